@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.sizes.common_mode import rise
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
@@ -17,7 +18,8 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 BAD = [
     "laboratory --sweeps 0", "laboratory --times -1", "laboratory --layers 8,,16",
     f"laboratory --layers {'9' * 50}", "laboratory --layers 8 --deep 8", "growth --seeds 1",
-    "cold_start --repeats 0", "coord_check --steps x", "cross_table --depths 8,0",
+    "cold_start --repeats 0", "coord_check --steps x", "common_mode --seeds 1",
+    "cross_table --depths 8,0",
     "cross_table -o none/page.md", "learning_rate --rates 1,nan",
     "learning_rate --closures no-such", "mutants --sample 0", "power no-such",
     "prediction --seeds 1", "runtime --batch 0", "symbolic -o none/page.md", "width --widths 32,0",
@@ -143,3 +145,37 @@ def test_the_power_of_the_laboratory_has_an_exact_interval(monkeypatch):
     found = power.measure_power(lamb, wrong, 0.0, depths, small, experiments=4)
     assert set(found.verdicts) <= {Verdict.REFUTED, Verdict.UNDECIDED}
     assert len(set(found.exponents)) == 4  # fresh data and weights in each
+
+
+def test_the_common_part_alone_rises_by_its_equation_and_stops_where_nothing_is_common():
+    import numpy as np
+
+    alone = import_module("common_mode_alone")
+    frequencies = np.arange(1.0, 257) ** -2
+    frequencies /= frequencies.sum()
+    arm = alone.Arm(warm_up=1, rate=1e-4, positions="learned", size=30.0)  # tokens begin unlike
+
+    def r(own, steps=150, noise=0.0):
+        return np.array(alone.predicted(own, frequencies, noise, steps))
+
+    found, clock = r(arm), 1e-4 * np.arange(150)
+    first, growth = rise(64, 256)
+    law = first * np.expm1(growth * clock) / growth
+    early = (law > 0.05) & (law < 0.5)
+    # what lies across the signal takes a fifth of the steps, and later terms give it back
+    assert early.sum() > 20 and np.allclose(found[early], law[early], rtol=0.2)
+    assert r(alone.Arm(bias="unigram"), 40, 0.09).max() < 1e-6
+    still, carried = (r(alone.Arm(beta1=beta1), 40, 0.09).max() for beta1 in (0.0, 0.9))
+    assert still < 4 < 20 < carried
+
+
+def test_a_rise_is_held_against_its_prediction():
+    import numpy as np
+
+    alone = import_module("common_mode_alone")
+    predicted = [0.0, 0.5, 1.0, 2.0, 5.0, 8.0]
+    r = np.array([[0.0, 0.5, 1.0, 2.0, 9.0, 1.0], [0.0, 0.5, 1.0, 2.0, 9.0, 9.0]])
+    outcome = alone.Outcome(alone.Arm(warm_up=1), r, predicted, "a text")
+    assert outcome.of_rise == [1.0, 1.0, 1.0] and outcome.of_peak == pytest.approx(9 / 8)
+    assert outcome.of_clock == pytest.approx(0.016 / 0.019884678, rel=1e-6)
+    assert "1 of 2 (0.09 to 0.91)" in outcome.row()

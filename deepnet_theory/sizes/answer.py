@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from deepnet_theory.sizes.common_mode import drowning
 from deepnet_theory.sizes.consequences import (
     Consequence,
     consequences,
@@ -186,7 +187,7 @@ class Answer(Result):
 
     @property
     def advice(self) -> str:
-        """Which rule to train with, and what training needs beside it."""
+        """Which rule to train with, what training needs beside it, and by which law."""
         if self.to_train_with is None:
             return f"No closure is complete here: {self.training_refused}."
         sentence = (
@@ -194,7 +195,9 @@ class Answer(Result):
             if self.trains
             else f"For training take the closure {self.to_train_with.closure}."
         )
-        return f"{sentence} {self.training_condition}".rstrip()
+        if not self.training_condition:
+            return sentence
+        return f"{sentence} {self.training_condition} {drowning(self.selection.the_placement)}"
 
     @cached_property
     def sinking(self) -> tuple[Sinking, ...]:

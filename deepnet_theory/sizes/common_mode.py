@@ -105,3 +105,78 @@ def limit(placement: Placement, weight: float) -> float:
 def divisor(placement: Placement) -> str:
     """What R divides a token's own part by in a deep stack, as a formula."""
     return "cosh(R)" if placement.normalises_sum else "sqrt(1 + R**2)"
+
+
+def drowning(placement: Placement) -> str:
+    """The law of the placement in a sentence."""
+    return (
+        "What all branches add to every token alike, of size R beside the stream, divides what is "
+        f"a token's own by {divisor(placement)}."
+    )
+
+
+C1 = math.sqrt(2 / math.pi)  # E|ξ| of a standard normal ξ
+
+
+def rise(width: int, hidden: int, branches: float = 1.0) -> tuple[float, float]:
+    r"""A and γ of R under aligned sign-like steps, :math:`s = \sum_t\eta_t` the summed rate.
+
+    .. math:: \frac{dR}{ds} = A + \gamma R, \qquad
+              A = \frac{S}{2\alpha}\,\frac{m\,\sigma_z}{\sqrt{2\pi}}, \qquad
+              \gamma = \frac{S}{2\alpha}\,\frac d2\,c_1\Bigl(2 + \frac{m\,\sigma_2}{2\sqrt d}\Bigr)
+
+    Attention and ReLU feed-forward sublayers by turns, ``hidden`` m, Xavier at gain 1, no rate
+    multipliers; ``branches`` is S/α. A step moves each entry of a matrix by η, all along one
+    direction, so that the last matrix moves its branch by η‖h̄‖₁ with h̄ the tokens' mean of what
+    it reads: mσ_z/√(2π) behind a ReLU, where inputs have size σ_z = √(2d/(d + m)), and c₁da for
+    values, where a ≈ R/2 is the share of the stream that is common, taken over the depth. The
+    first matrix shifts what it yields by p = ηda, on which the last one's entries add c₁p, or
+    c₁mσ₂p/(2√d) behind the ReLU, σ₂ = √(2/(d + m)). No head is in it: a sign has no size. Good
+    up to R of one.
+
+    Source: derived here.
+    """
+    half = branches / 2
+    entry = math.sqrt(2 / (width + hidden))
+    first = half * hidden * entry * math.sqrt(width) / math.sqrt(2 * math.pi)
+    growth = half * width / 2 * C1 * (2 + hidden * entry / (2 * math.sqrt(width)))
+    return first, growth
+
+
+def summed_rate(width: int, hidden: int, branches: float = 1.0, weight: float = 1.0) -> float:
+    r"""Σ_t η_t when R reaches ``weight``, :math:`\ln(1 + \gamma R/A)/\gamma`."""
+    first, growth = rise(width, hidden, branches)
+    return math.log1p(growth * weight / first) / growth
+
+
+def carried(width: int, head_std: float) -> float:
+    r"""The logits, in nats, that a wholly common stream draws from a head as it starts.
+
+    .. math:: c_1\,d\,\sigma_H, \qquad \text{the head's multiplier in } \sigma_H
+
+    The stack moves along the signs of :math:`W_H^\top u`, u the error of the token frequencies.
+    """
+    return C1 * width * head_std
+
+
+def invites(
+    placement: Placement, head_std: float, width: int, vocab: int,
+    *, unigram_bias: bool = False, to_learn: float | None = None,
+) -> str:  # fmt: skip
+    """One sentence where a head invites the common mode; empty where it does not.
+
+    ``head_std`` is the standard deviation of the head's entries times its multiplier, and
+    ``to_learn`` what the token frequencies are worth, ln V less their entropy in nats: by default
+    half of ln V, a little more than English has in bytes. A stack without a norm on the stream
+    invites nothing that training does not bring back.
+    """
+    wanted = math.log(vocab) / 2 if to_learn is None else to_learn
+    found = carried(width, head_std)
+    if unigram_bias or not placement.normalises_sum or found >= wanted:
+        return ""
+    return (
+        f"the head of standard deviation {head_std:.2g} draws at most {found:.1f} nats from a "
+        f"common direction and the token frequencies need {wanted:.1f}: all branches move all "
+        "tokens alike until the head has grown; start its bias at the log-unigram, or the head at "
+        f"{wanted / (C1 * width):.2g} or more, which makes it rarer"
+    )

@@ -299,7 +299,7 @@ class Runner:
         with torch.random.fork_rng(), taken:  # dropout is the same in whichever process
             torch.manual_seed(step)
             loss = cross_entropy(self.model, batch)
-        if watch is not None:
+        if watch is not None and watch.found:
             (self.common[step],) = watch.found
         value = float(loss.detach())
         if not math.isfinite(value):

@@ -111,6 +111,12 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
 @pytest.mark.parametrize(
     ("claim", "planted", "expected"),
     [
+        (
+            "common-mode",
+            {"own_part": lambda where, _, r, __: 1 / math.hypot(1, r)},
+            {"built stacks": REFUTED, "and the gradient": REFUTED},
+        ),
+        ("common-mode", {"divided": lambda _, r: math.exp(r)}, {"Euler": REFUTED}),
         ("cake-notation-slips", {"attention": lambda y, v, w: v * w * w * y}, {"without": REFUTED}),
         ("cake-notation-slips", NEVER, {"Σ_{i=1}": REFUTED}),
         ("cake-norm-sqrt-d", NEVER, {"‖x‖ = √d": REFUTED}),
@@ -390,8 +396,8 @@ def test_tokens_that_are_secretly_correlated_are_seen(monkeypatch, plant):
 def test_every_claim_is_there_with_a_finding_of_its_own():
     known = claims()
     folders = [name.split("-")[0] for name in known]
-    counts = {"cake": 29, "su": 32, "norms": 9, "deepnet": 9, "retold": 3, "schemes": 1,
-              "width": 10}  # fmt: skip
+    counts = {"cake": 29, "common": 1, "su": 32, "norms": 9, "deepnet": 9, "retold": 3,
+              "schemes": 1, "width": 10}  # fmt: skip
     assert {folder: folders.count(folder) for folder in folders} == counts
     texts = [claim.finding for claim in known.values()]
     assert len(set(texts)) == len(texts) and all(len(text.split()) >= 20 for text in texts)

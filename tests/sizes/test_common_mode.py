@@ -1,49 +1,29 @@
-"""A part that all tokens share, beside explicit stacks with a planted direction."""
+"""A part that all tokens share: the residual equation, its limits, and what feeds it.
+
+The claim ``common-mode`` holds the equation against built stacks with a planted direction.
+"""
 
 from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepnet_theory.sizes.common_mode import divisor, limit, own_part
-from deepnet_theory.spec.placement import Placement, placement, placements
+from deepnet_theory.sizes.common_mode import (
+    carried,
+    divisor,
+    invites,
+    limit,
+    own_part,
+    rise,
+    summed_rate,
+)
+from deepnet_theory.spec.placement import placement, placements
 
 ALL = pytest.mark.parametrize("name", placements())
-
-
-def planted(where: Placement, sublayers: int, weight: float, alpha: float) -> float:
-    """The own part of 6 tokens' output, each sublayer adding the same vector to all of them."""
-    rng = np.random.default_rng(0)
-    tokens, width = 6, 512
-    x = rng.standard_normal((tokens, width))
-    direction = rng.standard_normal(width)
-    x -= np.outer(x @ direction, direction) / (direction @ direction)  # own parts alone
-
-    def norm(v):
-        return v / np.sqrt((v**2).mean(-1, keepdims=True))
-
-    x, direction = norm(x), norm(direction)
-    stream, branch = where.coefficients(alpha)
-    f = direction * weight / sublayers * stream / branch
-    own = np.eye(width) - np.outer(direction, direction) / width
-    for _ in range(sublayers):
-        moved = stream * x + branch * f
-        x = norm(moved) if where.normalises_sum else moved
-    return float(np.sqrt(((norm(x) @ own) ** 2).mean()))
-
-
-@ALL
-@pytest.mark.parametrize("alpha", (1.0, 12.0))
-def test_the_equation_is_what_explicit_stacks_do(name: str, alpha: float) -> None:
-    where = placement(name)
-    for weight in (0.5, 2.0, 5.0):
-        assert own_part(where, 24, weight, alpha) == pytest.approx(
-            planted(where, 24, weight, alpha), rel=1e-9
-        )
 
 
 @ALL
@@ -71,3 +51,59 @@ def test_more_in_common_leaves_less(one: float, other: float) -> None:
     for where in placements().values():
         assert limit(where, high) <= limit(where, low) <= 1
         assert own_part(where, 12, high) <= own_part(where, 12, low) + 1e-12
+
+
+def test_r_rises_by_its_equation_and_as_the_width() -> None:
+    first, growth = rise(64, 256)
+    s = summed_rate(64, 256)
+    assert first * (math.exp(growth * s) - 1) / growth == pytest.approx(1)
+    assert s == pytest.approx(0.0199, abs=1e-4)
+    assert summed_rate(128, 512) == pytest.approx(s / 2)
+    assert summed_rate(64, 256, branches=2) == pytest.approx(s / 2, rel=0.2)
+
+
+def test_the_first_step_of_the_rise_is_that_of_explicit_matrices() -> None:
+    """One aligned step of fc2 and of output on a stream without a common part: A·η."""
+    torch.manual_seed(0)
+    width, hidden, eta = 256, 1024, 1e-3
+    x = torch.randn(4000, width)
+    read = (x @ (torch.randn(width, hidden) * math.sqrt(2 / (width + hidden)))).relu().mean(0)
+    moved = eta * torch.outer(read.sign(), torch.randn(width).sign())
+    weight = float((read @ moved).norm()) / math.sqrt(width)
+    assert weight / 2 == pytest.approx(rise(width, hidden)[0] * eta, rel=0.02)
+
+
+def test_values_and_first_maps_feed_it_as_much_as_is_said() -> None:
+    """γ from explicit matrices whose stream has a common part a m̂, signs of an aligned step."""
+    torch.manual_seed(0)
+    width, hidden, a, eta = 256, 1024, 0.3, 1e-3
+    direction, back = torch.randn(width).sign(), torch.randn(width).sign()  # entries of size 1
+    value, output = (torch.randn(width, width) / math.sqrt(width) for _ in range(2))
+    fc1 = torch.randn(width, hidden) * math.sqrt(2 / (width + hidden))
+    fc2 = torch.randn(hidden, width) * math.sqrt(2 / (width + hidden))
+    x = a * direction + math.sqrt(1 - a**2) * torch.randn(2000, width)
+    mean = a * direction
+
+    def along(y: torch.Tensor) -> float:
+        return float(y @ back) / width
+
+    read = mean @ value
+    fed = along(read @ torch.outer(read.sign(), back)) * eta  # output
+    fed += along(mean @ torch.outer(direction, (output @ back).sign()) @ output) * eta  # value
+    step = eta * torch.outer(direction, (fc2 @ back).sign())
+    moved = (x @ (fc1 + step)).relu().mean(0) - (x @ fc1).relu().mean(0)
+    fed += along(moved @ fc2)  # fc1
+    # γR with R = 2a
+    assert fed / 2 == pytest.approx(rise(width, hidden)[1] * 2 * a * eta, rel=0.05)
+
+
+def test_a_small_head_behind_a_norm_invites_it() -> None:
+    post, pre = placement("post-ln"), placement("pre-ln")
+    assert carried(64, 0.02) == pytest.approx(1.02, abs=0.01)
+    said = invites(post, 0.02, 64, 256)
+    assert "1.0 nats" in said and "2.8" in said and "0.054 or more" in said
+    assert invites(post, 0.054, 64, 256) != "" and invites(post, 0.0545, 64, 256) == ""
+    assert invites(post, 0.02, 64, 256, unigram_bias=True) == invites(pre, 0.0, 64, 256) == ""
+    assert invites(post, 0.04, 64, 256, to_learn=2.0) == ""
+    # a head as width theory asks for, d·c_Hσ_H = 1, invites it at every width
+    assert all(invites(post, 1 / d, d, 256) for d in (64, 1024, 2**20))

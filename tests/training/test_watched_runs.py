@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 
-from deepnet_theory.runtime import build
+from deepnet_theory.runtime import build, unstack
 from deepnet_theory.sizes.common_mode import limit
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.placement import placement
@@ -43,6 +43,22 @@ def test_a_planted_direction_is_seen(name: str) -> None:
     own = 1 - found.cosine  # of unit vectors that share a direction the square of the own part
     expected = limit(placement(name), 2 * LAYERS * each) ** 2
     assert own == pytest.approx(expected, rel=0.5)  # tokens are alike at first, and the stack short
+
+
+@pytest.mark.parametrize("name", ("post-ln", "pre-ln", "sandwich-ln"))
+def test_every_seed_of_a_stack_is_taken_by_itself(name: str) -> None:
+    stack = build(constants(name), seeds=3, generator=torch.Generator().manual_seed(0))
+    tokens = torch.randint(256, (3, 4, 64), generator=torch.Generator().manual_seed(1))
+    taken = []
+    for model, own in [(stack, tokens), *((unstack(stack, s), tokens[s]) for s in range(3))]:
+        watch = Watch(model)
+        with watch.watching():
+            model(own)
+        taken.append(watch.found)
+    together, *alone = taken
+    assert len(set(together)) == 3
+    for seed, (found,) in zip(together, alone, strict=True):
+        assert (found.weight, found.cosine) == pytest.approx((seed.weight, seed.cosine), rel=1e-4)
 
 
 def test_nothing_stays_behind_a_taking() -> None:

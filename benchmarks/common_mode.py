@@ -1,0 +1,187 @@
+"""What R, the common mode's weight, does in the first steps of training: one switch an arm.
+
+    python benchmarks/common_mode.py [--seeds 6] [--steps 40] [-o FILE]
+
+A byte decoder of 8 layers, RMS norm, the rule to train with, AdamW (0.9, 0.95), 8 windows of 64
+bytes a step, one thread; all seeds of an arm are one stack of models. Beside each measured R stands
+what the clock s = Σ η says without a fitted number: the step of R = 1
+(``deepnet_theory.sizes.common_mode``), and the recursion of :func:`predicted`, which has no part of
+a token's own and so cannot come back. To standard output and ``benchmarks/results/common_mode.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import platform
+import statistics
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from arguments import output, whole
+from common_mode_alone import ARMS, TOKENS, Arm, Outcome, predicted
+from torch import Tensor, nn
+
+import deepnet_theory as dt
+from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.runtime import parameter_groups, start_head_
+from deepnet_theory.runtime.linear import normalise
+from deepnet_theory.runtime.model import Embedding
+from deepnet_theory.training.common_mode import DROWNED, CommonMode, Watch
+from deepnet_theory.training.corpus import BYTES, Text
+from deepnet_theory.training.runs import causal
+from deepnet_theory.training.transfer import Course, _generator, cross_entropies, stacked
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results" / "common_mode.md"
+BATCH = 8
+
+
+class Positioned(nn.Module):
+    """norm(√d E[token] + positions), for a stack of seeds."""
+
+    def __init__(self, inner: Embedding, arm: Arm) -> None:
+        super().__init__()
+        self.weight, self.norm, self.arm = inner.weight, inner.norm, arm
+        self.generator = torch.Generator().manual_seed(77)
+        self.positions: nn.Parameter | None = None
+        if arm.positions == "learned":
+            drawn = torch.randn(len(self.weight), 1, TOKENS, arm.width, generator=self.generator)
+            self.positions = nn.Parameter(arm.size * drawn)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        k = len(self.weight)
+        x = math.sqrt(self.arm.width) * self.weight[torch.arange(k).view(k, 1, 1), tokens]
+        if self.positions is not None:
+            x = x + self.positions
+        elif self.arm.positions == "noise":
+            x = x + torch.randn(x.shape, generator=self.generator)
+        return normalise(x, self.norm)
+
+
+def train(arm: Arm, text: Text, seeds: int, steps: int) -> list[tuple[CommonMode, ...]]:
+    """R and the tokens' cosine before every step, of every seed."""
+    derived = dt.derive(
+        optimizer="adam", stack="decoder", placement=arm.placement, closure="complete", norm="rms"
+    )
+    sizes = {"width": arm.width, "heads": 4, "head_bias": arm.bias != "none"}
+    constants = causal(dt.export(derived, depth=arm.layers, **sizes))  # type: ignore[arg-type]
+    own = Settings(
+        width=arm.width, heads=4, seeds=seeds, batch=BATCH, tokens=TOKENS, device="cpu",
+        data="text", step="all",
+    )  # fmt: skip
+    model = stacked(constants, Course(derived.selection.the_optimizer, own, steps), 1)
+    model.embed = Positioned(model.embed, arm)  # type: ignore[assignment]
+    with torch.no_grad():
+        model.head.weight.mul_(arm.sigma / math.sqrt(2 / (arm.width + BYTES)))
+    if arm.bias == "unigram":
+        start_head_(model.head, text.counts)
+    groups = parameter_groups(model, arm.rate)
+    optimizer = torch.optim.AdamW(groups, betas=(arm.beta1, 0.95), weight_decay=0.0)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda t: arm.eta(t) / arm.rate)
+    watch, found = Watch(model), []
+    for step in range(steps):
+        windows = [text.batch(BATCH, _generator(seed, step)) for seed in range(seeds)]
+        with watch.watching():
+            tokens, targets = (
+                torch.stack([getattr(w, name) for w in windows]) for name in ("tokens", "targets")
+            )
+            losses = cross_entropies(model, tokens, targets)
+        optimizer.zero_grad()
+        losses.sum().backward()
+        optimizer.step()
+        schedule.step()
+        found.append(watch.found)
+    return found
+
+
+def study(arm: Arm, seeds: int, steps: int) -> Outcome:
+    with tempfile.NamedTemporaryFile("wb", suffix=".txt") as file:
+        if arm.text == "source code":  # the standard library's own modules
+            modules = sorted(Path(statistics.__file__).parent.glob("[a-z]*.py"))
+            file.write(b"".join(module.read_bytes() for module in modules)[:500_000])
+            file.flush()
+        text = Text(None if arm.text == Arm.text else file.name, TOKENS)
+    p = (text.counts.double().numpy() + 1) / float(text.counts.sum() + BYTES)
+    batches = [text.batch(BATCH, _generator(0, step)).targets.flatten() for step in range(32)]
+    off = [torch.bincount(b, minlength=BYTES).numpy() / len(b) - p for b in batches]
+    noise = float(np.sqrt(np.mean([(o**2).sum() for o in off])))
+    r = np.array([[seed.weight for seed in step] for step in train(arm, text, seeds, steps)]).T
+    told = f"{arm.text}: {text.digest[:12]}, unigram {text.baseline:.2f} nats"
+    return Outcome(arm, r, predicted(arm, p, noise, steps), told)
+
+
+HEAD = """\
+# The common mode in the first steps of training
+
+`python benchmarks/common_mode.py`, {seeds} seeds, {steps} steps. The usual arm is post-LN with
+α = 2N, 8 layers of width 64, a head of standard deviation 0.02 without a bias, learned positions as
+large as the tokens, 15 steps of warm-up to 0.008; an arm is named by what it changes.
+Texts: {texts}. {versions}.
+
+| arm | Σ η at R = 1, over the derived | R over the predicted, up to 4 | \
+R's peak, median (seeds) | at step | predicted peak | R at the end | tokens drowned |
+|---|---|---|---|---|---|---|---|
+"""
+
+
+def page(found: Sequence[Outcome]) -> str:
+    """The table, and what it says of the predictions."""
+    seeds, steps = found[0].r.shape
+    versions = f"Python {platform.python_version()}, torch {torch.__version__}, one thread"
+    texts = "; ".join(dict.fromkeys(o.text for o in found))
+    head = HEAD.format(seeds=seeds, steps=steps, texts=texts, versions=versions)
+    clock = [o.of_clock for o in found if not math.isnan(o.of_clock)]
+    rise = [x for o in found if o.arm.beta1 for x in o.of_rise]
+    fed = [o for o in found if o.of_rise]
+    peaks = [o.of_peak for o in fed if o.arm.beta1]
+    still = [o.of_peak for o in fed if not o.arm.beta1]
+    ranks = [
+        np.argsort(np.argsort(x))
+        for x in zip(*((float(np.median(o.r.max(1))), max(o.predicted)) for o in fed), strict=True)
+    ]
+    order = float(np.corrcoef(*ranks)[0, 1]) if len(fed) > 2 else math.nan
+
+    def judged(values: Sequence[float]) -> str:
+        if not values:
+            return "UNDECIDED, nothing of it was run"
+        verdict = "SUPPORTED" if all(0.5 <= v <= 2 for v in values) else "REFUTED"
+        span = f"{min(values):.2f} to {max(values):.2f} in {len(values)}"
+        return f"{statistics.median(values):.2f} ({span}): {verdict}"
+
+    return (
+        head
+        + "\n".join(o.row() for o in found)
+        + f"""
+
+Drowned: what is a token's own is below {DROWNED:g} of the output at the last step; Wilson's 95 %.
+Measured over predicted, median and range; each is SUPPORTED where all are within a factor of 2:
+
+- Σ η at R = 1: {judged(clock)}.
+- The rise with momentum, every step up to a predicted R of 4: {judged(rise)}.
+- The peak without momentum (β₁ = 0): {judged(still)}.
+- The peak with momentum: {judged(peaks)}; rank correlation of all {order:.2f}.
+"""
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--seeds", type=whole(2), default=6)
+    parser.add_argument("--steps", type=whole(4), default=40)
+    parser.add_argument("--arms", type=whole(), default=len(ARMS), help="the first ones alone")
+    parser.add_argument("-o", "--output", type=output, default=RESULTS)
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    found = []
+    for arm in ARMS[: asked.arms]:
+        found.append(study(arm, asked.seeds, asked.steps))
+        print(found[-1].row(), flush=True)
+    asked.output.write_text(page(found), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
