@@ -186,3 +186,25 @@ def test_a_predicted_effect_is_that_of_a_real_step(kind, last):
     audit = dt.audit(wrong, IDS, optimizer="adam")
     assert audit.predicted and audit.effect > 1.3
     assert audit.effect == pytest.approx(branch_step(wrong) / branch_step(right), rel=0.3)
+
+
+class PostLN(Block):
+    """norm(x + attention(x) + feed-forward(x)): no code of this kind has a place for α."""
+
+    def forward(self, x):
+        return self.ln_1(x + self.attn(x) + self.mlp(x))
+
+
+def test_a_normalised_sum_of_branches_takes_one_alpha_in_its_weights():
+    rule = dt.derive("adamw", stack="decoder", layer=PLAIN, closure="complete")
+    model = GPT(LAYERS, block=PostLN, final=False)
+    with torch.no_grad():
+        model.wte.weight.mul_(0.5**0.5)
+        model.wpe.weight.mul_(0.5**0.5)
+    assert read(model, IDS).select["placement"] == "post-ln"
+    sizes = {"width": D, "heads": 4, "vocab": V}
+    with pytest.raises(Refusal, match="no place for alpha = 6"):
+        apply_(model, dt.export(rule, LAYERS, **sizes), inputs=IDS)
+    weights = dt.export(rule, LAYERS, **sizes, form="weights")
+    apply_(model, weights, inputs=IDS)
+    assert dt.audit(model, IDS, constants=weights).verdict == "SUPPORTED"
