@@ -148,6 +148,8 @@ def test_one_step_moves_a_mended_model_alike_at_every_depth(kind, name, optimize
         partial(applied, kind, name), [4, 8, 16], optimizer=partial(stepped, optimizer), seeds=3
     )
     assert abs(found.exponents[0].estimate) < 0.1, found
+    plain = dt.measure(lambda n: (made(kind, n), IDS), [4, 8, 16], optimizer=name, seeds=3)
+    assert plain.exponents[0].estimate > 0.2, plain
 
 
 def branch_step(model):
