@@ -321,7 +321,7 @@ def of_constants(reading: Reading, constants: Constants | str | Path) -> Wanted:
         raise InputError(str(refusal)) from None
     selection = None
     if c.optimizer in optimizers() and len(c.parts) == len(reading.stacks):
-        layer = ",".join(s.kind for s in c.parts[-1].sublayers)
+        layer = c.parts[-1].described(",")
         selection = Selection(c.optimizer, placement=c.placement, norm=c.norm, stack=c.stack,
                               layer=layer)  # fmt: skip
     return replace(rule, selection=selection, steps=tuple(steps_of(reading, rule, c)))

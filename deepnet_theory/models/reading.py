@@ -182,10 +182,11 @@ class Reader:
                     Branch(self.graph, self.products, stops, t.node, self.norms) for t in terms
                 ]
                 found = [branch.read(s.stream.node) for branch in branches]
+                beside = sorted(
+                    zip(terms, branches, found, strict=True), key=lambda read: read[2][0]
+                )  # in whatever order the code adds them
                 on_sum = self.on_sum(s, following, row, found[0][0])
-                for term, branch, (kind, matrices, is_causal) in zip(
-                    terms, branches, found, strict=True
-                ):
+                for term, branch, (kind, matrices, is_causal) in beside:
                     around = {**self.around(s.stream.node, branch), **on_sum}
                     own |= around.keys()
                     where = matrices[0].name if matrices else f"sublayer {len(row)}"

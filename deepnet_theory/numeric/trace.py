@@ -65,7 +65,7 @@ class Trace:
     def over_sublayers(self, quantity: str) -> Tensor:
         """One quantity of all sublayers that have it: (sublayers, seeds)."""
         found = [getattr(s, quantity) for s in self.sublayers]
-        return torch.stack([x for x in found if x is not None])
+        return torch.stack([x for x in found if x is not None and len(x)])
 
 
 def size(x: Tensor) -> Tensor:
@@ -171,10 +171,11 @@ def _watch(
         )
         now.norm_output = size(output.detach()) / math.sqrt(width)
 
-    def end(_: nn.Module, __: object, output: Tensor) -> None:
+    def end(_: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         now = sublayers[-1]
         if not normalises_sum:
-            now.branch_weight = size(output.detach() - inputs[0]) / size(inputs[0])
+            stream = args[3] if residual.parallel else inputs[0]
+            now.branch_weight = size(output.detach() - stream.detach()) / size(inputs[0])
         inputs.clear()
 
         def arrive(gradient: Tensor) -> None:

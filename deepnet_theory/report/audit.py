@@ -91,12 +91,17 @@ def _drawings(audit: Audit) -> Iterator[doc.Block]:
         )
         layer = next(differs, 0)
         yield doc.Paragraph(f"{stack}, layer {layer}; ≠ stands before what is wanted:")
-        lines = (line for s in own if s.sublayer.layer == layer for line in _drawing(s))
+        of = [s for s in own if s.sublayer.layer == layer]
+        sums = {s.sublayer.sums: s for s in reversed(of)}  # the first branch of each sum
+        lines = (line for s in of for line in _drawing(s, joins=s is not sums[s.sublayer.sums]))
         yield doc.Listing("\n".join(lines))
 
 
-def _drawing(audited: Audited) -> list[str]:
-    """A sublayer: above its branch with every gain, below its stream with α, and the sum."""
+def _drawing(audited: Audited, joins: bool) -> list[str]:
+    """A sublayer: above its branch with every gain, below its stream with α, and the sum.
+
+    One that ``joins`` the sum above it reads the same x.
+    """
     s = audited.sublayer
     matrices = [
         f"{g.matrix.role} {_marked(g.gain, g.wanted if g.verdict == 'differs' else None)}"
@@ -117,7 +122,7 @@ def _drawing(audited: Audited) -> list[str]:
     above = f"x ─┬─ {' ─ '.join(branch)} ─┐"
     stream = f" × {factor['stream']} " if "stream" in factor else ""
     below = f"   └{stream.center(len(above) - 5, '─')}+─"
-    return [s.kind, above, f"{below}{' norm' if 'sum' in s.around else ' x'}"]
+    return [f"{'+ ' * joins}{s.kind}", above, f"{below}{' norm' if 'sum' in s.around else ' x'}"]
 
 
 def _marked(found: float, wanted: float | None) -> str:

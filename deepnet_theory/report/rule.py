@@ -286,8 +286,7 @@ def remarks(derivation: Derivation) -> tuple[doc.Block, ...]:
 def setting(selection: Selection) -> doc.Terms:
     """The setting, as label and value."""
     layers = "; ".join(
-        f"{part.depth} layers of {', '.join(s.name for s in part.layer)}"
-        for part in selection.the_stack.parts
+        f"{part.depth} layers of {part.described}" for part in selection.the_stack.parts
     )
     return doc.Terms(
         (

@@ -388,9 +388,7 @@ def _warn_of_lost_steps(groups: Iterable[dict[str, Any]]) -> None:
 
 
 def _layers(c: Constants) -> str:
-    return " and ".join(
-        f"{p.layers} {p.name} layers of {', '.join(s.kind for s in p.sublayers)}" for p in c.parts
-    )
+    return " and ".join(f"{p.layers} {p.name} layers of {p.described()}" for p in c.parts)
 
 
 def _names(groups: list[list[Description]]) -> list[tuple[str, ...]]:

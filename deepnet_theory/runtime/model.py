@@ -70,8 +70,12 @@ class Layer(nn.ModuleList):
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, tokens, width) → the same."""
+        read = x
         for residual in self:
-            x = residual(x, memory, context)
+            if residual.parallel:
+                x = residual(read, memory, context, x)
+            else:
+                read, x = x, residual(x, memory, context)
         return x
 
 
@@ -104,7 +108,8 @@ class Part(nn.Module):
                     Residual(
                         where, kind_of_norm, inner, s.alpha, a.width, make, site,
                         dropout=a.dropout, residual_gain=a.residual_gain,
-                        norm_epsilon=s.norm_epsilon,
+                        norm_epsilon=s.norm_epsilon, parallel=s.parallel,
+                        open=any(p.constants.parallel for p in sublayers[position + 1 :][:1]),
                     )
                 )  # fmt: skip
             self.layers.append(layer)

@@ -11,10 +11,17 @@ from torch import Tensor, nn
 
 from deepnet_theory.runtime.branches import ALONE, Branch, Context
 from deepnet_theory.runtime.linear import Described, Make, Norm, Site
+from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.norm import Norm as NormSpec
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.sublayer import Role
+
+# the equations with a line of their own below, which parallel branches need
+LINES = (
+    "norm(alpha*x + branch(x))", "x + branch(norm(x))", "x + branch(norm(x))/alpha",
+    "x + norm(branch(x))/alpha", "x + norm(branch(norm(x)))/alpha",
+)  # fmt: skip
 
 
 class Residual(Described):
@@ -24,6 +31,10 @@ class Residual(Described):
     ``norm_epsilon`` multiplies the norms' ε by their place.
     Source: DeepNet, arXiv 2203.00555, §3 (post-ln); each file of ``spec/placements`` names its
     own; the scalar is ReZero's, Bachlechner et al., arXiv 2003.04887.
+
+    Branches of one sum read the same x, each through norms of its own: x + Σ G_i(norm_i(x)). A
+    ``parallel`` one adds to the sum of the one before it; an ``open`` one is followed by such, and
+    the norm on the sum stands behind the last of them alone.
     """
 
     residual_gain: nn.Parameter | None
@@ -31,14 +42,21 @@ class Residual(Described):
     def __init__(
         self, placement: Placement, norm: NormSpec, branch: Branch, alpha: float, width: int,
         make: Make, site: Site, dropout: float = 0.0, residual_gain: float | None = None,
-        norm_epsilon: Mapping[str, float] | None = None,
+        norm_epsilon: Mapping[str, float] | None = None, parallel: bool = False, open: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
+        self.parallel, self.open = parallel, open
+        if (parallel or open) and placement.equation not in LINES:
+            raise InputError(
+                f"parallel branches are built for {'; '.join(LINES)}, not for {placement.equation}"
+            )
         self.placement, self.alpha, self.site = placement, alpha, site
         self.branch = branch
         own = norm_epsilon or {}
         self.norms = nn.ModuleList(
-            Norm(norm, width, make, site, own.get(where, 1.0)) for where in placement.places
+            Norm(norm, width, make, site, own.get(where, 1.0))
+            for where in placement.places
+            if not (open and where == "sum")
         )
         self.dropout = nn.Dropout(dropout) if dropout else None
         self.residual_gain = None
@@ -48,8 +66,11 @@ class Residual(Described):
                 residual_gain,
             )  # fmt: skip
 
-    def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
-        """x_l → x_{l+1}, (…, tokens, width) → the same."""
+    def forward(
+        self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE,
+        total: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """x_l → x_{l+1}, (…, tokens, width) → the same; ``total`` is the sum to be joined."""
 
         def G(x: Tensor) -> Tensor:
             y: Tensor = self.branch(x, memory, context)
@@ -60,15 +81,19 @@ class Residual(Described):
 
         y: Tensor
         norm, α = self.norms, self.alpha
+        stream = x if total is None else total
         match self.placement.equation:
             case "norm(alpha*x + branch(x))":  # add(y, x, alpha=α) is y + αx in one pass
-                y = norm[0](torch.add(G(x), x, alpha=α))
+                y = torch.add(G(x), stream, alpha=α if total is None else 1.0)
+                y = y if self.open else norm[0](y)
             case "x + branch(norm(x))":
-                y = x + G(norm[0](x))
+                y = stream + G(norm[0](x))
+            case "x + branch(norm(x))/alpha":
+                y = torch.add(stream, G(norm[0](x)), alpha=1 / α)
             case "x + norm(branch(x))/alpha":
-                y = torch.add(x, norm[0](G(x)), alpha=1 / α)
+                y = torch.add(stream, norm[0](G(x)), alpha=1 / α)
             case "x + norm(branch(norm(x)))/alpha":
-                y = torch.add(x, norm[1](G(norm[0](x))), alpha=1 / α)
+                y = torch.add(stream, norm[1](G(norm[0](x))), alpha=1 / α)
             case _:  # an equation without a line of its own
                 y = fold(self.placement.expression.root, _Equation(x, α, list(norm), G))
         return y

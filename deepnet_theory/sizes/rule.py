@@ -80,6 +80,12 @@ class Balanced:
         """S, the residual sublayers of the part."""
         return Monomial.number(len(self.part.layer)) * Monomial.of(self.part.depth)
 
+    def count_of(self, role: Role, on_sum: bool) -> Monomial:
+        """How many parameters of a role there are, one in a sublayer or in a normalised sum."""
+        if on_sum and role in (Role.NORM_GAIN, Role.NORM_BIAS):
+            return Monomial.number(len(self.part.sums)) * Monomial.of(self.part.depth)
+        return self.count
+
     @property
     def eta(self) -> Monomial:
         """The learning rate's factor."""
@@ -271,7 +277,7 @@ class _Problem:
 
     def kind(self, part: Part, of: tuple[Sublayer, ...], name: str) -> Kind:
         law = self.law(of[0])
-        alpha = f"alpha {part.name} {'*' if self.selection.one_alpha else name}"
+        alpha = f"alpha {part.name} {'*' if self.selection.has_one_alpha(part) else name}"
         beta = f"beta {part.name} {name}"
         own = {"alpha": Monomial.of(alpha), "beta": Monomial.of(beta)}
         gains = {g: m.put(own) for g, m in laws.common_gains(of[0]).items()}
@@ -392,7 +398,8 @@ class _Problem:
             }
             for one in joined:
                 # one α for all kinds is picked by the first one's condition; ρ is of each kind
-                if index and self.selection.one_alpha and "rate" not in one.knobs:
+                one_alpha = self.selection.has_one_alpha(bare.part)
+                if index and one_alpha and "rate" not in one.knobs:
                     continue
                 for left, right in one.expressions:
                     yield read(left.root, names) / read(right.root, names)

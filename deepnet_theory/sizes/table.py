@@ -195,7 +195,8 @@ class Table:
         if response is not None:
             gradient = response * at.upstream
             update_size = at.eta * kappa * response**of.p * size**q * at.backward
-            share = at.count * at.factor * at.eta * kappa * response ** (1 + of.p) * size**q
+            count = at.count_of(role, self.selection.the_placement.normalises_sum)
+            share = count * at.factor * at.eta * kappa * response ** (1 + of.p) * size**q
         dominant = _standing(share, at.part.depth) == "dominant"
         multiplier = ONE / share if dominant and share else ONE
         rate = multiplier * kappa

@@ -17,7 +17,7 @@ from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.expression import evaluate
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.spec.placement import Placement, placements
-from deepnet_theory.spec.results.reading import UNKNOWN, Reading, Sublayer
+from deepnet_theory.spec.results.reading import UNKNOWN, Reading, Sublayer, described
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.scheme import WIDTH, Scheme, SchemePart, gain_of, schemes
 from deepnet_theory.spec.selection import Selection
@@ -96,13 +96,12 @@ def _require_understood(reading: Reading) -> None:
 
 def _require_alike(name: str, own: list[Sublayer]) -> None:
     """Layers of the same sublayers."""
-    kinds = {layer: [s.kind for s in row] for layer, row in groupby(own, lambda s: s.layer)}
-    usual, _ = Counter(map(tuple, kinds.values())).most_common(1)[0]
-    odd = next((layer for layer, row in kinds.items() if tuple(row) != usual), None)
+    kinds = {layer: described(row) for layer, row in groupby(own, lambda s: s.layer)}
+    usual, _ = Counter(kinds.values()).most_common(1)[0]
+    odd = next((layer for layer, row in kinds.items() if row != usual), None)
     if odd is not None:
         raise Refusal(
-            f"the layers of the {name} differ: layer {odd} is {', '.join(kinds[odd])}, others are "
-            f"{', '.join(usual)}"
+            f"the layers of the {name} differ: layer {odd} is {kinds[odd]}, others are {usual}"
         )
 
 

@@ -10,6 +10,7 @@ import json
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar
 
@@ -20,7 +21,7 @@ from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.parameter import KNOBS, ParameterConstants, ParameterRule
 from deepnet_theory.spec.placement import Placement, placement
 from deepnet_theory.spec.settings import Option
-from deepnet_theory.spec.stack import stack
+from deepnet_theory.spec.stack import described_layer, stack
 from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer, sublayers
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class SublayerConstants:
     learning-rate multiplier of the scaled matrices. ``parameters`` has for each kind of
     parameter by name all that it starts and steps with, the rate included. ``norm_epsilon`` is what
     the ε of a norm is multiplied by, for each of :attr:`Placement.places` where it is not 1.
+    The branch of a ``parallel`` one joins the residual sum of the one before it.
     """
 
     kind: str
@@ -58,6 +60,7 @@ class SublayerConstants:
     gains: dict[str, float] = field(default_factory=dict)
     parameters: dict[str, ParameterConstants] = field(default_factory=dict)
     norm_epsilon: dict[str, float] = field(default_factory=dict)
+    parallel: bool = False
 
     def gain(self, matrix: str) -> float:
         """The Xavier-normal gain of a matrix: its own, else β where it is scaled, else 1."""
@@ -79,6 +82,10 @@ class PartConstants:
     causal: bool
     sublayers: tuple[SublayerConstants, ...]
     multipliers: dict[str, float] = field(default_factory=dict)
+
+    def described(self, between: str = ", ") -> str:
+        """The layer by its kinds, a plus between the branches of one sum."""
+        return described_layer(((s.kind, s.parallel) for s in self.sublayers), between)
 
 
 @dataclass(frozen=True)
@@ -184,6 +191,7 @@ class Constants:
         parts = []
         for part in selection.the_stack.parts:
             entries = ((s.name, rule.entry(part.name, s.name)) for s in part.layer)
+            joined = zip(entries, part.parallel, strict=True)
             values = tuple(
                 SublayerConstants(
                     kind,
@@ -196,8 +204,9 @@ class Constants:
                         if (p.part, p.sublayer) == (part.name, kind)
                     },
                     entry.norm_epsilon_at(**depth),
+                    parallel,
                 )
-                for kind, entry in entries
+                for (kind, entry), parallel in joined
             )
             parts.append(PartConstants(part.name, depth[part.depth], part.causal, values))
         optimizer = selection.the_optimizer
@@ -244,8 +253,10 @@ class Constants:
             warnings.warn(self.warning, UnstableWarning, stacklevel=3)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data with its ``schema``; what is of a base is absent where there is none."""
+        """Plain data with its ``schema``; what is of a base, or parallel, only where it is."""
         data = {k: v for k, v in asdict(self).items() if (k, v) not in OF_A_BASE.items()}
+        for s in (s for part in data["parts"] for s in part["sublayers"] if not s["parallel"]):
+            del s["parallel"]
         return {"schema": SCHEMA, **data}
 
     def to_json(self) -> str:
@@ -400,6 +411,12 @@ def _check(c: Constants) -> None:
     _need([p.name for p in c.parts] == names, f"the parts of {c.stack!r} are {' and '.join(names)}")
     for index, part in enumerate(c.parts):
         _check_part(part)
+        for s, following in pairwise(part.sublayers):
+            _need(
+                not following.parallel or not where.normalises_sum or s.alpha == following.alpha,
+                f"{part.name}: the branches of one residual sum have one alpha, not {s.alpha} and "
+                f"{following.alpha}",
+            )
         for s in part.sublayers:
             _need(
                 index > 0 or not sublayer(s.kind).reads_memory,
@@ -496,6 +513,7 @@ def _check_part(p: PartConstants) -> None:
     )
     for s in p.sublayers:
         _need(isinstance(s, SublayerConstants), f"{p.name}: sublayers are SublayerConstants")
+        _need(type(s.parallel) is bool, f"{p.name}: parallel must be a boolean")
         if s.kind not in list(sublayers()):
             raise unknown("sublayer", s.kind, sublayers())
         _need(
@@ -505,6 +523,7 @@ def _check_part(p: PartConstants) -> None:
         )
         _check_gains(p.name, s)
         _check_parameters(p.name, s)
+    _need(not p.sublayers[0].parallel, f"{p.name}: the first sublayer has no sum to join")
     _need(isinstance(p.multipliers, dict), f"{p.name}: multipliers must be an object")
     for role, m in p.multipliers.items():
         if role not in list(Role):

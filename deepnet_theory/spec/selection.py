@@ -12,7 +12,7 @@ from deepnet_theory.spec.norm import Norm, norm
 from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer, optimizer
 from deepnet_theory.spec.placement import Placement, placement
 from deepnet_theory.spec.settings import Option
-from deepnet_theory.spec.stack import Stack, stack
+from deepnet_theory.spec.stack import Part, Stack, stack
 
 STACKS = ("encoder", "decoder", "encoder-decoder")
 METHODS = ("probe", "lemma", "moments")
@@ -65,9 +65,10 @@ class Selection:
     ] = "post-ln"
     norm: Annotated[str, Option("NAME", "layer or rms", folder="norms")] = "layer"
     stack: Annotated[str, Option("NAME", "encoder, decoder or encoder-decoder", STACKS)] = "encoder"
-    layer: Annotated[str | None, Option("SPEC", 'Your own layer, e.g. "attention,ffn:swiglu"')] = (
-        None
-    )
+    layer: Annotated[
+        str | None,
+        Option("SPEC", 'Your own layer, e.g. "attention,ffn:swiglu"; in parallel "attention+ffn"'),
+    ] = None
     method: Annotated[str, Option("NAME", "probe, lemma or moments", METHODS)] = "probe"
     closure: Annotated[
         str | None,
@@ -132,6 +133,10 @@ class Selection:
     def the_closure(self) -> Closure | None:
         """The closure, or None for the default."""
         return None if self.closure is None else closure(self.closure)
+
+    def has_one_alpha(self, part: Part) -> bool:
+        """Whether all sublayers of a part share α, as the branches of one normalised sum do."""
+        return self.one_alpha or (self.the_placement.normalises_sum and any(part.parallel))
 
     @property
     def named(self) -> tuple[object, ...]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 
 from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.sublayer import Sublayer, sublayer
@@ -16,11 +18,24 @@ class Part:
     depth: str
     layer: tuple[Sublayer, ...]
     causal: bool
+    parallel: tuple[bool, ...]  # of each sublayer: its branch joins the sum of the one before it
 
     @property
     def sublayers_per_layer(self) -> int:
         """How many residual sublayers one layer has."""
         return len(self.layer)
+
+    @property
+    def sums(self) -> tuple[int, ...]:
+        """How many branches each residual sum of one layer has."""
+        starts = [i for i, joins in enumerate(self.parallel) if not joins] + [len(self.layer)]
+        return tuple(end - start for start, end in pairwise(starts))
+
+    @property
+    def described(self) -> str:
+        """The layer in words: its sublayers, a plus between the branches of one sum."""
+        names = (s.name for s in self.layer)
+        return described_layer(zip(names, self.parallel, strict=True))
 
     @property
     def crossings(self) -> int:
@@ -61,12 +76,24 @@ def stacks() -> tuple[str, ...]:
     return tuple(_PARTS)
 
 
-def parse_layer(text: str) -> tuple[Sublayer, ...]:
-    """A layer from its description, such as ``"attention,ffn:swiglu"``."""
-    names = [name.strip() for name in text.split(",")]
-    if not text.strip() or not all(names):
+def parse_layer(text: str) -> tuple[tuple[Sublayer, ...], tuple[bool, ...]]:
+    """A layer from its description, and which branches join the sum of the one before.
+
+    ``"attention,ffn:swiglu"`` are two residual sums, ``"attention+ffn"`` is one of two branches,
+    which have no order.
+    """
+    sums = [[name.strip() for name in names.split("+")] for names in text.split(",")]
+    if not all(name for names in sums for name in names):
         raise InputError(f"the layer {text!r} is empty or has an empty sublayer")
-    return tuple(sublayer(name) for name in names)
+    parallel = tuple(place > 0 for names in sums for place in range(len(names)))
+    by_name = (sorted(map(sublayer, names), key=lambda s: s.name) for names in sums)
+    return tuple(s for branches in by_name for s in branches), parallel
+
+
+def described_layer(of: Iterable[tuple[str, bool]], between: str = ", ") -> str:
+    """A layer as it is written, by the name of each sublayer and whether it is parallel."""
+    text = "".join(("+" if parallel else between) + name for name, parallel in of)
+    return text.removeprefix(between)
 
 
 def stack(name: str, layer: str | None = None) -> Stack:
@@ -80,8 +107,8 @@ def stack(name: str, layer: str | None = None) -> Stack:
     parts = []
     last = len(_PARTS[name]) - 1
     for index, (part, depth, default, causal) in enumerate(_PARTS[name]):
-        chosen = parse_layer(layer if layer is not None and index == last else default)
-        new = Part(part, depth, chosen, causal)
+        chosen, parallel = parse_layer(layer if layer is not None and index == last else default)
+        new = Part(part, depth, chosen, causal, parallel)
         if new.crossings and len(_PARTS[name]) == 1:
             raise InputError(
                 f"the layer {layer!r} has cross-attention, which the stack {name!r} "

@@ -20,7 +20,7 @@ from statistics import NormalDist
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import placement
-from deepnet_theory.spec.results.reading import UNKNOWN, Matrix, Reading, Sublayer
+from deepnet_theory.spec.results.reading import UNKNOWN, Matrix, Reading, Sublayer, described
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import sublayer
 
@@ -104,25 +104,24 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
     """
     stacks = found.stacks
     kinds = {
-        name: [[s.kind for s in layer] for _, layer in groupby(own, lambda s: s.layer)]
+        name: [described(layer) for _, layer in groupby(own, lambda s: s.layer)]
         for name, own in stacks.items()
     }
     parts = c.parts
     if len(stacks) < len(parts):
         (own, *_), *_ = kinds.values()
-        parts = tuple(p for p in parts if own == [s.kind for s in p.sublayers])[:1]
+        parts = tuple(p for p in parts if own == p.described())[:1]
     if len(stacks) != len(parts):
         raise Refusal(f"the model has {len(stacks)} stack(s), the constants {len(c.parts)}")
     where = placement(c.placement)
     rows = []
     for (name, of), part in zip(stacks.items(), parts, strict=True):
-        asked = [s.kind for s in part.sublayers]
+        asked = part.described()
         for layer in kinds[name]:
             if layer != asked:
                 raise _of_another(
                     found,
-                    f"a layer of the {part.name} is {', '.join(layer)}, the constants are for "
-                    f"{', '.join(asked)}",
+                    f"a layer of the {part.name} is {layer}, the constants are for {asked}",
                 )
         for position, s in enumerate(of):
             if any(n.centred is not (c.norm == "layer") for n in s.ruled_norms):
@@ -130,7 +129,7 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
                 raise _of_another(
                     found, f"{at(s)} has {kind}, the constants are for the norm {c.norm!r}"
                 )
-            index = position % len(asked)
+            index = position % len(part.sublayers)
             entry = part.sublayers[index]
             stream, branch = where.coefficients(entry.alpha)
             asks = {m.name: c.parameter(part.name, index, m.name, m.role)
@@ -184,17 +183,14 @@ def without_law(found: Reading, but: Container[str] = ()) -> str:
 
     ``but`` are the forms, ``LEARNT`` and ``INSIDE``, that a scheme itself has.
     """
-    beside = Counter((s.stack, s.sums) for s in found.sublayers)
     for s in found.sublayers:
-        for form, why in _forms(s, beside[s.stack, s.sums]):
+        for form, why in _forms(s):
             if form not in but:
                 return f"{at(s)} {why}"
     return _shared(found)
 
 
-def _forms(s: Sublayer, beside: int) -> Iterator[tuple[str, str]]:
-    if beside > 1:
-        yield "parallel", "stands in parallel with another, which has no law here"
+def _forms(s: Sublayer) -> Iterator[tuple[str, str]]:
     if any(n.where == "inside" for n in s.norms):
         yield INSIDE, "has a norm within its branch, which has no law here"
     if s.learnt is not None:
@@ -204,13 +200,14 @@ def _forms(s: Sublayer, beside: int) -> Iterator[tuple[str, str]]:
 
 
 def _shared(found: Reading) -> str:
-    """Which parameters several sublayers share; no word where none do."""
+    """Which parameters several sublayers share; no word where none do.
+
+    The branches of one sum may share the norms around them.
+    """
     used = Counter(
         name
-        for s in found.sublayers
-        for name in dict.fromkeys(
-            [*(m.where for m in s.matrices), *(n.gain for n in s.ruled_norms)]
-        )
+        for _, beside in groupby(found.sublayers, lambda s: (s.stack, s.sums))
+        for name in _used(list(beside))
     )
     names = [name for name, times in used.items() if name and times > 1]
     if not names:
@@ -220,6 +217,13 @@ def _shared(found: Reading) -> str:
         f"{used[names[0]]} sublayers share {names[0]}{more}: a step of it is a step of all of "
         "them at once, which has no law here"
     )
+
+
+def _used(beside: list[Sublayer]) -> Iterator[str | None]:
+    """The parameters of the branches of one sum: norms once, matrices once for each branch."""
+    for s in beside:
+        yield from dict.fromkeys(m.where for m in s.matrices)
+    yield from dict.fromkeys(n.gain for s in beside for n in s.ruled_norms)
 
 
 # --------------------------------------------------------------------------------- differences

@@ -187,6 +187,16 @@ class Place:
         factor, backward, _ = self.amplified
         return factor / backward
 
+    def _many(self, role: Role) -> int:
+        """Such parameters, listed: a norm on the sum stands behind all its branches, once."""
+        once = role in (Role.NORM_GAIN, Role.NORM_BIAS) and self._on_sum
+        kept = [not (once and joins) for joins in self.part.parallel]
+        return sum(kept) * self.depth[self.part.depth]
+
+    @property
+    def _on_sum(self) -> bool:
+        return self.rows.of.selection.the_placement.normalises_sum
+
     def of(self, parameter: str, role: Role) -> Moved | None:
         """What an update through a parameter does; None where the output does not respond."""
         if parameter not in self._moved:
@@ -204,7 +214,7 @@ class Place:
         _, backward, upstream = self.amplified
         stepped = step_length(self.rows.of.selection.the_optimizer, response, size)
         update = self.eta * kappa * float(stepped) * backward
-        share = self.count * self.forward * response * update
+        share = self._many(role) * self.forward * response * update
         return Moved(response, size, kappa, response * upstream, update, share)
 
 

@@ -244,7 +244,9 @@ def plain(constants: Constants, placement: str) -> Constants:
             replace(
                 p,
                 multipliers={},
-                sublayers=tuple(SublayerConstants(s.kind, 1.0, 1.0) for s in p.sublayers),
+                sublayers=tuple(
+                    SublayerConstants(s.kind, 1.0, 1.0, parallel=s.parallel) for s in p.sublayers
+                ),
             )
             for p in constants.parts
         ),

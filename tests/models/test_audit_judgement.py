@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from written_models import GPT, Parallel
+from written_models import GPT
 
 import deepnet_theory as dt
 from deepnet_theory.runtime import apply_
@@ -48,7 +48,6 @@ WITHOUT_LAW = {
     "shared layers": (shared, "3 sublayers share h.0.attn.c_attn.weight"),
     "a learnt multiplier": (layer_scale, "which is learnt"),
     "norms inside": (inner_norm, "a norm within its branch"),
-    "parallel branches": (lambda: GPT(LAYERS, block=Parallel), "in parallel with another"),
     "multiplied by 0": (
         lambda: GPT(LAYERS, lambda x, f, n: x + 0.0 * f(n(x))),
         "is multiplied by 0",

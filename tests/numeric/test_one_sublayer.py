@@ -42,6 +42,10 @@ ALL = replace(LAB, step="all", data="gaussian:0.5")
 CASES = {  # and those that take longer
     "adam": Case(Selection("adam"), rule("adam"), {"N": 12}, LAB),
     "a pair": Case(Selection("sgd", stack="encoder-decoder"), SGD_PAIR, {"N": 10, "M": 8}, LAB),
+    "parallel": Case(
+        Selection("adam", placement="pre-ln", layer="attention+ffn:swiglu"),
+        own_rule(("encoder",), "1", "(2*N)**(-1/2)"), {"N": 12}, LAB,
+    ),
     "sgd": Case(Selection("sgd"), rule("sgd"), {"N": 12}, LAB),
     "lamb": Case(Selection("lamb"), rule("lamb"), {"N": 12}, LAB),
     **{
@@ -52,11 +56,11 @@ CASES = {  # and those that take longer
             (Selection("adam", layer="attention,ffn:swiglu"), ("1", "(2*N)**(-1/2)")),
         )
     },
-}
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in list(CASES)[2:]]
+}  # fmt: skip
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in list(CASES)[3:]]
 
 
-@pytest.mark.parametrize("name", [*list(CASES)[:2], *SLOW])
+@pytest.mark.parametrize("name", [*list(CASES)[:3], *SLOW])
 def test_it_is_what_is_measured_of_a_real_stack(name):
     near(CASES[name])
 

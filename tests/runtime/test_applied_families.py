@@ -20,6 +20,7 @@ SIZES = {
 
 PRE, CAUSAL = {"placement": "pre-ln"}, {"stack": "decoder"}
 GATED = {**PRE, **CAUSAL, "norm": "rms", "layer": "attention,ffn:swiglu"}
+BESIDE = {**PRE, **CAUSAL, "layer": "attention+ffn"}
 OF_GPT = {"vocab_size": V, "n_embd": D, "n_layer": LAYERS, "n_head": 4}
 IMAGE = {**{k: v for k, v in SIZES.items() if k != "vocab_size"}, "image_size": 8, "patch_size": 4}
 FAMILIES = {  # the model's class and its configuration, and the constants' selection
@@ -40,6 +41,15 @@ FAMILIES = {  # the model's class and its configuration, and the constants' sele
         {"vocab_size": V, "dim": D, "n_layers": LAYERS, "n_heads": 4, "hidden_dim": 4 * D}, {},
     ),
     "OpenAIGPT": ("OpenAIGPTLMHeadModel", OF_GPT, CAUSAL),
+    # branches in parallel: of one norm, of one each, multi-query, gated
+    "GPTJ": ("GPTJForCausalLM", {**OF_GPT, "rotary_dim": 8}, BESIDE),
+    "GPTNeoX": ("GPTNeoXForCausalLM", SIZES, BESIDE),
+    "Phi": ("PhiForCausalLM", SIZES, BESIDE),
+    "Falcon": ("FalconForCausalLM", {**SIZES, "ffn_hidden_size": 4 * D}, BESIDE),
+    "Cohere": (
+        "CohereForCausalLM", {**SIZES, "num_key_value_heads": 2},
+        {**BESIDE, "layer": "attention+ffn:swiglu"},
+    ),
 }  # fmt: skip
 
 
@@ -61,7 +71,11 @@ def exported(select, **options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["GPT2", "Llama", "Qwen2", "Qwen3", "ViT", "T5", "Bert"])
+@pytest.mark.parametrize(
+    "name",
+    ["GPT2", "Llama", "Qwen2", "Qwen3", "ViT", "T5", "Bert", "GPTJ", "GPTNeoX", "Phi", "Falcon",
+     "Cohere"],
+)  # fmt: skip
 def test_the_audit_finds_the_rule_that_was_put_in(name):
     torch.manual_seed(0)
     model, inputs, select = family(name)

@@ -412,7 +412,7 @@ REFUSED = {  # a model, and why it is refused: of an encoder the first five, of 
     ),
     "low rank": (low_rank, ""),
     "post-LN": (lambda: nano(post), "is norm"),
-    "parallel": (lambda: nano(block=Parallel), "stands in parallel"),
+    "parallel": (lambda: nano(block=Parallel), r"a layer of the decoder is attention\+ffn"),
     "a tenth of the branch": (
         lambda: nano(lambda x, f, n: x + 0.1 * f(n(x))),
         "has no place for alpha = 1, it has 10 in .*; set it to 1 there",

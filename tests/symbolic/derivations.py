@@ -42,6 +42,15 @@ SELECTIONS = {
     "in proportion": {"update": "-eta*g*norm(theta)", "placement": "pre-ln"},
     "falling": {"update": "-eta*g/norm(g)**(3/2)", "placement": "pre-ln", "method": "lemma"},
     "one sign": {"update": "-eta*g*min(theta, 0)*sign(theta)/norm(theta)"},
+    "parallel post-ln": {"optimizer": "sgd", "layer": "attention+ffn,ffn:swiglu"},
+    "parallel pre-ln": {"optimizer": "adam", "placement": "pre-ln", "layer": "attention+ffn"},
+    "parallel lemma": {
+        "optimizer": "lamb", "placement": "sandwich-ln", "method": "lemma",
+        "layer": "attention+ffn:swiglu",
+    },
+    "parallel both": {
+        "optimizer": "adam", "closure": "complete", **BOTH, "layer": "attention+cross+ffn",
+    },
     "lemma": {"optimizer": "sgd", "method": "lemma"},
     "lemma pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "lemma", **SWIGLU},
     "lemma sandwich-ln": {"optimizer": "lamb", "placement": "sandwich-ln", "method": "lemma"},
@@ -54,7 +63,7 @@ SELECTIONS = {
 PLANTED = (
     "sgd post-ln", "adam res-post-ln", "lamb sandwich-ln", "muon swiglu", "sgd both",
     "complete pre-ln", "unit-residual", "falling", "lemma", "lemma sandwich-ln", "lemma both",
-    "moments", "moments pre-ln",
+    "moments", "moments pre-ln", "parallel post-ln", "parallel pre-ln",
 )  # fmt: skip
 
 

@@ -172,7 +172,15 @@ def blind(check, step):
 
 
 @pytest.mark.parametrize(
-    "name", ["sgd both", "lemma both", "lemma sandwich-ln", "moments", "moments pre-ln"]
+    "name",
+    [
+        "sgd both",
+        "lemma both",
+        "lemma sandwich-ln",
+        "moments",
+        "moments pre-ln",
+        "parallel post-ln",
+    ],
 )
 def test_each_check_of_a_step_sees_an_error_without_the_others(name):
     found = [

@@ -6,10 +6,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
 from deepnet_theory.spec.placement import placements
+from deepnet_theory.spec.stack import described_layer
 
 UNKNOWN = "unknown"
 
@@ -182,6 +184,12 @@ class Sublayer:
         return residual_equation(self.around)
 
 
+def described(row: Iterable[Sublayer], between: str = ", ") -> str:
+    """Sublayers by their kinds, a plus between the branches of one sum."""
+    sums = (list(own) for _, own in groupby(row, lambda s: (s.stack, s.sums)))
+    return described_layer(((s.kind, s is not own[0]) for own in sums for s in own), between)
+
+
 @dataclass(frozen=True)
 class Reading:
     """The residual stacks of a model, in the order of the forward pass.
@@ -234,7 +242,7 @@ class Reading:
             **({"placement": self.placement} if self.placement else {}),
             "norm": "layer" if centred else "rms",
             "stack": "-".join(self.stacks),
-            "layer": ",".join(s.kind for s in last if s.layer == 0),
+            "layer": described((s for s in last if s.layer == 0), ","),
         }
 
     @property

@@ -34,6 +34,7 @@ _OF_ALL = {
     "c": "weight of a cross-attention: its branch against the decoder's stream",
     "x": "stream that enters the sublayer",
     "y": "memory: the encoder's output, which cross-attention reads",
+    "G": "a branch with its weight taken out, as a map of the stream",
     "i": "index of a sublayer, or of an entry",
     "j": "index of a sublayer, or of an entry",
     "k": "order of an update, or index of a hidden unit",

@@ -38,6 +38,7 @@ from deepnet_theory.symbolic.proof.checks import DIGITS, number
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.proof.witness import Matrix
 from deepnet_theory.symbolic.rule.kinds import Balanced
+from deepnet_theory.symbolic.rule.parallel import second_order
 from deepnet_theory.symbolic.rule.problem import Problem
 
 tau = sp.Symbol("tau", positive=True)  # the number of aligned steps
@@ -52,6 +53,7 @@ def self_consistency_steps(problem: Problem, balanced: Balanced) -> Iterator[Ste
 
 def beyond_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
     """ρ, the identity, every order, aligned steps, the failing rate, and the norms' epsilons."""
+    yield from second_order(balanced.part)
     for kind in balanced.kinds:
         of = OfKind(problem, balanced, kind)
         yield relative_update(of)

@@ -205,7 +205,7 @@ class _OnMatrices(OperatorAlgebra[Any]):
 class Witness:
     """A sublayer on numbers: every matrix its gain times a direction U, biases 0.
 
-    ``branch`` picks other matrices behind the same stream.
+    ``branch`` picks other matrices behind the same stream; ``entering`` is another stream.
     """
 
     sublayer: Sublayer
@@ -214,6 +214,7 @@ class Witness:
     gains: Mapping[str, float]
     seed: int = 0
     branch: int = 0
+    entering: Matrix | None = None
 
     @classmethod
     def drawn(cls, sublayer: Sublayer, placement: Placement, seed: int = 0) -> Witness:
@@ -236,7 +237,7 @@ class Witness:
         """x and the memory."""
         draw = random.Random(self.seed)
         x, memory = (normalise(random_matrix(draw, TOKENS)) for _ in range(2))
-        return Matrix(x.rows), Matrix(memory.rows)
+        return Matrix((self.entering or x).rows), Matrix(memory.rows)
 
     @cached_property
     def directions(self) -> dict[str, tuple[Matrix, Matrix]]:

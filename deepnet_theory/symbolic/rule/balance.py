@@ -35,6 +35,7 @@ from deepnet_theory.symbolic.proof.checks import (
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.rule.amplification import SECTION, amplification, listed, one_by_one
 from deepnet_theory.symbolic.rule.kinds import Balanced, Kind, Setting, rate
+from deepnet_theory.symbolic.rule.parallel import parallel_steps
 
 CLOSURE = Section("The closure")
 _layer = sp.Symbol("l", integer=True, positive=True)
@@ -56,6 +57,7 @@ def balance(setting: Setting, sized: Sized, later: Balanced | None) -> Balanced:
         sum_step(setting, bare),
         *(() if amplified is None else amplified.steps),
     )
+    alike = tuple(parallel_steps(part, setting.selection.the_placement))
     imposed = _imposed(setting, sized, bare, before)
     knobs = dict.fromkeys(symbol for kind in of for symbol in kind.own.values())
     once = (rate,) if "eta" in setting.closure.knobs else ()
@@ -66,7 +68,7 @@ def balance(setting: Setting, sized: Sized, later: Balanced | None) -> Balanced:
     found = replace(bare, values=solution.values)
     solved_by = tuple(_solution(solution, imposed, part, _whole_stack(setting, found, later)))
     values = {step.lhs: simplified(step.rhs) for step in solved_by}
-    return replace(found, values=values, steps=(*before, *imposed, *solved_by))
+    return replace(found, values=values, steps=(*alike, *before, *imposed, *solved_by))
 
 
 # ---- the sublayers of a part: how many there are, and what they add up to ----
@@ -79,8 +81,8 @@ def count_step(of: Balanced) -> Step:
         f"sublayers-{part.name}",
         sp.Sum(sp.Integer(len(part.layer)), (_layer, 1, of.depth)),
         of.sublayers,
-        f"S, the residual sublayers of the {part.name}: {', '.join(s.name for s in part.layer)}"
-        f" in each of {part.depth} layers",
+        f"S, the {'branches' if any(part.parallel) else 'residual sublayers'} of the {part.name}: "
+        f"{part.described} in each of {part.depth} layers",
         source="Su, §Increment explosion",
         establishes=(_layer,),
         checks=(listed(part, lambda _: True),),
@@ -112,6 +114,7 @@ def sum_step(setting: Setting, of: Balanced) -> Step:
             f"sublayers-{part.name}",
             *dict.fromkeys(name for kind in of.kinds for name in kind.rests_on),
             *setting.route.sums,
+            *(step.name for step in parallel_steps(part, setting.selection.the_placement)),
         ),
         assumptions=("aligned-updates", "near-identity"),
         establishes=(*knobs, eta),
@@ -166,11 +169,12 @@ def _imposed(
                 checks=(Check("the shares add to one", _share(count, kind, every)),),
             )
         )
+    one_alpha = setting.selection.has_one_alpha(of.part)
     for index, kind in enumerate(of.kinds):
         relative, first = of.backward * times * own_rates[kind.name], 1
         for closure in joined:
             # one α for all kinds is picked by the first one's condition; ρ is of each kind
-            if index == 0 or not setting.selection.one_alpha or "rate" in closure.knobs:
+            if index == 0 or not one_alpha or "rate" in closure.knobs:
                 found = tuple(_conditions(closure, kind, of.part, relative, first))
                 steps.extend(found)
                 first += len(found)

@@ -74,7 +74,7 @@ class Setting:
 
     def _kind(self, part: Part, name: str, group: list[Sublayer]) -> Kind:
         parts, first = len(self.selection.the_stack.parts), group[0]
-        one = "*" if self.selection.one_alpha else name
+        one = "*" if self.selection.has_one_alpha(part) else name
         own = {
             alpha: part_symbol("alpha", part.name, parts, one),
             beta: part_symbol("beta", part.name, parts, name),

@@ -1,0 +1,212 @@
+"""Models whose attention and feed-forward stand in parallel: read, judged, mended, measured."""
+
+import copy
+import warnings
+from functools import partial
+from statistics import fmean
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+from written_models import GPT, Block, Parallel, heads, joined
+
+import deepnet_theory as dt
+from deepnet_theory.models import read
+from deepnet_theory.runtime import apply_, parameter_groups
+from deepnet_theory.spec.errors import Refusal
+
+D, V, LAYERS = 32, 61, 3
+IDS = torch.randint(V, (2, 16), generator=torch.Generator().manual_seed(0))
+
+
+class GPTJ(Block):
+    """One norm for both branches, the feed-forward added first."""
+
+    def forward(self, x):
+        h = self.ln_1(x)
+        return self.mlp(h) + self.attn(h) + x
+
+
+class MultiQuery(nn.Module):
+    """Falcon's attention: all queries, one key and one value, packed."""
+
+    def __init__(self, d, bias=False, kv=1):
+        super().__init__()
+        self.kv, self.k = kv, d // 4
+        self.query_key_value = nn.Linear(d, d + 2 * kv * self.k, bias=bias)
+        self.dense = nn.Linear(d, d, bias=bias)
+
+    def forward(self, x):
+        sizes = (4 * self.k, self.kv * self.k, self.kv * self.k)
+        q, k, v = self.query_key_value(x).split(sizes, dim=-1)
+        q, k, v = heads(q), *(heads(p, self.kv).repeat_interleave(4 // self.kv, 1) for p in (k, v))
+        return self.dense(joined(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
+
+
+class Falcon(GPTJ):
+    """Multi-query attention beside a feed-forward."""
+
+    def __init__(self, line=None, d=D, **options):
+        super().__init__(line, d)
+        self.attn = MultiQuery(d, **options)
+
+
+class Gated(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.gate, self.up = (nn.Linear(d, 4 * d, bias=False) for _ in range(2))
+        self.down = nn.Linear(4 * d, d, bias=False)
+
+    def forward(self, x):
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
+class Cohere(Falcon):
+    """Grouped queries beside a gated feed-forward."""
+
+    def __init__(self, line=None, d=D):
+        super().__init__(line, d, kv=2)
+        self.mlp = Gated(d)
+
+
+class Phi(GPTJ):
+    """With biases."""
+
+    def __init__(self, line=None, d=D):
+        super().__init__(line, d, bias=True)
+
+
+PLAIN, GATED = "attention+ffn", "attention+ffn-swiglu"
+KINDS = {
+    "GPT-NeoX": (Parallel, PLAIN), "GPT-J": (GPTJ, PLAIN), "Falcon": (Falcon, PLAIN),
+    "Phi": (Phi, PLAIN), "Cohere": (Cohere, GATED),
+}  # fmt: skip
+
+
+def made(kind, layers=LAYERS, **options):
+    torch.manual_seed(layers)
+    return GPT(layers, block=KINDS[kind][0], **options)
+
+
+def exported(kind, layers=LAYERS, optimizer="adamw", **options):
+    rule = dt.derive(optimizer, placement="pre-ln", stack="decoder", layer=KINDS[kind][1])
+    return dt.export(rule, layers, width=D, heads=4, vocab=V, **options)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_two_branches_of_one_sum_are_read_judged_and_mended(kind):
+    model, constants = made(kind), exported(kind)
+    found = read(model, IDS)
+    assert found.select["layer"] == KINDS[kind][1] and found.understood
+    assert [s.sums for s in found.sublayers] == [0, 0, 1, 1, 2, 2]
+    assert {s.equation for s in found.sublayers} == {"x + branch(norm(x))"}
+    assert dt.audit(model, IDS, optimizer="adamw").verdict == "REFUTED"
+    apply_(model, constants, inputs=IDS)
+    audit = dt.audit(model, IDS, constants=constants)
+    assert (audit.verdict, audit.findings) == ("SUPPORTED", ())
+    assert "\n+ ffn" in str(audit).replace("  ", "")
+    assert apply_(model, constants, inputs=IDS).changes == ()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # packed matrices
+        groups = parameter_groups(model, 1e-3)
+    assert len([p for g in groups for p in g["params"]]) == len(list(model.parameters()))
+
+
+def test_constants_of_a_sequence_are_those_of_another_model():
+    rule = dt.derive("adamw", placement="pre-ln", stack="decoder")
+    sequence = dt.export(rule, LAYERS, width=D, heads=4, vocab=V)
+    with pytest.raises(Refusal, match=r"is attention\+ffn, the constants are for attention, ffn"):
+        apply_(made("GPT-J"), sequence, inputs=IDS)
+    with pytest.raises(Refusal, match=r"is attention, ffn, the constants are for attention\+ffn"):
+        apply_(GPT(LAYERS), exported("GPT-J"), inputs=IDS)
+
+
+def test_layers_that_share_a_norm_between_sums_have_no_law():
+    model = made("GPT-J")
+    model.h[1].ln_1 = model.h[0].ln_1
+    with pytest.raises(Refusal, match=r"share h\.0\.ln_1\.weight"):
+        apply_(model, exported("GPT-J"), inputs=IDS)
+
+
+def stepped(optimizer, model):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return optimizer(parameter_groups(model, 2.0**-10))
+
+
+def applied(kind, optimizer, layers):
+    model = made(kind, layers)
+    apply_(model, exported(kind, layers, optimizer), inputs=IDS)
+    return model, IDS
+
+
+@pytest.mark.parametrize("kind", ["GPT-J", "Cohere"])
+@pytest.mark.parametrize(("name", "optimizer"), [("adam", torch.optim.Adam)])
+def test_one_step_moves_a_mended_model_alike_at_every_depth(kind, name, optimizer):
+    found = dt.measure(
+        partial(applied, kind, name), [4, 8, 16], optimizer=partial(stepped, optimizer), seeds=3
+    )
+    assert abs(found.exponents[0].estimate) < 0.1, found
+    plain = dt.measure(lambda n: (made(kind, n), IDS), [4, 8, 16], optimizer=name, seeds=3)
+    assert plain.exponents[0].estimate > 0.2, plain
+
+
+def branch_step(model):
+    """‖ΔF‖ of one sign step of the branches' matrices, in double precision."""
+    model, sizes = copy.deepcopy(model).double(), []
+    moved = [n for n, p in model.named_parameters() if n.startswith("h.") and p.dim() > 1]
+    generator = torch.Generator().manual_seed(5)
+    for _ in range(6):
+        ids = torch.randint(V, (1, 32), generator=generator)
+        model.zero_grad()
+        final = []
+        hook = model.ln_f.register_forward_hook(lambda *args: final.append(args[-1].detach()))  # noqa: B023
+        F.cross_entropy(model(ids)[0], torch.randint(V, (32,), generator=generator)).backward()
+        steps = {n: p - 1e-6 * p.grad.sign() for n, p in model.named_parameters() if n in moved}
+        torch.func.functional_call(model, steps, (ids,))
+        hook.remove()
+        sizes.append((final[1] - final[0]).norm(dim=-1).mean().item())
+    return fmean(sizes)
+
+
+LAST = [("GPT-NeoX", "mlp.c_proj"), ("Falcon", "attn.dense"), ("Cohere", "mlp.down")]
+
+
+@pytest.mark.parametrize(("kind", "last"), LAST)
+def test_a_predicted_effect_is_that_of_a_real_step(kind, last):
+    right = GPT(8, block=KINDS[kind][0], d=64)
+    with torch.no_grad():  # a stream of rms 1, which the rule takes
+        for p in (right.wte.weight, right.wpe.weight):
+            p.normal_(0.0, 0.5**0.5, generator=torch.Generator().manual_seed(p.shape[0]))
+    rule = dt.derive("adam", placement="pre-ln", stack="decoder", layer=KINDS[kind][1])
+    apply_(right, dt.export(rule, 8, width=64, heads=4, vocab=V), inputs=IDS)
+    wrong = copy.deepcopy(right)
+    with torch.no_grad():
+        for block in wrong.h:
+            block.get_submodule(last).weight.mul_(3)
+    audit = dt.audit(wrong, IDS, optimizer="adam")
+    assert audit.predicted and audit.effect > 1.3
+    assert audit.effect == pytest.approx(branch_step(wrong) / branch_step(right), rel=0.3)
+
+
+class PostLN(Block):
+    """norm(x + attention(x) + feed-forward(x)): no code of this kind has a place for α."""
+
+    def forward(self, x):
+        return self.ln_1(x + self.attn(x) + self.mlp(x))
+
+
+def test_a_normalised_sum_of_branches_takes_one_alpha_in_its_weights():
+    rule = dt.derive("adamw", stack="decoder", layer=PLAIN, closure="complete")
+    model = GPT(LAYERS, block=PostLN, final=False)
+    with torch.no_grad():
+        model.wte.weight.mul_(0.5**0.5)
+        model.wpe.weight.mul_(0.5**0.5)
+    assert read(model, IDS).select["placement"] == "post-ln"
+    sizes = {"width": D, "heads": 4, "vocab": V}
+    with pytest.raises(Refusal, match="no place for alpha = 6"):
+        apply_(model, dt.export(rule, LAYERS, **sizes), inputs=IDS)
+    weights = dt.export(rule, LAYERS, **sizes, form="weights")
+    apply_(model, weights, inputs=IDS)
+    assert dt.audit(model, IDS, constants=weights).verdict == "SUPPORTED"
