@@ -22,8 +22,17 @@ def page_columns() -> int:
 
 def text(document: doc.Document, plots: bool = False) -> str:
     """The whole document; ``plots`` draws its figures where plotext is installed."""
-    told = (_block(block, plots) for block in doc.in_order(document))
-    return "\n\n".join("\n".join(lines) for lines in told if lines)
+    told = [""]
+    before: object = None
+    for block in doc.in_order(document):
+        # a derivation is read down its numbers: its steps stand close, below a bare title
+        close = isinstance(block, doc.Step) and isinstance(before, doc.Step | doc.Heading)
+        if close and isinstance(before, doc.Heading):
+            told.pop()
+        if lines := _block(block, plots):
+            told += [*([] if close else [""]), *lines]
+            before = block
+    return "\n".join(told[2:])
 
 
 def _block(block: doc.Heading | doc.Block, plots: bool) -> list[str]:
@@ -96,13 +105,19 @@ def _rule(rule: doc.RuleBox) -> Iterator[str]:
 
 
 def _step(step: doc.Step) -> Iterator[str]:
+    """Number, equation and verdict, the reason below them or, where it fits, between them."""
     from deepnet_theory.report.notation import equation
 
-    body = equation(step, page_columns() - INDENT)
-    for index, line in enumerate(body):
-        label = f"({step.number})" if index == len(body) // 2 else ""
-        yield label.ljust(INDENT) + line
-    yield from _folded(plain(step.because), INDENT)
+    verdict, fails = plain(step.verdict[:1]), plain(step.verdict)
+    reason = f"{plain(step.because)} {fails}" if fails != verdict else plain(step.because)
+    first, *more = equation(step, page_columns() - INDENT, len(verdict) + GAP)
+    line = f"({step.number})".ljust(INDENT) + first
+    room = page_columns() - len(verdict)
+    if not more and len(line) + INDENT + len(reason) + GAP <= room:
+        line, reason = line + " " * INDENT + reason, ""
+    yield (line.ljust(room) + verdict).rstrip()
+    yield from (" " * INDENT + other for other in more)
+    yield from _folded(reason, INDENT)
 
 
 def _table(table: doc.Table) -> Iterator[str]:

@@ -22,6 +22,7 @@ from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra.monomial import S, alpha, beta, eta, i, r, vanishes
+from deepnet_theory.symbolic.expectation import output_change
 from deepnet_theory.symbolic.laws.placement import P, gains_product, gradients, placement_law
 from deepnet_theory.symbolic.proof.checks import (
     SAMPLED_POSITIVE,
@@ -234,6 +235,7 @@ def increment_of(
             assumptions=("equal-gains", "bounded-loss-gradient", *premises(sublayer)),
             bounded=(delta,),
             checks=(BOUNDED, _matrix_by_matrix(sublayer, selection)),
+            left=output_change(sublayer.name.replace("-", "")),
         )
     )
 

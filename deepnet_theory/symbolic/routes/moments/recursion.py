@@ -21,7 +21,13 @@ from functools import cache
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import S, alpha, v, vanishes, w
-from deepnet_theory.symbolic.expectation import Model, NamedQuantity, in_models, norm_of
+from deepnet_theory.symbolic.expectation import (
+    Model,
+    NamedQuantity,
+    in_models,
+    norm_of,
+    output_change,
+)
 from deepnet_theory.symbolic.proof.checks import NAMED, SQUARES_AT_MOST
 from deepnet_theory.symbolic.proof.step import IDENTITY, Check, Section, Step
 from deepnet_theory.symbolic.routes.moments.sublayer import (
@@ -42,7 +48,7 @@ COEFFICIENT = "moment-coefficient"
 ENDS = ("norm", "input-term", "parameter-bound-in-theta")
 
 norm_pz, norm_dx_next = norm_of("Pz"), norm_of("dx_next", r"\Delta x_{l+1}")
-norm_df = norm_of("dF", r"\Delta F")
+norm_df = output_change()
 jacobian = NamedQuantity("norm_J", r"\|\partial\mathrm{LN}/\partial z\|_2", nonnegative=True)
 input_term = norm_of("z_x", r"\tfrac{\partial z}{\partial x}\Delta x")
 parameter_term = norm_of("z_theta", r"\tfrac{\partial z}{\partial\theta}\Delta\theta")
