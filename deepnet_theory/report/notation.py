@@ -11,6 +11,7 @@ from sympy.printing.latex import latex
 from sympy.printing.str import StrPrinter
 
 from deepnet_theory.report.document import Formula, Knob, Step
+from deepnet_theory.report.numbers import GREEK
 from deepnet_theory.spec.expression import DEPTH, UPDATE, Grammar, fold
 from deepnet_theory.spec.placement import PLACEMENT
 
@@ -212,10 +213,6 @@ _ATOM = r"\d+|[^\W\d]\w*'?|‖[^‖]*‖"  # a base that needs no brackets
 SHORT = 20  # characters of a side that never has a line of its own
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-GREEK = {
-    "alpha": "α", "beta": "β", "kappa": "κ", "eta": "η", "rho": "ρ", "theta": "θ", "tau": "τ",
-    "lambda": "λ", "sigma": "σ", "delta": "δ", "epsilon": "ε", "phi": "φ",
-}  # fmt: skip
 
 
 def lettered(name: str) -> str:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from shutil import get_terminal_size
 
 from deepnet_theory.report import document as doc
+from deepnet_theory.report.numbers import GREEK
 from deepnet_theory.report.terminal import characters, panels
 
 LEAST, MOST = 60, 80  # columns of a page
@@ -38,7 +41,7 @@ def text(document: doc.Document, plots: bool = False) -> str:
 def _block(block: doc.Heading | doc.Block, plots: bool) -> list[str]:
     match block:
         case doc.Heading():
-            lines = _folded(block.title, 0)
+            lines = _folded(lettered(block.title), 0)
             return [*lines, "=-~."[min(block.level, 3)] * max(map(len, lines))]
         case doc.Paragraph():
             return _folded(plain(block.words), 0)
@@ -60,19 +63,29 @@ def _block(block: doc.Heading | doc.Block, plots: bool) -> list[str]:
             return panels(block) if plots else []
 
 
+# a Greek letter's name among words or in a formula, and not in an option's
+_NAMED = re.compile(rf"(?<!\w)(?<!--)({'|'.join(GREEK)})(?!\w|-\w)")
+
+
+def lettered(words: str) -> str:
+    """α for alpha where a terminal shows letters, and alpha in a pipe or a file."""
+    shown = getattr(sys.stdout, "letters", False)
+    return _NAMED.sub(lambda name: GREEK[name[0]], words) if shown else words
+
+
 def plain(words: doc.Words) -> str:
     """A line without markup."""
-    return doc.spelled(words, str, inline, str, str)
+    return doc.spelled(words, lettered, inline, str, str)
 
 
 def inline(formula: doc.Formula) -> str:
     """A formula in one line, as it can be typed again."""
     shown = formula.expression
     if isinstance(shown, str):  # all that a rule writes: such a page needs no SymPy
-        return shown
+        return lettered(shown)
     from deepnet_theory.report.notation import typed
 
-    return typed(shown)
+    return lettered(typed(shown))
 
 
 def _folded(words: str, indent: int, first: str | None = None) -> list[str]:
@@ -97,7 +110,8 @@ def _rule(rule: doc.RuleBox) -> Iterator[str]:
     for owner, knobs in rule.rows:
         yield from _folded(owner, 2)
         for knob in knobs:
-            name = "eta is multiplied by" if knob.symbol == "eta" else f"{knob.symbol:5} ="
+            symbol = lettered(knob.symbol)
+            name = f"{symbol} is multiplied by" if knob.symbol == "eta" else f"{symbol:5} ="
             value = f"  = {knob.value}" if knob.value else ""
             yield f"    {name} {inline(knob.formula)}{value}"
     if rule.depth:
