@@ -158,7 +158,7 @@ class _Line(StrPrinter):  # type: ignore[misc]
         if not exponent.is_Rational:
             written = self._print(exponent)
             tight = written if len(written) == 1 else f"({written})"
-            return f"{shown if base.is_Symbol else f'({shown})'}^{tight}"
+            return f"{shown if base.is_Atom else f'({shown})'}^{tight}"
         return _raised(shown, exponent)
 
     def _print_ExpBase(self, expression: sp.Expr) -> str:
