@@ -196,7 +196,7 @@ class _Line(StrPrinter):  # type: ignore[misc]
         parts = expression.args
         shown = [p if isinstance(p, str) else self._factor(parts[p]) if form[0] in (0, "(")
                  else self._print(parts[p]) for p in form]  # fmt: skip
-        return "".join(shown).replace("phi(", "φ(").replace("softmax(", "σ(").replace("⊤", "ᵀ")
+        return "".join(shown).replace("phi(", "φ(").replace("⊤", "ᵀ")
 
 
 def _raised(base: str, exponent: sp.Rational) -> str:

@@ -9,6 +9,7 @@ from fractions import Fraction
 GREEK = {
     "alpha": "α", "beta": "β", "kappa": "κ", "eta": "η", "rho": "ρ", "theta": "θ", "tau": "τ",
     "lambda": "λ", "sigma": "σ", "delta": "δ", "epsilon": "ε", "phi": "φ",
+    "gamma": "γ", "mu": "μ", "omega": "ω", "xi": "ξ",
 }  # fmt: skip
 
 

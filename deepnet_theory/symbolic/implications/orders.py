@@ -361,7 +361,7 @@ def orders_across(of: OfKind) -> Step:
         f"orders-across-{of.tag}",
         aligned**j * rho**k,
         sp.Mul(first**j, rho ** (k - j)),
-        "products across j sublayers, to order k from j to "
+        "products across j sublayers, to order n from j to "
         f"{m}*j: each sublayer that takes part moves a matrix at least, "
         "and what it moves beyond that is a power of rho",
         uses=(f"increment-identity-{of.tag}", *of.at_rule),

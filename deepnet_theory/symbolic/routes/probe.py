@@ -16,7 +16,7 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
 from deepnet_theory.symbolic.algebra.monomial import alpha, beta, eta, exponents
 from deepnet_theory.symbolic.algebra.nodes import ONES, Branch, coefficient
-from deepnet_theory.symbolic.expectation import output_change
+from deepnet_theory.symbolic.expectation import norm_of, output_change
 from deepnet_theory.symbolic.laws.explicit_matrices import agree, value_of, values_of
 from deepnet_theory.symbolic.laws.optimizer import degrees_of, homogeneity_step, step_length
 from deepnet_theory.symbolic.laws.placement import (
@@ -49,8 +49,8 @@ _SECTIONS = {
 }
 
 upstream = sp.Symbol("L_x", positive=True)  # |∂L/∂x_{l+1}|
-jacobian = sp.Symbol("J", positive=True)  # |∂x_{l+1}/∂z_{l+1}|
-unit = sp.Symbol("B", positive=True)  # |B(x)|: |φ(xU)U| and the like, of order one
+jacobian = sp.Symbol("J_norm", positive=True)  # |∂x_{l+1}/∂z_{l+1}|
+unit = norm_of("B")  # |B(x)|: |φ(xU)U| and the like, of order one
 
 
 def section_of(sublayer: Sublayer) -> Section:
@@ -189,7 +189,7 @@ def _grows_alike(
 
 @dataclass(frozen=True)
 class Probes:
-    """z and its derivative by λ, W = λU, and by δ, W = λU + δV; which of the two is needed."""
+    """z and its derivative by λ, W = λU, and by h, W = λU + hV; which of the two is needed."""
 
     z: sp.Expr
     radial: sp.Expr
@@ -213,7 +213,7 @@ def probes(sublayer: Sublayer, placement: Placement, matrix: str) -> Probes:
 def derivative_steps(
     sublayer: Sublayer, placement: Placement, matrices: tuple[Matrix, ...]
 ) -> Iterator[Step]:
-    """∂z/∂λ for each of the matrices, and ∂z/∂δ where that tells more."""
+    """∂z/∂λ for each of the matrices, and ∂z/∂h where that tells more."""
     section, z = section_of(sublayer), of_sublayer("z", sublayer)
     for name in (matrix.name for matrix in matrices):
         probe, magnitude = probes(sublayer, placement, name), gain(name)
@@ -235,7 +235,7 @@ def derivative_steps(
                 f"transverse-{sublayer.name}-{name}",
                 sp.Derivative(probe.moved, delta),
                 probe.transverse,
-                f"a transverse probe of {name}: W = lambda*U + delta*V, delta = 0",
+                f"a transverse probe of {name}: W = lambda*U + h*V, h = 0",
                 source="derived here",
                 uses=(f"probe-{sublayer.name}",),
                 checks=(_as_derived(sublayer, placement, name, radially=False),),
@@ -315,7 +315,7 @@ def increment_step(sublayer: Sublayer, gradient: Step, degrees: Step, optimizer:
     """
     p, q = degrees_of(degrees)
     size = gradient.rhs
-    constants = sp.symbols(f"c_1:{len(sublayer.scaled) + 1}", positive=True)
+    constants = sp.symbols(f"C_1:{len(sublayer.scaled) + 1}", positive=True)
     update = eta * size**p * beta**q
 
     def points(_: Step) -> Iterator[Point]:

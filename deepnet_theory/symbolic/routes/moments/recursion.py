@@ -8,7 +8,7 @@ whose bracket is an orthogonal projection: the spectral norm is exactly √d/‖
 the sublayer makes of the input term is what a norm before it made of Δx, in every placement, since
 size and change are multiplied alike. So a sublayer adds its parameter term, and
 
-.. math:: \|\Delta F\| \le \sum_i \kappa\sqrt{v^2+w^2}\,\|\Delta\theta_i\| .
+.. math:: \|\Delta F\| \le \sum_i R\sqrt{v^2+w^2}\,\|\Delta\theta_i\| .
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ ENDS = ("norm", "input-term", "parameter-bound-in-theta")
 
 norm_pz, norm_dx_next = norm_of("Pz"), norm_of("dx_next", r"\Delta x_{l+1}")
 norm_df = output_change()
-jacobian = NamedQuantity("norm_J", r"\|\partial\mathrm{LN}/\partial z\|_2", nonnegative=True)
+jacobian = NamedQuantity("J_norm", r"\|\partial\mathrm{LN}/\partial z\|_2", nonnegative=True)
 input_term = norm_of("z_x", r"\tfrac{\partial z}{\partial x}\Delta x")
 parameter_term = norm_of("z_theta", r"\tfrac{\partial z}{\partial\theta}\Delta\theta")
 change = sp.Function("T", positive=True)  # ‖Δθ_i‖ of sublayer i
@@ -256,7 +256,7 @@ def _is_of_every(step: Step, every: tuple[Moments, ...]) -> bool:
 
 
 def _telescoping(first: Moments, put_in: Step, coefficient: Step) -> Step:
-    """‖ΔF‖ ≤ Σ_i κ√(v²+w²)‖Δθ_i‖, the recursion unrolled."""
+    """‖ΔF‖ ≤ Σ_i R√(v²+w²)‖Δθ_i‖, the recursion unrolled."""
 
     def unrolled(step: Step) -> bool:
         generator = random.Random(step.name)
