@@ -358,14 +358,21 @@ def steps(derivation: Derivation) -> tuple[doc.Section, ...]:
     )
 
 
-def step_of(derivation: Derivation, name: str, because: str = "", source: str = "") -> doc.Step:
-    """One step, with the number that it has in the whole, its verdict and what it rests on."""
+def step_of(
+    derivation: Derivation, name: str, because: str | None = None, source: str | None = None
+) -> doc.Step:
+    """One step, with the number that it has in the whole, its verdict and what it rests on.
+
+    ``because`` and ``source`` are said in place of its own; an empty source is left out.
+    """
     number, step, verdict = _numbers(derivation), derivation.step(name), derivation.verdicts[name]
     rests = [f"from {_ranges(number[used] for used in step.uses)}"] * bool(step.uses)
     rests += ["given " + ", ".join(step.assumptions)] * bool(step.assumptions)
     rests += [] if step.regime is None else [f"as {step.regime}"]
     fails = [f": fails {', '.join(step.failures())}"] if verdict is Verdict.REFUTED else []
-    words = f"{because or step.because} [{'; '.join((*rests, *([source] * bool(source))))}]"
+    rests += filter(None, [step.source if source is None else source])
+    stands = f" [{'; '.join(rests)}]" if rests else ""
+    words = f"{because or step.because}{stands}"
     left, lhs = step.left, step.lhs
     if left is not None and (lhs.is_Derivative or lhs in (left, step.rhs)):
         left, lhs = None, left  # it says the same, shorter
