@@ -1,27 +1,23 @@
-"""The page of symbols: what the three derivations write, and the steps that bring it in."""
+"""The page of symbols: the one table of notation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-import deepnet_theory as dt
+from deepnet_theory.report.document import Document, Table
 from deepnet_theory.report.markdown import markdown
-from deepnet_theory.report.rule import section
+from deepnet_theory.report.notation import lettered
+from deepnet_theory.symbolic.algebra.meanings import NORM_OF, NOTATION
 
 PLACE = "symbols.md"
-ROUTES = {"probe": "The probe (Su)", "lemma": "The lemma route (DeepNet)",
-          "moments": "The moment route (layer cake)"}  # fmt: skip
+FIRST = """# Symbols
+
+One letter has one meaning in the whole project; a claim keeps the letters of its source. An index
+says whose a size is: α_e of the encoder, r_ffn of the feed-forward, λ_q of query. `derive --section
+symbols` lists those of one derivation, with the step that brings each in.
+"""
 
 
 def page() -> str:
-    """The page; its tables are what ``derive --section symbols`` prints."""
-    return "\n".join(_page()) + "\n"
-
-
-def _page() -> Iterator[str]:
-    yield "# Symbols of the three derivations\n"
-    yield "*From* is the number of the step where a symbol first stands, as `--steps` counts."
-    for method, title in ROUTES.items():
-        derivation = dt.derive("sgd", method=method)
-        yield f"\n## {title}\n\n`deepnet-theory derive --optimizer sgd --method {method} --steps`\n"
-        yield markdown(section(derivation, "symbols")).partition("## Symbols\n\n")[2].rstrip()
+    """The page, from the table that derivations take their words from."""
+    every = {**NOTATION, **{f"norm_{name}": f"norm of {words}" for name, words in NORM_OF.items()}}
+    rows = tuple((lettered(name), name, words) for name, words in every.items())
+    return f"{FIRST}\n{markdown(Document('', (Table(('symbol', 'name', 'stands for'), rows),)))}\n"

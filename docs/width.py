@@ -61,7 +61,7 @@ for where that is another one (a head drawn at 1/d has a larger gradient than on
 **Weight decay.** What one step takes of a hidden matrix, by source:
 
 {decays}
-The algebra keeps η·λ, a convention: another one is as consistent, and asks for another λ.
+The algebra keeps η·ω, a convention: another one is as consistent, and asks for another ω.
 Qiu et al., arXiv 2512.05620, find an independent weight decay of 1/d close to the best. A coupled
 one cannot keep the share under Adam, and be as large as the gradient too.
 
@@ -261,7 +261,7 @@ def _decays(judged: list[WidthJudgement]) -> Iterator[str]:
                         _power(str(share.exponent("d"))),
                     ]
                 )
-    yield from _rows(("source", "how it is applied", "λ", "share of a step"), rows)
+    yield from _rows(("source", "how it is applied", "ω", "share of a step"), rows)
 
 
 def main() -> int:

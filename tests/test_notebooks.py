@@ -2,9 +2,12 @@
 
 import ast
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+
+from deepnet_theory.cli import main
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
@@ -13,7 +16,7 @@ FOLDER = Path(__file__).parent.parent / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 assert len(NOTEBOOKS) >= 6
 OURS = {"deepnet_theory", "nano_gpt", "paper_checks"}
-ALLOWED = OURS | {"sympy", "torch", "collections", "dataclasses"}
+ALLOWED = OURS | {"sympy", "torch", "collections", "dataclasses", "math"}
 
 
 def read(path):
@@ -54,6 +57,25 @@ def test_they_import_the_package_and_end_in_asserts(path):
         assert {n.split(".")[0] for n in names} <= ALLOWED
         assert not isinstance(node, ast.FunctionDef), "mathematics belongs in the package"
     assert any(isinstance(node, ast.Assert) for node in ast.parse(cells[-1]).body)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_it_ends_in_exercises_whose_answers_a_command_or_a_cell_shows(path, capsys):
+    cells = read(path).cells
+    (place,) = (i for i, cell in enumerate(cells) if cell.source.startswith("## Exercises"))
+    asked = re.split(r"^\d\. ", cells[place].source, flags=re.M)[1:]
+    assert len(asked) >= 2
+    if any(cell.cell_type == "code" for cell in cells[place:]):
+        return  # the cells below answer them
+    for exercise in asked:
+        commands = re.findall(r"^ *deepnet-theory (.*)$", exercise, re.M)
+        assert commands, "the reader checks the answer by a command"
+        for command, *words in map(shlex.split, commands):
+            if command == "derive":
+                assert main([command, *words]) in (0, 4)
+            assert main([command, "--help"]) == 0
+            offered = capsys.readouterr().out
+            assert all(word in offered for word in words if word.startswith("--"))
 
 
 @pytest.mark.notebooks

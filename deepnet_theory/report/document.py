@@ -106,13 +106,21 @@ class RuleBox:
 
 @dataclass(frozen=True)
 class Step:
-    """A numbered formula ``lhs relation rhs``, and why it holds: its reason and its verdict."""
+    """A numbered formula ``left = lhs relation rhs``, why it holds, and the verdict on it."""
 
     number: int
     lhs: Expr
     relation: str  # EQUAL, ASYMPTOTIC, AT_MOST, ORDER or BOUND
     rhs: Expr
     because: Words
+    verdict: tuple[Inline, ...] = ()
+    left: Expr | None = None  # what the left side is called
+
+    @property
+    def words(self) -> tuple[Inline, ...]:
+        """Reason and verdict."""
+        reason = self.because if isinstance(self.because, tuple) else (self.because,)
+        return (*reason, " " * bool(self.verdict), *self.verdict)
 
 
 @dataclass(frozen=True)

@@ -125,7 +125,7 @@ def _step(step: doc.Step) -> str:
         '<div class="step"><div class="equation" style="display:flex;align-items:center;gap:1em">'
         f'<div class="formula" style="--wide:{wide:.1f}">{"".join(map(math, sides))}</div>'
         f'<div class="number">({step.number})</div></div>'
-        f'<p class="aside">{_words(step.because)}</p></div>'
+        f'<p class="aside">{_words(step.words)}</p></div>'
     )
 
 

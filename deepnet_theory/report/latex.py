@@ -82,7 +82,7 @@ def block_latex(block: doc.Heading | doc.Block) -> str:
             return _rule(block)
         case doc.Step():
             begin, end = rf"\begin{{equation*}}\tag{{{block.number}}}", r"\end{equation*}"
-            return "\n".join((begin, equation_latex(block), end, _words(block.because)))
+            return "\n".join((begin, equation_latex(block), end, _words(block.words)))
         case doc.Listing():
             return f"\\begin{{verbatim}}\n{block.text.rstrip()}\n\\end{{verbatim}}"
         case doc.Files():

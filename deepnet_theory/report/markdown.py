@@ -27,7 +27,7 @@ def _block(block: doc.Heading | doc.Block) -> str:
             return _rule(block)
         case doc.Step():
             equation = f"{equation_latex(block)} \\tag{{{block.number}}}"
-            return f"$$\n{equation}\n$$\n\n{_words(block.because)}"
+            return f"$$\n{equation}\n$$\n\n{_words(block.words)}"
         case doc.Listing():
             return f"```\n{block.text.rstrip()}\n```"
         case doc.Files():

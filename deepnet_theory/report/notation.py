@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import textwrap
 from fractions import Fraction
 
 import sympy as sp
 from sympy.printing.latex import latex
-from sympy.printing.pretty.pretty import PrettyPrinter
-from sympy.printing.pretty.stringpict import prettyForm
 from sympy.printing.str import StrPrinter
 
 from deepnet_theory.report.document import Formula, Knob, Step
+from deepnet_theory.report.numbers import GREEK
 from deepnet_theory.spec.expression import DEPTH, UPDATE, Grammar, fold
 from deepnet_theory.spec.placement import PLACEMENT
 
@@ -93,69 +94,138 @@ def knob_latex(knob: Knob, aligned: str = " ") -> str:
     return rf"\{knob.symbol}{aligned}{sign} {inline_latex(knob.formula)}{value}"
 
 
-class _Pretty(PrettyPrinter):  # type: ignore[misc]
-    """Two-dimensional notation for the matrix-valued nodes of a derivation too."""
+class _Line(StrPrinter):  # type: ignore[misc]
+    """One line of characters: a product stands between spaces, small powers are raised."""
 
-    def _print_Function(self, expression: sp.Expr, *args: object, **kwargs: object) -> prettyForm:
-        if not hasattr(expression, "_sympystr"):
-            return super()._print_Function(expression, *args, **kwargs)
-        label = getattr(expression, "label", None)
-        if label is None or len(expression.args) != 1:
-            return prettyForm(StrPrinter().doprint(expression))
-        argument = prettyForm(*self._print(expression.args[0]).parens())
-        return prettyForm(*argument.left(_sign(label)))
+    def _print_Symbol(self, symbol: sp.Symbol) -> str:
+        return lettered(symbol.name)
 
-    def _print_Mul(self, product: sp.Mul) -> prettyForm:
-        # SymPy's own method first imports its units of measurement, which takes as long as
-        # the derivation itself.
-        above: list[sp.Expr] = []
-        below: list[sp.Expr] = []
-        for factor in product.as_ordered_factors():
-            if factor.is_Rational:
-                above += [sp.Integer(factor.p)] if factor.p != 1 else []
-                below += [sp.Integer(factor.q)] if factor.q != 1 else []
-            elif (
-                factor.is_Pow
-                and factor.is_commutative
-                and factor.exp.is_extended_negative
-                and factor.exp.is_Rational
-            ):
-                below.append(sp.Pow(factor.base, -factor.exp, evaluate=factor.exp == -1))
+    def _print_Mul(self, product: sp.Mul) -> str:
+        factors = product.as_ordered_factors()
+        scalars = [factor for factor in factors if factor.is_commutative]
+        matrices = [factor for factor in factors if not factor.is_commutative]
+        powers: dict[sp.Expr, list[str]] = {}  # exponent → what is raised to it
+        numbers: dict[sp.Expr, sp.Rational] = {}
+        sign, others = "", []
+        for factor in scalars:
+            base, exponent = factor.as_base_exp()
+            if base.is_Rational and exponent.is_Rational:
+                sign += "-" * bool(base < 0)
+                for prime, power in sp.factorrat(abs(base)).items():
+                    numbers[prime] = numbers.get(prime, 0) + power * exponent
+            elif base.is_Symbol and exponent.is_Rational:
+                powers.setdefault(exponent, []).append(self._print(base))
             else:
-                above.append(factor)
-        numerator = prettyForm.__mul__(*(self._print(f) for f in above or [sp.Integer(1)]))
-        if not below:
-            return numerator
-        return numerator / prettyForm.__mul__(*(self._print(f) for f in below))
+                others.append(factor)
+        number = sp.Integer(1)
+        for prime, power in numbers.items():
+            if power.is_Integer:
+                number *= prime**power
+            else:
+                powers.setdefault(power, []).insert(0, str(prime))
+        above = [str(number.p)] * (number.p != 1)
+        below = [str(number.q)] * (number.q != 1)
+        for exponent in sorted(powers, key=lambda e: (e.q, abs(e))):
+            bases, side = powers[exponent], above if exponent > 0 else below
+            joined = [*bases] if exponent.is_Integer else [self._times(bases)]
+            side += [_raised(base, abs(exponent)) for base in joined]
+        for factor in others:
+            base, exponent = factor.as_base_exp()
+            if exponent.is_Rational and exponent < 0:
+                below.append(self._factor(sp.Pow(base, -exponent)))
+            else:
+                above.append(self._factor(factor))
+        shown = self._times([*above, *map(self._factor, matrices)]) or "1"
+        divisor = self._times(below)
+        bracket = len(below) > 1 or (" " in divisor and divisor[-1] != ")")
+        return sign + shown + (f"/({divisor})" if bracket else f"/{divisor}") * bool(below)
 
-    def _print_Transpose(self, expression: sp.Expr) -> prettyForm:
-        return prettyForm(*self._factor(expression.args[0]).right("ᵀ"))
+    def _times(self, factors: list[str]) -> str:
+        """The factors side by side, a number close to what it multiplies."""
+        if len(factors) > 1 and factors[0].isdigit() and not factors[1][0].isdigit():
+            factors = [factors[0] + factors[1], *factors[2:]]
+        return " ".join(factors)
 
-    def _print_Hadamard(self, expression: sp.Expr) -> prettyForm:
-        left, right = (self._factor(a) for a in expression.args)
-        return prettyForm(*prettyForm(*left.right(" ⊙ ", right)).parens())
+    def _factor(self, expression: sp.Expr) -> str:
+        shown: str = self._print(expression)
+        return f"({shown})" if expression.is_Add or expression.is_Mul else shown
 
-    def _print_DirectionalDifferential(self, expression: sp.Expr) -> prettyForm:
-        label, point, direction = expression.args
-        form = prettyForm(*self._print(point).parens())
-        form = prettyForm(*form.left(f"D{_sign(label.function.label)}"))
-        towards = prettyForm(*self._print(direction).parens("[", "]"))
-        return prettyForm(*form.right(towards))
+    def _print_Pow(self, power: sp.Pow, rational: bool = False) -> str:
+        base, exponent = power.base, power.exp
+        if exponent.is_Integer and exponent < 0:
+            return f"1/{self._factor(sp.Pow(base, -exponent))}"
+        shown = self._print(base)
+        if not exponent.is_Rational:
+            written = self._print(exponent)
+            tight = written if len(written) == 1 else f"({written})"
+            return f"{shown if base.is_Atom else f'({shown})'}^{tight}"
+        return _raised(shown, exponent)
 
-    def _factor(self, expression: sp.Expr) -> prettyForm:
-        form = self._print(expression)
-        compound = expression.is_Add or expression.is_Mul
-        return prettyForm(*form.parens()) if compound else form
+    def _print_ExpBase(self, expression: sp.Expr) -> str:
+        return f"exp({self._print(expression.args[0])})"
+
+    def _print_Exp1(self, _: sp.Expr) -> str:
+        return "e"
+
+    def _print_Abs(self, expression: sp.Abs) -> str:
+        return f"|{self._print(expression.args[0])}|"
+
+    def _print_Derivative(self, expression: sp.Derivative) -> str:
+        body = self._print(expression.expr)
+        body = f"({body})" if expression.expr.is_Add or expression.expr.is_Mul else body
+        return f"∂{body}/∂{self._print(expression.variables[0])}"
+
+    def _print_Sum(self, expression: sp.Sum, sign: str = "Σ") -> str:
+        ((index, first, last),) = expression.limits
+        ends = f"{self._print(index)}={self._print(first)}..{self._print(last)}"
+        return f"{sign}[{ends}] {self._factor(expression.function)}"
+
+    def _print_Product(self, expression: sp.Product) -> str:
+        return self._print_Sum(expression, "Π")
+
+    def _print_Max(self, expression: sp.Max) -> str:
+        return f"max({', '.join(map(self._print, expression.args))})"
+
+    def _print_Determinant(self, expression: sp.Determinant) -> str:
+        return f"det {expression.args[0].tolist()}"
+
+    def _print(self, expression: sp.Expr, **kwargs: object) -> str:
+        if not hasattr(expression, "forms"):
+            return str(super()._print(expression, **kwargs))
+        *_, form = expression.forms()  # that of a page, whose marks are letters
+        parts = expression.args
+        shown = [p if isinstance(p, str) else self._factor(parts[p]) if form[0] in (0, "(")
+                 else self._print(parts[p]) for p in form]  # fmt: skip
+        return "".join(shown).replace("phi(", "φ(").replace("⊤", "ᵀ")
 
 
-def _sign(label: str) -> str:
-    return {"phi": "φ", "softmax": "σ"}.get(label, label)
+def _raised(base: str, exponent: sp.Rational) -> str:
+    """base^exponent: a square raised, a square root under its sign, any other behind a ^."""
+    base = base if re.fullmatch(_ATOM, base) else f"({base})"
+    if exponent == sp.S.Half:
+        return f"√{base}"
+    if exponent.is_Integer:
+        return base + ("" if exponent == 1 else str(exponent).translate(_RAISED))
+    return f"{base}^({exponent})"
 
 
-def _pretty(expression: sp.Expr) -> prettyForm:
-    printer = _Pretty({"use_unicode": True, "wrap_line": False, "num_columns": 10**6})
-    form: prettyForm = printer._print(expression)
-    return form
+_ATOM = r"\d+|[^\W\d]\w*'?|‖[^‖]*‖"  # a base that needs no brackets
+SHORT = 20  # characters of a side that never has a line of its own
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+_LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
+
+
+def lettered(name: str) -> str:
+    """A symbol's name in letters: α_e of alpha_e, c₁ of c_1, ‖ΔF‖ of norm_dF."""
+    if name.startswith("norm_"):
+        inner = name.removeprefix("norm_")
+        changed = len(inner) > 1 and inner[0] == "d" and inner not in GREEK
+        return f"‖{'Δ' * changed}{lettered(inner[1:] if changed else inner)}‖"
+    head, *below = name.split("_")
+    shown = GREEK.get(head, head)
+    for index in below:
+        shown += index.translate(_LOWERED) if index.isdigit() else f"_{GREEK.get(index, index)}"
+    return shown
 
 
 def typed(expression: sp.Expr) -> str:
@@ -163,41 +233,21 @@ def typed(expression: sp.Expr) -> str:
     return str(StrPrinter().doprint(expression))
 
 
-def equation(step: Step, width: int) -> list[str]:
-    """``lhs relation rhs`` in characters, line by line: whole if that fits, else by sides."""
-    left, right = _pretty(step.lhs), _pretty(step.rhs)
+def equation(step: Step, width: int, beside: int = 0) -> list[str]:
+    """``left = lhs relation rhs`` in lines; ``beside`` the first one something else stands."""
+    sides = [_Line().doprint(side) for side in (step.left, step.lhs, step.rhs) if side is not None]
     function = FUNCTION.get(step.relation, "")
-    if function:
-        right = prettyForm(*prettyForm(*right.parens()).left(function))
     sign = SIGN.get(step.relation, "=").replace("∼", "~")
-    whole = prettyForm(*left.right(f" {sign} ", right))
-    if whole.width() <= width:
-        return _lines(whole)
-    right_typed = typed(step.rhs)
-    if function:
-        right_typed = f"{function.replace('Θ', 'Theta')}({right_typed})"
-    return [
-        *_side(left, typed(step.lhs), width),
-        *_side(prettyForm(*right.left(f"{sign} ")), f"{sign} {right_typed}", width),
-    ]
-
-
-def _side(form: prettyForm, line: str, width: int) -> list[str]:
-    return _lines(form) if form.width() <= width else _fold(line, width)
-
-
-def _lines(form: prettyForm) -> list[str]:
-    return [line.rstrip() for line in str(form).splitlines()]
-
-
-def _fold(formula: str, width: int) -> list[str]:
-    """A long linear formula, broken at spaces or before an operator."""
-    lines = []
-    while len(formula) > width:
-        at = formula.rfind(" ", 1, width)
-        if at <= 4:
-            at = max(formula.rfind("*", 5, width), formula.rfind("/", 5, width))
-        at = width if at <= 4 else at
-        lines.append(formula[:at].rstrip())
-        formula = "    " + formula[at:].lstrip()
-    return [*lines, formula]
+    sides[-1] = f"{sign} {function}({sides[-1]})" if function else f"{sign} {sides[-1]}"
+    sides[1:-1] = [f"= {side}" for side in sides[1:-1]]
+    lines = [""]
+    for side in sides:
+        room = width - beside * (len(lines) == 1)
+        if not lines[-1] or len(lines[-1]) + len(side) < room or len(lines[-1]) < SHORT:
+            side = f"{lines.pop()} {side}".lstrip()
+        start = " " * (beside * (not lines))
+        folded = textwrap.wrap(
+            start + side, width, subsequent_indent="    ", break_on_hyphens=False
+        )
+        lines += [line.strip() if index == 0 else line for index, line in enumerate(folded)]
+    return lines

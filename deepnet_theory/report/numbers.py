@@ -6,6 +6,12 @@ import re
 from collections.abc import Mapping
 from fractions import Fraction
 
+GREEK = {
+    "alpha": "α", "beta": "β", "kappa": "κ", "eta": "η", "rho": "ρ", "theta": "θ", "tau": "τ",
+    "lambda": "λ", "sigma": "σ", "delta": "δ", "epsilon": "ε", "phi": "φ",
+    "gamma": "γ", "mu": "μ", "omega": "ω", "xi": "ξ",
+}  # fmt: skip
+
 
 def number(value: float, digits: str = ".4g") -> str:
     """A number with a minus sign where it is negative and not rounded to zero."""

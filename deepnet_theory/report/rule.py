@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 TOLD_FIRST = ("branch-weight", "aligned-sum", "self-consistency", "relative-update", "failing-rate")
 NOT_PROVED = "measured and not proved"
 COMPUTED = doc.Paragraph(f"{NOT_PROVED.capitalize()}.", aside=True)
+CLAUSE = 24  # characters of a reason that is not said again
 MOST_ROWS = 12  # of a folded table that paper shows
 RELATION_MEANING = {
     "EQUAL": "exactly",
@@ -42,20 +43,35 @@ MEANING = {  # of the rows that compare closures
 
 
 def document(derivation: Derivation) -> doc.Document:
-    """The whole derivation, its answer first; the verdict, which a terminal shows last, twice."""
+    """All of it: the rule, the steps that end in it, and what was measured beside them."""
     given = tuple((a.name, a.statement) for a in derivation.assumptions)
     sections = (
+        doc.Section("Derivation", steps(derivation)),
         *consequences(derivation),
         doc.Section("Predicted exponents of the model update", _predictions(derivation)),
         doc.Section("Remarks", remarks(derivation)),
         doc.Section("Setting", (setting(derivation.selection),)),
         doc.Section("Assumptions", (doc.Terms(given),) if given else ()),
         doc.Section("Symbols", (_symbols(derivation),)),
-        doc.Section("Derivation", steps(derivation)),
     )
     closing = (doc.Paragraph(conclusion(derivation)),)
     means = (meaning(derivation), *_what_it_means(derivation), *closing)
     return doc.Document(title(derivation.selection), (box(derivation), *means), sections, closing)
+
+
+def proof(derivation: Derivation) -> doc.Document:
+    """The rule and the steps that end in it; what was measured beside them is named alone."""
+    given = "; ".join(f"{a.name}: {a.statement}" for a in derivation.assumptions)
+    beside = [name for name, part in _parts(derivation).items() if part not in steps(derivation)]
+    beside.remove("assumptions")
+    closing = (
+        doc.Paragraph(f"And more: --section NAME, of {', '.join(beside)}.", aside=True),
+        doc.Paragraph(conclusion(derivation)),
+    )
+    assumed = doc.Section("Assumptions", (doc.Paragraph(f"{given}."),) if given else ())
+    sections = (*steps(derivation), assumed)
+    answer = (box(derivation), meaning(derivation))
+    return doc.Document(title(derivation.selection), answer, sections, closing)
 
 
 def short(derivation: Derivation) -> doc.Document:
@@ -91,7 +107,7 @@ def section(derivation: Derivation, name: str) -> doc.Document:
 
 def _parts(derivation: Derivation) -> dict[str, doc.Section]:
     """The sections of the whole, those of the steps among them, by their titles."""
-    *told, _ = document(derivation).sections
+    _, *told = document(derivation).sections
     return {part.title.lower(): part for part in (*told, *steps(derivation)) if part.body}
 
 
@@ -146,7 +162,8 @@ def meaning(derivation: Derivation) -> doc.Paragraph:
     number = _numbers(derivation)
     concluded = ", ".join(f"({number[name]})" for name in derivation.conclusion)
     told = derivation.rule.meaning.rstrip(".")
-    return doc.Paragraph(f"From {concluded}{f': {told}' if told else ''}.")
+    said = "A step that names no source has that of the step above it."
+    return doc.Paragraph(f"From {concluded}{f': {told}' if told else ''}. {said}")
 
 
 def _what_it_means(derivation: Derivation) -> Iterator[doc.Paragraph]:
@@ -315,27 +332,64 @@ def _symbols(derivation: Derivation) -> doc.Table:
 
 
 def steps(derivation: Derivation) -> tuple[doc.Section, ...]:
-    """The steps by section, in order of first appearance; their numbers run through."""
+    """The steps by section, in order of first appearance; their numbers run through.
+
+    A long clause that an earlier step gave is that step's number; what has the source of the step
+    above names none.
+    """
     found: dict[str, list[doc.Step]] = {}
-    for step in derivation.steps:
-        found.setdefault(step.section or "Derivation", []).append(step_of(derivation, step.name))
+    given: dict[str, int] = {}
+    above: dict[str, str] = {}
+    for number, step in enumerate(derivation.steps, start=1):
+        section = step.section or "Derivation"
+        clauses = dict.fromkeys(
+            f"as ({given[clause]})" if clause in given else clause
+            for clause in step.because.split("; ")
+        )
+        given |= {c: number for c in clauses if len(c) > CLAUSE}
+        source = "" if above.get(section) == step.source else step.source
+        above[section] = step.source
+        shown = step_of(derivation, step.name, "; ".join(clauses), source)
+        found.setdefault(section, []).append(shown)
     return tuple(
         doc.Section(name, tuple(own), True, f"{len(own)} step{'s' * (len(own) != 1)}", long=True)
         for name, own in found.items()
     )
 
 
-def step_of(derivation: Derivation, name: str) -> doc.Step:
-    """One step, with the number that it has in the whole, what it rests on, and any doubt of it."""
+def step_of(
+    derivation: Derivation, name: str, because: str | None = None, source: str | None = None
+) -> doc.Step:
+    """One step, with the number that it has in the whole, its verdict and what it rests on.
+
+    ``because`` and ``source`` are said in place of its own; an empty source is left out.
+    """
     number, step, verdict = _numbers(derivation), derivation.step(name), derivation.verdicts[name]
-    rests = ["from " + ", ".join(f"({number[used]})" for used in step.uses)] * bool(step.uses)
-    rests += ["assuming " + ", ".join(step.assumptions)] * bool(step.assumptions)
+    rests = [f"from {_ranges(number[used] for used in step.uses)}"] * bool(step.uses)
+    rests += ["given " + ", ".join(step.assumptions)] * bool(step.assumptions)
     rests += [] if step.regime is None else [f"as {step.regime}"]
-    because: list[doc.Inline] = [f"{step.because} [{'; '.join((*rests, step.source))}]"]
-    if verdict is not Verdict.PROVED:
-        fails = f": fails {', '.join(step.failures())}" if verdict is Verdict.REFUTED else ""
-        because += [" ", verdict, fails]
-    return doc.Step(number[name], step.lhs, step.relation.name, step.rhs, tuple(because))
+    fails = [f": fails {', '.join(step.failures())}"] if verdict is Verdict.REFUTED else []
+    rests += filter(None, [step.source if source is None else source])
+    stands = f" [{'; '.join(rests)}]" if rests else ""
+    words = f"{because or step.because}{stands}"
+    left, lhs = step.left, step.lhs
+    if left is not None and (lhs.is_Derivative or lhs in (left, step.rhs)):
+        left, lhs = None, left  # it says the same, shorter
+    shown = (number[name], lhs, step.relation.name, step.rhs, words, (verdict, *fails))
+    return doc.Step(*shown, left)
+
+
+def _ranges(numbers: Iterable[int]) -> str:
+    """1, 3, 4, 5 as 1, 3-5."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(
+        f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs
+    )
 
 
 def _numbers(derivation: Derivation) -> dict[str, int]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import textwrap
 from collections.abc import Iterator, Sequence
 from shutil import get_terminal_size
 
 from deepnet_theory.report import document as doc
+from deepnet_theory.report.numbers import GREEK
 from deepnet_theory.report.terminal import characters, panels
 
 LEAST, MOST = 60, 80  # columns of a page
@@ -22,14 +25,23 @@ def page_columns() -> int:
 
 def text(document: doc.Document, plots: bool = False) -> str:
     """The whole document; ``plots`` draws its figures where plotext is installed."""
-    told = (_block(block, plots) for block in doc.in_order(document))
-    return "\n\n".join("\n".join(lines) for lines in told if lines)
+    told = [""]
+    before: object = None
+    for block in doc.in_order(document):
+        # a derivation is read down its numbers: its steps stand close, below a bare title
+        close = isinstance(block, doc.Step) and isinstance(before, doc.Step | doc.Heading)
+        if close and isinstance(before, doc.Heading):
+            told.pop()
+        if lines := _block(block, plots):
+            told += [*([] if close else [""]), *lines]
+            before = block
+    return "\n".join(told[2:])
 
 
 def _block(block: doc.Heading | doc.Block, plots: bool) -> list[str]:
     match block:
         case doc.Heading():
-            lines = _folded(block.title, 0)
+            lines = _folded(lettered(block.title), 0)
             return [*lines, "=-~."[min(block.level, 3)] * max(map(len, lines))]
         case doc.Paragraph():
             return _folded(plain(block.words), 0)
@@ -51,19 +63,29 @@ def _block(block: doc.Heading | doc.Block, plots: bool) -> list[str]:
             return panels(block) if plots else []
 
 
+# a Greek letter's name among words or in a formula, and not in an option's
+_NAMED = re.compile(rf"(?<!\w)(?<!--)({'|'.join(GREEK)})(?!\w|-\w)")
+
+
+def lettered(words: str) -> str:
+    """α for alpha where a terminal shows letters, and alpha in a pipe or a file."""
+    shown = getattr(sys.stdout, "letters", False)
+    return _NAMED.sub(lambda name: GREEK[name[0]], words) if shown else words
+
+
 def plain(words: doc.Words) -> str:
     """A line without markup."""
-    return doc.spelled(words, str, inline, str, str)
+    return doc.spelled(words, lettered, inline, str, str)
 
 
 def inline(formula: doc.Formula) -> str:
     """A formula in one line, as it can be typed again."""
     shown = formula.expression
     if isinstance(shown, str):  # all that a rule writes: such a page needs no SymPy
-        return shown
+        return lettered(shown)
     from deepnet_theory.report.notation import typed
 
-    return typed(shown)
+    return lettered(typed(shown))
 
 
 def _folded(words: str, indent: int, first: str | None = None) -> list[str]:
@@ -88,7 +110,8 @@ def _rule(rule: doc.RuleBox) -> Iterator[str]:
     for owner, knobs in rule.rows:
         yield from _folded(owner, 2)
         for knob in knobs:
-            name = "eta is multiplied by" if knob.symbol == "eta" else f"{knob.symbol:5} ="
+            symbol = lettered(knob.symbol)
+            name = f"{symbol} is multiplied by" if knob.symbol == "eta" else f"{symbol:5} ="
             value = f"  = {knob.value}" if knob.value else ""
             yield f"    {name} {inline(knob.formula)}{value}"
     if rule.depth:
@@ -96,13 +119,19 @@ def _rule(rule: doc.RuleBox) -> Iterator[str]:
 
 
 def _step(step: doc.Step) -> Iterator[str]:
+    """Number, equation and verdict, the reason below them or, where it fits, between them."""
     from deepnet_theory.report.notation import equation
 
-    body = equation(step, page_columns() - INDENT)
-    for index, line in enumerate(body):
-        label = f"({step.number})" if index == len(body) // 2 else ""
-        yield label.ljust(INDENT) + line
-    yield from _folded(plain(step.because), INDENT)
+    verdict, fails = plain(step.verdict[:1]), plain(step.verdict)
+    reason = f"{plain(step.because)} {fails}" if fails != verdict else plain(step.because)
+    first, *more = equation(step, page_columns() - INDENT, len(verdict) + GAP)
+    line = f"({step.number})".ljust(INDENT) + first
+    room = page_columns() - len(verdict)
+    if not more and len(line) + INDENT + len(reason) + GAP <= room:
+        line, reason = line + " " * INDENT + reason, ""
+    yield (line.ljust(room) + verdict).rstrip()
+    yield from (" " * INDENT + other for other in more)
+    yield from _folded(reason, INDENT)
 
 
 def _table(table: doc.Table) -> Iterator[str]:

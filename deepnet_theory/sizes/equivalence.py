@@ -4,9 +4,9 @@ With :math:`W = cW'` and the factor c moved into the forward pass the function i
 update of degrees (p, q) the whole trajectory is the same too where
 
 .. math:: \eta' = c^{\,q-p-1}\,\eta, \qquad \varepsilon' = c^{\,a-b}\,\varepsilon, \qquad
-          \lambda' = c^{\,a-b}\,\lambda,
+          \omega' = c^{\,a-b}\,\omega,
 
-(a, b) the degrees in g and θ that ε, or λ, has for its sum to be homogeneous: 1 for an ε beside
+(a, b) the degrees in g and θ that ε, or ω, has for its sum to be homogeneous: 1 for an ε beside
 |g|; 2 for a weight decay in the gradient, 1 + p − q for a decoupled one. Any rule whose α divides
 the branch alone has a form without it: the branch's last matrix is W = αW'.
 

@@ -102,8 +102,8 @@ class Measurement:
 
     ``step`` says which parameters move: the branch ``matrices`` alone, as in the published
     rules, or ``all`` parameters of the branches and norms (embeddings and head stay).
-    ``data`` is ``text`` or ``gaussian:RHO``, tokens of pairwise correlation RHO. A seed's value
-    is the mean over its ``draws`` of data and weights, which are many so that few seeds suffice.
+    ``data`` is ``text`` or ``gaussian:CORRELATION``, tokens of that correlation. A seed's value is
+    the mean over its ``draws`` of data and weights, which are many so that few seeds suffice.
     Beside the first update, ‖F_T − F_0‖ is measured after T = 2, 4, … up to ``updates`` of them
     at the learning rate ``eta``, the same at every depth.
 
@@ -123,7 +123,7 @@ class Measurement:
         Option("WHICH", "Step the branch matrices or all parameters", ("matrices", "all")),
     ] = "matrices"
     data: Annotated[
-        str, Option("DATA", "text, or gaussian:RHO of token correlation RHO", (TEXT,), all=False)
+        str, Option("DATA", "text, or gaussian:CORRELATION of tokens", (TEXT,), all=False)
     ] = TEXT
     device: Annotated[str, Option("NAME", "auto, cpu or cuda", DEVICES, all=False)] = "auto"
     dtype: Annotated[str, Option("NAME", "float32 or float64", ("float32", "float64"))] = "float32"
@@ -147,18 +147,18 @@ class Measurement:
 
     @property
     def correlation(self) -> float | None:
-        """The tokens' correlation ρ for Gaussian data, None for text."""
+        """The tokens' correlation for Gaussian data, None for text."""
         if self.data == TEXT:
             return None
-        kind, _, rho = str(self.data).partition(":")
+        kind, _, correlation = str(self.data).partition(":")
         try:
-            value = float(rho) if kind == GAUSSIAN else math.nan
+            value = float(correlation) if kind == GAUSSIAN else math.nan
         except ValueError:
             value = math.nan
         if not 0 <= value <= 1:
             raise InputError(
                 f"unknown data {shown(self.data)}; valid are: text, "
-                "gaussian:RHO with RHO from 0 to 1"
+                "gaussian:CORRELATION with a number from 0 to 1"
             )
         return value
 

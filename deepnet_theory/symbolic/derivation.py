@@ -83,9 +83,10 @@ class Derivation(Answer):
         """Every symbol and function of the steps, by name, in their order."""
         found: dict[str, Meaning] = {}
         for step in self.steps:
-            for name, shown in sorted((named(step.lhs) | named(step.rhs)).items()):
-                said = meaning(name, self.selection.method or "") or ""
-                found.setdefault(name, Meaning(shown, said, step.name))
+            sides = [side for side in (step.left, step.lhs, step.rhs) if side is not None]
+            every = {name: shown for side in sides for name, shown in named(side).items()}
+            for name, shown in sorted(every.items()):
+                found.setdefault(name, Meaning(shown, meaning(name) or "", step.name))
         return found
 
     @cached_property

@@ -23,7 +23,6 @@ from operator import add, mul
 from typing import TYPE_CHECKING, Unpack
 
 import sympy as sp
-from sympy.printing.pretty.stringpict import prettyForm
 from sympy.printing.printer import Printer
 
 from deepnet_theory.spec.errors import InputError
@@ -182,9 +181,6 @@ class Labelled(sp.AtomicExpr):  # type: ignore[misc]
     def _latex(self, printer: Printer) -> str:
         return self.shown_in_latex.format(self.latex)
 
-    def _pretty(self, printer: Printer) -> prettyForm:
-        return prettyForm(self._sympystr(printer))
-
     def _mathml_presentation(self, printer: Printer) -> Element:
         element: Element = printer.dom.createElement("mi")
         # SymPy's printer writes text as it stands, a bracket < would open an element
@@ -310,6 +306,12 @@ class NamedQuantity(sp.Symbol):  # type: ignore[misc]
 def norm_of(name: str, latex: str = "") -> NamedQuantity:
     """The norm of the named vector or matrix."""
     return NamedQuantity(f"norm_{name}", rf"\|{latex or name}\|")
+
+
+def output_change(of: str = "") -> NamedQuantity:
+    """‖ΔF‖, how far an update moves the stack's output; of a sublayer or an order its share."""
+    below = f"_{{{of}}}" if len(of) < 2 else rf"_{{\mathrm{{{of}}}}}"
+    return norm_of(f"dF_{of}", rf"\Delta F{below}") if of else norm_of("dF", r"\Delta F")
 
 
 def in_models(name: str, models: Callable[[], Iterable[Model]]) -> Check:

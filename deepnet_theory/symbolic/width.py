@@ -24,25 +24,11 @@ from deepnet_theory.spec.assumption import Assumption, assumption
 from deepnet_theory.spec.results.result import Result
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.algebra.meanings import NOTATION
 from deepnet_theory.symbolic.derivation import SCHEMA, Derivation, Meaning, plain
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.laws.width import SYMBOLS, WidthStep, groups, prove, size, solved
 from deepnet_theory.symbolic.proof.step import Step
-
-MEANINGS = {
-    "d": "width of the model",
-    "k": "entries of a head",
-    "c": "multiplier of a map in the forward pass",
-    "sigma": "root mean square of a parameter's entries at the start",
-    "delta": "the loss's gradient with respect to an entry of the stream",
-    "gamma": "root mean square of the gradient's entries",
-    "u": "root mean square of the update's entries per unit of learning rate",
-    "a": "how far the update moves an output of the map per unit of learning rate",
-    "eta": "learning rate",
-    "epsilon": "what an optimizer adds to a divisor",
-    "lambda": "weight decay beside the update",
-    "mu": "weight decay in the gradient",
-}
 
 # ---- what the steps end in, beside what the table says ----
 
@@ -132,7 +118,7 @@ class WidthDerivation(Result):
         found: dict[str, Meaning] = {}
         for step in self.steps:
             for symbol in sorted(step.free_symbols, key=str) * isinstance(step, WidthStep):
-                said = MEANINGS[symbol.name.partition("_")[0]]
+                said = NOTATION[symbol.name.partition("_")[0]]
                 found.setdefault(symbol.name, Meaning(symbol, said, step.name))
         return found
 

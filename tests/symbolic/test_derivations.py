@@ -1,17 +1,22 @@
 """What holds of every derivation: its steps, its rule, what stands beside, its formats."""
 
+import ast
 import json
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 
 import derivations
 import pytest
 import sympy as sp
 
+from deepnet_theory.report.notation import lettered
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.table import texts
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.algebra import meanings
 from deepnet_theory.symbolic.algebra.meanings import meaning, named
 from deepnet_theory.symbolic.derivation import NOT_PROVED
 from deepnet_theory.symbolic.derive import require_stated
@@ -98,18 +103,45 @@ def test_it_holds_nothing_beside_its_conclusion_and_says_every_symbol(derived):
         "Self-consistency", "Beyond the first order", "Equivalent rules",
     }  # fmt: skip
     for name, said in derived.symbols.items():  # at the step where it first stands
-        holds = [s.name for s in derived.steps if name in named(s.lhs) | named(s.rhs)]
+        holds = [
+            s.name for s in derived.steps
+            if any(name in named(side) for side in (s.left, s.lhs, s.rhs) if side is not None)
+        ]  # fmt: skip
         assert said.words and holds[0] == said.step, name
 
 
 def test_a_symbol_that_nobody_has_said_has_no_meaning():
-    found = named(sp.Symbol("q_e") * sp.Function("Q")(sp.Symbol("alpha_e")))
-    assert [(name, meaning(name, "probe") is None) for name in sorted(found)] == [
-        ("Q()", True), ("alpha_e", False), ("q_e", True),
+    found = named(sp.Symbol("zeta_e") * sp.Function("Q")(sp.Symbol("alpha_e")))
+    assert [(name, meaning(name) is None) for name in sorted(found)] == [
+        ("Q()", True), ("alpha_e", False), ("zeta_e", True),
     ]  # fmt: skip
-    assert meaning("m", "lemma") != meaning("m", "moments")
     f, (a, b, c) = sp.Function("f"), sp.symbols("a b c")
     assert named(f(c) * f(a) + f(b))["f()"] == f(a)  # the first in order
+
+
+def declared_twice(source):
+    """The keys that the tables of a module hold twice, which Python would let pass."""
+    tables = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Dict)]
+    keys = [[key.value for key in table.keys if isinstance(key, ast.Constant)] for table in tables]
+    return {key for of in keys for key in of if of.count(key) > 1}
+
+
+def test_a_symbol_is_declared_once_in_the_whole_project():
+    source = Path(meanings.__file__).read_text(encoding="utf-8")
+    assert declared_twice(source) == set()
+    assert declared_twice('N = {"rho": "a", "x": "b", "rho": "c"}') == {"rho"}  # planted
+    letters = Counter(map(lettered, meanings.NOTATION))
+    assert max(letters.values()) == 1, letters.most_common(3)
+    # and no other room has words of its own for a letter
+    rooms = Path(meanings.__file__).parents[1].rglob("*.py")
+    tables = [path.name for path in rooms if '"kappa": "' in path.read_text(encoding="utf-8")]
+    assert tables == ["meanings.py"]
+
+
+@pytest.mark.parametrize("name", ["kappa", "rho", "lambda", "sigma", "B()"])
+def test_a_letter_has_one_meaning(name):
+    words = meaning(name) or meaning("Branch()")
+    assert " or " not in words and "; of" not in words
 
 
 # ---- errors in a step ----

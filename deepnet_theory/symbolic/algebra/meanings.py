@@ -1,7 +1,7 @@
-"""What every symbol of a derivation stands for, in words.
+"""The notation of the whole project: what every symbol stands for, each of them once.
 
 A name is looked up whole, then without its last subscripts: the part (``alpha_e``), the kind of
-sublayer (``r_ffn``) or the matrix (``lambda_q``) that it belongs to.
+sublayer (``r_ffn``), the matrix (``lambda_q``) or the order (``norm_dF_2``) that it belongs to.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
-_OF_ALL = {
+# the symbols of a claim are its source's own
+NOTATION = {
     "N": "layers of the encoder",
     "M": "layers of the decoder",
     "S": "residual sublayers of the part",
@@ -18,28 +19,72 @@ _OF_ALL = {
     "kappa": "learning-rate multiplier of the scaled matrices",
     "eta": "learning rate",
     "eta_0": "learning rate in units of that of a shallow stack",
-    "g": "gradient of the loss with respect to a matrix",
+    "rho": "relative update: size of an update of a matrix against eta and the matrix's own",
+    "r": "branch weight: size of the branch against that of the identity path",
+    "tau": "number of updates",
     "theta": "a matrix",
+    "g": "gradient of the loss with respect to a matrix",
     "s": "a factor on theta, to count degrees",
     "t": "a factor on g, to count degrees",
-    "r": "branch weight: size of the branch against that of the identity path",
-    "rho": "relative update: size of an update of a matrix against eta and the matrix's own",
-    "tau": "number of updates",
-    "A": "amplification of a change of the encoder's output by the decoder's cross-attentions",
-    "A_sum": "A where all cross-attentions push one way",
+    "epsilon": "what an optimizer or a norm adds under a divisor",
+    "omega": "weight decay beside the update",
+    "mu": "weight decay in the gradient",
+    "m_t": "running mean of the gradient",
+    "v_t": "running mean of the gradient's square",
+    "lambda": "magnitude of a matrix, W = lambda U",
+    "U": "direction of a matrix, of order one",
+    "V": "direction across that of a matrix",
+    "W'": "the matrix that is stepped where c W' stands in the forward pass",
+    "h": "a small move: along V, or of the branch",
     "P": "product of the gains of the branch's scaled matrices",
     "v": "magnitude of the last scaled matrix of the branch",
     "w": "magnitude of the first scaled matrix of the branch",
     "b": "magnitude of a scaled matrix of the branch",
-    "c": "weight of a cross-attention: its branch against the decoder's stream",
+    "c": "multiplier in the forward pass, of a map or of a whole branch",
+    "C": "constant of order one, which an order drops",
     "x": "stream that enters the sublayer",
+    "x_rms": "root mean square of the stream",
     "y": "memory: the encoder's output, which cross-attention reads",
     "G": "a branch with its weight taken out, as a map of the stream",
+    "z": "what the sublayer's norm reads, divided by alpha",
+    "dz": "change of z, which is path and branch, to first order",
+    "z_i": "entry i of z",
+    "dz_i/dx_j": "derivative of z_i in an entry of the stream",
+    "dz_i/dV_kj": "derivative of z_i in an entry of the last scaled matrix",
+    "dz_i/dW_jk": "derivative of z_i in an entry of the first scaled matrix",
+    "L_x": "size of the loss's gradient with respect to the sublayer's output",
+    "delta": "the loss's gradient with respect to an entry of the stream",
+    "delta_i": "entry i of the loss's gradient with respect to z",
+    "xi": "sign of the branch, at random",
+    "A": "amplification of a change of the encoder's output by the decoder's cross-attentions",
+    "A_sum": "A where all cross-attentions push one way",
+    "q": "weight of a cross-attention: its branch against the decoder's stream",
+    "K": "cross-attentions of the decoder",
+    "Q": "sublayers that a product of Jacobians runs over",
+    "X": "size of the change of a sublayer's input; that of the encoder's output is X_e",
+    "X()": "size of the change of the l-th sublayer's input",
+    "X_d()": "X of the decoder's sublayers",
+    "J": "size of a sublayer's Jacobian with respect to its input",
+    "J()": "size of the l-th sublayer's Jacobian with respect to its input",
+    "J_norm": "largest singular value of a norm's Jacobian",
+    "D": "size of a sublayer's Jacobian with respect to its parameters",
+    "D()": "size of the i-th sublayer's Jacobian with respect to its parameters",
+    "D_d()": "D of the decoder's sublayers",
+    "T": "size of the change of a sublayer's parameters",
+    "T()": "size of the change of the i-th sublayer's parameters",
+    "T_e()": "T of the encoder's sublayers",
+    "T_d()": "T of the decoder's sublayers",
+    "d": "width of the model, that of the stream",
+    "k": "entries of a head",
+    "m": "hidden width of the branch",
+    "sigma": "root mean square of a parameter's entries at the start",
+    "gamma": "root mean square of the gradient's entries",
+    "u": "root mean square of the update's entries per unit of learning rate",
+    "a": "how far the update moves an output of the map per unit of learning rate",
     "i": "index of a sublayer, or of an entry",
     "j": "index of a sublayer, or of an entry",
-    "k": "order of an update, or index of a hidden unit",
     "l": "index of a layer or sublayer",
-    "epsilon": "a small number: a change of the branch, or what an optimizer adds to a divisor",
+    "n": "order of an update, or index of a hidden unit",
     "Branch()": "the branch with its gains taken out",
     "Normalise()": "the norm",
     "Softmax()": "the softmax of the attention scores",
@@ -49,59 +94,9 @@ _OF_ALL = {
     "DirectionalDifferential()": "the change of a function along a direction, to first order",
     "u()": "the optimizer's update, as a function of eta, g and theta",
     "L()": "the loss, as a function of a matrix",
-    "W'": "the matrix that is stepped where c W' stands in the forward pass",
-    "lambda": "weight decay",
-    "m_t": "running mean of the gradient",
-    "v_t": "running mean of the gradient's square",
 }
-_OF_ROUTE = {
-    "probe": {
-        "lambda": "magnitude of a matrix, W = lambda U; of an optimizer its weight decay",
-        "U": "direction of a matrix, of order one",
-        "V": "direction across that of a matrix",
-        "delta": "distance along V, 0 where the derivative is taken",
-        "z": "what the sublayer's norm reads, divided by alpha",
-        "L_x": "size of the loss's gradient with respect to the sublayer's output",
-        "J": "size of the norm's Jacobian",
-        "B": "size of B(x), the branch with its gains taken out",
-        "c": "constant of order one, which the probe drops",
-    },
-    "lemma": {
-        "K": "sublayers that a product of Jacobians runs over",
-        "sigma": "sign of the branch, at random",
-        "delta": "size of the loss's gradient with respect to the stack's output",
-        "m": "memory: the encoder's output, which cross-attention reads",
-        "y": "the decoder's stream",
-        "X": "size of the change of a sublayer's input; that of the encoder's output is X_e",
-        "X()": "size of the change of the l-th sublayer's input",
-        "F()": "size of the change of the decoder's stream",
-        "J": "size of a sublayer's Jacobian with respect to its input",
-        "J()": "size of the l-th sublayer's Jacobian with respect to its input",
-        "D": "size of a sublayer's Jacobian with respect to its parameters",
-        "D()": "size of the i-th sublayer's Jacobian with respect to its parameters",
-        "D_d()": "D of the decoder's sublayers",
-        "T": "size of the change of a sublayer's parameters",
-        "T()": "size of the change of the i-th sublayer's parameters",
-        "T_d()": "T of the decoder's sublayers",
-    },
-    "moments": {
-        "d": "width of the stream",
-        "m": "hidden width of the branch",
-        "K": "cross-attentions of the decoder",
-        "c": "what the branch is multiplied with before it is added to the stream",
-        "dz": "change of z, which is path and branch, to first order",
-        "z_i": "entry i of z",
-        "delta_i": "entry i of the loss's gradient with respect to z",
-        "dz_i/dx_j": "derivative of z_i in an entry of the stream",
-        "dz_i/dV_kj": "derivative of z_i in an entry of the last scaled matrix",
-        "dz_i/dW_jk": "derivative of z_i in an entry of the first scaled matrix",
-        "T()": "size of the change of the i-th sublayer's parameters",
-        "T_e()": "T of the encoder's sublayers",
-        "T_d()": "T of the decoder's sublayers",
-    },
-}  # fmt: skip
-_NORM_OF = {
-    "J": "the norm's Jacobian, its largest singular value",
+NORM_OF = {
+    "B": "the branch with its gains taken out",
     "Pz": "z without its mean",
     "a": "the attention's average of the memory",
     "da": "the change of that average",
@@ -138,13 +133,13 @@ def _ours(function: sp.Function) -> bool:
     return isinstance(function, AppliedUndef) or "deepnet_theory" in type(function).__module__
 
 
-def meaning(name: str, method: str) -> str | None:
-    """What the symbol stands for in the route ``method``; None where nobody has said it."""
-    known = {**_OF_ALL, **_OF_ROUTE.get(method, {})}
+def meaning(name: str) -> str | None:
+    """What the symbol stands for; None where nobody has said it."""
     bare = name.split("[")[0]
-    if bare.startswith("norm_"):
-        inner = _NORM_OF.get(bare.removeprefix("norm_"))
-        return inner and f"Euclidean norm of {inner}"
+    norm = bare.startswith("norm_")
+    known = NORM_OF if norm else NOTATION
+    bare = bare.removeprefix("norm_") if norm else bare
     while bare not in known and "_" in bare:  # alpha_d_ffn is the α of the decoder's ffn
         bare = bare.rsplit("_", 1)[0]
-    return known.get(bare)
+    found = known.get(bare)
+    return f"Euclidean norm of {found}" if norm and found else found

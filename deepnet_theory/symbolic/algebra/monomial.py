@@ -35,7 +35,7 @@ def part_symbol(name: str, part: str, parts: int, sublayer: str = "*") -> sp.Sym
 
 v, w = sp.symbols("v w", positive=True)  # the magnitudes of a branch's two scaled matrices
 r = sp.Symbol("r", positive=True)  # the branch's weight against the identity path
-i, j, k, l = sp.symbols("i j k l", integer=True, positive=True)  # noqa: E741  counters
+i, j, k, l = sp.symbols("i j n l", integer=True, positive=True)  # noqa: E741  counters
 
 _GAINS = {1: (w,), 2: (v, w)}
 

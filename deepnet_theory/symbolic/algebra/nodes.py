@@ -109,10 +109,10 @@ class Activation(MatrixMap):
 
 
 class Softmax(MatrixMap):
-    """σ, softmax over the last axis: not homogeneous, its differential is bounded."""
+    """Softmax over the last axis: not homogeneous, its differential is bounded."""
 
     label = "softmax"
-    latex_label = r"\sigma"
+    latex_label = r"\mathrm{softmax}"
 
 
 class Normalise(MatrixMap):

@@ -41,7 +41,7 @@ _OF = {
     **{name: sp.Symbol(name, positive=True) for name in ("g", "theta")},
     **{name: sp.Symbol(f"{name}_t", positive=True) for name in ("m", "v")},
     "epsilon": sp.Symbol("epsilon", positive=True),
-    "decay": sp.Symbol("lambda", positive=True),
+    "decay": sp.Symbol("omega", positive=True),
 }
 # an update is run on these numbers, for a parameter of two entries
 _AT = {

@@ -180,6 +180,7 @@ def failing_rate(of: OfKind) -> Step:
         uses=(f"aligned-steps-{of.tag}", *of.at_rule),
         assumptions=("aligned-updates",),
         checks=(Check("the slope at depths of 10^100 and more", partial(_slope, of)),),
+        left=eta * tau,
     )
 
 

@@ -12,15 +12,16 @@ import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import (
     DEPTHS,
+    S,
     eta,
     exponent_in,
     exponents,
     j,
     k,
-    part_symbol,
     present,
     simplified,
 )
+from deepnet_theory.symbolic.expectation import output_change
 from deepnet_theory.symbolic.laws.optimizer import step_length
 from deepnet_theory.symbolic.laws.placement import gradients
 from deepnet_theory.symbolic.proof.checks import Point, at_points, number
@@ -50,8 +51,12 @@ class OfKind:
     @property
     def rho(self) -> sp.Symbol:
         """The symbol of the relative update."""
-        parts = len(self.problem.selection.the_stack.parts)
-        return part_symbol("rho", self.balanced.part.name, parts, self.kind.name)
+        return self.kind.symbol("rho")
+
+    @property
+    def r(self) -> sp.Symbol:
+        """The symbol of the branch weight."""
+        return self.kind.symbol("r")
 
     @property
     def rho_at_rule(self) -> sp.Expr:
@@ -157,6 +162,7 @@ def self_consistency(of: OfKind, power: int) -> Step:
         f"{_PRODUCTS[power if of.problem.law.normalised else -power]}",
         uses=(f"sublayers-{balanced.part.name}", *of.weights, *balanced.conclusion),
         checks=(Check("holds once the solution is put in", put_in),),
+        left=S * of.r**power,
     )
 
 
@@ -186,6 +192,7 @@ def relative_update(of: OfKind) -> Step:
         f"update; it scales as {power_of(of.rho_at_rule)}",
         uses=("degrees", *of.at_rule) if counted else of.at_rule,
         checks=(at_points("the update of matrices of these sizes", points),),
+        left=of.rho,
     )
 
 
@@ -217,6 +224,7 @@ def increment_identity(of: OfKind) -> Step:
         ),
         establishes=(of.rho,),
         checks=(at_points("the sublayers' increments added up", points),),
+        left=output_change() / eta,
     )
 
 
@@ -241,6 +249,7 @@ def relative_law(of: OfKind) -> Step:
         f"the gradient of a scaled matrix is r/|W|: rho = kappa*r^({p})*|W|^({q - 1 - p})",
         uses=(*of.weights, f"relative-update-{of.tag}"),
         checks=(at_points("the update of matrices of many sizes", points),),
+        left=of.rho,
     )
 
 
@@ -318,12 +327,13 @@ def order_within(of: OfKind, order: int) -> Step:
         f"order-{order}-{of.tag}",
         sp.Mul(of.forward, several, of.balanced.sublayers, of.kind.weight, rho**order),
         present(value),
-        f"order {order}: {several} choice{'s' * (several != 1)} of {order} of the "
-        f"{m} matrices that one update moves at once, each by eta*rho of "
-        f"itself, in S branches of weight r; it scales as {power_of(value)}",
+        f"{several} choice{'s' * (several != 1)} of {order} of the {m} matrices; one update moves "
+        "all at once, each by eta*rho of itself, in S branches of weight r; "
+        f"it scales as {power_of(value)}",
         uses=(f"increment-identity-{of.tag}", *of.at_rule),
         assumptions=("aligned-updates",),
         checks=(at_points("the branches' products multiplied out", of.at_depths(multiplied_out)),),
+        left=output_change(str(order)) / eta**order,
     )
 
 
@@ -351,13 +361,14 @@ def orders_across(of: OfKind) -> Step:
         f"orders-across-{of.tag}",
         aligned**j * rho**k,
         sp.Mul(first**j, rho ** (k - j)),
-        "products across j sublayers, to order k from j to "
+        "products across j sublayers, to order n from j to "
         f"{m}*j: each sublayer that takes part moves a matrix at least, "
         "and what it moves beyond that is a power of rho",
         uses=(f"increment-identity-{of.tag}", *of.at_rule),
         assumptions=("aligned-updates", "near-identity"),
         establishes=(j, k),
         checks=(at_points("stacks multiplied out", points),),
+        left=(S * of.r) ** j * of.rho**k,
     )
 
 

@@ -1,6 +1,6 @@
 """The laws of a branch and of a placement, derived from their formulas.
 
-A branch is probed: every matrix is W = λU, or W = λU + δV for a transverse probe. In a residual
+A branch is probed: every matrix is W = λU, or W = λU + hV for a transverse probe. In a residual
 equation it is written P·B, P the product of its gains and B a map of order one; the law says how
 much the branch weighs against the identity path, and how the sublayer's output responds to a change
 of the branch.
@@ -34,7 +34,7 @@ from deepnet_theory.symbolic.algebra.nodes import (
 
 x = sp.Symbol("x", commutative=False)
 memory = sp.Symbol("y", commutative=False)
-delta = sp.Symbol("delta", positive=True)
+delta = sp.Symbol("h", positive=True)  # how far a matrix, or a branch, is moved
 AT_REST = {delta: sp.S.Zero}  # nothing is perturbed
 
 # Su's letters for the matrices of attention and the plain feed-forward
@@ -75,7 +75,7 @@ def branch(
     argument: sp.Expr = x,
     matrix: Callable[[str], sp.Expr] = lambda name: gain(name) * direction(name),
 ) -> sp.Expr:
-    """The branch G(argument) as a SymPy expression in λ's, U's (and δ, V); biases start at zero.
+    """The branch G(argument) as a SymPy expression in λ's, U's (and h, V); biases start at zero.
 
     ``perturbed`` is the parameter that is moved along its transverse direction, ``matrix`` what
     stands for a matrix.
@@ -211,7 +211,7 @@ def gains_product(sublayer: Sublayer) -> sp.Expr:
 def gradients(sublayer: Sublayer, law: PlacementLaw) -> tuple[sp.Expr, ...]:
     """γ of every scaled matrix, how the output responds to it, in α and β.
 
-    From transverse probes W = λU + δV: where the branch is normalised, the radial probe ∂/∂λ
+    From transverse probes W = λU + hV: where the branch is normalised, the radial probe ∂/∂λ
     vanishes identically and says nothing of the gradient.
     """
     gains = at_common_gains(sublayer)

@@ -59,7 +59,7 @@ SYMBOLS = {  # of the numbers of a row
     "action": "a",
     "rate": "eta",
     "epsilon": "epsilon",
-    "decay": "lambda",
+    "decay": "omega",
     "coupled_decay": "mu",
 }
 _NAMES = {  # of roles that share their steps, by their shape and whether they start at 0

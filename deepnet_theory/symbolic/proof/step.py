@@ -83,6 +83,7 @@ class Step:
     ``bounded`` are the symbols that the assumptions declare to be of order one: an ORDER or
     BOUND step may drop them. ``checks`` replace the generic check of the relation, for
     statements that need one of their own (matrix identities, solutions of equations).
+    ``left`` is what ``lhs`` is the value of, where it is a formula itself.
     """
 
     name: str
@@ -99,6 +100,7 @@ class Step:
     regime: Regime | None = None
     imposed: bool = False
     checks: tuple[Check, ...] = field(default=(), repr=False, compare=False)
+    left: sp.Expr | None = None
 
     def __post_init__(self) -> None:
         if self.relation in (Relation.ASYMPTOTIC,) and self.regime is None:
@@ -255,6 +257,7 @@ class Options(TypedDict, total=False):
     regime: Regime | None
     imposed: bool
     checks: tuple[Check, ...]
+    left: sp.Expr
 
 
 class Maker(Protocol):

@@ -16,6 +16,7 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
 from deepnet_theory.symbolic.algebra.monomial import alpha, beta, eta, exponents
 from deepnet_theory.symbolic.algebra.nodes import ONES, Branch, coefficient
+from deepnet_theory.symbolic.expectation import norm_of, output_change
 from deepnet_theory.symbolic.laws.explicit_matrices import agree, value_of, values_of
 from deepnet_theory.symbolic.laws.optimizer import degrees_of, homogeneity_step, step_length
 from deepnet_theory.symbolic.laws.placement import (
@@ -48,8 +49,8 @@ _SECTIONS = {
 }
 
 upstream = sp.Symbol("L_x", positive=True)  # |∂L/∂x_{l+1}|
-jacobian = sp.Symbol("J", positive=True)  # |∂x_{l+1}/∂z_{l+1}|
-unit = sp.Symbol("B", positive=True)  # |B(x)|: |φ(xU)U| and the like, of order one
+jacobian = sp.Symbol("J_norm", positive=True)  # |∂x_{l+1}/∂z_{l+1}|
+unit = norm_of("B")  # |B(x)|: |φ(xU)U| and the like, of order one
 
 
 def section_of(sublayer: Sublayer) -> Section:
@@ -115,7 +116,7 @@ def forward_step(sublayer: Sublayer, placement: Placement, scaling: Step | None 
         witness = Witness.drawn(sublayer, placement)
         return distance(value_of(step.rhs, values_of(witness)), witness.inner()) < TOLERANCE
 
-    z = sp.Symbol(f"z_{sublayer.name.replace('-', '')}", commutative=False)
+    z = of_sublayer("z", sublayer)
     return section_of(sublayer).equal(
         f"probe-{sublayer.name}",
         z,
@@ -126,6 +127,11 @@ def forward_step(sublayer: Sublayer, placement: Placement, scaling: Step | None 
         establishes=(z,),
         checks=(Check("explicit matrices", agrees), NAMED),
     )
+
+
+def of_sublayer(name: str, sublayer: Sublayer) -> sp.Symbol:
+    """A matrix that belongs to a sublayer."""
+    return sp.Symbol(f"{name}_{sublayer.name.replace('-', '')}", commutative=False)
 
 
 def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
@@ -183,7 +189,7 @@ def _grows_alike(
 
 @dataclass(frozen=True)
 class Probes:
-    """z and its derivative by λ, W = λU, and by δ, W = λU + δV; which of the two is needed."""
+    """z and its derivative by λ, W = λU, and by h, W = λU + hV; which of the two is needed."""
 
     z: sp.Expr
     radial: sp.Expr
@@ -207,8 +213,8 @@ def probes(sublayer: Sublayer, placement: Placement, matrix: str) -> Probes:
 def derivative_steps(
     sublayer: Sublayer, placement: Placement, matrices: tuple[Matrix, ...]
 ) -> Iterator[Step]:
-    """∂z/∂λ for each of the matrices, and ∂z/∂δ where that tells more."""
-    section = section_of(sublayer)
+    """∂z/∂λ for each of the matrices, and ∂z/∂h where that tells more."""
+    section, z = section_of(sublayer), of_sublayer("z", sublayer)
     for name in (matrix.name for matrix in matrices):
         probe, magnitude = probes(sublayer, placement, name), gain(name)
         blind = probe.radial == 0
@@ -222,16 +228,18 @@ def derivative_steps(
             else f"the scalar probe of {name}",
             uses=(f"probe-{sublayer.name}",),
             checks=(_as_derived(sublayer, placement, name, radially=True),),
+            left=sp.Derivative(z, magnitude),
         )
         if not probe.radial_tells:
             yield section.equal(
                 f"transverse-{sublayer.name}-{name}",
                 sp.Derivative(probe.moved, delta),
                 probe.transverse,
-                f"a transverse probe of {name}: W = lambda*U + delta*V, delta = 0",
+                f"a transverse probe of {name}: W = lambda*U + h*V, h = 0",
                 source="derived here",
                 uses=(f"probe-{sublayer.name}",),
                 checks=(_as_derived(sublayer, placement, name, radially=False),),
+                left=sp.Derivative(z, delta),
             )
 
 
@@ -278,7 +286,7 @@ def gradient_step(sublayer: Sublayer, placement: Placement, matrices: tuple[Matr
         "the chain rule: the upstream gradient, the norm's Jacobian and the branch with its "
         "gains taken out are of order one; all scaled gains are beta"
         + (", the softmax's differential is bounded" if unscaled else "")
-        + f": the size of the gradients of {', '.join(names)}",
+        + f"; so the gradients of {', '.join(names)}",
         uses=tuple(
             f"{'radial' if probe.radial_tells else 'transverse'}-{sublayer.name}-{name}"
             for name, probe in shown.items()
@@ -293,6 +301,7 @@ def gradient_step(sublayer: Sublayer, placement: Placement, matrices: tuple[Matr
         ),
         bounded=(upstream, jacobian, unit),
         checks=(ORDER_ONE, *alike),
+        left=sp.Abs(of_sublayer("g", sublayer)),
     )
 
 
@@ -306,7 +315,7 @@ def increment_step(sublayer: Sublayer, gradient: Step, degrees: Step, optimizer:
     """
     p, q = degrees_of(degrees)
     size = gradient.rhs
-    constants = sp.symbols(f"c_1:{len(sublayer.scaled) + 1}", positive=True)
+    constants = sp.symbols(f"C_1:{len(sublayer.scaled) + 1}", positive=True)
     update = eta * size**p * beta**q
 
     def points(_: Step) -> Iterator[Point]:
@@ -327,4 +336,5 @@ def increment_step(sublayer: Sublayer, gradient: Step, degrees: Step, optimizer:
         bounded=constants,
         establishes=constants,
         checks=(ORDER_ONE, in_proportion("the update on exact entries", points)),
+        left=output_change(sublayer.name.replace("-", "")),
     )

@@ -14,6 +14,7 @@ from deepnet_theory.spec.expression import Expression, FloatAlgebra, fold
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.symbolic.algebra.monomial import (
     Exponents,
+    S,
     Solution,
     eta,
     exponents,
@@ -23,6 +24,7 @@ from deepnet_theory.symbolic.algebra.monomial import (
     simplified,
     solve,
 )
+from deepnet_theory.symbolic.expectation import output_change
 from deepnet_theory.symbolic.proof.checks import (
     DIGITS,
     NAMED,
@@ -86,6 +88,7 @@ def count_step(of: Balanced) -> Step:
         source="Su, §Increment explosion",
         establishes=(_layer,),
         checks=(listed(part, lambda _: True),),
+        left=S,
     )
 
 
@@ -107,7 +110,7 @@ def sum_step(setting: Setting, of: Balanced) -> Step:
             sp.Add(*(several[k.name] * eta * k.increment for k in of.kinds)), (_layer, 1, of.depth)
         ),
         sp.Add(*(several[k.name] * of.depth * eta * k.increment for k in of.kinds)),
-        f"the residual sublayers of the {part.name} add up, their changes being aligned (in "
+        f"the residual sublayers of the {part.name} add up; their changes are aligned (in "
         "independent directions they would add as a square root)",
         source="Su, §Increment explosion",
         uses=(
@@ -119,6 +122,7 @@ def sum_step(setting: Setting, of: Balanced) -> Step:
         assumptions=("aligned-updates", "near-identity"),
         establishes=(*knobs, eta),
         checks=(at_points("added up sublayer by sublayer", points),),
+        left=output_change(),
     )
 
 
@@ -159,7 +163,7 @@ def _imposed(
                 (
                     "imposed: the part changes the output by eta whatever the depth"
                     + ("" if kind.name == "*" else ", every sublayer by an equal share of it")
-                    + ("" if of.amplification is None else ", at the output that decides")
+                    + ("" if of.amplification is None else "; at the output that decides")
                     + (", at a learning rate of its own" if kind.name in sized.rated else "")
                 ),
                 imposed=True,
@@ -167,6 +171,7 @@ def _imposed(
                 uses=tuple(step.name for step in before),
                 establishes=tuple(symbol for symbol in (times, own) if symbol.is_Symbol),
                 checks=(Check("the shares add to one", _share(count, kind, every)),),
+                left=output_change() / eta,
             )
         )
     one_alpha = setting.selection.has_one_alpha(of.part)
@@ -213,6 +218,7 @@ def _conditions(
             source=chosen.source,
             establishes=(kind.alpha, kind.beta),
             checks=(_as_written(sides, kind, times),),
+            left=in_sympy(sides[0], {**names, "rho": kind.symbol("rho")}),
         )
 
 

@@ -132,6 +132,10 @@ class Kind:
         """c of the increment c·r·ρ, what the route keeps of the number of matrices."""
         return simplified(self.increment / (self.weight * self.relative))
 
+    def symbol(self, name: str) -> sp.Symbol:
+        """Another size of the kind, ``rho`` or ``r``, with the indices of its κ."""
+        return sp.Symbol(self.rate.name.replace("kappa", name), positive=True)
+
     def tag(self, part: str) -> str:
         """How steps that speak of this kind are called."""
         return part if self.name == "*" else f"{part}-{self.name}"

@@ -82,11 +82,11 @@ def test_softmax_does_not_feel_what_is_added_to_a_whole_row():
         (Above(A, B), "[A; B]", r"A\\B"),
         (Transpose(A), "A.T", r"A^{\top}"),
         (Hadamard(A, B), "hadamard(A, B)", r"\left(A \odot B\right)"),
-        (Softmax(A), "softmax(A)", r"\sigma\left(A\right)"),
+        (Softmax(A), "softmax(A)", r"\mathrm{softmax}\left(A\right)"),
         (
             differential(Softmax, A, H),
             "D[softmax](A)[H]",
-            r"\mathrm{D}\sigma\left(A\right)\left[H\right]",
+            r"\mathrm{D}\mathrm{softmax}\left(A\right)\left[H\right]",
         ),
     ],
 )

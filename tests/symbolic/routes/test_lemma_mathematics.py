@@ -80,7 +80,7 @@ def test_the_four_products_of_jacobians(r, count):
         "jacobian-all-positive": products.max(),
     }
     for name, truth in expected.items():
-        assert math.isclose(value(step(name).rhs, r=r, K=count), truth, rel_tol=1e-10), name
+        assert math.isclose(value(step(name).rhs, r=r, Q=count), truth, rel_tol=1e-10), name
     assert list(expected.values()) == sorted(expected.values()) or count == 1 or r < 1e-6
 
 

@@ -33,12 +33,12 @@ from deepnet_theory.symbolic.routes.route import added_up, crossings, sublayers
 SOURCE = "DeepNet, arXiv 2203.00555, §4.2"
 SECTION = Section("Encoder and decoder", SOURCE)
 
-_y, _m = sp.symbols("y m", positive=True)
+_y, _m = sp.symbols("x y", positive=True)
 _X = sp.Symbol("X_e", positive=True)  # ‖Δ of the encoder's output‖
-_F = sp.Function("F", nonnegative=True)  # ‖Δ of the decoder's stream‖
+_F = sp.Function("X_d", nonnegative=True)  # ‖Δ of the decoder's stream‖
 _D = sp.Function("D_d", positive=True)
 _T = sp.Function("T_d", positive=True)
-_c = sp.Symbol("c_d", positive=True)  # ‖∂/∂memory‖ of one cross-attention
+_c = sp.Symbol("q_d", positive=True)  # ‖∂/∂memory‖ of one cross-attention
 
 
 def cross_steps(found: Directions, decoder: Part, telescoping: str) -> tuple[Step, ...]:

@@ -1,10 +1,10 @@
 r"""The update substituted: what one optimizer step makes one sublayer add to the output.
 
-With :math:`D = \sqrt{\sum_j (P/\beta_j)^2}\,\kappa` the response of the output to the branch's
+With :math:`D = \sqrt{\sum_j (P/\beta_j)^2}\,R` the response of the output to the branch's
 parameters, :math:`\|g\| \le \|\partial L/\partial F\|\,D` and a step along the gradient of size
 :math:`\|\Delta\theta\| = \eta\,\|g\|^p\,\|\theta\|^q`, one sublayer adds
 
-.. math:: D\,\|\Delta\theta\| = \eta\,\delta^p\,D^{1+p}\,\|\theta\|^q, \qquad
+.. math:: D\,\|\Delta\theta\| = \eta\,\|\partial L/\partial F\|^p\,D^{1+p}\,\|\theta\|^q, \qquad
           \|\theta\| = \sqrt{\textstyle\sum_j \beta_j^2} .
 """
 
@@ -22,6 +22,7 @@ from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra.monomial import S, alpha, beta, eta, i, r, vanishes
+from deepnet_theory.symbolic.expectation import norm_of, output_change
 from deepnet_theory.symbolic.laws.placement import P, gains_product, gradients, placement_law
 from deepnet_theory.symbolic.proof.checks import (
     SAMPLED_POSITIVE,
@@ -40,7 +41,9 @@ from deepnet_theory.symbolic.routes.route import Increment, Proved
 SOURCE = "layer cake, §4.3"
 SECTION = Section("Update substituted", SOURCE)
 
-delta = sp.Symbol("delta", positive=True)  # ‖∂L/∂F‖, the loss's gradient at the output
+loss_gradient = norm_of(
+    "dL_dF", r"\partial L/\partial F"
+)  # ‖∂L/∂F‖, the loss's gradient at the output
 
 
 def responses(gains: Gains) -> sp.Expr:
@@ -51,13 +54,13 @@ def responses(gains: Gains) -> sp.Expr:
 
 @dataclass(frozen=True)
 class Law:
-    """The response κ of a placement and the degrees of an optimizer, at gains in any symbols."""
+    """The response R of a placement and the degrees of an optimizer, at gains in any symbols."""
 
     found: Directions
     degrees: Update
 
     def response(self, of: Gains) -> sp.Expr:
-        """D to leading order: κ √Σ(P/β_j)²."""
+        """D to leading order: R √Σ(P/β_j)²."""
         return sp.sqrt(responses(of)) * self.found.leading.xreplace({P: sp.Mul(*of)})
 
     def share(self, of: Gains) -> sp.Expr:
@@ -83,11 +86,13 @@ def update_steps(law: Law, of: Gains, passage: Passage, suffix: str) -> tuple[St
     """Gradient, update and increment of one sublayer, and the sum over S equal ones."""
     p, q = law.degrees.p, law.degrees.q
     gradient = _gradient_size(law, of, passage, suffix)
-    kappa = law.found.leading.xreplace({P: sp.Mul(*of)})
-    responding = [kappa * sp.Mul(*of) / gain for gain in of]
+    per_gains = law.found.leading.xreplace({P: sp.Mul(*of)})
+    responding = [per_gains * sp.Mul(*of) / gain for gain in of]
     size = sp.sqrt(sp.Add(*(gain**2 for gain in of)))
     length = gradient.rhs
-    moves = [eta * length**p * size**q * (delta * response / length) for response in responding]
+    moves = [
+        eta * length**p * size**q * (loss_gradient * response / length) for response in responding
+    ]
     update = SECTION.equal(
         f"update-size{suffix}",
         sp.sqrt(sp.Add(*(move**2 for move in moves))),
@@ -103,7 +108,7 @@ def update_steps(law: Law, of: Gains, passage: Passage, suffix: str) -> tuple[St
     moved = SECTION.equal(
         f"sublayer-increment{suffix}",
         sp.Add(*(response * move for response, move in zip(responding, moves, strict=True))),
-        eta * delta**p * law.share(of),
+        eta * loss_gradient**p * law.share(of),
         "the output moves by ⟨∂F/∂θ, Δθ⟩, which along the gradient is D‖Δθ‖",
         uses=(update.name,),
         assumptions=("linear-step",),
@@ -130,14 +135,14 @@ def _gradient_size(law: Law, of: Gains, passage: Passage, suffix: str) -> Step:
     approached = ratio_in_branch_weight(last, weight)
     step = SECTION.at_most(
         f"gradient-size{suffix}",
-        delta * exact * passage.size,
-        delta * law.response(of),
+        loss_gradient * exact * passage.size,
+        loss_gradient * law.response(of),
         "‖∂L/∂θ_i‖ ≤ ‖∂L/∂F‖ ‖∂F/∂θ_i‖, and ‖∂F/∂θ_i‖ is at most the last sublayer's: in "
         "mean square the Jacobians in between are at most 1",
         uses=(passage.proved_by, "branch-response"),
         assumptions=("independent-signs", "unit-activations", "small-branch-weight"),
         checks=(SQUARES_AT_MOST, approached),
-        establishes=(delta,),
+        establishes=(loss_gradient,),
     )
     if law.degrees.p >= 0:
         return step
@@ -156,20 +161,20 @@ def _gradient_size(law: Law, of: Gains, passage: Passage, suffix: str) -> Step:
 
 
 def _taken(law: Law, of: Gains) -> tuple[dict[sp.Expr, Any], list[Any], list[Any], Any]:
-    """One step of F = κ·β_1⋯β_m at exact numbers: they, the gains, their moves, and κ."""
+    """One step of F = R·β_1⋯β_m at exact numbers: they, the gains, their moves, and R."""
     theta = [mpmath.mpf(5 + 2 * n) / (3 + n) for n in range(len(of))]
     point = {**dict(zip(of, theta, strict=True)), alpha: sp.Rational(9, 4)}
-    point |= {delta: sp.Rational(3, 5), eta: sp.Rational(2, 7)}
-    kappa = number(law.found.leading, {**point, P: mpmath.fprod(theta)})
-    gradient = [number(delta, point) * kappa * mpmath.fprod(theta) / t for t in theta]
+    point |= {loss_gradient: sp.Rational(3, 5), eta: sp.Rational(2, 7)}
+    per_gains = number(law.found.leading, {**point, P: mpmath.fprod(theta)})
+    gradient = [number(loss_gradient, point) * per_gains * mpmath.fprod(theta) / t for t in theta]
     length, size = mpmath.norm(gradient), mpmath.norm(theta)
     step = number(eta, point) * length ** number(law.degrees.p) * size ** number(law.degrees.q)
-    return point, theta, [step * g / length for g in gradient], kappa
+    return point, theta, [step * g / length for g in gradient], per_gains
 
 
 def _length_of_step(law: Law, of: Gains) -> Check:
     def points(_: Step) -> Iterator[Point]:
-        point, _theta, moves, _kappa = _taken(law, of)
+        point, _theta, moves, _per_gains = _taken(law, of)
         yield point, mpmath.norm(moves)
 
     return at_points("an explicit step's length", points)
@@ -179,15 +184,15 @@ def _stepped(law: Law, of: Gains) -> Check:
     """(F(θ + hΔθ) − F(θ − hΔθ))/2h, off by h² times a third derivative."""
 
     def points(_: Step) -> Iterator[Point]:
-        point, theta, moves, kappa = _taken(law, of)
+        point, theta, moves, per_gains = _taken(law, of)
         h = mpmath.mpf(10) ** -15
         ahead, behind = (
             mpmath.fprod(t + times * move for t, move in zip(theta, moves, strict=True))
             for times in (h, -h)
         )
-        yield point, kappa * (ahead - behind) / (2 * h)
+        yield point, per_gains * (ahead - behind) / (2 * h)
 
-    return at_points("a small step of κ·β_1⋯β_m taken", points, digits=20)
+    return at_points("a small step of R·β_1⋯β_m taken", points, digits=20)
 
 
 def premises(sublayer: Sublayer) -> tuple[str, ...]:
@@ -220,7 +225,7 @@ def weight_of(sublayer: Sublayer, law: Law) -> Proved:
 def increment_of(
     sublayer: Sublayer, law: Law, of: Gains, moved: Step, selection: Selection
 ) -> Increment:
-    """What one step makes a sublayer add, all its gains β: ``moved`` without the bounded δ."""
+    """What one step makes a sublayer add, all its gains β: ``moved`` without the gradient."""
     equal = dict.fromkeys(of, beta)
     share = law.share(of).xreplace(equal)
     return Increment(
@@ -232,14 +237,15 @@ def increment_of(
             "order one",
             uses=(moved.name,),
             assumptions=("equal-gains", "bounded-loss-gradient", *premises(sublayer)),
-            bounded=(delta,),
+            bounded=(loss_gradient,),
             checks=(BOUNDED, _matrix_by_matrix(sublayer, selection)),
+            left=output_change(sublayer.name.replace("-", "")),
         )
     )
 
 
 def _matrix_by_matrix(sublayer: Sublayer, selection: Selection) -> Check:
-    """D and ‖θ‖ added up over the scaled matrices as they stand in the branch, W = λU + δV."""
+    """D and ‖θ‖ added up over the scaled matrices as they stand in the branch, W = λU + hV."""
 
     def points(_: Step) -> Iterator[Point]:
         d = degrees(selection.the_optimizer)
@@ -248,6 +254,6 @@ def _matrix_by_matrix(sublayer: Sublayer, selection: Selection) -> Check:
         response = mpmath.norm([number(gradient, point) for gradient in every])
         theta = mpmath.norm([number(beta, point) for _ in every])
         moved = response ** number(1 + d.p) * theta ** number(d.q)
-        yield {**point, delta: 1}, number(eta, point) * moved
+        yield {**point, loss_gradient: 1}, number(eta, point) * moved
 
     return at_points("the branch's own formula, matrix by matrix", points)

@@ -1,6 +1,6 @@
-r"""The product of K Jacobians of the scalar sublayer, whose branches have random signs.
+r"""The product of Q Jacobians of the scalar sublayer, whose branches have random signs.
 
-.. math:: J = \frac{1 + \sigma r}{\sqrt{1 + r^2}}, \qquad \mathbb E J^2 = 1
+.. math:: J = \frac{1 + \xi r}{\sqrt{1 + r^2}}, \qquad \mathbb E J^2 = 1
 
 so that in mean square, which is what independent directions of a wide layer show, nothing decays
 and nothing grows. The typical product, the mean and the worst case stand beside, in the claims.
@@ -20,7 +20,7 @@ from deepnet_theory.symbolic.routes.lemma.scalar import sublayer, x
 SOURCE = "layer cake, §4.3, supplement"
 SECTION = Section("Products of Jacobians", SOURCE)
 
-K = sp.Symbol("K", positive=True)  # number of Jacobians in a product
+Q = sp.Symbol("Q", positive=True)  # number of Jacobians in a product
 j = sp.Symbol("j", integer=True, nonnegative=True)  # how many of their signs are positive
 jacobian = (1 + r) / sp.sqrt(1 + r**2)
 opposite = (1 - r) / sp.sqrt(1 + r**2)
@@ -29,8 +29,8 @@ THIRD = sp.Rational(1, 3)  # a branch weight to look at signs with, which square
 
 def expectation(power: int) -> sp.Expr:
     """E J₁^p…J_K^p as a sum over the number of positive signs."""
-    weight = sp.binomial(K, j) / 2**K
-    return sp.Sum(weight * (jacobian**j * opposite ** (K - j)) ** power, (j, 0, K))
+    weight = sp.binomial(Q, j) / 2**Q
+    return sp.Sum(weight * (jacobian**j * opposite ** (Q - j)) ** power, (j, 0, Q))
 
 
 def jacobian_step() -> Step:
@@ -44,7 +44,7 @@ def jacobian_step() -> Step:
         uses=("derivative-x-signed", "branch-weight"),
         assumptions=("independent-signs",),
         checks=(by_patterns(2),),
-        establishes=(K,),
+        establishes=(Q,),
         source="derived here",
     )
 
@@ -60,12 +60,12 @@ def by_patterns(power: int) -> Check:
     """Both sides (to the power) against the mean over every sign pattern, listed one by one."""
 
     def holds(step: Step) -> bool:
-        for count in (1, 2, 3):  # at 1 and 2 alone 2^K is 2K
+        for count in (1, 2, 3):  # at 1 and 2 alone 2^Q is 2K
             truth = sp.Add(*(p**power for p in patterns(count))) / 2**count
             for side in (step.lhs, step.rhs):
-                written = written_out(side.xreplace({K: sp.Integer(count)}))
+                written = written_out(side.xreplace({Q: sp.Integer(count)}))
                 if not (vanishes(written**power - truth) and written.xreplace({r: THIRD}) > 0):
                     return False
         return True
 
-    return Check("every sign pattern listed, K = 1, 2, 3", holds)
+    return Check("every sign pattern listed, Q = 1, 2, 3", holds)

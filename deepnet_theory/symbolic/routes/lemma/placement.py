@@ -32,8 +32,8 @@ from deepnet_theory.symbolic.routes.lemma.telescoping import D, T
 
 SECTION = Section("Placement")
 
-epsilon = sp.Symbol("epsilon", positive=True)  # a small change of the branch's output
-s = sp.Symbol("s", positive=True)  # standard deviation of the residual stream
+epsilon = sp.Symbol("h", positive=True)  # a small change of the branch's output
+s = sp.Symbol("x_rms", positive=True)  # standard deviation of the residual stream
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,8 @@
 r"""The scalar sublayer: a branch of gains v, w beside an identity path of weight α.
 
-.. math:: f = \frac{\alpha + \sigma P}{\sqrt{\alpha^2 + P^2}}\,x, \qquad P = v w,\ \sigma = \pm1.
+.. math:: f = \frac{\alpha + \xi P}{\sqrt{\alpha^2 + P^2}}\,x, \qquad P = v w,\ \xi = \pm1.
 
-With σ = 1 this is the paper's sublayer, with a random sign the layer cake's.
+With ξ = 1 this is the paper's sublayer, with a random sign the layer cake's.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ SIGNED_SOURCE = "layer cake, §4.3, the random variable I"
 Gains = tuple[sp.Symbol, ...]
 
 x = sp.Symbol("x", positive=True)
-sigma = sp.Symbol("sigma", real=True)  # the source's random sign I = ±1
+xi = sp.Symbol("xi", real=True)  # the source's random sign I = ±1
 
 
 def sublayer(gains: Gains, sign: sp.Expr = sp.S.One) -> sp.Expr:
-    """f = (α + σP) x/√(α² + P²) with P the product of the gains."""
+    """f = (α + ξP) x/√(α² + P²) with P the product of the gains."""
     weight = sp.Mul(*gains)
     return (alpha + sign * weight) * x / sp.sqrt(alpha**2 + weight**2)
 
@@ -35,7 +35,7 @@ def scalar_steps(gains: Gains) -> tuple[Step, ...]:
     return (
         SECTION.equal(
             "variance-with-random-sign",
-            mean_over_signs((alpha + sigma * weight) ** 2),
+            mean_over_signs((alpha + xi * weight) ** 2),
             alpha**2 + weight**2,
             "over both signs of the branch var(αx + G) is α²·var x + var G exactly",
             source=SIGNED_SOURCE,
@@ -64,13 +64,13 @@ def scalar_steps(gains: Gains) -> tuple[Step, ...]:
             ),
             establishes=(r,),
         ),
-        derivative("x", gains, x, sigma, uses=("scalar-sublayer",)),
+        derivative("x", gains, x, xi, uses=("scalar-sublayer",)),
     )
 
 
 def mean_over_signs(expression: sp.Expr) -> sp.Expr:
-    """The mean over σ = ±1."""
-    both = (expression.xreplace({sigma: sign}) for sign in (sp.S.One, sp.S.NegativeOne))
+    """The mean over ξ = ±1."""
+    both = (expression.xreplace({xi: sign}) for sign in (sp.S.One, sp.S.NegativeOne))
     return sp.Add(*both) / 2
 
 
@@ -88,7 +88,7 @@ def derivative(
     uses: tuple[str, ...] = (),
 ) -> Step:
     """∂f/∂variable of the scalar sublayer with one sign, or a random one."""
-    signed = sign == sigma
+    signed = sign == xi
     function = sublayer(gains, sign)
     return SECTION.equal(
         f"derivative-{name}" + ("-signed" if signed else ""),
@@ -98,7 +98,7 @@ def derivative(
         source=SIGNED_SOURCE if signed else SOURCE,
         uses=uses,
         checks=DERIVATIVE[1:] if signed else DERIVATIVE,
-        establishes=(sigma,) if signed else (),
+        establishes=(xi,) if signed else (),
     )
 
 

@@ -8,7 +8,7 @@ whose bracket is an orthogonal projection: the spectral norm is exactly √d/‖
 the sublayer makes of the input term is what a norm before it made of Δx, in every placement, since
 size and change are multiplied alike. So a sublayer adds its parameter term, and
 
-.. math:: \|\Delta F\| \le \sum_i \kappa\sqrt{v^2+w^2}\,\|\Delta\theta_i\| .
+.. math:: \|\Delta F\| \le \sum_i R\sqrt{v^2+w^2}\,\|\Delta\theta_i\| .
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ from functools import cache
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import S, alpha, v, vanishes, w
-from deepnet_theory.symbolic.expectation import Model, NamedQuantity, in_models, norm_of
+from deepnet_theory.symbolic.expectation import (
+    Model,
+    NamedQuantity,
+    in_models,
+    norm_of,
+    output_change,
+)
 from deepnet_theory.symbolic.proof.checks import NAMED, SQUARES_AT_MOST
 from deepnet_theory.symbolic.proof.step import IDENTITY, Check, Section, Step
 from deepnet_theory.symbolic.routes.moments.sublayer import (
@@ -42,8 +48,8 @@ COEFFICIENT = "moment-coefficient"
 ENDS = ("norm", "input-term", "parameter-bound-in-theta")
 
 norm_pz, norm_dx_next = norm_of("Pz"), norm_of("dx_next", r"\Delta x_{l+1}")
-norm_df = norm_of("dF", r"\Delta F")
-jacobian = NamedQuantity("norm_J", r"\|\partial\mathrm{LN}/\partial z\|_2", nonnegative=True)
+norm_df = output_change()
+jacobian = NamedQuantity("J_norm", r"\|\partial\mathrm{LN}/\partial z\|_2", nonnegative=True)
 input_term = norm_of("z_x", r"\tfrac{\partial z}{\partial x}\Delta x")
 parameter_term = norm_of("z_theta", r"\tfrac{\partial z}{\partial\theta}\Delta\theta")
 change = sp.Function("T", positive=True)  # ‖Δθ_i‖ of sublayer i
@@ -250,7 +256,7 @@ def _is_of_every(step: Step, every: tuple[Moments, ...]) -> bool:
 
 
 def _telescoping(first: Moments, put_in: Step, coefficient: Step) -> Step:
-    """‖ΔF‖ ≤ Σ_i κ√(v²+w²)‖Δθ_i‖, the recursion unrolled."""
+    """‖ΔF‖ ≤ Σ_i R√(v²+w²)‖Δθ_i‖, the recursion unrolled."""
 
     def unrolled(step: Step) -> bool:
         generator = random.Random(step.name)

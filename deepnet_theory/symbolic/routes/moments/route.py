@@ -1,6 +1,6 @@
 r"""The moment route from a selection to the increment and the weight of its sublayers.
 
-With :math:`D = \sqrt2\,\beta\kappa` the coefficient of ‖Δθ‖ at v = w = β,
+With :math:`D = \sqrt2\,\beta R` the coefficient of ‖Δθ‖ at v = w = β,
 
 .. math:: D\,\eta\,(\|\partial L/\partial F\| D)^p\,(\sqrt2\,\beta)^q .
 

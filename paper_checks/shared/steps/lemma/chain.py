@@ -21,7 +21,7 @@ from deepnet_theory.symbolic.proof.checks import written_out
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.proof.witness import TOLERANCE, random_matrix
 from deepnet_theory.symbolic.routes.lemma.jacobians import SECTION as JACOBIANS
-from deepnet_theory.symbolic.routes.lemma.scalar import sigma, sublayer, x
+from deepnet_theory.symbolic.routes.lemma.scalar import sublayer, x, xi
 from deepnet_theory.symbolic.routes.lemma.telescoping import SECTION as TELESCOPING
 from paper_checks.shared.steps.lemma.softmax import SECTION as SOFTMAX
 
@@ -45,7 +45,7 @@ def given() -> tuple[sp.Symbol, ...]:
     """The symbols of the setting."""
     return (
         *(_t, _d_k, *_moves, _Q, _K, _V, _WQ, _WK, _WV, _WO, _attention),
-        *(S, alpha, v, w, x, sigma),
+        *(S, alpha, v, w, x, xi),
     )
 
 

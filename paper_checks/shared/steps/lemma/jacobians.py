@@ -1,15 +1,15 @@
-r"""The product of K Jacobians of the scalar sublayer, whose branches have random signs.
+r"""The product of Q Jacobians of the scalar sublayer, whose branches have random signs.
 
-.. math:: J = \frac{1 + \sigma r}{\sqrt{1 + r^2}}, \qquad
-          \Bigl(\tfrac{1 - r^2}{1 + r^2}\Bigr)^{K/2} < (1 + r^2)^{-K/2} < 1
-          < \Bigl(\tfrac{1 + r}{\sqrt{1 + r^2}}\Bigr)^K .
+.. math:: J = \frac{1 + \xi r}{\sqrt{1 + r^2}}, \qquad
+          \Bigl(\tfrac{1 - r^2}{1 + r^2}\Bigr)^{Q/2} < (1 + r^2)^{-Q/2} < 1
+          < \Bigl(\tfrac{1 + r}{\sqrt{1 + r^2}}\Bigr)^Q .
 
 From left to right: the geometric mean (what a typical path shows), the mean, the root mean
-square (exactly 1: what independent directions of a wide layer show, at every r and K), and
+square (exactly 1: what independent directions of a wide layer show, at every r and Q), and
 the product with all signs positive (the worst case). The layer cake prints the first and
-calls it exponentially decaying; it decays with K·r², so what it does is a matter of the rule:
-at K = S sublayers and r = S^(−κ) it tends to 1 for κ > 1/2, and only below κ = 1/2 to 0.
-The worst case grows with K·r and stays bounded only for κ ≥ 1.
+calls it exponentially decaying; it decays with Q·r², so what it does is a matter of the rule:
+at Q = S sublayers and r = S^(−κ) it tends to 1 for κ > 1/2, and only below κ = 1/2 to 0.
+The worst case grows with Q·r and stays bounded only for κ ≥ 1.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from deepnet_theory.symbolic.routes.lemma.jacobians import (
     SECTION,
     SOURCE,
     THIRD,
-    K,
+    Q,
     by_patterns,
     expectation,
     j,
@@ -33,13 +33,13 @@ from deepnet_theory.symbolic.routes.lemma.jacobians import (
 )
 
 kappa = sp.Symbol("kappa", positive=True)  # the exponent of r = S^(−κ)
-geometric = ((1 - r**2) / (1 + r**2)) ** (K / 2)
-mean = (1 + r**2) ** (-K / 2)
-aligned = jacobian**K
+geometric = ((1 - r**2) / (1 + r**2)) ** (Q / 2)
+mean = (1 + r**2) ** (-Q / 2)
+aligned = jacobian**Q
 
 
 def product_steps() -> tuple[Step, ...]:
-    """Three products, their order, and their leading behaviour in K and r."""
+    """Three products, their order, and their leading behaviour in Q and r."""
     return (*_three(), *_order(), *_leading(), *_at_power())
 
 
@@ -47,41 +47,41 @@ def _three() -> tuple[Step, ...]:
     return (
         SECTION.equal(
             "jacobian-geometric-mean",
-            jacobian ** (K / 2) * opposite ** (K / 2),
+            jacobian ** (Q / 2) * opposite ** (Q / 2),
             geometric,
-            "exp E log|J| to the power K: half of the signs positive, half negative",
+            "exp E log|J| to the power Q: half of the signs positive, half negative",
             source=SOURCE,
             uses=("derivative-x-signed", "branch-weight"),
             assumptions=("independent-signs",),
-            checks=(Check("all sign patterns multiplied, K = 1, 2", _geometric_by_patterns),),
+            checks=(Check("all sign patterns multiplied, Q = 1, 2", _geometric_by_patterns),),
         ),
         SECTION.equal(
             "jacobian-mean",
             expectation(1),
             mean,
-            "independent signs: E J to the power K, by the binomial theorem",
+            "independent signs: E J to the power Q, by the binomial theorem",
             uses=("derivative-x-signed", "branch-weight"),
             assumptions=("independent-signs",),
             checks=(by_patterns(1),),
         ),
         SECTION.equal(
             "jacobian-all-positive",
-            sp.Product(jacobian, (j, 1, K)),
+            sp.Product(jacobian, (j, 1, Q)),
             aligned,
             "every branch along its input, as in the paper's own scalar sublayer",
             source="layer cake, §4.2",
             uses=("derivative-x", "branch-weight"),
-            checks=(Check("the one sign pattern multiplied, K = 1, 2, 3", _aligned_by_pattern),),
+            checks=(Check("the one sign pattern multiplied, Q = 1, 2, 3", _aligned_by_pattern),),
         ),
     )
 
 
 def _geometric_by_patterns(step: Step) -> bool:
-    """To the power 2·2^K a geometric mean is the squared product of all 2^K patterns."""
+    """To the power 2·2^Q a geometric mean is the squared product of all 2^Q patterns."""
     for count in (1, 2):
         squared = sp.Mul(*(p**2 for p in patterns(count)))
         for side in (step.lhs, step.rhs):
-            written = side.xreplace({K: sp.Integer(count)})
+            written = side.xreplace({Q: sp.Integer(count)})
             if not written.xreplace({r: THIRD}) > 0:
                 return False
             if not vanishes(written ** (2 * 2**count) - squared):
@@ -91,17 +91,17 @@ def _geometric_by_patterns(step: Step) -> bool:
 
 def _aligned_by_pattern(step: Step) -> bool:
     return all(
-        vanishes(step.rhs.xreplace({K: sp.Integer(count)}) - patterns(count)[0])
-        and vanishes(written_out(step.lhs.xreplace({K: sp.Integer(count)})) - patterns(count)[0])
+        vanishes(step.rhs.xreplace({Q: sp.Integer(count)}) - patterns(count)[0])
+        and vanishes(written_out(step.lhs.xreplace({Q: sp.Integer(count)})) - patterns(count)[0])
         for count in (1, 2, 3)
     )
 
 
 def _log_gap(step: Step) -> bool:
-    """log rhs − log lhs is K times a function of r, 0 at 0, that does not decrease on (0, 1)."""
+    """log rhs − log lhs is Q times a function of r, 0 at 0, that does not decrease on (0, 1)."""
     gap = sp.expand_log(sp.log(step.rhs) - sp.log(step.lhs), force=True)
-    rate = sp.expand(gap / K)
-    if rate.has(K) or rate.subs(r, 0) != 0:
+    rate = sp.expand(gap / Q)
+    if rate.has(Q) or rate.subs(r, 0) != 0:
         return False
     t = sp.Symbol("t", positive=True)  # r = 1/(1 + t) covers (0, 1)
     return is_nonnegative(sp.diff(rate, r).xreplace({r: 1 / (1 + t)}))
@@ -141,7 +141,7 @@ def _order() -> tuple[Step, ...]:
         at_most(
             "aligned-at-most-exponential",
             aligned,
-            sp.exp(K * r),
+            sp.exp(Q * r),
             "log(1 + r) ≤ r and √(1 + r²) ≥ 1",
             ("jacobian-all-positive",),
         ),
@@ -156,7 +156,7 @@ def _leading() -> tuple[Step, ...]:
             sp.exp(exponent),
             because,
             uses=(name,),
-            regime=Regime(r, sp.Integer(0), f"{K * r**order} fixed"),
+            regime=Regime(r, sp.Integer(0), f"{Q * r**order} fixed"),
             checks=(_log_ratio(order),),
         )
 
@@ -165,31 +165,31 @@ def _leading() -> tuple[Step, ...]:
             "jacobian-geometric-mean",
             geometric,
             2,
-            -K * r**2,
-            "within a constant of 1 exactly where K·r² stays bounded",
+            -Q * r**2,
+            "within a constant of 1 exactly where Q·r² stays bounded",
         ),
-        leading("jacobian-mean", mean, 2, -K * r**2 / 2, "half of the geometric mean's exponent"),
+        leading("jacobian-mean", mean, 2, -Q * r**2 / 2, "half of the geometric mean's exponent"),
         leading(
             "jacobian-all-positive",
             aligned,
             1,
-            K * r,
-            "within a constant of 1 exactly where K·r stays bounded",
+            Q * r,
+            "within a constant of 1 exactly where Q·r stays bounded",
         ),
     )
 
 
 def _log_ratio(order: int) -> Check:
-    """Both logarithms are K times a function of r with the same first Taylor term, r^order.
+    """Both logarithms are Q times a function of r with the same first Taylor term, r^order.
 
-    So at K = c/r^order, r → 0, both sides tend to the same limit.
+    So at Q = c/r^order, r → 0, both sides tend to the same limit.
     """
 
     def holds(step: Step) -> bool:
         rates = [
-            sp.expand(sp.expand_log(sp.log(side), force=True) / K) for side in (step.lhs, step.rhs)
+            sp.expand(sp.expand_log(sp.log(side), force=True) / Q) for side in (step.lhs, step.rhs)
         ]
-        if any(rate.has(K) or rate.free_symbols - {r} for rate in rates):
+        if any(rate.has(Q) or rate.free_symbols - {r} for rate in rates):
             return False
         if any(rate.xreplace({r: sp.S.Zero}) != 0 for rate in rates):
             return False
@@ -203,11 +203,11 @@ def _log_ratio(order: int) -> Check:
 
 
 def _at_power() -> tuple[Step, ...]:
-    at = {K: S, r: S**-kappa}
+    at = {Q: S, r: S**-kappa}
     return (
         SECTION.equal(
             "geometric-product-of-the-stack",
-            sp.exp(-K * r**2).subs(at),
+            sp.exp(-Q * r**2).subs(at),
             sp.exp(-(S ** (1 - 2 * kappa))),
             (
                 "all S Jacobians at r = S^(−κ): tends to 1 for κ > 1/2, to a constant at 1/2, "
@@ -221,7 +221,7 @@ def _at_power() -> tuple[Step, ...]:
         ),
         SECTION.equal(
             "aligned-product-of-the-stack",
-            sp.exp(K * r).subs(at),
+            sp.exp(Q * r).subs(at),
             sp.exp(S ** (1 - kappa)),
             "the worst case at r = S^(−κ): bounded for κ ≥ 1 alone",
             uses=("jacobian-all-positive-leading",),

@@ -14,7 +14,7 @@ import sympy as sp
 from deepnet_theory.symbolic.algebra.monomial import S, alpha, beta, eta
 from deepnet_theory.symbolic.laws.placement import P
 from deepnet_theory.symbolic.proof.step import Check, Step
-from deepnet_theory.symbolic.routes.lemma.increment import SECTION, SOURCE, Law, delta
+from deepnet_theory.symbolic.routes.lemma.increment import SECTION, SOURCE, Law, loss_gradient
 from deepnet_theory.symbolic.routes.lemma.scalar import Gains
 
 
@@ -22,13 +22,13 @@ def sublayers_together(law: Law, of: Gains) -> Step:
     """The source's closing bound, S equal sublayers of unequal gains."""
     return SECTION.bound(
         "increment-of-equal-sublayers",
-        S * eta * delta**law.degrees.p * law.share(of),
+        S * eta * loss_gradient**law.degrees.p * law.share(of),
         eta * S * law.share(of),
         "the loss's gradient at the output is of order one",
         source=SOURCE,
         uses=("sum-over-sublayers",),
         assumptions=("bounded-loss-gradient",),
-        bounded=(delta,),
+        bounded=(loss_gradient,),
     )
 
 

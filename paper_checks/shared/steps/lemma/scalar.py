@@ -24,8 +24,8 @@ from deepnet_theory.symbolic.routes.lemma.scalar import (
     Gains,
     derivative,
     mean_over_signs,
-    sigma,
     x,
+    xi,
 )
 from paper_checks.shared.steps.checks import NONNEGATIVE_TERMS
 
@@ -94,7 +94,7 @@ def _one_sign(gains: Gains) -> tuple[Step, ...]:
 
 def _random_sign(gains: Gains) -> tuple[Step, ...]:
     weight = sp.Mul(*gains)
-    exact = tuple(derivative(gain.name, gains, gain, sigma, FROM) for gain in gains)
+    exact = tuple(derivative(gain.name, gains, gain, xi, FROM) for gain in gains)
     squared = sp.Add(*(mean_over_signs(step.rhs**2) for step in exact)).xreplace({x: sp.S.One})
     mean = SECTION.equal(
         "parameter-norm-signed",
@@ -134,18 +134,18 @@ def _signed_leading(exact: Step, gains: Gains) -> Step:
 
     def for_either_sign(step: Step) -> bool:
         tends = ratio_in_branch_weight(gains[0], sp.Mul(*gains) / alpha)
-        sides = ({sigma: sign} for sign in (sp.S.One, sp.S.NegativeOne))
+        sides = ({xi: sign} for sign in (sp.S.One, sp.S.NegativeOne))
         return all(
-            tends.holds(replace(step, lhs=at[sigma] * step.lhs.xreplace(at),
-                                rhs=at[sigma] * step.rhs.xreplace(at)))
+            tends.holds(replace(step, lhs=at[xi] * step.lhs.xreplace(at),
+                                rhs=at[xi] * step.rhs.xreplace(at)))
             for at in sides
         )  # fmt: skip
 
     return SECTION.asymptotic(
         f"derivative-{gain}-signed-leading",
         exact.rhs,
-        sigma * sp.Mul(*gains) / gain * x / alpha,
-        "leading order in the branch weight with a random sign sigma = ±1, the source's I",
+        xi * sp.Mul(*gains) / gain * x / alpha,
+        "leading order in the branch weight with a random sign xi = ±1, the source's I",
         source=SIGNED_SOURCE,
         uses=(exact.name, "branch-weight"),
         assumptions=("small-branch-weight",),
