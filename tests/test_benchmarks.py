@@ -21,9 +21,8 @@ BAD = [
     "cold_start --repeats 0", "coord_check --steps x", "cross_table --depths 8,0",
     "cross_table -o none/page.md", "learning_rate --rates 1,nan",
     "learning_rate --closures no-such", "mutants --sample 0", "power no-such",
-    "practice --seeds 1",
-    "practice --minutes x", "prediction --seeds 1", "runtime --batch 0", "symbolic -o none/page.md", "width --widths 32,0",
-    "width_slopes --seeds 1",
+    "practice --seeds 1", "practice --minutes x", "prediction --seeds 1", "runtime --batch 0",
+    "symbolic -o none/page.md", "width --widths 32,0", "width_slopes --seeds 1",
 ]  # fmt: skip
 
 
@@ -198,6 +197,6 @@ def test_the_study_trains_what_an_arm_says():
     first, second = (recipe.train(arm, 8e-3, 0) for _ in range(2))
     assert (first.loss, first.weight) == (second.loss, second.weight) and 3 < first.loss < 6
     hybrid = recipe.Arm("pre-LN complete", depth=2, optimizer="muon")
-    adamw, muon = recipe.optimizers(hybrid, recipe.model_of(hybrid, 0), 1e-3)
+    _, muon = recipe.optimizers(hybrid, recipe.model_of(hybrid, 0), 1e-3)
     assert sum(len(g["params"]) for g in muon.param_groups) == 2 * 6
     assert {p.dim() for g in muon.param_groups for p in g["params"]} == {2}
