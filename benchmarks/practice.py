@@ -127,47 +127,48 @@ FIRST = [(POST, 16e-3), (PRE, 16e-3), (GPT_2, 4e-3), (DEEPNORM, 4e-3), (XAVIER, 
 DECIDE = [(POST, 16e-3), (PRE, 16e-3), (BIASED, 16e-3), (GPT_2, 4e-3)]
 STUDY: dict[str, Plan] = {
     "16 layers, width 64": [
-        *many(DECIDE, 4), *many(FIRST[3:], 2),
-        *many([(Arm("CompleteP"), 16e-3), (Arm("Llama", head="0.02"), 2e-3)], 2),
-        *many([(Arm("GPT-2"), 4e-3), (PLAIN, 1e-3)], 2),
+        *many(DECIDE, 4), *many(FIRST[3:], 1),
+        *many([(Arm("CompleteP"), 16e-3), (Arm("Llama", head="0.02"), 2e-3)], 1),
+        *many([(Arm("GPT-2"), 4e-3), (PLAIN, 1e-3)], 1),
     ],
     "The head": [
-        (replace(arm, head=head, bias=bias), rate, 2)
+        (replace(arm, head=head, bias=bias), rate, 1)
         for arm, bias, head, rate in (
             (POST, False, "0.02", 8e-3), (POST, False, "0", 4e-3), (POST, True, "0", 16e-3),
             (PRE, True, "xavier", 16e-3), (PRE, False, "0.02", 16e-3), (PRE, False, "0", 16e-3),
         )
     ],
-    "Tokens and positions of standard deviation 1/√width": many(DECIDE[:3], 4, embedding=0.0),
-    "4 layers": many(FIRST, 2, depth=4),
+    "Tokens and positions: of standard deviation 1/√width, without a norm, fixed": [
+        *many(DECIDE[:3], 1, embedding=0.0), *many(DECIDE[:2], 1, positions="raw"),
+        *many(DECIDE[:1], 1, embedding=0.0, positions="sinusoids"),
+    ],
+    "4 layers": many(FIRST, 1, depth=4),
     "48 layers": many(DECIDE, 1, depth=48),
     "The constant": [
-        (replace(arm, constant=constant), 16e-3 / max(1, constant / 2), 2)
-        for constant in (4.0, 0.25) for arm in (BIASED, PRE)
+        (replace(arm, constant=constant), 16e-3 / max(1, constant / 2), 1)
+        for constant in (4.0, 0.25) for arm in (POST, PRE)
     ],
     "One matrix a branch": [
         (Arm(f"{ONE}, 1/{n}", depth=depth), 16e-3, 4) for depth in (4, 16, 64)
         for n in ("√N", "N")
     ],
-    "Fewer tokens in a step, fixed positions": [
-        *many(DECIDE[:3], 2, tokens=32), *many(DECIDE[:1], 2, positions="sinusoids"),
-    ],
-    "Width 128": many([DECIDE[i] for i in (1, 2, 3, 0)], 1, width=128),
+    "Half the tokens in a step": many(DECIDE[:3], 1, tokens=32),
+    "Width 128": many([DECIDE[i] for i in (0, 1, 3, 2)], 1, width=128),
     "Without warm-up": [
-        *many([(POST, 16e-3), (PRE, 16e-3)], 2, warmup=False),
-        *many([(POST, 8e-3)], 2, warmup=False, head="0.02"),
+        *many([(POST, 16e-3), (PRE, 16e-3)], 1, warmup=False),
+        *many([(POST, 8e-3)], 1, warmup=False, head="0.02"),
     ],
-    "Muon for hidden matrices": many([DECIDE[i] for i in (1, 2, 3)], 2, optimizer="muon"),
-    "Tied head": many([DECIDE[i] for i in (0, 1, 3)], 2, head="tied"),
+    "Muon for hidden matrices": many([DECIDE[i] for i in (0, 1, 3)], 1, optimizer="muon"),
+    "Tied head": many([DECIDE[i] for i in (0, 1, 3)], 1, head="tied"),
     "Small heads with a bias": [
-        (replace(arm, head=head, bias=True), 16e-3, 2)
+        (replace(arm, head=head, bias=True), 16e-3, 1)
         for arm, head in ((POST, "0.02"), (PRE, "0.02"), (PRE, "0"))
     ],
     "48 layers, published rules": many(FIRST[3:], 1, depth=48),
 }  # fmt: skip
 SHORT = {
     "depth": "{} layers", "head": "head {}", "width": "width {}", "constant": "{:g}/N",
-    "positions": "{}", "embedding": "tokens and positions of {:g}", "optimizer": "{}",
+    "positions": "{}", "embedding": "embedding of 1/√width", "optimizer": "{}",
     "batch": "{} windows", "tokens": "of {} bytes", "steps": "{} steps",
     "linear_bias": "biases in the branches", "activation": "{}",
 }  # fmt: skip

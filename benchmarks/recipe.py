@@ -45,7 +45,7 @@ class Arm:
     bias: bool = False  # on the head, started at the log-unigram
     width: int = 64
     constant: float = 1.0  # in front of 1/N
-    positions: str = "learned"  # as large as the tokens; or sinusoids, which are not learnt
+    positions: str = "learned"  # as large as the tokens; raw: no norm; or sinusoids, not learnt
     embedding: float = STD  # standard deviation of tokens and positions; 0: 1/√width
     linear_bias: bool = False  # in the branches
     activation: str = "relu"
@@ -163,8 +163,8 @@ def model_of(arm: Arm, seed: int) -> Model:
     if arm.rule.startswith(ONE):
         for index, residual in enumerate(model.residuals()):
             residual.branch = OneMatrix(arm.width, index, inner)
-    if arm.positions == "learned":
-        model.embed = Learned(model, arm.tokens, not small)
+    if arm.positions != "sinusoids":
+        model.embed = Learned(model, arm.tokens, not small and arm.positions != "raw")
         model.embed.positions.normal_(0.0, arm.width**-0.5, generator=outer)
     if arm.embedding and not small:
         for p in model.embed.parameters():
