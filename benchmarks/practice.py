@@ -15,7 +15,7 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -26,7 +26,6 @@ from recipe import EVERY, ONE, Arm, Run, text, train
 
 from deepnet_theory.numeric.statistics import t_interval
 from deepnet_theory.processes.cache import default_folder
-from deepnet_theory.training.optimum import best_rate
 
 LOWEST, HIGHEST = 0.125e-3, 256e-3  # of the grid of rates, which doubles
 DEAD = 0.25  # nats below the unigram: a model that has learnt no more than this is dead
@@ -210,6 +209,13 @@ def row(record: Record, arm: Arm) -> str:
     )
 
 
+def vertex(runs: Mapping[float, Mapping[int, Run]], rate: float, seed: int) -> float:
+    """One seed's best rate: of the parabola through the best rate of all and its neighbours."""
+    near = [rate / 2, rate, 2 * rate]
+    a, b, _ = np.polyfit(np.log(near), [runs[r][seed].loss for r in near], 2)
+    return math.exp(-b / (2 * a))
+
+
 def exponents(record: Record, seeds: int) -> Iterator[str]:
     """The best rate of one-matrix branches against depth, and what the scalings differ by."""
     depths = (4, 16, 64)
@@ -219,12 +225,8 @@ def exponents(record: Record, seeds: int) -> Iterator[str]:
             continue
         slopes = []
         for seed in range(seeds):
-            rates = []
-            for arm in arms:
-                near = sorted(r for r, of in record.runs[arm].items() if seed in of)
-                losses = [record.runs[arm][r][seed].loss for r in near]
-                rates.append(best_rate(near, losses, record.unigram(arm)).rate)
-            slopes.append(float(np.polyfit(np.log(depths), np.log(rates), 1)[0]))
+            best = [vertex(record.runs[arm], record.best(arm), seed) for arm in arms]
+            slopes.append(float(np.polyfit(np.log(depths), np.log(best), 1)[0]))
         yield f"- 1/{n}: the best rate scales as N to the {interval(slopes, signed=True)}."
     for depth in depths:
         one, other = (Arm(f"one matrix, 1/{n}", depth=depth) for n in ("√N", "N"))
@@ -238,17 +240,17 @@ INTRO = """\
 # As people train: placement, head and learning rate
 
 Byte language models on {name} (digest {digest}, unigram {unigram:.3f} nats): decoders with RMS
-norms, no biases in the branches, learned positions as large as the tokens. AdamW (0.9, 0.95), decay
-0.1, warm-up over a tenth of the steps, cosine to a tenth, clipping at 1; {steps} steps of {batch}
-windows of {tokens} bytes, one core, torch {torch}. Where nothing else is said, the head starts at
-Xavier's size, and the sum of token and position is normalised; GPT-2's and Llama's models start
-at standard deviation 0.02 and normalise nothing there. Rates are in 1e-3, on a grid that doubles:
-each arm at the rate with the least mean over seeds, dead ones included, with a worse one on both
-sides; {seeds} seeds there, 1 to {seeds} elsewhere. A dead seed ends less than {dead} nats below
-the unigram; the loss is the mean of the living with its 95 % interval, *beside* its difference
-from pre-LN complete of the same sizes, seed by seed. R is the largest weight of the branches'
-common direction at the best rate, taken every {every} steps. Made by `python
-benchmarks/practice.py`; it goes on where it was stopped.
+norms, relu, no biases in the branches, learned positions as large as the tokens. AdamW (0.9, 0.95),
+decay 0.1, warm-up over a tenth of the steps, cosine to a tenth, clipping at 1; {steps} steps of
+{batch} windows of {tokens} bytes, one core, torch {torch}. Where nothing else is said, the head
+starts at Xavier's size, tokens and positions at standard deviation 0.02, and their sum is
+normalised; all of GPT-2's and Llama's models starts at 0.02, and nothing is normalised there. Rates
+are in 1e-3, on a grid that doubles: each arm at the rate with the least mean over seeds, dead ones
+included, with a worse one on both sides; {seeds} seeds there, 1 to {seeds} elsewhere. A dead seed
+ends less than {dead} nats below the unigram; the loss is the mean of the living with its 95 %
+interval, *beside* its difference from pre-LN complete of the same sizes, seed by seed. R is the
+largest weight of the branches' common direction at the best rate, taken every {every} steps. Made
+by `python benchmarks/practice.py`, which goes on where it was stopped.
 """
 COLUMNS = "| arm | best rate | held-out loss | beside | by rate | R |\n|---|---|---|---|---|---|"
 MARK = "<!-- what stands below is written by the command -->"
