@@ -15,7 +15,7 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from recipe import EVERY, ONE, Arm, Run, text, train
 from deepnet_theory.numeric.statistics import t_interval
 from deepnet_theory.processes.cache import default_folder
 
-LOWEST, HIGHEST = 0.125e-3, 256e-3  # of the grid of rates, which doubles
+LOWEST, HIGHEST = 0.5e-3, 1.024  # of the grid of rates, which doubles
 DEAD = 0.25  # nats below the unigram: a model that has learnt no more than this is dead
 PAGE = Path(__file__).parent / "results" / "practice.md"
 
@@ -62,12 +62,13 @@ class Record:
         return bool(missing)
 
     def mean(self, arm: Arm, rate: float) -> float:
-        """The mean loss of a rate, dead seeds included; a run that diverged is worse than any."""
-        found = [run.loss for run in self.runs[arm][rate].values()]
-        return statistics.fmean(found) if all(map(math.isfinite, found)) else math.inf
+        """The mean loss of a rate, dead seeds included, and none of them above the unigram."""
+        most = text(arm.tokens).baseline
+        found = (run.loss for run in self.runs[arm][rate].values())
+        return statistics.fmean(loss if loss < most else most for loss in found)
 
     def best(self, arm: Arm) -> float:
-        """The rate with the least mean over the seeds that it has."""
+        """The rate with the least mean over its seeds, the lowest where several have it."""
         return min(sorted(self.runs[arm]), key=lambda rate: self.mean(arm, rate))
 
     def finished(self, arm: Arm, seeds: int) -> bool:
@@ -82,12 +83,9 @@ class Record:
         """The runs at the best rate, by seed."""
         return self.runs[arm][self.best(arm)]
 
-    def unigram(self, arm: Arm) -> float:
-        return text(arm.tokens).baseline
-
     def is_dead(self, arm: Arm, run: Run) -> bool:
         """Whether a run ended no better than the unigram, or without a loss."""
-        return not run.loss < self.unigram(arm) - DEAD
+        return not run.loss < text(arm.tokens).baseline - DEAD
 
     def settle(self, arm: Arm, rate: float, few: int, seeds: int) -> None:
         """Find the best rate: by one seed from ``rate`` on, then by ``few``, and by all there."""
@@ -113,7 +111,7 @@ def interval(samples: Sequence[float], signed: bool = False) -> str:
 POST, PRE = Arm("post-LN complete"), Arm("pre-LN complete")
 GPT_2, DEEPNORM = Arm("GPT-2", head="0.02"), Arm("DeepNorm")
 XAVIER, PLAIN = Arm("Xavier pre-LN"), Arm("plain post-LN")
-BIASED = replace(POST, bias=True)
+BIASED, BIASED_DEEPNORM = replace(POST, bias=True), replace(DEEPNORM, bias=True)
 Plan = Sequence[tuple[Arm, float, int]]  # an arm, where its search begins, seeds at the neighbours
 
 
@@ -135,34 +133,43 @@ STUDY: dict[str, Plan] = {
         for arm, bias, head, rate in (
             (POST, False, "0.02", 8e-3), (POST, False, "0", 4e-3), (POST, True, "0", 16e-3),
             (PRE, True, "xavier", 16e-3), (PRE, False, "0.02", 16e-3), (PRE, False, "0", 16e-3),
+            (DEEPNORM, True, "xavier", 8e-3),
         )
     ],
-    "Tokens and positions: of standard deviation 1/√width, without a norm, fixed": [
+    "Tokens and positions: of standard deviation 1/√width, without a norm": [
         *many(DECIDE[:3], 1, embedding=0.0), *many(DECIDE[:2], 1, positions="raw"),
-        *many(DECIDE[:1], 1, embedding=0.0, positions="sinusoids"),
     ],
-    "4 layers": many(FIRST, 1, depth=4),
-    "48 layers": many(DECIDE, 1, depth=48),
     "The constant": [
-        (replace(arm, constant=constant), 16e-3 / max(1, constant / 2), 1)
-        for constant in (4.0, 0.25) for arm in (POST, PRE)
+        (replace(arm, constant=constant), rate, 1)
+        for arm, constant, rate in (
+            (BIASED, 4.0, 8e-3), (PRE, 4.0, 8e-3), (POST, 4.0, 8e-3), (PRE, 0.25, 16e-3),
+        )
+    ],
+    "4 layers": many([*FIRST, (BIASED_DEEPNORM, 8e-3)], 1, depth=4),
+    "48 layers": [
+        *many([(POST, 16e-3), (PRE, 16e-3), (BIASED_DEEPNORM, 4e-3)], 1, depth=48),
+        *many([(GPT_2, 2e-3)], 1, depth=48),
     ],
     "One matrix a branch": [
         (Arm(f"{ONE}, 1/{n}", depth=depth), 16e-3, 4) for depth in (4, 16, 64)
         for n in ("√N", "N")
     ],
-    "Half the tokens in a step": many(DECIDE[:3], 1, tokens=32),
-    "Width 128": many([DECIDE[i] for i in (0, 1, 3, 2)], 1, width=128),
+    "Muon for hidden matrices": many([(POST, 8e-3), (PRE, 8e-3), (GPT_2, 2e-3)], 1,
+                                     optimizer="muon"),
     "Without warm-up": [
         *many([(POST, 16e-3), (PRE, 16e-3)], 1, warmup=False),
         *many([(POST, 8e-3)], 1, warmup=False, head="0.02"),
     ],
-    "Muon for hidden matrices": many([DECIDE[i] for i in (0, 1, 3)], 1, optimizer="muon"),
     "Tied head": many([DECIDE[i] for i in (0, 1, 3)], 1, head="tied"),
+    "48 layers, with a bias": many([(BIASED, 16e-3)], 1, depth=48),
+    "Width 128": many([DECIDE[i] for i in (0, 1, 3, 2)], 1, width=128),
+    "Half the tokens in a step": many(DECIDE[:3], 1, tokens=32),
+    "A smaller constant, post-LN": many(DECIDE[:1], 1, constant=0.25),
     "Small heads with a bias": [
         (replace(arm, head=head, bias=True), 16e-3, 1)
         for arm, head in ((POST, "0.02"), (PRE, "0.02"), (PRE, "0"))
     ],
+    "Fixed positions": many(DECIDE[:1], 1, embedding=0.0, positions="sinusoids"),
     "48 layers, published rules": many(FIRST[3:], 1, depth=48),
 }  # fmt: skip
 SHORT = {
@@ -209,27 +216,33 @@ def row(record: Record, arm: Arm) -> str:
     )
 
 
-def vertex(runs: Mapping[float, Mapping[int, Run]], rate: float, seed: int) -> float:
-    """One seed's best rate: of the parabola through the best rate of all and its neighbours."""
+def vertices(record: Record, arm: Arm, seeds: int) -> list[float]:
+    """Every seed's best rate: of the parabola through the best rate of all and its neighbours."""
+    runs, rate = record.runs.get(arm, {}), record.best(arm) if arm in record.runs else 1.0
     near = [rate / 2, rate, 2 * rate]
-    a, b, _ = np.polyfit(np.log(near), [runs[r][seed].loss for r in near], 2)
-    return math.exp(-b / (2 * a))
+    if not all(len(runs.get(r, {})) >= seeds for r in near):
+        return []
+    fits = (
+        np.polyfit(np.log(near), [runs[r][seed].loss for r in near], 2) for seed in range(seeds)
+    )
+    return [math.exp(-b / (2 * a)) for a, b, _ in fits]
 
 
 def exponents(record: Record, seeds: int) -> Iterator[str]:
     """The best rate of one-matrix branches against depth, and what the scalings differ by."""
     depths = (4, 16, 64)
     for n in ("√N", "N"):
-        arms = [Arm(f"one matrix, 1/{n}", depth=d) for d in depths]
-        if not all(record.finished(a, seeds) for a in arms):
-            continue
-        slopes = []
-        for seed in range(seeds):
-            best = [vertex(record.runs[arm], record.best(arm), seed) for arm in arms]
-            slopes.append(float(np.polyfit(np.log(depths), np.log(best), 1)[0]))
-        yield f"- 1/{n}: the best rate scales as N to the {interval(slopes, signed=True)}."
+        best = [vertices(record, Arm(f"{ONE}, 1/{n}", depth=d), seeds) for d in depths]
+        if all(best):
+            x = np.log(depths)
+            slopes = [float(np.polyfit(x, np.log(of), 1)[0]) for of in zip(*best, strict=True)]
+            means = ", ".join(f"{1e3 * statistics.geometric_mean(of):.3g}" for of in best)
+            yield (
+                f"- 1/{n}: the best rates at {', '.join(map(str, depths))} layers are {means}: as "
+                f"N to the {interval(slopes, signed=True)}."
+            )
     for depth in depths:
-        one, other = (Arm(f"one matrix, 1/{n}", depth=depth) for n in ("√N", "N"))
+        one, other = (Arm(f"{ONE}, 1/{n}", depth=depth) for n in ("√N", "N"))
         if record.finished(one, seeds) and record.finished(other, seeds):
             a, b = record.at_best(one), record.at_best(other)
             gap = interval([a[s].loss - b[s].loss for s in range(seeds)], signed=True)
