@@ -1,6 +1,7 @@
 """The benchmarks' options: a value that makes no sense is one sentence and exit 2."""
 
 import ast
+import math
 import runpy
 import sys
 from importlib import import_module
@@ -22,8 +23,8 @@ BAD = [
     "cross_table --depths 8,0",
     "cross_table -o none/page.md", "learning_rate --rates 1,nan",
     "learning_rate --closures no-such", "mutants --sample 0", "power no-such",
-    "prediction --seeds 1", "runtime --batch 0", "symbolic -o none/page.md", "width --widths 32,0",
-    "width_slopes --seeds 1",
+    "practice --seeds 1", "practice --minutes x", "prediction --seeds 1", "runtime --batch 0",
+    "symbolic -o none/page.md", "width --widths 32,0", "width_slopes --seeds 1",
 ]  # fmt: skip
 
 
@@ -179,3 +180,59 @@ def test_a_rise_is_held_against_its_prediction():
     assert outcome.of_rise == [1.0, 1.0, 1.0] and outcome.of_peak == pytest.approx(9 / 8)
     assert outcome.of_clock == pytest.approx(0.016 / 0.019884678, rel=1e-6)
     assert "1 of 2 (0.09 to 0.91)" in outcome.row()
+
+
+def test_the_study_finds_the_best_rate_and_tells_dead_seeds_apart(monkeypatch, tmp_path):
+    practice = import_module("practice")
+    trained = []
+
+    def valley(arm, rate, seed):  # the third seed dies above 4e-3, and the least loss is beyond
+        trained.append((rate, seed))
+        dead = seed == 2 and rate > 5e-3
+        loss = 3.24 if dead else 2.0 + 0.1 * math.log2(rate / 8e-3) ** 2
+        return practice.Run(loss, 1.0 + 20 * dead, 0.5, 1.0)
+
+    monkeypatch.setattr(practice, "train", valley)
+    file, arm = tmp_path / "runs.jsonl", practice.POST
+    record = practice.Record(file, math.inf)
+    record.settle(arm, 64e-3, 2, 4)
+    assert (record.best(arm), record.finished(arm, 4)) == (4e-3, True)
+    assert not record.finished(arm, 5) and not record.finished(practice.PRE, 4)
+    line = practice.row(record, arm)
+    assert "| 4 | 2.100 (2.100 to 2.100) |" in line and "8: 2.00, 1 of 4 dead" in line
+    assert len(trained) == len(set(trained))  # no run twice, nor after reading them again
+    again = practice.Record(file, 0.0)
+    again.settle(arm, 64e-3, 2, 4)
+    assert again.runs == record.runs
+    with pytest.raises(TimeoutError):
+        again.settle(practice.PRE, 64e-3, 2, 4)
+    page = practice.page(again, 4)
+    assert line in page and "- 16 layers, width 64: pre-LN complete\n" in page
+
+
+def test_the_study_trains_what_an_arm_says():
+    recipe = import_module("recipe")
+    arm = recipe.Arm("post-LN complete", depth=2, head="0.02", steps=3)
+    model = recipe.model_of(arm, 0)
+    tokens, positions = model.embed.weight, model.embed.positions
+    assert [p.std().item() for p in (tokens, positions, model.head.weight)] == pytest.approx(
+        [0.02] * 3, 0.05
+    )
+    assert {residual.alpha for residual in model.residuals()} == {4.0}
+    four = recipe.model_of(recipe.Arm("pre-LN complete", depth=2, constant=4.0), 0)
+    one = recipe.model_of(recipe.Arm("pre-LN complete", depth=2), 0)
+    ratios = [
+        (a.std() / b.std()).item()
+        for a, b in zip(four.parameters(), one.parameters(), strict=True)
+        if a.dim() == 2
+    ]
+    assert sorted({round(ratio, 3) for ratio in ratios}) == [1.0, 2.0]  # 4 in a product of two
+    factors = [recipe.schedule(recipe.Arm("Llama"), step) for step in (0, 14, 15, 149)]
+    assert factors == pytest.approx([1 / 15, 1.0, 1.0, 0.1], abs=2e-4)
+    assert recipe.schedule(recipe.Arm("Llama", warmup=False), 0) == 1.0
+    first, second = (recipe.train(arm, 8e-3, 0) for _ in range(2))
+    assert (first.loss, first.weight) == (second.loss, second.weight) and 3 < first.loss < 6
+    hybrid = recipe.Arm("pre-LN complete", depth=2, optimizer="muon")
+    _, muon = recipe.optimizers(hybrid, recipe.model_of(hybrid, 0), 1e-3)
+    assert sum(len(g["params"]) for g in muon.param_groups) == 2 * 6
+    assert {p.dim() for g in muon.param_groups for p in g["params"]} == {2}

@@ -14,7 +14,7 @@ from deepnet_theory.runtime import apply_
 
 BOTH = ("published or first derived (symmetric)", "to train with (complete)")
 SMALL = ["--width", "16", "--heads", "2", "--tokens", "8", "--seeds", "2", "--depths", "2,3"]
-HEAD = "The head must start at Xavier's size"
+HEAD = "Start the head's bias at the log-unigram"
 MODEL = """
 import torch
 from torch import nn
