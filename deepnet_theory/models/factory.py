@@ -184,7 +184,7 @@ def _again(name: str, text: str, code: str) -> Factory:
     except InputError as error:
         wrong = error
 
-        def fails(*given: object, **named: object) -> None:
+        def fails(depth: object = None, *given: object, **named: object) -> None:
             raise wrong
 
         return Factory(name, fails)

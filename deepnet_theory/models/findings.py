@@ -9,6 +9,7 @@ from statistics import fmean
 
 from deepnet_theory.models.effect import SCALED, SIMILAR, Effect, Effects
 from deepnet_theory.runtime.outer import SMALL, head_std, is_small
+from deepnet_theory.sizes.common_mode import carried
 from deepnet_theory.spec.placement import HEAD
 from deepnet_theory.spec.results.audit import REMARK, Finding
 from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer, residual_equation
@@ -116,6 +117,8 @@ def of_outer_parts(reading: Reading) -> Iterator[str]:
             f", and positions ({max(sizes[False]):.3g}) are as large as tokens "
             f"({max(sizes[True]):.3g})"
         )
+    nats = carried(head.fan_in, abs(head.times) * head.size)
+    told += f"; it draws at most {nats:.2g} nats from what all tokens share"
     yield f"{told}: tokens can become alike in training. {HEAD}"
 
 

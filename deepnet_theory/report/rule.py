@@ -162,8 +162,7 @@ def meaning(derivation: Derivation) -> doc.Paragraph:
     number = _numbers(derivation)
     concluded = ", ".join(f"({number[name]})" for name in derivation.conclusion)
     told = derivation.rule.meaning.rstrip(".")
-    said = "A step that names no source has that of the step above it."
-    return doc.Paragraph(f"From {concluded}{f': {told}' if told else ''}. {said}")
+    return doc.Paragraph(f"From {concluded}{f': {told}' if told else ''}.")
 
 
 def _what_it_means(derivation: Derivation) -> Iterator[doc.Paragraph]:

@@ -20,6 +20,7 @@ from deepnet_theory.runtime.outer import (
     keep_padding,
     lines_of_code,
     lines_of_logits,
+    loss_with_lines,
     near_one,
     outer_draws,
 )
@@ -261,7 +262,7 @@ def _require_outer(found: Reading, c: Constants, drawn: Container[str]) -> None:
                 "nothing was changed"
             )
     logits = found.logits
-    if logits is None or not is_high(logits, logits.loss):
+    if logits is None or not is_high(logits, loss_with_lines(logits, c)):
         return
     why = f"the loss starts at {logits.loss:.3g}, and ln {logits.head.fan_out} is {logits.even:.3g}"
     if is_tied(found):

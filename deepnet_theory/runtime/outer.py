@@ -116,11 +116,23 @@ def lines_of_logits(found: Reading, c: Constants) -> Iterator[str]:
     """The numbers that logits are multiplied by in the forward pass."""
     logits, before = found.logits, "before the loss"
     if c.head_multiplier != 1:
-        if logits is None or not math.isclose(logits.head.times, c.head_multiplier, rel_tol=0.01):
+        if _lacks_multiplier(logits, c):
             yield f"logits = logits * {c.head_multiplier:.4g}  # {before}, as the base asks"
     elif logits is not None and is_tied(found) and is_high(logits, logits.loss_at_one):
         own = logits.head.size * logits.state * logits.head.fan_in
         yield f"logits = logits * {1 / own:.4g}  # {before}: a token's own is {own:.3g}"
+
+
+def _lacks_multiplier(logits: Logits | None, c: Constants) -> bool:
+    """Whether the code does not multiply the logits as the constants ask."""
+    return logits is None or not math.isclose(logits.head.times, c.head_multiplier, rel_tol=0.01)
+
+
+def loss_with_lines(logits: Logits, c: Constants) -> float:
+    """The loss at the start once the multiplier of a base is written: v/2 falls as its square."""
+    if not _lacks_multiplier(logits, c):
+        return logits.loss
+    return logits.even + (logits.loss - logits.even) * c.head_multiplier**2
 
 
 def is_high(logits: Logits, loss: float) -> bool:

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from deepnet_theory.sizes.common_mode import drowning
 from deepnet_theory.sizes.consequences import (
     Consequence,
     consequences,
@@ -195,9 +194,7 @@ class Answer(Result):
             if self.trains
             else f"For training take the closure {self.to_train_with.closure}."
         )
-        if not self.training_condition:
-            return sentence
-        return f"{sentence} {self.training_condition} {drowning(self.selection.the_placement)}"
+        return f"{sentence} {self.training_condition}".rstrip()
 
     @cached_property
     def sinking(self) -> tuple[Sinking, ...]:

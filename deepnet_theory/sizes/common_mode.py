@@ -107,14 +107,6 @@ def divisor(placement: Placement) -> str:
     return "cosh(R)" if placement.normalises_sum else "sqrt(1 + R**2)"
 
 
-def drowning(placement: Placement) -> str:
-    """The law of the placement in a sentence."""
-    return (
-        "What all branches add to every token alike, of size R beside the stream, divides what is "
-        f"a token's own by {divisor(placement)}."
-    )
-
-
 C1 = math.sqrt(2 / math.pi)  # E|ξ| of a standard normal ξ
 
 
@@ -157,26 +149,3 @@ def carried(width: int, head_std: float) -> float:
     The stack moves along the signs of :math:`W_H^\top u`, u the error of the token frequencies.
     """
     return C1 * width * head_std
-
-
-def invites(
-    placement: Placement, head_std: float, width: int, vocab: int,
-    *, unigram_bias: bool = False, to_learn: float | None = None,
-) -> str:  # fmt: skip
-    """One sentence where a head invites the common mode; empty where it does not.
-
-    ``head_std`` is the standard deviation of the head's entries times its multiplier, and
-    ``to_learn`` what the token frequencies are worth, ln V less their entropy in nats: by default
-    half of ln V, a little more than English has in bytes. A stack without a norm on the stream
-    invites nothing that training does not bring back.
-    """
-    wanted = math.log(vocab) / 2 if to_learn is None else to_learn
-    found = carried(width, head_std)
-    if unigram_bias or not placement.normalises_sum or found >= wanted:
-        return ""
-    return (
-        f"the head of standard deviation {head_std:.2g} draws at most {found:.1f} nats from a "
-        f"common direction and the token frequencies need {wanted:.1f}: all branches move all "
-        "tokens alike until the head has grown; start its bias at the log-unigram, or the head at "
-        f"{wanted / (C1 * width):.2g} or more, which makes it rarer"
-    )

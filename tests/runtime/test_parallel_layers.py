@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from conftest import make_constants
 
 from deepnet_theory.numeric.trace import take_trace
 from deepnet_theory.numeric.trial import Trial
@@ -15,6 +14,11 @@ from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.placement import placements
 
 F64 = torch.float64
+
+
+@pytest.fixture
+def make_constants(constants):
+    return constants
 
 
 def parallel(constants):
@@ -31,7 +35,7 @@ def drawn(constants):
 
 
 @pytest.mark.parametrize("placement", sorted(placements()))
-def test_a_sum_of_branches_is_the_placements_equation_with_both(placement):
+def test_a_sum_of_branches_is_the_placements_equation_with_both(make_constants, placement):
     constants = parallel(make_constants(placement=placement))
     model = drawn(constants)
     where, x = placements()[placement], torch.randn(2, 5, 16, dtype=F64)
@@ -46,13 +50,13 @@ def test_a_sum_of_branches_is_the_placements_equation_with_both(placement):
         torch.testing.assert_close(layer(x), want, rtol=0, atol=1e-12)
 
 
-def test_a_decoder_in_parallel_generates_what_it_computes_at_once():
+def test_a_decoder_in_parallel_generates_what_it_computes_at_once(make_constants):
     model = drawn(parallel(make_constants("decoder", "pre-ln")))
     tokens = model.generate(torch.tensor([[3, 1, 4]]), 4)
     assert torch.equal(tokens[:, 3:], model(tokens).argmax(-1)[:, 2:-1])
 
 
-def test_only_parallel_constants_say_so_and_they_come_back_from_a_file():
+def test_only_parallel_constants_say_so_and_they_come_back_from_a_file(make_constants):
     sequence = make_constants()
     assert "parallel" not in sequence.to_json()
     joined = parallel(sequence)
@@ -73,7 +77,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_sum_that_cannot_be_is_refused_in_a_sentence(name):
+def test_a_sum_that_cannot_be_is_refused_in_a_sentence(make_constants, name):
     change, why = WRONG[name]
     (part,) = (constants := make_constants()).parts
     with pytest.raises(InputError, match=why):
@@ -81,7 +85,7 @@ def test_a_sum_that_cannot_be_is_refused_in_a_sentence(name):
 
 
 @pytest.mark.parametrize("placement", ["pre-ln", "post-ln"])
-def test_two_branches_move_the_output_as_a_sequence_does_to_first_order(placement):
+def test_two_branches_move_the_output_as_a_sequence_does_to_first_order(make_constants, placement):
     """Of equal weights: the difference falls as r² where what the branches add falls as r."""
     x = torch.nn.functional.layer_norm(torch.randn(2, 5, 16, dtype=F64), (16,), eps=0.0)
     apart, added = [], []
