@@ -200,6 +200,6 @@ def test_the_head_that_width_makes_small_is_said_beside_what_was_recorded():
         for base in (None, 32, 96)
     }
     small = said["post-ln", 32]
-    assert all(word in small for word in ("0.471", "log-unigram", "3 of 4 seeds", clipping))
+    assert all(word in small for word in ("0.471", "log-unigram", "1 seed of 4", clipping))
     assert said["post-ln", 96] == f"{said['post-ln', None]} {clipping}"
     assert said["pre-ln", 32] == said["pre-ln", 96] == clipping and not said["pre-ln", None]
