@@ -37,7 +37,7 @@ ONE = "one matrix"
 
 @dataclass(frozen=True)
 class Arm:
-    """What is trained, but for rate and seed."""
+    """What is trained, without rate and seed."""
 
     rule: str
     depth: int = 16

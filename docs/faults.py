@@ -69,7 +69,7 @@ def linked(page: str) -> str:
 
 
 def row(fault: Fault) -> tuple[str, str]:
-    """What it does and how it shows, in the words of the table."""
+    """What it does and how it shows, as the table says it."""
     page = (Path(__file__).parents[1] / TABLE).read_text(encoding="utf-8")
     (line,) = (line for line in page.splitlines() if line.startswith(f"| {fault.title} |"))
     does, shows = line.strip("| ").split(" | ")[1:]

@@ -1,4 +1,4 @@
-"""Writes docs/schemes.md: what each published scheme balances, under which optimizer, and leaves.
+"""Writes docs/schemes.md: what each published scheme balances, with what optimizer, and leaves.
 
     python docs/schemes.py [--check]
 

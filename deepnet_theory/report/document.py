@@ -213,7 +213,7 @@ class Curve:
 class Panels:
     """Curves in panels side by side, x logarithmic, with a ``level`` to lie below, or None.
 
-    ``logarithmic`` is the upright axis, on which what is not positive has no place.
+    ``logarithmic`` is the upright axis: what is not positive has no place on it.
     """
 
     panels: tuple[tuple[str, tuple[Curve, ...]], ...]

@@ -58,7 +58,7 @@ def parameter_groups(
 
     The embedding follows the first part's constants and the head the last part's. Each group has
     a ``name`` such as ``"encoder/norm-gain"``, followed by the kind of sublayer and the parameters
-    where they are told apart, ``"encoder/scaled/ffn/fc2"``, and its ``role``, ``"query"`` or
+    where they differ, ``"encoder/scaled/ffn/fc2"``, and its ``role``, ``"query"`` or
     ``"fc1+fc2"``. With constants that are relative to a base each role has groups of its own, and
     ``lr``, ``eps`` and ``weight_decay`` are the base's. ``base``, its width or (width, depth), asks
     for such groups where the constants have none; the head's multiplier and size are then yours to

@@ -33,7 +33,7 @@ OF_A_TOKEN = {True: 1.0, False: math.sqrt(1 / 2)}  # the size of a table's rows 
 def outer_draws(found: Reading, c: Constants) -> Iterator[tuple[str, str, float]]:
     """Each table and head to draw: its parameter, what it is, its standard deviation.
 
-    Left out are a table that is the head too, one behind which a norm stands, and what was not
+    Left out are a table that is the head too, one with a norm behind it, and what was not
     understood.
     """
     named: set[str] = set()

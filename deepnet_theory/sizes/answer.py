@@ -186,7 +186,7 @@ class Answer(Result):
 
     @property
     def advice(self) -> str:
-        """Which rule to train with, what training needs beside it, and by which law."""
+        """Which rule to train with, what training needs beside it, and by what law."""
         if self.to_train_with is None:
             return f"No closure is complete here: {self.training_refused}."
         sentence = (

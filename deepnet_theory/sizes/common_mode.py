@@ -122,7 +122,7 @@ def rise(width: int, hidden: int, branches: float = 1.0) -> tuple[float, float]:
     direction, so that the last matrix moves its branch by η‖h̄‖₁ with h̄ the tokens' mean of what
     it reads: mσ_z/√(2π) behind a ReLU, where inputs have size σ_z = √(2d/(d + m)), and c₁da for
     values, where a ≈ R/2 is the share of the stream that is common, taken over the depth. The
-    first matrix shifts what it yields by p = ηda, on which the last one's entries add c₁p, or
+    first matrix shifts what it yields by p = ηda, where the last one's entries add c₁p, or
     c₁mσ₂p/(2√d) behind the ReLU, σ₂ = √(2/(d + m)). No head is in it: a sign has no size. Good
     up to R of one.
 

@@ -268,7 +268,7 @@ def differences(
 
 
 def norms_of(s: Sublayer) -> frozenset[str]:
-    """Where norms stand, in the words of a placement and ``INSIDE``."""
+    """Where norms stand, as a placement and ``INSIDE`` say it."""
     return s.around | ({INSIDE} & {n.where for n in s.norms})
 
 

@@ -425,4 +425,4 @@ def judge(
     if len(beaten) == len(rivals):
         return Verdict.SUPPORTED, f"better than its rivals: {told}"
     close = " and ".join(r.rule for r in rivals if r.rule not in beaten)
-    return Verdict.UNDECIDED, f"not told apart from {close}: {told}"
+    return Verdict.UNDECIDED, f"not distinguished from {close}: {told}"

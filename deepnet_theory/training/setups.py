@@ -146,7 +146,7 @@ class Setup:
             return None
 
     def travels(self) -> bool:
-        """Whether other processes can be told of it."""
+        """Whether it can be sent to other processes."""
         try:
             pickle.dumps(self)
         except (pickle.PicklingError, AttributeError, TypeError):

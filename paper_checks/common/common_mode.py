@@ -102,7 +102,7 @@ LAYERS, WIDTH, ALPHA = 24, 64, 3.0
 
 
 def divided(sublayers: int, weight: float) -> float:
-    """What so many sublayers divide by, by Euler's rule."""
+    """What S sublayers divide by, by Euler's rule."""
     t = 0.0
     for _ in range(sublayers):
         t += weight / sublayers * (1 + t**2) ** 0.5

@@ -170,7 +170,7 @@ class Sublayer:
 
     @property
     def around(self) -> frozenset[str]:
-        """Where norms stand, in the words of :class:`~deepnet_theory.spec.placement.Placement`."""
+        """Where norms stand, as :class:`~deepnet_theory.spec.placement.Placement` says it."""
         return frozenset(n.where for n in self.norms) & {"sum", "input", "output"}
 
     @property
@@ -235,7 +235,7 @@ class Reading:
 
     @property
     def select(self) -> dict[str, str]:
-        """The stacks in the words of a selection, with the placement where it has a name."""
+        """The stacks as a selection says them, with the placement where it has a name."""
         *_, last = self.stacks.values()
         centred = all(n.centred for s in self.sublayers for n in s.ruled_norms)
         return {
