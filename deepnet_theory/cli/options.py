@@ -268,7 +268,7 @@ class Own:
             return None
         if self.alpha is None or self.beta is None:
             option = f"--{given[0].replace('_', '-')}"
-            raise InputError(f"{option} was given without both --alpha EXPR and --beta EXPR")
+            raise InputError(f"{option} was given: --alpha and --beta must be given together")
         from deepnet_theory.workflow import own_rule
 
         return own_rule(selection, self.alpha, self.beta, self.decoder_alpha, self.decoder_beta)

@@ -64,12 +64,15 @@ def judge_level(
         ratio = ratio_interval(measured[:, index], expected[:, index])
         distance = float(identity[:, index].mean())
         low, high = 1 - LEVEL, 1 + LEVEL
-        shown = f"at {depth_key(depth)} [{ratio.low:.3f}, {ratio.high:.3f}] of the prediction"
+        at = ", ".join(f"{symbol} = {n}" for symbol, n in depth.items())
+        shown = f"measured/predicted at {at}: {ratio.low:.3f} to {ratio.high:.3f}"
         if not math.isfinite(ratio.estimate):
             verdict, because = Verdict.UNDECIDED, f"nothing finite at {depth_key(depth)}"
         elif not distance <= NEAR:
             verdict = Verdict.UNDECIDED
-            because = f"{shown}, which does not reach it: S·r² = {distance:.3g} is above {NEAR:g}"
+            because = (
+                f"{shown}; the prediction ends before: S·r² = {distance:.3g} is above {NEAR:g}"
+            )
         elif ratio.within(low, high):
             verdict, because = Verdict.SUPPORTED, f"{shown}, inside 1 ± {LEVEL:g}"
         elif ratio.outside(low, high):

@@ -190,7 +190,7 @@ def same_rule(derivation: Derivation) -> str:
     """The closures that give the same rule in other scales, in a sentence; "" of none."""
     names = (n if exact else f"{n} (up to constants)" for n, exact in derivation.equivalent)
     told = ", ".join(names)
-    return f"The same rule in other scales, S*r and eta*rho alike: {told}." if told else ""
+    return f"Equivalent after rescaling, S*r and eta*rho alike: {told}." if told else ""
 
 
 def stability(derivation: Derivation) -> tuple[doc.Paragraph, ...]:

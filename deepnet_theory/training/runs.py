@@ -419,7 +419,8 @@ def judge(
     if own.shuffled is not None:
         told += f", {own.shuffled:.3f} with another's source"
     if better:
-        return Verdict.REFUTED, f"{' and '.join(c.rival for c in better)} is better: {told}"
+        verb = "is" if len(better) == 1 else "are"
+        return Verdict.REFUTED, f"{' and '.join(c.rival for c in better)} {verb} better: {told}"
     if own.reads_source is False:
         return Verdict.UNDECIDED, f"{told}: the decoder does not read its source"
     if len(beaten) == len(rivals):

@@ -96,7 +96,7 @@ class Exponent:
             return f"GROWS as {power}"
         if self.high < 0:
             return f"FALLS as {power}"
-        return f"is not shown to be constant in {self.variable}, {power}"
+        return f"may be constant in {self.variable}: exponent {exponent} {interval}"
 
     @property
     def trend(self) -> str:
