@@ -44,7 +44,7 @@ BAD = {  # what is typed, and what its one sentence says
     "export --optimizer sgd --depth 8 --width nan": "'nan' is not a whole",
     "export --optimizer sgd --depth 8 --ffn-ratio nan": "ffn_ratio",
     "export --optimizer sgd --depth 8 --width 10 --heads 4": "multiple",
-    "export --optimizer sgd --depth 8 --alpha N": "both --alpha EXPR and",
+    "export --optimizer sgd --depth 8 --alpha N": "--alpha and --beta must be given together",
     "verify --optimizer sgd --alpha 'N*' --beta 1": "cannot be read",
     "verify --optimizer sgd --alpha q --beta 1": "'q' is not known",
     "verify --optimizer sgd --depths ''": "cannot be read",

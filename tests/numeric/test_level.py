@@ -48,7 +48,7 @@ def test_the_worst_depth_decides_and_far_from_the_identity_nothing():
     assert found.low < found.ratio < found.high and found.ratio == pytest.approx(1.2, rel=0.02)
     assert level([1.02, 1.0]).depth == {"N": 8}
     found = level(1.0, identity=2 * NEAR)
-    assert found.verdict is Verdict.UNDECIDED and "does not reach it" in found.because
+    assert found.verdict is Verdict.UNDECIDED and "the prediction ends before" in found.because
     assert judge_level([], np.empty((8, 0)), np.empty((8, 0)), np.empty((8, 0))) is None
 
 
