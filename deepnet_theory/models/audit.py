@@ -147,8 +147,8 @@ def judge(
         moved = effects.of(different)  # first, where not all can be predicted
         weighed = findings(reading, nearest, different, effects)
         found = tuple(f for f, _ in weighed)
-        different = [d for f, own in weighed if f.severity == DIFFERENCE for d in own]
-        moved = moved if different else Effect(None, predicted=False)
+        if not any(f.severity == DIFFERENCE for f in found):
+            moved = Effect(None, predicted=False)
     if nearest and not nearest.layers:
         found += tuple(of_steps(reading, nearest, groups or {}))
     if near or any(f.severity == DIFFERENCE for f in found):

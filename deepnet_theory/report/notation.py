@@ -176,8 +176,10 @@ class _Line(StrPrinter):  # type: ignore[misc]
         return f"∂{body}/∂{self._print(expression.variables[0])}"
 
     def _print_Sum(self, expression: sp.Sum, sign: str = "Σ") -> str:
-        ((index, first, last),) = expression.limits
-        ends = f"{self._print(index)}={self._print(first)}..{self._print(last)}"
+        ends = ", ".join(
+            f"{self._print(index)}={self._print(first)}..{self._print(last)}"
+            for index, first, last in expression.limits
+        )
         return f"{sign}[{ends}] {self._factor(expression.function)}"
 
     def _print_Product(self, expression: sp.Product) -> str:

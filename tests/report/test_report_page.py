@@ -399,7 +399,10 @@ def test_a_verification_by_every_printer_and_in_three_lines(verification):
     assert "N = 64" in pages[0] and "\x1b" not in pages[0]
     lines = repr(verification).splitlines()
     assert len(lines) == 3 and max(map(len, lines)) < 110
-    assert "SUPPORTED" in lines[1] and "exponent 0.01 (95 %: −0.010 to 0.030), as predicted" in lines[1]
+    assert (
+        "SUPPORTED" in lines[1]
+        and "exponent 0.01 (95 %: −0.010 to 0.030), as predicted" in lines[1]
+    )
     assert len(repr(replace(verification, points=(), exponents=())).splitlines()) == 3
     with live("x", quiet=True) as seen:  # where nobody watches
         assert seen == {"progress": None}
