@@ -56,7 +56,7 @@ contracts: $(STAMP)  ## which room may import which
 	$(BIN)/lint-imports
 
 notebooks: $(STAMP)  ## execute the notebooks, the readers' paths and the guide to training
-	$(BIN)/python -m pytest -n auto --dist worksteal -m notebooks tests/test_notebooks.py tests/test_readme.py tests/test_training_guide.py
+	$(BIN)/python -m pytest -n auto --dist worksteal -m notebooks tests/test_notebooks.py tests/test_readme.py tests/test_training_guide.py tests/test_workflow.py
 
 bench: $(STAMP)  ## measured comparisons
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'

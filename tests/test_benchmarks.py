@@ -100,6 +100,7 @@ def test_exact():
 """
 
 
+@pytest.mark.slow
 def test_a_mutant_meets_the_tests_that_execute_it(monkeypatch, tmp_path):
     mutants = import_module("mutants")
     monkeypatch.setattr(mutants, "TESTS", ("tests/spec",))

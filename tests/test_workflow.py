@@ -118,6 +118,7 @@ def plain(depth):
     return torch.nn.Sequential(torch.nn.Embedding(256, 16), stack, torch.nn.Linear(16, 256))
 
 
+@pytest.mark.notebooks
 def test_the_code_of_the_tour_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     lines = (inspect.getdoc(dt) or "").splitlines()

@@ -94,7 +94,9 @@ def exported(kind, layers=LAYERS, optimizer="adamw", **options):
     return dt.export(rule, layers, width=D, heads=4, vocab=V, **options)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [*list(KINDS)[:2], *(pytest.param(k, marks=pytest.mark.slow) for k in list(KINDS)[2:])]
+)
 def test_two_branches_of_one_sum_are_read_judged_and_mended(kind):
     model, constants = made(kind), exported(kind)
     found = read(model, IDS)
@@ -141,7 +143,7 @@ def applied(kind, optimizer, layers):
     return model, IDS
 
 
-@pytest.mark.parametrize("kind", ["GPT-J", "Cohere"])
+@pytest.mark.parametrize("kind", ["GPT-J", pytest.param("Cohere", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "optimizer"), [("adam", torch.optim.Adam)])
 def test_one_step_moves_a_mended_model_alike_at_every_depth(kind, name, optimizer):
     found = dt.measure(

@@ -180,10 +180,10 @@ def test_every_matrix_is_drawn_at_its_own_gain():
     ("name", "under", "predicted"),
     [
         ("gpt-2", "adam", 1.0),
-        ("gpt-2", "lamb", 0.5),
         ("completep", "adamw", 0.0),
-        ("deepnorm", "adam", 0.5),
-        ("deepnorm-glm", "adam", 0.0),
+        pytest.param("gpt-2", "lamb", 0.5, marks=pytest.mark.slow),
+        pytest.param("deepnorm", "adam", 0.5, marks=pytest.mark.slow),
+        pytest.param("deepnorm-glm", "adam", 0.0, marks=pytest.mark.slow),
     ],
 )
 def test_the_measured_exponent_is_the_judged_one(name, under, predicted):

@@ -35,7 +35,7 @@ def measured(tmp_path_factory):
     return Cache(tmp_path_factory.mktemp("measured"))
 
 
-@pytest.mark.parametrize("optimizer", ["adam", "lamb"])
+@pytest.mark.parametrize("optimizer", ["adam", pytest.param("lamb", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", sorted(SU))
 def test_cross_table_of_rules_and_optimizers(optimizer, name, measured):
     selection = Selection(optimizer=optimizer)

@@ -97,7 +97,10 @@ def adamw(model):
         return torch.optim.AdamW(parameter_groups(model, lr=1e-3), lr=1e-3)
 
 
-@pytest.mark.parametrize("name", ["nanoGPT", "GPT-2", "Llama"])
+@pytest.mark.parametrize(
+    "name",
+    ["nanoGPT", *(pytest.param(name, marks=pytest.mark.slow) for name in ("GPT-2", "Llama"))],
+)
 def test_one_step_moves_a_model_alike_at_every_depth(name):
     (make, select), ids = FAMILIES[name], batch()[:2, :16]
 

@@ -108,7 +108,14 @@ def test_the_tables_are_not_empty_of_cells():
     assert sum(count.values()) > 300
 
 
-@pytest.mark.parametrize("quantity", ["multiplier*init", "rate", "epsilon", "decay"])
+@pytest.mark.parametrize(
+    "quantity",
+    [
+        "multiplier*init",
+        "rate",
+        *(pytest.param(q, marks=pytest.mark.slow) for q in ("epsilon", "decay")),
+    ],
+)
 @pytest.mark.parametrize("name", parametrisations())
 def test_a_wrong_cell_is_caught(name, quantity):
     """Every cell that agrees, times the root of the width."""

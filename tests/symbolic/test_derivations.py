@@ -102,12 +102,13 @@ def test_it_holds_nothing_beside_its_conclusion_and_says_every_symbol(derived):
     assert {s.section for s in beside} <= {
         "Self-consistency", "Beyond the first order", "Equivalent rules",
     }  # fmt: skip
-    for name, said in derived.symbols.items():  # at the step where it first stands
-        holds = [
-            s.name for s in derived.steps
-            if any(name in named(side) for side in (s.left, s.lhs, s.rhs) if side is not None)
-        ]  # fmt: skip
-        assert said.words and holds[0] == said.step, name
+    first = {}  # the step where each first stands
+    for s in derived.steps:
+        for side in (s.left, s.lhs, s.rhs):
+            for name in () if side is None else named(side):
+                first.setdefault(name, s.name)
+    for name, said in derived.symbols.items():
+        assert said.words and first[name] == said.step, name
 
 
 def test_a_symbol_that_nobody_has_said_has_no_meaning():

@@ -30,7 +30,16 @@ def test_a_sum_without_a_branch_is_refused(layer):
         stack("encoder", layer)
 
 
-@pytest.mark.parametrize("layer", ["attention,ffn", "attention,ffn:swiglu", "attention,ffn,ffn"])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        "attention,ffn",
+        *(
+            pytest.param(l, marks=pytest.mark.slow)
+            for l in ("attention,ffn:swiglu", "attention,ffn,ffn")
+        ),
+    ],
+)
 @pytest.mark.parametrize("where", placements())
 def test_the_rule_in_parallel_is_that_of_the_sequence(layer, where):
     for optimizer, closure in product(("sgd", "adam"), (None, "complete")):
