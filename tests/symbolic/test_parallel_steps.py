@@ -35,8 +35,8 @@ def test_a_sum_without_a_branch_is_refused(layer):
     [
         "attention,ffn",
         *(
-            pytest.param(l, marks=pytest.mark.slow)
-            for l in ("attention,ffn:swiglu", "attention,ffn,ffn")
+            pytest.param(layer, marks=pytest.mark.slow)
+            for layer in ("attention,ffn:swiglu", "attention,ffn,ffn")
         ),
     ],
 )
