@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import pickle
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -245,14 +244,6 @@ class Family:
             return ("measure", identity((told, installed())))
         except TypeError:  # a function within a function, say
             return None
-
-    def travels(self) -> bool:
-        """Whether it can be sent to other processes."""
-        try:
-            pickle.dumps(self)
-        except (pickle.PicklingError, AttributeError, TypeError):
-            return False
-        return True
 
     def _stepped(self, depth: Depth, seed: int) -> Stepped:
         with torch.random.fork_rng():

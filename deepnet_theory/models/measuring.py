@@ -28,6 +28,7 @@ from deepnet_theory.processes import (
     cache_of,
     require_processes,
     run_until_stopped,
+    travels,
 )
 from deepnet_theory.runtime import machine
 from deepnet_theory.spec.errors import InputError, shown
@@ -105,7 +106,7 @@ def measure(
     family = Family(factory, step, inputs, final_state, tuple(shares), dtype)
     rows = {depth_key(d): _Row(d, range(seed, seed + seeds)) for d in wanted}
     total = sum(map(_cost, wanted)) * seeds
-    if (count > 1 or executor is not None) and not family.travels():
+    if (count > 1 or executor is not None) and not travels(family):
         count, executor = 1, None
     kept = cache_of(cache)
     known = None if kept is None else family.depends_on()

@@ -19,6 +19,7 @@ from deepnet_theory.processes.jobs import run_until_stopped as run_until_stopped
 from deepnet_theory.processes.jobs import run_where as run_where
 from deepnet_theory.processes.jobs import silent as silent
 from deepnet_theory.processes.jobs import split as split
+from deepnet_theory.processes.jobs import travels as travels
 from deepnet_theory.processes.pool import ThisProcess as ThisProcess
 from deepnet_theory.processes.pool import cores as cores
 from deepnet_theory.processes.pool import executor_of as executor_of

@@ -6,6 +6,7 @@ result of a :class:`Job` depends neither on where nor on when it is done.
 
 from __future__ import annotations
 
+import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
@@ -155,3 +156,12 @@ def run_until_stopped(jobs: Iterable[Job], total: float, **work: Unpack[Work]) -
             raise
         return "memory ran out"
     return ""
+
+
+def travels(work: object) -> bool:
+    """Whether it can be sent to other processes."""
+    try:
+        pickle.dumps(work)
+    except (pickle.PicklingError, AttributeError, TypeError):
+        return False
+    return True

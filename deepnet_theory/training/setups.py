@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import pickle
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,7 +25,7 @@ from deepnet_theory.models.factory import Factory, factory_of, talking_aside, to
 from deepnet_theory.models.family import default_dtype
 from deepnet_theory.models.measuring import LAYERS, MOST_SEEDS
 from deepnet_theory.numeric.depths import Depth, depth_key, parse_depths, parse_widths
-from deepnet_theory.processes import Job, Work, cache_of, cores, run_until_stopped
+from deepnet_theory.processes import Job, Work, cache_of, cores, run_until_stopped, travels
 from deepnet_theory.processes.identity import identity, installed
 from deepnet_theory.processes.seen import Seen, seen, watched
 from deepnet_theory.runtime import machine
@@ -144,14 +143,6 @@ class Setup:
             return identity(("transfer", self.factory, self.steps, by_default, installed()))
         except TypeError:  # a function within a function, say
             return None
-
-    def travels(self) -> bool:
-        """Whether it can be sent to other processes."""
-        try:
-            pickle.dumps(self)
-        except (pickle.PicklingError, AttributeError, TypeError):
-            return False
-        return True
 
 
 @contextmanager
@@ -289,7 +280,7 @@ def transfer(
     work["processes"] = work.get("processes", 1) or (
         cores() if len(wanted) * steps >= LONG and not torch.cuda.is_available() else 1
     )
-    if (work["processes"] != 1 or work.get("executor") is not None) and not setup.travels():
+    if (work["processes"] != 1 or work.get("executor") is not None) and not travels(setup):
         work["processes"], work["executor"] = 1, None
     known = None if cache is None else setup.depends_on()
     jobs = [
