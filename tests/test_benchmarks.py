@@ -11,6 +11,7 @@ import pytest
 
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.sizes.common_mode import rise
+from deepnet_theory.spec.placement import HEAD
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
@@ -237,3 +238,30 @@ def test_the_study_trains_what_an_arm_says():
     _, muon = recipe.optimizers(hybrid, recipe.model_of(hybrid, 0), 1e-3)
     assert sum(len(g["params"]) for g in muon.param_groups) == 2 * 6
     assert {p.dim() for g in muon.param_groups for p in g["params"]} == {2}
+
+
+def said_of_the_head(page):
+    """What the sentence on head and placement says, read off the study's page."""
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines()]
+    rows = {row[0]: row for row in rows if len(row) == 6 and row[0].startswith("post-LN complete")}
+    biased = [row for name, row in rows.items() if "log-unigram bias" in name]
+    beside = [float(row[3].split()[0]) for row in biased if row[3]]
+    small = [rows[f"post-LN complete, {of}"][4] for of in ("head 0.02", "embedding of 1/√width")]
+    return {
+        "no post-LN seed died": biased and not any("dead" in row[4] for row in biased),
+        "within 0.02 nats": beside and max(map(abs, beside)) < 0.02,
+        "lost 1 seed of 4": all("8: " in row and "1 of 4 dead" in row for row in small),
+        "a head at zero all": "4 of 4 dead" in rows["post-LN complete, head 0"][2],
+    }
+
+
+def test_the_sentence_on_the_head_is_what_the_study_recorded():
+    page = (BENCHMARKS / "results" / "practice.md").read_text(encoding="utf-8")
+    said = said_of_the_head(page)
+    assert all(said.values()), said
+    assert all(words in HEAD for words in said)
+    for true, planted in (
+        ("| -0.013 (", "| -0.033 ("), ("16: 2.34; 32: 2.38 | 0.7 |", "16: 1 of 4 dead | 0.7 |"),
+        ("8: 2.44, 1 of 4 dead", "8: 2.44"), ("| –; 4 of 4 dead | –", "| 2.400 | –"),
+    ):  # fmt: skip
+        assert true in page and not all(said_of_the_head(page.replace(true, planted)).values())
