@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from written_models import GPT, HEADS, VOCAB, heads, joined
+from written_models import GPT, HEADS, VOCAB, heads, joined, train
 
 import deepnet_theory as dt
 from deepnet_theory.numeric.stepping import update
@@ -281,15 +281,7 @@ def test_ones_own_model_under_muon_and_adamw_relative_to_a_base(name):
             assert [g[k] for k in ("lr", "eps", "weight_decay")] == same, g["name"]
     muon = [g for g in of if g["optimizer"] == "muon"]
     both = torch.optim.Muon(muon), torch.optim.AdamW([g for g in of if g["optimizer"] == "adamw"])
-    losses = []
-    for _ in range(12):
-        logits = model(IDS)
-        loss = F.cross_entropy(logits.flatten(0, 1), IDS.roll(-1).flatten())
-        loss.backward()
-        for one in both:
-            one.step()
-            one.zero_grad()
-        losses.append(loss.item())
+    losses = train(model, both, [IDS] * 12)
     assert losses[-1] < losses[0] - 0.3
 
 

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F  # noqa: N812
 from torch import nn
 from torch.optim import lr_scheduler as schedules
-from written_models import GPT, HEADS, VOCAB
+from written_models import GPT, HEADS, VOCAB, train
 
 import deepnet_theory as dt
 from deepnet_theory.runtime import apply_, guard, parameter_groups
@@ -48,20 +47,6 @@ def optimizers(model):
     found = groups(model)
     muon, adamw = ([g for g in found if g["optimizer"] == name] for name in LR)
     return torch.optim.Muon(muon), torch.optim.AdamW(adamw)
-
-
-def train(model, both, batches, after=lambda: None):
-    losses = []
-    for ids in batches:
-        logits = model(ids)
-        loss = F.cross_entropy(logits.flatten(0, 1), ids.roll(-1).flatten())
-        loss.backward()
-        for one in both:
-            one.step()
-            one.zero_grad()
-        after()
-        losses.append(loss.item())
-    return losses
 
 
 # ------------------------------------------------------------------ schedules

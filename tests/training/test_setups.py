@@ -49,7 +49,7 @@ def transfer(make, depths="4,16", rates=RATES, **given):
 
 
 def closures(found):
-    """As plain data, in which no NaN differs from itself."""
+    """As plain data, where no NaN differs from itself."""
     return json.loads(found.to_json())["closures"]
 
 
