@@ -25,6 +25,7 @@ INDEXED = Grammar(
     symbols=(*DEPTH.symbols, "l"),
     functions=DEPTH.functions,
 )
+ALL_SCALED = ("value", "output", "fc1", "fc2")  # of an ordinary layer
 STAND_FOR = {"gate": "fc1", "up": "fc1", "down": "fc2"}  # in schemes that name fc1 and fc2 alone
 WIDTH = Grammar(
     purpose="a standard deviation in the width",
@@ -52,7 +53,6 @@ class SchemePart:
             INDEXED.parse(text)
 
     def gain(self, matrix: str) -> str:
-        """The gain of a matrix."""
         return self.gains.get(matrix, "1")
 
     @property
@@ -114,7 +114,6 @@ class Scheme:
 
     @cached_property
     def placement(self) -> Placement:
-        """The residual equation as a placement."""
         return Placement(self.name, self.equation, self.final_norm, self.summary, self.source)
 
     @cached_property
@@ -195,12 +194,10 @@ def _kind(own: Sublayer) -> str | None:
 
 
 def schemes() -> dict[str, Scheme]:
-    """Every scheme of the folder ``spec/schemes``, by name."""
     return builtin("schemes", Scheme)
 
 
 def scheme(name: str) -> Scheme:
-    """The scheme called ``name``."""
     return choose("scheme", name, schemes())
 
 

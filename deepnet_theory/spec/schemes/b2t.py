@@ -1,5 +1,3 @@
-"""Post-LN with a skip from a layer's bottom to its top, past the norm between."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 B2T = Scheme(

@@ -1,5 +1,3 @@
-"""Post-LN whose branch grows from 0 to 1 in the first steps."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 BRANCHNORM = Scheme(

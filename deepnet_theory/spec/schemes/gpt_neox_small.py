@@ -1,5 +1,3 @@
-"""Pre-LN, every matrix drawn at sqrt(2/(5d))."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 GPT_NEOX_SMALL = Scheme(

@@ -1,5 +1,3 @@
-"""Post-LN in the first quarter of the layers, pre-LN above."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 MIX_LN = Scheme(

@@ -1,5 +1,3 @@
-"""A norm before and one after the branch, in an identity stream."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 PERI_LN = Scheme(

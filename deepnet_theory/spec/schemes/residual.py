@@ -1,5 +1,3 @@
-"""Post-LN beside a second stream that no norm touches."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 RESIDUAL = Scheme(

@@ -1,5 +1,3 @@
-"""No norm; a learnt scalar on every branch, 0 at first."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 REZERO = Scheme(

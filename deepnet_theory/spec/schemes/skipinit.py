@@ -1,5 +1,3 @@
-"""A learnt scalar on every branch of a network without norm, 0 at first."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 SKIPINIT = Scheme(
