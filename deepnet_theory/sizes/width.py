@@ -36,7 +36,7 @@ from deepnet_theory.sizes.entries import (
     epsilon,
     step,
 )
-from deepnet_theory.sizes.equivalence import in_weights, powers
+from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
 from deepnet_theory.sizes.update import law
 from deepnet_theory.spec.constants import FORMS
@@ -135,7 +135,6 @@ class WidthRow:
 
     @property
     def role(self) -> str:
-        """Its public name."""
         return self.place.role
 
     def texts(self) -> dict[str, str | None]:
@@ -175,7 +174,6 @@ class Point:
 
 
 def unknown_of(what: str, role: str) -> str:
-    """The name of an unknown of the linear system."""
     return f"{what} {role}"
 
 
@@ -419,8 +417,7 @@ def _with_depth(table: WidthTable) -> WidthTable:
     depth = Answer(selection)
     rule, parameters = depth.rule, depth.parameters
     if table.form == WEIGHTS:
-        moved = (powers(selection.the_optimizer, at_zero) for at_zero in (False, True))
-        _, rule, parameters = in_weights(selection, rule, parameters, *moved)
+        _, rule, parameters = in_weights(selection, rule, parameters)
     eta = parse(rule.eta)
     known = {(p.part, p.sublayer, p.name): p for p in parameters}
 
@@ -480,7 +477,6 @@ class Scale:
 
     @property
     def words(self) -> str:
-        """The two models, in words."""
         pairs = [("width", self.width, self.base_width)]
         pairs += [(s, n, dict(self.base_depth)[s]) for s, n in self.depth]
         return ", ".join(f"{name} {size} from {base}" for name, size, base in pairs)
@@ -549,7 +545,6 @@ def judge(
 
 
 def _matrix(place: Place, name: str) -> Place:
-    """The place of a matrix in the same sublayer."""
     return replace(place, role=role_name(name), kind=Role.SCALED, shape=SQUARE)
 
 
