@@ -40,22 +40,18 @@ class Consequence:
 
     @property
     def text(self) -> str:
-        """The value in the grammar of depths."""
         return "0" if self.value is None else str(self.value)
 
     def at(self, **depth: float) -> float:
-        """The number at a depth."""
         return 0.0 if self.value is None else self.value.at(**depth)
 
 
 def consequences(of: Table) -> Iterator[Consequence]:
-    """Weight, gradient, update, ρ, branch weight, S·r, S·r² and the orders of every kind."""
     for row in of.sublayers:
         yield from _of_sublayer(of, row)
 
 
 def _of_sublayer(of: Table, row: SublayerRow) -> Iterator[Consequence]:
-    """The consequences of one kind of sublayer; sizes in units of the plain network's, η = 1."""
     scaled = next(
         p
         for p in of.parameters

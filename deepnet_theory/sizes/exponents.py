@@ -55,11 +55,9 @@ class Exponents:
         )
 
     def weight(self, part: Part, sublayer: Sublayer, variable: str) -> Fraction:
-        """The exponent of r."""
         return self.of(self.law(sublayer).weight, part, sublayer, variable)
 
     def independent(self, part: Part, sublayer: Sublayer, variable: str) -> Fraction:
-        """The exponent of S·r²."""
         count = Fraction(part.depth == variable)
         return count + 2 * self.weight(part, sublayer, variable)
 
@@ -70,7 +68,6 @@ class Exponents:
         return self.of(self.relative_size(sublayer), part, sublayer, variable) + rates
 
     def relative_size(self, sublayer: Sublayer) -> Monomial:
-        """ρ of a scaled matrix in α and β, rates left out."""
         (response,) = {r.put(laws.common_gains(sublayer)) for r in self._scaled(self.law(sublayer))}
         return response**self.update.p * Monomial.of("beta") ** (self.update.q - 1)
 
@@ -282,7 +279,6 @@ class CrossTable:
     refused: dict[str, str]
 
     def cell(self, rule: str, optimizer: str) -> Cell:
-        """The cell of a rule under an optimizer."""
         return next(c for c in self.cells if (c.rule, c.optimizer) == (rule, optimizer))
 
 

@@ -112,7 +112,6 @@ class _Branch:
 
 
 def gain(matrix: str) -> Monomial:
-    """The symbol of a matrix's gain."""
     return Monomial.of(matrix)
 
 
@@ -244,7 +243,6 @@ class Signal:
         return self.branch
 
     def times(self, scalar: Scalar, by: Monomial) -> Signal:
-        """The product with a number of the size ``by``."""
         return replace(
             self,
             path=None if self.path is None else self.path * scalar,
@@ -254,8 +252,6 @@ class Signal:
 
 
 class _Residual:
-    """Signals of a residual equation."""
-
     def __init__(self, sublayer: Sublayer, norm: Norm | None, gated: bool) -> None:
         self.sublayer, self.spec, self.gated = sublayer, norm, gated
 
@@ -375,7 +371,6 @@ class Law:
         return self.multiplied is None or self.multiplied == _NUMBER_ONE
 
     def role(self, parameter: str) -> Role:
-        """The role of one of its parameters."""
         for own in self.sublayer.parameters:
             if own.name == parameter:
                 return own.role

@@ -46,7 +46,6 @@ class Monomial:
 
     @classmethod
     def of(cls, *symbols: str) -> Monomial:
-        """The product of symbols."""
         return cls.from_powers({symbol: Fraction(symbols.count(symbol)) for symbol in symbols})
 
     @classmethod
@@ -62,12 +61,10 @@ class Monomial:
 
     @classmethod
     def from_powers(cls, powers: Mapping[str, Fraction]) -> Monomial:
-        """The product of the given powers."""
         return cls(tuple(sorted((b, p) for b, p in powers.items() if p)))
 
     @property
     def powers(self) -> dict[str, Fraction]:
-        """The exponent of every base that occurs."""
         return dict(self.items)
 
     def exponent(self, symbol: str) -> Fraction:

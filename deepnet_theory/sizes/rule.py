@@ -65,8 +65,6 @@ class Amplification:
 
 @dataclass(frozen=True)
 class Balanced:
-    """One part at its rule."""
-
     part: Part
     kinds: tuple[Kind, ...]
     closure: Closure
@@ -88,7 +86,6 @@ class Balanced:
 
     @property
     def eta(self) -> Monomial:
-        """The learning rate's factor."""
         return self.values.get(ETA, ONE)
 
     @property
@@ -129,7 +126,6 @@ class Balanced:
         return self.at(kind.relative) * self.eta * self.rate(kind) * self.backward
 
     def kind_of(self, sublayer: str) -> Kind:
-        """The kind that a sublayer belongs to."""
         return next(kind for kind in self.kinds if sublayer in kind.members)
 
 
@@ -144,7 +140,6 @@ class Attempt:
 
     @property
     def holds(self) -> bool:
-        """Whether there is one solution, and it keeps the premises."""
         return self.solution is not None and not self.solution.free and self.broken is None
 
 
@@ -185,7 +180,6 @@ class Rule:
     parts: tuple[Balanced, ...]
 
     def part(self, name: str) -> Balanced:
-        """One part by its name."""
         return next(part for part in self.parts if part.part.name == name)
 
 
@@ -414,7 +408,6 @@ class _Problem:
         return Amplification(form, size, factor, size**times, upstream)
 
     def amplifies(self, later: Balanced, form: str) -> tuple[Monomial, Monomial]:
-        """What the balance is multiplied with, and A."""
         reading = next(s.name for s in later.part.layer if s.reads_memory)
         count = Monomial.number(later.part.crossings) * Monomial.of(later.part.depth)
         weight = later.weight(later.kind_of(reading))
@@ -456,7 +449,6 @@ class _Problem:
     # ---- premises, judged at the rule ----
 
     def broken_premise(self, at: Balanced) -> str | None:
-        """The first premise that a solution breaks, as a sentence; None where all hold."""
         for kind in at.kinds:
             for judge in (self._stream_size, self._far_from_identity, self._end_of_regime):
                 if (broken := judge(at, kind)) is not None:

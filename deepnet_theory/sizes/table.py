@@ -72,7 +72,6 @@ class SublayerRow:
 
     @property
     def state(self) -> str:
-        """``unstable`` where an order grows with a depth, ``lazy`` where one vanishes."""
         powers = [order.exponent(depth) for order in self.orders for depth in DEPTHS]
         if any(power > 0 for power in powers):
             return UNSTABLE
@@ -124,8 +123,6 @@ def _standing(share: Monomial | None, depth: str) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """The rows of a rule."""
-
     rule: Rule
 
     @property
@@ -134,17 +131,14 @@ class Table:
 
     @cached_property
     def sublayers(self) -> tuple[SublayerRow, ...]:
-        """A row for every kind of sublayer of every part."""
         return tuple(self._row(b, kind) for b in self.rule.parts for kind in b.kinds)
 
     @cached_property
     def parameters(self) -> tuple[ParameterRow, ...]:
-        """A row for every parameter of every sublayer of every part."""
         return tuple(self._parameters())
 
     @property
     def state(self) -> str:
-        """The state of the rule: the worst of its kinds, growth before loss."""
         states = {row.state for row in self.sublayers}
         return next(state for state in (UNSTABLE, LAZY, STABLE) if state in states)
 
@@ -229,7 +223,6 @@ class Table:
 
 
 def parameters(law: laws.Law) -> Iterator[tuple[str, Role]]:
-    """Every parameter of a sublayer with its role, those of its norm last."""
     for parameter in law.sublayer.parameters:
         yield parameter.name, parameter.role
     for name in ("norm_gain", "norm_bias"):
@@ -333,12 +326,10 @@ class Crossing:
 
     @property
     def formula(self) -> str:
-        """The depth in d and m, the width and the hidden width."""
         first, second = ({"d": "d", "hidden": "m"}[fan] for fan in self.fans)
         return str(self.depth).replace("fans", f"(2*{first})" if first == second else "(d + m)")
 
     def at(self, d: int, hidden: int) -> float:
-        """The crossing depth at a width and a hidden width."""
         sizes = {"d": d, "hidden": hidden}
         return self.depth.at(fans=sum(sizes[f] for f in self.fans))
 

@@ -88,7 +88,6 @@ class Part:
     check: Callable[[Any], Finding]
 
     def recorded(self, full: bool) -> Verdict | None:
-        """The recorded verdict of the quick or of the full run."""
         return self.full if full else self.quick
 
 
@@ -204,7 +203,6 @@ class Claim:
             raise TypeError(f"claim {self.name!r}: {otherwise}")
 
     def rulings(self, full: bool = False) -> tuple[Ruling, ...]:
-        """The recorded verdicts of the quick or of the full run."""
         return tuple(
             Ruling(p.about, verdict, p.weight)
             for p in self.parts
@@ -267,7 +265,6 @@ class CheckedClaim:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the shape of the public JSON."""
         claim = self.claim
         rulings = claim.rulings(self.full)
         weights = {r.about: r.weight for r in rulings}

@@ -98,12 +98,10 @@ class Expression:
 
     @property
     def names(self) -> frozenset[str]:
-        """The symbols that occur."""
         return frozenset(part.name for part in parts(self.root) if isinstance(part, Name))
 
     @property
     def functions(self) -> frozenset[str]:
-        """The functions that occur."""
         return frozenset(part.function for part in parts(self.root) if isinstance(part, Call))
 
     def __str__(self) -> str:

@@ -50,7 +50,6 @@ class Placement:
 
     @cached_property
     def expression(self) -> Expression:
-        """The parsed residual equation."""
         return PLACEMENT.parse(self.equation)
 
     @property
@@ -103,7 +102,6 @@ class Placement:
 
 
 def _calls(node: Node) -> list[Call]:
-    """Every call of an equation, the outer one first."""
     match node:
         case Call(_, arguments):
             return [node, *(c for a in arguments for c in _calls(a))]
@@ -171,10 +169,8 @@ class _Coefficients(OperatorAlgebra[_Sum]):
 
 
 def placements() -> dict[str, Placement]:
-    """Every placement of the folder ``spec/placements``, by name."""
     return builtin("placements", Placement)
 
 
 def placement(name: str) -> Placement:
-    """The placement called ``name``."""
     return choose("placement", name, placements())

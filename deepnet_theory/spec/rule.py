@@ -39,7 +39,6 @@ class RuleEntry:
 
     @cached_property
     def expressions(self) -> tuple[Expression, Expression]:
-        """The parsed α and β."""
         return DEPTH.parse(self.alpha), DEPTH.parse(self.beta)
 
     def at(self, **depth: int) -> tuple[float, float]:
@@ -53,7 +52,6 @@ class RuleEntry:
         return alpha, beta
 
     def rate_at(self, **depth: int) -> float:
-        """The value of κ at a depth."""
         return evaluate(DEPTH.parse(self.rate), **depth)
 
     def norm_epsilon_at(self, **depth: int) -> dict[str, float]:
