@@ -111,10 +111,6 @@ class _Branch:
                 return self.multiply(*(a.scaled(ONE) for a in arguments))
 
 
-def gain(matrix: str) -> Monomial:
-    return Monomial.of(matrix)
-
-
 @cache
 def branch(sublayer: Sublayer, argument: Monomial = ONE, memory: Monomial = ONE) -> Jet:
     """The jet of a branch fed with a value of the size ``argument``, in the gains of its matrices.
@@ -122,7 +118,7 @@ def branch(sublayer: Sublayer, argument: Monomial = ONE, memory: Monomial = ONE)
     Raises :class:`Refusal` where its formula is no product of sizes.
     """
     names = {"x": Jet(argument), "memory": Jet(memory)}
-    names |= {m.name: Jet(gain(m.name), {m.name: Move(ONE)}) for m in sublayer.matrices}
+    names |= {m.name: Jet(Monomial.of(m.name), {m.name: Move(ONE)}) for m in sublayer.matrices}
     names |= {v.name: Jet(None, {v.name: Move(ONE, "rows")}) for v in sublayer.vectors}
     try:
         return fold(sublayer.expression.root, _Branch(names))

@@ -153,15 +153,11 @@ class Monomial:
 ONE = Monomial()
 
 
-def _leading(symbol: str) -> tuple[int, str]:
-    return _ORDER.get(symbol, len(_ORDER)), symbol
-
-
 def _product(powers: Mapping[str, int], sign: int) -> list[str]:
     """The factors above (``sign`` 1) or below the line, the number first."""
     kept = {base: abs(power) for base, power in powers.items() if power * sign > 0}
     number = math.prod(int(base) ** power for base, power in kept.items() if base.isdigit())
-    symbols = sorted((base for base in kept if not base.isdigit()), key=_leading)
+    symbols = sorted((b for b in kept if not b.isdigit()), key=lambda b: (_ORDER.get(b, 3), b))
     factors = [base if kept[base] == 1 else f"{base}**{kept[base]}" for base in symbols]
     return [str(number), *factors] if number != 1 else factors
 

@@ -194,8 +194,9 @@ def solve_rule(selection: Selection) -> Rule:
 @cache
 def _solve_rule(selection: Selection, _named: tuple[object, ...]) -> Rule:
     # by what its names stand for, since a folder of values may change
-    parts = _Problem(selection).solved
-    return Rule(selection, _Problem(selection).update, parts[0].closure, parts)
+    problem = _Problem(selection)
+    parts = problem.solved
+    return Rule(selection, problem.update, problem.closure, parts)
 
 
 def at_sizes(selection: Selection, of: Rule) -> Rule:
@@ -204,7 +205,9 @@ def at_sizes(selection: Selection, of: Rule) -> Rule:
     The learning rate alone is left to balance, :math:`\eta\kappa = (SA\,\mathrm{increment})^{-1}`.
     Raises :class:`Refusal` where the update has no law, or breaks a premise there.
     """
-    return Rule(selection, _Problem(selection).update, of.closure, _Problem(selection).at(of))
+    problem = _Problem(selection)
+    parts = problem.at(of)
+    return Rule(selection, problem.update, of.closure, parts)
 
 
 def closure_of(selection: Selection) -> Closure:

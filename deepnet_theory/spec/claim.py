@@ -268,6 +268,13 @@ class CheckedClaim:
         claim = self.claim
         rulings = claim.rulings(self.full)
         weights = {r.about: r.weight for r in rulings}
+
+        def row(about: str, verdict: Verdict) -> dict[str, Any]:
+            weight = weights.get(about, Weight.STATED)
+            corrected = weight is Weight.CORRECTION
+            return {"about": about, "verdict": verdict.value, "corrected": corrected,
+                    "weight": str(weight)}  # fmt: skip
+
         return {
             "id": claim.name,
             "source": claim.source,
@@ -277,25 +284,8 @@ class CheckedClaim:
             "recorded": claim.verdict(self.full).value,
             "as_recorded": self.as_recorded,
             "standing": claim.standing,
-            "verdicts": [
-                {
-                    "about": f.about,
-                    "verdict": f.verdict.value,
-                    "because": f.because,
-                    "corrected": weights.get(f.about) is Weight.CORRECTION,
-                    "weight": str(weights.get(f.about, Weight.STATED)),
-                }
-                for f in self.findings
-            ],
-            "recorded_verdicts": [
-                {
-                    "about": r.about,
-                    "verdict": r.verdict.value,
-                    "corrected": r.corrected,
-                    "weight": str(r.weight),
-                }
-                for r in rulings
-            ],
+            "verdicts": [{**row(f.about, f.verdict), "because": f.because} for f in self.findings],
+            "recorded_verdicts": [row(r.about, r.verdict) for r in rulings],
             "finding": claim.finding,
             "counterexample": claim.counterexample,
             "corrected": claim.corrected,
