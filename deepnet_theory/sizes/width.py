@@ -459,27 +459,26 @@ class Scale:
     base_depth: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
-        named = [("width", self.width, self.base_width)]
-        named += [
-            (f"depth {symbol}", layers, dict(self.base_depth)[symbol])
-            for symbol, layers in self.depth
-        ]
-        for what, size, base in named:
+        for name, size, base in self._pairs:
+            what = name if name == "width" else f"depth {name}"
             if not 1 <= base <= size:
                 raise InputError(f"the base {what} {base} is not from 1 to the {what}, {size}")
 
+    @property
+    def _pairs(self) -> list[tuple[str, int, int]]:
+        depth = [(symbol, n, dict(self.base_depth)[symbol]) for symbol, n in self.depth]
+        return [("width", self.width, self.base_width), *depth]
+
     def ratio(self, size: Monomial) -> float:
         """What a size in d, N and M multiplies the base's own by; numbers cancel."""
-        own = {"d": self.width, **dict(self.depth)}
-        base = {"d": self.base_width, **dict(self.base_depth)}
+        ratios = {name: own / base for name, own, base in self._pairs}
+        ratios["d"] = ratios.pop("width")
         powers = size.without_number.items
-        return float(math.prod((own[b] / base[b]) ** float(power) for b, power in powers))
+        return float(math.prod(ratios[symbol] ** float(power) for symbol, power in powers))
 
     @property
     def words(self) -> str:
-        pairs = [("width", self.width, self.base_width)]
-        pairs += [(s, n, dict(self.base_depth)[s]) for s, n in self.depth]
-        return ", ".join(f"{name} {size} from {base}" for name, size, base in pairs)
+        return ", ".join(f"{name} {size} from {base}" for name, size, base in self._pairs)
 
 
 # ---- any parametrisation ----

@@ -12,14 +12,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict, TypeVar
 
 from deepnet_theory.spec.activation import ACTIVATIONS
 from deepnet_theory.spec.errors import InputError, UnstableWarning, shown, unknown
 from deepnet_theory.spec.files import read_text, write_text
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.parameter import KNOBS, ParameterConstants, ParameterRule
-from deepnet_theory.spec.placement import placement
+from deepnet_theory.spec.placement import Placement, placement
 from deepnet_theory.spec.settings import Option
 from deepnet_theory.spec.stack import described_layer, stack
 from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer, sublayers
@@ -66,6 +66,17 @@ class SublayerConstants:
         """The Xavier-normal gain of a matrix: its own, else β where it is scaled, else 1."""
         scaled = (m.name for m in sublayer(self.kind).scaled)
         return self.gains.get(matrix, self.beta if matrix in scaled else 1.0)
+
+
+class Placed(NamedTuple):
+    """A residual sublayer where layers are not all alike: its equation and its numbers.
+
+    ``inner`` is the matrix that one more norm stands before, inside the branch; empty for none.
+    """
+
+    placement: Placement
+    constants: SublayerConstants
+    inner: str = ""
 
 
 @dataclass(frozen=True)

@@ -60,14 +60,7 @@ class Placement:
     @cached_property
     def norms(self) -> frozenset[str]:
         """Where norms stand: on the ``sum``, on the branch's ``input``, on its ``output``."""
-        found = {"sum"} if self.normalises_sum else set()
-        for call in _calls(self.expression.root):
-            inner = call.arguments[0]
-            if call.function == "branch" and any(c.function == "norm" for c in _calls(inner)):
-                found.add("input")
-            if call.function == "norm" and isinstance(inner, Call) and inner.function == "branch":
-                found.add("output")
-        return frozenset(found)
+        return frozenset(self.places) - {"stream"}
 
     @cached_property
     def places(self) -> tuple[str, ...]:

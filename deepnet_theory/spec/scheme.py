@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from deepnet_theory.spec.constants import SublayerConstants
+from deepnet_theory.spec.constants import Placed, SublayerConstants
 from deepnet_theory.spec.discovery import builtin, choose
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.expression import DEPTH, Grammar, evaluate
-from deepnet_theory.spec.layers import Placed
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.spec.placement import Placement, placements
