@@ -107,18 +107,14 @@ class ParameterRow:
     @property
     def standing(self) -> str:
         """Whether it is negligible, equal or dominant beside the scaled matrices."""
-        return _standing(self.share, self.depth)
+        if self.exponent > 0:
+            return "dominant"
+        return "equal" if self.share and not self.exponent else "negligible"
 
     @property
     def balancing(self) -> Monomial:
         """The learning-rate multiplier that gives it the weight of the scaled matrices."""
         return ONE / self.share if self.share else ONE
-
-
-def _standing(share: Monomial | None, depth: str) -> str:
-    if share is None or share.exponent(depth) < 0:
-        return "negligible"
-    return "equal" if share.exponent(depth) == 0 else "dominant"
 
 
 @dataclass(frozen=True)
@@ -191,9 +187,8 @@ class Table:
             update_size = at.eta * kappa * response**of.p * size**q * at.backward
             count = at.count_of(role, self.selection.the_placement.normalises_sum)
             share = count * at.factor * at.eta * kappa * response ** (1 + of.p) * size**q
-        dominant = _standing(share, at.part.depth) == "dominant"
-        multiplier = ONE / share if dominant and share else ONE
-        rate = multiplier * kappa
+        dominant = share is not None and share.exponent(at.part.depth) > 0
+        rate = kappa / share if share and dominant else kappa
         constants = update.practised(self.selection.the_optimizer).constants
 
         def of_size(constant: str) -> Monomial:

@@ -78,7 +78,7 @@ class Scheme:
     equation: str
     final_norm: bool
     optimizer: str
-    parts: tuple[SchemePart, ...]
+    parts: tuple[SchemePart, ...] = (SchemePart("encoder"),)
     summary: str = ""
     source: str = ""
     mind: str = ""
