@@ -10,9 +10,8 @@ from typing import NamedTuple
 
 from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.spec.constants import Architecture, Constants, PartConstants
+from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, Placed
 from deepnet_theory.spec.expression import Call, Node, Operation, Power
-from deepnet_theory.spec.layers import Placed
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.scheme import Scheme, SchemePart

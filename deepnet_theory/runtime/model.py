@@ -14,9 +14,8 @@ from torch.utils.checkpoint import checkpoint
 from deepnet_theory.runtime.branches import ALONE, Cache, Context, branch
 from deepnet_theory.runtime.linear import Described, Linear, Make, Norm, Site, normalise
 from deepnet_theory.runtime.residual import Residual
-from deepnet_theory.spec.constants import Constants, PartConstants
+from deepnet_theory.spec.constants import Constants, PartConstants, Placed
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.layers import Placed
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.placement import placement
 from deepnet_theory.spec.sublayer import Role

@@ -93,12 +93,10 @@ class Answer(Result):
 
     @cached_property
     def table(self) -> Table:
-        """The rows of the rule."""
         return table(self.selection)
 
     @cached_property
     def rule(self) -> Rule:
-        """The rule as texts in N and M."""
         return texts(self.table.rule)
 
     @property
@@ -108,27 +106,22 @@ class Answer(Result):
 
     @cached_property
     def consequences(self) -> tuple[Consequence, ...]:
-        """What the rule implies, of the scaled matrices and then of every other parameter."""
         return (*consequences(self.table), *share_consequences(self.table.parameters))
 
     @cached_property
     def predictions(self) -> Predictions:
-        """The predicted exponents of the model update, with those of rival rules."""
         return predictions(self.selection, self.rule)
 
     @property
     def shares(self) -> tuple[ParameterRow, ...]:
-        """What every kind of parameter contributes."""
         return self.table.parameters
 
     @property
     def orders(self) -> tuple[SublayerRow, ...]:
-        """What every order of an update does in depth."""
         return self.table.sublayers
 
     @cached_property
     def parameters(self) -> tuple[ParameterRule, ...]:
-        """What each kind of parameter starts with and steps with."""
         return parameter_rules(self.table)
 
     @cached_property
@@ -157,12 +150,10 @@ class Answer(Result):
 
     @property
     def training(self) -> Rule | None:
-        """The rule to train with; None where there is none."""
         return self.to_train_with.rule if self.to_train_with else None
 
     @property
     def trains(self) -> bool:
-        """Whether the rule is the one to train with."""
         return self.training is not None and same(self.rule, self.training)
 
     @property
@@ -222,7 +213,6 @@ class Answer(Result):
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        """What else a reader of the rule should know, a sentence each."""
         return (
             *self.predictions.warnings,
             *self._of_premises(),
@@ -299,7 +289,6 @@ class Answer(Result):
         return result
 
     def _consequences(self) -> dict[str, Any]:
-        """The consequences by part, kind of sublayer and name."""
         result: dict[str, Any] = {}
         for c in self.consequences:
             kind = result.setdefault(c.part, {}).setdefault(c.sublayer, {})

@@ -210,7 +210,6 @@ def relative(
 
 
 def _over(s: SublayerConstants, base: SublayerConstants) -> SublayerConstants:
-    """A sublayer's constants at one depth over those at another."""
     return replace(
         s, alpha=s.alpha / base.alpha, beta=s.beta / base.beta, rate=s.rate / base.rate,
         gains={name: gain / base.gain(name) for name, gain in s.gains.items()},

@@ -16,89 +16,12 @@ Source: derived here.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass
 
-from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.placement import Placement
 
 
-@dataclass(frozen=True)
-class Parts:
-    """A value of the residual equation: what is common to all tokens, and what is a token's own.
-
-    A number has no parts.
-    """
-
-    common: float
-    own: float = 0.0
-    is_number: bool = False
-
-    @property
-    def size(self) -> float:
-        return math.hypot(self.common, self.own)
-
-    def __add__(self, other: Parts) -> Parts:
-        both = self.is_number and other.is_number
-        return Parts(self.common + other.common, self.own + other.own, both)
-
-    def __sub__(self, other: Parts) -> Parts:
-        return self + other * Parts(-1.0, is_number=True)
-
-    def __mul__(self, other: Parts) -> Parts:
-        value, by = (self, other) if other.is_number else (other, self)
-        return Parts(value.common * by.common, value.own * by.common, value.is_number)
-
-    def __truediv__(self, other: Parts) -> Parts:
-        return self * Parts(1 / other.common, is_number=True)
-
-
-class _Equation(OperatorAlgebra[Parts]):
-    """A residual equation at numbers, its branch the same for every token."""
-
-    def __init__(self, x: Parts, alpha: float, branch: float) -> None:
-        self.names = {"x": x, "alpha": Parts(alpha, is_number=True)}
-        self.moved = Parts(branch)
-
-    def number(self, value: object) -> Parts:
-        return Parts(float(value), is_number=True)  # type: ignore[arg-type]
-
-    def name(self, name: str) -> Parts:
-        return self.names[name]
-
-    def power(self, base: Parts, exponent: object) -> Parts:
-        return Parts(base.common ** float(exponent), is_number=True)  # type: ignore[arg-type]
-
-    def call(self, function: str, arguments: tuple[Parts, ...]) -> Parts:
-        (of,) = arguments
-        if function == "branch" or of is self.moved:  # its weight is that behind its own norm
-            return self.moved
-        return of / Parts(of.size, is_number=True)
-
-
-def streams(
-    placement: Placement, sublayers: int, weight: float, alpha: float = 1.0
-) -> Iterator[Parts]:
-    """The stream behind every sublayer, R = ``weight`` in all, from a stream of own parts alone.
-
-    R counts branches behind their own norm where they have one, which bounds it by S/α.
-    """
-    multiplied, of_branch = placement.coefficients(alpha)
-    branch = weight / sublayers * multiplied / of_branch
-    x = Parts(0.0, 1.0)
-    for _ in range(sublayers):
-        x = fold(placement.expression.root, _Equation(x, alpha, branch))
-        yield x
-
-
-def own_part(placement: Placement, sublayers: int, weight: float, alpha: float = 1.0) -> float:
-    """The share of an output of size 1 that is a token's own after ``sublayers`` of them."""
-    *_, last = streams(placement, sublayers, weight, alpha)
-    return abs(last.own) / last.size
-
-
 def limit(placement: Placement, weight: float) -> float:
-    """The same in a stack of many sublayers, at one R."""
+    """The share of an output of size 1 that is a token's own in a deep stack, at one R."""
     return 1 / (math.cosh(weight) if placement.normalises_sum else math.hypot(1, weight))
 
 
@@ -108,37 +31,6 @@ def divisor(placement: Placement) -> str:
 
 
 C1 = math.sqrt(2 / math.pi)  # E|ξ| of a standard normal ξ
-
-
-def rise(width: int, hidden: int, branches: float = 1.0) -> tuple[float, float]:
-    r"""A and γ of R under aligned sign-like steps, :math:`s = \sum_t\eta_t` the summed rate.
-
-    .. math:: \frac{dR}{ds} = A + \gamma R, \qquad
-              A = \frac{S}{2\alpha}\,\frac{m\,\sigma_z}{\sqrt{2\pi}}, \qquad
-              \gamma = \frac{S}{2\alpha}\,\frac d2\,c_1\Bigl(2 + \frac{m\,\sigma_2}{2\sqrt d}\Bigr)
-
-    Attention and ReLU feed-forward sublayers by turns, ``hidden`` m, Xavier at gain 1, no rate
-    multipliers; ``branches`` is S/α. A step moves each entry of a matrix by η, all along one
-    direction, so that the last matrix moves its branch by η‖h̄‖₁ with h̄ the tokens' mean of what
-    it reads: mσ_z/√(2π) behind a ReLU, where inputs have size σ_z = √(2d/(d + m)), and c₁da for
-    values, where a ≈ R/2 is the share of the stream that is common, taken over the depth. The
-    first matrix shifts what it yields by p = ηda, where the last one's entries add c₁p, or
-    c₁mσ₂p/(2√d) behind the ReLU, σ₂ = √(2/(d + m)). No head is in it: a sign has no size. Good
-    up to R of one.
-
-    Source: derived here.
-    """
-    half = branches / 2
-    entry = math.sqrt(2 / (width + hidden))
-    first = half * hidden * entry * math.sqrt(width) / math.sqrt(2 * math.pi)
-    growth = half * width / 2 * C1 * (2 + hidden * entry / (2 * math.sqrt(width)))
-    return first, growth
-
-
-def summed_rate(width: int, hidden: int, branches: float = 1.0, weight: float = 1.0) -> float:
-    r"""Σ_t η_t when R reaches ``weight``, :math:`\ln(1 + \gamma R/A)/\gamma`."""
-    first, growth = rise(width, hidden, branches)
-    return math.log1p(growth * weight / first) / growth
 
 
 def carried(width: int, head_std: float) -> float:

@@ -40,51 +40,42 @@ class Consequence:
 
     @property
     def text(self) -> str:
-        """The value in the grammar of depths."""
         return "0" if self.value is None else str(self.value)
 
     def at(self, **depth: float) -> float:
-        """The number at a depth."""
         return 0.0 if self.value is None else self.value.at(**depth)
 
 
 def consequences(of: Table) -> Iterator[Consequence]:
-    """Weight, gradient, update, ρ, branch weight, S·r, S·r² and the orders of every kind."""
     for row in of.sublayers:
         yield from _of_sublayer(of, row)
 
 
 def _of_sublayer(of: Table, row: SublayerRow) -> Iterator[Consequence]:
-    """The consequences of one kind of sublayer; sizes in units of the plain network's, η = 1."""
     scaled = next(
         p
         for p in of.parameters
         if p.part == row.part and p.sublayer in row.members and p.role is Role.SCALED
     )
 
-    def tell(name: str, meaning: str, value: Monomial | None, remark: str = "") -> Consequence:
-        return Consequence(name, meaning, value, row.part, row.sublayer, remark)
-
-    yield tell("initial-weight", "size of a scaled matrix at initialisation", row.beta)
-    yield tell("gradient", "size of a scaled matrix's gradient", scaled.gradient)
-    yield tell("update", "size of a scaled matrix's first update, in units of eta", scaled.update)
-    yield tell("relative-update", "rho, update over weight, in units of eta", row.rho)
-    yield tell("branch-weight", "r, the branch against the identity path", row.weight)
-    yield tell(
-        "aligned-sum",
-        "S*r, S sublayers: branches aligned with the stream amplify by exp(S*r)",
-        row.aligned,
-    )
-    yield tell(
-        "self-consistency",
-        "S*r^2: bounded where independent branches stay near the identity",
-        row.independent,
-    )
+    sums = "S*r, S sublayers: branches aligned with the stream amplify by exp(S*r)"
+    squares = "S*r^2: bounded where independent branches stay near the identity"
+    found = [
+        ("initial-weight", "size of a scaled matrix at initialisation", row.beta),
+        ("gradient", "size of a scaled matrix's gradient", scaled.gradient),
+        ("update", "size of a scaled matrix's first update, in units of eta", scaled.update),
+        ("relative-update", "rho, update over weight, in units of eta", row.rho),
+        ("branch-weight", "r, the branch against the identity path", row.weight),
+        ("aligned-sum", sums, row.aligned),
+        ("self-consistency", squares, row.independent),
+    ]
     for order, size in enumerate(row.orders, start=1):
         meaning = f"what order {order} of an update moves the output by, in units of eta^{order}"
-        yield tell(f"order-{order}", meaning, size)
+        found.append((f"order-{order}", meaning, size))
+    for name, meaning, value in found:
+        yield Consequence(name, meaning, value, row.part, row.sublayer)
     meaning = "how the largest stable learning rate scales with depth (worst case)"
-    yield tell("failing-rate", meaning, row.failing, row.state)
+    yield Consequence("failing-rate", meaning, row.failing, row.part, row.sublayer, row.state)
 
 
 def share_consequences(rows: tuple[ParameterRow, ...]) -> Iterator[Consequence]:

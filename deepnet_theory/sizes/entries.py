@@ -127,7 +127,6 @@ class Entries:
     # ---- which of two sizes is the larger ----
 
     def size(self, of: Monomial) -> Monomial:
-        """A size in the width, the depth and numbers."""
         return of.put(self.values)
 
     def order(self, of: Monomial) -> tuple[Fraction, ...]:
@@ -135,11 +134,9 @@ class Entries:
         return tuple(value.exponent(base) for base in BASES)
 
     def top(self, of: Sized) -> tuple[Fraction, ...]:
-        """The order of its largest part."""
         return max(map(self.order, of.parts.values()))
 
     def leading(self, of: Sized) -> dict[Parity, Monomial]:
-        """The parts of the greatest size."""
         if len(of.parts) == 1:
             return dict(of.parts)
         top = self.top(of)
@@ -374,7 +371,6 @@ def step(optimizer: Optimizer, values: Mapping[str, Monomial], alignment: str = 
 
 
 def _actions(of: Sized, fold: Entries, alignment: str) -> Iterator[tuple[Monomial, Monomial, bool]]:
-    """Entry, action and alignment of every part of an update."""
     if of.parts and not any(odd for odd, _ in of.parts):
         raise MissingLaw("no part of it is odd in g, so that it does not follow the gradient")
     _require_second_moment(of)

@@ -15,7 +15,7 @@ Source: derived here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -28,8 +28,6 @@ from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import MATRICES, Sublayer, sublayer
-
-Powers = Mapping[str, Fraction]  # of c, by what an update is a function of
 
 
 def powers(optimizer: Optimizer, starts_at_zero: bool = False) -> dict[str, Fraction]:
@@ -84,18 +82,14 @@ def _law(placement: Placement) -> laws.Law:
 
 
 def in_weights(
-    selection: Selection,
-    rule: Rule,
-    parameters: Sequence[ParameterRule],
-    powers: Powers,
-    at_zero: Powers,
+    selection: Selection, rule: Rule, parameters: Sequence[ParameterRule]
 ) -> tuple[Selection, Rule, tuple[ParameterRule, ...]]:
     """The same model with α = 1: its placement, its rule, and what its parameters step with.
 
-    ``powers`` are those of c for W = cW', ``at_zero`` those of a parameter that starts at 0.
-    Raises :class:`Refusal` where no matrix can carry α.
+    Raises :class:`Refusal` where no matrix can carry α, or the update has no degrees.
     """
     placement = selection.the_placement
+    moved_by = {matrix: powers(selection.the_optimizer, not matrix) for matrix in (True, False)}
     if not _law(placement).has_alpha:
         return selection, rule, tuple(parameters)
     if not carries_alpha(placement):
@@ -112,11 +106,24 @@ def in_weights(
             own = [p for p in parameters if (p.part, p.sublayer) == (part.name, of.name)]
             last, *_ = of.last_map
             gains = dict(entries.get(entry, entry).gains)
-            gains[last] = _times(_gain(entry, of, last), entry.alpha, Fraction(-1))
+            scaled = last in {m.name for m in of.scaled}
+            gain = dict(entry.gains).get(last, entry.beta if scaled else "1")
+            gains[last] = _times(gain, entry.alpha, Fraction(-1))
             entries[entry] = replace(entry, alpha="1", gains=tuple(gains.items()))
-            found += _moved(
-                own or _plain(part.name, of), of, entry.alpha, gains[last], powers, at_zero
-            )
+            for p in own or _plain(part.name, of):
+                if p.name in of.last_map:
+                    of_matrix = p.role in MATRICES
+                    by = moved_by[of_matrix]
+                    p = replace(
+                        p,
+                        gain=gains[last] if of_matrix else p.gain,
+                        rate=_times(p.rate, entry.alpha, by["eta"]),
+                        epsilon=_times(p.epsilon, entry.alpha, by.get("epsilon", Fraction(0))),
+                        weight_decay=_times(
+                            p.weight_decay, entry.alpha, by.get("decay", Fraction(0))
+                        ),
+                    )
+                found.append(p)
     moved = tuple(entries.get(entry, entry) for entry in rule.entries)
     name = without_alpha(placement)
     return (
@@ -124,11 +131,6 @@ def in_weights(
         Rule(rule.name, moved, rule.eta, f"{rule.meaning}; alpha is in the last matrices"),
         tuple(found),
     )
-
-
-def _gain(entry: RuleEntry, of: Sublayer, matrix: str) -> str:
-    scaled = [m.name for m in of.scaled]
-    return dict(entry.gains).get(matrix, entry.beta if matrix in scaled else "1")
 
 
 def _plain(part: str, of: Sublayer) -> list[ParameterRule]:
@@ -140,34 +142,6 @@ def _plain(part: str, of: Sublayer) -> list[ParameterRule]:
         )
         for name in of.last_map
     ]
-
-
-def _moved(
-    parameters: Sequence[ParameterRule],
-    of: Sublayer,
-    alpha_text: str,
-    gain: str,
-    powers: Powers,
-    at_zero: Powers,
-) -> list[ParameterRule]:
-    found = []
-    for p in parameters:
-        if p.name not in of.last_map:
-            found.append(p)
-            continue
-        matrix = p.role in MATRICES
-        own = powers if matrix else at_zero
-        zero = Fraction(0)
-        found.append(
-            replace(
-                p,
-                gain=gain if matrix else p.gain,
-                rate=_times(p.rate, alpha_text, own["eta"]),
-                epsilon=_times(p.epsilon, alpha_text, own.get("epsilon", zero)),
-                weight_decay=_times(p.weight_decay, alpha_text, own.get("decay", zero)),
-            )
-        )
-    return found
 
 
 def _times(value: str, alpha_text: str, power: Fraction) -> str:

@@ -46,20 +46,13 @@ class Exponents:
         """The exponent in ``variable`` of a size in α and the gains, at the rule."""
         entry = self.rule.entry(part.name, sublayer.name)
         size = size.put(laws.common_gains(sublayer))
-        return sum(
-            (
-                size.exponent(knob) * growth(value, variable)
-                for knob, value in (("alpha", entry.alpha), ("beta", entry.beta))
-            ),
-            Fraction(0),
-        )
+        alpha, beta = (growth(text, variable) for text in (entry.alpha, entry.beta))
+        return size.exponent("alpha") * alpha + size.exponent("beta") * beta
 
     def weight(self, part: Part, sublayer: Sublayer, variable: str) -> Fraction:
-        """The exponent of r."""
         return self.of(self.law(sublayer).weight, part, sublayer, variable)
 
     def independent(self, part: Part, sublayer: Sublayer, variable: str) -> Fraction:
-        """The exponent of S·r²."""
         count = Fraction(part.depth == variable)
         return count + 2 * self.weight(part, sublayer, variable)
 
@@ -70,14 +63,9 @@ class Exponents:
         return self.of(self.relative_size(sublayer), part, sublayer, variable) + rates
 
     def relative_size(self, sublayer: Sublayer) -> Monomial:
-        """ρ of a scaled matrix in α and β, rates left out."""
-        (response,) = {r.put(laws.common_gains(sublayer)) for r in self._scaled(self.law(sublayer))}
+        responses, gains = self.law(sublayer).responses, laws.common_gains(sublayer)
+        (response,) = {responses[m.name][0].put(gains) for m in sublayer.scaled}
         return response**self.update.p * Monomial.of("beta") ** (self.update.q - 1)
-
-    @staticmethod
-    def _scaled(law: laws.Law) -> Iterator[Monomial]:
-        for matrix in law.sublayer.scaled:
-            yield law.responses[matrix.name][0].put(laws.common_gains(law.sublayer))
 
     def share(self, part: Part, variable: str, roles: frozenset[Role]) -> Fraction:
         """The exponent of the part's own share of ‖ΔF‖, at the part's output."""
@@ -217,14 +205,10 @@ def rival_rules(selection: Selection) -> dict[str, Rule]:
     for name in RIVALS:
         if name == selection.optimizer:
             continue
-        bare = {"update": None, "regime": (), "closure": None}
         other = replace(
-            selection,
-            optimizer=name,
-            one_alpha=False,
+            selection, optimizer=name, update=None, regime=(), closure=None, one_alpha=False,
             allow_ascent=False,
-            **bare,  # type: ignore[arg-type]
-        )
+        )  # fmt: skip
         try:
             rules[name] = table.texts(solve_rule(other))
         except Refusal:
@@ -282,7 +266,6 @@ class CrossTable:
     refused: dict[str, str]
 
     def cell(self, rule: str, optimizer: str) -> Cell:
-        """The cell of a rule under an optimizer."""
         return next(c for c in self.cells if (c.rule, c.optimizer) == (rule, optimizer))
 
 

@@ -12,7 +12,7 @@ from typing import cast
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.base import Base, every, relative
 from deepnet_theory.sizes.entries import FULL
-from deepnet_theory.sizes.equivalence import in_weights, powers
+from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.rule import Rule as SizedRule
 from deepnet_theory.sizes.rule import at_sizes
@@ -53,8 +53,7 @@ def constants_of(
     if form not in FORMS:
         raise unknown("form", form, FORMS)
     if form == "weights":
-        moved = (powers(selection.the_optimizer, at_zero) for at_zero in (False, True))
-        built, used, parameters = in_weights(selection, own, parameters, *moved)
+        built, used, parameters = in_weights(selection, own, parameters)
     rows = rows or answer.rows
     named = "own"
     if rule is None:
@@ -166,7 +165,6 @@ def _stepping(
 
 
 def _against_xavier(given: Scheme, m: Matrix, a: Architecture) -> float:
-    """The scheme's standard deviation over Xavier's, in a model of these widths."""
     if not given.std:
         return 1.0
     fans = {"d": a.width, "hidden": a.hidden_width, "key": a.kv_width, "value": a.kv_width}
@@ -181,7 +179,6 @@ def _times(text: str, factor: float) -> str:
 
 
 def _verdict(answer: Answer) -> str:
-    """The verdict of a derivation; an answer alone has not asked for a proof."""
     verdict = getattr(answer, "verdict", None)
     return "computed; derive proves it" if verdict is None else str(verdict)
 
@@ -227,7 +224,6 @@ class AtSizes(Answer):
 
     @cached_property
     def table(self) -> Table:
-        """The rows of the rule: α and β as they are, the rates those of the optimizer."""
         assert self.sizes is not None
         return Table(at_sizes(self.selection, self.sizes))
 

@@ -32,7 +32,6 @@ class Leading:
     def times(
         self, factor: Decimal, powers: tuple[Fraction, ...] = (), whole: bool = True
     ) -> Leading:
-        """The product with a term."""
         together = (a + b for a, b in zip_longest(self.powers, powers, fillvalue=Fraction(0)))
         return Leading(self.coefficient * factor, _stripped(together), self.whole and whole)
 

@@ -65,7 +65,6 @@ class Derived:
 
 @cache
 def derived_rules(where: str, name: str, method: str = "probe") -> tuple[Derived, ...]:
-    """Every closure's rule of an encoder, for a placement and an optimizer."""
     selection = Selection(optimizer=name, placement=where, method=method)
     found = []
     for how in closures():
@@ -131,7 +130,6 @@ def derivations_of(scheme: Scheme) -> tuple[Source, ...]:
 
 
 def _candidates(scheme: Scheme) -> Iterator[Derived]:
-    """The rules of the scheme's own residual equation, by the routes that solve for orders."""
     for where, placement in placements().items():
         if placement.equation == scheme.equation:
             for method, names in product(("lemma", "probe"), optimizer_classes().values()):
@@ -193,7 +191,6 @@ class Row:
 
     @property
     def balanced(self) -> bool:
-        """Whether the first order is constant in depth in every part."""
         return all(part.first == 0 for part in self.parts)
 
 

@@ -111,11 +111,6 @@ class _Branch:
                 return self.multiply(*(a.scaled(ONE) for a in arguments))
 
 
-def gain(matrix: str) -> Monomial:
-    """The symbol of a matrix's gain."""
-    return Monomial.of(matrix)
-
-
 @cache
 def branch(sublayer: Sublayer, argument: Monomial = ONE, memory: Monomial = ONE) -> Jet:
     """The jet of a branch fed with a value of the size ``argument``, in the gains of its matrices.
@@ -123,7 +118,7 @@ def branch(sublayer: Sublayer, argument: Monomial = ONE, memory: Monomial = ONE)
     Raises :class:`Refusal` where its formula is no product of sizes.
     """
     names = {"x": Jet(argument), "memory": Jet(memory)}
-    names |= {m.name: Jet(gain(m.name), {m.name: Move(ONE)}) for m in sublayer.matrices}
+    names |= {m.name: Jet(Monomial.of(m.name), {m.name: Move(ONE)}) for m in sublayer.matrices}
     names |= {v.name: Jet(None, {v.name: Move(ONE, "rows")}) for v in sublayer.vectors}
     try:
         return fold(sublayer.expression.root, _Branch(names))
@@ -244,7 +239,6 @@ class Signal:
         return self.branch
 
     def times(self, scalar: Scalar, by: Monomial) -> Signal:
-        """The product with a number of the size ``by``."""
         return replace(
             self,
             path=None if self.path is None else self.path * scalar,
@@ -254,8 +248,6 @@ class Signal:
 
 
 class _Residual:
-    """Signals of a residual equation."""
-
     def __init__(self, sublayer: Sublayer, norm: Norm | None, gated: bool) -> None:
         self.sublayer, self.spec, self.gated = sublayer, norm, gated
 
@@ -375,7 +367,6 @@ class Law:
         return self.multiplied is None or self.multiplied == _NUMBER_ONE
 
     def role(self, parameter: str) -> Role:
-        """The role of one of its parameters."""
         for own in self.sublayer.parameters:
             if own.name == parameter:
                 return own.role

@@ -38,7 +38,6 @@ class Power:
         return dict(self.nodes)
 
     def at(self, t: Fraction) -> Fraction:
-        """e(t)."""
         if t in self._known:
             return self._known[t]
         for (a, low), (b, high) in zip(self.nodes, self.nodes[1:], strict=False):
@@ -47,12 +46,10 @@ class Power:
         raise ValueError(f"{t} is not from 0 to 1")
 
     def __mul__(self, other: Power) -> Power:
-        """The product of two sizes."""
         places = sorted({t for t, _ in (*self.nodes, *other.nodes)})
         return Power(tuple((t, self.at(t) + other.at(t)) for t in places))
 
     def __pow__(self, exponent: Fraction | int) -> Power:
-        """A size to a power."""
         return Power(tuple((t, e * exponent) for t, e in self.nodes))
 
     def __add__(self, other: Power) -> Power:
@@ -123,8 +120,6 @@ class _Cancels(Exception):  # noqa: N818  never leaves this module
 
 
 class _Sizes(OperatorAlgebra[_Term]):
-    """The sizes of an expression in N, M and l as one depth grows."""
-
     def __init__(self, depth: str) -> None:
         self.names = {depth: Power.of(depth=1), "l": Power.of(index=1)}
 

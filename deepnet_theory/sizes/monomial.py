@@ -46,7 +46,6 @@ class Monomial:
 
     @classmethod
     def of(cls, *symbols: str) -> Monomial:
-        """The product of symbols."""
         return cls.from_powers({symbol: Fraction(symbols.count(symbol)) for symbol in symbols})
 
     @classmethod
@@ -62,12 +61,10 @@ class Monomial:
 
     @classmethod
     def from_powers(cls, powers: Mapping[str, Fraction]) -> Monomial:
-        """The product of the given powers."""
         return cls(tuple(sorted((b, p) for b, p in powers.items() if p)))
 
     @property
     def powers(self) -> dict[str, Fraction]:
-        """The exponent of every base that occurs."""
         return dict(self.items)
 
     def exponent(self, symbol: str) -> Fraction:
@@ -156,15 +153,11 @@ class Monomial:
 ONE = Monomial()
 
 
-def _leading(symbol: str) -> tuple[int, str]:
-    return _ORDER.get(symbol, len(_ORDER)), symbol
-
-
 def _product(powers: Mapping[str, int], sign: int) -> list[str]:
     """The factors above (``sign`` 1) or below the line, the number first."""
     kept = {base: abs(power) for base, power in powers.items() if power * sign > 0}
     number = math.prod(int(base) ** power for base, power in kept.items() if base.isdigit())
-    symbols = sorted((base for base in kept if not base.isdigit()), key=_leading)
+    symbols = sorted((b for b in kept if not b.isdigit()), key=lambda b: (_ORDER.get(b, 3), b))
     factors = [base if kept[base] == 1 else f"{base}**{kept[base]}" for base in symbols]
     return [str(number), *factors] if number != 1 else factors
 

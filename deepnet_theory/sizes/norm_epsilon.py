@@ -100,7 +100,6 @@ def _squared(size: Monomial, entry: RuleEntry) -> str:
 
 
 def with_norm_epsilon(selection: Selection, rule: R) -> R:
-    """A rule with the ε that its norms need."""
     entries = (
         replace(e, norm_epsilon=tuple((n.place, n.squared) for n in of_entry(selection, e)))
         for e in rule.entries
@@ -124,7 +123,6 @@ class Sinking:
     depths: tuple[tuple[str, Monomial], ...]
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data."""
         return {
             "stack": self.part,
             "sublayer": self.sublayer,

@@ -206,7 +206,6 @@ def trial(given: Parametrisation, under: Optimizer | None = None, alignment: str
 
 
 def own_optimizer(given: Parametrisation) -> Optimizer:
-    """The optimizer of its first column."""
     first = given.columns[0].optimizer
     return optimizer("adam" if first == ANY else first)
 

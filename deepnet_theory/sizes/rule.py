@@ -65,8 +65,6 @@ class Amplification:
 
 @dataclass(frozen=True)
 class Balanced:
-    """One part at its rule."""
-
     part: Part
     kinds: tuple[Kind, ...]
     closure: Closure
@@ -88,7 +86,6 @@ class Balanced:
 
     @property
     def eta(self) -> Monomial:
-        """The learning rate's factor."""
         return self.values.get(ETA, ONE)
 
     @property
@@ -129,7 +126,6 @@ class Balanced:
         return self.at(kind.relative) * self.eta * self.rate(kind) * self.backward
 
     def kind_of(self, sublayer: str) -> Kind:
-        """The kind that a sublayer belongs to."""
         return next(kind for kind in self.kinds if sublayer in kind.members)
 
 
@@ -144,7 +140,6 @@ class Attempt:
 
     @property
     def holds(self) -> bool:
-        """Whether there is one solution, and it keeps the premises."""
         return self.solution is not None and not self.solution.free and self.broken is None
 
 
@@ -185,7 +180,6 @@ class Rule:
     parts: tuple[Balanced, ...]
 
     def part(self, name: str) -> Balanced:
-        """One part by its name."""
         return next(part for part in self.parts if part.part.name == name)
 
 
@@ -200,8 +194,9 @@ def solve_rule(selection: Selection) -> Rule:
 @cache
 def _solve_rule(selection: Selection, _named: tuple[object, ...]) -> Rule:
     # by what its names stand for, since a folder of values may change
-    parts = _Problem(selection).solved
-    return Rule(selection, _Problem(selection).update, parts[0].closure, parts)
+    problem = _Problem(selection)
+    parts = problem.solved
+    return Rule(selection, problem.update, problem.closure, parts)
 
 
 def at_sizes(selection: Selection, of: Rule) -> Rule:
@@ -210,7 +205,9 @@ def at_sizes(selection: Selection, of: Rule) -> Rule:
     The learning rate alone is left to balance, :math:`\eta\kappa = (SA\,\mathrm{increment})^{-1}`.
     Raises :class:`Refusal` where the update has no law, or breaks a premise there.
     """
-    return Rule(selection, _Problem(selection).update, of.closure, _Problem(selection).at(of))
+    problem = _Problem(selection)
+    parts = problem.at(of)
+    return Rule(selection, problem.update, of.closure, parts)
 
 
 def closure_of(selection: Selection) -> Closure:
@@ -414,7 +411,6 @@ class _Problem:
         return Amplification(form, size, factor, size**times, upstream)
 
     def amplifies(self, later: Balanced, form: str) -> tuple[Monomial, Monomial]:
-        """What the balance is multiplied with, and A."""
         reading = next(s.name for s in later.part.layer if s.reads_memory)
         count = Monomial.number(later.part.crossings) * Monomial.of(later.part.depth)
         weight = later.weight(later.kind_of(reading))
@@ -456,7 +452,6 @@ class _Problem:
     # ---- premises, judged at the rule ----
 
     def broken_premise(self, at: Balanced) -> str | None:
-        """The first premise that a solution breaks, as a sentence; None where all hold."""
         for kind in at.kinds:
             for judge in (self._stream_size, self._far_from_identity, self._end_of_regime):
                 if (broken := judge(at, kind)) is not None:

@@ -168,7 +168,6 @@ class _Segment:
         return [(s, laws.law(self.placement, s, spec, gated)) for s in own]
 
     def text(self, text: str) -> Power | None:
-        """The size of one of the scheme's texts."""
         return size_of(text, self.depth)
 
     def size(self, of: Monomial, stream: Power | None = None) -> Power | None:
@@ -214,7 +213,6 @@ class _Segment:
 
     @property
     def growth(self) -> Fraction:
-        """The exponent of the stream at the segment's last layer, against its start."""
         kept = self.stream.cut(self.length)
         return kept.last - kept.nodes[0][1]
 
@@ -259,7 +257,6 @@ class _Segment:
 
     @cached_property
     def steps(self) -> list[_Step]:
-        """Every parameter that has a gradient."""
         return list(self._steps())
 
     def _steps(self) -> Iterator[_Step]:
@@ -302,7 +299,6 @@ class _Segment:
 
     @cached_property
     def moved(self) -> list[Moved]:
-        """What every parameter that has a gradient does."""
         return [
             Moved(
                 step.sublayer,
@@ -315,7 +311,6 @@ class _Segment:
         ]
 
     def relatives(self, role: Role) -> list[Fraction | None]:
-        """ρ of every parameter of a role."""
         return [m.relative for m in self.moved if m.role is role]
 
     def orders(self) -> list[Fraction | None]:
@@ -335,7 +330,6 @@ class _Segment:
 
 
 def _moved_at_once(matrices: tuple[_Step, ...]) -> Power:
-    """The product of one matrix's change with the relative updates of the others."""
     first, *others = sorted(matrices, key=lambda s: s.own is not None)  # a matrix at 0 goes first
     change = first.gradient * first.update
     for step in others:

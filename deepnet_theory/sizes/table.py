@@ -72,7 +72,6 @@ class SublayerRow:
 
     @property
     def state(self) -> str:
-        """``unstable`` where an order grows with a depth, ``lazy`` where one vanishes."""
         powers = [order.exponent(depth) for order in self.orders for depth in DEPTHS]
         if any(power > 0 for power in powers):
             return UNSTABLE
@@ -108,7 +107,9 @@ class ParameterRow:
     @property
     def standing(self) -> str:
         """Whether it is negligible, equal or dominant beside the scaled matrices."""
-        return _standing(self.share, self.depth)
+        if self.exponent > 0:
+            return "dominant"
+        return "equal" if self.share and not self.exponent else "negligible"
 
     @property
     def balancing(self) -> Monomial:
@@ -116,16 +117,8 @@ class ParameterRow:
         return ONE / self.share if self.share else ONE
 
 
-def _standing(share: Monomial | None, depth: str) -> str:
-    if share is None or share.exponent(depth) < 0:
-        return "negligible"
-    return "equal" if share.exponent(depth) == 0 else "dominant"
-
-
 @dataclass(frozen=True)
 class Table:
-    """The rows of a rule."""
-
     rule: Rule
 
     @property
@@ -134,17 +127,14 @@ class Table:
 
     @cached_property
     def sublayers(self) -> tuple[SublayerRow, ...]:
-        """A row for every kind of sublayer of every part."""
         return tuple(self._row(b, kind) for b in self.rule.parts for kind in b.kinds)
 
     @cached_property
     def parameters(self) -> tuple[ParameterRow, ...]:
-        """A row for every parameter of every sublayer of every part."""
         return tuple(self._parameters())
 
     @property
     def state(self) -> str:
-        """The state of the rule: the worst of its kinds, growth before loss."""
         states = {row.state for row in self.sublayers}
         return next(state for state in (UNSTABLE, LAZY, STABLE) if state in states)
 
@@ -197,9 +187,8 @@ class Table:
             update_size = at.eta * kappa * response**of.p * size**q * at.backward
             count = at.count_of(role, self.selection.the_placement.normalises_sum)
             share = count * at.factor * at.eta * kappa * response ** (1 + of.p) * size**q
-        dominant = _standing(share, at.part.depth) == "dominant"
-        multiplier = ONE / share if dominant and share else ONE
-        rate = multiplier * kappa
+        dominant = share is not None and share.exponent(at.part.depth) > 0
+        rate = kappa / share if share and dominant else kappa
         constants = update.practised(self.selection.the_optimizer).constants
 
         def of_size(constant: str) -> Monomial:
@@ -229,7 +218,6 @@ class Table:
 
 
 def parameters(law: laws.Law) -> Iterator[tuple[str, Role]]:
-    """Every parameter of a sublayer with its role, those of its norm last."""
     for parameter in law.sublayer.parameters:
         yield parameter.name, parameter.role
     for name in ("norm_gain", "norm_bias"):
@@ -333,12 +321,10 @@ class Crossing:
 
     @property
     def formula(self) -> str:
-        """The depth in d and m, the width and the hidden width."""
         first, second = ({"d": "d", "hidden": "m"}[fan] for fan in self.fans)
         return str(self.depth).replace("fans", f"(2*{first})" if first == second else "(d + m)")
 
     def at(self, d: int, hidden: int) -> float:
-        """The crossing depth at a width and a hidden width."""
         sizes = {"d": d, "hidden": hidden}
         return self.depth.at(fans=sum(sizes[f] for f in self.fans))
 

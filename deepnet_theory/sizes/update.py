@@ -153,7 +153,6 @@ class _Degrees:
         return self.of(other)
 
     def _unite(self, node: Node, left: Node, right: Node, *, largest: bool) -> Monomial | None:
-        """The degree of a sum or an extreme of two terms."""
         a, b = self.of(left), self.of(right)
         if a is None or b is None:
             return a if b is None else b
@@ -365,7 +364,6 @@ class OnEntries(OperatorAlgebra[Any]):
 
 
 def pair(value: Any) -> tuple[Any, Any]:
-    """The two entries of a value."""
     return value if isinstance(value, tuple) else (value, value)
 
 

@@ -95,7 +95,6 @@ def _require_understood(reading: Reading) -> None:
 
 
 def _require_alike(name: str, own: list[Sublayer]) -> None:
-    """Layers of the same sublayers."""
     kinds = {layer: described(row) for layer, row in groupby(own, lambda s: s.layer)}
     usual, _ = Counter(kinds.values()).most_common(1)[0]
     odd = next((layer for layer, row in kinds.items() if row != usual), None)
@@ -179,7 +178,6 @@ def _of_rule(reading: Reading, rule: Rule, placement: Placement) -> Iterator[Wan
 
 
 def _published(reading: Reading, under: str | None) -> Iterator[Wanted]:
-    """The schemes of the model's form."""
     inner = any(INSIDE in norms_of(s) for s in reading.sublayers)
     for given in schemes().values():
         if (given.layer is not None) == inner:

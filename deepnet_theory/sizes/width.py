@@ -36,7 +36,7 @@ from deepnet_theory.sizes.entries import (
     epsilon,
     step,
 )
-from deepnet_theory.sizes.equivalence import in_weights, powers
+from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
 from deepnet_theory.sizes.update import law
 from deepnet_theory.spec.constants import FORMS
@@ -135,7 +135,6 @@ class WidthRow:
 
     @property
     def role(self) -> str:
-        """Its public name."""
         return self.place.role
 
     def texts(self) -> dict[str, str | None]:
@@ -175,7 +174,6 @@ class Point:
 
 
 def unknown_of(what: str, role: str) -> str:
-    """The name of an unknown of the linear system."""
     return f"{what} {role}"
 
 
@@ -419,8 +417,7 @@ def _with_depth(table: WidthTable) -> WidthTable:
     depth = Answer(selection)
     rule, parameters = depth.rule, depth.parameters
     if table.form == WEIGHTS:
-        moved = (powers(selection.the_optimizer, at_zero) for at_zero in (False, True))
-        _, rule, parameters = in_weights(selection, rule, parameters, *moved)
+        _, rule, parameters = in_weights(selection, rule, parameters)
     eta = parse(rule.eta)
     known = {(p.part, p.sublayer, p.name): p for p in parameters}
 
@@ -462,28 +459,26 @@ class Scale:
     base_depth: tuple[tuple[str, int], ...] = ()
 
     def __post_init__(self) -> None:
-        named = [("width", self.width, self.base_width)]
-        named += [
-            (f"depth {symbol}", layers, dict(self.base_depth)[symbol])
-            for symbol, layers in self.depth
-        ]
-        for what, size, base in named:
+        for name, size, base in self._pairs:
+            what = name if name == "width" else f"depth {name}"
             if not 1 <= base <= size:
                 raise InputError(f"the base {what} {base} is not from 1 to the {what}, {size}")
 
+    @property
+    def _pairs(self) -> list[tuple[str, int, int]]:
+        depth = [(symbol, n, dict(self.base_depth)[symbol]) for symbol, n in self.depth]
+        return [("width", self.width, self.base_width), *depth]
+
     def ratio(self, size: Monomial) -> float:
         """What a size in d, N and M multiplies the base's own by; numbers cancel."""
-        own = {"d": self.width, **dict(self.depth)}
-        base = {"d": self.base_width, **dict(self.base_depth)}
+        ratios = {name: own / base for name, own, base in self._pairs}
+        ratios["d"] = ratios.pop("width")
         powers = size.without_number.items
-        return float(math.prod((own[b] / base[b]) ** float(power) for b, power in powers))
+        return float(math.prod(ratios[symbol] ** float(power) for symbol, power in powers))
 
     @property
     def words(self) -> str:
-        """The two models, in words."""
-        pairs = [("width", self.width, self.base_width)]
-        pairs += [(s, n, dict(self.base_depth)[s]) for s, n in self.depth]
-        return ", ".join(f"{name} {size} from {base}" for name, size, base in pairs)
+        return ", ".join(f"{name} {size} from {base}" for name, size, base in self._pairs)
 
 
 # ---- any parametrisation ----
@@ -549,7 +544,6 @@ def judge(
 
 
 def _matrix(place: Place, name: str) -> Place:
-    """The place of a matrix in the same sublayer."""
     return replace(place, role=role_name(name), kind=Role.SCALED, shape=SQUARE)
 
 

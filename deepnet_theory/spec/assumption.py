@@ -28,10 +28,8 @@ class Assumption:
 
 
 def assumptions() -> dict[str, Assumption]:
-    """Every assumption of the folder ``spec/assumptions``, by name."""
     return builtin("assumptions", Assumption)
 
 
 def assumption(name: str) -> Assumption:
-    """The assumption called ``name``."""
     return choose("assumption", name, assumptions())

@@ -88,7 +88,6 @@ class Part:
     check: Callable[[Any], Finding]
 
     def recorded(self, full: bool) -> Verdict | None:
-        """The recorded verdict of the quick or of the full run."""
         return self.full if full else self.quick
 
 
@@ -204,7 +203,6 @@ class Claim:
             raise TypeError(f"claim {self.name!r}: {otherwise}")
 
     def rulings(self, full: bool = False) -> tuple[Ruling, ...]:
-        """The recorded verdicts of the quick or of the full run."""
         return tuple(
             Ruling(p.about, verdict, p.weight)
             for p in self.parts
@@ -267,10 +265,16 @@ class CheckedClaim:
         }
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the shape of the public JSON."""
         claim = self.claim
         rulings = claim.rulings(self.full)
         weights = {r.about: r.weight for r in rulings}
+
+        def row(about: str, verdict: Verdict) -> dict[str, Any]:
+            weight = weights.get(about, Weight.STATED)
+            corrected = weight is Weight.CORRECTION
+            return {"about": about, "verdict": verdict.value, "corrected": corrected,
+                    "weight": str(weight)}  # fmt: skip
+
         return {
             "id": claim.name,
             "source": claim.source,
@@ -280,25 +284,8 @@ class CheckedClaim:
             "recorded": claim.verdict(self.full).value,
             "as_recorded": self.as_recorded,
             "standing": claim.standing,
-            "verdicts": [
-                {
-                    "about": f.about,
-                    "verdict": f.verdict.value,
-                    "because": f.because,
-                    "corrected": weights.get(f.about) is Weight.CORRECTION,
-                    "weight": str(weights.get(f.about, Weight.STATED)),
-                }
-                for f in self.findings
-            ],
-            "recorded_verdicts": [
-                {
-                    "about": r.about,
-                    "verdict": r.verdict.value,
-                    "corrected": r.corrected,
-                    "weight": str(r.weight),
-                }
-                for r in rulings
-            ],
+            "verdicts": [{**row(f.about, f.verdict), "because": f.because} for f in self.findings],
+            "recorded_verdicts": [row(r.about, r.verdict) for r in rulings],
             "finding": claim.finding,
             "counterexample": claim.counterexample,
             "corrected": claim.corrected,

@@ -33,7 +33,6 @@ class Closure:
 
     @cached_property
     def expressions(self) -> tuple[tuple[Expression, Expression], ...]:
-        """The parsed sides of the conditions."""
         return tuple((CLOSURE.parse(a), CLOSURE.parse(b)) for a, b in self.conditions)
 
     def __post_init__(self) -> None:
@@ -41,10 +40,8 @@ class Closure:
 
 
 def closures() -> dict[str, Closure]:
-    """Every closure of the folder ``spec/closures``, by name."""
     return builtin("closures", Closure)
 
 
 def closure(name: str) -> Closure:
-    """The closure called ``name``."""
     return choose("closure", name, closures())

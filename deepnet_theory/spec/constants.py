@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict, TypeVar
 
 from deepnet_theory.spec.activation import ACTIVATIONS
 from deepnet_theory.spec.errors import InputError, UnstableWarning, shown, unknown
@@ -25,7 +25,7 @@ from deepnet_theory.spec.stack import described_layer, stack
 from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer, sublayers
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.rule import Rule, RuleEntry
+    from deepnet_theory.spec.rule import Rule
     from deepnet_theory.spec.selection import Selection
 
 FORMS = ("forward", "weights")
@@ -66,6 +66,17 @@ class SublayerConstants:
         """The Xavier-normal gain of a matrix: its own, else β where it is scaled, else 1."""
         scaled = (m.name for m in sublayer(self.kind).scaled)
         return self.gains.get(matrix, self.beta if matrix in scaled else 1.0)
+
+
+class Placed(NamedTuple):
+    """A residual sublayer where layers are not all alike: its equation and its numbers.
+
+    ``inner`` is the matrix that one more norm stands before, inside the branch; empty for none.
+    """
+
+    placement: Placement
+    constants: SublayerConstants
+    inner: str = ""
 
 
 @dataclass(frozen=True)
@@ -192,12 +203,14 @@ class Constants:
         for part in selection.the_stack.parts:
             entries = ((s.name, rule.entry(part.name, s.name)) for s in part.layer)
             joined = zip(entries, part.parallel, strict=True)
+            # an entry may be of all kinds, and have gains of other kinds' matrices
+            own = {s.name: {m.name for m in s.matrices} for s in part.layer}
             values = tuple(
                 SublayerConstants(
                     kind,
                     *entry.at(**depth),
                     entry.rate_at(**depth),
-                    _of_its_own(kind, entry, depth),
+                    {m: gain for m, gain in entry.gains_at(**depth).items() if m in own[kind]},
                     {
                         p.name: p.at(**depth)
                         for p in parameters
@@ -264,7 +277,6 @@ class Constants:
         return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
     def save(self, path: str | Path) -> None:
-        """Write the file atomically; nothing half-written is ever left."""
         write_text(Path(path), self.to_json())
 
     @classmethod
@@ -286,23 +298,14 @@ class Constants:
                 f"the constants have schema {shown(data.get('schema'))}; this version reads "
                 f"{SCHEMA!r}"
             )
-        body = {key: value for key, value in data.items() if key != "schema"}
-        parts = [
-            {**_object(p, "part"), "sublayers": tuple(map(_sublayer, _list(p, "sublayers")))}
-            for p in _list(body, "parts")
-        ]
-        sizes = _object(body.get("architecture"), "architecture")
-        made = {
-            "parts": tuple(_made(PartConstants, p, "part") for p in parts),
-            "architecture": _made(Architecture, sizes, "architecture"),
-            "outer": _parameters(body.get("outer", {}), "outer"),
-        }
-        return _made(cls, {**body, **made}, "file")
+        return _made(cls, {k: v for k, v in data.items() if k != "schema"}, "file")
 
     @classmethod
     def load(cls, path: str | Path) -> Constants:
-        """Read a constants file."""
         return cls.from_json(read_text(Path(path), MAX_BYTES))
+
+
+# ---- reading ----
 
 
 def _no_constant(name: str) -> float:
@@ -315,29 +318,32 @@ def _object(value: Any, what: str) -> dict[str, Any]:
     return value
 
 
-def _list(holder: Any, what: str) -> Sequence[Any]:
-    value = _object(holder, "part").get(what)
+def _list(value: Any, name: str) -> tuple[Any, ...]:
     if not isinstance(value, list | tuple):
-        raise InputError(f"the constants' {what} must be a JSON list, not {shown(value)}")
-    return value
+        raise InputError(f"the constants' {name} must be a JSON list, not {shown(value)}")
+    kind = {"parts": PartConstants, "sublayers": SublayerConstants}[name]
+    return tuple(_made(kind, row, name.removesuffix("s")) for row in value)
 
 
-def _sublayer(row: Any) -> SublayerConstants:
-    values = dict(_object(row, "sublayer"))
-    if "parameters" in values:
-        values["parameters"] = _parameters(values["parameters"], "parameters")
-    return _made(SublayerConstants, values, "sublayer")
+def _parameters(value: Any, name: str) -> dict[str, ParameterConstants]:
+    rows = _object(value, name).items()
+    return {key: _made(ParameterConstants, row, "parameter") for key, row in rows}
 
 
-def _parameters(values: Any, what: str) -> dict[str, ParameterConstants]:
-    return {
-        name: _made(ParameterConstants, _object(own, "parameter"), "parameter")
-        for name, own in _object(values, what).items()
-    }
-
-
-def _made(kind: type[T], values: dict[str, Any], what: str) -> T:
+def _made(kind: type[T], given: Any, what: str) -> T:
+    """A dataclass of plain data, with the dataclasses that stand in its fields."""
+    values = dict(_object(given, what))
     known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
+    readers: dict[str, Callable[[Any, str], Any]] = {
+        "parts": _list,
+        "sublayers": _list,
+        "parameters": _parameters,
+        "outer": _parameters,
+        "architecture": lambda value, name: _made(Architecture, value, name),
+    }
+    for name in (name for name in readers if name in known):
+        absent: Any = {} if readers[name] is _parameters else None
+        values[name] = readers[name](values.get(name, absent), name)
     for name in values.keys() - known.keys():
         raise InputError(
             f"the constants' {what} has no {shown(name)}; valid are: {', '.join(known)}"
@@ -346,6 +352,9 @@ def _made(kind: type[T], values: dict[str, Any], what: str) -> T:
         if name not in values and f.default is MISSING and f.default_factory is MISSING:
             raise InputError(f"the constants' {what} lacks {name!r}")
     return kind(**values)
+
+
+# ---- what is valid ----
 
 
 def _is_number(value: object) -> bool:
@@ -378,6 +387,21 @@ def _need(condition: bool, what: str) -> None:
         raise InputError(f"the constants are invalid: {what}")
 
 
+def _need_in_range(value: object, what: str) -> None:
+    _need(_is_positive(value), f"{what} must be from {1 / LARGEST:.0e} to {LARGEST:.0e}")
+
+
+def _rows(
+    value: dict[str, T], label: str, what: str, valid: Collection[str]
+) -> Iterable[tuple[str, T]]:
+    """The items of an object whose names are all valid."""
+    _need(isinstance(value, dict), f"{label} must be an object")
+    for name in value:
+        if name not in valid:
+            raise unknown(what, name, valid)
+    return value.items()
+
+
 def _check(c: Constants) -> None:
     for label in ("stack", "placement", "norm", "optimizer", "update", "warning", "condition"):
         _need(_is_text(getattr(c, label)), f"{label} must be text")
@@ -385,23 +409,18 @@ def _check(c: Constants) -> None:
         raise unknown("form", c.form, FORMS)
     where = placement(c.placement)
     norm(c.norm)
-    _need(_is_positive(c.eta), f"eta must be from {1 / LARGEST:.0e} to {LARGEST:.0e}")
+    _need_in_range(c.eta, "eta")
     _need(
         isinstance(c.origin, dict) and _is_plain(c.origin),
         f"origin must be an object of plain data, at most {LEVELS} levels deep",
     )
     _need(isinstance(c.architecture, Architecture), "architecture must be an Architecture")
+    alone = "the form 'weights' leaves the forward pass alone"
     for label in ("head_multiplier", "scores"):
         value = getattr(c, label)
-        _need(_is_positive(value), f"{label} must be from {1 / LARGEST:.0e} to {LARGEST:.0e}")
-        _need(
-            value == 1 or c.form == "forward",
-            f"the form 'weights' leaves the forward pass alone; {label} must be 1, not {value}",
-        )
-    _need(isinstance(c.outer, dict), "outer must be an object")
-    for name, own in c.outer.items():
-        if name not in OUTER:
-            raise unknown("outer parameter", name, OUTER)
+        _need_in_range(value, label)
+        _need(value == 1 or c.form == "forward", f"{alone}; {label} must be 1, not {value}")
+    for name, own in _rows(c.outer, "outer", "outer parameter", OUTER):
         _check_numbers("outer", name, own)
     names = [p.name for p in stack(c.stack).parts]
     _need(
@@ -422,11 +441,13 @@ def _check(c: Constants) -> None:
                 index > 0 or not sublayer(s.kind).reads_memory,
                 f"{part.name}: {s.kind!r} has no other part to attend to",
             )
-            _check_norm_epsilon(part.name, s, where)
+            label, norms = f"{part.name}: norm_epsilon", f"norm of {where.name!r}"
+            for place, times in _rows(s.norm_epsilon, label, norms, where.places):
+                what = f"{part.name}: the norm_epsilon of {place!r}"
+                _need(_is_positive(times), f"{what} must be positive")
             _need(
                 s.alpha == 1 or c.form == "forward",
-                f"{part.name}: the form 'weights' leaves the forward pass alone; alpha must be 1, "
-                f"not {s.alpha}",
+                f"{part.name}: {alone}; alpha must be 1, not {s.alpha}",
             )
             _need(
                 s.alpha == 1 or "alpha" in where.expression.names,
@@ -435,54 +456,33 @@ def _check(c: Constants) -> None:
             )
 
 
-def _check_architecture(a: Architecture) -> None:
-    for label in ("width", "heads", "vocab"):
-        value = getattr(a, label)
-        _need(type(value) is int and 1 <= value <= 2**20, f"{label} must be from 1 to 2**20")
-    _need(a.width % a.heads == 0, f"width {a.width} is not a multiple of heads {a.heads}")
-    if a.kv_heads is not None:
-        _need(type(a.kv_heads) is int and a.kv_heads > 0, "kv_heads must be a positive integer")
-        _need(a.heads % a.kv_heads == 0, f"heads {a.heads} is no multiple of {shown(a.kv_heads)}")
-    _need(_is_positive(a.ffn_ratio) and a.ffn_ratio <= 1024, "ffn_ratio must be positive")
-    _need(a.ffn_ratio * a.width >= 1, "the hidden width is below 1")
-    _need(_is_number(a.dropout) and 0 <= a.dropout < 1, "dropout must be in [0, 1)")
-    _need(a.residual_gain is None or _is_number(a.residual_gain), "residual_gain must be a number")
-    if a.activation not in ACTIVATIONS:
-        raise unknown("activation", a.activation, ACTIVATIONS)
-    for label in ("bias", "tied_head", "head_bias"):
-        _need(type(getattr(a, label)) is bool, f"{label} must be a boolean")
+def _check_part(p: PartConstants) -> None:
+    _need(type(p.layers) is int and 1 <= p.layers <= 10**6, f"{p.name}: layers must be 1 or more")
+    _need(type(p.causal) is bool, f"{p.name}: causal must be a boolean")
+    _need(
+        isinstance(p.sublayers, tuple) and 1 <= len(p.sublayers) <= 64,
+        f"{p.name}: a layer needs 1 to 64 sublayers",
+    )
+    for s in p.sublayers:
+        _check_sublayer(p.name, s)
+    _need(not p.sublayers[0].parallel, f"{p.name}: the first sublayer has no sum to join")
+    roles = [r.value for r in Role]
+    for role, m in _rows(p.multipliers, f"{p.name}: multipliers", "role", roles):
+        _need(_is_number(m) and m >= 0, f"{p.name}: the multiplier of {role!r} must be ≥ 0")
 
 
-def _of_its_own(kind: str, entry: RuleEntry, depth: Mapping[str, int]) -> dict[str, float]:
-    """The gains of the entry that are of matrices of this kind: an entry may be of all kinds."""
-    own = {m.name for m in sublayer(kind).matrices}
-    return {name: gain for name, gain in entry.gains_at(**depth).items() if name in own}
-
-
-def _check_gains(part: str, s: SublayerConstants) -> None:
-    _need(isinstance(s.gains, dict), f"{part}: gains must be an object")
-    own = [m.name for m in sublayer(s.kind).matrices]
-    for name, gain in s.gains.items():
-        if name not in own:
-            raise unknown(f"matrix of {s.kind}", name, own)
-        _need(_is_positive(gain), f"{part}: the gain of {name!r} must be positive")
-
-
-def _check_norm_epsilon(part: str, s: SublayerConstants, of: Placement) -> None:
-    _need(isinstance(s.norm_epsilon, dict), f"{part}: norm_epsilon must be an object")
-    for where, times in s.norm_epsilon.items():
-        if where not in of.places:
-            raise unknown(f"norm of {of.name!r}", where, of.places)
-        _need(_is_positive(times), f"{part}: the norm_epsilon of {where!r} must be positive")
-
-
-def _check_parameters(part: str, s: SublayerConstants) -> None:
-    _need(isinstance(s.parameters, dict), f"{part}: parameters must be an object")
+def _check_sublayer(part: str, s: SublayerConstants) -> None:
+    _need(isinstance(s, SublayerConstants), f"{part}: sublayers are SublayerConstants")
+    _need(type(s.parallel) is bool, f"{part}: parallel must be a boolean")
+    if s.kind not in list(sublayers()):
+        raise unknown("sublayer", s.kind, sublayers())
+    for value in (s.alpha, s.beta, s.rate):
+        _need_in_range(value, f"{part}: alpha, beta and rate of {s.kind!r}")
     matrices = [m.name for m in sublayer(s.kind).matrices]
+    for name, gain in _rows(s.gains, f"{part}: gains", f"matrix of {s.kind}", matrices):
+        _need(_is_positive(gain), f"{part}: the gain of {name!r} must be positive")
     known = [p.name for p in sublayer(s.kind).parameters] + [*_OF_NORMS.values()]
-    for name, own in s.parameters.items():
-        if name not in known:
-            raise unknown(f"parameter of {s.kind}", name, known)
+    for name, own in _rows(s.parameters, f"{part}: parameters", f"parameter of {s.kind}", known):
         _check_numbers(part, name, own)
         _need(
             name not in matrices or own.gain == s.gain(name),
@@ -504,28 +504,19 @@ def _check_numbers(where: str, name: str, own: ParameterConstants) -> None:
     )
 
 
-def _check_part(p: PartConstants) -> None:
-    _need(type(p.layers) is int and 1 <= p.layers <= 10**6, f"{p.name}: layers must be 1 or more")
-    _need(type(p.causal) is bool, f"{p.name}: causal must be a boolean")
-    _need(
-        isinstance(p.sublayers, tuple) and 1 <= len(p.sublayers) <= 64,
-        f"{p.name}: a layer needs 1 to 64 sublayers",
-    )
-    for s in p.sublayers:
-        _need(isinstance(s, SublayerConstants), f"{p.name}: sublayers are SublayerConstants")
-        _need(type(s.parallel) is bool, f"{p.name}: parallel must be a boolean")
-        if s.kind not in list(sublayers()):
-            raise unknown("sublayer", s.kind, sublayers())
-        _need(
-            all(map(_is_positive, (s.alpha, s.beta, s.rate))),
-            f"{p.name}: alpha, beta and rate of {s.kind!r} must be from {1 / LARGEST:.0e} to "
-            f"{LARGEST:.0e}",
-        )
-        _check_gains(p.name, s)
-        _check_parameters(p.name, s)
-    _need(not p.sublayers[0].parallel, f"{p.name}: the first sublayer has no sum to join")
-    _need(isinstance(p.multipliers, dict), f"{p.name}: multipliers must be an object")
-    for role, m in p.multipliers.items():
-        if role not in list(Role):
-            raise unknown("role", role, [r.value for r in Role])
-        _need(_is_number(m) and m >= 0, f"{p.name}: the multiplier of {role!r} must be ≥ 0")
+def _check_architecture(a: Architecture) -> None:
+    for label in ("width", "heads", "vocab"):
+        value = getattr(a, label)
+        _need(type(value) is int and 1 <= value <= 2**20, f"{label} must be from 1 to 2**20")
+    _need(a.width % a.heads == 0, f"width {a.width} is not a multiple of heads {a.heads}")
+    if a.kv_heads is not None:
+        _need(type(a.kv_heads) is int and a.kv_heads > 0, "kv_heads must be a positive integer")
+        _need(a.heads % a.kv_heads == 0, f"heads {a.heads} is no multiple of {shown(a.kv_heads)}")
+    _need(_is_positive(a.ffn_ratio) and a.ffn_ratio <= 1024, "ffn_ratio must be positive")
+    _need(a.ffn_ratio * a.width >= 1, "the hidden width is below 1")
+    _need(_is_number(a.dropout) and 0 <= a.dropout < 1, "dropout must be in [0, 1)")
+    _need(a.residual_gain is None or _is_number(a.residual_gain), "residual_gain must be a number")
+    if a.activation not in ACTIVATIONS:
+        raise unknown("activation", a.activation, ACTIVATIONS)
+    for label in ("bias", "tied_head", "head_bias"):
+        _need(type(getattr(a, label)) is bool, f"{label} must be a boolean")

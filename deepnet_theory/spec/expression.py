@@ -98,12 +98,10 @@ class Expression:
 
     @property
     def names(self) -> frozenset[str]:
-        """The symbols that occur."""
         return frozenset(part.name for part in parts(self.root) if isinstance(part, Name))
 
     @property
     def functions(self) -> frozenset[str]:
-        """The functions that occur."""
         return frozenset(part.function for part in parts(self.root) if isinstance(part, Call))
 
     def __str__(self) -> str:
@@ -209,18 +207,9 @@ UPDATE = Grammar(
     purpose="an update",
     symbols=("eta", "g", "theta"),
     functions={
-        "sign": (1, 1),
-        "abs": (1, 1),
-        "sqrt": (1, 1),
-        "log": (1, 1),
-        "norm": (1, 1),
-        "rms": (1, 1),
-        "numel": (1, 1),
-        "rows": (1, 1),
-        "columns": (1, 1),
-        "polar": (1, 1),
-        "max": (2, 8),
-        "min": (2, 8),
+        **dict.fromkeys(("sign", "abs", "sqrt", "log", "norm", "rms"), (1, 1)),
+        **dict.fromkeys(("numel", "rows", "columns", "polar"), (1, 1)),
+        **dict.fromkeys(("max", "min"), (2, 8)),
         "clip": (3, 3),
     },
 )

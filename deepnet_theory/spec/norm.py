@@ -25,10 +25,8 @@ class Norm:
 
 
 def norms() -> dict[str, Norm]:
-    """Every norm of the folder ``spec/norms``, by name."""
     return builtin("norms", Norm)
 
 
 def norm(name: str) -> Norm:
-    """The norm called ``name``."""
     return choose("norm", name, norms())

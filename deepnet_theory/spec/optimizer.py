@@ -45,7 +45,6 @@ class Running:
 
     @cached_property
     def expression(self) -> Expression:
-        """The parsed update."""
         return RUNNING.parse(self.update)
 
 
@@ -93,7 +92,6 @@ class Optimizer:
 
     @cached_property
     def expression(self) -> Expression:
-        """The parsed update."""
         return UPDATE.parse(self.update)
 
     @cached_property
@@ -112,12 +110,10 @@ class Optimizer:
 
 
 def optimizers() -> dict[str, Optimizer]:
-    """Every optimizer of the folder ``spec/optimizers``, by name."""
     return builtin("optimizers", Optimizer)
 
 
 def optimizer(name: str) -> Optimizer:
-    """The optimizer called ``name``."""
     return choose("optimizer", name, optimizers())
 
 

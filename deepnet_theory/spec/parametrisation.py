@@ -17,6 +17,7 @@ SIZES = Grammar(
 # what a class has where a source does not name it: that of the class beside it
 OTHERWISE = {"residual-output": "hidden", "final-gain": "gain"}
 CLASSES = ("embedding", "hidden", "residual-output", "head", "gain", "final-gain", "bias")
+EVERY = ("embedding", "hidden", "head", "gain", "bias", "final-gain")  # that a rate is named for
 DECAYS = ("decoupled", "independent", "coupled")
 FULL, _ = ALIGNMENTS
 ANY = "any"  # of a column that stands for every optimizer
@@ -92,10 +93,8 @@ def said(texts: Texts, of: str) -> str | None:
 
 
 def parametrisations() -> dict[str, Parametrisation]:
-    """Every parametrisation of the folder ``spec/parametrisations``, by name."""
     return builtin("parametrisations", Parametrisation)
 
 
 def parametrisation(name: str) -> Parametrisation:
-    """The parametrisation called ``name``."""
     return choose("parametrisation", name, parametrisations())

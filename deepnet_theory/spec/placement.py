@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import cached_property
 
 from deepnet_theory.spec.discovery import builtin, choose
 from deepnet_theory.spec.expression import (
     Call,
     Expression,
+    FloatAlgebra,
     Grammar,
     Node,
     Operation,
-    OperatorAlgebra,
     Power,
     fold,
 )
@@ -51,7 +50,6 @@ class Placement:
 
     @cached_property
     def expression(self) -> Expression:
-        """The parsed residual equation."""
         return PLACEMENT.parse(self.equation)
 
     @property
@@ -63,14 +61,7 @@ class Placement:
     @cached_property
     def norms(self) -> frozenset[str]:
         """Where norms stand: on the ``sum``, on the branch's ``input``, on its ``output``."""
-        found = {"sum"} if self.normalises_sum else set()
-        for call in _calls(self.expression.root):
-            inner = call.arguments[0]
-            if call.function == "branch" and any(c.function == "norm" for c in _calls(inner)):
-                found.add("input")
-            if call.function == "norm" and isinstance(inner, Call) and inner.function == "branch":
-                found.add("output")
-        return frozenset(found)
+        return frozenset(self.places) - {"stream"}
 
     @cached_property
     def places(self) -> tuple[str, ...]:
@@ -82,8 +73,8 @@ class Placement:
 
     def coefficients(self, alpha: float) -> tuple[float, float]:
         """What x and the branch are multiplied by in the residual sum, norms left out."""
-        whole: _Sum = fold(self.expression.root, _Coefficients(alpha))
-        return whole.x, whole.branch
+        root = self.expression.root
+        return fold(root, _Sum(alpha, 1.0, 0.0)), fold(root, _Sum(alpha, 0.0, 1.0))
 
     @property
     def training_condition(self) -> str:
@@ -104,7 +95,6 @@ class Placement:
 
 
 def _calls(node: Node) -> list[Call]:
-    """Every call of an equation, the outer one first."""
     match node:
         case Call(_, arguments):
             return [node, *(c for a in arguments for c in _calls(a))]
@@ -132,50 +122,20 @@ def _places(node: Node, place: str = "") -> Iterator[str]:
             yield from _places(base, place)
 
 
-@dataclass(frozen=True)
-class _Sum:
-    """number + x·(the stream) + branch·(the branch)."""
+class _Sum(FloatAlgebra):
+    """The residual sum at numbers, norms left out."""
 
-    number: float = 0.0
-    x: float = 0.0
-    branch: float = 0.0
+    def __init__(self, alpha: float, x: float, branch: float) -> None:
+        super().__init__(alpha=alpha, x=x)
+        self.branch = branch
 
-    def __add__(self, other: _Sum) -> _Sum:
-        return _Sum(self.number + other.number, self.x + other.x, self.branch + other.branch)
-
-    def __sub__(self, other: _Sum) -> _Sum:
-        return self + other * _Sum(-1.0)
-
-    def __mul__(self, other: _Sum) -> _Sum:  # one of the two is a number
-        of, by = (self, other.number) if not (other.x or other.branch) else (other, self.number)
-        return _Sum(of.number * by, of.x * by, of.branch * by)
-
-    def __truediv__(self, other: _Sum) -> _Sum:
-        return self * _Sum(1 / other.number)
-
-
-class _Coefficients(OperatorAlgebra[_Sum]):
-    def __init__(self, alpha: float) -> None:
-        self.names = {"x": _Sum(x=1.0), "alpha": _Sum(alpha)}
-
-    def number(self, value: Fraction) -> _Sum:
-        return _Sum(float(value))
-
-    def name(self, name: str) -> _Sum:
-        return self.names[name]
-
-    def power(self, base: _Sum, exponent: Fraction) -> _Sum:
-        return _Sum(base.number ** float(exponent))
-
-    def call(self, function: str, arguments: tuple[_Sum, ...]) -> _Sum:
-        return _Sum(branch=1.0) if function == "branch" else arguments[0]
+    def call(self, function: str, arguments: tuple[float, ...]) -> float:
+        return self.branch if function == "branch" else arguments[0]
 
 
 def placements() -> dict[str, Placement]:
-    """Every placement of the folder ``spec/placements``, by name."""
     return builtin("placements", Placement)
 
 
 def placement(name: str) -> Placement:
-    """The placement called ``name``."""
     return choose("placement", name, placements())

@@ -39,7 +39,6 @@ class RuleEntry:
 
     @cached_property
     def expressions(self) -> tuple[Expression, Expression]:
-        """The parsed α and β."""
         return DEPTH.parse(self.alpha), DEPTH.parse(self.beta)
 
     def at(self, **depth: int) -> tuple[float, float]:
@@ -53,7 +52,6 @@ class RuleEntry:
         return alpha, beta
 
     def rate_at(self, **depth: int) -> float:
-        """The value of κ at a depth."""
         return evaluate(DEPTH.parse(self.rate), **depth)
 
     def norm_epsilon_at(self, **depth: int) -> dict[str, float]:
@@ -166,23 +164,18 @@ class Row:
 
     def told(self, **depth: int) -> str:
         """The formulas in one line, with their values at a depth where one is given."""
+
+        def valued(formula: str) -> str:
+            if not depth or formula == "1":
+                return formula
+            return f"{formula} = {evaluate(DEPTH.parse(formula), **depth):.6g}"
+
         said = []
         for e in self.rule.entries:
-            formulas = {
-                "alpha": e.alpha,
-                "beta": e.beta,
-                "kappa": e.rate,
-                "eta times": self.rule.eta,
-            }
-            knobs = [
-                f"{symbol} = {formula}"
-                + (
-                    f" = {evaluate(DEPTH.parse(formula), **depth):.6g}"
-                    if depth and formula != "1"
-                    else ""
-                )
-                for symbol, formula in formulas.items()
-                if symbol in ("alpha", "beta") or formula != "1"
+            knobs = [f"alpha = {valued(e.alpha)}", f"beta = {valued(e.beta)}"]
+            beside = {"kappa": e.rate, "eta times": self.rule.eta}
+            knobs += [
+                f"{symbol} = {valued(text)}" for symbol, text in beside.items() if text != "1"
             ]
             knobs += [f"{name} {gain}" for name, gain in e.gains if gain != "1"]
             knobs += [f"epsilon of its {where} norm times {by}" for where, by in e.norm_epsilon]
@@ -199,15 +192,14 @@ def own_rule(
     decoder_beta: str | None = None,
 ) -> Rule:
     """A user's own rule; the decoder of an encoder–decoder takes its own α and β if given."""
-    entries = []
-    for index, part in enumerate(parts):
-        own = index > 0
-        entry = RuleEntry(
-            part,
-            "*",
-            (decoder_alpha if own and decoder_alpha is not None else alpha),
-            (decoder_beta if own and decoder_beta is not None else beta),
-        )
+    second = (
+        alpha if decoder_alpha is None else decoder_alpha,
+        beta if decoder_beta is None else decoder_beta,
+    )
+    entries = tuple(
+        RuleEntry(part, "*", *(second if index else (alpha, beta)))
+        for index, part in enumerate(parts)
+    )
+    for entry in entries:
         _ = entry.expressions  # bad input is refused here, not at the first use
-        entries.append(entry)
-    return Rule("own", tuple(entries), meaning="as the user wrote it")
+    return Rule("own", entries, meaning="as the user wrote it")

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from deepnet_theory.spec.constants import SublayerConstants
+from deepnet_theory.spec.constants import Placed, SublayerConstants
 from deepnet_theory.spec.discovery import builtin, choose
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.expression import DEPTH, Grammar, evaluate
-from deepnet_theory.spec.layers import Placed
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.spec.placement import Placement, placements
@@ -25,6 +24,7 @@ INDEXED = Grammar(
     symbols=(*DEPTH.symbols, "l"),
     functions=DEPTH.functions,
 )
+ALL_SCALED = ("value", "output", "fc1", "fc2")  # of an ordinary layer
 STAND_FOR = {"gate": "fc1", "up": "fc1", "down": "fc2"}  # in schemes that name fc1 and fc2 alone
 WIDTH = Grammar(
     purpose="a standard deviation in the width",
@@ -52,7 +52,6 @@ class SchemePart:
             INDEXED.parse(text)
 
     def gain(self, matrix: str) -> str:
-        """The gain of a matrix."""
         return self.gains.get(matrix, "1")
 
     @property
@@ -79,7 +78,7 @@ class Scheme:
     equation: str
     final_norm: bool
     optimizer: str
-    parts: tuple[SchemePart, ...]
+    parts: tuple[SchemePart, ...] = (SchemePart("encoder"),)
     summary: str = ""
     source: str = ""
     mind: str = ""
@@ -114,7 +113,6 @@ class Scheme:
 
     @cached_property
     def placement(self) -> Placement:
-        """The residual equation as a placement."""
         return Placement(self.name, self.equation, self.final_norm, self.summary, self.source)
 
     @cached_property
@@ -195,12 +193,10 @@ def _kind(own: Sublayer) -> str | None:
 
 
 def schemes() -> dict[str, Scheme]:
-    """Every scheme of the folder ``spec/schemes``, by name."""
     return builtin("schemes", Scheme)
 
 
 def scheme(name: str) -> Scheme:
-    """The scheme called ``name``."""
     return choose("scheme", name, schemes())
 
 

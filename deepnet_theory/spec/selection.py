@@ -108,7 +108,6 @@ class Selection:
 
     @cached_property
     def the_optimizer(self) -> Optimizer:
-        """The optimizer, discovered or the user's own."""
         if self.optimizer is not None:
             return optimizer(self.optimizer)
         assert self.update is not None
@@ -116,17 +115,14 @@ class Selection:
 
     @cached_property
     def the_placement(self) -> Placement:
-        """The placement."""
         return placement(self.placement)
 
     @cached_property
     def the_norm(self) -> Norm:
-        """The norm."""
         return norm(self.norm)
 
     @cached_property
     def the_stack(self) -> Stack:
-        """The stack, with the user's own layer if there is one."""
         return stack(self.stack, self.layer)
 
     @cached_property

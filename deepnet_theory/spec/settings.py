@@ -163,7 +163,6 @@ class Measurement:
         return value
 
     def to_dict(self) -> dict[str, object]:
-        """The settings as plain data, for JSON."""
         return asdict(self)
 
 

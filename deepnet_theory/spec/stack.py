@@ -22,7 +22,6 @@ class Part:
 
     @property
     def sublayers_per_layer(self) -> int:
-        """How many residual sublayers one layer has."""
         return len(self.layer)
 
     @property
@@ -39,7 +38,6 @@ class Part:
 
     @property
     def crossings(self) -> int:
-        """How many sublayers of one layer read the memory."""
         return sum(sublayer.reads_memory for sublayer in self.layer)
 
 
@@ -72,7 +70,6 @@ _PARTS: dict[str, tuple[tuple[str, str, str, bool], ...]] = {
 
 
 def stacks() -> tuple[str, ...]:
-    """The names of the stacks."""
     return tuple(_PARTS)
 
 

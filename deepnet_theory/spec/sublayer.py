@@ -80,7 +80,6 @@ class Sublayer:
 
     @cached_property
     def expression(self) -> Expression:
-        """The parsed branch."""
         names = tuple(p.name for p in self.parameters)
         grammar = Grammar(
             purpose="a residual branch",
@@ -123,7 +122,6 @@ class Sublayer:
 
     @property
     def parameters(self) -> tuple[Matrix | Vector, ...]:
-        """Every matrix, then every vector."""
         return (*self.matrices, *self.vectors)
 
     @property
@@ -148,7 +146,6 @@ def role_name(parameter: str) -> str:
 
 
 def sublayers() -> dict[str, Sublayer]:
-    """Every sublayer of the folder ``spec/sublayers``, by name."""
     return builtin("sublayers", Sublayer)
 
 

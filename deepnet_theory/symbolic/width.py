@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from deepnet_theory.sizes.equivalence import in_weights, powers
+from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.sizes.width import (
     FORWARD,
@@ -67,8 +67,7 @@ def _in_depth(table: WidthTable, depth: Derivation) -> Callable[[WidthRow], dict
     """What the rule in depth multiplies the numbers of a row by."""
     parameters, eta = depth.parameters, parse(depth.rule.eta)
     if table.form != FORWARD:
-        moved = (powers(table.selection.the_optimizer, at_zero) for at_zero in (False, True))
-        _, _, parameters = in_weights(table.selection, depth.rule, parameters, *moved)
+        _, _, parameters = in_weights(table.selection, depth.rule, parameters)
     known = {(p.part, p.sublayer, p.name): p for p in parameters}
 
     def factors(row: WidthRow) -> dict[str, Monomial]:

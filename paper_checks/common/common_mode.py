@@ -1,7 +1,8 @@
 import math
+from fractions import Fraction
 
-from deepnet_theory.sizes.common_mode import own_part
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
+from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.placement import Placement, placements
 from paper_checks.shared.bench import Claim, Expr, Finding, Lab, Tensor, judge, numeric, sp, torch
 from paper_checks.shared.record import PROVED, SUPPORTED
@@ -21,6 +22,44 @@ CLAIM = Claim(
         to what enters; either law is refuted for the other kind.""",
     seconds=(2, 4),
 )
+
+
+class Equation(OperatorAlgebra[complex]):
+    """A residual equation at numbers, its branch the same for every token.
+
+    The real part of a value is common to all tokens, the imaginary part is a token's own.
+    """
+
+    def __init__(self, x: complex, alpha: float, branch: complex) -> None:
+        self.names, self.moved = {"x": x, "alpha": alpha}, branch
+
+    def number(self, value: Fraction) -> complex:
+        return float(value)
+
+    def name(self, name: str) -> complex:
+        return self.names[name]
+
+    def power(self, base: complex, exponent: Fraction) -> complex:
+        return base ** float(exponent)
+
+    def call(self, function: str, arguments: tuple[complex, ...]) -> complex:
+        (of,) = arguments
+        if function == "branch" or of is self.moved:  # its weight is that behind its own norm
+            return self.moved
+        return of / abs(of)
+
+
+def own_part(placement: Placement, sublayers: int, weight: float, alpha: float = 1.0) -> float:
+    """The share of an output of size 1 that is a token's own, R = ``weight`` in all.
+
+    R counts branches behind their own norm where they have one, which bounds it by S/α.
+    """
+    multiplied, of_branch = placement.coefficients(alpha)
+    branch = complex(weight / sublayers * multiplied / of_branch)
+    x = 1j
+    for _ in range(sublayers):
+        x = fold(placement.expression.root, Equation(x, alpha, branch))
+    return abs(x.imag) / abs(x)
 
 
 def sublayer() -> tuple[Expr, Expr, tuple[Expr, ...]]:

@@ -248,6 +248,7 @@ def test_a_parameter_of_zeros() -> None:
         step(custom_optimizer("-eta*norm(theta)*sign(g)"), bias)
     own = Optimizer("own", "-eta*norm(theta)*sign(g)", at_zero="-eta*g")
     assert exponents(step(own, bias), bias) == (-1, -1)
+    assert step(optimizers()["lamb"], bias).entry == ONE  # as its library has it
     floored = step(custom_optimizer("-eta*max(1/1000, rms(theta))*g"), bias)
     assert floored.entry == Monomial.number(Fraction(1, 1000)) * Monomial.of(GRADIENT)
 

@@ -23,8 +23,8 @@ from deepnet_theory.sizes.width import (
     width_table,
 )
 from deepnet_theory.spec.constants import FORMS
-from deepnet_theory.spec.errors import InputError, Refusal
-from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.selection import ALIGNMENTS, Selection
 
 OWN = (
@@ -153,33 +153,10 @@ def test_a_tied_head_asks_for_one_rate() -> None:
     assert "two rates of one matrix" in (refused or "")
 
 
-@pytest.mark.parametrize(
-    ("update", "says"),
-    [
-        ("-eta*abs(g)", "no part of it is odd in g"),
-        ("-eta*sign(g)/abs(g)**(1/2)", "no second moment"),
-        ("-eta*polar(sign(g))", "the rank of what polar takes"),
-    ],
-)
-def test_a_missing_law_is_named(update: str, says: str) -> None:
-    with pytest.raises(Refusal, match=says):
-        table(update)
-
-
 def test_unlike_terms_take_the_larger_one_of_each_role() -> None:
     mixed = table("-eta*(sign(g) + sqrt(rows(theta))*g)")  # 1 beside sqrt(n_out)*|g|
     assert {str(mixed.row(role).rate) for role in ("query", "norm-gain")} == {"1/d", "1"}
     assert mixed.row("head").rate == D**-1
-
-
-def test_a_library_steps_a_zero_parameter_by_another_update() -> None:
-    own = custom_optimizer("-eta*norm(theta)*sign(g)/sqrt(numel(theta))")
-    bias = {GRADIENT: D**-1, "in": ONE, "out": D}
-    with pytest.raises(Refusal, match="never leaves it"):
-        step(own, bias)
-    assert step(optimizers()["lamb"], bias).entry == ONE
-    floored = step(optimizers()["adafactor"], bias).entry
-    assert floored == Monomial.number(Fraction(1, 1000))
 
 
 def test_epsilon_is_as_large_as_what_it_stands_beside() -> None:

@@ -22,7 +22,7 @@ from deepnet_theory.sizes.parametrisations import (
 from deepnet_theory.sizes.width import width_table
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizer
-from deepnet_theory.spec.parametrisation import ANY, parametrisation, parametrisations
+from deepnet_theory.spec.parametrisation import parametrisation, parametrisations
 from deepnet_theory.spec.selection import Selection
 
 HALF = Fraction(1, 2)
@@ -426,10 +426,3 @@ def test_optimizers_of_one_class_ask_for_one_rate():
         tables = [width_table(Selection(optimizer=name)) for name in names]
         for role in ("token-embedding", "query", "head"):
             assert len({table.row(role).rate for table in tables}) == 1
-
-
-def test_classes_differ_in_some_shape():
-    assert len({trials.acts(optimizer(names[0])) for names in optimizer_classes()}) == len(
-        optimizer_classes()
-    )
-    assert ANY not in trials.optimizers()

@@ -4,7 +4,6 @@ import pickle
 
 import pytest
 
-from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.discovery import KINDS, choose, discover, names
 from deepnet_theory.spec.errors import LONGEST_SENTENCE, InputError, short, shown, unknown
 from deepnet_theory.spec.optimizer import Optimizer, optimizers
@@ -41,12 +40,6 @@ def test_an_irregular_file_raises(tmp_path, content):
     (tmp_path / "my_rule.py").write_text(content, encoding="utf-8")
     with pytest.raises((TypeError, RuntimeError)):
         discover(tmp_path, Optimizer)
-
-
-def test_the_folders_hold_what_their_files_say():
-    for values in (optimizers(), placements(), closures(), sublayers()):
-        assert values
-        assert all(value.name == name for name, value in values.items())
 
 
 def test_an_unknown_name_lists_the_valid_ones_and_one_of_another_kind_is_said_to_be_one():

@@ -1,5 +1,3 @@
-"""Aligned updates."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 ALIGNED_UPDATES = Assumption(

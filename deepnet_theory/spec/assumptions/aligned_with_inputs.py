@@ -1,5 +1,3 @@
-"""Updates that meet inputs like those that made them."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 ALIGNED_WITH_INPUTS = Assumption(

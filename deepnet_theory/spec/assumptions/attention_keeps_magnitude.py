@@ -1,5 +1,3 @@
-"""A softmax average of tokens is of the tokens' own magnitude."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 ATTENTION_KEEPS_MAGNITUDE = Assumption(

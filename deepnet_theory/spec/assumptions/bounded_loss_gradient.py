@@ -1,5 +1,3 @@
-"""The loss's gradient at the stack's output does not depend on the depth."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 BOUNDED_LOSS_GRADIENT = Assumption(

@@ -1,5 +1,3 @@
-"""Bounded norm jacobian."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 BOUNDED_NORM_JACOBIAN = Assumption(

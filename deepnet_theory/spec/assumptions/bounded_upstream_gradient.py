@@ -1,5 +1,3 @@
-"""Bounded upstream gradient."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 BOUNDED_UPSTREAM_GRADIENT = Assumption(

@@ -1,5 +1,3 @@
-"""Equal gains."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 EQUAL_GAINS = Assumption(

@@ -1,5 +1,3 @@
-"""Weights at initialisation."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 FRESH_WEIGHTS = Assumption(

@@ -1,5 +1,3 @@
-"""Gradient above epsilon."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 GRADIENT_ABOVE_EPSILON = Assumption(

@@ -1,5 +1,3 @@
-"""Homogeneous activation."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 HOMOGENEOUS_ACTIVATION = Assumption(

@@ -1,5 +1,3 @@
-"""ReLU's mask as a coin."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 INDEPENDENT_MASK = Assumption(

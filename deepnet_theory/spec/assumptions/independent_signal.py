@@ -1,5 +1,3 @@
-"""A back-propagated signal that is independent noise."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 INDEPENDENT_SIGNAL = Assumption(

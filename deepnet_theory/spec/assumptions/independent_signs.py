@@ -1,5 +1,3 @@
-"""A branch's output is as often along its input as against it."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 INDEPENDENT_SIGNS = Assumption(

@@ -1,5 +1,3 @@
-"""An update that knows nothing of the branch."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 INDEPENDENT_UPDATE = Assumption(

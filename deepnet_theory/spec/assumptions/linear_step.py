@@ -1,5 +1,3 @@
-"""The update is small enough for first order."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 LINEAR_STEP = Assumption(

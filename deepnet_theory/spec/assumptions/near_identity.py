@@ -1,5 +1,3 @@
-"""The product of all Jacobians stays of order one in independent directions."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 NEAR_IDENTITY = Assumption(

@@ -1,5 +1,3 @@
-"""A norm is its root mean square."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 NORM_CONCENTRATES = Assumption(

@@ -1,5 +1,3 @@
-"""The branch's share of the sum becomes small with depth."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 SMALL_BRANCH_WEIGHT = Assumption(

@@ -1,5 +1,3 @@
-"""Stated regime."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 STATED_REGIME = Assumption(

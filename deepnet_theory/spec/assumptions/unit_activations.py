@@ -1,5 +1,3 @@
-"""What enters a branch has mean square 1."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 UNIT_ACTIVATIONS = Assumption(

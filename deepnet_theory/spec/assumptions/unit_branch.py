@@ -1,5 +1,3 @@
-"""Unit branch."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 UNIT_BRANCH = Assumption(

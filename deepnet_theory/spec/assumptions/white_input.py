@@ -1,5 +1,3 @@
-"""Inputs with uncorrelated entries."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 WHITE_INPUT = Assumption(

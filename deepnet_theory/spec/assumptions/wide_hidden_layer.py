@@ -1,5 +1,3 @@
-"""A hidden layer of at least half the width."""
-
 from deepnet_theory.spec.assumption import Assumption
 
 WIDE_HIDDEN_LAYER = Assumption(

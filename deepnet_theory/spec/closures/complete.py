@@ -1,5 +1,3 @@
-"""Every order of an update is of order one in depth, at the same learning rate."""
-
 from deepnet_theory.spec.closure import Closure
 
 COMPLETE = Closure(

@@ -1,5 +1,3 @@
-"""The plain network, balanced by the learning rate alone."""
-
 from deepnet_theory.spec.closure import Closure
 
 LEARNING_RATE = Closure(

@@ -1,5 +1,3 @@
-"""The norm of the branch's gains is the inverse of the residual multiplier."""
-
 from deepnet_theory.spec.closure import Closure
 
 PARAMETER_NORM = Closure(

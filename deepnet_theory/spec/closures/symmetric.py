@@ -1,5 +1,3 @@
-"""The initialisation gain is the inverse of the residual multiplier."""
-
 from deepnet_theory.spec.closure import Closure
 
 SYMMETRIC = Closure(

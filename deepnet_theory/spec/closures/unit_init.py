@@ -1,5 +1,3 @@
-"""No change of the initialisation."""
-
 from deepnet_theory.spec.closure import Closure
 
 UNIT_INIT = Closure(

@@ -1,5 +1,3 @@
-"""No residual multiplier."""
-
 from deepnet_theory.spec.closure import Closure
 
 UNIT_RESIDUAL = Closure(

@@ -1,5 +1,3 @@
-"""LayerNorm."""
-
 from deepnet_theory.spec.norm import Norm
 
 LAYER = Norm(name="layer", centred=True, bias=True, summary="LayerNorm")

@@ -1,5 +1,3 @@
-"""Adafactor with relative steps off."""
-
 from deepnet_theory.spec.optimizer import Optimizer, Reference
 
 ADAFACTOR = Optimizer(

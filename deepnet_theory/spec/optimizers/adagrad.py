@@ -1,5 +1,3 @@
-"""Adagrad with an empty accumulator."""
-
 from deepnet_theory.spec.optimizer import Optimizer, Reference
 
 ADAGRAD = Optimizer(

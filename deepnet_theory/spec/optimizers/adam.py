@@ -1,5 +1,3 @@
-"""Adam: bias-corrected first step."""
-
 from deepnet_theory.spec.optimizer import Optimizer, Reference, Running
 
 ADAM = Optimizer(

@@ -1,5 +1,3 @@
-"""Adam with decoupled weight decay, here 0."""
-
 from deepnet_theory.spec.optimizer import Optimizer, Reference, Running
 
 ADAMW = Optimizer(

@@ -1,5 +1,3 @@
-"""LAMB: Adam's direction, scaled to the parameter's norm."""
-
 from deepnet_theory.spec.optimizer import Optimizer, Reference, Running
 
 LAMB = Optimizer(

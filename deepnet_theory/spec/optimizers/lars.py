@@ -1,5 +1,3 @@
-"""LARS with trust coefficient 0.001."""
-
 from deepnet_theory.spec.optimizer import Optimizer, Reference, Running
 
 LARS = Optimizer(

@@ -1,5 +1,3 @@
-"""Lion: sign of the interpolated momentum."""
-
 from deepnet_theory.spec.optimizer import Optimizer, Reference
 
 LION = Optimizer(

@@ -1,5 +1,3 @@
-"""SGD with momentum: the first step has no history."""
-
 from deepnet_theory.spec.optimizer import Optimizer, Reference, Running
 
 MOMENTUM = Optimizer(

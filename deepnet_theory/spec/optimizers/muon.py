@@ -1,5 +1,3 @@
-"""Muon as torch ships it: the polar factor, times the square root of rows over columns above 1."""
-
 from deepnet_theory.spec.optimizer import Optimizer, Running
 
 MUON = Optimizer(

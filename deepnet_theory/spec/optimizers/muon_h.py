@@ -1,5 +1,3 @@
-"""Muon with a step that is a share of the matrix."""
-
 from deepnet_theory.spec.optimizer import Optimizer, Running
 
 MUON_H = Optimizer(

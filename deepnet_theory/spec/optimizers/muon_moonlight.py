@@ -1,5 +1,3 @@
-"""Muon whose step has the root mean square of Adam's."""
-
 from deepnet_theory.spec.optimizer import Optimizer, Running
 
 MUON_MOONLIGHT = Optimizer(

@@ -1,5 +1,3 @@
-"""The polar factor alone."""
-
 from deepnet_theory.spec.optimizer import Optimizer, Running
 
 MUON_PLAIN = Optimizer(

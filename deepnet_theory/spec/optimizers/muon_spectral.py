@@ -1,5 +1,3 @@
-"""Muon in the norm that maps root mean square to root mean square."""
-
 from deepnet_theory.spec.optimizer import Optimizer, Running
 
 MUON_SPECTRAL = Optimizer(

@@ -1,5 +1,3 @@
-"""SGD with Nesterov momentum 0.9."""
-
 from deepnet_theory.spec.optimizer import Optimizer, Reference, Running
 
 NESTEROV = Optimizer(

@@ -1,5 +1,3 @@
-"""RMSProp with smoothing 0.99."""
-
 from deepnet_theory.spec.optimizer import Optimizer, Reference
 
 RMSPROP = Optimizer(

@@ -1,5 +1,3 @@
-"""Plain stochastic gradient descent."""
-
 from deepnet_theory.spec.optimizer import Optimizer, Reference, Running
 
 SGD = Optimizer(

@@ -1,5 +1,3 @@
-"""Shampoo without epsilon: L^(-1/4) g R^(-1/4) is the polar factor of g."""
-
 from deepnet_theory.spec.optimizer import Optimizer
 
 SHAMPOO = Optimizer(

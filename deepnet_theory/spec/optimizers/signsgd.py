@@ -1,5 +1,3 @@
-"""Sign of the gradient."""
-
 from deepnet_theory.spec.optimizer import Optimizer, Reference, Running
 
 SIGNSGD = Optimizer(

@@ -1,6 +1,4 @@
-"""Complete(d)P: CompleteP's epsilon mended, the head drawn small."""
-
-from deepnet_theory.spec.parametrisation import Column, Parametrisation
+from deepnet_theory.spec.parametrisation import EVERY, Column, Parametrisation
 
 COMPLETE_D_P = Parametrisation(
     name="complete-d-p",
@@ -9,22 +7,9 @@ COMPLETE_D_P = Parametrisation(
     columns=(
         Column(
             "adamw",
-            {
-                "embedding": "1",
-                "hidden": "1/d",
-                "head": "1/d",
-                "gain": "1",
-                "bias": "1",
-                "final-gain": "1",
-            },
-            epsilon={
-                "embedding": "1/d",
-                "hidden": "1/(d*N)",
-                "gain": "1/(d*N)",
-                "bias": "1/(d*N)",
-                "head": "1",
-                "final-gain": "1",
-            },
+            dict.fromkeys(EVERY, "1") | {"hidden": "1/d", "head": "1/d"},
+            epsilon=dict.fromkeys(EVERY, "1/(d*N)")
+            | {"embedding": "1/d", "head": "1", "final-gain": "1"},
             decay={"embedding": "1", "hidden": "d", "head": "d"},
             decays="decoupled",
         ),

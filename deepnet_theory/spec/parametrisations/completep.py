@@ -1,6 +1,4 @@
-"""Maximal update and the branch divided by N: the table."""
-
-from deepnet_theory.spec.parametrisation import Column, Parametrisation
+from deepnet_theory.spec.parametrisation import EVERY, Column, Parametrisation
 
 COMPLETEP = Parametrisation(
     name="completep",
@@ -10,22 +8,9 @@ COMPLETEP = Parametrisation(
     columns=(
         Column(
             "adamw",
-            {
-                "embedding": "1",
-                "hidden": "1/d",
-                "head": "1",
-                "gain": "1",
-                "bias": "1",
-                "final-gain": "1",
-            },
-            epsilon={
-                "embedding": "1",
-                "hidden": "1/(d*N)",
-                "gain": "1/(d*N)",
-                "bias": "1/(d*N)",
-                "head": "1",
-                "final-gain": "1",
-            },
+            dict.fromkeys(EVERY, "1") | {"hidden": "1/d"},
+            epsilon=dict.fromkeys(EVERY, "1")
+            | dict.fromkeys(("hidden", "gain", "bias"), "1/(d*N)"),
             decay={"hidden": "d"},
             decays="decoupled",
         ),

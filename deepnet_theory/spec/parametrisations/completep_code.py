@@ -1,6 +1,4 @@
-"""CompleteP as its code has it: one epsilon for all parameters."""
-
-from deepnet_theory.spec.parametrisation import Column, Parametrisation
+from deepnet_theory.spec.parametrisation import EVERY, Column, Parametrisation
 
 COMPLETEP_CODE = Parametrisation(
     name="completep-code",
@@ -10,22 +8,8 @@ COMPLETEP_CODE = Parametrisation(
     columns=(
         Column(
             "adamw",
-            {
-                "embedding": "1",
-                "hidden": "1/d",
-                "head": "1",
-                "gain": "1",
-                "bias": "1",
-                "final-gain": "1",
-            },
-            epsilon={
-                "embedding": "1/(d*N)",
-                "hidden": "1/(d*N)",
-                "head": "1/(d*N)",
-                "gain": "1/(d*N)",
-                "bias": "1/(d*N)",
-                "final-gain": "1/(d*N)",
-            },
+            dict.fromkeys(EVERY, "1") | {"hidden": "1/d"},
+            epsilon=dict.fromkeys(EVERY, "1/(d*N)"),
             decay={"embedding": "1", "hidden": "d", "head": "1"},
             decays="decoupled",
         ),

@@ -1,5 +1,3 @@
-"""Mean field with a rate for every layer."""
-
 from deepnet_theory.spec.parametrisation import Column, Parametrisation
 
 EVERETT_MEAN_FIELD = Parametrisation(

@@ -1,5 +1,3 @@
-"""Maximal update with a rate for every layer."""
-
 from deepnet_theory.spec.parametrisation import Column, Parametrisation
 
 EVERETT_MUP = Parametrisation(

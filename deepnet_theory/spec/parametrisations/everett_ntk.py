@@ -1,5 +1,3 @@
-"""The neural tangent parametrisation with a rate for every layer."""
-
 from deepnet_theory.spec.parametrisation import Column, Parametrisation
 
 EVERETT_NTK = Parametrisation(

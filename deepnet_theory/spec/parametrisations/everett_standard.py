@@ -1,5 +1,3 @@
-"""The standard parametrisation with a rate for every layer."""
-
 from deepnet_theory.spec.parametrisation import Column, Parametrisation
 
 EVERETT_STANDARD = Parametrisation(

@@ -1,5 +1,3 @@
-"""The spectral condition for more optimizers."""
-
 from deepnet_theory.spec.parametrisation import Column, Parametrisation
 
 EXTENDING_MUP = Parametrisation(

@@ -1,5 +1,3 @@
-"""GPT-2: one standard deviation at every width, one learning rate."""
-
 from deepnet_theory.spec.parametrisation import Column, Parametrisation
 
 GPT_2 = Parametrisation(

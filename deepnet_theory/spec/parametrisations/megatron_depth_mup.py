@@ -1,6 +1,4 @@
-"""Megatron-LM's scaling recipe depth_mup."""
-
-from deepnet_theory.spec.parametrisation import Column, Parametrisation
+from deepnet_theory.spec.parametrisation import EVERY, Column, Parametrisation
 
 MEGATRON_DEPTH_MUP = Parametrisation(
     name="megatron-depth-mup",
@@ -11,14 +9,7 @@ MEGATRON_DEPTH_MUP = Parametrisation(
         Column(
             "adamw",
             {"embedding": "1", "hidden": "1/d", "head": "1", "gain": "1", "bias": "1"},
-            epsilon={
-                "embedding": "1/d",
-                "hidden": "1/(d*N)",
-                "head": "1/d",
-                "gain": "1/(d*N)",
-                "bias": "1/(d*N)",
-                "final-gain": "1/(d*N)",
-            },
+            epsilon=dict.fromkeys(EVERY, "1/(d*N)") | {"embedding": "1/d", "head": "1/d"},
             decay={"embedding": "1", "hidden": "d", "head": "1"},
             decays="decoupled",
         ),

@@ -1,5 +1,3 @@
-"""Megatron-LM's use_mup."""
-
 from deepnet_theory.spec.parametrisation import ANY, Column, Parametrisation
 
 MEGATRON_MUP = Parametrisation(

@@ -1,5 +1,3 @@
-"""Maximal update: a multiplier on the head."""
-
 from deepnet_theory.spec.parametrisation import Column, Parametrisation
 
 MUP = Parametrisation(

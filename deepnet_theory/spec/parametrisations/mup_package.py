@@ -1,5 +1,3 @@
-"""Maximal update as the package mup has it."""
-
 from deepnet_theory.spec.parametrisation import Column, Parametrisation
 
 MUP_PACKAGE = Parametrisation(

@@ -1,5 +1,3 @@
-"""Maximal update: no multipliers."""
-
 from deepnet_theory.spec.parametrisation import Column, Parametrisation
 
 MUP_TABLE_3 = Parametrisation(

@@ -1,5 +1,3 @@
-"""Maximal update: one size for embedding and head, as a tied matrix needs."""
-
 from deepnet_theory.spec.parametrisation import Column, Parametrisation
 
 MUP_TABLE_9 = Parametrisation(

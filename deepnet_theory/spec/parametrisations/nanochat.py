@@ -1,5 +1,3 @@
-"""Muon on matrices, AdamW at 1/sqrt(d) on the rest."""
-
 from deepnet_theory.spec.parametrisation import Column, Parametrisation
 
 NANOCHAT = Parametrisation(

@@ -1,5 +1,3 @@
-"""Maximal update in nanoGPT: embedding and head tied, weight decay as it is."""
-
 from deepnet_theory.spec.parametrisation import Column, Parametrisation
 
 NANOGPT_MUP = Parametrisation(

@@ -1,5 +1,3 @@
-"""Neural tangent: entries of size 1, the fan-in in the forward pass, one learning rate."""
-
 from deepnet_theory.spec.parametrisation import ANY, Column, Parametrisation
 
 NTP = Parametrisation(

@@ -1,5 +1,3 @@
-"""Standard: every matrix by its fan-in, one learning rate."""
-
 from deepnet_theory.spec.parametrisation import ANY, Column, Parametrisation
 
 SP = Parametrisation(

@@ -1,5 +1,3 @@
-"""Weights and updates of a spectral norm of sqrt(fan_out/fan_in)."""
-
 from deepnet_theory.spec.parametrisation import Column, Parametrisation
 
 SPECTRAL_CONDITION = Parametrisation(

@@ -1,5 +1,3 @@
-"""Unit-scaled maximal update: every entry of size 1."""
-
 from deepnet_theory.spec.parametrisation import Column, Parametrisation
 
 U_MUP = Parametrisation(

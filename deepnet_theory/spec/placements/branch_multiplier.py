@@ -1,5 +1,3 @@
-"""Pre-LN with a multiplier on the branch."""
-
 from deepnet_theory.spec.placement import Placement
 
 BRANCH_MULTIPLIER = Placement(

@@ -1,5 +1,3 @@
-"""Post-LN with a residual multiplier (DeepNorm)."""
-
 from deepnet_theory.spec.placement import Placement
 
 POST_LN = Placement(

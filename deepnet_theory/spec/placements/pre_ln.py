@@ -1,5 +1,3 @@
-"""Pre-LN; the residual multiplier is fixed at 1."""
-
 from deepnet_theory.spec.placement import Placement
 
 PRE_LN = Placement(

@@ -1,5 +1,3 @@
-"""The norm inside the residual, after the branch (Swin V2)."""
-
 from deepnet_theory.spec.placement import Placement
 
 RES_POST_LN = Placement(

@@ -1,5 +1,3 @@
-"""A norm before and one after the branch (CogView)."""
-
 from deepnet_theory.spec.placement import Placement
 
 SANDWICH_LN = Placement(

@@ -1,5 +1,3 @@
-"""Post-LN, the stream weighted by the profiled size of what was added before."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 ADMIN = Scheme(

@@ -1,13 +1,10 @@
-"""Post-LN whose branch grows from 0 to 1 in the first steps."""
-
-from deepnet_theory.spec.scheme import Scheme, SchemePart
+from deepnet_theory.spec.scheme import Scheme
 
 BRANCHNORM = Scheme(
     name="branchnorm",
     equation="norm(alpha*x + branch(x))",
     final_norm=False,
     optimizer="adam",
-    parts=(SchemePart("encoder"),),
     summary="post-LN whose branch grows from 0 to 1 in the first steps",
     source="Liu et al., arXiv 2305.02790",
     schedule="min(1, t/4000)",

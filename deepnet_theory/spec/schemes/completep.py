@@ -1,5 +1,3 @@
-"""Pre-LN, the branch divided by N, every rate as it is."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 COMPLETEP = Scheme(
@@ -10,13 +8,8 @@ COMPLETEP = Scheme(
     parts=(SchemePart("encoder", alpha="N"),),
     summary="pre-LN, the branch divided by N, every rate as it is",
     source="Dey et al., arXiv 2505.01618, Table 1",
-    epsilon={
-        "scaled": "1/N",
-        "unscaled": "1/N",
-        "norm-gain": "1/N",
-        "norm-bias": "1/N",
-        "output-bias": "1/N",
-        "inner-bias": "1/N",
-    },
+    epsilon=dict.fromkeys(
+        ("scaled", "unscaled", "norm-gain", "norm-bias", "output-bias", "inner-bias"), "1/N"
+    ),
     mind="the widths' multipliers are not of the depth",
 )

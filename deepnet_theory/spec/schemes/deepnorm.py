@@ -1,6 +1,4 @@
-"""Post-LN, the stream multiplied, value, output and feed-forward drawn small."""
-
-from deepnet_theory.spec.scheme import Scheme, SchemePart
+from deepnet_theory.spec.scheme import ALL_SCALED, Scheme, SchemePart
 
 DEEPNORM = Scheme(
     name="deepnorm",
@@ -11,12 +9,7 @@ DEEPNORM = Scheme(
         SchemePart(
             "encoder",
             alpha="(2*N)**(1/4)",
-            gains={
-                "value": "(8*N)**(-1/4)",
-                "output": "(8*N)**(-1/4)",
-                "fc1": "(8*N)**(-1/4)",
-                "fc2": "(8*N)**(-1/4)",
-            },
+            gains=dict.fromkeys(ALL_SCALED, "(8*N)**(-1/4)"),
         ),
     ),
     summary="post-LN, the stream multiplied, value, output and feed-forward drawn small",

@@ -1,6 +1,4 @@
-"""DeepNorm's constants for an encoder and its decoder."""
-
-from deepnet_theory.spec.scheme import Scheme, SchemePart
+from deepnet_theory.spec.scheme import ALL_SCALED, Scheme, SchemePart
 
 DEEPNORM_ENCODER_DECODER = Scheme(
     name="deepnorm-encoder-decoder",
@@ -11,22 +9,12 @@ DEEPNORM_ENCODER_DECODER = Scheme(
         SchemePart(
             "encoder",
             alpha="0.81*(N**4*M)**(1/16)",
-            gains={
-                "value": "0.87*(N**4*M)**(-1/16)",
-                "output": "0.87*(N**4*M)**(-1/16)",
-                "fc1": "0.87*(N**4*M)**(-1/16)",
-                "fc2": "0.87*(N**4*M)**(-1/16)",
-            },
+            gains=dict.fromkeys(ALL_SCALED, "0.87*(N**4*M)**(-1/16)"),
         ),
         SchemePart(
             "decoder",
             alpha="(3*M)**(1/4)",
-            gains={
-                "value": "(12*M)**(-1/4)",
-                "output": "(12*M)**(-1/4)",
-                "fc1": "(12*M)**(-1/4)",
-                "fc2": "(12*M)**(-1/4)",
-            },
+            gains=dict.fromkeys(ALL_SCALED, "(12*M)**(-1/4)"),
         ),
     ),
     summary="DeepNorm's constants for an encoder and its decoder",

@@ -1,6 +1,4 @@
-"""DeepNorm's placement with the square root in place of the fourth root."""
-
-from deepnet_theory.spec.scheme import Scheme, SchemePart
+from deepnet_theory.spec.scheme import ALL_SCALED, Scheme, SchemePart
 
 DEEPNORM_GLM = Scheme(
     name="deepnorm-glm",
@@ -11,12 +9,7 @@ DEEPNORM_GLM = Scheme(
         SchemePart(
             "encoder",
             alpha="(2*N)**(1/2)",
-            gains={
-                "value": "(2*N)**(-1/2)",
-                "output": "(2*N)**(-1/2)",
-                "fc1": "(2*N)**(-1/2)",
-                "fc2": "(2*N)**(-1/2)",
-            },
+            gains=dict.fromkeys(ALL_SCALED, "(2*N)**(-1/2)"),
         ),
     ),
     summary="DeepNorm's placement with the square root in place of the fourth root",

@@ -1,5 +1,3 @@
-"""Pre-LN, the branch divided by sqrt(N), Adam's rate too."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 DEPTH_MUP = Scheme(

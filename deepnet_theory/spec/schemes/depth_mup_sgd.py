@@ -1,5 +1,3 @@
-"""Pre-LN, the branch divided by sqrt(N), SGD's rate as it is."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 DEPTH_MUP_SGD = Scheme(

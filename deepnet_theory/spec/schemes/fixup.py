@@ -1,5 +1,3 @@
-"""No norm; the last matrix of a branch 0, the others small by the branch's length."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 FIXUP = Scheme(

@@ -1,5 +1,3 @@
-"""Pre-LN whose residual projections are drawn smaller by sqrt(2N)."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 GPT_2 = Scheme(

@@ -1,5 +1,3 @@
-"""Pre-LN, sqrt(2/(5d)), and 2/(N sqrt(d)) for the residual projections."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 GPT_NEOX_WANG = Scheme(

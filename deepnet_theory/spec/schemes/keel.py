@@ -1,5 +1,3 @@
-"""Post-LN, the stream multiplied by the number of sublayers, a norm before the branch."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 KEEL = Scheme(

@@ -1,5 +1,3 @@
-"""Pre-LN, the norm of layer l divided by sqrt(l)."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 LAYERNORM_SCALING = Scheme(

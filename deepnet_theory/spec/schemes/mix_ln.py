@@ -1,13 +1,10 @@
-"""Post-LN in the first quarter of the layers, pre-LN above."""
-
-from deepnet_theory.spec.scheme import Scheme, SchemePart
+from deepnet_theory.spec.scheme import Scheme
 
 MIX_LN = Scheme(
     name="mix-ln",
     equation="x + branch(norm(x))",
     final_norm=True,
     optimizer="adam",
-    parts=(SchemePart("encoder"),),
     summary="post-LN in the first quarter of the layers, pre-LN above",
     source="Li, Yin and Liu, arXiv 2412.13795",
     first="norm(x + branch(x))",

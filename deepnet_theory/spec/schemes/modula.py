@@ -1,5 +1,3 @@
-"""A convex sum of the stream and the branch."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 MODULA = Scheme(

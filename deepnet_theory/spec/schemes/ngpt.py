@@ -1,5 +1,3 @@
-"""A normalised step from the stream towards the normalised branch."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 NGPT = Scheme(

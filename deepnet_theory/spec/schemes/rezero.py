@@ -1,13 +1,10 @@
-"""No norm; a learnt scalar on every branch, 0 at first."""
-
-from deepnet_theory.spec.scheme import Scheme, SchemePart
+from deepnet_theory.spec.scheme import Scheme
 
 REZERO = Scheme(
     name="rezero",
     equation="x + branch(x)",
     final_norm=False,
     optimizer="adam",
-    parts=(SchemePart("encoder"),),
     summary="no norm; a learnt scalar on every branch, 0 at first",
     source="Bachlechner et al., arXiv 2003.04887",
     gate="0",

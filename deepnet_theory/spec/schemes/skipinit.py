@@ -1,13 +1,10 @@
-"""A learnt scalar on every branch of a network without norm, 0 at first."""
-
-from deepnet_theory.spec.scheme import Scheme, SchemePart
+from deepnet_theory.spec.scheme import Scheme
 
 SKIPINIT = Scheme(
     name="skipinit",
     equation="x + branch(x)",
     final_norm=False,
     optimizer="momentum",
-    parts=(SchemePart("encoder"),),
     summary="a learnt scalar on every branch of a network without norm, 0 at first",
     source="De and Smith, arXiv 2002.10444",
     gate="0",

@@ -1,6 +1,4 @@
-"""Pre-LN with one more norm inside the branch and gains that grow with log N."""
-
-from deepnet_theory.spec.scheme import Scheme, SchemePart
+from deepnet_theory.spec.scheme import ALL_SCALED, Scheme, SchemePart
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
 
 ATTENTION = Sublayer(
@@ -29,12 +27,7 @@ SUB_LN = Scheme(
     parts=(
         SchemePart(
             "encoder",
-            gains={
-                "value": "sqrt(log(2*N))",
-                "output": "sqrt(log(2*N))",
-                "fc1": "sqrt(log(2*N))",
-                "fc2": "sqrt(log(2*N))",
-            },
+            gains=dict.fromkeys(ALL_SCALED, "sqrt(log(2*N))"),
         ),
     ),
     summary="pre-LN with one more norm inside the branch and gains that grow with log N",

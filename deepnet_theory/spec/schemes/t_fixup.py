@@ -1,6 +1,4 @@
-"""No norm and no warm-up; value, output, feed-forward and embedding drawn small."""
-
-from deepnet_theory.spec.scheme import Scheme, SchemePart
+from deepnet_theory.spec.scheme import ALL_SCALED, Scheme, SchemePart
 
 T_FIXUP = Scheme(
     name="t-fixup",
@@ -10,22 +8,12 @@ T_FIXUP = Scheme(
     parts=(
         SchemePart(
             "encoder",
-            gains={
-                "value": "0.67*N**(-1/4)",
-                "output": "0.67*N**(-1/4)",
-                "fc1": "0.67*N**(-1/4)",
-                "fc2": "0.67*N**(-1/4)",
-            },
+            gains=dict.fromkeys(ALL_SCALED, "0.67*N**(-1/4)"),
             embedding="(9*N)**(-1/4)",
         ),
         SchemePart(
             "decoder",
-            gains={
-                "value": "(9*M)**(-1/4)",
-                "output": "(9*M)**(-1/4)",
-                "fc1": "(9*M)**(-1/4)",
-                "fc2": "(9*M)**(-1/4)",
-            },
+            gains=dict.fromkeys(ALL_SCALED, "(9*M)**(-1/4)"),
             embedding="(9*M)**(-1/4)",
         ),
     ),

@@ -1,5 +1,3 @@
-"""Pre-LN, stream and branch weighted so that the variance stays 1."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 U_MUP = Scheme(

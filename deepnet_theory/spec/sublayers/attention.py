@@ -1,5 +1,3 @@
-"""Self-attention."""
-
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer, Vector
 
 ATTENTION = Sublayer(

@@ -1,5 +1,3 @@
-"""Self-attention with a norm on queries and keys."""
-
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
 
 ATTENTION_QK_NORM = Sublayer(

@@ -1,5 +1,3 @@
-"""Cross-attention to the encoder's output."""
-
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer, Vector
 
 CROSS = Sublayer(

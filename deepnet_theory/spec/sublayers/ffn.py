@@ -1,5 +1,3 @@
-"""Feed-forward with one hidden layer."""
-
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer, Vector
 
 FFN = Sublayer(

@@ -1,5 +1,3 @@
-"""Gated feed-forward, three scaled matrices and no biases."""
-
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
 
 FFN_SWIGLU = Sublayer(
