@@ -16,10 +16,10 @@ from deepnet_theory.symbolic.algebra.monomial import (
     eta,
     exponent_in,
     in_sympy,
+    plain,
     present,
     rational,
     simplified,
-    text,
 )
 from deepnet_theory.symbolic.implications.orders import (
     SECTION,
@@ -30,6 +30,7 @@ from deepnet_theory.symbolic.implications.orders import (
     order_within,
     orders_across,
     power_of,
+    put_in,
     relative_law,
     relative_update,
     self_consistency,
@@ -44,23 +45,17 @@ from deepnet_theory.symbolic.rule.problem import Problem
 tau = sp.Symbol("tau", positive=True)  # the number of aligned steps
 
 
-def self_consistency_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
-    """S·r and S·r² of every kind."""
-    for kind in balanced.kinds:
-        for power in (1, 2):
-            yield self_consistency(OfKind(problem, balanced, kind), power)
-
-
-def beyond_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
-    """ρ, the identity, every order, aligned steps, the failing rate, and the norms' epsilons."""
+def implied_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
+    """S·r and S·r²; ρ, every order, aligned steps, the failing rate, and the norms' epsilons."""
+    kinds = [OfKind(problem, balanced, kind) for kind in balanced.kinds]
+    yield from (self_consistency(of, power) for of in kinds for power in (1, 2))
     yield from second_order(balanced.part)
-    for kind in balanced.kinds:
-        of = OfKind(problem, balanced, kind)
+    for of in kinds:
         yield relative_update(of)
         yield increment_identity(of)
         yield relative_law(of)
         yield complete_knobs(of)
-        for order in range(1, kind.matrices + 1):
+        for order in range(1, of.kind.matrices + 1):
             yield order_within(of, order)
         yield orders_across(of)
         yield bound_of_aligned_steps(of)
@@ -70,7 +65,7 @@ def beyond_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
 
 def bound_of_aligned_steps(of: OfKind) -> Step:
     """A number of aligned steps move a stack by no more than this."""
-    weight, count = present(of.balanced.at_solution(of.kind.weight)), of.balanced.sublayers
+    weight, count = present(of.weight_at_rule), of.balanced.sublayers
     grown = (1 + tau * eta * present(of.rho_at_rule)) ** of.kind.matrices
     aligned = present(count * weight)
     return SECTION.at_most(
@@ -90,10 +85,10 @@ def bound_of_aligned_steps(of: OfKind) -> Step:
     )
 
 
-def _stack(of: OfKind, numbers: Numbers) -> tuple[Any, Any, Any]:
+def _stack(of: OfKind, numbers: Numbers) -> list[Any]:
     """S, r and ρ at depths."""
-    weight = of.balanced.at_solution(of.kind.weight)
-    return tuple(number(size, numbers) for size in (of.balanced.sublayers, weight, of.rho_at_rule))  # type: ignore[return-value]
+    sizes = (of.balanced.sublayers, of.weight_at_rule, of.rho_at_rule)
+    return [number(size, numbers) for size in sizes]
 
 
 def _bounds(of: OfKind, step: Step) -> bool:
@@ -167,14 +162,11 @@ def failing_rate(of: OfKind) -> Step:
         f"failing-rate-{of.tag}",
         ((1 + 1 / aligned) ** root - 1) / rho,
         failing,
-        (
-            "tau*eta where S*r*((1 + tau*eta*rho)^m - 1) is 1, m = "
-            f"{of.kind.matrices}: "
-            + (
-                f"as rho grows it falls, by {power_of(failing)}, after however many steps"
-                if grows and of.kind.matrices > 1
-                else "it does not fall with the depth"
-            )
+        f"tau*eta where S*r*((1 + tau*eta*rho)^m - 1) is 1, m = {of.kind.matrices}: "
+        + (
+            f"as rho grows it falls, by {power_of(failing)}, after however many steps"
+            if grows and of.kind.matrices > 1
+            else "it does not fall with the depth"
         ),
         regime=Regime(of.balanced.depth, sp.oo),
         uses=(f"aligned-steps-{of.tag}", *of.at_rule),
@@ -200,7 +192,7 @@ def _slope(of: OfKind, step: Step) -> bool:
 def norm_epsilons(of: OfKind) -> Iterator[Step]:
     """One step for every norm of a kind that divides what falls with the depth."""
     kind, part = of.kind, of.balanced.part
-    alpha, beta = (text(of.balanced.values[knob]) for knob in (kind.alpha, kind.beta))
+    alpha, beta = (str(plain(of.balanced.values[knob])) for knob in (kind.alpha, kind.beta))
     for norm in of_entry(of.problem.selection, RuleEntry(part.name, kind.name, alpha, beta)):
         powers = (rational(norm.size.exponent(knob)) for knob in ("alpha", "beta"))
         size = sp.Mul(*(k**p for k, p in zip((kind.alpha, kind.beta), powers, strict=True)))
@@ -213,16 +205,12 @@ def norm_epsilons(of: OfKind) -> Iterator[Step]:
             f"{what}: epsilon keeps its share under the root where it scales as the square",
             uses=of.at_rule,
             checks=(
-                Check("holds once the solution is put in", partial(_put_in, of)),
+                put_in(of),
                 Check(
                     "its share under the root at two depths", partial(_share_kept, of, norm.place)
                 ),
             ),
         )
-
-
-def _put_in(of: OfKind, step: Step) -> bool:
-    return bool(simplified(of.balanced.at_solution(step.lhs) / step.rhs) == 1)
 
 
 def _share_kept(of: OfKind, place: str, step: Step) -> bool:

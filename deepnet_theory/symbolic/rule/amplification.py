@@ -37,7 +37,6 @@ class Amplification:
     ``backward`` is the part of ``factor`` that comes with the gradient, and so with the update.
     """
 
-    form: str
     size: sp.Expr
     factor: sp.Expr
     backward: sp.Expr
@@ -51,13 +50,20 @@ def amplification(setting: Setting, part: Part, later: Balanced) -> Amplificatio
     output too). ``worst-case``: A = K·c, all aligned, and ``independent``: A = √K·c, each
     entering 1 + p times.
     """
-    form = setting.selection.amplification
-    count = _crossings(later)
+    reading = later.part
+    count = SECTION.equal(
+        f"cross-attentions-{reading.name}",
+        sp.Sum(reading.crossings, (_index, 1, later.depth)),
+        crossings(reading),
+        f"K, the sublayers of the {reading.name} that read the memory",
+        source=SOURCE,
+        establishes=(_index,),
+        checks=(listed(reading, lambda sublayer: "memory" in sublayer.expression.names),),
+    )
     size = _size(setting, part, later, count)
-    published = form == "published"
+    published = setting.selection.amplification == "published"
     passage = _at_both_outputs(part, later, size) if published else _both_ways(setting, part)
     return Amplification(
-        form,
         size.rhs,
         simplified(passage.rhs.xreplace({A: size.rhs})),
         simplified(size.rhs ** (0 if published else setting.degrees.p)),
@@ -76,19 +82,6 @@ def listed(part: Part, kept: Callable[[Sublayer], bool]) -> Check:
     return at_points("the sublayers listed one by one", points)
 
 
-def _crossings(later: Balanced) -> Step:
-    part = later.part
-    return SECTION.equal(
-        f"cross-attentions-{part.name}",
-        sp.Sum(part.crossings, (_index, 1, later.depth)),
-        crossings(part),
-        f"K, the sublayers of the {part.name} that read the memory",
-        source=SOURCE,
-        establishes=(_index,),
-        checks=(listed(part, lambda sublayer: "memory" in sublayer.expression.names),),
-    )
-
-
 def _size(setting: Setting, part: Part, later: Balanced, count: Step) -> Step:
     aligned = setting.selection.amplification != "independent"
     reading = [s.name for s in later.part.layer if s.reads_memory]
@@ -105,11 +98,9 @@ def _size(setting: Setting, part: Part, later: Balanced, count: Step) -> Step:
         f"amplification-{part.name}",
         A,
         present(simplified(layers * weight)),
-        (
-            f"a change of the {part.name}'s output reaches the {later.part.name}'s through "
-            f"{count.rhs} cross-attentions of weight {present(weight)}, "
-            + ("all aligned" if aligned else "in independent directions")
-        ),
+        f"a change of the {part.name}'s output reaches the {later.part.name}'s through "
+        f"{count.rhs} cross-attentions of weight {present(weight)}, "
+        + ("all aligned" if aligned else "in independent directions"),
         source=SOURCE,
         uses=(count.name, setting.route.weights[reading[0]].name, *later.conclusion),
         assumptions=("aligned-updates",) if aligned else (),
@@ -129,7 +120,7 @@ def one_by_one(setting: Setting, later: Balanced, layers: int, aligned: bool) ->
             plain: number(later.values[own], {later.depth: sp.Integer(layers)})
             for plain, own in kind.own.items()
         }
-        total += number(setting.route.weights[sublayer.name].value, at) ** (1 if aligned else 2)
+        total += number(setting.route.weights[sublayer.name].rhs, at) ** (1 if aligned else 2)
     return total if aligned else mpmath.sqrt(total)
 
 
@@ -141,19 +132,13 @@ def _at_both_outputs(part: Part, later: Balanced, size: Step) -> Step:
         sizes = [number(ratio, {later.depth: sp.Integer(10) ** n}) for n in (40, 60, 80)]
         return all(abs(s / sizes[0] - 1) < 1e-6 for s in sizes)
 
+    decides = "A grows and decides" if grows else "A does not grow, so that its own output decides"
     return SECTION.order(
         f"passage-{part.name}",
         sp.Max(1, A),
         A if grows else sp.Integer(1),
-        (
-            f"the {part.name} is balanced at its own output, and at the stack's, where A enters "
-            "once, as published, the gradient at the memory being taken to be of order one; "
-            + (
-                "A grows and decides"
-                if grows
-                else "A does not grow, so that its own output decides"
-            )
-        ),
+        f"the {part.name} is balanced at its own output, and at the stack's, where A enters "
+        f"once, as published, the gradient at the memory being taken to be of order one; {decides}",
         regime=Regime(later.depth, sp.oo),
         source=SOURCE,
         uses=(size.name,),

@@ -77,7 +77,7 @@ def rule_of(problem: Problem) -> SolvedRule:
         eta=written(plain(rate), selection),
         meaning=(
             "the powers of the depth are derived orders; the constant in front is the convention "
-            f"of the balance '= 1' and of the closure '{problem.closure.name}'"
+            f"of the balance '= 1' and of the closure '{problem.sized.closure.name}'"
         ),
         solved=tuple(solved),
         rate=rate,

@@ -12,9 +12,9 @@ from deepnet_theory.symbolic.algebra.monomial import (
     exponents,
     is_nonnegative,
     monomial,
+    plain,
     present,
     solve,
-    text,
     vanishes,
 )
 from deepnet_theory.symbolic.algebra.nodes import Activation, Softmax, coefficient
@@ -28,7 +28,7 @@ power = st.integers(-40, 40).map(lambda k: sp.Rational(k, 16))
 @given(power, power, power, power)
 def test_text_and_present_keep_the_value(two, three, n, m):
     value = sp.Integer(2) ** two * sp.Integer(3) ** three * N**n * M**m
-    assert exponents(depth_expression(text(value))) == exponents(value)
+    assert exponents(depth_expression(str(plain(value)))) == exponents(value)
     assert exponents(present(value)) == exponents(value)
     assert exponents(monomial(exponents(value))) == exponents(value)
 
@@ -54,8 +54,8 @@ def test_a_contradiction_and_an_undetermined_unknown_have_no_value():
 
 
 def test_the_published_radicals_print_as_one_root():
-    assert text((N**4 * M / 27) ** sp.Rational(1, 16)) == "(N**4*M/27)**(1/16)"
-    assert (text(sp.Integer(1)), text(1 / (2 * N))) == ("1", "1/(2*N)")
+    assert str(plain((N**4 * M / 27) ** sp.Rational(1, 16))) == "(N**4*M/27)**(1/16)"
+    assert (str(plain(sp.Integer(1))), str(plain(1 / (2 * N)))) == ("1", "1/(2*N)")
 
 
 A, u = sp.symbols("A u", commutative=False)

@@ -8,7 +8,7 @@ branch maps a signal of length y to P·y along e_branch and ε·y along e_change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import sympy as sp
@@ -18,7 +18,6 @@ from deepnet_theory.spec.placement import Placement
 from deepnet_theory.symbolic.algebra.monomial import S, alpha, i, in_sympy, l, r, vanishes
 from deepnet_theory.symbolic.laws.placement import P, placement_law
 from deepnet_theory.symbolic.proof.checks import (
-    EXACT,
     SQUARES_AT_MOST,
     Point,
     at_most_at_sizes,
@@ -27,12 +26,21 @@ from deepnet_theory.symbolic.proof.checks import (
     ratio_in_branch_weight,
     written_at,
 )
-from deepnet_theory.symbolic.proof.step import Check, Regime, Relation, Section, Step
-from deepnet_theory.symbolic.routes.lemma.telescoping import D, T
+from deepnet_theory.symbolic.proof.step import (
+    IDENTITY,
+    SAMPLED,
+    Check,
+    Regime,
+    Relation,
+    Section,
+    Step,
+)
+from deepnet_theory.symbolic.routes.lemma.scalar import D, T
 
 SECTION = Section("Placement")
 
 epsilon = sp.Symbol("h", positive=True)  # a small change of the branch's output
+AT_REST = {epsilon: sp.S.Zero}
 s = sp.Symbol("x_rms", positive=True)  # standard deviation of the residual stream
 
 
@@ -48,17 +56,16 @@ class Signal:
         path, branch = self.path + other.path, self.branch + other.branch
         return Signal(path, branch, self.change + other.change)
 
-    def __sub__(self, other: Signal) -> Signal:
-        return self + (-1) * other
-
     def __mul__(self, factor: sp.Expr) -> Signal:
         return Signal(self.path * factor, self.branch * factor, self.change * factor)
 
     __rmul__ = __mul__
 
+    def __sub__(self, other: Signal) -> Signal:
+        return self + other * -1
+
     def __truediv__(self, divisor: sp.Expr) -> Signal:
-        quotient: Signal = self * (1 / divisor)
-        return quotient
+        return self * (1 / divisor)
 
     @property
     def length(self) -> sp.Expr:
@@ -131,10 +138,13 @@ def placement_steps(found: Directions) -> tuple[Step, ...]:
 def _one_sublayer(found: Directions) -> tuple[Step, ...]:
     output = found.output
     source = found.placement.source or "derived here"
-    still = [side.xreplace({epsilon: sp.S.Zero}) for side in (output.path, output.branch)]
+    still = [side.xreplace(AT_REST) for side in (output.path, output.branch)]
     exact, leading = found.response, found.leading
     same = vanishes(exact - leading)
     law = placement_law(found.placement)  # the same in matrices that do not commute
+    # a norm around the sum leaves 1
+    square = sp.S.One if law.normalised else law.stream**2 * (s**2 + law.weight**2)
+    reached = ratio_in_branch_weight(found.vanishing, found.weight)
     return (
         SECTION.equal(
             "stream-growth",
@@ -144,7 +154,7 @@ def _one_sublayer(found: Directions) -> tuple[Step, ...]:
             "independent of the path",
             source=source,
             assumptions=("independent-signs",),
-            checks=(Check("the matrix law of the placement", _equal_to(_square(found))), *EXACT),
+            checks=(_as_the_matrix_law(square), IDENTITY, SAMPLED),
             establishes=() if found.placement.normalises_sum else (s,),
         ),
         SECTION.equal(
@@ -181,26 +191,16 @@ def _one_sublayer(found: Directions) -> tuple[Step, ...]:
             source=source,
             uses=("branch-change", "branch-weight-of-placement"),
             checks=(
-                Check("the matrix law of the placement", _equal_to(law.response)),
-                *(EXACT if same else (SQUARES_AT_MOST, _approached(found))),
+                _as_the_matrix_law(law.response),
+                # a bound is reached as the weight vanishes: no constant may be lost in it
+                *((IDENTITY, SAMPLED) if same else (SQUARES_AT_MOST, reached)),
             ),
         ),
     )
 
 
-def _equal_to(expected: sp.Expr) -> Callable[[Step], bool]:
-    return lambda step: vanishes(step.rhs - expected)
-
-
-def _square(found: Directions) -> sp.Expr:
-    """The stream's mean square by the matrix law: 1 where a norm encloses the sum."""
-    law = placement_law(found.placement)
-    return sp.S.One if law.normalised else law.stream**2 * (s**2 + law.weight**2)
-
-
-def _approached(found: Directions) -> Check:
-    """A bound that is reached as the branch weight vanishes: no constant may be lost in it."""
-    return ratio_in_branch_weight(found.vanishing, found.weight)
+def _as_the_matrix_law(expected: sp.Expr) -> Check:
+    return Check("the matrix law of the placement", lambda step: vanishes(step.rhs - expected))
 
 
 def _squared_limit(step: Step) -> bool:
@@ -213,7 +213,7 @@ def _squared_limit(step: Step) -> bool:
 def _stream(found: Directions) -> tuple[Step, ...]:
     if found.placement.normalises_sum:
         return ()
-    added = (found.output.branch.xreplace({epsilon: sp.S.Zero})) ** 2
+    added = found.output.branch.xreplace(AT_REST) ** 2
     if added.has(s) or not found.placement.final_norm:
         raise Refusal(
             f"the lemma route has no law for the placement {found.placement.name!r}: a stream "
@@ -253,8 +253,7 @@ def _stream(found: Directions) -> tuple[Step, ...]:
 
 
 def _iterated(found: Directions) -> Check:
-    at = {epsilon: sp.S.Zero}
-    path, added = found.output.path.xreplace(at), found.output.branch.xreplace(at)
+    path, added = (of.xreplace(AT_REST) for of in (found.output.path, found.output.branch))
 
     def points() -> Iterator[Point]:
         square: sp.Expr = sp.S.One

@@ -17,11 +17,15 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import S, is_nonnegative, r, vanishes
-from deepnet_theory.symbolic.proof.checks import EXACT, written_out
+from deepnet_theory.symbolic.proof.checks import written_out
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
-from deepnet_theory.symbolic.routes.lemma.jacobians import (
-    SECTION,
-    SOURCE,
+from deepnet_theory.symbolic.routes.lemma.scalar import (
+    JACOBIANS as SECTION,
+)
+from deepnet_theory.symbolic.routes.lemma.scalar import (
+    JACOBIANS_SOURCE as SOURCE,
+)
+from deepnet_theory.symbolic.routes.lemma.scalar import (
     THIRD,
     Q,
     by_patterns,
@@ -216,7 +220,6 @@ def _at_power() -> tuple[Step, ...]:
             ),
             source="derived here, against the layer cake, §4.3, supplement",
             uses=("jacobian-geometric-mean-leading",),
-            checks=EXACT,
             establishes=(S, kappa),
         ),
         SECTION.equal(
@@ -225,6 +228,5 @@ def _at_power() -> tuple[Step, ...]:
             sp.exp(S ** (1 - kappa)),
             "the worst case at r = S^(−κ): bounded for κ ≥ 1 alone",
             uses=("jacobian-all-positive-leading",),
-            checks=EXACT,
         ),
     )
