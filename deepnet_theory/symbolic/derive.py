@@ -1,4 +1,14 @@
-"""Derive: from a selection to a derivation whose conclusion is the rule."""
+"""Derive: from a selection to a derivation whose conclusion is the rule.
+
+.. code-block:: text
+
+   Selection → routes        the steps of one sublayer, which end in its increment and its weight
+             → rule          part by part, the last first: sublayers counted and added up, what a
+                             later part amplifies; balance and closure imposed; solved
+             → implications  S·r, ρ, every order, many steps, norms' ε; equivalent rules
+             → Derivation    the steps that all this rests on; its verdict checks each, and holds
+                             the table of sizes against the rule and against explicit sublayers
+"""
 
 from __future__ import annotations
 
@@ -35,7 +45,6 @@ def derive(selection: Selection) -> Derivation:
 
     Raises :class:`~deepnet_theory.spec.errors.Refusal` where no rule exists or a law is missing.
     """
-    # Selection -> [route] -> [increments] -> [balance and closure solved] -> [rule, implications]
     problem = Problem(selection)
     steps, kept = chain(problem)
     rule = rule_of(problem)

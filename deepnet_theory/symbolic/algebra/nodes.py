@@ -130,13 +130,6 @@ class Branch(MatrixMap):
     latex_label = "B"
 
 
-class Loss(MatrixMap):
-    """The loss as a function of a sublayer's output; its differential is ⟨∂L/∂x, ·⟩."""
-
-    label = "L"
-    latex_label = r"\mathcal{L}"
-
-
 class Transpose(MatrixMap):
     """Aᵀ: linear, and reverses products."""
 

@@ -15,7 +15,6 @@ from deepnet_theory.symbolic.algebra.monomial import (
     depth_expression,
     eta,
     exponent_in,
-    in_sympy,
     plain,
     present,
     rational,
@@ -37,7 +36,7 @@ from deepnet_theory.symbolic.implications.orders import (
 )
 from deepnet_theory.symbolic.proof.checks import DIGITS, number
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
-from deepnet_theory.symbolic.proof.witness import Matrix
+from deepnet_theory.symbolic.proof.witness import Matrix, sizes
 from deepnet_theory.symbolic.rule.kinds import Balanced
 from deepnet_theory.symbolic.rule.parallel import second_order
 from deepnet_theory.symbolic.rule.problem import Problem
@@ -79,7 +78,10 @@ def bound_of_aligned_steps(of: OfKind) -> Step:
         assumptions=("aligned-updates",),
         establishes=(tau, eta),
         checks=(
-            Check("both sides at many depths", partial(_bounds, of)),
+            Check(
+                "both sides at many depths",
+                lambda step: all(_bounds(of, n, step) for n in (1, 3, 1000, 10**48)),
+            ),
             Check("explicit products of matrices", partial(_explicit_products, of)),
         ),
     )
@@ -91,12 +93,8 @@ def _stack(of: OfKind, numbers: Numbers) -> list[Any]:
     return [number(size, numbers) for size in sizes]
 
 
-def _bounds(of: OfKind, step: Step) -> bool:
+def _bounds(of: OfKind, layers: int, step: Step) -> bool:
     """The left by logarithms; the bound holds, no larger than a constant asks as r vanishes."""
-    return all(_bounds_at(of, layers, step) for layers in (1, 3, 1000, 10**48))
-
-
-def _bounds_at(of: OfKind, layers: int, step: Step) -> bool:
     numbers, m = of.depths(layers, layers), of.kind.matrices
     # digits of the left that are lost, which is of 1 + weight
     lost = max(0, -int(mpmath.log10(_stack(of, numbers)[1])))
@@ -214,24 +212,12 @@ def norm_epsilons(of: OfKind) -> Iterator[Step]:
 
 
 def _share_kept(of: OfKind, place: str, step: Step) -> bool:
-    """ε beside the variance of an explicit sum, its gains multiplied one by one."""
-    placement = of.problem.selection.the_placement
-    stream, branch, alpha, gain = sp.symbols("stream branch alpha gain", positive=True)
-    divided: list[sp.Expr] = []
-
-    def norm(z: sp.Expr) -> sp.Expr:
-        divided.append(sp.expand(z))
-        return stream
-
-    names = {"x": stream, "alpha": alpha}
-    in_sympy(placement.expression, names, {"norm": norm, "branch": lambda _: gain * branch})
-    z = divided[placement.places.index(place)]
-    variance = sp.Add(*(z.coeff(s) ** 2 for s in (stream, branch)))
-    shares = []
+    """ε beside the variance that an explicit norm divides by, at two depths."""
+    placement, shares = of.problem.selection.the_placement, []
+    variance = sizes(placement, of.kind.sublayer).variances[place]
     with mpmath.workdps(DIGITS):
         for layers in (10**100, 10**200):
             at = of.numbers(layers, 7)
-            gains = mpmath.fprod(at[of.kind.beta] for _ in of.kind.sublayer.scaled)
-            of_sum = number(variance, {alpha: at[of.kind.alpha], gain: gains})
-            shares.append(number(step.rhs, at) / of_sum)
+            divided = at[of.kind.alpha] ** variance.alpha * at[of.kind.beta] ** variance.beta
+            shares.append(number(step.rhs, at) / divided)
     return bool(abs(shares[1] / shares[0] - 1) < mpmath.mpf("1e-6"))

@@ -195,14 +195,13 @@ def _behaviour(value: sp.Expr, depth: sp.Symbol) -> str:
 
 def relative_update(of: OfKind) -> Step:
     """ρ at the rule, by the update of a matrix of its size under a gradient of its size."""
-    counted = any(step.name == "degrees" for step in of.problem.route.steps)
     return SECTION.equal(
         f"relative-update-{of.tag}",
         sp.Mul(simplified(of.multiplier * of.balanced.backward), of.kind.relative),
         present(of.rho_at_rule),
         "rho = |dW|/(eta*|W|) of a scaled matrix, its gradient and its size put in the "
         f"update; it scales as {power_of(of.rho_at_rule)}",
-        uses=("degrees", *of.at_rule) if counted else of.at_rule,
+        uses=("degrees", *of.at_rule),
         checks=(of.at_depths("the update of matrices of these sizes", of.rho_at),),
         left=of.rho,
     )

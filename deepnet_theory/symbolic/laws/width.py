@@ -44,7 +44,7 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.monomial import exponents, monomial, solve
+from deepnet_theory.symbolic.algebra.monomial import exponents, from_plain, plain, solve
 from deepnet_theory.symbolic.proof import widths
 from deepnet_theory.symbolic.proof.step import Check, Relation, Step
 
@@ -129,15 +129,12 @@ def groups(table: WidthTable) -> Iterator[Group]:
 
 def expression(of: Monomial, values: Mapping[str, sp.Expr] | None = None) -> sp.Expr:
     """A monomial as SymPy has it, numbers left out, with values in place of its symbols."""
-    known = {"d": d, "k": k, **(values or {})}
-    powers = of.without_number.items
-    return monomial({known[b]: sp.Rational(p.numerator, p.denominator) for b, p in powers})
+    return from_plain(of.without_number, {"d": d, "k": k, **(values or {})})
 
 
 def size(of: sp.Expr) -> Monomial:
     """The monomial of a SymPy expression, numbers left out."""
-    powers = exponents(of).items()
-    return Monomial.from_powers({str(b): Fraction(p.p, p.q) for b, p in powers if b.is_Symbol})
+    return plain(of).without_number
 
 
 def solved(rows: Iterable[Step], *more: tuple[sp.Expr, sp.Expr]) -> dict[sp.Symbol, sp.Expr]:
@@ -178,6 +175,7 @@ class _Chain:
         self.table, self.optimizer = table, table.selection.the_optimizer
         self.full = table.alignment == FULL
         self.premise = "aligned-with-inputs" if self.full else "independent-update"
+        self.aligned_terms = d if self.full else sp.sqrt(d)
         self.groups = {group.name: group for group in groups(table)}
         self.head, self.hidden = self.groups["head"], self.groups["hidden"]
         self.own = [group for group in self.groups.values() if not group.is_block]
@@ -217,7 +215,7 @@ class _Chain:
                 )
         self.impose(
             "read-out",
-            (d if self.full else sp.sqrt(d)) * self.head("multiplier") * self.head("init"),
+            self.aligned_terms * self.head("multiplier") * self.head("init"),
             "(H) a move of the features by order one moves the logits by order one: it is "
             + ("along the head's rows, so that d terms add" if self.full else "not along its rows"),
             self.slope(self.head, "read", one),
@@ -251,7 +249,9 @@ class _Chain:
             self.add(
                 "gradient-keybias", sp.Symbol("gamma_keybias"), sp.Integer(0),
                 "it adds one number to all scores of a query, which the softmax leaves out",
-                checks=(Check("explicit scores", _key_bias_is_idle),),
+                checks=(
+                    Check("explicit scores", lambda s: s.rhs == 0 and widths.key_bias_is_idle()),
+                ),
                 relation=Relation.EQUAL, measured=True,
             )  # fmt: skip
 
@@ -266,12 +266,14 @@ class _Chain:
                     self.add(
                         f"update-{group.name}", group("update"), sp.Integer(0),
                         f"{group.words} start at 0, where the update is 0: they never leave it",
-                        checks=(Check("explicit zeros", self.stays),),
+                        checks=(
+                            Check("explicit zeros", lambda s: s.rhs == 0 and not self.moves()),
+                        ),
                         relation=Relation.EQUAL, measured=True,
                     )  # fmt: skip
                 continue
             self.laws[group.name] = own
-            counts = dict(zip((INPUTS, OUTPUTS), group.counts, strict=True))
+            counts = {INPUTS: group.counts[0], OUTPUTS: group.counts[1]}
             symbols = {GRADIENT: group("gradient"), PARAMETER: group("init")}
             entry, action = (expression(of.put(counts), symbols) for of in (own.entry, own.action))
             self.measure(group, "update", entry, f"{group.words}: the update's own expression")
@@ -357,9 +359,9 @@ class _Chain:
         vector = self.groups["vector"]
         if not any(row.role == TIED for row in self.table.rows):
             return
-        c, n = sp.Symbol("c_tied", positive=True), d if self.full else sp.sqrt(d)
+        c = sp.Symbol("c_tied", positive=True)
         self.impose(
-            "read-out-tied", n * c * vector("init"),
+            "read-out-tied", self.aligned_terms * c * vector("init"),
             "(H) of a head that is the embedding's matrix, behind a multiplier",
         )  # fmt: skip
         self.follow("multiplier-tied", c, "forced: its size is the embedding's", vector)
@@ -455,7 +457,7 @@ class _Chain:
         """What an update is folded at: counts, and the sizes that the first steps fix."""
         names = {GRADIENT: "gradient"} | ({} if group.starts_at_zero else {PARAMETER: "init"})
         values = {name: size(group(what).xreplace(self.at_start)) for name, what in names.items()}
-        return {**values, **dict(zip((INPUTS, OUTPUTS), group.counts, strict=True))}
+        return {**values, INPUTS: group.counts[0], OUTPUTS: group.counts[1]}
 
     @cached_property
     def reduced(self) -> Node | None:
@@ -464,10 +466,6 @@ class _Chain:
             return law(self.optimizer).reduced
         except Refusal:
             return None
-
-    def stays(self, step: Step) -> bool:
-        """Whether the update of a parameter of zeros is the 0 that a step says."""
-        return bool(step.rhs == 0 and not self.moves())
 
     def moves(self) -> bool:
         """Whether the update, as it is written, moves a parameter of zeros."""
@@ -496,10 +494,6 @@ class _Chain:
             own = self.optimizer.expression if self.moves() else self.optimizer.from_zero
             return own.root
         return self.optimizer.expression.root if self.reduced is None else self.reduced
-
-
-def _key_bias_is_idle(step: Step) -> bool:
-    return step.rhs == 0 and widths.key_bias_is_idle()
 
 
 def prove(table: WidthTable) -> tuple[WidthStep, ...]:

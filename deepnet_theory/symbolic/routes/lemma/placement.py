@@ -62,10 +62,11 @@ class Signal:
     __rmul__ = __mul__
 
     def __sub__(self, other: Signal) -> Signal:
-        return self + other * -1
+        return self + (-1) * other
 
     def __truediv__(self, divisor: sp.Expr) -> Signal:
-        return self * (1 / divisor)
+        quotient: Signal = self * (1 / divisor)
+        return quotient
 
     @property
     def length(self) -> sp.Expr:
