@@ -60,17 +60,14 @@ class Matrix:
     law: Law = Law.FIXED
 
     def shape(self, point: Model) -> tuple[int, int]:
-        """The numbers of rows and columns."""
         rows, columns = (sp.sympify(n).xreplace(dict(point)) for n in (self.rows, self.columns))
         return int(rows), int(columns)
 
     def filled(self, point: Model, entry: Callable[[], int]) -> Entries:
-        """The matrix with explicit entries, one after the other."""
         rows, columns = self.shape(point)
         return [[entry() for _ in range(columns)] for _ in range(rows)]
 
     def drawn(self, point: Model, generator: random.Random) -> Entries:
-        """The matrix with entries at random."""
         return self.filled(point, lambda: generator.choice(self.law.value))
 
 
@@ -120,7 +117,6 @@ class Product:
         return "*".join(names if self.coefficient == 1 else [str(self.coefficient), *names])
 
     def latex(self) -> str:
-        """As LaTeX."""
         names = (factor.name.replace("d", r"\Delta ") for factor in self.factors)
         return ("" if self.coefficient == 1 else sp.latex(self.coefficient)) + "".join(names)
 
@@ -155,7 +151,6 @@ class Rows:
 
     @property
     def matrices(self) -> tuple[Matrix, ...]:
-        """The matrices that occur."""
         return tuple(dict.fromkeys(factor for p in self.products for factor in p.factors))
 
     def explicit(self, values: Values, point: Model) -> sp.Matrix:
@@ -207,7 +202,6 @@ class RowSum(Labelled):
 
     @property
     def free_symbols(self) -> set[sp.Symbol]:
-        """The symbols of the coefficients."""
         return set().union(*(sp.sympify(p.coefficient).free_symbols for p in self.rows.products))
 
 

@@ -98,12 +98,10 @@ class WidthDerivation(Chain, Result):
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:  # type: ignore[override]
-        """The steps in depth, and those in width."""
         return (*(self.depth.steps if self.depth else ()), *prove(self.table))
 
     @cached_property
     def symbols(self) -> dict[str, Meaning]:
-        """Every symbol of the steps in width."""
         return symbols_of(step for step in self.steps if isinstance(step, WidthStep))
 
     @cached_property
@@ -121,7 +119,6 @@ class WidthDerivation(Chain, Result):
 
     @property
     def exit_code(self) -> int:
-        """That of the verdict."""
         return self.verdict.exit_code
 
     @property

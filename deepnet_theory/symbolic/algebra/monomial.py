@@ -84,7 +84,6 @@ def exponents(expression: sp.Expr) -> Exponents:
 
 
 def monomial(powers: Mapping[sp.Expr, sp.Expr]) -> sp.Expr:
-    """The SymPy product of the given powers."""
     return sp.Mul(*(base**exponent for base, exponent in powers.items()))
 
 
@@ -106,7 +105,6 @@ class Solution:
 
     @property
     def unique(self) -> bool:
-        """Whether the equations determine every unknown."""
         return self.rank == len(self.unknowns)
 
 
@@ -187,7 +185,6 @@ FUNCTIONS = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min"
 
 
 def rational(value: Fraction) -> sp.Rational:
-    """The SymPy rational of a fraction."""
     return sp.Rational(value.numerator, value.denominator)
 
 

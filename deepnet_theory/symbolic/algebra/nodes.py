@@ -186,7 +186,6 @@ class Label(sp.Atom):  # type: ignore[misc]
     is_commutative = False
 
     def __new__(cls, function: type[MatrixMap]) -> Label:
-        """Wrap the class of a map."""
         instance: Label = super().__new__(cls)
         instance.function = function
         return instance

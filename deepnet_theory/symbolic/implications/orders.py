@@ -45,17 +45,14 @@ class OfKind:
 
     @property
     def tag(self) -> str:
-        """What the names of its steps end in."""
         return self.kind.tag(self.balanced.part.name)
 
     @property
     def rho(self) -> sp.Symbol:
-        """The symbol of the relative update."""
         return self.kind.symbol("rho")
 
     @property
     def r(self) -> sp.Symbol:
-        """The symbol of the branch weight."""
         return self.kind.symbol("r")
 
     @property
@@ -85,7 +82,6 @@ class OfKind:
 
     @property
     def weights(self) -> tuple[str, ...]:
-        """The steps that find its branch weights."""
         return tuple(self.problem.route.weights[name].name for name in self.kind.members)
 
     @property

@@ -148,7 +148,6 @@ def solved(rows: Iterable[Step], *more: tuple[sp.Expr, sp.Expr]) -> dict[sp.Symb
 
 
 def value_of(of: sp.Expr, rows: Iterable[Step]) -> sp.Expr | None:
-    """What relations make of an expression; None where they leave it open."""
     return solved(rows, (_asked, of)).get(_asked)
 
 
@@ -433,7 +432,6 @@ class _Chain:
 
     @property
     def stepped(self) -> list[Group]:
-        """The groups whose update has a law."""
         return [group for group in self.groups.values() if group.name in self.laws]
 
     @cached_property
@@ -497,5 +495,4 @@ class _Chain:
 
 
 def prove(table: WidthTable) -> tuple[WidthStep, ...]:
-    """The steps that end in the numbers of a table, its depth left out."""
     return _Chain(table).all()

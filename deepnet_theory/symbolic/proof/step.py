@@ -135,7 +135,6 @@ def _passes(check: Check, step: Step) -> bool:
 
 
 def simplifies_to_zero(step: Step) -> bool:
-    """``lhs − rhs`` simplifies to zero (entry by entry for explicit matrices)."""
     difference = step.lhs - step.rhs
     if isinstance(difference, sp.MatrixBase):
         return all(sp.simplify(sp.expand(entry)) == 0 for entry in difference)
@@ -213,7 +212,6 @@ def stays_bounded(step: Step, or_vanishes: bool = True) -> bool:
 
 
 def difference_is_nonnegative(step: Step) -> bool:
-    """``rhs − lhs`` is provably non-negative from the symbols' assumptions."""
     difference = step.rhs - step.lhs
     return any(sp.factor(of(difference)).is_nonnegative for of in (sp.expand, sp.simplify))
 

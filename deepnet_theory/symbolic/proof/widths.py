@@ -111,7 +111,6 @@ class Entrywise(OperatorAlgebra[Any]):
 
 
 def rms(of: Array | float) -> float:
-    """The root mean square of the entries."""
     return math.sqrt(np.vdot(of, of) / np.size(of))
 
 

@@ -68,7 +68,6 @@ class Matrix:
         return self * (1.0 / scalar)
 
     def hadamard(self, other: Matrix) -> Matrix:
-        """The entrywise product."""
         return self._bilinear(lambda a, b: _each(operator.mul, a, b), other)
 
     def _bilinear(self, product: Callable[[Rows, Rows], Rows], other: Matrix) -> Matrix:
@@ -84,7 +83,6 @@ class Matrix:
 
     @property
     def T(self) -> Matrix:
-        """The transpose."""
         return Matrix(_transposed(self.rows), self.slope and _transposed(self.slope))
 
     @property
@@ -144,7 +142,6 @@ def leaky_relu(a: Matrix) -> Matrix:
 
 
 def softmax(a: Matrix) -> Matrix:
-    """Softmax over the last axis."""
     return a.by_token(_softmax)
 
 

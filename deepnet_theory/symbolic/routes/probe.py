@@ -54,7 +54,6 @@ unit = norm_of("B")  # |B(x)|: |φ(xU)U| and the like, of order one
 
 
 def section_of(sublayer: Sublayer) -> Section:
-    """The section of a sublayer's steps."""
     return _SECTIONS.get(sublayer.name, Section(f"{sublayer.summary} gradient"))
 
 

@@ -49,7 +49,6 @@ class Setting:
 
     @cached_property
     def degrees(self) -> Update:
-        """p and q of the optimizer."""
         return degrees(self.selection.the_optimizer)
 
     @cached_property
@@ -58,7 +57,6 @@ class Setting:
 
     @cached_property
     def route(self) -> Route:
-        """The steps of the method, up to the increments of single sublayers."""
         return route_of(self.selection)
 
     def kinds(self, part: Part) -> tuple[Kind, ...]:
@@ -147,17 +145,14 @@ class Balanced:
 
     @property
     def depth(self) -> sp.Symbol:
-        """The symbol of its number of layers."""
         return DEPTHS[self.part.depth]
 
     @property
     def sublayers(self) -> sp.Expr:
-        """S, in the depth symbol."""
         return sublayers(self.part)
 
     @property
     def knobs(self) -> tuple[sp.Symbol, ...]:
-        """α and β of every kind."""
         return tuple(dict.fromkeys(symbol for kind in self.kinds for symbol in kind.own.values()))
 
     @property

@@ -49,12 +49,10 @@ class SolvedRule(Rule):
 
     @cached_property
     def alpha(self) -> sp.Expr | dict[str, sp.Expr]:
-        """α."""
         return self.keyed([present(alpha) for alpha, _ in self.solved])
 
     @cached_property
     def beta(self) -> sp.Expr | dict[str, sp.Expr]:
-        """β."""
         return self.keyed([present(beta) for _, beta in self.solved])
 
 

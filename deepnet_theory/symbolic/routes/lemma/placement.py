@@ -40,54 +40,31 @@ from deepnet_theory.symbolic.routes.lemma.scalar import D, T
 SECTION = Section("Placement")
 
 epsilon = sp.Symbol("h", positive=True)  # a small change of the branch's output
-AT_REST = {epsilon: sp.S.Zero}
 s = sp.Symbol("x_rms", positive=True)  # standard deviation of the residual stream
-
-
-@dataclass(frozen=True)
-class Signal:
-    """Components along the path, the branch, and the change of the branch."""
-
-    path: sp.Expr
-    branch: sp.Expr
-    change: sp.Expr
-
-    def __add__(self, other: Signal) -> Signal:
-        path, branch = self.path + other.path, self.branch + other.branch
-        return Signal(path, branch, self.change + other.change)
-
-    def __mul__(self, factor: sp.Expr) -> Signal:
-        return Signal(self.path * factor, self.branch * factor, self.change * factor)
-
-    __rmul__ = __mul__
-
-    def __sub__(self, other: Signal) -> Signal:
-        return self + (-1) * other
-
-    def __truediv__(self, divisor: sp.Expr) -> Signal:
-        quotient: Signal = self * (1 / divisor)
-        return quotient
-
-    @property
-    def length(self) -> sp.Expr:
-        """Its length, the three directions being orthogonal."""
-        return sp.sqrt(sp.factor(self.path**2 + self.branch**2 + self.change**2))
 
 
 @dataclass(frozen=True)
 class Directions:
     """A placement's output, and what follows from it.
 
+    ``path``, ``branch`` and ``change`` are its components along the three directions.
     ``weight``: the branch against the path at stream size 1.
     ``response``, ``leading``: the output's change per change of the branch, exactly and to
     leading order for a small branch.
     """
 
     placement: Placement
-    output: Signal
+    path: sp.Expr
+    branch: sp.Expr
+    change: sp.Expr
     weight: sp.Expr
     response: sp.Expr
     leading: sp.Expr
+
+    @property
+    def at_rest(self) -> tuple[sp.Expr, sp.Expr]:
+        """Path and branch where the branch does not change."""
+        return self.path.xreplace({epsilon: sp.S.Zero}), self.branch.xreplace({epsilon: sp.S.Zero})
 
     @property
     def vanishing(self) -> sp.Symbol:
@@ -101,34 +78,27 @@ def directions(placement: Placement) -> Directions:
     Raises :class:`Refusal` where it is not an identity path beside one branch.
     """
     size = sp.S.One if placement.normalises_sum else s
+    names = {"x": sp.Matrix([size, 0, 0]), "alpha": alpha}
+    functions = {"norm": lambda of: of / sp.sqrt(sp.factor(of.dot(of))), "branch": _branch}
     try:
-        output = _evaluate(placement, size)
-        weight = sp.powsimp((output.branch / output.path).subs({epsilon: 0, s: 1}))
-        response = sp.diff(output.change, epsilon).subs(epsilon, 0)
+        path, branch, change = in_sympy(placement.expression, names, functions)
+        weight = sp.powsimp((branch / path).subs({epsilon: 0, s: 1}))
+        response = sp.diff(change, epsilon).subs(epsilon, 0)
         leading = sp.powsimp(sp.factor(response).as_leading_term(P))
     except (TypeError, AttributeError, ValueError, ZeroDivisionError):
-        output, weight, response, leading = None, sp.nan, sp.nan, sp.nan
-    if output is None or not weight.is_positive or leading.has(s) or not leading.is_positive:
+        path = branch = change = weight = response = leading = sp.nan
+    if not weight.is_positive or leading.has(s) or not leading.is_positive:
         raise Refusal(
             f"the lemma route has no law for the placement {placement.name!r}: its equation "
             f"{placement.equation!r} is not an identity path beside one branch"
         )
-    return Directions(placement, output, weight, sp.factor(response), leading)
+    return Directions(placement, path, branch, change, weight, sp.factor(response), leading)
 
 
-def _evaluate(placement: Placement, size: sp.Expr) -> Signal:
-    names = {"x": Signal(size, sp.S.Zero, sp.S.Zero), "alpha": alpha}
-    functions = {"norm": lambda of: of / of.length, "branch": _branch}
-    result = in_sympy(placement.expression, names, functions)
-    if not isinstance(result, Signal):
-        raise TypeError("an equation without a signal")
-    return result
-
-
-def _branch(signal: Signal) -> Signal:
-    if signal.branch != 0 or signal.change != 0:
+def _branch(signal: sp.Matrix) -> sp.Matrix:
+    if signal[1] != 0 or signal[2] != 0:
         raise TypeError("a branch of a branch")
-    return Signal(sp.S.Zero, P * signal.path, epsilon * signal.path)
+    return sp.Matrix([0, P * signal[0], epsilon * signal[0]])
 
 
 def placement_steps(found: Directions) -> tuple[Step, ...]:
@@ -137,9 +107,8 @@ def placement_steps(found: Directions) -> tuple[Step, ...]:
 
 
 def _one_sublayer(found: Directions) -> tuple[Step, ...]:
-    output = found.output
     source = found.placement.source or "derived here"
-    still = [side.xreplace(AT_REST) for side in (output.path, output.branch)]
+    still = found.at_rest
     exact, leading = found.response, found.leading
     same = vanishes(exact - leading)
     law = placement_law(found.placement)  # the same in matrices that do not commute
@@ -170,7 +139,7 @@ def _one_sublayer(found: Directions) -> tuple[Step, ...]:
         ),
         SECTION.asymptotic(
             "branch-change",
-            output.change,
+            found.change,
             epsilon * exact,
             "a small change ε of the branch, transverse to it, as the output shows it",
             source=source,
@@ -214,7 +183,7 @@ def _squared_limit(step: Step) -> bool:
 def _stream(found: Directions) -> tuple[Step, ...]:
     if found.placement.normalises_sum:
         return ()
-    added = found.output.branch.xreplace(AT_REST) ** 2
+    added = found.at_rest[1]
     if added.has(s) or not found.placement.final_norm:
         raise Refusal(
             f"the lemma route has no law for the placement {found.placement.name!r}: a stream "
@@ -254,7 +223,7 @@ def _stream(found: Directions) -> tuple[Step, ...]:
 
 
 def _iterated(found: Directions) -> Check:
-    path, added = (of.xreplace(AT_REST) for of in (found.output.path, found.output.branch))
+    path, added = found.at_rest
 
     def points() -> Iterator[Point]:
         square: sp.Expr = sp.S.One

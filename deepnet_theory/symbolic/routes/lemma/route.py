@@ -41,7 +41,6 @@ from deepnet_theory.symbolic.routes.lemma.increment import (
     weight_of,
 )
 from deepnet_theory.symbolic.routes.lemma.placement import (
-    AT_REST,
     Directions,
     directions,
     placement_steps,
@@ -166,7 +165,8 @@ def _streaming(found: Directions) -> Step:
 
 
 def _normalised(found: Directions) -> tuple[Step, Step]:
-    output = found.output.path.xreplace(AT_REST) * _y + found.output.branch.xreplace(AT_REST) * _m
+    path, branch = found.at_rest
+    output = path * _y + branch * _m
     exact = TWO_PARTS.equal(
         "cross-attention-derivative",
         sp.Derivative(output, _m),

@@ -166,7 +166,6 @@ class Moments:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The steps."""
         return tuple(f"{self.sublayer.name}-{end}" for end in ENDS)
 
 
