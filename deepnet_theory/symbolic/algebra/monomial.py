@@ -95,22 +95,9 @@ def simplified(expression: sp.Expr) -> sp.Expr:
         return sp.powdenest(expression, force=True)
 
 
-@dataclass(frozen=True)
-class Solution:
-    """The solution of monomial equations; ``rank`` tells whether it is the only one."""
-
-    values: dict[sp.Symbol, sp.Expr]
-    rank: int
-    unknowns: tuple[sp.Symbol, ...]
-
-    @property
-    def unique(self) -> bool:
-        return self.rank == len(self.unknowns)
-
-
 def solve(
     equations: Sequence[tuple[sp.Expr, sp.Expr]], unknowns: Sequence[sp.Symbol]
-) -> Solution | None:
+) -> dict[sp.Symbol, sp.Expr] | None:
     """Solve ``left = right`` for positive unknowns, all sides monomials; None: contradiction.
 
     Taking logarithms makes the system linear, so Gauss elimination over the rationals decides
@@ -128,12 +115,11 @@ def solve(
     k = len(unknowns)
     if any(pivot >= k for pivot in pivots):
         return None
-    values = {
+    return {
         unknowns[pivot]: monomial({b: reduced[row, k + n] for n, b in enumerate(bases)})
         for row, pivot in enumerate(pivots)
         if all(reduced[row, c] == 0 for c in range(k) if c != pivot)
     }
-    return Solution(values, len(pivots), tuple(unknowns))
 
 
 def exponent_in(expression: sp.Expr, variable: sp.Symbol) -> sp.Rational:

@@ -143,8 +143,7 @@ def solved(rows: Iterable[Step], *more: tuple[sp.Expr, sp.Expr]) -> dict[sp.Symb
     free = {s for sides in equations for side in sides for s in sp.sympify(side).free_symbols}
     # what is asked for stands last: elimination leaves it alone where the others do not fix it
     unknown = sorted(free - {d, k}, key=lambda s: (s == _asked, str(s)))
-    found = solve(equations, unknown)
-    return {} if found is None else found.values
+    return solve(equations, unknown) or {}
 
 
 def value_of(of: sp.Expr, rows: Iterable[Step]) -> sp.Expr | None:

@@ -15,7 +15,6 @@ from deepnet_theory.spec.expression import FloatAlgebra, fold
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.symbolic.algebra.monomial import (
     S,
-    Solution,
     eta,
     exponents,
     in_sympy,
@@ -62,10 +61,11 @@ def balance(setting: Setting, sized: Sized, later: Balanced | None) -> Balanced:
     imposed = (*_shares(setting, sized, bare, before), *_closures(setting, sized, bare))
     once = (rate,) if "eta" in setting.sized.closure.knobs else ()
     rates = (kind.rate for kind in bare.kinds if kind.name in sized.rated)
-    solution = solve([(step.lhs, step.rhs) for step in imposed], (*bare.knobs, *once, *rates))
-    if solution is None or not solution.unique:
+    unknowns = (*bare.knobs, *once, *rates)
+    solution = solve([(step.lhs, step.rhs) for step in imposed], unknowns)
+    if solution is None or len(solution) < len(unknowns):
         raise TypeError(f"the steps of the {part.name} determine no rule where sizes do")
-    found = replace(bare, values=solution.values)
+    found = replace(bare, values=solution)
     solved_by = tuple(_solution(solution, imposed, part, _whole_stack(setting, found, later)))
     values = {step.lhs: simplified(step.rhs) for step in solved_by}
     return replace(found, values=values, steps=(*alike, *before, *imposed, *solved_by))
@@ -234,15 +234,15 @@ def _conditions(
 
 
 def _solution(
-    solution: Solution, imposed: Sequence[Step], part: Part, whole: Check
+    solution: dict[sp.Symbol, sp.Expr], imposed: Sequence[Step], part: Part, whole: Check
 ) -> Iterator[Step]:
     """Each unknown's value; ``whole`` checks it on an explicit stack."""
     conditions = [sp.sympify(one.lhs / one.rhs) for one in imposed]
     powers = [exponents(condition) for condition in conditions]
-    unknowns = list(solution.unknowns)
+    unknowns = list(solution)
 
     def satisfied(step: Step) -> bool:
-        values = {**solution.values, step.lhs: step.rhs}
+        values = {**solution, step.lhs: step.rhs}
         return bool(step.rhs.is_positive) and all(
             not exponents(simplified(one.xreplace(values))) for one in conditions
         )
@@ -264,7 +264,7 @@ def _solution(
         yield CLOSURE.equal(
             f"solution-{part.name}-{'eta' if symbol == rate else symbol}",
             symbol,
-            present(solution.values[symbol]),
+            present(solution[symbol]),
             "solved in logarithms, where balance and closure are linear",
             source="derived here",
             uses=tuple(step.name for step in imposed),

@@ -45,7 +45,6 @@ class SolvedRule(Rule):
     """
 
     solved: tuple[tuple[sp.Expr, sp.Expr], ...] = ()  # α and β of every entry
-    rate: sp.Expr = sp.S.One  # the factor on the learning rate
 
     @cached_property
     def alpha(self) -> sp.Expr | dict[str, sp.Expr]:
@@ -60,7 +59,6 @@ def rule_of(problem: Problem) -> SolvedRule:
     """The rule of a problem; raises :class:`Refusal` where there is none."""
     selection = problem.selection
     entries, solved = [], []
-    rate: sp.Expr = sp.S.One
     for balanced in problem.balanced:
         for kind in balanced.kinds:
             values = (balanced.values[kind.alpha], balanced.values[kind.beta])
@@ -68,17 +66,15 @@ def rule_of(problem: Problem) -> SolvedRule:
             texts = (written(plain(value), selection) for value in (*values, *multiplied))
             entries.append(RuleEntry(balanced.part.name, kind.name, *texts))
             solved.append(values)
-        rate = balanced.rate
     solved_rule = SolvedRule(
         name=selection.optimizer or "custom",
         entries=tuple(entries),
-        eta=written(plain(rate), selection),
+        eta=written(plain(problem.balanced[-1].rate), selection),
         meaning=(
             "the powers of the depth are derived orders; the constant in front is the convention "
             f"of the balance '= 1' and of the closure '{problem.sized.closure.name}'"
         ),
         solved=tuple(solved),
-        rate=rate,
     )
     return with_norm_epsilon(selection, solved_rule)
 
