@@ -180,7 +180,7 @@ class _Chain:
         self.laws: dict[str, SizeOfStep] = {}
         self.steps: list[WidthStep] = []
         self.section = ""
-        self._slopes: dict[str, widths.Slopes] = {}
+        self._slopes: dict[str, dict[str, dict[str, widths.Slope]]] = {}
 
     def all(self) -> tuple[WidthStep, ...]:
         """Every step, in order."""
@@ -417,12 +417,13 @@ class _Chain:
         def holds(step: Step) -> bool:
             stated = step.rhs if of is None else of
             seen, value = self.slopes(group), self.value(stated)
-            pairs = [(seen.in_width, value.exponent("d")), (seen.in_head_size, value.exponent("k"))]
+            asked = {"d": value.exponent("d"), "k": value.exponent("k")}
             if what in ("update", "action") and self.reduced is not None:
                 powers = exponents(stated)
-                for slopes, name in (seen.in_gradient, "gradient"), (seen.in_parameter, "init"):
-                    pairs.append((slopes, Fraction(str(powers.get(group(name), 0)))))
-            found = [(of.get(what), float(power)) for of, power in pairs if of]
+                asked["g"], asked["theta"] = (
+                    Fraction(str(powers.get(group(name), 0))) for name in ("gradient", "init")
+                )
+            found = [(seen[x].get(what), float(asked[x])) for x in seen if x in asked]
             return all(slope is not None and slope.tends_to(power) for slope, power in found)
 
         return Check("slopes on explicit matrices", holds)
@@ -441,7 +442,7 @@ class _Chain:
     def value(self, of: sp.Expr) -> Monomial:
         return size(of.xreplace(self.values))
 
-    def slopes(self, group: Group) -> widths.Slopes:
+    def slopes(self, group: Group) -> dict[str, dict[str, widths.Slope]]:
         """What a group's update does on explicit matrices, at the sizes of the solution."""
         if group.name not in self._slopes:
             self._slopes[group.name] = widths.slopes(
