@@ -213,7 +213,7 @@ def stays_bounded(step: Step, or_vanishes: bool = True) -> bool:
 
 def difference_is_nonnegative(step: Step) -> bool:
     difference = step.rhs - step.lhs
-    return any(sp.factor(of(difference)).is_nonnegative for of in (sp.expand, sp.simplify))
+    return any(sp.factor(of(difference)).is_nonnegative for of in (sp.sympify, sp.simplify))
 
 
 IDENTITY = Check("lhs - rhs simplifies to 0", simplifies_to_zero)
