@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import mpmath
 import sympy as sp
@@ -22,7 +23,10 @@ from deepnet_theory.symbolic.laws.optimizer import step_length
 from deepnet_theory.symbolic.proof.checks import NAMED, Point, at_points, number
 from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step
 from deepnet_theory.symbolic.routes.route import crossings
-from deepnet_theory.symbolic.rule.kinds import Balanced, Setting
+from deepnet_theory.symbolic.rule.kinds import Balanced
+
+if TYPE_CHECKING:
+    from deepnet_theory.symbolic.rule.problem import Problem
 
 SECTION = Section("The balance")
 SOURCE = "DeepNet, arXiv 2203.00555, Theorem 4.3"
@@ -43,7 +47,7 @@ class Amplification:
     steps: tuple[Step, ...]
 
 
-def amplification(setting: Setting, part: Part, later: Balanced) -> Amplification:
+def amplification(problem: Problem, part: Part, later: Balanced) -> Amplification:
     """The amplification of a part's change by the later part, in the form that is selected.
 
     ``published``: A = K·c once where it grows, else 1 (the part must be balanced at its own
@@ -60,13 +64,13 @@ def amplification(setting: Setting, part: Part, later: Balanced) -> Amplificatio
         establishes=(_index,),
         checks=(listed(reading, lambda sublayer: "memory" in sublayer.expression.names),),
     )
-    size = _size(setting, part, later, count)
-    published = setting.selection.amplification == "published"
-    passage = _at_both_outputs(part, later, size) if published else _both_ways(setting, part)
+    size = _size(problem, part, later, count)
+    published = problem.selection.amplification == "published"
+    passage = _at_both_outputs(part, later, size) if published else _both_ways(problem, part)
     return Amplification(
         size.rhs,
         simplified(passage.rhs.xreplace({A: size.rhs})),
-        simplified(size.rhs ** (0 if published else setting.degrees.p)),
+        simplified(size.rhs ** (0 if published else problem.degrees.p)),
         (count, size, passage),
     )
 
@@ -82,8 +86,8 @@ def listed(part: Part, kept: Callable[[Sublayer], bool]) -> Check:
     return at_points("the sublayers listed one by one", points)
 
 
-def _size(setting: Setting, part: Part, later: Balanced, count: Step) -> Step:
-    aligned = setting.selection.amplification != "independent"
+def _size(problem: Problem, part: Part, later: Balanced, count: Step) -> Step:
+    aligned = problem.selection.amplification != "independent"
     reading = [s.name for s in later.part.layer if s.reads_memory]
     crossing = next(kind for kind in later.kinds if reading[0] in kind.members)
     weight = later.at_solution(crossing.weight)
@@ -91,7 +95,7 @@ def _size(setting: Setting, part: Part, later: Balanced, count: Step) -> Step:
 
     def points(_: Step) -> Iterator[Point]:
         for depth in (4, 9):
-            expected = one_by_one(setting, later, depth, aligned)
+            expected = one_by_one(problem, later, depth, aligned)
             yield {later.depth: sp.Integer(depth), A: expected}, expected
 
     return SECTION.equal(
@@ -102,14 +106,14 @@ def _size(setting: Setting, part: Part, later: Balanced, count: Step) -> Step:
         f"{count.rhs} cross-attentions of weight {present(weight)}, "
         + ("all aligned" if aligned else "in independent directions"),
         source=SOURCE,
-        uses=(count.name, setting.route.weights[reading[0]].name, *later.conclusion),
+        uses=(count.name, problem.route.weights[reading[0]].name, *later.conclusion),
         assumptions=("aligned-updates",) if aligned else (),
         establishes=(A,),
         checks=(at_points("cross-attention by cross-attention", points), NAMED),
     )
 
 
-def one_by_one(setting: Setting, later: Balanced, layers: int, aligned: bool) -> mpmath.mpf:
+def one_by_one(problem: Problem, later: Balanced, layers: int, aligned: bool) -> mpmath.mpf:
     """A at an explicit depth: every cross-attention's weight put in and added."""
     total = mpmath.mpf(0)
     for sublayer in [s for _ in range(layers) for s in later.part.layer]:
@@ -120,7 +124,7 @@ def one_by_one(setting: Setting, later: Balanced, layers: int, aligned: bool) ->
             plain: number(later.values[own], {later.depth: sp.Integer(layers)})
             for plain, own in kind.own.items()
         }
-        total += number(setting.route.weights[sublayer.name].rhs, at) ** (1 if aligned else 2)
+        total += number(problem.route.weights[sublayer.name].rhs, at) ** (1 if aligned else 2)
     return total if aligned else mpmath.sqrt(total)
 
 
@@ -147,8 +151,8 @@ def _at_both_outputs(part: Part, later: Balanced, size: Step) -> Step:
     )
 
 
-def _both_ways(setting: Setting, part: Part) -> Step:
-    p, optimizer = setting.degrees.p, setting.selection.the_optimizer
+def _both_ways(problem: Problem, part: Part) -> Step:
+    p, optimizer = problem.degrees.p, problem.selection.the_optimizer
 
     def points(_: Step) -> Iterator[Point]:
         yield {A: sp.Integer(4)}, 4 * number(step_length(optimizer, 4, 1))
@@ -158,7 +162,7 @@ def _both_ways(setting: Setting, part: Part) -> Step:
         sp.Mul(A, A**p, evaluate=False),
         A ** (1 + p),
         "A once forward; the gradient passes the same cross-attentions, and the update takes "
-        f"its power p = {p}: '{setting.selection.amplification}'",
+        f"its power p = {p}: '{problem.selection.amplification}'",
         source="derived here",
         uses=(f"amplification-{part.name}", "degrees"),
         checks=(at_points("the update of a gradient of A times the size", points),),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mpmath
 import sympy as sp
@@ -35,38 +35,41 @@ from deepnet_theory.symbolic.proof.checks import (
 )
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.rule.amplification import SECTION, amplification, listed, one_by_one
-from deepnet_theory.symbolic.rule.kinds import Balanced, Kind, Setting, rate
+from deepnet_theory.symbolic.rule.kinds import Balanced, Kind, rate
 from deepnet_theory.symbolic.rule.parallel import parallel_steps
+
+if TYPE_CHECKING:
+    from deepnet_theory.symbolic.rule.problem import Problem
 
 CLOSURE = Section("The closure")
 _layer = sp.Symbol("l", integer=True, positive=True)
 _ONE = sp.Integer(1)
 
 
-def balance(setting: Setting, sized: Sized, later: Balanced | None) -> Balanced:
+def balance(problem: Problem, sized: Sized, later: Balanced | None) -> Balanced:
     """Solve the balance of one part, joined with the closures that ``sized`` names.
 
     ``later`` is the solved part that a change of this one passes through. A system that does
     not determine every knob is an error: the algebra of sizes has refused what has no rule.
     """
     part = sized.part
-    amplified = None if later is None else amplification(setting, part, later)
-    bare = Balanced(part, setting.kinds(part), {}, (), amplified)
-    alike = tuple(parallel_steps(part, setting.selection.the_placement))
+    amplified = None if later is None else amplification(problem, part, later)
+    bare = Balanced(part, problem.kinds(part), {}, (), amplified)
+    alike = tuple(parallel_steps(part, problem.selection.the_placement))
     before = (
         count_step(bare),
-        sum_step(setting, bare, alike),
+        sum_step(problem, bare, alike),
         *(() if amplified is None else amplified.steps),
     )
-    imposed = (*_shares(setting, sized, bare, before), *_closures(setting, sized, bare))
-    once = (rate,) if "eta" in setting.sized.closure.knobs else ()
+    imposed = (*_shares(problem, sized, bare, before), *_closures(problem, sized, bare))
+    once = (rate,) if "eta" in problem.sized.closure.knobs else ()
     rates = (kind.rate for kind in bare.kinds if kind.name in sized.rated)
     unknowns = (*bare.knobs, *once, *rates)
     solution = solve([(step.lhs, step.rhs) for step in imposed], unknowns)
     if solution is None or len(solution) < len(unknowns):
         raise TypeError(f"the steps of the {part.name} determine no rule where sizes do")
     found = replace(bare, values=solution)
-    solved_by = tuple(_solution(solution, imposed, part, _whole_stack(setting, found, later)))
+    solved_by = tuple(_solution(solution, imposed, part, _whole_stack(problem, found, later)))
     values = {step.lhs: simplified(step.rhs) for step in solved_by}
     return replace(found, values=values, steps=(*alike, *before, *imposed, *solved_by))
 
@@ -90,7 +93,7 @@ def count_step(of: Balanced) -> Step:
     )
 
 
-def sum_step(setting: Setting, of: Balanced, alike: Sequence[Step]) -> Step:
+def sum_step(problem: Problem, of: Balanced, alike: Sequence[Step]) -> Step:
     """What one step makes all listed sublayers of a part add to its output."""
     part = of.part
     several = [sum(s.name in kind.members for s in part.layer) for kind in of.kinds]
@@ -100,7 +103,7 @@ def sum_step(setting: Setting, of: Balanced, alike: Sequence[Step]) -> Step:
         at = {s: sp.Rational(3 + 2 * place, 7) for place, s in enumerate(of.knobs)}
         for layers in (1, 2, 3):
             values = {**at, eta: _ONE, of.depth: sp.Integer(layers)}
-            yield values, mpmath.fsum(_each(setting, of, layers, values))
+            yield values, mpmath.fsum(_each(problem, of, layers, values))
 
     return SECTION.equal(
         f"sum-{part.name}",
@@ -112,7 +115,7 @@ def sum_step(setting: Setting, of: Balanced, alike: Sequence[Step]) -> Step:
         uses=(
             f"sublayers-{part.name}",
             *dict.fromkeys(name for kind in of.kinds for name in kind.rests_on),
-            *setting.route.sums,
+            *problem.route.sums,
             *(step.name for step in alike),
         ),
         assumptions=("aligned-updates", "near-identity"),
@@ -123,14 +126,14 @@ def sum_step(setting: Setting, of: Balanced, alike: Sequence[Step]) -> Step:
 
 
 def _each(
-    setting: Setting, of: Balanced, layers: int, at: dict[sp.Symbol, sp.Expr]
+    problem: Problem, of: Balanced, layers: int, at: dict[sp.Symbol, sp.Expr]
 ) -> Iterator[mpmath.mpf]:
     """The increments per η of an explicit stack, one sublayer after the other."""
     for sublayer in [s for _ in range(layers) for s in of.part.layer]:
         kind = next(k for k in of.kinds if sublayer.name in k.members)
         knobs = {plain: at[own] for plain, own in kind.own.items()}
         knobs[eta] = at.get(kind.rate, _ONE)  # an update is proportional to its learning rate
-        yield number(setting.route.increments[sublayer.name].rhs, knobs)
+        yield number(problem.route.increments[sublayer.name].rhs, knobs)
 
 
 # ---- what is imposed: every part changes its output by η, each sublayer by its share ----
@@ -143,7 +146,7 @@ def _times(sized: Sized, kind: Kind | None = None) -> sp.Expr:
 
 
 def _shares(
-    setting: Setting, sized: Sized, of: Balanced, before: tuple[Step, ...]
+    problem: Problem, sized: Sized, of: Balanced, before: tuple[Step, ...]
 ) -> Iterator[Step]:
     """The balance of every kind. ``before``: the count, the sum, what passes the later part."""
     count, total, *_ = before
@@ -172,9 +175,9 @@ def _shares(
         )
 
 
-def _closures(setting: Setting, sized: Sized, of: Balanced) -> Iterator[Step]:
+def _closures(problem: Problem, sized: Sized, of: Balanced) -> Iterator[Step]:
     """The closures' conditions on every kind, and α where the placement fixes it."""
-    one_alpha, part = setting.selection.has_one_alpha(of.part), of.part
+    one_alpha, part = problem.selection.has_one_alpha(of.part), of.part
     for index, kind in enumerate(of.kinds):
         times, first = of.backward * _times(sized, kind), 1
         for closure in sized.joined:
@@ -182,12 +185,12 @@ def _closures(setting: Setting, sized: Sized, of: Balanced) -> Iterator[Step]:
             if index == 0 or not one_alpha or "rate" in closure.knobs:
                 yield from _conditions(closure, kind, part, times, first)
                 first += len(closure.expressions)
-        if not setting.law.has_alpha:
+        if not problem.law.has_alpha:
             yield CLOSURE.equal(
                 f"fixed-alpha-{kind.tag(part.name)}",
                 kind.alpha,
                 _ONE,
-                f"the placement '{setting.selection.placement}' has no residual multiplier",
+                f"the placement '{problem.selection.placement}' has no residual multiplier",
                 imposed=True,
                 establishes=(kind.alpha,),
                 checks=(defines("no other value is imposed", lambda: _ONE),),
@@ -278,7 +281,7 @@ def _solution(
         )
 
 
-def _whole_stack(setting: Setting, found: Balanced, later: Balanced | None) -> Check:
+def _whole_stack(problem: Problem, found: Balanced, later: Balanced | None) -> Check:
     """At the rule, the increments of an explicit stack, one by one, times A, make one η."""
 
     def holds(step: Step) -> bool:
@@ -289,8 +292,8 @@ def _whole_stack(setting: Setting, found: Balanced, later: Balanced | None) -> C
                 at[later.depth] = sp.Integer(beyond)
             with mpmath.workdps(DIGITS):
                 knobs = {s: number(value, at) for s, value in values.items()}
-                moved = mpmath.fsum(_each(setting, found, layers, knobs)) * knobs.get(rate, 1)
-                times = 1 if later is None else _passage(setting, later, beyond)
+                moved = mpmath.fsum(_each(problem, found, layers, knobs)) * knobs.get(rate, 1)
+                times = 1 if later is None else _passage(problem, later, beyond)
                 if not near(times * moved, 1):
                     return False
         return True
@@ -298,11 +301,11 @@ def _whole_stack(setting: Setting, found: Balanced, later: Balanced | None) -> C
     return Check("the whole stack added up", holds)
 
 
-def _passage(setting: Setting, later: Balanced, layers: int) -> mpmath.mpf:
+def _passage(problem: Problem, later: Balanced, layers: int) -> mpmath.mpf:
     """A^k at an explicit depth of the later part, from its cross-attentions one by one."""
-    form = setting.selection.amplification
+    form = problem.selection.amplification
     if form != "published":
-        size = one_by_one(setting, later, layers, form != "independent")
-        return size ** number(1 + setting.degrees.p)
-    size, shallow, deep = (one_by_one(setting, later, n, True) for n in (layers, 16, 64))
+        size = one_by_one(problem, later, layers, form != "independent")
+        return size ** number(1 + problem.degrees.p)
+    size, shallow, deep = (one_by_one(problem, later, n, True) for n in (layers, 16, 64))
     return size if deep > shallow * mpmath.mpf("1.000001") else mpmath.mpf(1)

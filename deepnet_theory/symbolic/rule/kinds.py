@@ -3,90 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import sympy as sp
 
-from deepnet_theory.sizes.rule import Rule, solve_rule
-from deepnet_theory.sizes.update import Update
-from deepnet_theory.sizes.update import law as degrees
-from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Sublayer
-from deepnet_theory.symbolic.algebra.monomial import (
-    DEPTHS,
-    alpha,
-    beta,
-    eta,
-    part_symbol,
-    simplified,
-)
-from deepnet_theory.symbolic.laws.placement import PlacementLaw, placement_law, relative_update
+from deepnet_theory.symbolic.algebra.monomial import DEPTHS, alpha, beta, simplified
 from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.route import Route, route_of, sublayers
+from deepnet_theory.symbolic.routes.route import sublayers
 
 if TYPE_CHECKING:
     from deepnet_theory.symbolic.rule.amplification import Amplification
 
 rate = sp.Symbol("eta_0", positive=True)  # the learning rate's factor where it is a knob
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A selection with its laws and its route.
-
-    ``sized`` is the rule by the algebra of sizes: it refuses where there is none, and says which
-    closures' conditions pick it. What the rule is, the steps find by themselves.
-    """
-
-    selection: Selection
-
-    @cached_property
-    def sized(self) -> Rule:
-        """The rule by sizes; raises :class:`Refusal` where there is none."""
-        return solve_rule(self.selection)
-
-    @cached_property
-    def degrees(self) -> Update:
-        return degrees(self.selection.the_optimizer)
-
-    @cached_property
-    def law(self) -> PlacementLaw:
-        return placement_law(self.selection.the_placement)
-
-    @cached_property
-    def route(self) -> Route:
-        return route_of(self.selection)
-
-    def kinds(self, part: Part) -> tuple[Kind, ...]:
-        """The kinds of sublayers of a part; one kind ``"*"`` where all behave alike."""
-        distinct = list({s.name: s for s in part.layer}.values())
-        increments, weights = self.route.increments, self.route.weights
-        proved = {(increments[s.name].rhs, weights[s.name].rhs, len(s.scaled)) for s in distinct}
-        if len(proved) == 1:
-            return (self._kind(part, "*", distinct),)
-        return tuple(self._kind(part, s.name, [s]) for s in distinct)
-
-    def _kind(self, part: Part, name: str, group: list[Sublayer]) -> Kind:
-        parts, first = len(self.selection.the_stack.parts), group[0]
-        one = "*" if self.selection.has_one_alpha(part) else name
-        own = {
-            alpha: part_symbol("alpha", part.name, parts, one),
-            beta: part_symbol("beta", part.name, parts, name),
-        }
-        increments = [self.route.increments[s.name] for s in group]
-        return Kind(
-            name=name,
-            sublayer=first,
-            own=own,
-            increment=sp.powsimp(increments[0].rhs / eta).xreplace(own),
-            weight=self.route.weights[first.name].rhs.xreplace(own),
-            relative=relative_update(first, self.law, self.degrees).xreplace(own),
-            rate=part_symbol("kappa", part.name, parts, name),
-            rests_on=tuple(increment.name for increment in increments),
-            members=tuple(s.name for s in group),
-        )
 
 
 @dataclass(frozen=True)
