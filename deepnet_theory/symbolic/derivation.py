@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,6 @@ from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.exponents import predictions
 from deepnet_theory.sizes.monomial import parse
 from deepnet_theory.sizes.table import table, texts
-from deepnet_theory.sizes.update import Update
 from deepnet_theory.spec.assumption import Assumption, assumption
 from deepnet_theory.spec.results.prediction import Predictions
 from deepnet_theory.spec.verdict import Verdict
@@ -39,8 +39,71 @@ class Meaning:
     step: str
 
 
+class Chain:
+    """Steps in their order, each checked once, and what they speak of."""
+
+    steps: tuple[Step, ...]
+
+    def step(self, name: str) -> Step:
+        """The step called ``name``."""
+        return next(s for s in self.steps if s.name == name)
+
+    @cached_property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdict of every step, by name; computed once."""
+        return {step.name: step.check() for step in self.steps}
+
+    @cached_property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """The premises used, in order of first use."""
+        names = dict.fromkeys(name for step in self.steps for name in step.assumptions)
+        return tuple(map(assumption, names))
+
+    @cached_property
+    def symbols(self) -> dict[str, Meaning]:
+        """Every symbol and function of the steps, by name, in their order."""
+        return symbols_of(self.steps)
+
+    def steps_to_dict(self) -> dict[str, Any]:
+        """Steps, premises and symbols as plain data."""
+        return {
+            "steps": [
+                {
+                    "name": step.name,
+                    "section": step.section,
+                    "relation": step.relation.name,
+                    "lhs": str(step.lhs),
+                    "rhs": str(step.rhs),
+                    "regime": None if step.regime is None else str(step.regime),
+                    "because": step.because,
+                    "source": step.source,
+                    "uses": list(step.uses),
+                    "assumptions": list(step.assumptions),
+                    "verdict": self.verdicts[step.name].value,
+                }
+                for step in self.steps
+            ],
+            "assumptions": [{"name": a.name, "statement": a.statement} for a in self.assumptions],
+            "symbols": [
+                {"name": name, "meaning": m.words, "step": m.step}
+                for name, m in self.symbols.items()
+            ],
+        }
+
+
+def symbols_of(steps: Iterable[Step]) -> dict[str, Meaning]:
+    """Every symbol and function of the steps, by name, and the step that it first stands in."""
+    found: dict[str, Meaning] = {}
+    for step in steps:
+        sides = [side for side in (step.left, step.lhs, step.rhs) if side is not None]
+        every = {name: shown for side in sides for name, shown in named(side).items()}
+        for name, shown in sorted(every.items()):
+            found.setdefault(name, Meaning(shown, meaning(name) or "", step.name))
+    return found
+
+
 @dataclass(frozen=True)
-class Derivation(Answer):
+class Derivation(Chain, Answer):
     """An answer with the steps that end in its rule, each checked, and what was measured beside.
 
     Construction fails where a step uses a step or a symbol before it is established.
@@ -54,17 +117,14 @@ class Derivation(Answer):
     proved: SolvedRule = field(default_factory=lambda: SolvedRule("", ()))
 
     def __post_init__(self) -> None:
-        known: set[sp.Symbol] = set(self.given)
-        names: set[str] = set()
+        known, names = set(self.given), set[str]()
         for step in self.steps:
             if step.name in names:
                 raise TypeError(f"two steps are called {step.name!r}")
-            for used in step.uses:
-                if used not in names:
-                    raise TypeError(f"step {step.name!r} uses {used!r} before it is established")
+            if later := [used for used in step.uses if used not in names]:
+                raise TypeError(f"step {step.name!r} uses {later[0]!r} before it is established")
             known |= set(step.establishes)
-            unknown = {s for s in step.free_symbols if s not in known}
-            if unknown:
+            if unknown := step.free_symbols - known:
                 raise TypeError(
                     f"step {step.name!r} holds {sorted(map(str, unknown))} "
                     "before they are established"
@@ -73,21 +133,6 @@ class Derivation(Answer):
         missing = set(self.conclusion) - names
         if missing or not self.conclusion:
             raise TypeError(f"the conclusion {sorted(missing)} is not among the steps")
-
-    def step(self, name: str) -> Step:
-        """The step called ``name``."""
-        return next(s for s in self.steps if s.name == name)
-
-    @cached_property
-    def symbols(self) -> dict[str, Meaning]:
-        """Every symbol and function of the steps, by name, in their order."""
-        found: dict[str, Meaning] = {}
-        for step in self.steps:
-            sides = [side for side in (step.left, step.lhs, step.rhs) if side is not None]
-            every = {name: shown for side in sides for name, shown in named(side).items()}
-            for name, shown in sorted(every.items()):
-                found.setdefault(name, Meaning(shown, meaning(name) or "", step.name))
-        return found
 
     @cached_property
     def support(self) -> tuple[Step, ...]:
@@ -99,19 +144,6 @@ class Derivation(Answer):
         """How strongly the conclusion holds: the join of the steps it rests on."""
         return join(step.relation for step in self.support)
 
-    @cached_property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """The premises used, in order of first use."""
-        names: dict[str, None] = {}
-        for step in self.steps:
-            names.update(dict.fromkeys(step.assumptions))
-        return tuple(assumption(name) for name in names)
-
-    @cached_property
-    def verdicts(self) -> dict[str, Verdict]:
-        """The verdict of every step, by name; computed once."""
-        return {step.name: step.check() for step in self.steps}
-
     @property
     def rule(self) -> SolvedRule:  # type: ignore[override]
         """The rule that the steps end in, α and β as SymPy expressions."""
@@ -120,9 +152,10 @@ class Derivation(Answer):
     @cached_property
     def predictions(self) -> Predictions:
         """The predicted exponents, with the premises that they rest on."""
-        premises = dict.fromkeys((*self.assumptions, *_of_the_optimizer(self.table.rule.update)))
-        found = predictions(self.selection, self.rule)
-        return replace(found, assumptions=tuple(premises))
+        # a degree 0 in g comes from dividing by the gradient's size, which libraries do with an ε
+        of_optimizer = ("gradient-above-epsilon",) if self.table.rule.update.p == 0 else ()
+        premises = dict.fromkeys((*self.assumptions, *map(assumption, of_optimizer)))
+        return replace(predictions(self.selection, self.rule), assumptions=tuple(premises))
 
     @cached_property
     def measured(self) -> tuple[Measured, ...]:
@@ -170,12 +203,7 @@ class Derivation(Answer):
             "schema": SCHEMA,
             **super().to_dict(),
             "relation": self.relation.name,
-            "steps": [plain(s, self.verdicts[s.name]) for s in self.steps],
-            "assumptions": [{"name": a.name, "statement": a.statement} for a in self.assumptions],
-            "symbols": [
-                {"name": name, "meaning": m.words, "step": m.step}
-                for name, m in self.symbols.items()
-            ],
+            **self.steps_to_dict(),
             "measured": [row.to_dict() for row in self.measured],
             "disagreements": list(self.disagreements),
             "verdict": self.verdict.value,
@@ -199,25 +227,3 @@ class Derivation(Answer):
         from deepnet_theory.report.rule import one_line
 
         return one_line(self)
-
-
-def plain(step: Step, verdict: Verdict) -> dict[str, object]:
-    """A step as plain data."""
-    return {
-        "name": step.name,
-        "section": step.section,
-        "relation": step.relation.name,
-        "lhs": str(step.lhs),
-        "rhs": str(step.rhs),
-        "regime": None if step.regime is None else str(step.regime),
-        "because": step.because,
-        "source": step.source,
-        "uses": list(step.uses),
-        "assumptions": list(step.assumptions),
-        "verdict": verdict.value,
-    }
-
-
-def _of_the_optimizer(of: Update) -> tuple[Assumption, ...]:
-    # a degree 0 in g comes from dividing by the gradient's size, which libraries do with an ε
-    return (assumption("gradient-above-epsilon"),) if of.p == 0 else ()

@@ -1,42 +1,43 @@
-"""Derive: from a selection to a derivation whose conclusion is the rule."""
+"""Derive: from a selection to a derivation whose conclusion is the rule.
+
+.. code-block:: text
+
+   Selection → routes        the steps of one sublayer, which end in its increment and its weight
+             → rule          part by part, the last first: sublayers counted and added up, what a
+                             later part amplifies; balance and closure imposed; solved
+             → implications  S·r, ρ, every order, many steps, norms' ε; equivalent rules
+             → Derivation    the steps that all this rests on; its verdict checks each, and holds
+                             the table of sizes against the rule and against explicit sublayers
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.monomial import DEPTHS, depth_expression, simplified
 from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.symbolic.implications.equivalence import equivalence_steps
-from deepnet_theory.symbolic.implications.many_steps import beyond_steps, self_consistency_steps
+from deepnet_theory.symbolic.implications.many_steps import implied_steps
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.route import supporting
 from deepnet_theory.symbolic.rule.problem import Problem, rule_of
 
 
-@dataclass(frozen=True)
-class Chain:
-    """The steps behind a route's, and the names of those that nothing else may leave out."""
+def chain(problem: Problem) -> tuple[list[Step], list[str]]:
+    """From the route's increments to the rule and what follows: the steps, and those kept anyway.
 
-    steps: tuple[Step, ...]
-    conclusion: tuple[str, ...]
-    ends: tuple[str, ...]
-
-
-def chain(problem: Problem) -> Chain:
-    """From the route's increments to the rule, and what follows from it."""
+    Nothing may leave out the steps that state the rule, and those that follow from it.
+    """
     steps: list[Step] = []
-    conclusion: list[str] = []
-    ends: list[str] = []
+    kept: list[str] = []
     for balanced in reversed(problem.balanced):
-        after = [*self_consistency_steps(problem, balanced), *beyond_steps(problem, balanced)]
-        steps += [*balanced.steps, *after]
-        conclusion += balanced.conclusion
-        ends += [step.name for step in after]
-    alike = tuple(equivalence_steps(problem))
-    return Chain((*steps, *alike), tuple(conclusion), (*ends, *(step.name for step in alike)))
+        implied = list(implied_steps(problem, balanced))
+        steps += [*balanced.steps, *implied]
+        kept += [*balanced.conclusion, *(step.name for step in implied)]
+    alike = list(equivalence_steps(problem))
+    return [*steps, *alike], [*kept, *(step.name for step in alike)]
 
 
 def derive(selection: Selection) -> Derivation:
@@ -45,15 +46,15 @@ def derive(selection: Selection) -> Derivation:
     Raises :class:`~deepnet_theory.spec.errors.Refusal` where no rule exists or a law is missing.
     """
     problem = Problem(selection)
-    made = chain(problem)
-    steps = supporting([*problem.route.steps, *made.steps], [*made.conclusion, *made.ends])
+    steps, kept = chain(problem)
     rule = rule_of(problem)
-    require_stated(rule, [step for step in steps if step.name in made.conclusion])
+    conclusion = tuple(name for b in reversed(problem.balanced) for name in b.conclusion)
+    require_stated(rule, [step for step in steps if step.name in conclusion])
     return Derivation(
         selection=selection,
-        steps=tuple(steps),
+        steps=supporting([*problem.route.steps, *steps], kept),
         given=tuple(dict.fromkeys((*DEPTHS.values(), *problem.route.given))),
-        conclusion=made.conclusion,
+        conclusion=conclusion,
         proved=rule,
     )
 

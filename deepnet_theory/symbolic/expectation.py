@@ -17,6 +17,7 @@ import random
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import cache
 from html import escape
 from itertools import product
 from operator import add, mul
@@ -60,17 +61,14 @@ class Matrix:
     law: Law = Law.FIXED
 
     def shape(self, point: Model) -> tuple[int, int]:
-        """The numbers of rows and columns."""
         rows, columns = (sp.sympify(n).xreplace(dict(point)) for n in (self.rows, self.columns))
         return int(rows), int(columns)
 
     def filled(self, point: Model, entry: Callable[[], int]) -> Entries:
-        """The matrix with explicit entries, one after the other."""
         rows, columns = self.shape(point)
         return [[entry() for _ in range(columns)] for _ in range(rows)]
 
     def drawn(self, point: Model, generator: random.Random) -> Entries:
-        """The matrix with entries at random."""
         return self.filled(point, lambda: generator.choice(self.law.value))
 
 
@@ -120,7 +118,6 @@ class Product:
         return "*".join(names if self.coefficient == 1 else [str(self.coefficient), *names])
 
     def latex(self) -> str:
-        """As LaTeX."""
         names = (factor.name.replace("d", r"\Delta ") for factor in self.factors)
         return ("" if self.coefficient == 1 else sp.latex(self.coefficient)) + "".join(names)
 
@@ -155,7 +152,6 @@ class Rows:
 
     @property
     def matrices(self) -> tuple[Matrix, ...]:
-        """The matrices that occur."""
         return tuple(dict.fromkeys(factor for p in self.products for factor in p.factors))
 
     def explicit(self, values: Values, point: Model) -> sp.Matrix:
@@ -207,7 +203,6 @@ class RowSum(Labelled):
 
     @property
     def free_symbols(self) -> set[sp.Symbol]:
-        """The symbols of the coefficients."""
         return set().union(*(sp.sympify(p.coefficient).free_symbols for p in self.rows.products))
 
 
@@ -225,28 +220,43 @@ def _every_value(matrices: list[Matrix], point: Model) -> Iterator[dict[Matrix, 
         yield {matrix: matrix.filled(point, rest.__next__) for matrix in matrices}
 
 
-def is_enumerated(step: Step) -> bool:
-    """The left side's mean square by all signs of the random entries, at sizes of 1 to 3."""
-    (node,) = step.lhs.atoms(MeanSquare)
-    matrices, generator = node.rows.matrices, random.Random(step.name)
+def _at_random(symbols: set[sp.Expr], generator: random.Random) -> Model:
+    return {
+        symbol: sp.Rational(generator.randint(1, 30), generator.randint(7, 29))
+        for symbol in sorted(symbols, key=str)
+    }
+
+
+@cache  # many right-hand sides are held against one left
+def _enumerated(node: MeanSquare) -> tuple[tuple[Model, sp.Expr], ...]:
+    """What the mean square is, by all signs of the random entries, at sizes of 1 to 3."""
+    matrices, generator = node.rows.matrices, random.Random(str(node))
     chance = [matrix for matrix in matrices if matrix.law is not Law.FIXED]
     used = {sp.sympify(e) for m in matrices for e in (m.rows, m.columns)}
     axes = sorted(set().union(*(n.free_symbols for n in used)), key=str)
-    symbols = step.free_symbols.union(*(m.size.free_symbols for m in chance))
-    tried = 0
+    symbols = node.free_symbols.union(*(m.size.free_symbols for m in chance))
+    found = []
     for sizes in product(map(sp.Integer, (1, 2, 3)), repeat=len(axes)):
         point: dict[sp.Expr, sp.Expr] = dict(zip(axes, sizes, strict=True))
         if sum(math.prod(matrix.shape(point)) for matrix in chance) > LARGEST:
             continue
-        tried += 1
         fixed = {m: m.drawn(point, generator) for m in matrices if m not in chance}
         point |= {m.size: sp.Matrix(entries).norm() for m, entries in fixed.items()}
-        for symbol in sorted(symbols - set(point), key=str):
-            point[symbol] = sp.Rational(generator.randint(1, 30), generator.randint(7, 29))
-        found = _average(node.rows, fixed, chance, point)
-        if sp.expand(step.lhs.xreplace({**point, node: found}) - step.rhs.xreplace(point)) != 0:
+        point |= _at_random(symbols - set(point), generator)
+        found.append((point, _average(node.rows, fixed, chance, point)))
+    return tuple(found)
+
+
+def is_enumerated(step: Step) -> bool:
+    """Whether the right side is the left's mean square at every point that is enumerated."""
+    (node,) = step.lhs.atoms(MeanSquare)
+    points = _enumerated(node)
+    for point, mean in points:
+        others = _at_random(step.free_symbols - set(point), random.Random(step.name))
+        left = step.lhs.xreplace({**point, **others, node: mean})
+        if sp.expand(left - step.rhs.xreplace({**point, **others})) != 0:
             return False
-    return tried > 2
+    return len(points) > 2
 
 
 def _average(rows: Rows, fixed: Values, chance: list[Matrix], point: Model) -> sp.Expr:

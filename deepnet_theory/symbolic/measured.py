@@ -36,6 +36,7 @@ from deepnet_theory.spec.expression import (
     parts,
 )
 from deepnet_theory.spec.rule import Rule, RuleEntry
+from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import MATRICES, Role, Sublayer
 from deepnet_theory.spec.verdict import Verdict
@@ -65,10 +66,8 @@ class Measured:
 
     @property
     def verdict(self) -> Verdict:
-        agree = all(
-            abs(stated - found) <= SAME * max(abs(stated), abs(found))
-            for stated, found in zip(self.table, self.found, strict=True)
-        )
+        pairs = zip(self.table, self.found, strict=True)
+        agree = all(abs(a - b) <= SAME * max(abs(a), abs(b)) for a, b in pairs)
         return Verdict.MEASURED if agree else Verdict.REFUTED
 
     def to_dict(self) -> dict[str, object]:
@@ -95,7 +94,6 @@ def measured(of: Table) -> tuple[Measured, ...]:
 class Moved:
     """What one update does through one parameter, per η."""
 
-    response: float
     size: float
     kappa: float
     gradient: float
@@ -125,97 +123,70 @@ class Place:
     def beta(self) -> float:
         return self.knobs[1]
 
-    @cached_property
+    @property
     def eta(self) -> float:
         """The learning rate's factor."""
         return evaluate(DEPTH.parse(self.rows.rule.eta), **self.depth)
 
     @property
-    def count(self) -> int:
-        """S: the sublayers of a layer, listed, times the layers."""
-        return sum(1 for _ in self.part.layer) * self.depth[self.part.depth]
-
-    @cached_property
     def sizes(self) -> Sizes:
-        return sizes(self.rows.of.selection.the_placement, self.sublayer)
+        return sizes(self.rows.selection.the_placement, self.sublayer)
 
-    @cached_property
+    @property
     def weight(self) -> float:
         """r."""
         return self.sizes.weight.at(*self.knobs)
 
     @property
     def aligned(self) -> float:
-        """S·r."""
-        return self.count * self.weight
+        """S·r, the sublayers of a layer listed."""
+        return sum(1 for _ in self.part.layer) * self.depth[self.part.depth] * self.weight
 
-    @cached_property
+    @property
     def rho(self) -> float:
         """ρ: an update of a scaled matrix over the matrix."""
-        moved = self.of(self.sublayer.scaled[0].name, Role.SCALED)
+        moved = self.moved_by(self.sublayer.scaled[0].name, Role.SCALED)
         assert moved is not None
         return moved.update / moved.size
 
     @cached_property
     def amplified(self) -> tuple[float, float, float]:
-        """What a later part multiplies the increment, the update and the gradient with."""
-        stack = self.rows.of.selection.the_stack.parts
-        if self.part is stack[-1]:
+        """What a later part multiplies a change of the output, the update and the gradient with."""
+        if self.part is self.rows.selection.the_stack.parts[-1]:
             return 1.0, 1.0, 1.0
-        size, p = self._passage(self.depth), float(law(self.rows.of.selection.the_optimizer).p)
-        if self.rows.of.selection.amplification == "published":
+        size, p = self._passage(self.depth), float(law(self.rows.selection.the_optimizer).p)
+        if self.rows.selection.amplification == "published":
             shallow, deep = (self._passage({**self.depth, "M": n}) for n in (10**3, 10**6))
             return (size if deep > shallow * (1 + SAME) else 1.0), 1.0, 1.0
-        return size ** (1 + p), size**p, size
+        return size, size**p, size
 
     def _passage(self, depth: Depth) -> float:
         """A: the cross-attentions of the later part, one after the other."""
-        later = self.rows.of.selection.the_stack.parts[-1]
+        later = self.rows.selection.the_stack.parts[-1]
         reading = [sublayer.name for sublayer in later.layer if sublayer.reads_memory]
         many = len(reading) * depth[later.depth]
+        independent = self.rows.selection.amplification == "independent"
         one = self.rows.at(later.name, reading[0], depth).weight
-        independent = self.rows.of.selection.amplification == "independent"
         return one * (math.sqrt(many) if independent else many)
 
-    @cached_property
-    def _moved(self) -> dict[str, Moved | None]:
-        return {}
-
-    @property
-    def forward(self) -> float:
-        """What a later part multiplies a change with on its way to the output."""
-        factor, backward, _ = self.amplified
-        return factor / backward
-
-    def _many(self, role: Role) -> int:
-        """Such parameters, listed: a norm on the sum stands behind all its branches, once."""
-        once = role in (Role.NORM_GAIN, Role.NORM_BIAS) and self._on_sum
-        kept = [not (once and joins) for joins in self.part.parallel]
-        return sum(kept) * self.depth[self.part.depth]
-
-    @property
-    def _on_sum(self) -> bool:
-        return self.rows.of.selection.the_placement.normalises_sum
-
-    def of(self, parameter: str, role: Role) -> Moved | None:
+    def moved_by(self, parameter: str, role: Role) -> Moved | None:
         """What an update through a parameter does; None where the output does not respond."""
-        if parameter not in self._moved:
-            self._moved[parameter] = self._of(parameter, role)
-        return self._moved[parameter]
-
-    def _of(self, parameter: str, role: Role) -> Moved | None:
         powers = self.sizes.responses[parameter]
         if powers is None:
             return None
-        response = powers.at(*self.knobs)
         scaled = role is Role.SCALED  # nothing else has a size or a rate that is not 1
         size = self.beta if scaled else 1.0
         kappa = self.entry.rate_at(**self.depth) if scaled else 1.0
-        _, backward, upstream = self.amplified
-        stepped = step_length(self.rows.of.selection.the_optimizer, response, size)
+        forward, backward, upstream = self.amplified
+        response = powers.at(*self.knobs)
+        stepped = step_length(self.rows.selection.the_optimizer, response, size)
         update = self.eta * kappa * float(stepped) * backward
-        share = self._many(role) * self.forward * response * update
-        return Moved(response, size, kappa, response * upstream, update, share)
+        # such parameters, listed: a norm on the sum stands behind all its branches, once
+        of_norm = role in (Role.NORM_GAIN, Role.NORM_BIAS)
+        once = of_norm and self.rows.selection.the_placement.normalises_sum
+        many = sum(not (once and joins) for joins in self.part.parallel)
+        share = many * self.depth[self.part.depth] * forward * response * update
+        return Moved(size, kappa, response * upstream, update, share)
 
 
 # ---- the rows ----
@@ -234,21 +205,20 @@ class _Rows:
         yield from self._floors()
         yield from self._equivalent()
 
+    @property
+    def selection(self) -> Selection:
+        return self.of.selection
+
     @cached_property
     def rule(self) -> Rule:
         return texts(self.of.rule)
 
-    @cached_property
-    def _places(self) -> dict[tuple[object, ...], Place]:
-        return {}
+    def part(self, name: str) -> Part:
+        return next(part for part in self.selection.the_stack.parts if part.name == name)
 
     def at(self, part: str, sublayer: str, depth: Depth) -> Place:
-        key = (part, sublayer, *depth.values())
-        if key not in self._places:
-            own = next(p for p in self.of.selection.the_stack.parts if p.name == part)
-            found = next(s for s in own.layer if s.name == sublayer)
-            self._places[key] = Place(self, own, found, depth)
-        return self._places[key]
+        own = self.part(part)
+        return Place(self, own, next(s for s in own.layer if s.name == sublayer), depth)
 
     def row(self, of: str, value: Monomial, because: str, found: list[float]) -> Measured:
         """A monomial of the table against what is found, at every depth.
@@ -265,7 +235,7 @@ class _Rows:
     @cached_property
     def _numbered(self) -> bool:
         """Whether the equation of the placement holds numbers."""
-        equation = self.of.selection.the_placement.expression.root
+        equation = self.selection.the_placement.expression.root
         return any(isinstance(node, Number) for node in parts(equation))
 
     def constant(self, of: str, says: str, because: str, found: list[float]) -> Measured:
@@ -278,20 +248,20 @@ class _Rows:
     def _sublayer(self, row: SublayerRow) -> Iterator[Measured]:
         of = f"{row.part}, {row.sublayer}"
         every = [self.at(row.part, row.members[0], depth) for depth in DEPTHS]
+        rho = [at.rho for at in every]
         explicit = "explicit matrices, one branch in place of another"
-        stepped = "the update of a matrix under the gradient it has"
         for name, because, stated, found in (
             ("beta", "the rule's own constant", row.beta, [at.beta for at in every]),
             ("r", explicit, row.weight, [at.weight for at in every]),
             ("S*r", explicit, row.aligned, [at.aligned for at in every]),
             ("S*r^2", explicit, row.independent, [at.aligned * at.weight for at in every]),
-            ("rho", stepped, row.rho, [at.rho for at in every]),
+            ("rho", "the update of a matrix under the gradient it has", row.rho, rho),
         ):
             yield self.row(f"{name} of {of}", stated, because, found)
         matrices = len(every[0].sublayer.scaled)
         for k, size in enumerate(row.orders, start=1):
             several, because = math.comb(matrices, k), f"{k} of a branch's matrices moved at once"
-            found = [at.forward * at.aligned * several * at.rho**k for at in every]
+            found = [at.amplified[0] * at.aligned * several * at.rho**k for at in every]
             yield self.row(f"order {k} of {of}", size, because, found)
         # the rate where aligned steps have moved the branch by as much as itself
         shallow, deep = (
@@ -299,27 +269,25 @@ class _Rows:
             for n in (10**3, 10**9)
         )
         power = 1 / matrices - 1 if deep > shallow * (1 + CONSTANT) else 0
-        found = [at.rho**power for at in every]
-        yield self.row(f"largest stable rate of {of}", row.failing, "rho at two depths", found)
+        failing = [size**power for size in rho]
+        yield self.row(f"largest stable rate of {of}", row.failing, "rho at two depths", failing)
         yield from self._norms(row)
 
     def _norms(self, row: SublayerRow) -> Iterator[Measured]:
         """The ε of every norm, beside what the norm divides in the deepest branch of the entry."""
         entry = self.rule.entry(row.part, row.members[0])
-        own = next(p for p in self.of.selection.the_stack.parts if p.name == row.part)
-        sharing = [s for s in own.layer if entry.sublayer in ("*", s.name)]
+        sharing = [s for s in self.part(row.part).layer if entry.sublayer in ("*", s.name)]
         deepest = max(sharing, key=lambda sublayer: len(sublayer.scaled)).name
-        for norm in of_entry(self.of.selection, entry):
-            places = [self.at(row.part, deepest, depth) for depth in DEPTHS]
-            squared = DEPTH.parse(norm.squared)
+        for norm in of_entry(self.selection, entry):
+            shares = []
+            for at in (self.at(row.part, deepest, depth) for depth in DEPTHS):
+                variance = at.sizes.variances[norm.place].at(*at.knobs)
+                shares.append(evaluate(DEPTH.parse(norm.squared), **at.depth) / variance)
             yield self.constant(
                 f"epsilon of the norm on the {norm.place}, {row.part}, {row.sublayer}",
                 norm.squared,
                 "its share of the variance that an explicit norm divides by",
-                [
-                    evaluate(squared, **at.depth) / at.sizes.variances[norm.place].at(*at.knobs)
-                    for at in places
-                ],
+                shares,
             )
 
     # ---- every parameter ----
@@ -331,26 +299,25 @@ class _Rows:
             because = "the rule's own constant, 1 where it scales nothing"
             found = [at.beta if row.role is Role.SCALED else 1.0 for at in places]
             yield self.row(f"size of {of}", row.size, because, found)
-        every = [moved for at in places if (moved := at.of(row.parameter, row.role)) is not None]
+        every = self._moved(row, places)
         if not every or row.gradient is None or row.share is None or row.update is None:
             nothing = not every and row.share is None and row.gradient is None
             because = "an explicit response" if every else "an explicit response of 0"
             yield Measured(f"gradient of {of}", "0", because, (0.0,), (0.0 if nothing else 1.0,))
             return
+        # a learning rate makes the share of order one, where that grows with the part's depth
+        depths = ({**DEPTHS[0], row.depth: n} for n in (10**3, 10**12))
+        shallow, deep = self._moved(row, [self.at(row.part, row.sublayer, d) for d in depths])
+        grows = deep.share > shallow.share * (1 + CONSTANT)
         for name, because, stated, found in (
             ("gradient", "an explicit response", row.gradient, [at.gradient for at in every]),
             ("update", "the optimizer's own expression", row.update, [at.update for at in every]),
             ("share", "S responses to such an update", row.share, [at.share for at in every]),
-        ):
+            ("learning rate", "what makes its share of order one, where that grows", row.rate,
+             [at.kappa / (at.share if grows else 1.0) for at in every]),
+        ):  # fmt: skip
             yield self.row(f"{name} of {of}", stated, because, found)
-        grows = self._grows(row)
-        yield self.row(
-            f"learning rate of {of}",
-            row.rate,
-            "what makes its share of order one, where that grows",
-            [at.kappa / (at.share if grows else 1.0) for at in every],
-        )
-        optimizer = self.of.selection.the_optimizer
+        optimizer = self.selection.the_optimizer
         practised = [Practised(optimizer, at.gradient, at.size) for at in every]
         if "epsilon" in optimizer.practised.names:
             epsilons = [row.epsilon.at(**depth) for depth in DEPTHS]
@@ -365,36 +332,31 @@ class _Rows:
             because = "the share of the matrix that one step's decay takes"
             yield self.constant(f"weight decay of {of}", str(row.decay), because, shares)
 
-    def _grows(self, row: ParameterRow) -> bool:
-        """Whether the share of a parameter grows with its part's own depth."""
-        deep = [
-            self.at(row.part, row.sublayer, {**DEPTHS[0], row.depth: n}).of(row.parameter, row.role)
-            for n in (10**3, 10**12)
-        ]
-        shares = [moved.share for moved in deep if moved is not None]
-        return shares[-1] > shares[0] * (1 + CONSTANT)
+    def _moved(self, row: ParameterRow, places: list[Place]) -> list[Moved]:
+        found = (at.moved_by(row.parameter, row.role) for at in places)
+        return [moved for moved in found if moved is not None]
 
     # ---- what is predicted of the whole ----
 
     def _exponents(self) -> Iterator[Measured]:
-        """The predicted exponents as slopes of the summed shares of scaled and other matrices."""
-        if any(row.independent.exponent(row.depth) > 0 for row in self.of.sublayers):
-            return  # beyond the identity's neighbourhood a share is not what one sublayer says
-        if len(self.of.selection.the_stack.parts) > 1:
-            return  # the laboratory says which amplification is real
+        """The predicted exponents as slopes of the summed shares of scaled and other matrices.
+
+        None beyond the identity's neighbourhood, where a share is not what one sublayer says; nor
+        of two parts, since the laboratory says which amplification is real.
+        """
         matrices = [row for row in self.of.parameters if row.role in MATRICES and row.share]
-        if not matrices:
-            return  # nothing moves the output
-        for prediction in predictions(self.of.selection, self.rule).exponents:
+        far = any(row.independent.exponent(row.depth) > 0 for row in self.of.sublayers)
+        if far or len(self.selection.the_stack.parts) > 1 or not matrices:
+            return
+        for prediction in predictions(self.selection, self.rule).exponents:
             if prediction.exponent is None:
                 continue
             totals = []
             for layers in (10**12, 10**16):
                 depth = {**DEPTHS[2], prediction.variable: layers}
-                moved = (
-                    self.at(m.part, m.sublayer, depth).of(m.parameter, m.role) for m in matrices
-                )
-                totals.append(math.fsum(one.share for one in moved if one is not None))
+                places = ((row, [self.at(row.part, row.sublayer, depth)]) for row in matrices)
+                moved = (one for row, at in places for one in self._moved(row, at))
+                totals.append(math.fsum(one.share for one in moved))
             slope = math.log(totals[1] / totals[0]) / math.log(1e4)
             stated = float(prediction.exponent)
             yield Measured(
@@ -410,25 +372,24 @@ class _Rows:
         for crossing in crossings(self.of):
             regime = next(r for r in self.of.rule.update.regimes if r.is_floor)
             floor = abs(float(fold(UPDATE.parse(regime.smaller).root, FloatAlgebra())))
-            part = next(p for p in self.of.selection.the_stack.parts if p.name == crossing.part)
+            part = self.part(crossing.part)
             own = next(s for s in part.layer if crossing.matrix in {m.name for m in s.matrices})
-            depth = crossing.at(64, 256)
-            fans = [{"d": 64, "hidden": 256}[f] for f in crossing.fans]
-            beta = evaluate(
-                DEPTH.parse(self.rule.entry(part.name, own.name).beta), N=depth, M=depth
-            )
+            fans = sum({"d": 64, "hidden": 256}[fan] for fan in crossing.fans)
+            # at any depth of the other part, which an encoder's constants may hold
+            depth = {**DEPTHS[0], part.depth: crossing.depth.at(**DEPTHS[0], fans=fans)}
+            beta = evaluate(DEPTH.parse(self.rule.entry(part.name, own.name).beta), **depth)
             yield Measured(
                 f"floor of {crossing.matrix}, {crossing.part}",
                 str(crossing.depth),
                 "the rms of a Xavier matrix at that depth",
                 (floor,),
-                (beta * math.sqrt(2 / sum(fans)),),
+                (beta * math.sqrt(2 / fans),),
             )
 
     def _equivalent(self) -> Iterator[Measured]:
         """Closures said to be one rule: S·r and ρ of both, measured."""
         for name, exact in equivalent_closures(self.of):
-            other = _Rows(table(replace(self.of.selection, closure=name)))
+            other = _Rows(table(replace(self.selection, closure=name)))
             ratios = []
             for part, member in ((r.part, m) for r in self.of.sublayers for m in r.members):
                 pairs = [[rows.at(part, member, d) for rows in (self, other)] for d in DEPTHS]

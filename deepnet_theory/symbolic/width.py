@@ -20,12 +20,10 @@ from deepnet_theory.sizes.width import (
     WidthRow,
     WidthTable,
 )
-from deepnet_theory.spec.assumption import Assumption, assumption
 from deepnet_theory.spec.results.result import Result
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.meanings import NOTATION
-from deepnet_theory.symbolic.derivation import SCHEMA, Derivation, Meaning, plain
+from deepnet_theory.symbolic.derivation import SCHEMA, Chain, Derivation, Meaning, symbols_of
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.laws.width import SYMBOLS, WidthStep, groups, prove, size, solved
 from deepnet_theory.symbolic.proof.step import Step
@@ -83,7 +81,7 @@ def _in_depth(table: WidthTable, depth: Derivation) -> Callable[[WidthRow], dict
 
 
 @dataclass(frozen=True)
-class WidthDerivation(Result):
+class WidthDerivation(Chain, Result):
     """A table in width with the steps that it rests on, and with the depth's where it has them.
 
     ``scale`` says where numbers are printed, and which model they are multiples of.
@@ -98,34 +96,12 @@ class WidthDerivation(Result):
         return derive(self.table.selection) if self.table.across != "width" else None
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:
-        """The steps in depth, and those in width."""
+    def steps(self) -> tuple[Step, ...]:  # type: ignore[override]
         return (*(self.depth.steps if self.depth else ()), *prove(self.table))
-
-    def step(self, name: str) -> Step:
-        """The step called ``name``."""
-        return next(s for s in self.steps if s.name == name)
-
-    @cached_property
-    def verdicts(self) -> dict[str, Verdict]:
-        """The verdict of every step, by name; computed once."""
-        return {step.name: step.check() for step in self.steps}
 
     @cached_property
     def symbols(self) -> dict[str, Meaning]:
-        """Every symbol of the steps in width, by name, and the step that it first stands in."""
-        found: dict[str, Meaning] = {}
-        for step in self.steps:
-            for symbol in sorted(step.free_symbols, key=str) * isinstance(step, WidthStep):
-                said = NOTATION[symbol.name.partition("_")[0]]
-                found.setdefault(symbol.name, Meaning(symbol, said, step.name))
-        return found
-
-    @cached_property
-    def assumptions(self) -> tuple[Assumption, ...]:
-        """The premises used, in order of first use."""
-        names = dict.fromkeys(name for step in self.steps for name in step.assumptions)
-        return tuple(map(assumption, names))
+        return symbols_of(step for step in self.steps if isinstance(step, WidthStep))
 
     @cached_property
     def disagreements(self) -> tuple[str, ...]:
@@ -142,7 +118,6 @@ class WidthDerivation(Result):
 
     @property
     def exit_code(self) -> int:
-        """That of the verdict."""
         return self.verdict.exit_code
 
     @property
@@ -174,12 +149,7 @@ class WidthDerivation(Result):
             "forced": list(table.forced),
             "conventions": list(table.conventions),
             "floors": table.floors,
-            "steps": [plain(step, self.verdicts[step.name]) for step in self.steps],
-            "assumptions": [{"name": a.name, "statement": a.statement} for a in self.assumptions],
-            "symbols": [
-                {"name": name, "meaning": m.words, "step": m.step}
-                for name, m in self.symbols.items()
-            ],
+            **self.steps_to_dict(),
             "disagreements": list(self.disagreements),
             "verdict": self.verdict.value,
         }

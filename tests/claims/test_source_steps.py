@@ -8,11 +8,12 @@ import sympy as sp
 from deepnet_theory.spec.assumption import assumption
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.nodes import Loss, Normalise
+from deepnet_theory.symbolic.algebra.nodes import Normalise
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.laws.placement import x
 from paper_checks.shared.steps.absolute import absolute_steps
 from paper_checks.shared.steps.catalogue import asides_of, background
+from paper_checks.shared.steps.nodes import Loss
 
 SELECTIONS = {
     "probe": Selection(optimizer="sgd"),

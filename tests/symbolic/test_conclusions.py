@@ -183,6 +183,13 @@ def test_one_matrix_a_branch_has_no_second_order_and_leaves_rho_to_decide(monkey
     assert [e.rate for e in mixed.entries] == ["(2*N)**(-1/2)", "1/(2*N)"]
 
 
+def test_a_floor_of_an_encoder_is_measured_where_the_decoders_depth_enters():
+    both = {"stack": "encoder-decoder", "amplification": "independent"}
+    found = derive(Selection(optimizer="adafactor", **both))
+    floors = [row for row in found.measured if row.of.startswith("floor of fc1, encoder")]
+    assert "M" in floors[0].says and found.verdict is Verdict.PROVED
+
+
 # ---- the bound of many steps ----
 
 

@@ -54,8 +54,8 @@ Exponents = dict[sp.Expr, sp.Rational]  # a prime or a symbol → its exponent
 
 
 @cache
-def _primes(number: int) -> tuple[tuple[sp.Integer, int], ...]:
-    return tuple((sp.Integer(prime), power) for prime, power in sp.factorint(number).items())
+def _primes(number: sp.Rational) -> tuple[tuple[sp.Integer, sp.Integer], ...]:
+    return tuple((sp.Integer(prime), sp.Integer(n)) for prime, n in sp.factorrat(number).items())
 
 
 def exponents(expression: sp.Expr) -> Exponents:
@@ -65,21 +65,12 @@ def exponents(expression: sp.Expr) -> Exponents:
     """
     result: Exponents = {}
 
-    def add(base: sp.Expr, exponent: sp.Expr) -> None:
-        total = result.get(base, sp.Integer(0)) + exponent
-        if total == 0:
-            result.pop(base, None)
-        else:
-            result[base] = total
-
     def walk(node: sp.Expr, times: sp.Rational) -> None:
         if node.is_Symbol:
-            add(node, times)
+            result[node] = result.get(node, sp.S.Zero) + times
         elif node.is_Rational and node > 0:
-            for prime, power in _primes(node.p):
-                add(prime, power * times)
-            for prime, power in _primes(node.q):
-                add(prime, -power * times)
+            for prime, power in _primes(node):
+                result[prime] = result.get(prime, sp.S.Zero) + power * times
         elif node.is_Mul:
             for factor in node.args:
                 walk(factor, times)
@@ -88,12 +79,11 @@ def exponents(expression: sp.Expr) -> Exponents:
         else:
             raise ValueError(f"{node} is not a positive monomial")
 
-    walk(sp.sympify(expression), sp.Integer(1))
-    return result
+    walk(sp.sympify(expression), sp.S.One)
+    return {base: exponent for base, exponent in result.items() if exponent}
 
 
 def monomial(powers: Mapping[sp.Expr, sp.Expr]) -> sp.Expr:
-    """The SymPy product of the given powers."""
     return sp.Mul(*(base**exponent for base, exponent in powers.items()))
 
 
@@ -105,51 +95,31 @@ def simplified(expression: sp.Expr) -> sp.Expr:
         return sp.powdenest(expression, force=True)
 
 
-@dataclass(frozen=True)
-class Solution:
-    """The solution of monomial equations; ``rank`` tells whether it is the only one."""
-
-    values: dict[sp.Symbol, sp.Expr]
-    rank: int
-    unknowns: tuple[sp.Symbol, ...]
-
-    @property
-    def unique(self) -> bool:
-        """Whether the equations determine every unknown."""
-        return self.rank == len(self.unknowns)
-
-
 def solve(
     equations: Sequence[tuple[sp.Expr, sp.Expr]], unknowns: Sequence[sp.Symbol]
-) -> Solution | None:
+) -> dict[sp.Symbol, sp.Expr] | None:
     """Solve ``left = right`` for positive unknowns, all sides monomials; None: contradiction.
 
     Taking logarithms makes the system linear, so Gauss elimination over the rationals decides
     existence and uniqueness exactly. Unknowns that are not determined have no value.
     """
-    rows, sides = [], []
-    for left, right in equations:
-        powers = exponents(sp.sympify(left) / sp.sympify(right))
-        rows.append([powers.pop(u, sp.Integer(0)) for u in unknowns])
-        sides.append({base: -power for base, power in powers.items()})
-    bases = sorted({b for side in sides for b in side}, key=str)
+    powers = [exponents(sp.sympify(left) / sp.sympify(right)) for left, right in equations]
+    bases = sorted({base for row in powers for base in row} - {*unknowns}, key=str)
     system = sp.Matrix(
         [
-            row + [side.get(b, sp.Integer(0)) for b in bases]
-            for row, side in zip(rows, sides, strict=True)
+            [row.get(u, sp.S.Zero) for u in unknowns] + [-row.get(b, sp.S.Zero) for b in bases]
+            for row in powers
         ]
     )
     reduced, pivots = system.rref()
     k = len(unknowns)
     if any(pivot >= k for pivot in pivots):
         return None
-    values = {}
-    for row, pivot in enumerate(pivots):
-        if all(reduced[row, c] == 0 for c in range(k) if c != pivot):
-            values[unknowns[pivot]] = monomial(
-                {b: reduced[row, k + j] for j, b in enumerate(bases)}
-            )
-    return Solution(values, len(pivots), tuple(unknowns))
+    return {
+        unknowns[pivot]: monomial({b: reduced[row, k + n] for n, b in enumerate(bases)})
+        for row, pivot in enumerate(pivots)
+        if all(reduced[row, c] == 0 for c in range(k) if c != pivot)
+    }
 
 
 def exponent_in(expression: sp.Expr, variable: sp.Symbol) -> sp.Rational:
@@ -188,20 +158,19 @@ def plain(expression: sp.Expr) -> Monomial:
     return Monomial.from_powers({str(b): Fraction(int(p.p), int(p.q)) for b, p in powers.items()})
 
 
-def text(expression: sp.Expr) -> str:
-    """The same monomial in the grammar of depth expressions, such as ``(N**4*M/27)**(1/16)``."""
-    return str(plain(expression))
+def from_plain(of: Monomial, values: Mapping[str, sp.Expr]) -> sp.Expr:
+    """A monomial of the algebra of sizes as SymPy has it, with values in place of its symbols."""
+    powers = {(values[b] if b in values else sp.Integer(b)): rational(p) for b, p in of.items}
+    return monomial(powers)
 
 
 # ---- Formulas of the grammar as SymPy expressions; those in N and M among them ----
-
 
 Functions = Mapping[str, Callable[..., sp.Expr]]
 FUNCTIONS = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min": sp.Min}
 
 
 def rational(value: Fraction) -> sp.Rational:
-    """The SymPy rational of a fraction."""
     return sp.Rational(value.numerator, value.denominator)
 
 
@@ -251,8 +220,6 @@ class NotRationalError(ValueError):
 
 def vanishes(expression: sp.Expr) -> bool:
     """Whether an expression is zero by expanding its numerator; False where that is not seen."""
-    if expression == 0:
-        return True
     try:
         above, below = fraction(expression)
         return bool(above == 0 and below != 0)
@@ -268,12 +235,13 @@ def is_nonnegative(expression: sp.Expr) -> bool:
             return True
     except NotRationalError:
         pass
-    if expression.is_nonnegative:
-        return True
     numerator, denominator = sp.fraction(sp.together(expression))
     return bool(
-        sp.expand(numerator).is_nonnegative
-        and (denominator.is_positive or sp.expand(denominator).is_positive)
+        expression.is_nonnegative
+        or (
+            sp.expand(numerator).is_nonnegative
+            and (denominator.is_positive or sp.expand(denominator).is_positive)
+        )
     )
 
 

@@ -130,13 +130,6 @@ class Branch(MatrixMap):
     latex_label = "B"
 
 
-class Loss(MatrixMap):
-    """The loss as a function of a sublayer's output; its differential is ⟨∂L/∂x, ·⟩."""
-
-    label = "L"
-    latex_label = r"\mathcal{L}"
-
-
 class Transpose(MatrixMap):
     """Aᵀ: linear, and reverses products."""
 
@@ -193,7 +186,6 @@ class Label(sp.Atom):  # type: ignore[misc]
     is_commutative = False
 
     def __new__(cls, function: type[MatrixMap]) -> Label:
-        """Wrap the class of a map."""
         instance: Label = super().__new__(cls)
         instance.function = function
         return instance

@@ -16,13 +16,14 @@ from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import sympy as sp
+from sympy.core.function import AppliedUndef
 
 from deepnet_theory.sizes.equivalence import carries_alpha, powers
 from deepnet_theory.sizes.update import DIGITS, Value, entries, law, practised
 from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.algebra.monomial import alpha, eta, exponents
+from deepnet_theory.symbolic.algebra.monomial import alpha, eta, exponents, rational
 from deepnet_theory.symbolic.algebra.nodes import Branch
 from deepnet_theory.symbolic.laws.explicit_matrices import agree
 from deepnet_theory.symbolic.laws.optimizer import decimal
@@ -53,26 +54,33 @@ _AT = {
     "decay": ("3/13",),
 }
 _EPSILONS = ("1/50", "7")  # below the gradient, and above it
+_WORDS = {"epsilon": "epsilon", "decay": "the weight decay"}
 _GIVEN = {"g": 1, "theta": -1, "m": 1, "v": 2}  # what W = cW' does to them, as powers of c
 
 
 def equivalence_steps(problem: Problem) -> Iterator[Step]:
     """W = cW' for the update, for its epsilon and weight decay, for its memory, and for α."""
-    optimizer = problem.selection.the_optimizer
-    counted = ("degrees",) if any(s.name == "degrees" for s in problem.route.steps) else ()
-    yield _gradient()
+    optimizer, of_c = problem.selection.the_optimizer, powers(problem.selection.the_optimizer)
+    own, running = practised(optimizer), optimizer.running
+    yield SECTION.equal(
+        "moved-gradient",
+        sp.Derivative(_L(c * _W), _W),
+        c * _OF["g"],
+        "W = c*W' with c in the forward pass: g is the gradient of the loss at W",
+        establishes=(c, _W, *_OF.values()),
+        checks=(Check("losses differentiated", _differentiated),),
+    )
     yield _left_alone(
         "moved-update",
         problem.degrees.reduced,
         optimizer,
         ("eta", "g", "theta"),
-        f"by the degrees, c*c^({powers(optimizer)['eta']})*c^({problem.degrees.p})"
+        f"by the degrees, c*c^({of_c['eta']})*c^({problem.degrees.p})"
         f"*c^({-problem.degrees.q}) = 1: W moves as it did, and so does the share eta*rho of it; "
         "the forward pass is the same, and with it r: S*r and eta*rho are all that a class of "
         "equivalent rules has in common",
-        (*counted, "moved-gradient"),
+        ("degrees", "moved-gradient"),
     )
-    own = practised(optimizer)
     if own.constants:
         yield _left_alone(
             "moved-constants",
@@ -80,14 +88,13 @@ def equivalence_steps(problem: Problem) -> Iterator[Step]:
             optimizer,
             ("eta", "g", "theta", *own.constants),
             "; ".join(
-                f"{_WORDS[name]} takes c^({powers(optimizer)[name]}): the sum that it stands in is "
+                f"{_WORDS[name]} takes c^({of_c[name]}): the sum that it stands in is "
                 f"homogeneous where it is of degree {d.exponent('g')} in g and "
                 f"{d.exponent('theta')} in theta"
                 for name, d in own.constants.items()
             ),
             ("moved-update",),
         )
-    running = optimizer.running
     if running is not None and running.expression.names & {"m", "v"}:
         yield _left_alone(
             "moved-history",
@@ -100,21 +107,7 @@ def equivalence_steps(problem: Problem) -> Iterator[Step]:
             ("moved-update",),
         )
     if carries_alpha(problem.selection.the_placement):
-        yield weights_step(problem.selection, powers(optimizer)["eta"])
-
-
-_WORDS = {"epsilon": "epsilon", "decay": "the weight decay"}
-
-
-def _gradient() -> Step:
-    return SECTION.equal(
-        "moved-gradient",
-        sp.Derivative(_L(c * _W), _W),
-        c * _OF["g"],
-        "W = c*W' with c in the forward pass: g is the gradient of the loss at W",
-        establishes=(c, _W, *_OF.values()),
-        checks=(Check("losses differentiated", _differentiated),),
-    )
+        yield weights_step(problem.selection, of_c["eta"])
 
 
 def _differentiated(step: Step) -> bool:
@@ -135,29 +128,17 @@ def _left_alone(
     because: str,
     uses: tuple[str, ...],
 ) -> Step:
-    moved = powers(optimizer)
-    regimes = (*law(optimizer).regimes, *practised(optimizer).regimes)
-    return SECTION.equal(
-        name,
-        c * _u(*(c ** sp.Rational(str(moved[each])) * _OF[each] for each in of)),
-        _u(*(_OF[each] for each in of)),
-        because,
-        uses=uses,
-        assumptions=("stated-regime",) if regimes else (),
-        checks=(_run(root, of),),
-    )
+    of_c = powers(optimizer)
+    still = _u(*(_OF[each] for each in of))
 
-
-def _run(root: Node, of: tuple[str, ...]) -> Check:
-    """The update as W has it against c times that of W', the powers read off the step."""
-
-    def holds(step: Step) -> bool:
-        (moved,) = step.lhs.atoms(sp.core.function.AppliedUndef)
+    def run(step: Step) -> bool:
+        """The update as W has it against c times that of W', the powers read off the step."""
+        (moved,) = step.lhs.atoms(AppliedUndef)
         times = {each: argument / _OF[each] for each, argument in zip(of, moved.args, strict=True)}
         given = all(times.get(each, c**power) == c**power for each, power in _GIVEN.items())
         return (
             given
-            and step.rhs == _u(*(_OF[each] for each in of))
+            and bool(step.rhs == still)
             and all(
                 _moves_alike(root, times, step.lhs / moved, scale, epsilon)
                 for scale in (sp.Integer(3), sp.Rational(2, 7))
@@ -165,27 +146,36 @@ def _run(root: Node, of: tuple[str, ...]) -> Check:
             )
         )
 
-    return Check("the update on entries, at several c", holds)
+    return SECTION.equal(
+        name,
+        c * _u(*(c ** rational(of_c[each]) * _OF[each] for each in of)),
+        still,
+        because,
+        uses=uses,
+        assumptions=(
+            ("stated-regime",) if law(optimizer).regimes or practised(optimizer).regimes else ()
+        ),
+        checks=(Check("the update on entries, at several c", run),),
+    )
 
 
 def _moves_alike(
     root: Node, times: Mapping[str, sp.Expr], outer: sp.Expr, scale: sp.Rational, epsilon: str
 ) -> bool:
+    def values(times: Mapping[str, Decimal]) -> dict[str, Value]:
+        found: dict[str, Value] = {}
+        for name, texts in {**_AT, "epsilon": (epsilon,)}.items():
+            first, *second = (times.get(name, 1) * decimal(Fraction(text)) for text in texts)
+            found[name] = (first, second[0]) if second else first
+        return found
+
     with localcontext(prec=2 * DIGITS):
         at = {each: decimal(power.xreplace({c: scale})) for each, power in times.items()}
-        own, other = (entries(root, _values(epsilon, by)) for by in ({}, at))
+        own, other = (entries(root, values(by)) for by in ({}, at))
         least, outer = Decimal(10) ** -DIGITS, decimal(outer.xreplace({c: scale}))
         return any(own) and all(
             abs(outer * b - a) <= least * abs(a) for a, b in zip(own, other, strict=True)
         )
-
-
-def _values(epsilon: str, times: Mapping[str, Decimal]) -> dict[str, Value]:
-    found: dict[str, Value] = {}
-    for name, texts in {**_AT, "epsilon": (epsilon,)}.items():
-        first, *second = (times.get(name, 1) * decimal(Fraction(text)) for text in texts)
-        found[name] = (first, second[0]) if second else first
-    return found
 
 
 # ---- α in initial sizes and learning rates alone ----

@@ -15,11 +15,10 @@ from deepnet_theory.symbolic.algebra.monomial import (
     depth_expression,
     eta,
     exponent_in,
-    in_sympy,
+    plain,
     present,
     rational,
     simplified,
-    text,
 )
 from deepnet_theory.symbolic.implications.orders import (
     SECTION,
@@ -30,13 +29,14 @@ from deepnet_theory.symbolic.implications.orders import (
     order_within,
     orders_across,
     power_of,
+    put_in,
     relative_law,
     relative_update,
     self_consistency,
 )
 from deepnet_theory.symbolic.proof.checks import DIGITS, number
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
-from deepnet_theory.symbolic.proof.witness import Matrix
+from deepnet_theory.symbolic.proof.witness import Matrix, sizes
 from deepnet_theory.symbolic.rule.kinds import Balanced
 from deepnet_theory.symbolic.rule.parallel import second_order
 from deepnet_theory.symbolic.rule.problem import Problem
@@ -44,23 +44,17 @@ from deepnet_theory.symbolic.rule.problem import Problem
 tau = sp.Symbol("tau", positive=True)  # the number of aligned steps
 
 
-def self_consistency_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
-    """S·r and S·r² of every kind."""
-    for kind in balanced.kinds:
-        for power in (1, 2):
-            yield self_consistency(OfKind(problem, balanced, kind), power)
-
-
-def beyond_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
-    """ρ, the identity, every order, aligned steps, the failing rate, and the norms' epsilons."""
+def implied_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
+    """S·r and S·r²; ρ, every order, aligned steps, the failing rate, and the norms' epsilons."""
+    kinds = [OfKind(problem, balanced, kind) for kind in balanced.kinds]
+    yield from (self_consistency(of, power) for of in kinds for power in (1, 2))
     yield from second_order(balanced.part)
-    for kind in balanced.kinds:
-        of = OfKind(problem, balanced, kind)
+    for of in kinds:
         yield relative_update(of)
         yield increment_identity(of)
         yield relative_law(of)
         yield complete_knobs(of)
-        for order in range(1, kind.matrices + 1):
+        for order in range(1, of.kind.matrices + 1):
             yield order_within(of, order)
         yield orders_across(of)
         yield bound_of_aligned_steps(of)
@@ -70,7 +64,7 @@ def beyond_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
 
 def bound_of_aligned_steps(of: OfKind) -> Step:
     """A number of aligned steps move a stack by no more than this."""
-    weight, count = present(of.balanced.at_solution(of.kind.weight)), of.balanced.sublayers
+    weight, count = present(of.weight_at_rule), of.balanced.sublayers
     grown = (1 + tau * eta * present(of.rho_at_rule)) ** of.kind.matrices
     aligned = present(count * weight)
     return SECTION.at_most(
@@ -84,24 +78,23 @@ def bound_of_aligned_steps(of: OfKind) -> Step:
         assumptions=("aligned-updates",),
         establishes=(tau, eta),
         checks=(
-            Check("both sides at many depths", partial(_bounds, of)),
+            Check(
+                "both sides at many depths",
+                lambda step: all(_bounds(of, n, step) for n in (1, 3, 1000, 10**48)),
+            ),
             Check("explicit products of matrices", partial(_explicit_products, of)),
         ),
     )
 
 
-def _stack(of: OfKind, numbers: Numbers) -> tuple[Any, Any, Any]:
+def _stack(of: OfKind, numbers: Numbers) -> list[Any]:
     """S, r and ρ at depths."""
-    weight = of.balanced.at_solution(of.kind.weight)
-    return tuple(number(size, numbers) for size in (of.balanced.sublayers, weight, of.rho_at_rule))  # type: ignore[return-value]
+    sizes = (of.balanced.sublayers, of.weight_at_rule, of.rho_at_rule)
+    return [number(size, numbers) for size in sizes]
 
 
-def _bounds(of: OfKind, step: Step) -> bool:
+def _bounds(of: OfKind, layers: int, step: Step) -> bool:
     """The left by logarithms; the bound holds, no larger than a constant asks as r vanishes."""
-    return all(_bounds_at(of, layers, step) for layers in (1, 3, 1000, 10**48))
-
-
-def _bounds_at(of: OfKind, layers: int, step: Step) -> bool:
     numbers, m = of.depths(layers, layers), of.kind.matrices
     # digits of the left that are lost, which is of 1 + weight
     lost = max(0, -int(mpmath.log10(_stack(of, numbers)[1])))
@@ -167,14 +160,11 @@ def failing_rate(of: OfKind) -> Step:
         f"failing-rate-{of.tag}",
         ((1 + 1 / aligned) ** root - 1) / rho,
         failing,
-        (
-            "tau*eta where S*r*((1 + tau*eta*rho)^m - 1) is 1, m = "
-            f"{of.kind.matrices}: "
-            + (
-                f"as rho grows it falls, by {power_of(failing)}, after however many steps"
-                if grows and of.kind.matrices > 1
-                else "it does not fall with the depth"
-            )
+        f"tau*eta where S*r*((1 + tau*eta*rho)^m - 1) is 1, m = {of.kind.matrices}: "
+        + (
+            f"as rho grows it falls, by {power_of(failing)}, after however many steps"
+            if grows and of.kind.matrices > 1
+            else "it does not fall with the depth"
         ),
         regime=Regime(of.balanced.depth, sp.oo),
         uses=(f"aligned-steps-{of.tag}", *of.at_rule),
@@ -200,7 +190,7 @@ def _slope(of: OfKind, step: Step) -> bool:
 def norm_epsilons(of: OfKind) -> Iterator[Step]:
     """One step for every norm of a kind that divides what falls with the depth."""
     kind, part = of.kind, of.balanced.part
-    alpha, beta = (text(of.balanced.values[knob]) for knob in (kind.alpha, kind.beta))
+    alpha, beta = (str(plain(of.balanced.values[knob])) for knob in (kind.alpha, kind.beta))
     for norm in of_entry(of.problem.selection, RuleEntry(part.name, kind.name, alpha, beta)):
         powers = (rational(norm.size.exponent(knob)) for knob in ("alpha", "beta"))
         size = sp.Mul(*(k**p for k, p in zip((kind.alpha, kind.beta), powers, strict=True)))
@@ -213,7 +203,7 @@ def norm_epsilons(of: OfKind) -> Iterator[Step]:
             f"{what}: epsilon keeps its share under the root where it scales as the square",
             uses=of.at_rule,
             checks=(
-                Check("holds once the solution is put in", partial(_put_in, of)),
+                put_in(of),
                 Check(
                     "its share under the root at two depths", partial(_share_kept, of, norm.place)
                 ),
@@ -221,29 +211,13 @@ def norm_epsilons(of: OfKind) -> Iterator[Step]:
         )
 
 
-def _put_in(of: OfKind, step: Step) -> bool:
-    return bool(simplified(of.balanced.at_solution(step.lhs) / step.rhs) == 1)
-
-
 def _share_kept(of: OfKind, place: str, step: Step) -> bool:
-    """ε beside the variance of an explicit sum, its gains multiplied one by one."""
-    placement = of.problem.selection.the_placement
-    stream, branch, alpha, gain = sp.symbols("stream branch alpha gain", positive=True)
-    divided: list[sp.Expr] = []
-
-    def norm(z: sp.Expr) -> sp.Expr:
-        divided.append(sp.expand(z))
-        return stream
-
-    names = {"x": stream, "alpha": alpha}
-    in_sympy(placement.expression, names, {"norm": norm, "branch": lambda _: gain * branch})
-    z = divided[placement.places.index(place)]
-    variance = sp.Add(*(z.coeff(s) ** 2 for s in (stream, branch)))
-    shares = []
+    """ε beside the variance that an explicit norm divides by, at two depths."""
+    placement, shares = of.problem.selection.the_placement, []
+    variance = sizes(placement, of.kind.sublayer).variances[place]
     with mpmath.workdps(DIGITS):
         for layers in (10**100, 10**200):
             at = of.numbers(layers, 7)
-            gains = mpmath.fprod(at[of.kind.beta] for _ in of.kind.sublayer.scaled)
-            of_sum = number(variance, {alpha: at[of.kind.alpha], gain: gains})
-            shares.append(number(step.rhs, at) / of_sum)
+            divided = at[of.kind.alpha] ** variance.alpha * at[of.kind.beta] ** variance.beta
+            shares.append(number(step.rhs, at) / divided)
     return bool(abs(shares[1] / shares[0] - 1) < mpmath.mpf("1e-6"))

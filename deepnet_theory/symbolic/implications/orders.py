@@ -45,17 +45,14 @@ class OfKind:
 
     @property
     def tag(self) -> str:
-        """What the names of its steps end in."""
         return self.kind.tag(self.balanced.part.name)
 
     @property
     def rho(self) -> sp.Symbol:
-        """The symbol of the relative update."""
         return self.kind.symbol("rho")
 
     @property
     def r(self) -> sp.Symbol:
-        """The symbol of the branch weight."""
         return self.kind.symbol("r")
 
     @property
@@ -64,9 +61,14 @@ class OfKind:
         return self.balanced.relative_update(self.kind)
 
     @property
+    def weight_at_rule(self) -> sp.Expr:
+        """r in the depths."""
+        return self.balanced.at_solution(self.kind.weight)
+
+    @property
     def aligned_at_rule(self) -> sp.Expr:
         """S·r in the depths."""
-        return present(self.balanced.self_consistency(self.kind, 1))
+        return present(self.balanced.sublayers * self.weight_at_rule)
 
     @property
     def multiplier(self) -> sp.Expr:
@@ -80,15 +82,16 @@ class OfKind:
 
     @property
     def weights(self) -> tuple[str, ...]:
-        """The steps that find its branch weights."""
         return tuple(self.problem.route.weights[name].name for name in self.kind.members)
 
     @property
     def at_rule(self) -> tuple[str, ...]:
         """The steps that the rule rests on."""
         amplified = self.balanced.amplification
-        passed = () if amplified is None else tuple(step.name for step in amplified.steps)
-        return (*self.balanced.conclusion, *passed)
+        return (
+            *self.balanced.conclusion,
+            *(s.name for s in (amplified.steps if amplified else ())),
+        )
 
     def depths(self, own: int, other: int) -> Numbers:
         """The depths where its own is one number and any other another."""
@@ -102,14 +105,21 @@ class OfKind:
         depths = self.depths(own, other)
         return depths | {s: number(value, depths) for s, value in self.balanced.values.items()}
 
-    def at_depths(self, expected: Callable[[Numbers], Any]) -> Callable[[Step], Iterator[Point]]:
-        """The points where a step is held against what is computed anew of its numbers."""
-        return lambda _: ((at, expected(at)) for at in (self.numbers(*p) for p in DEPTH_POINTS))
+    def at_depths(self, name: str, expected: Callable[[Numbers], Any]) -> Check:
+        """Both sides are at several depths what is computed anew of its numbers there."""
+
+        def points(step: Step) -> Iterator[Point]:
+            if not step.rhs.free_symbols <= {*DEPTHS.values()}:
+                raise ValueError("a knob is left at the rule")
+            for at in (self.numbers(*point) for point in DEPTH_POINTS):
+                yield at, expected(at)
+
+        return at_points(name, points)
 
     def rho_at(self, numbers: Numbers) -> Any:
         """ρ by running the optimizer on entries of the gradient's and the matrix's size."""
         amplified = self.balanced.amplification
-        passes = amplified is not None and amplified.form != "published"
+        passes = amplified and self.problem.selection.amplification != "published"
         grown = number(amplified.size, numbers) if amplified and passes else 1
         return number(self.multiplier, numbers) * self.stepped(numbers, grown)
 
@@ -146,23 +156,27 @@ _PRODUCTS = {
 def self_consistency(of: OfKind, power: int) -> Step:
     """S·r^power, judged in every depth that it holds."""
     balanced, kind = of.balanced, of.kind
-    value = balanced.self_consistency(kind, power)
+    value = balanced.sublayers * of.weight_at_rule**power
     others = value.free_symbols - {balanced.depth}  # an encoder's constants may hold both depths
     behaviour = " and ".join(_behaviour(value, depth) for depth in (balanced.depth, *others))
     shown = f"S*r^{power}" if power > 1 else "S*r"
-
-    def put_in(step: Step) -> bool:
-        return not exponents(balanced.at_solution(step.lhs / step.rhs))
-
     return SELF_CONSISTENCY.equal(
         f"self-consistency-{power}-{of.tag}",
         balanced.sublayers * kind.weight**power,
         present(value),
-        f"r = {present(balanced.at_solution(kind.weight))}; {shown} {behaviour}; "
+        f"r = {present(of.weight_at_rule)}; {shown} {behaviour}; "
         f"{_PRODUCTS[power if of.problem.law.normalised else -power]}",
         uses=(f"sublayers-{balanced.part.name}", *of.weights, *balanced.conclusion),
-        checks=(Check("holds once the solution is put in", put_in),),
+        checks=(put_in(of),),
         left=S * of.r**power,
+    )
+
+
+def put_in(of: OfKind) -> Check:
+    """Both sides are one monomial in the depths once the solution is put in."""
+    return Check(
+        "holds once the solution is put in",
+        lambda step: not exponents(of.balanced.at_solution(step.lhs / step.rhs)),
     )
 
 
@@ -177,47 +191,40 @@ def _behaviour(value: sp.Expr, depth: sp.Symbol) -> str:
 
 def relative_update(of: OfKind) -> Step:
     """ρ at the rule, by the update of a matrix of its size under a gradient of its size."""
-    counted = any(step.name == "degrees" for step in of.problem.route.steps)
-
-    def points(step: Step) -> Iterator[Point]:
-        if not step.rhs.free_symbols <= {*DEPTHS.values()}:
-            raise ValueError("a knob is left in rho at the rule")
-        return of.at_depths(of.rho_at)(step)
-
     return SECTION.equal(
         f"relative-update-{of.tag}",
         sp.Mul(simplified(of.multiplier * of.balanced.backward), of.kind.relative),
         present(of.rho_at_rule),
         "rho = |dW|/(eta*|W|) of a scaled matrix, its gradient and its size put in the "
         f"update; it scales as {power_of(of.rho_at_rule)}",
-        uses=("degrees", *of.at_rule) if counted else of.at_rule,
-        checks=(at_points("the update of matrices of these sizes", points),),
+        uses=("degrees", *of.at_rule),
+        checks=(of.at_depths("the update of matrices of these sizes", of.rho_at),),
         left=of.rho,
     )
 
 
 def increment_identity(of: OfKind) -> Step:
     """The increments of the sublayers add up to c·S·r·ρ."""
-    kind = of.kind
+    kind, part = of.kind, of.balanced.part
     times = of.multiplier * of.balanced.backward
-    constant = "" if kind.constant == 1 else f" with c = {kind.constant} of the route"
+    constant = simplified(kind.increment / (kind.weight * kind.relative))
+    because = "" if constant == 1 else f" with c = {constant} of the route"
 
     def points(_: Step) -> Iterator[Point]:
-        route = of.problem.route.increments[kind.sublayer.name].value
+        route = of.problem.route.increments[kind.sublayer.name].rhs
         for own, other in DEPTH_POINTS:
             at = of.numbers(own, other)
             one = number(route, {**{a: at[b] for a, b in kind.own.items()}, eta: 1})
-            total = own * len(of.balanced.part.layer) * one * number(times, at)
-            yield {**at, of.rho: of.rho_at(at)}, total
+            yield {**at, of.rho: of.rho_at(at)}, own * len(part.layer) * one * number(times, at)
 
     return SECTION.equal(
         f"increment-identity-{of.tag}",
         of.balanced.sublayers * times * kind.increment,
-        sp.Mul(kind.constant, of.balanced.sublayers, kind.weight, of.rho),
+        sp.Mul(constant, of.balanced.sublayers, kind.weight, of.rho),
         "the increment of a sublayer is c*r*rho, since its matrices respond as "
-        f"r/|W|{constant}: the first-order balance is in S*r and rho alone",
+        f"r/|W|{because}: the first-order balance is in S*r and rho alone",
         uses=(
-            f"sublayers-{of.balanced.part.name}",
+            f"sublayers-{part.name}",
             *kind.rests_on,
             *of.weights,
             f"relative-update-{of.tag}",
@@ -230,7 +237,7 @@ def increment_identity(of: OfKind) -> Step:
 
 def relative_law(of: OfKind) -> Step:
     """ρ as a power of r and of the matrix, at any α and β."""
-    p, q = of.problem.degrees.p, of.problem.degrees.q
+    p, left = of.problem.degrees.p, of.problem.degrees.q - 1 - of.problem.degrees.p
     kind = of.kind
 
     def points(_: Step) -> Iterator[Point]:
@@ -238,15 +245,12 @@ def relative_law(of: OfKind) -> Step:
             at = {kind.alpha: sp.Rational(a), kind.beta: sp.Rational(b)}
             yield at, of.stepped(at)
 
+    powers = (sp.Pow(kind.weight, p, evaluate=False), sp.Pow(kind.beta, left, evaluate=False))
     return SECTION.equal(
         f"relative-law-{of.tag}",
         kind.relative,
-        sp.Mul(
-            sp.Pow(kind.weight, p, evaluate=False),
-            sp.Pow(kind.beta, q - 1 - p, evaluate=False),
-            evaluate=False,
-        ),
-        f"the gradient of a scaled matrix is r/|W|: rho = kappa*r^({p})*|W|^({q - 1 - p})",
+        sp.Mul(*powers, evaluate=False),
+        f"the gradient of a scaled matrix is r/|W|: rho = kappa*r^({p})*|W|^({left})",
         uses=(*of.weights, f"relative-update-{of.tag}"),
         checks=(at_points("the update of matrices of many sizes", points),),
         left=of.rho,
@@ -257,10 +261,8 @@ def complete_knobs(of: OfKind) -> Step:
     """Whether α and β together reach both S·r and ρ: the determinant of their powers."""
     kind = of.kind
     knobs = (kind.alpha, kind.beta)
-    rows = [
-        [exponents(size).get(knob, sp.Integer(0)) for knob in knobs]
-        for size in (kind.weight, kind.relative)
-    ]
+    of_sizes = (exponents(size) for size in (kind.weight, kind.relative))
+    rows = [[powers.get(knob, sp.Integer(0)) for knob in knobs] for powers in of_sizes]
 
     def doubled(step: Step) -> bool:
         once: Numbers = {knob: sp.Integer(1) for knob in knobs}
@@ -269,8 +271,7 @@ def complete_knobs(of: OfKind) -> Step:
             ratios = (size({**once, knob: sp.Integer(2)}) / size(once) for knob in knobs)
             found.append([mpmath.log(ratio, 2) for ratio in ratios])
         expected = found[0][0] * found[1][1] - found[0][1] * found[1][0]
-        sides = (side.doit() for side in (step.lhs, step.rhs))
-        return all(abs(number(side) - expected) < 1e-12 for side in sides)
+        return all(abs(number(side.doit()) - expected) < 1e-12 for side in (step.lhs, step.rhs))
 
     return SECTION.equal(
         f"complete-knobs-{of.tag}",
@@ -332,7 +333,7 @@ def order_within(of: OfKind, order: int) -> Step:
         f"it scales as {power_of(value)}",
         uses=(f"increment-identity-{of.tag}", *of.at_rule),
         assumptions=("aligned-updates",),
-        checks=(at_points("the branches' products multiplied out", of.at_depths(multiplied_out)),),
+        checks=(of.at_depths("the branches' products multiplied out", multiplied_out),),
         left=output_change(str(order)) / eta**order,
     )
 

@@ -49,7 +49,7 @@ def samples(
         # rounding differs between two precisions, a value does not
         coarse, fine = (_at(update, exact, digits) for digits in (DIGITS + 20, 2 * DIGITS + 40))
         first, second = (
-            f if abs(c - f) <= abs(f) * Decimal(10) ** -DIGITS else Decimal(0)
+            f if abs(c - f) <= abs(f) * Decimal(10) ** -DIGITS else ZERO
             for c, f in zip(coarse, fine, strict=True)
         )
         found.append((first, second))
@@ -62,12 +62,6 @@ def _at(update: Node, exact: Sequence[Fraction], digits: int) -> Entries:
         return entries(update, {"eta": decimal(Fraction(1, 3)), "g": (a, b), "theta": (c, d)})
 
 
-def of_norms(gradient: Decimal, size: Decimal, signs: Sequence[int]) -> tuple[Entries, Entries]:
-    """g and θ of two entries whose norms are given, in set directions."""
-    a, b, c, d = (s * decimal(part) for s, part in zip(signs, _DIRECTIONS, strict=True))
-    return (gradient * a, gradient * b), (size * c, size * d)
-
-
 def step_entries(update: Node, g: Value, theta: Value, **constants: Decimal) -> Entries:
     """Δθ at η = 1; raises ``ArithmeticError`` where it is not finite or not real."""
     return entries(update, {"eta": Decimal(1), "g": g, "theta": theta, **constants})
@@ -78,25 +72,33 @@ def length_of(vector: Iterable[Decimal]) -> Decimal:
     return sum((entry * entry for entry in vector), Decimal(0)).sqrt()
 
 
+def of_norms(update: Node, gradient: Decimal, size: Decimal) -> tuple[Entries, Entries]:
+    """g and θ of two entries whose norms are given, in directions where the update is not 0."""
+    return _of_norms(gradient, size, _telling_signs(update))
+
+
+def _of_norms(gradient: Decimal, size: Decimal, signs: Sequence[int]) -> tuple[Entries, Entries]:
+    a, b, c, d = (s * decimal(part) for s, part in zip(signs, _DIRECTIONS, strict=True))
+    return (gradient * a, gradient * b), (size * c, size * d)
+
+
 @cache
-def telling_signs(update: Node) -> tuple[int, ...]:
-    """Signs of g's and θ's entries where the update is not 0; max(-theta, 0)*g is at some."""
+def _telling_signs(update: Node) -> tuple[int, ...]:
+    """Signs of the entries where the update is not 0; max(-theta, 0)*g is at some."""
     one = Decimal(1)
-    return next(s for s in _SIGNS if any(step_entries(update, *of_norms(one, one, s))))
+    return next(s for s in _SIGNS if any(step_entries(update, *_of_norms(one, one, s))))
 
 
 def step_length(optimizer: Optimizer, gradient: Any, size: Any) -> Decimal:
     """‖Δθ‖ where ‖g‖ and ‖θ‖ are given, over that where both are 1; winning terms only."""
     with localcontext(prec=PRECISION):
-        return _length(optimizer, decimal(gradient), decimal(size)) / _length(
-            optimizer, Decimal(1), Decimal(1)
-        )
+        update, one = law(optimizer).reduced, Decimal(1)
+        return _length(update, decimal(gradient), decimal(size)) / _length(update, one, one)
 
 
 @lru_cache(maxsize=4096)
-def _length(optimizer: Optimizer, gradient: Decimal, size: Decimal) -> Decimal:
-    update = law(optimizer).reduced
-    return length_of(step_entries(update, *of_norms(gradient, size, telling_signs(update))))
+def _length(update: Node, gradient: Decimal, size: Decimal) -> Decimal:
+    return length_of(step_entries(update, *of_norms(update, gradient, size)))
 
 
 # ---- the update as a library takes it, with its epsilon and weight decay ----
@@ -112,8 +114,8 @@ class Practised:
 
     @cached_property
     def _start(self) -> tuple[Entries, Entries]:
-        signs = telling_signs(law(self.optimizer).reduced)
-        return of_norms(Decimal(self.gradient), Decimal(self.size), signs)
+        update = law(self.optimizer).reduced
+        return of_norms(update, Decimal(self.gradient), Decimal(self.size))
 
     def _entries(
         self, epsilon: float = 0.0, decay: Decimal = ZERO, along: Decimal = ZERO

@@ -44,7 +44,7 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.monomial import exponents, monomial, solve
+from deepnet_theory.symbolic.algebra.monomial import exponents, from_plain, plain, solve
 from deepnet_theory.symbolic.proof import widths
 from deepnet_theory.symbolic.proof.step import Check, Relation, Step
 
@@ -129,15 +129,12 @@ def groups(table: WidthTable) -> Iterator[Group]:
 
 def expression(of: Monomial, values: Mapping[str, sp.Expr] | None = None) -> sp.Expr:
     """A monomial as SymPy has it, numbers left out, with values in place of its symbols."""
-    known = {"d": d, "k": k, **(values or {})}
-    powers = of.without_number.items
-    return monomial({known[b]: sp.Rational(p.numerator, p.denominator) for b, p in powers})
+    return from_plain(of.without_number, {"d": d, "k": k, **(values or {})})
 
 
 def size(of: sp.Expr) -> Monomial:
     """The monomial of a SymPy expression, numbers left out."""
-    powers = exponents(of).items()
-    return Monomial.from_powers({str(b): Fraction(p.p, p.q) for b, p in powers if b.is_Symbol})
+    return plain(of).without_number
 
 
 def solved(rows: Iterable[Step], *more: tuple[sp.Expr, sp.Expr]) -> dict[sp.Symbol, sp.Expr]:
@@ -146,12 +143,10 @@ def solved(rows: Iterable[Step], *more: tuple[sp.Expr, sp.Expr]) -> dict[sp.Symb
     free = {s for sides in equations for side in sides for s in sp.sympify(side).free_symbols}
     # what is asked for stands last: elimination leaves it alone where the others do not fix it
     unknown = sorted(free - {d, k}, key=lambda s: (s == _asked, str(s)))
-    found = solve(equations, unknown)
-    return {} if found is None else found.values
+    return solve(equations, unknown) or {}
 
 
 def value_of(of: sp.Expr, rows: Iterable[Step]) -> sp.Expr | None:
-    """What relations make of an expression; None where they leave it open."""
     return solved(rows, (_asked, of)).get(_asked)
 
 
@@ -178,13 +173,14 @@ class _Chain:
         self.table, self.optimizer = table, table.selection.the_optimizer
         self.full = table.alignment == FULL
         self.premise = "aligned-with-inputs" if self.full else "independent-update"
+        self.aligned_terms = d if self.full else sp.sqrt(d)
         self.groups = {group.name: group for group in groups(table)}
         self.head, self.hidden = self.groups["head"], self.groups["hidden"]
         self.own = [group for group in self.groups.values() if not group.is_block]
         self.laws: dict[str, SizeOfStep] = {}
         self.steps: list[WidthStep] = []
         self.section = ""
-        self._slopes: dict[str, widths.Slopes] = {}
+        self._slopes: dict[str, dict[str, dict[str, widths.Slope]]] = {}
 
     def all(self) -> tuple[WidthStep, ...]:
         """Every step, in order."""
@@ -217,7 +213,7 @@ class _Chain:
                 )
         self.impose(
             "read-out",
-            (d if self.full else sp.sqrt(d)) * self.head("multiplier") * self.head("init"),
+            self.aligned_terms * self.head("multiplier") * self.head("init"),
             "(H) a move of the features by order one moves the logits by order one: it is "
             + ("along the head's rows, so that d terms add" if self.full else "not along its rows"),
             self.slope(self.head, "read", one),
@@ -251,7 +247,9 @@ class _Chain:
             self.add(
                 "gradient-keybias", sp.Symbol("gamma_keybias"), sp.Integer(0),
                 "it adds one number to all scores of a query, which the softmax leaves out",
-                checks=(Check("explicit scores", _key_bias_is_idle),),
+                checks=(
+                    Check("explicit scores", lambda s: s.rhs == 0 and widths.key_bias_is_idle()),
+                ),
                 relation=Relation.EQUAL, measured=True,
             )  # fmt: skip
 
@@ -266,12 +264,14 @@ class _Chain:
                     self.add(
                         f"update-{group.name}", group("update"), sp.Integer(0),
                         f"{group.words} start at 0, where the update is 0: they never leave it",
-                        checks=(Check("explicit zeros", self.stays),),
+                        checks=(
+                            Check("explicit zeros", lambda s: s.rhs == 0 and not self.moves()),
+                        ),
                         relation=Relation.EQUAL, measured=True,
                     )  # fmt: skip
                 continue
             self.laws[group.name] = own
-            counts = dict(zip((INPUTS, OUTPUTS), group.counts, strict=True))
+            counts = {INPUTS: group.counts[0], OUTPUTS: group.counts[1]}
             symbols = {GRADIENT: group("gradient"), PARAMETER: group("init")}
             entry, action = (expression(of.put(counts), symbols) for of in (own.entry, own.action))
             self.measure(group, "update", entry, f"{group.words}: the update's own expression")
@@ -357,9 +357,9 @@ class _Chain:
         vector = self.groups["vector"]
         if not any(row.role == TIED for row in self.table.rows):
             return
-        c, n = sp.Symbol("c_tied", positive=True), d if self.full else sp.sqrt(d)
+        c = sp.Symbol("c_tied", positive=True)
         self.impose(
-            "read-out-tied", n * c * vector("init"),
+            "read-out-tied", self.aligned_terms * c * vector("init"),
             "(H) of a head that is the embedding's matrix, behind a multiplier",
         )  # fmt: skip
         self.follow("multiplier-tied", c, "forced: its size is the embedding's", vector)
@@ -417,12 +417,13 @@ class _Chain:
         def holds(step: Step) -> bool:
             stated = step.rhs if of is None else of
             seen, value = self.slopes(group), self.value(stated)
-            pairs = [(seen.in_width, value.exponent("d")), (seen.in_head_size, value.exponent("k"))]
+            asked = {"d": value.exponent("d"), "k": value.exponent("k")}
             if what in ("update", "action") and self.reduced is not None:
                 powers = exponents(stated)
-                for slopes, name in (seen.in_gradient, "gradient"), (seen.in_parameter, "init"):
-                    pairs.append((slopes, Fraction(str(powers.get(group(name), 0)))))
-            found = [(of.get(what), float(power)) for of, power in pairs if of]
+                asked["g"], asked["theta"] = (
+                    Fraction(str(powers.get(group(name), 0))) for name in ("gradient", "init")
+                )
+            found = [(seen[x].get(what), float(asked[x])) for x in seen if x in asked]
             return all(slope is not None and slope.tends_to(power) for slope, power in found)
 
         return Check("slopes on explicit matrices", holds)
@@ -431,7 +432,6 @@ class _Chain:
 
     @property
     def stepped(self) -> list[Group]:
-        """The groups whose update has a law."""
         return [group for group in self.groups.values() if group.name in self.laws]
 
     @cached_property
@@ -442,7 +442,7 @@ class _Chain:
     def value(self, of: sp.Expr) -> Monomial:
         return size(of.xreplace(self.values))
 
-    def slopes(self, group: Group) -> widths.Slopes:
+    def slopes(self, group: Group) -> dict[str, dict[str, widths.Slope]]:
         """What a group's update does on explicit matrices, at the sizes of the solution."""
         if group.name not in self._slopes:
             self._slopes[group.name] = widths.slopes(
@@ -455,7 +455,7 @@ class _Chain:
         """What an update is folded at: counts, and the sizes that the first steps fix."""
         names = {GRADIENT: "gradient"} | ({} if group.starts_at_zero else {PARAMETER: "init"})
         values = {name: size(group(what).xreplace(self.at_start)) for name, what in names.items()}
-        return {**values, **dict(zip((INPUTS, OUTPUTS), group.counts, strict=True))}
+        return {**values, INPUTS: group.counts[0], OUTPUTS: group.counts[1]}
 
     @cached_property
     def reduced(self) -> Node | None:
@@ -464,10 +464,6 @@ class _Chain:
             return law(self.optimizer).reduced
         except Refusal:
             return None
-
-    def stays(self, step: Step) -> bool:
-        """Whether the update of a parameter of zeros is the 0 that a step says."""
-        return bool(step.rhs == 0 and not self.moves())
 
     def moves(self) -> bool:
         """Whether the update, as it is written, moves a parameter of zeros."""
@@ -498,10 +494,5 @@ class _Chain:
         return self.optimizer.expression.root if self.reduced is None else self.reduced
 
 
-def _key_bias_is_idle(step: Step) -> bool:
-    return step.rhs == 0 and widths.key_bias_is_idle()
-
-
 def prove(table: WidthTable) -> tuple[WidthStep, ...]:
-    """The steps that end in the numbers of a table, its depth left out."""
     return _Chain(table).all()

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import mpmath
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import i, is_nonnegative, r, vanishes
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.proof.step import Check, Step, rational_point
 
-SIZES = (1, 2, 3)
 DIGITS = 40  # of the numbers that sides are compared on
-Rewrite = Callable[[sp.Expr], sp.Expr]
 Numbers = Mapping[sp.Expr, Any]
 Point = tuple[Numbers, Any]  # values of the symbols, and what a side is there
 
@@ -56,17 +55,22 @@ _COMPUTED: dict[type[sp.Expr], Callable[..., Any]] = {
 }
 
 
+def _sides(step: Step, expected: Any) -> Iterator[tuple[sp.Expr, Any]]:
+    """Each side with what is expected of it; a pair is of each by itself."""
+    both = expected if isinstance(expected, tuple) else (expected, expected)
+    return zip((step.lhs, step.rhs), both, strict=True)
+
+
 def at_points(name: str, points: Callable[[Step], Iterable[Point]], digits: int = 25) -> Check:
-    """Both sides are at every point what is computed anew there; a pair is of each by itself."""
+    """Both sides are at every point what is computed anew there."""
 
     def holds(step: Step) -> bool:
         with mpmath.workdps(DIGITS):
-            for at, expected in points(step):
-                both = expected if isinstance(expected, tuple) else (expected, expected)
-                for side, value in zip((step.lhs, step.rhs), both, strict=True):
-                    if not near(number(side, at), value, digits):
-                        return False
-        return True
+            return all(
+                near(number(side, at), value, digits)
+                for at, expected in points(step)
+                for side, value in _sides(step, expected)
+            )
 
     return Check(name, holds)
 
@@ -109,40 +113,28 @@ def written_out(expression: sp.Expr) -> sp.Expr:
 
 
 def written_at(name: str, points: Callable[[], Iterable[Point]]) -> Check:
-    """Both sides, written out at explicit sizes, are what is listed; a pair is of each."""
+    """Both sides, written out at explicit sizes, are what is listed."""
 
     def holds(step: Step) -> bool:
-        for at, listed in points():
-            both = listed if isinstance(listed, tuple) else (listed, listed)
-            for side, value in zip((step.lhs, step.rhs), both, strict=True):
-                if not vanishes(written_out(side.subs(at)) - value):
-                    return False
-        return True
+        return all(
+            vanishes(written_out(side.subs(at)) - value)
+            for at, listed in points()
+            for side, value in _sides(step, listed)
+        )
 
     return Check(name, holds)
 
 
 def equal_at_sizes(
-    size: sp.Symbol, sizes: Iterable[int] = SIZES, rewrite: Rewrite = lambda side: side
+    size: sp.Symbol,
+    sizes: Iterable[int] = (1, 2, 3),
+    rewrite: Callable[[sp.Expr], sp.Expr] = lambda side: side,
+    *,
+    accepted: Callable[[sp.Expr], bool] = vanishes,
+    what: str = "identical when written out",
 ) -> Check:
     """Both sides written out at explicit sizes are identical in all other symbols."""
-    return _at_sizes(size, sizes, rewrite, vanishes, "identical when written out")
 
-
-def at_most_at_sizes(
-    size: sp.Symbol, sizes: Iterable[int] = SIZES, rewrite: Rewrite = lambda side: side
-) -> Check:
-    """Written out at explicit sizes, rhs − lhs is a sum of non-negative terms."""
-    return _at_sizes(size, sizes, rewrite, is_nonnegative, "rhs - lhs has no negative term")
-
-
-def _at_sizes(
-    size: sp.Symbol,
-    sizes: Iterable[int],
-    rewrite: Rewrite,
-    accepted: Callable[[sp.Expr], bool],
-    what: str,
-) -> Check:
     def holds(step: Step) -> bool:
         for at in ({size: sp.Integer(value)} for value in sizes):
             left, right = (rewrite(written_out(s.xreplace(at))) for s in (step.lhs, step.rhs))
@@ -153,25 +145,20 @@ def _at_sizes(
     return Check(f"{what} at {size} = {', '.join(map(str, sizes))}", holds)
 
 
+# written out at explicit sizes, rhs − lhs is a sum of non-negative terms
+at_most_at_sizes = partial(
+    equal_at_sizes, accepted=is_nonnegative, what="rhs - lhs has no negative term"
+)
+
+
 # ---- both sides at a random point, and as functions ----
-
-
-def _positive_point(step: Step, generator: random.Random) -> dict[sp.Symbol, sp.Rational]:
-    return {
-        symbol: sp.Rational(generator.randint(10, 40), generator.randint(7, 19))
-        for symbol in sorted(step.free_symbols, key=str)
-    }
 
 
 def _derivative_by_quotient(step: Step) -> bool:
     """The unevaluated derivative on the left, as a central difference at rational points."""
     function, (variable, _) = step.lhs.args
-    generator = random.Random(step.name)
     h = sp.Rational(1, 10**15)
-    point = {
-        symbol: value if symbol.is_positive else value * generator.choice((-1, 1))
-        for symbol, value in _positive_point(step, generator).items()
-    }
+    point = rational_point(step.free_symbols, random.Random(step.name))
     ahead, behind = (
         function.xreplace({**point, variable: point[variable] + shift}) for shift in (h, -h)
     )
@@ -220,25 +207,6 @@ def _squares(step: Step) -> bool:
 
 
 SQUARES_AT_MOST = Check("rhs^2 - lhs^2 is a sum of non-negative terms", _squares)
-
-
-def _rational_function(step: Step) -> bool:
-    return vanishes(step.lhs - step.rhs)
-
-
-RATIONAL_IDENTITY = Check("the numerator of lhs - rhs expands to 0", _rational_function)
-
-
-def _sampled(step: Step) -> bool:
-    generator = random.Random(step.name)
-    gap = (step.lhs - step.rhs).xreplace(_positive_point(step, generator))
-    return bool(abs(sp.N(gap, 40)) < sp.Float("1e-30"))
-
-
-SAMPLED_POSITIVE = Check("equal at a random positive rational point", _sampled)
-EXACT = (RATIONAL_IDENTITY, SAMPLED_POSITIVE)
-
-
 NAMED = Check(
     "the left is a symbol that is introduced here",
     lambda step: step.lhs in step.establishes and not step.rhs.has(step.lhs),

@@ -6,8 +6,8 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
-from typing import Protocol, TypedDict, Unpack
+from functools import partialmethod
+from typing import ClassVar, Protocol, TypedDict, Unpack
 
 import sympy as sp
 
@@ -103,7 +103,7 @@ class Step:
     left: sp.Expr | None = None
 
     def __post_init__(self) -> None:
-        if self.relation in (Relation.ASYMPTOTIC,) and self.regime is None:
+        if self.relation is Relation.ASYMPTOTIC and self.regime is None:
             raise TypeError(f"step {self.name!r}: {self.relation.name} must name its regime")
 
     def failures(self) -> tuple[str, ...]:
@@ -135,7 +135,6 @@ def _passes(check: Check, step: Step) -> bool:
 
 
 def simplifies_to_zero(step: Step) -> bool:
-    """``lhs − rhs`` simplifies to zero (entry by entry for explicit matrices)."""
     difference = step.lhs - step.rhs
     if isinstance(difference, sp.MatrixBase):
         return all(sp.simplify(sp.expand(entry)) == 0 for entry in difference)
@@ -213,11 +212,8 @@ def stays_bounded(step: Step, or_vanishes: bool = True) -> bool:
 
 
 def difference_is_nonnegative(step: Step) -> bool:
-    """``rhs − lhs`` is provably non-negative from the symbols' assumptions."""
     difference = step.rhs - step.lhs
-    if sp.factor(difference).is_nonnegative:
-        return True
-    return bool(sp.factor(sp.simplify(difference)).is_nonnegative)
+    return any(sp.factor(of(difference)).is_nonnegative for of in (sp.sympify, sp.simplify))
 
 
 IDENTITY = Check("lhs - rhs simplifies to 0", simplifies_to_zero)
@@ -289,27 +285,8 @@ class Section:
         more.setdefault("source", self.source)
         return Step(name, lhs, rhs, relation, because, section=self.title, **more)
 
-    @property
-    def equal(self) -> Maker:
-        """lhs = rhs."""
-        return partial(self.step, Relation.EQUAL)
-
-    @property
-    def asymptotic(self) -> Maker:
-        """lhs/rhs → 1 in a regime."""
-        return partial(self.step, Relation.ASYMPTOTIC)
-
-    @property
-    def at_most(self) -> Maker:
-        """lhs ≤ rhs."""
-        return partial(self.step, Relation.AT_MOST)
-
-    @property
-    def order(self) -> Maker:
-        """lhs = Θ(rhs)."""
-        return partial(self.step, Relation.ORDER)
-
-    @property
-    def bound(self) -> Maker:
-        """lhs = O(rhs)."""
-        return partial(self.step, Relation.BOUND)
+    equal: ClassVar[Maker] = partialmethod(step, Relation.EQUAL)  # type: ignore[assignment]
+    asymptotic: ClassVar[Maker] = partialmethod(step, Relation.ASYMPTOTIC)  # type: ignore[assignment]
+    at_most: ClassVar[Maker] = partialmethod(step, Relation.AT_MOST)  # type: ignore[assignment]
+    order: ClassVar[Maker] = partialmethod(step, Relation.ORDER)  # type: ignore[assignment]
+    bound: ClassVar[Maker] = partialmethod(step, Relation.BOUND)  # type: ignore[assignment]

@@ -14,7 +14,7 @@ over :data:`WIDTHS`. Few tokens, for ``sign(g)`` of T tokens acts by
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -111,7 +111,6 @@ class Entrywise(OperatorAlgebra[Any]):
 
 
 def rms(of: Array | float) -> float:
-    """The root mean square of the entries."""
     return math.sqrt(np.vdot(of, of) / np.size(of))
 
 
@@ -219,52 +218,43 @@ class Slope:
         return min(0.0, on) - NEAR < power - self.far < max(0.0, on) + NEAR
 
 
-@dataclass(frozen=True)
-class Slopes:
-    """What each of the sizes of :class:`Seen` is in d, in k, and in the factors of g and of θ.
-
-    Those that are 0 or not finite somewhere are left out.
-    """
-
-    in_width: Mapping[str, Slope]
-    in_head_size: Mapping[str, Slope]
-    in_gradient: Mapping[str, Slope]
-    in_parameter: Mapping[str, Slope]
-
-
 def slopes(
     update: Node, practice: Node, at: Callable[[int, int], Drawn], *, aligned: bool, heads: bool
-) -> Slopes:
-    """The slopes of one role; ``at`` says what is drawn at a width and a head size."""
+) -> dict[str, dict[str, Slope]]:
+    """What each of the sizes of :class:`Seen` is in d, in k, and in the factors of g and of θ.
+
+    ``at`` says what is drawn at a width and a head size. What is 0 or not finite somewhere is left
+    out; so are k where no heads are, and θ where it is 0.
+    """
     head, (near, *_, far, _) = HEAD_SIZES[1], WIDTHS
+
+    @cache
+    def sees(of: Drawn) -> dict[str, float]:
+        return vars(see(update, practice, of, aligned=aligned))
 
     def fitted(*curves: Mapping[int, Drawn]) -> dict[str, Slope]:
         """Of the sizes along two curves, at small sizes and at large ones."""
-        seen = [{x: vars(sees(of)) for x, of in curve.items()} for curve in curves]
+        seen = [{x: sees(of) for x, of in curve.items()} for curve in curves]
         return {
             name: Slope(*(slope({x: of[name] for x, of in found.items()}) for found in seen))
             for name in Seen.__dataclass_fields__
             if all(of[name] > 0 and math.isfinite(of[name]) for f in seen for of in f.values())
         }
 
-    @cache
-    def sees(of: Drawn) -> Seen:
-        return see(update, practice, of, aligned=aligned)
-
-    def along(sizes: Sequence[int], drawn: Callable[[int], Drawn]) -> dict[str, Slope]:
-        points = {x: drawn(x) for x in sizes}
+    def along(points: Mapping[int, Drawn]) -> dict[str, Slope]:
+        sizes = [*points]
         return fitted(*({x: points[x] for x in part} for part in (sizes[:-1], sizes[1:])))
 
     def doubled(field: str) -> dict[str, Slope]:
         fixed = [at(width, head) for width in (near, far)]
         return fitted(*({1: f, 2: replace(f, **{field: 2 * getattr(f, field)})} for f in fixed))
 
-    return Slopes(
-        along(WIDTHS, lambda width: at(width, head)),
-        along(HEAD_SIZES, lambda size: at(WIDTHS[1], size)) if heads else {},
-        doubled("backward"),
-        doubled("init") if at(near, head).init is not None else {},
-    )
+    found = {"d": along({width: at(width, head) for width in WIDTHS}), "g": doubled("backward")}
+    if heads:
+        found["k"] = along({size: at(WIDTHS[1], size) for size in HEAD_SIZES})
+    if at(near, head).init is not None:
+        found["theta"] = doubled("init")
+    return found
 
 
 def moves_zeros(update: Node) -> bool:

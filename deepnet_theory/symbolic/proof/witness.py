@@ -68,7 +68,6 @@ class Matrix:
         return self * (1.0 / scalar)
 
     def hadamard(self, other: Matrix) -> Matrix:
-        """The entrywise product."""
         return self._bilinear(lambda a, b: _each(operator.mul, a, b), other)
 
     def _bilinear(self, product: Callable[[Rows, Rows], Rows], other: Matrix) -> Matrix:
@@ -84,7 +83,6 @@ class Matrix:
 
     @property
     def T(self) -> Matrix:
-        """The transpose."""
         return Matrix(_transposed(self.rows), self.slope and _transposed(self.slope))
 
     @property
@@ -144,7 +142,6 @@ def leaky_relu(a: Matrix) -> Matrix:
 
 
 def softmax(a: Matrix) -> Matrix:
-    """Softmax over the last axis."""
     return a.by_token(_softmax)
 
 
@@ -253,16 +250,6 @@ class Witness:
             found[name] = random_matrix(draw, 1), Matrix(random_matrix(draw, 1).rows * TOKENS)
         return found
 
-    def _parameters(self, moved: str, radially: bool) -> dict[str, Matrix]:
-        found = {}
-        for parameter in self.sublayer.parameters:
-            name = parameter.name
-            own, transverse = self.directions[name]
-            start = own * self.gains.get(name, 0.0)
-            along = (own if radially else transverse).rows if name == moved else None
-            found[name] = Matrix(start.rows, along)
-        return found
-
     def output(
         self, moved: str = "", radially: bool = False, divided: list[Matrix] | None = None
     ) -> Matrix:
@@ -271,21 +258,21 @@ class Witness:
         ``divided`` takes up what each norm of the equation divides.
         """
         x, memory = self.stream
-        _, sideways = self.directions.get(moved, (x, x))
+        parameters = {}
+        for name in (parameter.name for parameter in self.sublayer.parameters):
+            own, transverse = self.directions[name]
+            along = (own if radially else transverse).rows if name == moved else None
+            parameters[name] = Matrix((own * self.gains.get(name, 0.0)).rows, along)
 
         def norm(of: Matrix) -> Matrix:
             if divided is not None:
                 divided.append(of)
             normed = normalise(of)
-            match moved:
-                case "norm_gain":
-                    gained = normed.hadamard(sideways).rows
-                    return Matrix(normed.rows, _sum(normed.slope, gained), of)
-                case "norm_bias":
-                    return Matrix(normed.rows, _sum(normed.slope, sideways.rows), of)
-            return normed
-
-        parameters = self._parameters(moved, radially)
+            if moved not in ("norm_gain", "norm_bias"):
+                return normed
+            _, sideways = self.directions[moved]
+            added = normed.hadamard(sideways) if moved == "norm_gain" else sideways
+            return Matrix(normed.rows, _sum(normed.slope, added.rows), of)
 
         def branch(of: Matrix) -> Matrix:
             names = {"x": of, "memory": memory, **parameters}
@@ -300,10 +287,6 @@ class Witness:
         """z: what the outermost norm is applied to, with the identity path at weight 1."""
         placed = self.output(moved, radially)
         return placed if placed.normalised is None else placed.normalised / self.alpha
-
-    def response(self, parameter: str) -> float:
-        """How far the output moves with a parameter that moves by entries of order one."""
-        return self.output(parameter).derivative.rms
 
 
 # ---- sizes as powers of α and β ----
@@ -341,15 +324,28 @@ def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
 
     Raises ``ArithmeticError`` where one is no whole power there.
     """
+    on_norm = ("norm_gain", "norm_bias") if "norm" in placement.expression.functions else ()
+    moving = (*(parameter.name for parameter in sublayer.parameters), *on_norm)
+
+    def measured(alpha: float, beta: float) -> dict[str, float]:
+        one, other = (Witness.at(sublayer, placement, alpha, beta, branch) for branch in (0, 1))
+        divided: list[Matrix] = []
+        still = one.output(divided=divided)
+        weight = (still - other.output()).rms / still.rms
+        found = {f"response to {name}": one.output(name).derivative.rms for name in moving}
+        norms = zip(placement.places, divided, strict=True)
+        return {
+            **found,
+            "weight of the branch": weight,
+            **{f"norm on the {place}": of.rms**2 for place, of in norms},
+        }
+
     has_alpha = "alpha" in placement.expression.names
-    alpha, knobs = ALPHA if has_alpha else 1.0, ["alpha"] * has_alpha + ["beta"]
-    base = _measured(placement, sublayer, alpha, BETA)
-    doubled = {
-        knob: _measured(
-            placement, sublayer, alpha * (1 + (knob == "alpha")), BETA * (1 + (knob == "beta"))
-        )
-        for knob in knobs
-    }
+    alpha = ALPHA if has_alpha else 1.0
+    base = measured(alpha, BETA)
+    doubled = {"beta": measured(alpha, 2 * BETA)}
+    if has_alpha:
+        doubled["alpha"] = measured(2 * alpha, BETA)
 
     def powers(what: str) -> Powers:
         found = {"alpha": 0, "beta": 0}
@@ -360,28 +356,10 @@ def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
                 raise ArithmeticError(f"{what}: no power of {knob} near the identity, {power:.3f}")
         return Powers(**found)
 
-    moving = {name: f"response to {name}" for name in _moving(placement, sublayer)}
-    least = SMALL * max(base[what] for what in moving.values())
+    responses = {name: f"response to {name}" for name in moving}
+    least = SMALL * max(base[what] for what in responses.values())
     return Sizes(
-        {name: powers(what) if base[what] > least else None for name, what in moving.items()},
+        {name: powers(what) if base[what] > least else None for name, what in responses.items()},
         powers("weight of the branch"),
         {place: powers(f"norm on the {place}") for place in placement.places},
     )
-
-
-def _moving(placement: Placement, sublayer: Sublayer) -> tuple[str, ...]:
-    of_norm = ("norm_gain", "norm_bias") if "norm" in placement.expression.functions else ()
-    return (*(parameter.name for parameter in sublayer.parameters), *of_norm)
-
-
-def _measured(
-    placement: Placement, sublayer: Sublayer, alpha: float, beta: float
-) -> dict[str, float]:
-    one, other = (Witness.at(sublayer, placement, alpha, beta, branch) for branch in (0, 1))
-    divided: list[Matrix] = []
-    still = one.output(divided=divided)
-    found = {f"response to {n}": one.response(n) for n in _moving(placement, sublayer)}
-    found["weight of the branch"] = (still - other.output()).rms / still.rms
-    for place, of in zip(placement.places, divided, strict=True):
-        found[f"norm on the {place}"] = of.rms**2
-    return found

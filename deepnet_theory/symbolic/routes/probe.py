@@ -38,7 +38,7 @@ from deepnet_theory.symbolic.proof.checks import NAMED, Point, in_proportion, nu
 from deepnet_theory.symbolic.proof.step import ORDER_ONE, Check, Section, Step
 from deepnet_theory.symbolic.proof.witness import TOLERANCE, Witness, distance
 from deepnet_theory.symbolic.proof.witness import Matrix as Explicit
-from deepnet_theory.symbolic.routes.route import Increment, Proved, Route
+from deepnet_theory.symbolic.routes.route import Route
 
 SUBLAYER = Section("The sublayer", "Su, §Feed-forward gradient")
 BALANCE = Section("The balance", "Su, §Increment explosion; §Multiple optimizers")
@@ -54,7 +54,6 @@ unit = norm_of("B")  # |B(x)|: |φ(xU)U| and the like, of order one
 
 
 def section_of(sublayer: Sublayer) -> Section:
-    """The section of a sublayer's steps."""
     return _SECTIONS.get(sublayer.name, Section(f"{sublayer.summary} gradient"))
 
 
@@ -67,23 +66,15 @@ def probe_route(selection: Selection) -> Route:
     increments, weights = {}, {}
     for sublayer in selection.the_stack.sublayers:
         gradient = gradient_step(sublayer, placement, sublayer.scaled)
-        weight = weight_step(sublayer, placement)
+        weights[sublayer.name] = weight = weight_step(sublayer, placement)
+        increments[sublayer.name] = increment_step(sublayer, gradient, counted, optimizer)
         steps.append(forward_step(sublayer, placement, scaling))
-        steps.extend(derivative_steps(sublayer, placement, sublayer.scaled))
-        steps += [gradient, weight]
-        weights[sublayer.name] = Proved(weight)
-        increments[sublayer.name] = Increment(
-            increment_step(sublayer, gradient, counted, optimizer)
-        )
-    ends = (increment.step for increment in increments.values())
-    return Route((*steps, *ends), _given(selection), increments, weights)
-
-
-def _given(selection: Selection) -> tuple[sp.Symbol, ...]:
+        steps += [*derivative_steps(sublayer, placement, sublayer.scaled), gradient, weight]
     matrices = (matrix.name for s in selection.the_stack.sublayers for matrix in s.matrices)
     of_matrices = (of(name) for name in matrices for of in (gain, direction, transverse))
     general = (alpha, beta, eta, delta, x, memory, ONES, upstream, jacobian, unit)
-    return tuple(dict.fromkeys((*general, *of_matrices)))
+    given = tuple(dict.fromkeys((*general, *of_matrices)))
+    return Route((*steps, *increments.values()), given, increments, weights)
 
 
 # ---- the sublayer: its norm's scale, z, and the branch's weight ----

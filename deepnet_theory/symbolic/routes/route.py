@@ -16,50 +16,24 @@ import sympy as sp
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part, Stack
-from deepnet_theory.symbolic.algebra.monomial import DEPTHS, eta
+from deepnet_theory.symbolic.algebra.monomial import DEPTHS
 from deepnet_theory.symbolic.proof.step import Step
 
 
 @dataclass(frozen=True)
-class Proved:
-    """An expression in α and β of one sublayer, as the value of the step that proves it."""
-
-    step: Step
-
-    @property
-    def name(self) -> str:
-        """The step that a later one uses when it takes the value."""
-        return self.step.name
-
-    @property
-    def value(self) -> sp.Expr:
-        """The right-hand side of the step."""
-        return self.step.rhs
-
-
-@dataclass(frozen=True)
-class Increment(Proved):
-    """What one optimizer step makes one sublayer add to the output of its part."""
-
-    @property
-    def per_eta(self) -> sp.Expr:
-        """The increment in units of η."""
-        return sp.powsimp(self.value / eta)
-
-
-@dataclass(frozen=True)
 class Route:
-    """The steps of a route, and what they prove of each distinct sublayer, by its name.
+    """The steps of a route, and those that say what it proves of each distinct sublayer, by name.
 
-    ``increments`` and ``weights`` (r, the branch's weight against the identity path) are in the
-    symbols α and β of one sublayer; the parts' own symbols are put in where parts are balanced.
+    The right-hand sides of ``increments`` (what one optimizer step makes a sublayer add to the
+    output of its part) and of ``weights`` (r, the branch's weight against the identity path) are in
+    the symbols α and β of one sublayer; the parts' own are put in where parts are balanced.
     ``sums`` names the steps that say how the sublayers' changes add up (the telescoping, say).
     """
 
     steps: tuple[Step, ...]
     given: tuple[sp.Symbol, ...]
-    increments: Mapping[str, Increment]
-    weights: Mapping[str, Proved]
+    increments: Mapping[str, Step]
+    weights: Mapping[str, Step]
     sums: tuple[str, ...] = ()
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import mpmath
 import sympy as sp
@@ -22,7 +23,10 @@ from deepnet_theory.symbolic.laws.optimizer import step_length
 from deepnet_theory.symbolic.proof.checks import NAMED, Point, at_points, number
 from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step
 from deepnet_theory.symbolic.routes.route import crossings
-from deepnet_theory.symbolic.rule.kinds import Balanced, Setting
+from deepnet_theory.symbolic.rule.kinds import Balanced
+
+if TYPE_CHECKING:
+    from deepnet_theory.symbolic.rule.problem import Problem
 
 SECTION = Section("The balance")
 SOURCE = "DeepNet, arXiv 2203.00555, Theorem 4.3"
@@ -37,30 +41,36 @@ class Amplification:
     ``backward`` is the part of ``factor`` that comes with the gradient, and so with the update.
     """
 
-    form: str
     size: sp.Expr
     factor: sp.Expr
     backward: sp.Expr
     steps: tuple[Step, ...]
 
 
-def amplification(setting: Setting, part: Part, later: Balanced) -> Amplification:
+def amplification(problem: Problem, part: Part, later: Balanced) -> Amplification:
     """The amplification of a part's change by the later part, in the form that is selected.
 
     ``published``: A = K·c once where it grows, else 1 (the part must be balanced at its own
     output too). ``worst-case``: A = K·c, all aligned, and ``independent``: A = √K·c, each
     entering 1 + p times.
     """
-    form = setting.selection.amplification
-    count = _crossings(later)
-    size = _size(setting, part, later, count)
-    published = form == "published"
-    passage = _at_both_outputs(part, later, size) if published else _both_ways(setting, part)
+    reading = later.part
+    count = SECTION.equal(
+        f"cross-attentions-{reading.name}",
+        sp.Sum(reading.crossings, (_index, 1, later.depth)),
+        crossings(reading),
+        f"K, the sublayers of the {reading.name} that read the memory",
+        source=SOURCE,
+        establishes=(_index,),
+        checks=(listed(reading, lambda sublayer: "memory" in sublayer.expression.names),),
+    )
+    size = _size(problem, part, later, count)
+    published = problem.selection.amplification == "published"
+    passage = _at_both_outputs(part, later, size) if published else _both_ways(problem, part)
     return Amplification(
-        form,
         size.rhs,
         simplified(passage.rhs.xreplace({A: size.rhs})),
-        simplified(size.rhs ** (0 if published else setting.degrees.p)),
+        simplified(size.rhs ** (0 if published else problem.degrees.p)),
         (count, size, passage),
     )
 
@@ -76,21 +86,8 @@ def listed(part: Part, kept: Callable[[Sublayer], bool]) -> Check:
     return at_points("the sublayers listed one by one", points)
 
 
-def _crossings(later: Balanced) -> Step:
-    part = later.part
-    return SECTION.equal(
-        f"cross-attentions-{part.name}",
-        sp.Sum(part.crossings, (_index, 1, later.depth)),
-        crossings(part),
-        f"K, the sublayers of the {part.name} that read the memory",
-        source=SOURCE,
-        establishes=(_index,),
-        checks=(listed(part, lambda sublayer: "memory" in sublayer.expression.names),),
-    )
-
-
-def _size(setting: Setting, part: Part, later: Balanced, count: Step) -> Step:
-    aligned = setting.selection.amplification != "independent"
+def _size(problem: Problem, part: Part, later: Balanced, count: Step) -> Step:
+    aligned = problem.selection.amplification != "independent"
     reading = [s.name for s in later.part.layer if s.reads_memory]
     crossing = next(kind for kind in later.kinds if reading[0] in kind.members)
     weight = later.at_solution(crossing.weight)
@@ -98,27 +95,25 @@ def _size(setting: Setting, part: Part, later: Balanced, count: Step) -> Step:
 
     def points(_: Step) -> Iterator[Point]:
         for depth in (4, 9):
-            expected = one_by_one(setting, later, depth, aligned)
+            expected = one_by_one(problem, later, depth, aligned)
             yield {later.depth: sp.Integer(depth), A: expected}, expected
 
     return SECTION.equal(
         f"amplification-{part.name}",
         A,
         present(simplified(layers * weight)),
-        (
-            f"a change of the {part.name}'s output reaches the {later.part.name}'s through "
-            f"{count.rhs} cross-attentions of weight {present(weight)}, "
-            + ("all aligned" if aligned else "in independent directions")
-        ),
+        f"a change of the {part.name}'s output reaches the {later.part.name}'s through "
+        f"{count.rhs} cross-attentions of weight {present(weight)}, "
+        + ("all aligned" if aligned else "in independent directions"),
         source=SOURCE,
-        uses=(count.name, setting.route.weights[reading[0]].name, *later.conclusion),
+        uses=(count.name, problem.route.weights[reading[0]].name, *later.conclusion),
         assumptions=("aligned-updates",) if aligned else (),
         establishes=(A,),
         checks=(at_points("cross-attention by cross-attention", points), NAMED),
     )
 
 
-def one_by_one(setting: Setting, later: Balanced, layers: int, aligned: bool) -> mpmath.mpf:
+def one_by_one(problem: Problem, later: Balanced, layers: int, aligned: bool) -> mpmath.mpf:
     """A at an explicit depth: every cross-attention's weight put in and added."""
     total = mpmath.mpf(0)
     for sublayer in [s for _ in range(layers) for s in later.part.layer]:
@@ -129,7 +124,7 @@ def one_by_one(setting: Setting, later: Balanced, layers: int, aligned: bool) ->
             plain: number(later.values[own], {later.depth: sp.Integer(layers)})
             for plain, own in kind.own.items()
         }
-        total += number(setting.route.weights[sublayer.name].value, at) ** (1 if aligned else 2)
+        total += number(problem.route.weights[sublayer.name].rhs, at) ** (1 if aligned else 2)
     return total if aligned else mpmath.sqrt(total)
 
 
@@ -141,19 +136,13 @@ def _at_both_outputs(part: Part, later: Balanced, size: Step) -> Step:
         sizes = [number(ratio, {later.depth: sp.Integer(10) ** n}) for n in (40, 60, 80)]
         return all(abs(s / sizes[0] - 1) < 1e-6 for s in sizes)
 
+    decides = "A grows and decides" if grows else "A does not grow, so that its own output decides"
     return SECTION.order(
         f"passage-{part.name}",
         sp.Max(1, A),
         A if grows else sp.Integer(1),
-        (
-            f"the {part.name} is balanced at its own output, and at the stack's, where A enters "
-            "once, as published, the gradient at the memory being taken to be of order one; "
-            + (
-                "A grows and decides"
-                if grows
-                else "A does not grow, so that its own output decides"
-            )
-        ),
+        f"the {part.name} is balanced at its own output, and at the stack's, where A enters "
+        f"once, as published, the gradient at the memory being taken to be of order one; {decides}",
         regime=Regime(later.depth, sp.oo),
         source=SOURCE,
         uses=(size.name,),
@@ -162,8 +151,8 @@ def _at_both_outputs(part: Part, later: Balanced, size: Step) -> Step:
     )
 
 
-def _both_ways(setting: Setting, part: Part) -> Step:
-    p, optimizer = setting.degrees.p, setting.selection.the_optimizer
+def _both_ways(problem: Problem, part: Part) -> Step:
+    p, optimizer = problem.degrees.p, problem.selection.the_optimizer
 
     def points(_: Step) -> Iterator[Point]:
         yield {A: sp.Integer(4)}, 4 * number(step_length(optimizer, 4, 1))
@@ -173,7 +162,7 @@ def _both_ways(setting: Setting, part: Part) -> Step:
         sp.Mul(A, A**p, evaluate=False),
         A ** (1 + p),
         "A once forward; the gradient passes the same cross-attentions, and the update takes "
-        f"its power p = {p}: '{setting.selection.amplification}'",
+        f"its power p = {p}: '{problem.selection.amplification}'",
         source="derived here",
         uses=(f"amplification-{part.name}", "degrees"),
         checks=(at_points("the update of a gradient of A times the size", points),),

@@ -55,6 +55,21 @@ def _first_order(name: str, branches: tuple[Sublayer, ...], placement: Placement
     sequence = x
     for weight, own in zip(weights, maps, strict=True):
         sequence = sequence + weight * sequence * own
+
+    def on_matrices(step: Step) -> bool:
+        """Both sides on explicit maps; and so the branches of ``spec`` in their equation."""
+        draw = random.Random(0)
+        after = stream = random_matrix(draw)
+        values: dict[sp.Symbol, Matrix | float] = {x: stream}
+        for weight, own in zip(weights, maps, strict=True):
+            explicit, size = random_matrix(draw), draw.uniform(0.2, 0.8)
+            values |= {own: explicit, weight: size}
+            after = after + size * after * explicit
+        sides = (value_of(side, values) for side in (step.lhs, step.rhs))
+        return all(distance(side, after) < TOLERANCE for side in sides) and all(
+            is_second_order(*pair, placement) for pair in combinations(branches, 2)
+        )
+
     listed = [s.name for s in branches]
     return SECTION.equal(
         name,
@@ -68,30 +83,11 @@ def _first_order(name: str, branches: tuple[Sublayer, ...], placement: Placement
         "none of this",
         assumptions=("near-identity",),
         establishes=(x, *weights, *maps),
-        checks=(IDENTITY, _on_matrices(branches, placement, weights, maps)),
+        checks=(
+            IDENTITY,
+            Check("explicit matrices, those of the branches among them", on_matrices),
+        ),
     )
-
-
-def _on_matrices(
-    branches: tuple[Sublayer, ...], placement: Placement, weights: list[sp.Symbol],
-    maps: list[sp.Symbol],
-) -> Check:  # fmt: skip
-    """Both sides on explicit maps; and so the branches of ``spec`` in their residual equation."""
-
-    def holds(step: Step) -> bool:
-        draw = random.Random(0)
-        after = stream = random_matrix(draw)
-        values: dict[sp.Symbol, Matrix | float] = {x: stream}
-        for weight, own in zip(weights, maps, strict=True):
-            explicit, size = random_matrix(draw), draw.uniform(0.2, 0.8)
-            values |= {own: explicit, weight: size}
-            after = after + size * after * explicit
-        sides = (value_of(side, values) for side in (step.lhs, step.rhs))
-        return all(distance(side, after) < TOLERANCE for side in sides) and all(
-            is_second_order(*pair, placement) for pair in combinations(branches, 2)
-        )
-
-    return Check("explicit matrices, those of the branches among them", holds)
 
 
 def is_second_order(one: Sublayer, two: Sublayer, placement: Placement) -> bool:

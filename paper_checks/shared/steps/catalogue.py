@@ -30,7 +30,7 @@ def background(selection: Selection) -> Derivation:
     """
     problem, around = Problem(selection), asides_of(selection)
     made = derive(selection)
-    steps = (*around.before, *problem.route.steps, *chain(problem).steps, *around.after)
+    steps = (*around.before, *problem.route.steps, *chain(problem)[0], *around.after)
     given = (*DEPTHS.values(), *problem.route.given, *around.given, *absolute.given())
     return replace(
         made,

@@ -7,11 +7,18 @@ from typing import TYPE_CHECKING, ClassVar
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.nodes import Form, Loss, Printed
+from deepnet_theory.symbolic.algebra.nodes import Form, MatrixMap, Printed
 from deepnet_theory.symbolic.proof.witness import Matrix
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+class Loss(MatrixMap):
+    """The loss as a function of a sublayer's output; its differential is ⟨∂L/∂x, ·⟩."""
+
+    label = "L"
+    latex_label = r"\mathcal{L}"
 
 
 class Joined(Printed):

@@ -18,14 +18,12 @@ import mpmath
 import sympy as sp
 
 from deepnet_theory.sizes.update import Update
-from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra.monomial import S, alpha, beta, eta, i, r, vanishes
 from deepnet_theory.symbolic.expectation import norm_of, output_change
 from deepnet_theory.symbolic.laws.placement import P, gains_product, gradients, placement_law
 from deepnet_theory.symbolic.proof.checks import (
-    SAMPLED_POSITIVE,
     SQUARES_AT_MOST,
     Point,
     at_points,
@@ -33,10 +31,17 @@ from deepnet_theory.symbolic.proof.checks import (
     number,
     ratio_in_branch_weight,
 )
-from deepnet_theory.symbolic.proof.step import BOUNDED, Check, Regime, Relation, Section, Step
+from deepnet_theory.symbolic.proof.step import (
+    BOUNDED,
+    SAMPLED,
+    Check,
+    Regime,
+    Relation,
+    Section,
+    Step,
+)
 from deepnet_theory.symbolic.routes.lemma.placement import Directions
 from deepnet_theory.symbolic.routes.lemma.scalar import Gains
-from deepnet_theory.symbolic.routes.route import Increment, Proved
 
 SOURCE = "layer cake, §4.3"
 SECTION = Section("Update substituted", SOURCE)
@@ -86,6 +91,7 @@ def update_steps(law: Law, of: Gains, passage: Passage, suffix: str) -> tuple[St
     """Gradient, update and increment of one sublayer, and the sum over S equal ones."""
     p, q = law.degrees.p, law.degrees.q
     gradient = _gradient_size(law, of, passage, suffix)
+    length_taken, change_taken = _on_numbers(law, of)
     per_gains = law.found.leading.xreplace({P: sp.Mul(*of)})
     responding = [per_gains * sp.Mul(*of) / gain for gain in of]
     size = sp.sqrt(sp.Add(*(gain**2 for gain in of)))
@@ -103,7 +109,7 @@ def update_steps(law: Law, of: Gains, passage: Passage, suffix: str) -> tuple[St
         source="layer cake, §4.3, last supplement",
         uses=(gradient.name, "degrees"),
         assumptions=("equal-gains",),
-        checks=(SAMPLED_POSITIVE, _length_of_step(law, of)),
+        checks=(SAMPLED, length_taken),
     )
     moved = SECTION.equal(
         f"sublayer-increment{suffix}",
@@ -112,7 +118,7 @@ def update_steps(law: Law, of: Gains, passage: Passage, suffix: str) -> tuple[St
         "the output moves by ⟨∂F/∂θ, Δθ⟩, which along the gradient is D‖Δθ‖",
         uses=(update.name,),
         assumptions=("linear-step",),
-        checks=(SAMPLED_POSITIVE, _stepped(law, of)),
+        checks=(SAMPLED, change_taken),
     )
     total = SECTION.equal(
         f"sum-over-sublayers{suffix}",
@@ -160,31 +166,29 @@ def _gradient_size(law: Law, of: Gains, passage: Passage, suffix: str) -> Step:
     )
 
 
-def _taken(law: Law, of: Gains) -> tuple[dict[sp.Expr, Any], list[Any], list[Any], Any]:
-    """One step of F = R·β_1⋯β_m at exact numbers: they, the gains, their moves, and R."""
-    theta = [mpmath.mpf(5 + 2 * n) / (3 + n) for n in range(len(of))]
-    point = {**dict(zip(of, theta, strict=True)), alpha: sp.Rational(9, 4)}
-    point |= {loss_gradient: sp.Rational(3, 5), eta: sp.Rational(2, 7)}
-    per_gains = number(law.found.leading, {**point, P: mpmath.fprod(theta)})
-    gradient = [number(loss_gradient, point) * per_gains * mpmath.fprod(theta) / t for t in theta]
-    length, size = mpmath.norm(gradient), mpmath.norm(theta)
-    step = number(eta, point) * length ** number(law.degrees.p) * size ** number(law.degrees.q)
-    return point, theta, [step * g / length for g in gradient], per_gains
+def _on_numbers(law: Law, of: Gains) -> tuple[Check, Check]:
+    """One step of F = R·β_1⋯β_m at exact numbers: its length, and what a small one changes.
 
+    (F(θ + hΔθ) − F(θ − hΔθ))/2h is off by h² times a third derivative.
+    """
 
-def _length_of_step(law: Law, of: Gains) -> Check:
-    def points(_: Step) -> Iterator[Point]:
-        point, _theta, moves, _per_gains = _taken(law, of)
+    def taken() -> tuple[dict[sp.Expr, Any], list[Any], list[Any], Any]:
+        theta = [mpmath.mpf(5 + 2 * n) / (3 + n) for n in range(len(of))]
+        point = {**dict(zip(of, theta, strict=True)), alpha: sp.Rational(9, 4)}
+        point |= {loss_gradient: sp.Rational(3, 5), eta: sp.Rational(2, 7)}
+        per_gains = number(law.found.leading, {**point, P: mpmath.fprod(theta)})
+        upstream = number(loss_gradient, point) * per_gains * mpmath.fprod(theta)
+        gradient = [upstream / t for t in theta]
+        length, size = mpmath.norm(gradient), mpmath.norm(theta)
+        step = number(eta, point) * length ** number(law.degrees.p) * size ** number(law.degrees.q)
+        return point, theta, [step * g / length for g in gradient], per_gains
+
+    def lengths(_: Step) -> Iterator[Point]:
+        point, _theta, moves, _per_gains = taken()
         yield point, mpmath.norm(moves)
 
-    return at_points("an explicit step's length", points)
-
-
-def _stepped(law: Law, of: Gains) -> Check:
-    """(F(θ + hΔθ) − F(θ − hΔθ))/2h, off by h² times a third derivative."""
-
-    def points(_: Step) -> Iterator[Point]:
-        point, theta, moves, per_gains = _taken(law, of)
+    def changes(_: Step) -> Iterator[Point]:
+        point, theta, moves, per_gains = taken()
         h = mpmath.mpf(10) ** -15
         ahead, behind = (
             mpmath.fprod(t + times * move for t, move in zip(theta, moves, strict=True))
@@ -192,7 +196,10 @@ def _stepped(law: Law, of: Gains) -> Check:
         )
         yield point, per_gains * (ahead - behind) / (2 * h)
 
-    return at_points("a small step of R·β_1⋯β_m taken", points, digits=20)
+    return (
+        at_points("an explicit step's length", lengths),
+        at_points("a small step of R·β_1⋯β_m taken", changes, digits=20),
+    )
 
 
 def premises(sublayer: Sublayer) -> tuple[str, ...]:
@@ -201,59 +208,53 @@ def premises(sublayer: Sublayer) -> tuple[str, ...]:
     return tuple(name for function, name in named.items() if function in sublayer.branch)
 
 
-def weight_of(sublayer: Sublayer, law: Law) -> Proved:
+def weight_of(sublayer: Sublayer, law: Law) -> Step:
     """r of a sublayer, all its gains β."""
 
     def holds(step: Step) -> bool:
         expected = placement_law(law.found.placement).weight.xreplace({P: gains_product(sublayer)})
         return step.lhs == r and vanishes(step.rhs - expected)
 
-    return Proved(
-        SECTION.equal(
-            f"branch-weight-{sublayer.name}",
-            r,
-            law.found.weight.xreplace({P: beta ** len(sublayer.scaled)}),
-            f"the {len(sublayer.scaled)} scaled matrices of {sublayer.name}, all gains β",
-            uses=("branch-weight-of-placement",),
-            assumptions=("equal-gains", *premises(sublayer)),
-            checks=(Check("the gains multiplied along the branch's own formula", holds),),
-            source="derived here",
-        )
+    return SECTION.equal(
+        f"branch-weight-{sublayer.name}",
+        r,
+        law.found.weight.xreplace({P: beta ** len(sublayer.scaled)}),
+        f"the {len(sublayer.scaled)} scaled matrices of {sublayer.name}, all gains β",
+        uses=("branch-weight-of-placement",),
+        assumptions=("equal-gains", *premises(sublayer)),
+        checks=(Check("the gains multiplied along the branch's own formula", holds),),
+        source="derived here",
     )
 
 
 def increment_of(
     sublayer: Sublayer, law: Law, of: Gains, moved: Step, selection: Selection
-) -> Increment:
+) -> Step:
     """What one step makes a sublayer add, all its gains β: ``moved`` without the gradient."""
-    equal = dict.fromkeys(of, beta)
+    equal, d = dict.fromkeys(of, beta), law.degrees
     share = law.share(of).xreplace(equal)
-    return Increment(
-        SECTION.bound(
-            f"increment-{sublayer.name}",
-            moved.rhs.xreplace(equal),
-            eta * sp.powdenest(sp.powsimp(share), force=True),
-            f"all gains of {sublayer.name} are β, and the loss's gradient at the output is of "
-            "order one",
-            uses=(moved.name,),
-            assumptions=("equal-gains", "bounded-loss-gradient", *premises(sublayer)),
-            bounded=(loss_gradient,),
-            checks=(BOUNDED, _matrix_by_matrix(sublayer, selection)),
-            left=output_change(sublayer.name.replace("-", "")),
-        )
-    )
 
-
-def _matrix_by_matrix(sublayer: Sublayer, selection: Selection) -> Check:
-    """D and ‖θ‖ added up over the scaled matrices as they stand in the branch, W = λU + hV."""
-
-    def points(_: Step) -> Iterator[Point]:
-        d = degrees(selection.the_optimizer)
+    def matrix_by_matrix(_: Step) -> Iterator[Point]:
+        """D and ‖θ‖ added up over the scaled matrices as they stand in the branch, W = λU + hV."""
         point = {alpha: sp.Rational(9, 4), beta: sp.Rational(2, 5), eta: sp.Rational(3, 7)}
         every = gradients(sublayer, placement_law(selection.the_placement))
         response = mpmath.norm([number(gradient, point) for gradient in every])
         theta = mpmath.norm([number(beta, point) for _ in every])
-        moved = response ** number(1 + d.p) * theta ** number(d.q)
-        yield {**point, loss_gradient: 1}, number(eta, point) * moved
+        change = response ** number(1 + d.p) * theta ** number(d.q)
+        yield {**point, loss_gradient: 1}, number(eta, point) * change
 
-    return at_points("the branch's own formula, matrix by matrix", points)
+    return SECTION.bound(
+        f"increment-{sublayer.name}",
+        moved.rhs.xreplace(equal),
+        eta * sp.powdenest(sp.powsimp(share), force=True),
+        f"all gains of {sublayer.name} are β, and the loss's gradient at the output is of "
+        "order one",
+        uses=(moved.name,),
+        assumptions=("equal-gains", "bounded-loss-gradient", *premises(sublayer)),
+        bounded=(loss_gradient,),
+        checks=(
+            BOUNDED,
+            at_points("the branch's own formula, matrix by matrix", matrix_by_matrix),
+        ),
+        left=output_change(sublayer.name.replace("-", "")),
+    )

@@ -8,7 +8,7 @@ branch maps a signal of length y to P·y along e_branch and ε·y along e_change
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import sympy as sp
@@ -18,7 +18,6 @@ from deepnet_theory.spec.placement import Placement
 from deepnet_theory.symbolic.algebra.monomial import S, alpha, i, in_sympy, l, r, vanishes
 from deepnet_theory.symbolic.laws.placement import P, placement_law
 from deepnet_theory.symbolic.proof.checks import (
-    EXACT,
     SQUARES_AT_MOST,
     Point,
     at_most_at_sizes,
@@ -27,8 +26,16 @@ from deepnet_theory.symbolic.proof.checks import (
     ratio_in_branch_weight,
     written_at,
 )
-from deepnet_theory.symbolic.proof.step import Check, Regime, Relation, Section, Step
-from deepnet_theory.symbolic.routes.lemma.telescoping import D, T
+from deepnet_theory.symbolic.proof.step import (
+    IDENTITY,
+    SAMPLED,
+    Check,
+    Regime,
+    Relation,
+    Section,
+    Step,
+)
+from deepnet_theory.symbolic.routes.lemma.scalar import D, T
 
 SECTION = Section("Placement")
 
@@ -37,49 +44,27 @@ s = sp.Symbol("x_rms", positive=True)  # standard deviation of the residual stre
 
 
 @dataclass(frozen=True)
-class Signal:
-    """Components along the path, the branch, and the change of the branch."""
-
-    path: sp.Expr
-    branch: sp.Expr
-    change: sp.Expr
-
-    def __add__(self, other: Signal) -> Signal:
-        path, branch = self.path + other.path, self.branch + other.branch
-        return Signal(path, branch, self.change + other.change)
-
-    def __sub__(self, other: Signal) -> Signal:
-        return self + (-1) * other
-
-    def __mul__(self, factor: sp.Expr) -> Signal:
-        return Signal(self.path * factor, self.branch * factor, self.change * factor)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, divisor: sp.Expr) -> Signal:
-        quotient: Signal = self * (1 / divisor)
-        return quotient
-
-    @property
-    def length(self) -> sp.Expr:
-        """Its length, the three directions being orthogonal."""
-        return sp.sqrt(sp.factor(self.path**2 + self.branch**2 + self.change**2))
-
-
-@dataclass(frozen=True)
 class Directions:
     """A placement's output, and what follows from it.
 
+    ``path``, ``branch`` and ``change`` are its components along the three directions.
     ``weight``: the branch against the path at stream size 1.
     ``response``, ``leading``: the output's change per change of the branch, exactly and to
     leading order for a small branch.
     """
 
     placement: Placement
-    output: Signal
+    path: sp.Expr
+    branch: sp.Expr
+    change: sp.Expr
     weight: sp.Expr
     response: sp.Expr
     leading: sp.Expr
+
+    @property
+    def at_rest(self) -> tuple[sp.Expr, sp.Expr]:
+        """Path and branch where the branch does not change."""
+        return self.path.xreplace({epsilon: sp.S.Zero}), self.branch.xreplace({epsilon: sp.S.Zero})
 
     @property
     def vanishing(self) -> sp.Symbol:
@@ -93,34 +78,27 @@ def directions(placement: Placement) -> Directions:
     Raises :class:`Refusal` where it is not an identity path beside one branch.
     """
     size = sp.S.One if placement.normalises_sum else s
+    names = {"x": sp.Matrix([size, 0, 0]), "alpha": alpha}
+    functions = {"norm": lambda of: of / sp.sqrt(sp.factor(of.dot(of))), "branch": _branch}
     try:
-        output = _evaluate(placement, size)
-        weight = sp.powsimp((output.branch / output.path).subs({epsilon: 0, s: 1}))
-        response = sp.diff(output.change, epsilon).subs(epsilon, 0)
+        path, branch, change = in_sympy(placement.expression, names, functions)
+        weight = sp.powsimp((branch / path).subs({epsilon: 0, s: 1}))
+        response = sp.diff(change, epsilon).subs(epsilon, 0)
         leading = sp.powsimp(sp.factor(response).as_leading_term(P))
     except (TypeError, AttributeError, ValueError, ZeroDivisionError):
-        output, weight, response, leading = None, sp.nan, sp.nan, sp.nan
-    if output is None or not weight.is_positive or leading.has(s) or not leading.is_positive:
+        path = branch = change = weight = response = leading = sp.nan
+    if not weight.is_positive or leading.has(s) or not leading.is_positive:
         raise Refusal(
             f"the lemma route has no law for the placement {placement.name!r}: its equation "
             f"{placement.equation!r} is not an identity path beside one branch"
         )
-    return Directions(placement, output, weight, sp.factor(response), leading)
+    return Directions(placement, path, branch, change, weight, sp.factor(response), leading)
 
 
-def _evaluate(placement: Placement, size: sp.Expr) -> Signal:
-    names = {"x": Signal(size, sp.S.Zero, sp.S.Zero), "alpha": alpha}
-    functions = {"norm": lambda of: of / of.length, "branch": _branch}
-    result = in_sympy(placement.expression, names, functions)
-    if not isinstance(result, Signal):
-        raise TypeError("an equation without a signal")
-    return result
-
-
-def _branch(signal: Signal) -> Signal:
-    if signal.branch != 0 or signal.change != 0:
+def _branch(signal: sp.Matrix) -> sp.Matrix:
+    if signal[1] != 0 or signal[2] != 0:
         raise TypeError("a branch of a branch")
-    return Signal(sp.S.Zero, P * signal.path, epsilon * signal.path)
+    return sp.Matrix([0, P * signal[0], epsilon * signal[0]])
 
 
 def placement_steps(found: Directions) -> tuple[Step, ...]:
@@ -129,12 +107,14 @@ def placement_steps(found: Directions) -> tuple[Step, ...]:
 
 
 def _one_sublayer(found: Directions) -> tuple[Step, ...]:
-    output = found.output
     source = found.placement.source or "derived here"
-    still = [side.xreplace({epsilon: sp.S.Zero}) for side in (output.path, output.branch)]
+    still = found.at_rest
     exact, leading = found.response, found.leading
     same = vanishes(exact - leading)
     law = placement_law(found.placement)  # the same in matrices that do not commute
+    # a norm around the sum leaves 1
+    square = sp.S.One if law.normalised else law.stream**2 * (s**2 + law.weight**2)
+    reached = ratio_in_branch_weight(found.vanishing, found.weight)
     return (
         SECTION.equal(
             "stream-growth",
@@ -144,7 +124,7 @@ def _one_sublayer(found: Directions) -> tuple[Step, ...]:
             "independent of the path",
             source=source,
             assumptions=("independent-signs",),
-            checks=(Check("the matrix law of the placement", _equal_to(_square(found))), *EXACT),
+            checks=(_as_the_matrix_law(square), IDENTITY, SAMPLED),
             establishes=() if found.placement.normalises_sum else (s,),
         ),
         SECTION.equal(
@@ -159,7 +139,7 @@ def _one_sublayer(found: Directions) -> tuple[Step, ...]:
         ),
         SECTION.asymptotic(
             "branch-change",
-            output.change,
+            found.change,
             epsilon * exact,
             "a small change ε of the branch, transverse to it, as the output shows it",
             source=source,
@@ -181,26 +161,16 @@ def _one_sublayer(found: Directions) -> tuple[Step, ...]:
             source=source,
             uses=("branch-change", "branch-weight-of-placement"),
             checks=(
-                Check("the matrix law of the placement", _equal_to(law.response)),
-                *(EXACT if same else (SQUARES_AT_MOST, _approached(found))),
+                _as_the_matrix_law(law.response),
+                # a bound is reached as the weight vanishes: no constant may be lost in it
+                *((IDENTITY, SAMPLED) if same else (SQUARES_AT_MOST, reached)),
             ),
         ),
     )
 
 
-def _equal_to(expected: sp.Expr) -> Callable[[Step], bool]:
-    return lambda step: vanishes(step.rhs - expected)
-
-
-def _square(found: Directions) -> sp.Expr:
-    """The stream's mean square by the matrix law: 1 where a norm encloses the sum."""
-    law = placement_law(found.placement)
-    return sp.S.One if law.normalised else law.stream**2 * (s**2 + law.weight**2)
-
-
-def _approached(found: Directions) -> Check:
-    """A bound that is reached as the branch weight vanishes: no constant may be lost in it."""
-    return ratio_in_branch_weight(found.vanishing, found.weight)
+def _as_the_matrix_law(expected: sp.Expr) -> Check:
+    return Check("the matrix law of the placement", lambda step: vanishes(step.rhs - expected))
 
 
 def _squared_limit(step: Step) -> bool:
@@ -213,7 +183,7 @@ def _squared_limit(step: Step) -> bool:
 def _stream(found: Directions) -> tuple[Step, ...]:
     if found.placement.normalises_sum:
         return ()
-    added = (found.output.branch.xreplace({epsilon: sp.S.Zero})) ** 2
+    added = found.at_rest[1]
     if added.has(s) or not found.placement.final_norm:
         raise Refusal(
             f"the lemma route has no law for the placement {found.placement.name!r}: a stream "
@@ -253,8 +223,7 @@ def _stream(found: Directions) -> tuple[Step, ...]:
 
 
 def _iterated(found: Directions) -> Check:
-    at = {epsilon: sp.S.Zero}
-    path, added = found.output.path.xreplace(at), found.output.branch.xreplace(at)
+    path, added = found.at_rest
 
     def points() -> Iterator[Point]:
         square: sp.Expr = sp.S.One

@@ -1,17 +1,38 @@
-"""The lemma route of a selection: all sections in order, and what they prove of each sublayer."""
+r"""The lemma route of a selection: all sections in order, and what they prove of each sublayer.
+
+Of two parts it says what the decoder's cross-attentions make of the encoder's change,
+
+.. math:: \|\Delta F\| \le \Bigl(\sum_{j \le M} c\Bigr)
+          \sum_{i \le 2N} D_e \|\Delta\theta_{e,i}\| + \sum_{j \le 3M} D_d \|\Delta\theta_{d,j}\|,
+          \qquad c = v_d w_d/\alpha_d .
+
+The sum A = M c takes all cross-attentions to push one way; in independent directions it is
+√M c.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import sympy as sp
 
 from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.algebra.monomial import DEPTHS, alpha, beta, eta, gains, vanishes
+from deepnet_theory.spec.stack import Part
+from deepnet_theory.symbolic.algebra.monomial import DEPTHS, alpha, beta, eta, gains, l, vanishes
 from deepnet_theory.symbolic.laws.optimizer import homogeneity_step
-from deepnet_theory.symbolic.laws.placement import P
-from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.lemma.cross import amplification_step, cross_steps
+from deepnet_theory.symbolic.laws.placement import P, placement_law
+from deepnet_theory.symbolic.proof.checks import (
+    DERIVATIVE,
+    SQUARES_AT_MOST,
+    Point,
+    defines,
+    ratio_in_branch_weight,
+    written_at,
+    written_out,
+)
+from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.routes.lemma.increment import (
     Law,
     Passage,
@@ -19,11 +40,19 @@ from deepnet_theory.symbolic.routes.lemma.increment import (
     update_steps,
     weight_of,
 )
-from deepnet_theory.symbolic.routes.lemma.jacobians import jacobian_step
-from deepnet_theory.symbolic.routes.lemma.placement import Directions, directions, placement_steps
-from deepnet_theory.symbolic.routes.lemma.scalar import scalar_steps
-from deepnet_theory.symbolic.routes.lemma.telescoping import telescoping_steps
-from deepnet_theory.symbolic.routes.route import Route, encoder_and_decoder
+from deepnet_theory.symbolic.routes.lemma.placement import (
+    Directions,
+    directions,
+    placement_steps,
+)
+from deepnet_theory.symbolic.routes.lemma.scalar import scalar_steps, telescoping_steps
+from deepnet_theory.symbolic.routes.route import (
+    Route,
+    added_up,
+    crossings,
+    encoder_and_decoder,
+    sublayers,
+)
 
 
 def lemma_route(selection: Selection) -> Route:
@@ -56,8 +85,11 @@ def lemma_route(selection: Selection) -> Route:
         name: increment_of(s, law, gains(len(s.scaled)), moved[len(s.scaled)], selection)
         for name, s in distinct.items()
     }
-    steps += [proved.step for proved in (*weights.values(), *increments.values())]
-    return Route(tuple(steps), _given(selection, counts), increments, weights, tuple(sums))
+    steps += [*weights.values(), *increments.values()]
+    depths = (DEPTHS[depth] for depth in selection.the_stack.depths)
+    magnitudes = (gain for count in counts for gain in gains(count))
+    given = tuple(dict.fromkeys((alpha, beta, eta, P, *depths, *magnitudes)))
+    return Route(tuple(steps), given, increments, weights, tuple(sums))
 
 
 def gain_counts(selection: Selection) -> list[int]:
@@ -66,25 +98,138 @@ def gain_counts(selection: Selection) -> list[int]:
     return sorted(counts, key=lambda count: (count != 2, count))
 
 
-def _given(selection: Selection, counts: list[int]) -> tuple[sp.Symbol, ...]:
-    depths = (DEPTHS[depth] for depth in selection.the_stack.depths)
-    magnitudes = (gain for count in counts for gain in gains(count))
-    return tuple(dict.fromkeys((alpha, beta, eta, P, *depths, *magnitudes)))
-
-
 def _sublayers(found: Directions, count: int) -> tuple[list[Step], Passage]:
     """One sublayer and all of them, and what they say of a change on its way to the output."""
     of_placement = placement_steps(found)
-    if not found.placement.normalises_sum:
-        steps = [*telescoping_steps(None), *of_placement]
+    normalised = found.placement.normalises_sum
+    telescoping = [*telescoping_steps(normalised=normalised)]
+    if not normalised:
         later = next(s for s in of_placement if s.name == "stream-jacobians")
-        return steps, Passage(sp.sqrt(later.rhs), later.name, "telescoping-through-the-stream")
+        through = Passage(sp.sqrt(later.rhs), later.name, "telescoping-through-the-stream")
+        return [*telescoping, *of_placement], through
     if not vanishes(found.weight - P / alpha):
         raise Refusal(
             f"the lemma route has no law for the placement {found.placement.name!r}: the products "
             "of Jacobians are known of norm(alpha*x + branch(x)) alone"
         )
-    jacobian = jacobian_step()
-    telescoping = telescoping_steps(jacobian.rhs)
-    steps = [*scalar_steps(gains(count)), jacobian, *telescoping, *of_placement]
-    return steps, Passage(jacobian.rhs, jacobian.name, telescoping[-1].name)
+    scalar = scalar_steps(gains(count))
+    through = Passage(scalar[-1].rhs, scalar[-1].name, telescoping[-1].name)
+    return [*scalar, *telescoping, *of_placement], through
+
+
+# ---- encoder and decoder ----
+
+SOURCE = "DeepNet, arXiv 2203.00555, §4.2"
+TWO_PARTS = Section("Encoder and decoder", SOURCE)
+
+_y, _m = sp.symbols("x y", positive=True)
+_X = sp.Symbol("X_e", positive=True)  # ‖Δ of the encoder's output‖
+_F = sp.Function("X_d", nonnegative=True)  # ‖Δ of the decoder's stream‖
+_D = sp.Function("D_d", positive=True)
+_T = sp.Function("T_d", positive=True)
+_c = sp.Symbol("q_d", positive=True)  # ‖∂/∂memory‖ of one cross-attention
+
+
+def cross_steps(found: Directions, decoder: Part, telescoping: str) -> tuple[Step, ...]:
+    """The cross-attention's response to the encoder, and the bound of both parts."""
+    normalised = found.placement.normalises_sum
+    response = _normalised(found) if normalised else (_streaming(found),)
+    bound = TWO_PARTS.at_most(
+        "two-part-bound",
+        _F(sublayers(decoder) + 1),
+        crossings(decoder) * _c * _X + sp.Sum(_D(l) * _T(l), (l, 1, sublayers(decoder))),
+        "the decoder's recursion with unit Jacobians: every sublayer adds its own update, "
+        "every cross-attention c times the change of the encoder's output",
+        uses=(telescoping, "cross-attention-response"),
+        assumptions=("linear-step", "independent-signs"),
+        checks=(_unrolled(decoder),),
+        establishes=(_X,),
+    )
+    return (*response, bound)
+
+
+def _streaming(found: Directions) -> Step:
+    """The stream is not normalised: the branch carries the memory's change at its weight."""
+    weight = placement_law(found.placement).weight
+    return TWO_PARTS.equal(
+        "cross-attention-response",
+        _c,
+        found.weight,
+        "the memory is normalised, so the branch carries its change at its weight",
+        uses=("branch-weight-of-placement",),
+        assumptions=("attention-keeps-magnitude",),
+        checks=(defines("the matrix law of the placement", lambda: weight),),
+        establishes=(_c,),
+        source="derived here",
+    )
+
+
+def _normalised(found: Directions) -> tuple[Step, Step]:
+    path, branch = found.at_rest
+    output = path * _y + branch * _m
+    exact = TWO_PARTS.equal(
+        "cross-attention-derivative",
+        sp.Derivative(output, _m),
+        sp.diff(output, _m),
+        "the decoder's stream y and the memory m are independent and of variance 1, as "
+        "the path and the branch of a sublayer are",
+        uses=("stream-growth",),
+        assumptions=("attention-keeps-magnitude", "unit-activations"),
+        checks=DERIVATIVE,
+        establishes=(_y, _m, _c),
+    )
+    bound = TWO_PARTS.at_most(
+        "cross-attention-response",
+        exact.rhs,
+        found.weight,
+        "at most its leading order, the branch weight",
+        uses=("cross-attention-derivative", "branch-weight-of-placement"),
+        checks=(SQUARES_AT_MOST, ratio_in_branch_weight(P, found.weight)),
+    )
+    return exact, bound
+
+
+def _unrolled(decoder: Part) -> Check:
+    def points() -> Iterator[Point]:
+        for layers in (1, 2, 3):
+            change = added_up(decoder, layers, lambda at: _D(at) * _T(at), _c * _X)
+            yield {DEPTHS[decoder.depth]: layers}, (_F(len(decoder.layer) * layers + 1), change)
+
+    return written_at("the layer's sublayers unrolled at 1, 2, 3 layers", points)
+
+
+def amplification_step(found: Directions, decoder: Part, *, aligned: bool) -> Step:
+    """A: all cross-attentions added up, or in independent directions the root of their squares."""
+    power = 1 if aligned else 2
+    summed = sp.Sum(decoder.crossings * found.weight**power, (l, 1, DEPTHS[decoder.depth]))
+    return TWO_PARTS.equal(
+        "amplification-" + ("aligned" if aligned else "independent"),
+        summed ** sp.Rational(1, power),
+        crossings(decoder) ** sp.Rational(1, power) * found.weight,
+        (
+            "A where all cross-attentions push one way: the triangle inequality's sum"
+            if aligned
+            else "A where the cross-attentions push in independent directions"
+        ),
+        source=SOURCE if aligned else "derived here",
+        uses=("two-part-bound",),
+        assumptions=("aligned-updates" if aligned else "independent-signs",),
+        checks=(_listed(found, decoder, power),),
+    )
+
+
+def _listed(found: Directions, decoder: Part, power: int) -> Check:
+    """Both sides squared, against as many weights of the matrix law as there are crossings."""
+    weight = placement_law(found.placement).weight
+
+    def holds(step: Step) -> bool:
+        for layers in (1, 2, 3):
+            at = {DEPTHS[decoder.depth]: sp.Integer(layers)}
+            summed = added_up(decoder, layers, lambda _: sp.S.Zero, weight**power)
+            for side in (step.lhs, step.rhs):
+                size = written_out(side.xreplace(at))
+                if not size.is_positive or not vanishes(size**2 - summed ** (2 // power)):
+                    return False
+        return True
+
+    return Check("the cross-attentions listed", holds)

@@ -98,7 +98,10 @@ class Parts:
             f"at most the sum: relative to the stream, factors 1 and b = {b}",
             uses=("cross-norm", "cross-input-term", "norm-jacobian"),
             assumptions=("unit-activations", "linear-step", "norm-concentrates"),
-            checks=(AT_MOST, _OF_THE_MEMORY),
+            checks=(
+                AT_MOST,
+                Check("b is the factor of the memory as b -> 0", _reached_by_memory),
+            ),
         )
         yield SECTION.at_most(
             "memory-average",
@@ -127,19 +130,32 @@ class Parts:
             establishes=(K, norm_g),
         )
 
-        yield from (
-            SECTION.at_most(
-                "amplification-independent",
-                mean_square,
-                sp.sqrt(number) * self.passed,
-                f"mean squares instead: every one of the {number} cross-attentions adds at most "
-                "b² to the square, in independent directions; A stays below 1",
-                uses=("cross-input-term", "cross-norm", "memory-average"),
-                assumptions=("fresh-weights", "independent-update", "linear-step"),
-                establishes=(mean_square,),
-                checks=(Check("the mean squares run, reached as b -> 0", self._is_bound),),
-            ),
-            self._bound(),
+        yield SECTION.at_most(
+            "amplification-independent",
+            mean_square,
+            sp.sqrt(number) * self.passed,
+            f"mean squares instead: every one of the {number} cross-attentions adds at most "
+            "b² to the square, in independent directions; A stays below 1",
+            uses=("cross-input-term", "cross-norm", "memory-average"),
+            assumptions=("fresh-weights", "independent-update", "linear-step"),
+            establishes=(mean_square,),
+            checks=(Check("the mean squares run, reached as b -> 0", self._is_bound),),
+        )
+        ours, theirs = (
+            sp.Sum(self._own(part) * change_of(part)(index), (index, 1, sublayers(part)))
+            for part in (self.decoder, self.encoder)
+        )
+        yield SECTION.at_most(
+            "two-part-bound",
+            norm_df_d,
+            number * self.passed * theirs + ours,
+            "the decoder's recursion: every sublayer adds its own term, every cross-attention b "
+            "times the change of the memory, which is the encoder's telescoping sum: K·b of it, "
+            "where they push one way",
+            uses=("telescoping", "cross-response", "memory-average"),
+            assumptions=("linear-step",),
+            establishes=(norm_df_d,),
+            checks=(Check("both parts run sublayer by sublayer", self._is_run),),
         )
 
     def run_through(self, layers: int, weight: sp.Expr) -> sp.Expr:
@@ -165,24 +181,6 @@ class Parts:
                     return False
         return bool(step.lhs == mean_square and step.rhs.is_positive)
 
-    def _bound(self) -> Step:
-        ours, theirs = (
-            sp.Sum(self._own(part) * change_of(part)(index), (index, 1, sublayers(part)))
-            for part in (self.decoder, self.encoder)
-        )
-        return SECTION.at_most(
-            "two-part-bound",
-            norm_df_d,
-            crossings(self.decoder) * self.passed * theirs + ours,
-            "the decoder's recursion: every sublayer adds its own term, every cross-attention b "
-            "times the change of the memory, which is the encoder's telescoping sum: K·b of it, "
-            "where they push one way",
-            uses=("telescoping", "cross-response", "memory-average"),
-            assumptions=("linear-step",),
-            establishes=(norm_df_d,),
-            checks=(Check("both parts run sublayer by sublayer", self._is_run),),
-        )
-
     def _own(self, part: Part) -> sp.Expr:
         return self.coefficient.rhs.xreplace(own_symbols(part))
 
@@ -207,12 +205,9 @@ class Parts:
         return bool(step.lhs == norm_df_d)
 
 
-_OF_THE_MEMORY = Check(
-    "b is the factor of the memory as b -> 0",
-    lambda step: REACHED.holds(
-        replace(step, lhs=step.lhs.xreplace({norm_dx: 0}), rhs=step.rhs.xreplace({norm_dx: 0}))
-    ),
-)
+def _reached_by_memory(step: Step) -> bool:
+    left, right = (side.xreplace({norm_dx: sp.S.Zero}) for side in (step.lhs, step.rhs))
+    return REACHED.holds(replace(step, lhs=left, rhs=right))
 
 
 def _averages() -> Iterator[Model]:

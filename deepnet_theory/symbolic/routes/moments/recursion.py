@@ -166,7 +166,6 @@ class Moments:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The steps."""
         return tuple(f"{self.sublayer.name}-{end}" for end in ENDS)
 
 
@@ -202,6 +201,11 @@ AT_MOST = Check("rhs^2 - lhs^2 has no negative term, the stream being at least �
 def recursion_steps(every: tuple[Moments, ...]) -> tuple[Step, ...]:
     """‖z‖, what one sublayer adds to a change, and the telescoping sum; the first not crossing."""
     first = next(one for one in every if not one.sublayer.crosses)
+
+    def is_size_of_every(step: Step) -> bool:
+        alike = (vanishes(step.rhs**2 - one.size) for one in every)
+        return step.rhs.is_positive and all(alike)
+
     size = NORM.equal(
         "norm-of-z",
         norm_z,
@@ -210,7 +214,7 @@ def recursion_steps(every: tuple[Moments, ...]) -> tuple[Step, ...]:
         uses=tuple(one.names[0] for one in every),
         assumptions=("norm-concentrates", "unit-activations"),
         establishes=(norm_z,),
-        checks=(Check("of every kind of sublayer", lambda step: _is_size(step, every)), NAMED),
+        checks=(Check("of every kind of sublayer", is_size_of_every), NAMED),
     )
     added = sp.sqrt(sp.cancel(d * first.own / first.size)) * norm_dtheta
     put_in = RECURSION.equal(
@@ -237,10 +241,6 @@ def recursion_steps(every: tuple[Moments, ...]) -> tuple[Step, ...]:
         checks=(AT_MOST, REACHED),
     )
     return size, put_in, coefficient, _telescoping(first, put_in, coefficient)
-
-
-def _is_size(step: Step, every: tuple[Moments, ...]) -> bool:
-    return step.rhs.is_positive and all(vanishes(step.rhs**2 - one.size) for one in every)
 
 
 def _is_of_every(step: Step, every: tuple[Moments, ...]) -> bool:

@@ -34,8 +34,6 @@ from deepnet_theory.symbolic.routes.moments.recursion import (
 )
 from deepnet_theory.symbolic.routes.moments.sublayer import Reading, Sublayer, d, m, norm_dx, norm_x
 from deepnet_theory.symbolic.routes.route import (
-    Increment,
-    Proved,
     Route,
     encoder_and_decoder,
     supporting,
@@ -89,7 +87,7 @@ def moment_route(selection: Selection) -> Route:
         steps += Parts(*halves, crossing, coefficient).steps()
         sums = ("telescoping", *AMPLIFICATION[selection.amplification])
         symbols += tuple(symbol for half in halves for symbol in own_symbols(half).values())
-    steps += [degree, *(end.step for end in ends)]
+    steps += [degree, *ends]
     return Route(
         steps=supporting(steps, (*sums, *(end.name for end in ends))),
         given=symbols,
@@ -109,9 +107,7 @@ def update_size(degree: Step, gradient: sp.Expr, size: sp.Expr) -> sp.Expr:
     return eta * factor.xreplace({gradient_factor: gradient, size_factor: size})
 
 
-def increment(
-    coefficient: Step, degree: Step, optimizer: Optimizer, law: PlacementLaw
-) -> Increment:
+def increment(coefficient: Step, degree: Step, optimizer: Optimizer, law: PlacementLaw) -> Step:
     """What a sublayer adds, from the steps that give D and the degrees."""
     response = coefficient.rhs.xreplace(EQUAL_GAINS)
     size = parameter_size.xreplace(EQUAL_GAINS)
@@ -125,30 +121,28 @@ def increment(
             through = joined * number(law.response, {alpha: residual, P: number(gain) ** 2})
             yield at, through * number(step_length(optimizer, through, joined))
 
-    return Increment(
-        UPDATE.bound(
-            "moment-increment",
-            moved,
-            moved.xreplace({loss_gradient: sp.S.One}),
-            f"the coefficient {response} of ‖Δθ‖ times ‖Δθ‖ = "
-            f"{update_size(degree, sp.Symbol('|g|'), sp.Symbol('|θ|'))} at v = w = β, ‖g‖ at "
-            "most ‖∂L/∂F‖ times the same coefficient, ‖∂L/∂F‖ of order one; the update moves "
-            "the output by |g||Δθ|, as aligned updates do",
-            uses=(coefficient.name, degree.name),
-            assumptions=(
-                "bounded-loss-gradient",
-                "independent-signs",
-                "equal-gains",
-                "aligned-updates",
-            ),
-            establishes=(loss_gradient,),
-            bounded=(loss_gradient,),
-            checks=(BOUNDED, at_points("the optimizer run behind the placement's own law", is_run)),
-        )
+    return UPDATE.bound(
+        "moment-increment",
+        moved,
+        moved.xreplace({loss_gradient: sp.S.One}),
+        f"the coefficient {response} of ‖Δθ‖ times ‖Δθ‖ = "
+        f"{update_size(degree, sp.Symbol('|g|'), sp.Symbol('|θ|'))} at v = w = β, ‖g‖ at "
+        "most ‖∂L/∂F‖ times the same coefficient, ‖∂L/∂F‖ of order one; the update moves "
+        "the output by |g||Δθ|, as aligned updates do",
+        uses=(coefficient.name, degree.name),
+        assumptions=(
+            "bounded-loss-gradient",
+            "independent-signs",
+            "equal-gains",
+            "aligned-updates",
+        ),
+        establishes=(loss_gradient,),
+        bounded=(loss_gradient,),
+        checks=(BOUNDED, at_points("the optimizer run behind the placement's own law", is_run)),
     )
 
 
-def weight(every: tuple[Moments, ...], law: PlacementLaw) -> Proved:
+def weight(every: tuple[Moments, ...], law: PlacementLaw) -> Step:
     """r at v = w = β, from the mean squares of branch over path, one for each kind."""
 
     def is_of_every_kind(step: Step) -> bool:
@@ -159,18 +153,16 @@ def weight(every: tuple[Moments, ...], law: PlacementLaw) -> Proved:
         return bool(sp.powsimp(step.rhs / law.weight.xreplace({P: beta**2})) == 1)
 
     square = every[0].weight.xreplace(EQUAL_GAINS)
-    return Proved(
-        WEIGHT.equal(
-            "moment-weight",
-            sp.sqrt(square),
-            sp.sqrt(sp.factor(square)),
-            "the root mean square of the branch against that of the identity path",
-            uses=tuple(one.names[0] for one in every),
-            assumptions=("equal-gains", "unit-activations"),
-            checks=(
-                IDENTITY,
-                Check("of every kind of sublayer", is_of_every_kind),
-                Check("as the placement's equation reads", is_as_the_equation_reads),
-            ),
-        )
+    return WEIGHT.equal(
+        "moment-weight",
+        sp.sqrt(square),
+        sp.sqrt(sp.factor(square)),
+        "the root mean square of the branch against that of the identity path",
+        uses=tuple(one.names[0] for one in every),
+        assumptions=("equal-gains", "unit-activations"),
+        checks=(
+            IDENTITY,
+            Check("of every kind of sublayer", is_of_every_kind),
+            Check("as the placement's equation reads", is_as_the_equation_reads),
+        ),
     )

@@ -107,22 +107,18 @@ class Sublayer:
 
     @property
     def crosses(self) -> bool:
-        """Whether the branch reads the memory."""
         return self.name == "cross"
 
     @property
     def W(self) -> Matrix:
-        """The first matrix."""
         return Matrix("W", d, m, (2 if self.rectified else 1) * w**2 / d, Law.CENTRED)
 
     @property
     def V(self) -> Matrix:
-        """The second matrix."""
         return Matrix("V", m, d, v**2 / m, Law.CENTRED)
 
     @property
     def read(self) -> Matrix:
-        """What the branch reads."""
         return average if self.crosses else y if self.reading.normed_input else x
 
     @property
@@ -148,7 +144,6 @@ class Sublayer:
         return found.xreplace({norm_x: sp.sqrt(d)}) if reading.normed_sum else found
 
     def z(self, read: Matrix) -> Rows:
-        """z, the branch reading ``read``."""
         masked = (mask,) if self.rectified else ()
         branch = Product(self.scale, (read, self.W, *masked, self.V))
         return Rows((Product(self.reading.path, (x,)), branch))

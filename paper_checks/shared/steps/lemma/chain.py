@@ -20,9 +20,13 @@ from deepnet_theory.symbolic.laws.explicit_matrices import value_of
 from deepnet_theory.symbolic.proof.checks import written_out
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.proof.witness import TOLERANCE, random_matrix
-from deepnet_theory.symbolic.routes.lemma.jacobians import SECTION as JACOBIANS
-from deepnet_theory.symbolic.routes.lemma.scalar import sublayer, x, xi
-from deepnet_theory.symbolic.routes.lemma.telescoping import SECTION as TELESCOPING
+from deepnet_theory.symbolic.routes.lemma.scalar import (
+    JACOBIANS,
+    TELESCOPING,
+    sublayer,
+    x,
+    xi,
+)
 from paper_checks.shared.steps.lemma.softmax import SECTION as SOFTMAX
 
 _t = sp.Symbol("t", positive=True)

@@ -17,11 +17,11 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import S, is_nonnegative, r, vanishes
-from deepnet_theory.symbolic.proof.checks import EXACT, written_out
+from deepnet_theory.symbolic.proof.checks import written_out
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
-from deepnet_theory.symbolic.routes.lemma.jacobians import (
-    SECTION,
-    SOURCE,
+from deepnet_theory.symbolic.routes.lemma.scalar import (
+    JACOBIANS,
+    JACOBIANS_SOURCE,
     THIRD,
     Q,
     by_patterns,
@@ -45,17 +45,17 @@ def product_steps() -> tuple[Step, ...]:
 
 def _three() -> tuple[Step, ...]:
     return (
-        SECTION.equal(
+        JACOBIANS.equal(
             "jacobian-geometric-mean",
             jacobian ** (Q / 2) * opposite ** (Q / 2),
             geometric,
             "exp E log|J| to the power Q: half of the signs positive, half negative",
-            source=SOURCE,
+            source=JACOBIANS_SOURCE,
             uses=("derivative-x-signed", "branch-weight"),
             assumptions=("independent-signs",),
             checks=(Check("all sign patterns multiplied, Q = 1, 2", _geometric_by_patterns),),
         ),
-        SECTION.equal(
+        JACOBIANS.equal(
             "jacobian-mean",
             expectation(1),
             mean,
@@ -64,7 +64,7 @@ def _three() -> tuple[Step, ...]:
             assumptions=("independent-signs",),
             checks=(by_patterns(1),),
         ),
-        SECTION.equal(
+        JACOBIANS.equal(
             "jacobian-all-positive",
             sp.Product(jacobian, (j, 1, Q)),
             aligned,
@@ -114,7 +114,7 @@ def _order() -> tuple[Step, ...]:
     def at_most(
         name: str, left: sp.Expr, right: sp.Expr, because: str, uses: tuple[str, ...]
     ) -> Step:
-        return SECTION.at_most(
+        return JACOBIANS.at_most(
             name,
             left,
             right,
@@ -150,7 +150,7 @@ def _order() -> tuple[Step, ...]:
 
 def _leading() -> tuple[Step, ...]:
     def leading(name: str, product_: sp.Expr, order: int, exponent: sp.Expr, because: str) -> Step:
-        return SECTION.asymptotic(
+        return JACOBIANS.asymptotic(
             f"{name}-leading",
             product_,
             sp.exp(exponent),
@@ -205,7 +205,7 @@ def _log_ratio(order: int) -> Check:
 def _at_power() -> tuple[Step, ...]:
     at = {Q: S, r: S**-kappa}
     return (
-        SECTION.equal(
+        JACOBIANS.equal(
             "geometric-product-of-the-stack",
             sp.exp(-Q * r**2).subs(at),
             sp.exp(-(S ** (1 - 2 * kappa))),
@@ -216,15 +216,13 @@ def _at_power() -> tuple[Step, ...]:
             ),
             source="derived here, against the layer cake, §4.3, supplement",
             uses=("jacobian-geometric-mean-leading",),
-            checks=EXACT,
             establishes=(S, kappa),
         ),
-        SECTION.equal(
+        JACOBIANS.equal(
             "aligned-product-of-the-stack",
             sp.exp(Q * r).subs(at),
             sp.exp(S ** (1 - kappa)),
             "the worst case at r = S^(−κ): bounded for κ ≥ 1 alone",
             uses=("jacobian-all-positive-leading",),
-            checks=EXACT,
         ),
     )

@@ -14,7 +14,7 @@ from dataclasses import replace
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import alpha, r
-from deepnet_theory.symbolic.proof.checks import EXACT, ratio_in_branch_weight
+from deepnet_theory.symbolic.proof.checks import ratio_in_branch_weight
 from deepnet_theory.symbolic.proof.step import SIGN, Check, Regime, Step
 from deepnet_theory.symbolic.routes.lemma.increment import responses
 from deepnet_theory.symbolic.routes.lemma.scalar import (
@@ -104,7 +104,6 @@ def _random_sign(gains: Gains) -> tuple[Step, ...]:
         source=SIGNED_SOURCE,
         uses=tuple(step.name for step in exact),
         assumptions=("unit-activations", "independent-signs"),
-        checks=EXACT,
     )
     bound = SECTION.at_most(
         "parameter-norm-at-most",
