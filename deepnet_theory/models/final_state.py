@@ -7,7 +7,7 @@ ends before, at a residual sum say, the output itself is F.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from deepnet_theory.models.recording import tensors
 from deepnet_theory.spec.errors import InputError, unknown
 
 CLASSES = 256  # of the fixed random head of a model that has none: bytes
@@ -103,7 +104,7 @@ class FinalState:
             head = (head * (2 / (width + CLASSES)) ** 0.5).to(shown.device)
         classes = CLASSES if head is not None else shown.shape[-1]
         where = shown.shape[:-1]
-        for ids in tensors((self.inputs[0], self.inputs[1])):
+        for ids in tensors(self.inputs):
             if ids.shape == where and not ids.is_floating_point() and int(ids.max()) < classes:
                 following = torch.full_like(ids, -1, dtype=torch.long)
                 following[..., :-1] = ids[..., 1:]
@@ -185,15 +186,3 @@ def _output(result: Any) -> Tensor | None:
         result = [result[k] for k in (*NAMED, *result) if result.get(k) is not None]
     found = (t for t in tensors(result) if t.dim() > 1 and t.is_floating_point())
     return next(found, None)
-
-
-def tensors(value: Any) -> Iterator[Tensor]:
-    """Every tensor of nested tuples, lists and mappings."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from tensors(one)
-    elif isinstance(value, (tuple, list)):
-        for one in value:
-            yield from tensors(one)
