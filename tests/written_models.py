@@ -166,6 +166,7 @@ def rotated(x):
 class Llama(GPT):
     def __init__(self, layers=3, line=pre, d=32, **options):
         super().__init__(0, line, d, **options)
+        del self.wpe
         self.h = nn.ModuleList(Gated(d) for _ in range(layers))
         self.ln_f = nn.RMSNorm(d)
 
