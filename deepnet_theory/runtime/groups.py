@@ -101,7 +101,7 @@ def parameter_groups(
         raise InputError(
             f"the constants are for {_layers(used)} and the model was built with {_layers(own)}"
         )
-    blocks = dict(described_blocks(model))
+    blocks = described_blocks(model)
     every = [d for of in blocks.values() for d in of]
     if base is not None and own is not None:
         apart = any(d.role is Role.HEAD for d in every)
