@@ -152,7 +152,6 @@ def test_alpha_forgotten_in_the_decoder_is_the_finding():
     ("name", "times"),
     [
         ("deepnorm", (8 * LAYERS) ** -0.25),
-        ("deepnorm-encoder-decoder", 24**-0.25),
         ("gpt-2", (2 * LAYERS) ** -0.5),
     ],
 )

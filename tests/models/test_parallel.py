@@ -131,26 +131,22 @@ def test_layers_that_share_a_norm_between_sums_have_no_law():
         apply_(model, exported("GPT-J"), inputs=IDS)
 
 
-def stepped(optimizer, model):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return optimizer(parameter_groups(model, 2.0**-10))
+def stepped(model):
+    with warnings.catch_warnings(action="ignore"):
+        return torch.optim.Adam(parameter_groups(model, 2.0**-10))
 
 
-def applied(kind, optimizer, layers):
+def applied(kind, layers):
     model = made(kind, layers)
-    apply_(model, exported(kind, layers, optimizer), inputs=IDS)
+    apply_(model, exported(kind, layers, "adam"), inputs=IDS)
     return model, IDS
 
 
 @pytest.mark.parametrize("kind", ["GPT-J", pytest.param("Cohere", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("name", "optimizer"), [("adam", torch.optim.Adam)])
-def test_one_step_moves_a_mended_model_alike_at_every_depth(kind, name, optimizer):
-    found = dt.measure(
-        partial(applied, kind, name), [4, 8, 16], optimizer=partial(stepped, optimizer), seeds=3
-    )
+def test_one_step_moves_a_mended_model_alike_at_every_depth(kind):
+    found = dt.measure(partial(applied, kind), [4, 16], optimizer=stepped, seeds=2)
     assert abs(found.exponents[0].estimate) < 0.1, found
-    plain = dt.measure(lambda n: (made(kind, n), IDS), [4, 8, 16], optimizer=name, seeds=3)
+    plain = dt.measure(lambda n: (made(kind, n), IDS), [4, 16], optimizer="adam", seeds=2)
     assert plain.exponents[0].estimate > 0.2, plain
 
 
@@ -172,7 +168,10 @@ def branch_step(model):
     return fmean(sizes)
 
 
-LAST = [("GPT-NeoX", "mlp.c_proj"), ("Falcon", "attn.dense"), ("Cohere", "mlp.down")]
+LAST = [
+    ("GPT-NeoX", "mlp.c_proj"), pytest.param("Falcon", "attn.dense", marks=pytest.mark.slow),
+    pytest.param("Cohere", "mlp.down", marks=pytest.mark.slow),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "last"), LAST)
