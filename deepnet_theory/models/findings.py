@@ -85,9 +85,10 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
         rms = f"{m.size / m.times:.3g}" if equal else _span(entries)
         why = _why_gain(s, wanted, first, m)
         what = f"gain {_held(group, '.3g')} (entries of rms {rms}{used}){why}"
-        mend = f"{_code(m)} *= {1 / mean:.4g}"
-        so += "" if equal else ", each by its factor in the plan"
-        if not first.ratio:
+        if first.ratio:
+            mend = f"{_code(m)} *= {1 / mean:.4g}"
+            so += "" if equal else ", each by its factor in the plan"
+        else:
             mend, so = f"torch.nn.init.normal_({_code(m)}, std={first.wanted * m.xavier:.4g})", ""
     return Finding(where, what, size, mend + so, *moved)
 
