@@ -95,6 +95,14 @@ class Stack(nn.Module):
         return self.ln_f(x)
 
 
+def with_inner_norms(model, d=32):
+    """Sub-LN's: one more norm before the last matrix of a branch."""
+    for block in model.h:
+        block.attn.c_proj = nn.Sequential(nn.LayerNorm(d), block.attn.c_proj)
+        block.mlp.c_proj = nn.Sequential(nn.LayerNorm(4 * d), block.mlp.c_proj)
+    return model
+
+
 class GPT(Stack):
     """nanoGPT-like, from tokens to logits: pre-LN unless another residual line is given.
 

@@ -139,6 +139,7 @@ class Branch:
         self.notes: list[str] = []
         self.origins = cache(self._origins)
         self.roles: list[tuple[Product, Matrix]] = []
+        self.beside: set[Node] = set()  # what enters attention's output but for its mixture
         self.causal: bool | None = None
         if self.core is None:
             self.kind = UNKNOWN if self.gates else self._feed_forward()
@@ -146,7 +147,7 @@ class Branch:
             self.kind = self._attention(self.core, stream)
             if self.kind == "attention":
                 self.causal = self._is_causal(self.core)
-            if self.gates:  # the gate has no law, whatever it multiplies
+            if self.gates or self.beside:  # the gate has no law, whatever it multiplies
                 self.kind, self.roles = UNKNOWN, []
         known = {product.node for product, _ in self.roles}
         others = (product for node, product in self.products.items() if node not in known)
@@ -268,6 +269,11 @@ class Branch:
             return f"a router chooses experts ({self._names([router])})"
         if self.gates:
             return f"the branch is multiplied by values computed with {self._names(self.gates)}"
+        if self.beside:
+            return (
+                f"values computed with {self._names(self.beside)} enter its output matrix beside "
+                "those that attention mixes, which has no law here"
+            )
         if self.roles:
             return f"values computed with {self._names(without)} enter it"
         if self.bilinear:
@@ -284,7 +290,8 @@ class Branch:
         return None
 
     def _names(self, nodes: Collection[Node]) -> str:
-        names = list(dict.fromkeys(self.products[n].parameter.name for n in nodes))
+        ordered = sorted(nodes, key=lambda n: n.index)
+        names = list(dict.fromkeys(self.products[n].parameter.name for n in ordered))
         return f"{names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
     def entered_from(self, node: Node) -> tuple[str, ...]:
@@ -323,8 +330,10 @@ class Branch:
             self._assign(role, self.origins(slot), slot)
         after = [n for n in self.products if core.node in self.origins(self.products[n].source)]
         for node in after:
-            gates = self.origins(self.products[node].source) - {core.node}
-            self._assign("gate", gates, self.products[node].source)
+            beside = self.origins(self.products[node].source) - {core.node}
+            self.beside |= beside & self.products.keys()
+            if not beside <= self.products.keys():
+                self.notes.append("the gate is made of a product of activations")
             if self.end is node or node in self.origins(self.end):
                 self._assign("output", [node], self.end)
             else:  # the first factor of a low-rank output

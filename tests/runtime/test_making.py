@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepnet_theory.runtime import build, described, initialise_, parameter_groups, unstack
+from deepnet_theory.runtime import build, described, initialise_, unstack
 from deepnet_theory.runtime.linear import NORM_EPS, normalise
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.norm import norms
@@ -109,20 +109,6 @@ def test_vectors_can_be_left_out(constants):
     torch.testing.assert_close(bare(tokens), full(tokens), rtol=0, atol=1e-6)
     no_bias = build(constants("decoder", bias=False))
     assert {d.role for _, d in described(no_bias) if not d.is_matrix} == {Role.NORM_GAIN}
-
-
-def test_the_groups_carry_the_multipliers(constants):
-    m = {"norm-gain": 0.25, "output-bias": 0.5, "scaled": 2.0}
-    model = build(constants("encoder-decoder", multipliers=m))
-    groups = parameter_groups(model, 0.1)
-    optimizer = torch.optim.AdamW(groups)
-    by_id = {id(p): g["lr"] for g in optimizer.param_groups for p in g["params"]}
-    assert len(by_id) == len(list(model.parameters()))
-    for p, d in described(model):
-        assert by_id[id(p)] == pytest.approx(0.1 * m.get(d.role.value, 1.0))
-    assert "encoder/norm-gain" in {g["name"] for g in groups}
-    with pytest.raises(InputError, match="Linear"):
-        parameter_groups(torch.nn.Linear(2, 2), 0.1)
 
 
 def test_hundreds_of_layers_stay_finite_and_a_copy_is_described_alike(constants):
