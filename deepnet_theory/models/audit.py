@@ -88,25 +88,14 @@ def judge(
     own = (nearest.name, nearest.detail) if nearest else ("", "")
     others = [f"{r.name} ({r.detail})" for r in fitting[1:] if (r.name, r.detail) != own]
     return Audit(
-        model=model,
-        reading=reading,
-        placement=reading.placement,
-        optimizer=optimizer,
-        against=own[0] or None,
-        detail=own[1],
+        model, reading, reading.placement, optimizer, against=own[0] or None, detail=own[1],
         follows=own[0] if verdict is Verdict.SUPPORTED else None,
-        alike=tuple(dict.fromkeys(others)),
-        sublayers=sublayers,
-        findings=tuple(found),
-        remarks=tuple(_remarks(reading, nearest, groups)),
-        refusal="" if nearest else why_not,
-        near=near,
-        plan=tuple(_plan(different)),
-        verdict=verdict,
-        effect=moved.times,
-        predicted=moved.predicted,
-        rates={name: own["lr"] for name, own in (groups or {}).items()},
-    )
+        alike=tuple(dict.fromkeys(others)), sublayers=sublayers, findings=tuple(found),
+        remarks=tuple(_remarks(reading, nearest, groups)), plan=tuple(_plan(different)),
+        verdict=verdict, effect=moved.times, predicted=moved.predicted,
+        refusal="" if nearest else why_not, near=near,
+        rates={name: group["lr"] for name, group in (groups or {}).items()},
+    )  # fmt: skip
 
 
 def distance(

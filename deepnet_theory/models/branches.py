@@ -410,20 +410,13 @@ def matrix_of(
     deviation = float(squares.std(correction=min(1, squares.numel() - 1))) * times**2
     spread = deviation / math.sqrt(squares.numel())  # of the mean square
     return Matrix(
-        name=product.parameter.name or "",
-        role=role,
-        axis=product.axis,
+        product.parameter.name or "", role, product.axis,
         outputs=_runs([o + (product.offset or 0) for o in outputs]),
-        fan_in=product.matrix.shape[1],
-        fan_out=len(outputs),
-        bias=product.bias,
+        fan_in=product.matrix.shape[1], fan_out=len(outputs), bias=product.bias,
         whole=len(outputs) >= every or product.offset is None,
-        factor=factor,
-        computed=product.offset is None,
-        size=size,
-        times=times,
-        error=spread / (2 * size) if size else 0.0,
-    )
+        factor=factor, computed=product.offset is None,
+        size=size, times=times, error=spread / (2 * size) if size else 0.0,
+    )  # fmt: skip
 
 
 def _runs(outputs: list[int]) -> tuple[tuple[int, int], ...]:

@@ -187,22 +187,15 @@ class Reader:
                 sees += [] if branch.causal is None else [branch.causal]
                 row.append(
                     Sublayer(
-                        stack="",
-                        layer=0,
-                        kind=branch.kind,
-                        sums=position,
-                        stream=s.stream.coefficient,
-                        branch=term.coefficient,
+                        stack="", layer=0, kind=branch.kind, sums=position,
+                        stream=s.stream.coefficient, branch=term.coefficient,
                         norms=tuple(
                             n.placed(at, branch.entered_from(n.end)) for n, at in around.items()
                         ),
-                        matrices=branch.matrices,
-                        learnt=term.learnt or s.stream.learnt,
-                        biases=s.biases,
-                        carried=carried,
-                        why=branch.why(),
+                        matrices=branch.matrices, learnt=term.learnt or s.stream.learnt,
+                        biases=s.biases, carried=carried, why=branch.why(),
                     )
-                )
+                )  # fmt: skip
             carried = 1.0 if on_sum else carried * s.stream.coefficient
         return _in_layers(row), bool(sees) and all(sees)
 

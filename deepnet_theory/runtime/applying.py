@@ -123,8 +123,7 @@ def _applied(
     initialise: bool | None, outer: bool, draw: Draw,
 ) -> Applied:  # fmt: skip
     """As :func:`apply_` says of a module that is no wrapper."""
-    whole, found = _read(model, inputs, roles)
-    rule = fit(found, constants)
+    whole, found, rule = _read(model, constants, inputs, roles)
     if multiplied := multiplied_values(model, whole, found.sublayers):
         raise Refusal(multiplied)
     marks = ((constants, True), *([] if initialise else [(constants, False)]))
@@ -142,8 +141,8 @@ def _applied(
     if drawn:
         changes += _draw(model, found, rule, draw)
     try:
-        _, again = _read(whole, None, roles)
-        left = _alphas(again, fit(again, constants))
+        _, again, asked = _read(whole, constants, None, roles)
+        left = _alphas(again, asked)
     except DeepNetTheoryError:  # of what was put in, for it was read before
         if not (left := _alphas(found, rule)):
             raise
@@ -178,8 +177,7 @@ def read_(
     """
     model = own_module(model)
     with restored_on_error(model):
-        _, found = _read(model, inputs, roles)
-        rule = fit(found, constants)
+        _, found, rule = _read(model, constants, inputs, roles)
         for d in _alphas(found, rule):
             raise Refusal(
                 f"{where(found.sublayers[d.index])} has alpha {d.found:.4g}, the constants have "
@@ -188,13 +186,16 @@ def read_(
         describe_(model, describe(found, rule), constants, drawn=False)
 
 
-def _read(model: Any, inputs: object, roles: Mapping[str, str] | None) -> tuple[Any, Reading]:
-    """The model with inputs that it takes, and what its forward pass shows."""
+def _read(
+    model: Any, constants: Constants, inputs: object, roles: Mapping[str, str] | None
+) -> tuple[Any, Reading, Wanted]:
+    """The model with inputs that it takes, what its forward pass shows, and what is wanted."""
     # the reader is of a room above this one, and somebody else's model alone needs it
     from deepnet_theory.models import Made, made, read
 
     whole = model if isinstance(model, Made) else made(model, inputs)
-    return whole, read(whole, roles=roles)
+    found = read(whole, roles=roles)
+    return whole, found, fit(found, constants)
 
 
 def _set_alpha(model: nn.Module, found: Reading, rule: Wanted) -> list[Change]:

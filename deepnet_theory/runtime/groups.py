@@ -64,12 +64,9 @@ def parameter_groups(
     its name, ``"hidden"`` for the matrices of the branches, ``"*"`` for the rest. Each role then
     takes what its own optimizer asks for at the initial sizes of the constants; ``lr``, ``eps`` and
     ``weight_decay`` may be mappings by optimizer, and each group names its ``optimizer``. The shape
-    factor that its library gives Muon decides the name:
-
-    - ``muon``: torch.optim.Muon (``adjust_lr_fn`` None or "original"), Keller Jordan's
-    - ``muon-moonlight``: torch.optim.Muon's "match_rms_adamw", Moonlight's 0.2·√max, dion's
-      ``adjust_lr="rms_norm"``
-    - ``muon-spectral``: dion's default, "spectral_norm"; ``muon-plain``: dion's None
+    factor that its library gives Muon decides the name: ``muon`` (torch.optim.Muon's "original",
+    Keller Jordan's), ``muon-moonlight`` (torch's "match_rms_adamw", dion's "rms_norm"),
+    ``muon-spectral`` (dion's default) or ``muon-plain`` (dion's None).
 
     ``lr_scale`` is what a group's rate is to the ``lr`` that was given. torch's schedulers keep the
     ratios; a loop of one's own writes ``g["lr"] = lr * g["lr_scale"]``, with the ``lr`` of the
