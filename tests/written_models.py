@@ -95,6 +95,14 @@ class Stack(nn.Module):
         return self.ln_f(x)
 
 
+def with_inner_norms(model, d=32):
+    """Sub-LN's: one more norm before the last matrix of a branch."""
+    for block in model.h:
+        block.attn.c_proj = nn.Sequential(nn.LayerNorm(d), block.attn.c_proj)
+        block.mlp.c_proj = nn.Sequential(nn.LayerNorm(4 * d), block.mlp.c_proj)
+    return model
+
+
 class GPT(Stack):
     """nanoGPT-like, from tokens to logits: pre-LN unless another residual line is given.
 
@@ -166,6 +174,7 @@ def rotated(x):
 class Llama(GPT):
     def __init__(self, layers=3, line=pre, d=32, **options):
         super().__init__(0, line, d, **options)
+        del self.wpe
         self.h = nn.ModuleList(Gated(d) for _ in range(layers))
         self.ln_f = nn.RMSNorm(d)
 

@@ -36,79 +36,6 @@ from deepnet_theory.spec.subject import (
 )
 from deepnet_theory.spec.verdict import Verdict
 
-STEPPED = {"lr": "learns at", "eps": "has epsilon", "weight_decay": "decays by"}
-
-
-def steps_of(reading: Reading, rule: Wanted, c: Constants) -> Iterator[WantedStep]:
-    """What constants ask of every parameter; of a packed one, its slowest block's."""
-    if not reading.understood:
-        return
-    rows = zip(reading.sublayers, rule.sublayers, strict=True)
-    stacks = {row.part: s.stack for s, row in rows}
-    for name, blocks in describe(reading, rule).items():
-        own, d, _ = slowest(blocks, c)
-        times = {"lr": own.rate, "eps": own.epsilon, "weight_decay": own.weight_decay}
-        what = f"norm {d.name}" if d.role.value.startswith("norm") else d.name
-        yield WantedStep(name, stacks.get(d.part or "", d.part or ""), d.layer, d.kind, what, times)
-
-
-def of_steps(
-    reading: Reading, rule: Wanted, groups: Mapping[str, Mapping[str, float]]
-) -> Iterator[Finding]:
-    """Parameters that do not step at the multiples of one learning rate, ε and decay.
-
-    Those of a stack that have one value and want another are one finding.
-    The base of each is the median of found over wanted: most parameters are taken as right.
-    """
-    steps = rule.steps or tuple(_of_matrices(reading, rule))
-    for knob in STEPPED:
-        known = [
-            (step, groups[step.parameter][knob], step.times[knob])
-            for step in steps
-            if knob in step.times and knob in groups.get(step.parameter, ())
-        ]
-        base = median([found / times for _, found, times in known if times] or [0.0])
-        alike: dict[tuple[str, float, float], list[WantedStep]] = {}
-        for step, found, times in known:
-            if not math.isclose(found, times * base, rel_tol=EXACT):
-                alike.setdefault((step.stack, found, times), []).append(step)
-        for (_, found, times), own in alike.items():
-            yield _finding(reading, own, knob, found, times, base)
-
-
-def _finding(
-    reading: Reading, own: list[WantedStep], knob: str, found: float, times: float, base: float
-) -> Finding:
-    first, aim = own[0], times * base
-    ratio = found / aim if aim else math.inf
-    layers = sorted({step.layer for step in own if step.layer is not None})
-    where = (
-        first.stack,
-        in_layers(layers, reading.layers[first.stack]) if layers else "",
-        " and ".join(dict.fromkeys(step.kind for step in own if step.kind)),
-        " and ".join(dict.fromkeys(step.what for step in own)),
-    )
-    told = ", ".join(part for part in where if part)
-    so = "" if len(own) == 1 else f"  # and {len(own) - 1} more"
-    return Finding(
-        f"{told}: {first.parameter}",
-        f"{STEPPED[knob]} {found:.3g}, wanted {aim:.3g}, {times:.3g} of the base",
-        max(ratio, 1 / ratio) if ratio else math.inf,
-        f'{{"params": [model.get_parameter("{first.parameter}")], "{knob}": {aim:.4g}}}{so}',
-    )
-
-
-def _of_matrices(reading: Reading, rule: Wanted) -> Iterator[WantedStep]:
-    """The rates of matrices alone; of a packed parameter its slowest block's."""
-    least: dict[str, WantedStep] = {}
-    for s, w in zip(reading.sublayers, rule.sublayers, strict=True):
-        for m in (m for m in s.matrices if not unjudged(m)):
-            rate = w.rates.get(m.role, 1.0)
-            if m.name not in least or rate < least[m.name].times["lr"]:
-                least[m.name] = WantedStep(m.name, s.stack, s.layer, s.kind, m.role, {"lr": rate})
-    yield from least.values()
-
-
 NAMED = 3  # rules that are near, where no optimizer is given
 
 
@@ -128,57 +55,47 @@ def judge(
     """
     judged = [(rule, list(differences(reading, rule))) for rule in rules]
     fitting = [rule for rule, different in judged if not different]
-    if why_not and not fitting:
-        judged = []
-    judged.sort(key=lambda j: distance(reading, *j))
-    nearest, different = judged[0] if judged else (None, [])
+    nearest: Wanted | None = None
+    different: list[Difference] = []
     near: tuple[str, ...] = ()
     if fitting:
-        nearest, different = fitting[0], []
-    elif optimizer is None and len(rules) > 1 and len({d.item for d in different}) > 1:
-        near, nearest, different = tuple(_near(reading, judged)), None, []
-    found: tuple[Finding, ...] = ()
-    moved = Effect(None, predicted=False)
+        nearest = fitting[0]
+    elif judged and not why_not:
+        judged.sort(key=lambda j: distance(reading, *j))
+        if optimizer is None and len(rules) > 1 and len({d.item for d in judged[0][1]}) > 1:
+            near = tuple(_near(reading, judged))
+        else:
+            nearest, different = judged[0]
+    found: list[Finding] = []
+    moved = Effect()
+    sublayers = tuple(_audited(reading, nearest, different))
     if nearest and nearest.layers:
-        found = (_of_another_depth(reading, nearest, different),)
+        found = [_of_another_depth(reading, nearest, different)]
         different = []
-    elif nearest and different:
+    elif nearest:
         effects = Effects(reading, nearest)
-        moved = effects.of(different)  # first, where not all can be predicted
-        weighed = findings(reading, nearest, different, effects)
-        found = tuple(f for f, _ in weighed)
-        if not any(f.severity == DIFFERENCE for f in found):
-            moved = Effect(None, predicted=False)
-    if nearest and not nearest.layers:
-        found += tuple(of_steps(reading, nearest, groups or {}))
+        if different:  # all of them first, where not all effects can be predicted
+            together = effects.of(different)
+            found = findings(reading, nearest, different, effects)
+            if any(f.severity == DIFFERENCE for f in found):
+                moved = together
+        found += of_steps(reading, nearest, groups or {})
     if near or any(f.severity == DIFFERENCE for f in found):
         verdict = Verdict.REFUTED
     else:
         known = reading.understood and not _low_rank(reading)
         verdict = Verdict.SUPPORTED if nearest and known else Verdict.UNDECIDED
-    own = (nearest.name, nearest.detail) if nearest else None
-    follows = nearest.name if nearest and verdict is Verdict.SUPPORTED else None
+    own = (nearest.name, nearest.detail) if nearest else ("", "")
     others = [f"{r.name} ({r.detail})" for r in fitting[1:] if (r.name, r.detail) != own]
     return Audit(
-        model=model,
-        reading=reading,
-        placement=reading.placement,
-        optimizer=optimizer,
-        against=nearest.name if nearest else None,
-        detail=nearest.detail if nearest else "",
-        follows=follows,
-        alike=tuple(dict.fromkeys(others)),
-        sublayers=tuple(_audited(reading, nearest)),
-        findings=found,
-        remarks=tuple(_remarks(reading, nearest, groups)),
-        refusal="" if nearest else why_not,
-        near=near,
-        plan=tuple(_plan(reading, different)),
-        verdict=verdict,
-        effect=moved.times,
-        predicted=moved.predicted,
-        rates={name: own["lr"] for name, own in (groups or {}).items()},
-    )
+        model, reading, reading.placement, optimizer, against=own[0] or None, detail=own[1],
+        follows=own[0] if verdict is Verdict.SUPPORTED else None,
+        alike=tuple(dict.fromkeys(others)), sublayers=sublayers, findings=tuple(found),
+        remarks=tuple(_remarks(reading, nearest, groups)), plan=tuple(_plan(different)),
+        verdict=verdict, effect=moved.times, predicted=moved.predicted,
+        refusal="" if nearest else why_not, near=near,
+        rates={name: group["lr"] for name, group in (groups or {}).items()},
+    )  # fmt: skip
 
 
 def distance(
@@ -219,9 +136,11 @@ def _near(reading: Reading, judged: Sequence[tuple[Wanted, list[Difference]]]) -
             return
 
 
-def _audited(reading: Reading, rule: Wanted | None) -> Iterator[Audited]:
+def _audited(
+    reading: Reading, rule: Wanted | None, different: Sequence[Difference]
+) -> Iterator[Audited]:
     wanted = rule.sublayers if rule else (None,) * len(reading.sublayers)
-    differ = {(d.index, id(d.matrix)) for d in (differences(reading, rule) if rule else ())}
+    differ = {(d.index, id(d.matrix)) for d in different}
     for index, (s, w) in enumerate(zip(reading.sublayers, wanted, strict=True)):
         rows = []
         for m in s.matrices:
@@ -242,14 +161,13 @@ def _low_rank(reading: Reading) -> list[str]:
     ]
 
 
-def _plan(reading: Reading, different: Sequence[Difference]) -> Iterator[Change]:
-    seen = set()
-    for d in different:
-        m = d.matrix
-        if m is not None and (m.name, m.outputs) not in seen:
-            seen.add((m.name, m.outputs))
-            factor = 1 / d.ratio if d.ratio else math.inf
-            yield Change(m.name, m.axis, m.outputs, m.role, d.wanted, factor)
+def _plan(different: Sequence[Difference]) -> Iterator[Change]:
+    """What to multiply each matrix by, once where several sublayers use it."""
+    matrices = {(d.matrix.name, d.matrix.outputs): d for d in reversed(different) if d.matrix}
+    for d in reversed(matrices.values()):
+        assert d.matrix is not None
+        m, factor = d.matrix, 1 / d.ratio if d.ratio else math.inf
+        yield Change(m.name, m.axis, m.outputs, m.role, d.wanted, factor)
 
 
 def _remarks(
@@ -278,8 +196,8 @@ def _remarks(
         )
     asked = {role: r for w in rule.sublayers for role, r in w.rates.items()} if rule else {}
     if not groups and any(r != 1 for r in asked.values()):
-        told = ", ".join(f"{role} {r:.3g}" for role, r in asked.items() if r != 1)
-        yield f"the rule asks for multiples of the learning rate too: {told}"
+        rates = ", ".join(f"{role} {r:.3g}" for role, r in asked.items() if r != 1)
+        yield f"the rule asks for multiples of the learning rate too: {rates}"
 
 
 def biases(model: nn.Module, reading: Reading) -> Iterator[str]:
@@ -354,3 +272,78 @@ def name_and_groups(
         for p in group["params"]
         if id(p) in names
     }
+
+
+# ------------------------------------------------------------------ how parameters step
+
+
+STEPPED = {"lr": "learns at", "eps": "has epsilon", "weight_decay": "decays by"}
+
+
+def steps_of(reading: Reading, rule: Wanted, c: Constants) -> Iterator[WantedStep]:
+    """What constants ask of every parameter; of a packed one, its slowest block's."""
+    if not reading.understood:
+        return
+    rows = zip(reading.sublayers, rule.sublayers, strict=True)
+    stacks = {row.part: s.stack for s, row in rows}
+    for name, blocks in describe(reading, rule).items():
+        own, d, _ = slowest(blocks, c)
+        times = {"lr": own.rate, "eps": own.epsilon, "weight_decay": own.weight_decay}
+        what = f"norm {d.name}" if d.role.value.startswith("norm") else d.name
+        yield WantedStep(name, stacks.get(d.part or "", d.part or ""), d.layer, d.kind, what, times)
+
+
+def of_steps(
+    reading: Reading, rule: Wanted, groups: Mapping[str, Mapping[str, float]]
+) -> Iterator[Finding]:
+    """Parameters that do not step at the multiples of one learning rate, ε and decay.
+
+    Those of a stack that have one value and want another are one finding.
+    The base of each is the median of found over wanted: most parameters are taken as right.
+    """
+    steps = rule.steps or tuple(_of_matrices(reading, rule))
+    for knob in STEPPED:
+        known = [
+            (step, groups[step.parameter][knob], step.times[knob])
+            for step in steps
+            if knob in step.times and knob in groups.get(step.parameter, ())
+        ]
+        base = median([found / times for _, found, times in known if times] or [0.0])
+        alike: dict[tuple[str, float, float], list[WantedStep]] = {}
+        for step, found, times in known:
+            if not math.isclose(found, times * base, rel_tol=EXACT):
+                alike.setdefault((step.stack, found, times), []).append(step)
+        for (_, found, times), own in alike.items():
+            yield _finding(reading, own, knob, found, times, base)
+
+
+def _finding(
+    reading: Reading, own: list[WantedStep], knob: str, found: float, times: float, base: float
+) -> Finding:
+    first, aim = own[0], times * base
+    ratio = found / aim if aim else math.inf
+    layers = sorted({step.layer for step in own if step.layer is not None})
+    where = (
+        first.stack,
+        in_layers(layers, reading.layers[first.stack]) if layers else "",
+        " and ".join(dict.fromkeys(step.kind for step in own if step.kind)),
+        " and ".join(dict.fromkeys(step.what for step in own)),
+    )
+    so = "" if len(own) == 1 else f"  # and {len(own) - 1} more"
+    return Finding(
+        f"{', '.join(filter(None, where))}: {first.parameter}",
+        f"{STEPPED[knob]} {found:.3g}, wanted {aim:.3g}, {times:.3g} of the base",
+        max(ratio, 1 / ratio) if ratio else math.inf,
+        f'{{"params": [model.get_parameter("{first.parameter}")], "{knob}": {aim:.4g}}}{so}',
+    )
+
+
+def _of_matrices(reading: Reading, rule: Wanted) -> Iterator[WantedStep]:
+    """The rates of matrices alone; of a packed parameter its slowest block's."""
+    least: dict[str, WantedStep] = {}
+    for s, w in zip(reading.sublayers, rule.sublayers, strict=True):
+        for m in (m for m in s.matrices if not unjudged(m)):
+            rate = w.rates.get(m.role, 1.0)
+            if m.name not in least or rate < least[m.name].times["lr"]:
+                least[m.name] = WantedStep(m.name, s.stack, s.layer, s.kind, m.role, {"lr": rate})
+    return iter(least.values())

@@ -9,15 +9,16 @@ is cut by derivatives: of its outputs, those that a query depends on are the que
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 
 import torch
 from torch import Tensor
 
-from deepnet_theory.models.recording import Graph, Node
-from deepnet_theory.models.sums import LAYOUT, PRODUCTS, multiple, stripped
+from deepnet_theory.models.norms import Norm
+from deepnet_theory.models.recording import LAYOUT, Graph, Node
+from deepnet_theory.models.sums import PRODUCTS, multiple, stripped
 from deepnet_theory.spec.results.reading import UNKNOWN, Matrix
 
 
@@ -51,8 +52,7 @@ def product(graph: Graph, node: Node) -> Product | None:
     if len(operands) != 2 or operands[0].live == operands[1].live:
         return None
     source, weight = operands if operands[0].live else operands[::-1]
-    parameters = _parameters(weight)
-    if not parameters:
+    if not weight.parameters:
         return None
     value = weight.value.detach()
     if node.op == "convolution":
@@ -62,19 +62,12 @@ def product(graph: Graph, node: Node) -> Product | None:
         if value.dim() != 2:
             return None
         matrix = value if operands[1] is source else value.T
-    parameter = parameters[0]
+    parameter = weight.parameters[0]
     axis, offset = _place(matrix, parameter.value)
     if offset is None and not _is_copy(weight):
         return Product(node, source, matrix, parameter, axis, None, None)
     bias = vector.name if vector is not None else _added(graph, node)
     return Product(node, source, matrix, parameter, axis, offset or 0, bias)
-
-
-def _parameters(node: Node) -> list[Node]:
-    """The parameters that a tensor is made of."""
-    if node.name is not None:
-        return [node]
-    return list(dict.fromkeys(p for n in node.inputs for p in _parameters(n)))
 
 
 def _place(matrix: Tensor, parameter: Tensor) -> tuple[int, int | None]:
@@ -101,8 +94,7 @@ def _is_copy(weight: Node) -> bool:
 
 def _added(graph: Graph, node: Node) -> str | None:
     """The parameter that is added to a product, and to nothing else before it."""
-    while len(graph.users[node.index]) == 1:
-        (user,) = graph.users[node.index]
+    while (user := graph.only_user(node)) is not None:
         if user.op == "add":
             return next((n.name for n in user.inputs if n.name is not None), None)
         if user.op not in LAYOUT:
@@ -127,18 +119,17 @@ class Core:
 
 
 class Branch:
-    """What lies between the stream and the end of one branch."""
+    """What lies between the stream and the end of one branch.
+
+    ``kind`` and ``matrices`` are those of the sublayer; ``causal`` is None without self-attention.
+    """
 
     def __init__(
-        self,
-        graph: Graph,
-        products: dict[Node, Product],
-        stops: Collection[Node],
-        end: Node,
-        norms: Collection[Node] = (),
-    ) -> None:
-        self.graph, self.end = graph, end
-        self.stops, self.norms = frozenset(stops), norms
+        self, graph: Graph, products: Mapping[Node, Product], norms: Mapping[Node, Norm],
+        stops: Collection[Node], stream: Node, end: Node,
+    ) -> None:  # fmt: skip
+        self.graph, self.norms, self.end = graph, norms, end
+        self.stops = frozenset(stops)
         self.nodes = self._nodes()
         self.products = {n: products[n] for n in self.nodes if n in products}
         self.bilinear = {
@@ -147,6 +138,23 @@ class Branch:
         }  # fmt: skip
         self.notes: list[str] = []
         self.origins = cache(self._origins)
+        self.roles: list[tuple[Product, Matrix]] = []
+        self.beside: set[Node] = set()  # what enters attention's output but for its mixture
+        self.causal: bool | None = None
+        if self.core is None:
+            self.kind = UNKNOWN if self.gates else self._feed_forward()
+        else:
+            self.kind = self._attention(self.core, stream)
+            if self.kind == "attention":
+                self.causal = self._is_causal(self.core)
+            if self.gates or self.beside:  # the gate has no law, whatever it multiplies
+                self.kind, self.roles = UNKNOWN, []
+        known = {product.node for product, _ in self.roles}
+        others = (product for node, product in self.products.items() if node not in known)
+        self.matrices = (
+            *(m for _, m in self.roles),
+            *(matrix_of(UNKNOWN, p, range(p.matrix.shape[0])) for p in others),
+        )
 
     def _nodes(self) -> list[Node]:
         found: dict[Node, None] = {}
@@ -172,16 +180,17 @@ class Branch:
                 waiting += n.inputs
         return frozenset(found)
 
-    def is_linear(self, start: Node, end: Node) -> bool:
+    def _is_linear(self, start: Node, end: Node) -> bool:
         """Whether a product becomes ``end`` by sums and multiples alone."""
         return all(
-            n.op in LINEAR and (n.op not in ("mul", "div") or sum(i.live for i in n.inputs) == 1)
+            n.op in LINEAR and (n.op not in ("mul", "div") or len(n.live_inputs) == 1)
             for n in self.graph.between(start, end)[1:]
         )
 
-    def outputs(self, start: Node, end: Node) -> list[int]:
+    def _outputs(self, start: Node, end: Node) -> list[int]:
         """The outputs of a product that ``end`` depends on."""
-        axis = 1 if start.op == "convolution" else self._axis(start)
+        left = [a for a in start.args if isinstance(a, Node)][-2] is self.products[start].source
+        axis = 1 if start.op == "convolution" else -1 if left else -2
         generator = torch.Generator().manual_seed(0)
         drawn = torch.empty(start.value.shape).normal_(generator=generator).to(start.value)
         used = torch.zeros(drawn.shape[axis], dtype=torch.bool, device=drawn.device)
@@ -197,11 +206,6 @@ class Branch:
                 )
             used |= gradient.movedim(axis, 0).flatten(1).ne(0).any(1)
         return used.nonzero().flatten().tolist()
-
-    def _axis(self, start: Node) -> int:
-        product = self.products[start]
-        operands = [a for a in start.args if isinstance(a, Node)][-2:]
-        return -1 if operands[0] is product.source else -2
 
     @cached_property
     def core(self) -> Core | None:
@@ -224,7 +228,7 @@ class Branch:
             self.notes.append("several attentions in one branch")
         return found[0] if len(found) == 1 else None
 
-    def is_causal(self, core: Core) -> bool:
+    def _is_causal(self, core: Core) -> bool:
         """Whether the first token's mixture feels no other token's value."""
         value, mixed = core.value.value, core.node.value
         if value.shape[-2] < 2 or mixed.shape[-2] < 2:
@@ -236,30 +240,18 @@ class Branch:
 
     # ----------------------------------------------------------------------------- roles
 
-    def read(self, stream: Node) -> tuple[str, list[Matrix], bool | None]:
-        """The branch's kind, its matrices, and whether it is causal; None for no self-attention."""
-        self.roles: list[tuple[str, Product, list[int], bool]] = []
-        if self.core is None:
-            kind = UNKNOWN if self.gates else self._feed_forward()
-            return kind, self._matrices(), None
-        kind = self._attention(self.core, stream)
-        causal = self.is_causal(self.core) if kind == "attention" else None
-        if self.gates:  # the gate has no law, whatever it multiplies
-            kind, self.roles = UNKNOWN, []
-        return kind, self._matrices(), causal
-
     @cached_property
     def gates(self) -> tuple[Node, ...]:
         """The products that make what the whole branch is multiplied by, without a stream's."""
         node = self.end
         while node not in self.stops and node not in self.norms:
-            live = [i for i in node.inputs if i.live]
+            live = node.live_inputs
             if node.op == "mul" and len(live) == 2:
                 both = [self.origins(i) for i in live]
                 if not all(both) or both[0] == both[1]:
                     return ()
                 aside = not any(self.graph.depends(live[0], stop) for stop in self.stops)
-                straight = all(self.is_linear(o, live[0]) for o in both[0])
+                straight = all(self._is_linear(o, live[0]) for o in both[0])
                 gate = both[0] if aside or not straight else both[1]
                 return tuple(sorted(gate & self.products.keys(), key=lambda n: n.index))
             if len(live) != 1 or (multiple(node) is None and node.op not in ("add", "sub")):
@@ -269,7 +261,7 @@ class Branch:
 
     def why(self) -> str:
         """What was seen that leaves matrices of the branch without a role, where it is known."""
-        known = {product.parameter for _, product, *_ in self.roles}
+        known = {product.parameter for product, _ in self.roles}
         without = [n for n in self.products if self.products[n].parameter not in known]
         if not without:
             return ""
@@ -277,6 +269,11 @@ class Branch:
             return f"a router chooses experts ({self._names([router])})"
         if self.gates:
             return f"the branch is multiplied by values computed with {self._names(self.gates)}"
+        if self.beside:
+            return (
+                f"values computed with {self._names(self.beside)} enter its output matrix beside "
+                "those that attention mixes, which has no law here"
+            )
         if self.roles:
             return f"values computed with {self._names(without)} enter it"
         if self.bilinear:
@@ -293,15 +290,15 @@ class Branch:
         return None
 
     def _names(self, nodes: Collection[Node]) -> str:
-        names = list(dict.fromkeys(self.products[n].parameter.name for n in nodes))
+        ordered = sorted(nodes, key=lambda n: n.index)
+        names = list(dict.fromkeys(self.products[n].parameter.name for n in ordered))
         return f"{names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
     def entered_from(self, node: Node) -> tuple[str, ...]:
         """The roles of the matrices that a node enters, with numbers and in another layout."""
         entered = (
-            role for role, product, *_ in self.roles
-            if stripped(product.source, self.norms)[0] is node
-        )  # fmt: skip
+            m.role for product, m in self.roles if stripped(product.source, self.norms)[0] is node
+        )
         return tuple(dict.fromkeys(entered))
 
     def is_of_scores(self, node: Node) -> bool:
@@ -320,30 +317,30 @@ class Branch:
                 self.notes.append(f"the {role} is made of a product of activations")
                 continue
             factors = [n for n in self.origins(product.source) if n in self.products]
-            low_rank = [n for n in factors if self.is_linear(n, product.source)]
-            self._has_role(role, product, self.outputs(node, end), bool(low_rank))
-            for n in low_rank:
-                inner = self.products[n]
-                self._has_role(role, inner, self.outputs(n, product.source), True)
-
-    def _has_role(self, role: str, product: Product, outputs: list[int], factor: bool) -> None:
-        if outputs:  # else nothing of it passes, as through a gate of zeros
-            self.roles.append((role, product, outputs, factor))
+            low_rank = [n for n in factors if self._is_linear(n, product.source)]
+            for n, into in ((node, end), *((n, product.source) for n in low_rank)):
+                if outputs := self._outputs(n, into):  # else a gate of zeros lets nothing pass
+                    # what multiplies a query or a key belongs to the scores
+                    times = 1.0 if role in ("query", "key") else self._times(self.products[n])
+                    matrix = matrix_of(role, self.products[n], outputs, bool(low_rank), times)
+                    self.roles.append((self.products[n], matrix))
 
     def _attention(self, core: Core, stream: Node) -> str:
         for role, slot in (("query", core.query), ("key", core.key), ("value", core.value)):
             self._assign(role, self.origins(slot), slot)
         after = [n for n in self.products if core.node in self.origins(self.products[n].source)]
         for node in after:
-            gates = self.origins(self.products[node].source) - {core.node}
-            self._assign("gate", gates, self.products[node].source)
+            beside = self.origins(self.products[node].source) - {core.node}
+            self.beside |= beside & self.products.keys()
+            if not beside <= self.products.keys():
+                self.notes.append("the gate is made of a product of activations")
             if self.end is node or node in self.origins(self.end):
                 self._assign("output", [node], self.end)
             else:  # the first factor of a low-rank output
                 for last in self.origins(self.end) & self.products.keys():
                     if node in self.origins(self.products[last].source):
                         self._assign("output", [last], self.end)
-        keys = [p for r, p, *_ in self.roles if r == "key"]
+        keys = [product for product, m in self.roles if m.role == "key"]
         if not keys:  # experts whose matrices a router chooses
             self.roles = []
             return UNKNOWN
@@ -357,7 +354,7 @@ class Branch:
         (down,) = last
         entering = self.products[down].source
         factors = self.origins(entering)
-        if len(factors) == 1 and self.is_linear(next(iter(factors)), entering):
+        if len(factors) == 1 and self._is_linear(next(iter(factors)), entering):
             entering = self.products[next(iter(factors))].source  # fc2 is of low rank
         inner = self.origins(entering)
         if gated := self._gate(entering, inner):
@@ -377,74 +374,49 @@ class Branch:
         if not inner or len(inner) > 2:
             return None
         for node in self.graph.between(min(inner, key=lambda n: n.index), entering):
-            operands = [n for n in node.inputs if n.live]
-            if node.op != "mul" or len(operands) != 2:
+            if node.op != "mul" or len(node.live_inputs) != 2:
                 continue
-            left, right = operands
+            left, right = node.live_inputs
             if self.origins(left) | self.origins(right) != inner:
                 continue
             if len(inner) == 1:
                 (whole,) = inner
-                both = set(self.outputs(whole, left)) & set(self.outputs(whole, right))
-                if both:  # an activation that is written as a product
-                    continue
+                if set(self._outputs(whole, left)) & set(self._outputs(whole, right)):
+                    continue  # an activation that is written as a product
             elif self.origins(left) & self.origins(right):
                 continue
-            straight = all(self.is_linear(n, left) for n in self.origins(left))
+            straight = all(self._is_linear(n, left) for n in self.origins(left))
             return (right, left) if straight else (left, right)
         return None
 
-    def times(self, product: Product) -> float:
+    def _times(self, product: Product) -> float:
         """The numbers that multiply what enters a product and what leaves it, within the branch."""
         _, times = stripped(product.source, self.stops, self.norms)
         node = product.node
-        while node is not self.end and len(self.graph.users[node.index]) == 1:
-            (user,) = self.graph.users[node.index]
+        while node is not self.end and (user := self.graph.only_user(node)) is not None:
             if (of := multiple(user)) is None:
                 break
             node, times = user, times * of[1]
         return abs(times)
 
-    def _matrices(self) -> list[Matrix]:
-        found = [
-            # what multiplies a query or a key belongs to the scores
-            matrix_of(*of, times=1.0 if of[0] in ("query", "key") else self.times(of[1]))
-            for of in self.roles
-        ]
-        known = {product.node for _, product, *_ in self.roles}
-        for node, product in self.products.items():
-            if node not in known:
-                every = list(range(product.matrix.shape[0]))
-                found.append(matrix_of(UNKNOWN, product, every, False))
-        return found
-
 
 def matrix_of(
-    role: str, product: Product, outputs: list[int], factor: bool, times: float = 1.0
+    role: str, product: Product, outputs: Sequence[int], factor: bool = False, times: float = 1.0
 ) -> Matrix:
+    """These outputs of a product as a matrix, its size with the numbers that multiply it."""
     every = product.parameter.value.shape[product.axis]
-    squares = product.matrix[outputs].detach().double().square()
+    squares = product.matrix[list(outputs)].detach().double().square()
     size = float(squares.mean().sqrt()) * times
-    spread = (
-        float(squares.std(correction=min(1, squares.numel() - 1)))
-        / math.sqrt(squares.numel())
-        * times**2
-    )  # of the mean square
+    deviation = float(squares.std(correction=min(1, squares.numel() - 1))) * times**2
+    spread = deviation / math.sqrt(squares.numel())  # of the mean square
     return Matrix(
-        name=product.parameter.name or "",
-        role=role,
-        axis=product.axis,
+        product.parameter.name or "", role, product.axis,
         outputs=_runs([o + (product.offset or 0) for o in outputs]),
-        fan_in=product.matrix.shape[1],
-        fan_out=len(outputs),
-        bias=product.bias,
+        fan_in=product.matrix.shape[1], fan_out=len(outputs), bias=product.bias,
         whole=len(outputs) >= every or product.offset is None,
-        factor=factor,
-        computed=product.offset is None,
-        size=size,
-        times=times,
-        error=spread / (2 * size) if size else 0.0,
-    )
+        factor=factor, computed=product.offset is None,
+        size=size, times=times, error=spread / (2 * size) if size else 0.0,
+    )  # fmt: skip
 
 
 def _runs(outputs: list[int]) -> tuple[tuple[int, int], ...]:

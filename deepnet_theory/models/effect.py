@@ -37,8 +37,8 @@ Rows = tuple[RuleEntry, ...]
 class Effect(NamedTuple):
     """What ‖ΔF‖ is multiplied with, and whether that is a ratio of two predictions."""
 
-    times: float | None
-    predicted: bool
+    times: float | None = None
+    predicted: bool = False
 
 
 class Effects:
@@ -46,10 +46,9 @@ class Effects:
 
     Both are stacks of the model's depth, sublayers and placement in the laboratory's width, with
     the same draws; the model's is the rule's with these gains, α and norms as they were found.
-    :meth:`ratio` is None where that cannot be said with constants: layers that differ among
-    themselves, a stream that is multiplied without a norm or starts far from
-    rms 1, matrices that were not judged, a stack far from the identity; and beyond ``MOST``
-    predictions.
+    Constants do not say layers that differ among themselves, a stream that is multiplied without a
+    norm or starts far from rms 1, matrices that were not judged, a stack far from the identity:
+    then, and beyond ``MOST`` predictions, the first order is asked.
     """
 
     def __init__(self, reading: Reading, rule: Wanted) -> None:
@@ -58,66 +57,54 @@ class Effects:
 
     def of(self, different: Sequence[Difference]) -> Effect:
         """That of these differences together, all else as wanted."""
-        if (ratio := self.ratio(different)) is not None:
-            return Effect(ratio, predicted=True)
-        times = None
+        usual = self._size(())
+        if usual is not None and (found := self._size(different)) is not None:
+            return Effect(found / usual, predicted=True)
         if not any(d.item in ("norms", "learnt") for d in different):
             with suppress(ValueError, ZeroDivisionError):  # α is 0, or a law divides by a size of 0
                 if self._near(different):
-                    times = first_order(self._reading, self._rule, different)
-        return Effect(times, predicted=False)
+                    return Effect(first_order(self._reading, self._rule, different))
+        return Effect()
 
     def _near(self, different: Sequence[Difference]) -> bool:
         r"""Whether S·r² is small under the rule and with the differences.
 
         Under the rule it is measured; a branch's r is then as its P/α.
         """
-        if (usual := self.distance) is None:
+        if (usual := self._distance) is None:
             return False
         squares = []
-        for s, w, found in _sublayers(self._reading, self._rule, different):
-            wanted, now = branch_size(s, w.alpha, _gains(s, w)), branch_size(s, *found)
-            if not wanted or not math.isfinite(now / wanted):
+        for s, _, wanted, found in _sublayers(self._reading, self._rule, different):
+            size, now = branch_size(s, *wanted), branch_size(s, *found)
+            if not size or not math.isfinite(now / size):
                 return False
-            squares.append((now / wanted) ** 2)
+            squares.append((now / size) ** 2)
         return usual * max(1.0, fmean(squares)) <= NEAR
 
-    def ratio(self, different: Sequence[Difference]) -> float | None:
-        """What these differences multiply ‖ΔF‖ with by prediction, or None."""
-        if (usual := self._size(())) is None or (found := self._size(different)) is None:
-            return None
-        return found / usual
-
     @cached_property
-    def distance(self) -> float | None:
+    def _distance(self) -> float | None:
         """S·r² under the rule, None where constants do not say it."""
         with suppress(InputError, Refusal):
             return max(distance_from_identity(self._case(*self._expressed(()))).whole)
         return None
 
     def _size(self, different: Sequence[Difference]) -> float | None:
-        """‖ΔF‖ with these differences, None where it cannot be said."""
+        """‖ΔF‖ with these differences as predicted, None where it cannot be said."""
         with suppress(InputError, Refusal):
             like = self._expressed(different)
             if like not in self._seen and len(self._seen) < MOST:
-                self._seen[like] = self._predicted(self._case(*like))
+                case, size = self._case(*like), None
+                if max(distance_from_identity(case).whole) <= NEAR:
+                    size = predict_model_update(case).mean
+                self._seen[like] = size if size and 0 < size < math.inf else None
             return self._seen.get(like)
         return None
-
-    def _predicted(self, case: Case) -> float | None:
-        if not max(distance_from_identity(case).whole) <= NEAR:
-            return None
-        size = predict_model_update(case).mean
-        return size if 0 < size < math.inf else None
 
     def _case(self, where: str, rows: Rows) -> Case:
         assert self._rule.selection is not None
         selection = replace(self._rule.selection, placement=where)
-        parts = selection.the_stack.parts
-        depth = {
-            part.depth: layers
-            for part, layers in zip(parts, self._reading.layers.values(), strict=True)
-        }
+        layers = zip(selection.the_stack.parts, self._reading.layers.values(), strict=True)
+        depth = {part.depth: count for part, count in layers}
         return Case(selection, Rule(self._rule.name, rows), depth, SIZES)
 
     def _expressed(self, different: Sequence[Difference]) -> tuple[str, Rows]:
@@ -126,24 +113,20 @@ class Effects:
         if rule.selection is None:
             raise Refusal("the rule is of no stack of the laboratory")
         found = {d.index for d in different if d.item == "norms"}
-        around = {
-            (s.around if index in found else wanted.norms)
-            for index, (s, wanted) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True))
-        }
+        both = enumerate(zip(reading.sublayers, rule.sublayers, strict=True))
+        around = {s.around if index in found else wanted.norms for index, (s, wanted) in both}
         alphas: list[float] = []
         rows = []
-        kinds = dict.fromkeys((s.stack, s.kind) for s in reading.sublayers)
         parts = dict(zip(reading.stacks, rule.selection.the_stack.parts, strict=True))
-        for stack, kind in kinds:
+        for stack, kind in dict.fromkeys((s.stack, s.kind) for s in reading.sublayers):
             at = [i for i, s in enumerate(reading.sublayers) if (s.stack, s.kind) == (stack, kind)]
             own = [d for d in different if d.index in at]
-            alpha = self._common("alpha", at, own)
-            roles = [m.name for m in sublayer(kind).matrices]
-            gains = {role: self._common(role, at, own) for role in roles}
-            alphas.append(alpha)
-            told = tuple((role, repr(gain)) for role, gain in gains.items())
-            rate = repr(self._rate(at))
-            rows.append(RuleEntry(parts[stack].name, kind, repr(alpha), "1", rate, gains=told))
+            alphas.append(alpha := self._common("alpha", at, own))
+            gains = tuple(
+                (m.name, repr(self._common(m.name, at, own))) for m in sublayer(kind).matrices
+            )
+            rate = repr(self._rate(kind, at))
+            rows.append(RuleEntry(parts[stack].name, kind, repr(alpha), "1", rate, gains=gains))
         multiplied = any(not math.isclose(a, 1, rel_tol=EXACT) for a in alphas)
         (norms,) = around if len(around) == 1 else (frozenset[str](),)
         if not norms or ("sum" not in norms and self._runs_away()):
@@ -159,21 +142,16 @@ class Effects:
             raise Refusal(f"layers differ in {item}, or it was not judged in each")
         return geometric_mean(values)
 
-    def _wanted(self, item: str, index: int) -> Iterator[float]:
+    def _wanted(self, item: str, index: int) -> list[float]:
         wanted = self._rule.sublayers[index]
         if item == "alpha":
-            yield wanted.alpha
-        else:
-            matrices = self._reading.sublayers[index].matrices
-            yield from (wanted.gain(m) for m in matrices if m.role == item and not unjudged(m))
+            return [wanted.alpha]
+        judged = (m for m in self._reading.sublayers[index].matrices if not unjudged(m))
+        return [wanted.gain(m) for m in judged if m.role == item]
 
-    def _rate(self, at: Sequence[int]) -> float:
+    def _rate(self, kind: str, at: Sequence[int]) -> float:
         """κ, of the scaled matrices."""
-        scaled = [
-            m.name
-            for m in sublayer(self._reading.sublayers[at[0]].kind).matrices
-            if m.role is Role.SCALED
-        ]
+        scaled = [m.name for m in sublayer(kind).matrices if m.role is Role.SCALED]
         rates = {self._rule.sublayers[i].rates.get(role, 1.0) for i in at for role in scaled}
         if len(rates) > 1:
             raise Refusal("scaled matrices of several learning rates")
@@ -204,8 +182,8 @@ def branch_size(s: Sublayer, alpha: float, gains: Mapping[str, float]) -> float:
 
 
 def shares(
-    s: Sublayer, rates: Mapping[str, float], alpha: float, gains: Mapping[str, float],
-    p: float, q: float,
+    s: Sublayer, rates: Mapping[str, float], p: float, q: float,
+    alpha: float, gains: Mapping[str, float],
 ) -> list[float]:  # fmt: skip
     r"""What one update of each of a sublayer's matrices moves the output by, in orders.
 
@@ -226,11 +204,9 @@ def shares(
         return rates.get(role, 1.0) * math.pow(size / alpha, 1 + p) * math.pow(gains[role], q)
 
     found = [moved(role, without(role)) for role in scaled]
-    if {"query", "key"} <= gains.keys():
-        found += [
-            moved("query", without() * gains["key"]),
-            moved("key", without() * gains["query"]),
-        ]
+    if {"query", "key"} <= gains.keys():  # the scores are their product
+        pairs = (("query", "key"), ("key", "query"))
+        found += [moved(role, without() * gains[other]) for role, other in pairs]
     return found
 
 
@@ -244,27 +220,27 @@ def first_order(reading: Reading, rule: Wanted, different: Sequence[Difference])
     if rule.degrees is None:
         return None
     alike, independent = [], []
-    for s, w, found in _sublayers(reading, rule, different):
-        before = shares(s, w.rates, w.alpha, _gains(s, w), *rule.degrees)
-        after = shares(s, w.rates, *found, *rule.degrees)
+    for s, w, wanted, found in _sublayers(reading, rule, different):
+        before = shares(s, w.rates, *rule.degrees, *wanted)
+        after = shares(s, w.rates, *rule.degrees, *found)
         alike.append(sum(after) / sum(before))
         independent.append(math.hypot(*after) / math.hypot(*before))
     low, high = sorted((fmean(alike), fmean(independent)))
     return math.sqrt(low * high) if low and high / low <= APART else None
 
 
-def _gains(s: Sublayer, wanted: WantedSublayer) -> dict[str, float]:
-    return {m.role: wanted.gain(m) for m in s.matrices if not unjudged(m)}
+Sizes = tuple[float, dict[str, float]]  # α, and gains by role
 
 
 def _sublayers(
     reading: Reading, rule: Wanted, different: Sequence[Difference]
-) -> Iterator[tuple[Sublayer, WantedSublayer, tuple[float, dict[str, float]]]]:
-    """Every sublayer, what is wanted of it, and its α and gains with the differences."""
+) -> Iterator[tuple[Sublayer, WantedSublayer, Sizes, Sizes]]:
+    """Every sublayer, what is wanted of it, its sizes as wanted and with the differences."""
     at: dict[int, list[Difference]] = {}
     for d in different:
         at.setdefault(d.index, []).append(d)
     for index, (s, w) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True)):
         own = at.get(index, [])
+        gains = {m.role: w.gain(m) for m in s.matrices if not unjudged(m)}
         alpha = next((d.found for d in own if d.item == "alpha"), w.alpha)
-        yield s, w, (alpha, _gains(s, w) | {d.item: d.found for d in own if d.matrix})
+        yield s, w, (w.alpha, gains), (alpha, gains | {d.item: d.found for d in own if d.matrix})

@@ -7,7 +7,7 @@ ends before, at a residual sum say, the output itself is F.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -15,6 +15,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from deepnet_theory.models.recording import tensors
 from deepnet_theory.spec.errors import InputError, unknown
 
 CLASSES = 256  # of the fixed random head of a model that has none: bytes
@@ -103,7 +104,7 @@ class FinalState:
             head = (head * (2 / (width + CLASSES)) ** 0.5).to(shown.device)
         classes = CLASSES if head is not None else shown.shape[-1]
         where = shown.shape[:-1]
-        for ids in tensors((self.inputs[0], self.inputs[1])):
+        for ids in tensors(self.inputs):
             if ids.shape == where and not ids.is_floating_point() and int(ids.max()) < classes:
                 following = torch.full_like(ids, -1, dtype=torch.long)
                 following[..., :-1] = ids[..., 1:]
@@ -111,8 +112,28 @@ class FinalState:
         return head, torch.randint(classes, where, generator=generator).to(shown.device)
 
 
-class _Watch(TorchFunctionMode):
-    """Which operation made each tensor, while a forward pass runs."""
+class _Calls(TorchFunctionMode):
+    """The operations of a forward pass, counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls = 0
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        operands, result = list(tensors((args, kwargs or {}))), func(*args, **(kwargs or {}))
+        self.see(func, operands, result)
+        self.calls += 1
+        return result
+
+    def see(self, func: Any, operands: list[Tensor], result: Any) -> None:
+        """Take note of one call."""
+        raise NotImplementedError
+
+
+class _Watch(_Calls):
+    """Which operation made each tensor."""
 
     def __init__(self, model: nn.Module, inputs: Inputs) -> None:
         super().__init__()
@@ -120,13 +141,9 @@ class _Watch(TorchFunctionMode):
         self.weights = {id(p) for p in model.parameters()}
         self.states = {id(t) for t in tensors(inputs)}  # inputs, and all that is made with them
         self.made: dict[int, tuple[int, Any, list[Tensor], Tensor]] = {}
-        self.calls = 0
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        result = func(*args, **(kwargs or {}))
-        operands = list(tensors((args, kwargs or {})))
+    def see(self, func: Any, operands: list[Tensor], result: Any) -> None:
+        """Remember what the result was made of."""
         of_weights = bool(operands) and all(id(t) in self.weights for t in operands)
         of_states = any(id(t) in self.states for t in operands)
         for tensor in tensors(result):
@@ -136,8 +153,6 @@ class _Watch(TorchFunctionMode):
                     self.weights.add(id(tensor))
                 if of_states:
                     self.states.add(id(tensor))
-        self.calls += 1
-        return result
 
     def head(self, output: Tensor) -> tuple[int, int] | None:
         """The call that is the head, and which of its operands is F; None where there is none."""
@@ -154,22 +169,18 @@ class _Watch(TorchFunctionMode):
         return None
 
 
-class _Catch(TorchFunctionMode):
+class _Catch(_Calls):
     """The activation that enters one call of a forward pass, as :meth:`_Watch.head` tells it."""
 
     def __init__(self, head: tuple[int, int]) -> None:
         super().__init__()
-        self.call, self.operand = head
-        self.calls = 0
+        self.head = head
         self.state: Tensor | None = None
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        if self.calls == self.call:
-            self.state = list(tensors((args, kwargs or {})))[self.operand]
-        self.calls += 1
-        return func(*args, **(kwargs or {}))
+    def see(self, func: Any, operands: list[Tensor], result: Any) -> None:
+        """Keep the operand."""
+        if self.calls == self.head[0]:
+            self.state = operands[self.head[1]]
 
 
 def own_loss(result: Any) -> Tensor | None:
@@ -185,15 +196,3 @@ def _output(result: Any) -> Tensor | None:
         result = [result[k] for k in (*NAMED, *result) if result.get(k) is not None]
     found = (t for t in tensors(result) if t.dim() > 1 and t.is_floating_point())
     return next(found, None)
-
-
-def tensors(value: Any) -> Iterator[Tensor]:
-    """Every tensor of nested tuples, lists and mappings."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, Mapping):
-        for one in value.values():
-            yield from tensors(one)
-    elif isinstance(value, (tuple, list)):
-        for one in value:
-            yield from tensors(one)

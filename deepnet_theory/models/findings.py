@@ -22,7 +22,7 @@ STARTED = 0.5  # rms of a bias at the log-unigram, at least: token frequencies d
 
 def findings(
     reading: Reading, rule: Wanted, different: Sequence[Difference], effects: Effects
-) -> list[tuple[Finding, list[Difference]]]:
+) -> list[Finding]:
     """Differences of one kind over many layers as one finding, the worst first.
 
     Gains that leave ‖ΔF‖ as it is, each alone and all of them together, are remarks.
@@ -45,9 +45,9 @@ def findings(
     found.sort(key=lambda own: -(own[0].effect or own[0].size) if own[0].size else 0)
     light = [own for f, own in found if own[0].matrix and _keeps(Effect(f.effect, f.predicted))]
     if not light or not _keeps(effects.of([d for own in light for d in own])):
-        return found
-    told = [(replace(f, severity=REMARK) if own in light else f, own) for f, own in found]
-    return sorted(told, key=lambda own: own[0].severity)  # differences come first
+        return [f for f, _ in found]
+    said = [replace(f, severity=REMARK) if own in light else f for f, own in found]
+    return sorted(said, key=lambda f: f.severity)  # differences come first
 
 
 def _keeps(effect: Effect) -> bool:
@@ -56,44 +56,41 @@ def _keeps(effect: Effect) -> bool:
 
 def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: Effects) -> Finding:
     first = group[0]
-    s, wanted = reading.sublayers[first.index], rule.sublayers[first.index]
+    s, wanted, m = reading.sublayers[first.index], rule.sublayers[first.index], first.matrix
+    equal, mean = _equal(group), _mean(group)
     size = max(math.inf if d.ratio in (0, math.inf) else _apart(d.ratio) for d in group)
-    if _equal(group) and size < math.inf:
-        size = _apart(_mean(group))
+    if equal and size < math.inf:
+        size = _apart(mean)
     layers = in_layers([reading.sublayers[d.index].layer for d in group], reading.layers[s.stack])
     where = f"{s.stack}, {layers}, {s.kind}"
+    where += f": {first.item}" if m is None else f", {first.item}: {m.where}"
     so = "" if len(group) == 1 else f"  # and in {layers}"
-    moved = effects.of(group)
+    moved = Effect() if first.item == "learnt" else effects.of(group)
     if first.item == "norms":
         what = f"the norms stand as in {s.equation}, and {rule.name} is {_equation(wanted)}"
         what += _runs_away(s)
         if INSIDE in wanted.norms:
             what += ", with one more norm within the branch"
-        return Finding(f"{where}: norms", what, size, f"x = {_equation(wanted)}{so}", *moved)
-    if first.item == "learnt":
+        mend = f"x = {_equation(wanted)}"
+    elif first.item == "learnt":
         gate = f"{1 / wanted.alpha:.4g}"
         what = f"no learnt scalar multiplies the branch, and {rule.name} starts one at {gate}"
-        mend = f"x = x + torch.nn.Parameter(torch.tensor({gate})) * branch(x){so}"
-        return Finding(f"{where}: learnt", what, size, mend)
-    if first.item == "alpha":
-        told = f"alpha {_alpha(reading, group)}{_why_alpha(reading, s, wanted)}"
-        mend = _equation(wanted, f"{wanted.alpha:.4g}")
-        return Finding(f"{where}: alpha", told, size, f"x = {mend}{so}", *moved)
-    m = first.matrix
-    assert m is not None
-    each = "" if _equal(group) else ", each by its factor in the plan"
-    used = f", used {m.times:.3g} times" if m.times != 1 else ""
-    entries = [d.matrix.size / d.matrix.times for d in group if d.matrix is not None]
-    rms = f"{m.size / m.times:.3g}" if _equal(group) else _span(entries)
-    what = (
-        f"gain {_held(group, '.3g')} (entries of rms {rms}{used}){_why_gain(s, wanted, first, m)}"
-    )
-    mend = (
-        f"{_code(m)} *= {1 / _mean(group):.4g}{so}{each}"
-        if first.ratio
-        else _redrawn(m, first.wanted)
-    )
-    return Finding(f"{where}, {first.item}: {m.where}", what, size, mend, *moved)
+        mend = f"x = x + torch.nn.Parameter(torch.tensor({gate})) * branch(x)"
+    elif m is None:
+        what = f"alpha {_alpha(reading, group)}{_why_alpha(reading, s, wanted)}"
+        mend = f"x = {_equation(wanted, f'{wanted.alpha:.4g}')}"
+    else:
+        used = f", used {m.times:.3g} times" if m.times != 1 else ""
+        entries = [d.matrix.size / d.matrix.times for d in group if d.matrix is not None]
+        rms = f"{m.size / m.times:.3g}" if equal else _span(entries)
+        why = _why_gain(s, wanted, first, m)
+        what = f"gain {_held(group, '.3g')} (entries of rms {rms}{used}){why}"
+        if first.ratio:
+            mend = f"{_code(m)} *= {1 / mean:.4g}"
+            so += "" if equal else ", each by its factor in the plan"
+        else:
+            mend, so = f"torch.nn.init.normal_({_code(m)}, std={first.wanted * m.xavier:.4g})", ""
+    return Finding(where, what, size, mend + so, *moved)
 
 
 def of_outer_parts(reading: Reading) -> Iterator[str]:
@@ -246,10 +243,6 @@ def _code(m: Matrix) -> str:
         return whole
     start, end = m.outputs[0]
     return f"{whole}[{start}:{end}]" if m.axis == 0 else f"{whole}[:, {start}:{end}]"
-
-
-def _redrawn(m: Matrix, wanted: float) -> str:
-    return f"torch.nn.init.normal_({_code(m)}, std={wanted * m.xavier:.4g})"
 
 
 def as_made(m: Matrix) -> bool:

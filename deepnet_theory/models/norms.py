@@ -14,6 +14,7 @@ import torch
 
 from deepnet_theory.models.recording import Graph, Node
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.results import reading
 
 REDUCTIONS = {"mean", "sum", "var", "std", "var_mean", "std_mean", "linalg_vector_norm", "norm"}
 ELEMENTWISE = {
@@ -39,6 +40,10 @@ class Norm:
     bias: str | None = None
     size: float = 1.0  # root mean square of the gain's entries
 
+    def placed(self, where: str, enters: tuple[str, ...] = ()) -> reading.Norm:
+        """What a reading says of it."""
+        return reading.Norm(where, self.centred, self.gain, self.bias, self.size, enters)
+
 
 def norms(graph: Graph) -> dict[Node, Norm]:
     """Every norm of a graph, by its last node."""
@@ -63,16 +68,13 @@ def _of_a_library(node: Node) -> Norm | None:
         return None
     centred = node.op == "native_layer_norm"
     gain, bias = node.args[2], node.args[3] if centred else None
-    return Norm(
-        node.args[0], node, centred, gain.name if gain else None, bias.name if bias else None,
-        _rms(gain),
-    )  # fmt: skip
+    names = [vector.name if vector else None for vector in (gain, bias)]
+    return Norm(node.args[0], node, centred, names[0], names[1], gain.rms if gain else 1.0)
 
 
 def _by_hand(graph: Graph, end: Node, found: Container[Node]) -> Norm | None:
     start = _entry(end, found) if end.op in ("mul", "div") else None
-    known = _normalises(graph, start, end) if start is not None else None
-    return None if start is None or known is None else Norm(start, end, known[0], size=known[1])
+    return None if start is None else _normalising(graph, start, end)
 
 
 def _entry(end: Node, found: Container[Node]) -> Node | None:
@@ -80,7 +82,7 @@ def _entry(end: Node, found: Container[Node]) -> Node | None:
 
     None where they come through the end of a norm: a multiple of its output is no other norm.
     """
-    frontier = {n.index: n for n in end.inputs if n.live}
+    frontier = {n.index: n for n in end.live_inputs}
     reduced = False
     for _ in range(LONGEST):
         if len(frontier) == 1 and reduced:
@@ -92,13 +94,13 @@ def _entry(end: Node, found: Container[Node]) -> Node | None:
         if node.op not in ELEMENTWISE or node in found:
             return None
         reduced |= node.op in REDUCTIONS
-        frontier |= {n.index: n for n in node.inputs if n.live}
+        frontier |= {n.index: n for n in node.live_inputs}
     return None
 
 
 @torch.no_grad()
-def _normalises(graph: Graph, start: Node, end: Node) -> tuple[bool, float] | None:
-    """Whether a shift changes nothing, and the output's size; None for no norm of the last axis."""
+def _normalising(graph: Graph, start: Node, end: Node) -> Norm | None:
+    """What leads from start to end, where that is a norm of the last axis."""
     generator = torch.Generator().manual_seed(0)
     x = torch.empty(start.value.shape).normal_(1.0, 1.0, generator=generator).to(start.value)
     try:
@@ -113,7 +115,8 @@ def _normalises(graph: Graph, start: Node, end: Node) -> tuple[bool, float] | No
     rows[..., : x.shape[-1] // 2] *= 2  # a norm over another axis, or of signs alone, is none
     if _alike(y, graph.replay(end, {start: rows}).float(), x.dtype):
         return None
-    return _alike(y, shifted, x.dtype), float(y.square().mean().sqrt())
+    size = float(y.square().mean().sqrt())
+    return Norm(start, end, _alike(y, shifted, x.dtype), size=size)
 
 
 def _alike(a: torch.Tensor, b: torch.Tensor, dtype: torch.dtype) -> bool:
@@ -128,13 +131,12 @@ def _with_gain(graph: Graph, norm: Norm) -> tuple[Norm, set[Node]]:
         vector = next((n for n in node.inputs if not n.live), None)
         if node.op == "mul" and (name := _parameter(vector)) is not None:
             gain = name
-    while len(graph.users[end.index]) == 1:
-        (user,) = graph.users[end.index]
+    while (user := graph.only_user(end)) is not None:
         vector = next((n for n in user.inputs if not n.live), None)
         fits = vector is not None and vector.value.numel() in (1, norm.end.value.shape[-1])
         name = _parameter(vector) if fits else None
         if user.op == "mul" and name is not None and gain is None and bias is None:
-            gain, size = name, size * _rms(vector)
+            gain, size = name, size * (vector.rms if vector else 1.0)
         elif user.op == "add" and name is not None and bias is None:
             bias = name
         elif user.op in ("mul", "div") and (c := _to_one(user, size)) is not None:
@@ -157,13 +159,5 @@ def _to_one(node: Node, size: float) -> float | None:
 
 def _parameter(vector: Node | None) -> str | None:
     """The parameter that a vector is made of, as ``1 + gain`` is."""
-    if vector is None:
-        return None
-    if vector.name is not None:
-        return vector.name
-    found = {_parameter(n) for n in vector.inputs} - {None}
-    return found.pop() if len(found) == 1 else None
-
-
-def _rms(vector: Node | None) -> float:
-    return 1.0 if vector is None else float(vector.value.detach().float().square().mean().sqrt())
+    found = [] if vector is None else vector.parameters
+    return found[0].name if len(found) == 1 else None

@@ -6,16 +6,15 @@ numbers. A head is the last matrix with an output for every row of a table of to
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 
 import torch
 from torch import Tensor
 
 from deepnet_theory.models.branches import Product, matrix_of
-from deepnet_theory.models.recording import Graph, Node
-from deepnet_theory.models.sums import LAYOUT, SUMS, linear, multiple
+from deepnet_theory.models.recording import LAYOUT, Graph, Node
+from deepnet_theory.models.sums import SUMS, linear, multiple
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.results.reading import Logits, Table
 
@@ -27,15 +26,14 @@ def tables_of(start: Node, stack: str) -> tuple[Table, ...]:
     """The tables whose rows a stream is the sum of; none where it is anything else."""
     found = []
     for node, times in _terms(start, 1.0):
-        if not node.live and not _parameters(node):
-            found.append(Table(stack, "", 0, times, rms(node.value), False))
+        if not node.live and not node.parameters:
+            found.append(Table(stack, "", 0, times, node.rms, False))
         elif (rows := _rows(node)) is None:
             return ()
         else:
-            parameter, factor = rows
-            size, count = rms(parameter.value), parameter.value.shape[0]
-            name = parameter.name or ""
-            found.append(Table(stack, name, count, times * factor, size, node.live))
+            p, factor = rows
+            count = p.value.shape[0]
+            found.append(Table(stack, p.name or "", count, times * factor, p.rms, node.live))
     return tuple(found)
 
 
@@ -64,14 +62,10 @@ def _rows(node: Node) -> tuple[Node, float] | None:
     return (node, times) if node.value.dim() > 1 else None
 
 
-def _parameters(node: Node) -> bool:
-    return node.name is not None or any(_parameters(n) for n in node.inputs)
-
-
 @torch.no_grad()
 def logits_of(
     graph: Graph, products: Mapping[Node, Product], last: Node, tables: Collection[Table],
-    starts: Container[Node],
+    starts: Collection[Node],
 ) -> Logits | None:  # fmt: skip
     """What the head of a language model makes of the last sum; None where there is none."""
     vocabularies = {t.rows for t in tables if t.of_inputs}
@@ -86,31 +80,28 @@ def logits_of(
     if not heads:
         return None
     product, output = max(heads, key=lambda found: found[0].node.index)
-    head = matrix_of("head", product, list(range(product.matrix.shape[0])), False)
     times = _times(product.node, output)
-    head = replace(head, times=times, size=head.size * times, error=head.error * times)
+    head = matrix_of("head", product, range(product.matrix.shape[0]), times=times)
     matrix = times * product.matrix.detach().float()
     loss = _loss(product.source.value, matrix)
     at_one = loss
-    given = {n: n.value / size for n in graph.nodes if n in starts and (size := rms(n.value))}
+    given = {n: n.value / size for n in starts if (size := n.rms)}
     if given:
         with suppress(InputError, RuntimeError):  # of code that cannot be run again in parts
             at_one = _loss(graph.replay(product.source, given), matrix)
-    names = {n.name: n.value for n in graph.nodes if n.name is not None}
-    bias = 0.0 if head.bias is None else rms(names[head.bias])
-    return Logits(head, rms(product.source.value), bias, loss, at_one)
+    bias = next((n.rms for n in graph.nodes if n.name and n.name == head.bias), 0.0)
+    return Logits(head, product.source.rms, bias, loss, at_one)
 
 
 def _times(node: Node, output: Node) -> float:
     """The numbers that multiply what a product gives, on the one way to the output."""
     times = 1.0
     while output is not node:
-        live = [n for n in output.inputs if n.live]
-        if len(live) != 1:
+        if len(output.live_inputs) != 1:
             break
         of = multiple(output)
         times *= 1.0 if of is None else of[1]
-        (output,) = live
+        (output,) = output.live_inputs
     return abs(times)
 
 
@@ -118,8 +109,3 @@ def _loss(state: Tensor, head: Tensor) -> float:
     """The mean cross-entropy of the logits at targets drawn evenly."""
     logits = state.float().flatten(0, -2) @ head.T  # (tokens, vocabulary)
     return float((torch.logsumexp(logits, -1) - logits.mean(-1)).mean())
-
-
-def rms(x: Tensor) -> float:
-    """The root mean square of a tensor's entries."""
-    return float(x.detach().float().square().mean().sqrt())

@@ -9,12 +9,12 @@ from fnmatch import fnmatchcase
 
 from torch import nn
 
-from deepnet_theory.models.branches import Branch, Product, product
+from deepnet_theory.models.branches import Branch, product
 from deepnet_theory.models.factory import Made, made
 from deepnet_theory.models.norms import Norm, norms
-from deepnet_theory.models.outer import logits_of, rms, tables_of
-from deepnet_theory.models.recording import Graph, Node, record
-from deepnet_theory.models.sums import LAYOUT, SUMS, ResidualSum, residual_sums, stripped
+from deepnet_theory.models.outer import logits_of, tables_of
+from deepnet_theory.models.recording import LAYOUT, Graph, Node, record
+from deepnet_theory.models.sums import SUMS, ResidualSum, Sums, stripped
 from deepnet_theory.runtime.machine import threads
 from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.results import reading
@@ -81,64 +81,69 @@ class Reader:
     def __init__(self, graph: Graph, module: nn.Module) -> None:
         self.graph, self.module = graph, module
         self.norms = norms(graph)
-        self.sums, skips = residual_sums(graph, self.norms)
-        self.products: dict[Node, Product] = {}
-        for node in graph.nodes:
-            if node.live and (found := product(graph, node)) is not None:
-                self.products[node] = found
+        self.sums, skips = Sums(graph, self.norms).residual()
+        products = ((node, product(graph, node)) for node in graph.nodes if node.live)
+        self.products = {node: known for node, known in products if known is not None}
         if not self.sums:
             raise InputError(
                 f"{type(module).__name__} has no residual stream: no sum of the form x + G(x) with "
-                f"a matrix in G was found in its forward pass{self.seen()}"
+                f"a matrix in G was found in its forward pass{self._seen()}"
             )
         self.by_node = {s.node: s for s in self.sums}
         self.skips = {skip.node for skip in skips}
+        self.stops = {node for s in self.sums for node in (s.node, s.stream.node)}
+        self.placed: set[Norm] = set()  # the norms that are a sublayer's
         self.notes: list[str] = []
 
-    def seen(self) -> str:
-        """What a stream goes through in place of a sum x + G(x), where that is known."""
-        for node in self.graph.nodes:
-            if not (node.op in SUMS and node.live and self.graph.reached >> node.index & 1):
-                continue
-            for term in (stripped(part, self.norms)[0] for part in node.inputs):
-                if term in self.products:
-                    known = self.products[term]
-                    count, inputs = known.matrix.shape
-                    if count == inputs <= FEW:
-                        return (
-                            f"; {count} streams are mixed by {known.parameter.name} "
-                            f"(hyper-connections), in {node.line}"
-                        )
-                if term.op == "mul" and sum(i.live for i in term.inputs) > 1:
-                    return (
-                        f"; a sum's terms are multiplied by computed values (gates), in {node.line}"
-                    )
-        return ""
+    def reading(self) -> Reading:
+        """The whole."""
+        chains = self._chains()
+        read = [self._stack(chain) for chain in chains]
+        rows = [row for row, _ in read]
+        names = _names(rows, [causal for _, causal in read])
+        starts, last = [chain[0].stream.node for chain in chains], chains[-1][-1].node
+        ends = {chain[-1].node for chain in chains}
+        outer = (n for n in self.norms.values() if n not in self.placed)
+        tables = [
+            table for name, node in zip(names, starts, strict=True)
+            for table in tables_of(self.norms[node].start if node in self.norms else node, name)
+        ]  # fmt: skip
+        heads = (p for p in self.products.values() if self.graph.depends(p.source, last))
+        skips = self._said_skips()
+        return Reading(
+            sublayers=tuple(
+                replace(s, stack=name) for name, row in zip(names, rows, strict=True) for s in row
+            ),
+            norms=tuple(
+                n.placed("start" if n.end in starts else "final")
+                for n in outer if n.end in starts or self._sum_of(n.start) in ends
+            ),
+            stream={name: node.rms for name, node in zip(names, starts, strict=True)},
+            embeddings=tuple(dict.fromkeys(n for s in starts for n in self._parameters(s))),
+            head=tuple(dict.fromkeys(p.parameter.name or "" for p in heads)),
+            unused=self._unused(),
+            dropped=self._dropped(),
+            skips=skips,
+            notes=tuple(dict.fromkeys((*skips, *self.notes))),
+            tables=tuple(tables),
+            logits=logits_of(
+                self.graph, self.products, last, tables, [n for n in starts if n not in self.norms]
+            ),
+        )  # fmt: skip
 
-    def told_skips(self) -> tuple[str, ...]:
-        """The skips past several sublayers, each line of code once."""
-        lines = Counter(n.line for n in sorted(self.skips, key=lambda n: n.index))
-        return tuple(
-            "a skip past several sublayers"
-            + (f": {line.module} adds it at {line.place}" if line else "")
-            + (f", {count} times" if count > 1 else "")
-            for line, count in lines.items()
-        )
-
-    def chains(self) -> list[list[ResidualSum]]:
+    def _chains(self) -> list[list[ResidualSum]]:
         """The sums of each stack, in order."""
         stacks: list[list[ResidualSum]] = []
         ends: dict[Node, list[ResidualSum]] = {}
         for s in self.sums:
-            before = self.by_node.get(self.sum_of(s.stream.node))
-            stack = ends.pop(before.node, None) if before is not None else None
+            stack = ends.pop(self._sum_of(s.stream.node), None)
             if stack is None:
                 stacks.append(stack := [])
             stack.append(s)
             ends[s.node] = stack
         return stacks
 
-    def sum_of(self, node: Node) -> Node:
+    def _sum_of(self, node: Node) -> Node:
         """The sum that a stream's term is, without what stands on it or is taken of it.
 
         Norms and layout are taken off; a skip stands for the last sum before it, and tokens that
@@ -150,12 +155,10 @@ class Reader:
             elif node.op in LAYOUT:
                 node = node.inputs[0]
             elif node in self.skips:
-                node = max(
-                    (s.node for s in self.sums if self.graph.depends(node, s.node)),
-                    key=lambda n: n.index,
-                )
+                before = (s.node for s in self.sums if self.graph.depends(node, s.node))
+                node = max(before, key=lambda n: n.index)
             elif node.op in TOKENS:
-                sums = {self.sum_of(i) for i in node.inputs if i.live} & self.by_node.keys()
+                sums = {self._sum_of(i) for i in node.live_inputs} & self.by_node.keys()
                 last = max(sums, key=lambda n: n.index, default=node)
                 if last is node or not all(self.graph.depends(last, n) for n in sums):
                     break
@@ -164,98 +167,39 @@ class Reader:
                 break
         return node
 
-    def reading(self) -> Reading:
-        """The whole."""
-        chains = self.chains()
-        stops = {s.node for s in self.sums} | {s.stream.node for s in self.sums}
-        own: set[Norm] = set()
-        rows: list[list[Sublayer]] = []
-        causal: list[bool] = []
-        for chain in chains:
-            row: list[Sublayer] = []
-            sees: list[bool] = []
-            carried = 1.0
-            for position, s in enumerate(chain):
-                following = chain[position + 1].stream.node if position + 1 < len(chain) else None
-                terms = sorted(s.branches, key=lambda t: t.node.index)
-                branches = [
-                    Branch(self.graph, self.products, stops, t.node, self.norms) for t in terms
-                ]
-                found = [branch.read(s.stream.node) for branch in branches]
-                beside = sorted(
-                    zip(terms, branches, found, strict=True), key=lambda read: read[2][0]
-                )  # in whatever order the code adds them
-                on_sum = self.on_sum(s, following, row, found[0][0])
-                for term, branch, (kind, matrices, is_causal) in beside:
-                    around = {**self.around(s.stream.node, branch), **on_sum}
-                    own |= around.keys()
-                    where = matrices[0].name if matrices else f"sublayer {len(row)}"
-                    self.notes += [f"{n}, in {where}" for n in branch.notes]
-                    if is_causal is not None:
-                        sees.append(is_causal)
-                    row.append(
-                        Sublayer(
-                            stack="",
-                            layer=0,
-                            kind=kind,
-                            sums=position,
-                            stream=s.stream.coefficient,
-                            branch=term.coefficient,
-                            norms=tuple(
-                                _told(n, where, branch.entered_from(n.end))
-                                for n, where in around.items()
-                            ),
-                            matrices=tuple(matrices),
-                            learnt=term.learnt or s.stream.learnt,
-                            biases=s.biases,
-                            carried=carried,
-                            why=branch.why(),
-                        )
+    def _stack(self, chain: list[ResidualSum]) -> tuple[list[Sublayer], bool]:
+        """The sublayers of one stack in their layers, and whether all its attention is causal."""
+        row: list[Sublayer] = []
+        sees: list[bool] = []
+        carried = 1.0
+        for position, s in enumerate(chain):
+            following = chain[position + 1].stream.node if position + 1 < len(chain) else None
+            given = self.graph, self.products, self.norms, self.stops, s.stream.node
+            terms = sorted(s.branches, key=lambda t: t.node.index)
+            beside = [(t, Branch(*given, t.node)) for t in terms]
+            beside.sort(key=lambda read: read[1].kind)  # in whatever order the code adds them
+            on_sum = self._on_sum(s, following, row, beside[0][1].kind)
+            for term, branch in beside:
+                around = {**self._around(s.stream.node, branch), **on_sum}
+                self.placed |= around.keys()
+                where = branch.matrices[0].name if branch.matrices else f"sublayer {len(row)}"
+                self.notes += [f"{n}, in {where}" for n in branch.notes]
+                sees += [] if branch.causal is None else [branch.causal]
+                row.append(
+                    Sublayer(
+                        stack="", layer=0, kind=branch.kind, sums=position,
+                        stream=s.stream.coefficient, branch=term.coefficient,
+                        norms=tuple(
+                            n.placed(at, branch.entered_from(n.end)) for n, at in around.items()
+                        ),
+                        matrices=branch.matrices, learnt=term.learnt or s.stream.learnt,
+                        biases=s.biases, carried=carried, why=branch.why(),
                     )
-                carried = 1.0 if on_sum else carried * s.stream.coefficient
-            rows.append(_in_layers(row))
-            causal.append(bool(sees) and all(sees))
-        names = _names(rows, causal)
-        starts = [chain[0].stream.node for chain in chains]
-        last = chains[-1][-1].node
-        tables = [
-            table for name, node in zip(names, starts, strict=True)
-            for table in tables_of(self._before_norm(node), name)
-        ]  # fmt: skip
-        bare = [node for node in starts if node not in self.norms]
-        return Reading(
-            sublayers=tuple(
-                replace(s, stack=name) for name, row in zip(names, rows, strict=True) for s in row
-            ),
-            norms=tuple(
-                _told(n, "start" if n.end in starts else "final")
-                for n in self.norms.values() if n not in own and self._is_outer(n, starts, chains)
-            ),
-            stream={
-                name: rms(node.value) for name, node in zip(names, starts, strict=True)
-            },
-            embeddings=tuple(dict.fromkeys(n for s in starts for n in self._parameters(s))),
-            head=tuple(
-                dict.fromkeys(
-                    p.parameter.name or "" for p in self.products.values()
-                    if self.graph.depends(p.source, last)
-                )
-            ),
-            unused=self.unused(),
-            dropped=self.dropped(stops),
-            skips=(skips := self.told_skips()),
-            notes=tuple(dict.fromkeys((*skips, *self.notes))),
-            tables=tuple(tables),
-            logits=logits_of(self.graph, self.products, last, tables, bare),
-        )  # fmt: skip
+                )  # fmt: skip
+            carried = 1.0 if on_sum else carried * s.stream.coefficient
+        return _in_layers(row), bool(sees) and all(sees)
 
-    def _before_norm(self, node: Node) -> Node:
-        return self.norms[node].start if node in self.norms else node
-
-    def _is_outer(self, n: Norm, starts: list[Node], chains: list[list[ResidualSum]]) -> bool:
-        return n.end in starts or self.sum_of(n.start) in {chain[-1].node for chain in chains}
-
-    def on_sum(
+    def _on_sum(
         self, s: ResidualSum, following: Node | None, before: list[Sublayer], kind: str
     ) -> dict[Norm, str]:
         """The norm on a sum that alone carries the stream on."""
@@ -272,7 +216,7 @@ class Reader:
                             for n in self.norms.values() for b in s.branches)  # fmt: skip
         return dict.fromkeys(found[:1], "sum") if alike else {}
 
-    def around(self, stream: Node, branch: Branch) -> dict[Norm, str]:
+    def _around(self, stream: Node, branch: Branch) -> dict[Norm, str]:
         """The norms before a branch, after it and within it."""
         found: dict[Norm, str] = {}
         inside = set(branch.nodes)
@@ -296,28 +240,53 @@ class Reader:
     def _parameters(self, node: Node) -> list[str]:
         """What a stream starts from, without the vectors of a norm."""
         vectors = {name for norm in self.norms.values() for name in (norm.gain, norm.bias)}
-        bits = self.graph.ancestors[node.index]
-        made_of = [n.name for n in self.graph.nodes if n.name and bits >> n.index & 1]
+        made_of = (n.name for n in self.graph.nodes if n.name and self.graph.depends(node, n))
         return [name for name in made_of if name not in vectors]
 
-    def dropped(self, stream: set[Node]) -> tuple[float, ...]:
+    def _seen(self) -> str:
+        """What a stream goes through in place of a sum x + G(x), where that is known."""
+        for node in self.graph.nodes:
+            if not (node.op in SUMS and node.live and self.graph.is_used(node)):
+                continue
+            for term in (stripped(part, self.norms)[0] for part in node.inputs):
+                if term in self.products:
+                    known = self.products[term]
+                    count, inputs = known.matrix.shape
+                    if count == inputs <= FEW:
+                        return (
+                            f"; {count} streams are mixed by {known.parameter.name} "
+                            f"(hyper-connections), in {node.line}"
+                        )
+                if term.op == "mul" and len(term.live_inputs) > 1:
+                    return (
+                        f"; a sum's terms are multiplied by computed values (gates), in {node.line}"
+                    )
+        return ""
+
+    def _said_skips(self) -> tuple[str, ...]:
+        """The skips past several sublayers, each line of code once."""
+        lines = Counter(n.line for n in sorted(self.skips, key=lambda n: n.index))
+        return tuple(
+            "a skip past several sublayers"
+            + (f": {line.module} adds it at {line.place}" if line else "")
+            + (f", {count} times" if count > 1 else "")
+            for line, count in lines.items()
+        )
+
+    def _dropped(self) -> tuple[float, ...]:
         """Numbers that multiplied the stream to no effect on the output."""
         found = []
         for node in self.graph.nodes:
-            if node.op in ("mul", "div") and not self.graph.reached >> node.index & 1:
+            if node.op in ("mul", "div") and not self.graph.is_used(node):
                 numbers = [a for a in node.args if isinstance(a, int | float)]
-                if numbers and self._bare(node.inputs[0]) in stream:
+                if numbers and self._bare(node.inputs[0]) in self.stops:
                     found.append(float(numbers[0]))
         return tuple(dict.fromkeys(found))
 
-    def unused(self) -> tuple[str, ...]:
+    def _unused(self) -> tuple[str, ...]:
         """Parameters that no output depends on."""
-        reached = {n.name for n in self.graph.nodes if self.graph.reached >> n.index & 1}
+        reached = {n.name for n in self.graph.nodes if self.graph.is_used(n)}
         return tuple(name for name, _ in self.module.named_parameters() if name not in reached)
-
-
-def _told(norm: Norm, where: str, enters: tuple[str, ...] = ()) -> reading.Norm:
-    return reading.Norm(where, norm.centred, norm.gain, norm.bias, norm.size, enters)
 
 
 def _in_layers(row: list[Sublayer]) -> list[Sublayer]:

@@ -28,6 +28,11 @@ from deepnet_theory.spec.errors import InputError
 LOCATED = {f"aten::{op}{own}" for op in ("add", "sub", "rsub", "lerp", "addcmul", "mul")
            for own in ("", "_")}  # fmt: skip
 TORCH = str(Path(torch.__file__).parent)
+LAYOUT = {  # operations that leave every entry what it is
+    "view", "_unsafe_view", "reshape", "_reshape_alias", "permute", "transpose", "t", "expand",
+    "squeeze", "unsqueeze", "clone", "contiguous", "_to_copy", "to", "alias", "detach",
+    "lift_fresh", "native_dropout",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -67,6 +72,23 @@ class Node:
     name: str | None = None
     line: Line | None = None  # of a sum or a product
 
+    @property
+    def live_inputs(self) -> list[Node]:
+        """The inputs that depend on those of the forward pass."""
+        return [node for node in self.inputs if node.live]
+
+    @property
+    def rms(self) -> float:
+        """The root mean square of the tensor's entries."""
+        return float(self.value.detach().float().square().mean().sqrt())
+
+    @property
+    def parameters(self) -> list[Node]:
+        """The parameters that the tensor is made of."""
+        if self.name is not None:
+            return [self]
+        return list(dict.fromkeys(p for node in self.inputs for p in node.parameters))
+
     def __repr__(self) -> str:
         return f"{self.index}:{self.op}{tuple(self.value.shape)}"
 
@@ -102,10 +124,19 @@ class Graph:
         """By index, the nodes that the outputs depend on and that take this one."""
         found: list[list[Node]] = [[] for _ in self.nodes]
         for node in self.nodes:
-            if self.reached >> node.index & 1:
+            if self.is_used(node):
                 for source in dict.fromkeys(node.inputs):
                     found[source.index].append(node)
         return found
+
+    def is_used(self, node: Node) -> bool:
+        """Whether an output depends on a node."""
+        return bool(self.reached >> node.index & 1)
+
+    def only_user(self, node: Node) -> Node | None:
+        """The node that alone takes this one, None where several do."""
+        users = self.users[node.index]
+        return users[0] if len(users) == 1 else None
 
     def depends(self, node: Node, on: Node) -> bool:
         """Whether ``node`` is ``on``, or was made of it."""
@@ -123,9 +154,8 @@ class Graph:
         calls: dict[int, Any] = {}
         first = min(node.index for node in given)
         for node in self.nodes[first : end.index + 1]:
-            if node in values or not self.depends(end, node):
-                continue
-            if not any(source in values for source in node.inputs):
+            anew = any(source in values for source in node.inputs)
+            if node in values or not anew or not self.depends(end, node):
                 continue
             if node.function is None:
                 raise InputError(f"the tensor {node} cannot be computed again: how is not recorded")
@@ -207,36 +237,31 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return node
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        tensors = [t for t in tree_flatten((args, kwargs))[0] if isinstance(t, Tensor)]
-        nodes = {id(t): self.node(t) for t in tensors}
-        targets = []
-        if func._schema.is_mutable:
-            given = {**dict(zip((a.name for a in func._schema.arguments), args, strict=False))}
-            given |= kwargs
-            targets = [
-                given[a.name] for a in func._schema.arguments
-                if a.alias_info is not None and a.alias_info.is_write
-                and isinstance(given.get(a.name), Tensor)
-            ]  # fmt: skip
-            for t in targets:
-                for old in self.stored.get(_storage(t), ()):
-                    old.value = old.value.clone()  # as it was before
+        kwargs, schema = kwargs or {}, func._schema
+        leaves = tree_flatten((args, kwargs))[0]
+        nodes = {id(t): self.node(t) for t in leaves if isinstance(t, Tensor)}
+        written = set()  # storages
+        if schema.is_mutable:
+            given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | kwargs
+            changed = (a.name for a in schema.arguments if a.alias_info and a.alias_info.is_write)
+            targets = (given.get(name) for name in changed)
+            written = {_storage(t) for t in targets if isinstance(t, Tensor)}
+            for old in (old for storage in written for old in self.stored.get(storage, ())):
+                old.value = old.value.clone()  # as it was before
         out = func(*args, **kwargs)
         args, kwargs = tree_map(
             lambda leaf: nodes[id(leaf)] if isinstance(leaf, Tensor) else leaf, (args, kwargs)
         )
         inputs = tuple(dict.fromkeys(nodes.values()))
-        line = _line(sys._getframe(1)) if func._schema.name in LOCATED else None
-        for which, t in enumerate(out if isinstance(out, tuple | list) else [out]):
+        line = _line(sys._getframe(1)) if schema.name in LOCATED else None
+        name, several = schema.name.split("::")[1].rstrip("_"), isinstance(out, tuple | list)
+        for which, t in enumerate(out if several else [out]):
             if isinstance(t, Tensor) and t.numel():
-                several = isinstance(out, tuple | list)
-                name = func._schema.name.split("::")[1].rstrip("_")
                 made = self.add(
                     t, op=name, function=func, args=args, keywords=kwargs, inputs=inputs,
                     which=which if several else None, line=line,
                 )  # fmt: skip
-                if any(_storage(t) == _storage(target) for target in targets):
+                if _storage(t) in written:
                     self.written.setdefault(_storage(t), []).append(made)
         return out
 
@@ -265,11 +290,9 @@ def record(made: Made) -> Graph:
     """Record one forward pass of a module on its inputs."""
     module = getattr(made.module, "_orig_mod", made.module)  # a compiled one
     whole = Made(module, made.inputs, made.keywords)
-    names = {_place(p): name for name, p in module.named_parameters()}
-    recorder = _Recorder(names)
+    recorder = _Recorder({_place(p): name for name, p in module.named_parameters()})
     with _as_written(module):
-        inputs = tree_flatten((made.inputs, made.keywords))[0]
-        for t in inputs:
+        for t in tree_flatten((made.inputs, made.keywords))[0]:
             if isinstance(t, Tensor):
                 recorder.node(t, live=True)
         try:
@@ -280,25 +303,21 @@ def record(made: Made) -> Graph:
                 f"the forward pass of {type(module).__name__} cannot be recorded: "
                 f"{type(error).__name__}: {error}"
             ) from error
-        outputs = [recorder.node(t) for t in _tensors(out)]
+        outputs = [recorder.node(t) for t in tensors(out)]
     if not any(node.live for node in outputs):
         raise InputError(f"the output of {type(module).__name__} does not depend on its inputs")
     return Graph(recorder.nodes, outputs)
 
 
-def _tensors(out: Any) -> Iterator[Tensor]:
-    """The tensors of an output: of sequences, mappings and records, however nested."""
-    if isinstance(out, Tensor):
-        yield out
-    elif isinstance(out, Mapping):
-        for value in out.values():
-            yield from _tensors(value)
-    elif isinstance(out, list | tuple):
-        for value in out:
-            yield from _tensors(value)
-    elif hasattr(out, "__dict__"):
-        for value in vars(out).values():
-            yield from _tensors(value) if isinstance(value, Tensor) else ()
+def tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors of sequences and mappings, however nested, and of a record."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from tensors(one)
+    elif hasattr(value, "__dict__"):
+        yield from (one for one in vars(value).values() if isinstance(one, Tensor))
 
 
 @contextmanager

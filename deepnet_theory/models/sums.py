@@ -8,19 +8,12 @@ one depend on that one through a matrix.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator
+from collections.abc import Container
 from dataclasses import dataclass
 
-from torch import Tensor
-
 from deepnet_theory.models.norms import Norm
-from deepnet_theory.models.recording import Graph, Node
+from deepnet_theory.models.recording import LAYOUT, Graph, Node
 
-LAYOUT = {
-    "view", "_unsafe_view", "reshape", "_reshape_alias", "permute", "transpose", "t", "expand",
-    "squeeze", "unsqueeze", "clone", "contiguous", "_to_copy", "to", "alias", "detach",
-    "lift_fresh", "native_dropout",
-}  # fmt: skip
 SUMS = {"add", "sub", "rsub", "lerp", "addcmul"}
 PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "mv", "convolution", "dot"}
 
@@ -44,39 +37,35 @@ class ResidualSum:
     biases: tuple[str, ...] = ()  # parameters that are added as they are
 
 
-def residual_sums(
-    graph: Graph, found: dict[Node, Norm]
-) -> tuple[list[ResidualSum], list[ResidualSum]]:
-    """The residual sums of sublayers, in order, and the skips past several sublayers."""
-    return _Reader(graph, found).sums()
+class Sums:
+    """All sums of a graph, among them the residual ones."""
 
-
-class _Reader:
     def __init__(self, graph: Graph, found: dict[Node, Norm]) -> None:
         self.graph, self.norms = graph, found
         self.products = 0  # with a matrix of parameters, as bits
         for node in graph.nodes:
             if node.op in PRODUCTS and node.live and any(not n.live for n in node.inputs):
                 self.products |= 1 << node.index
-        self.wholes = {self.whole(n)[0]: n for n in graph.nodes if n.live and n.op in SUMS}
+        self.wholes = {self.whole(n)[0] for n in graph.nodes if n.live and n.op in SUMS}
 
-    def sums(self) -> tuple[list[ResidualSum], list[ResidualSum]]:
+    def residual(self) -> tuple[list[ResidualSum], list[ResidualSum]]:
+        """The residual sums of sublayers, in order, and the skips past several sublayers."""
         found: dict[Node, ResidualSum] = {}
         skips = []
         for node in self.graph.nodes:
-            reached = self.graph.reached >> node.index & 1
-            if not (reached and node.live and node.op in SUMS) or node in self.norms:
+            is_sum = node.live and node.op in SUMS and node not in self.norms
+            if not is_sum or not self.graph.is_used(node):
                 continue
             inner: set[Node] = set()
             whole, factor = self.whole(node)
-            for s in self.residual(whole, self.terms(node, factor, inner, root=True)):
-                if any(
-                    self._passes(s, other) for sum_, other in found.items() if sum_ not in inner
-                ):
-                    skips.append(s)
-                else:  # what it is made of are no sums of their own
-                    found = {n: other for n, other in found.items() if n not in inner}
-                    found[node] = s
+            s = self._as_residual(whole, self.terms(node, factor, inner, root=True))
+            if s is None:
+                continue
+            others = {n: other for n, other in found.items() if n not in inner}
+            if any(self._passes(s, other) for other in others.values()):
+                skips.append(s)
+            else:  # what it is made of are no sums of their own
+                found = {**others, node: s}
         return list(found.values()), skips
 
     def _passes(self, s: ResidualSum, other: ResidualSum) -> bool:
@@ -89,8 +78,7 @@ class _Reader:
     def whole(self, node: Node) -> tuple[Node, float]:
         """A sum with the numbers that multiply it as a whole."""
         last, factor, now = node, 1.0, 1.0
-        while node not in self.norms and len(self.graph.users[node.index]) == 1:
-            (user,) = self.graph.users[node.index]
+        while node not in self.norms and (user := self.graph.only_user(node)) is not None:
             scaled = multiple(user)
             if user in self.norms or scaled is None or scaled[2] is not None:
                 break
@@ -99,16 +87,16 @@ class _Reader:
                 last, factor = node, now
         return last, factor
 
-    def residual(self, node: Node, terms: list[Term]) -> Iterator[ResidualSum]:
+    def _as_residual(self, node: Node, terms: list[Term]) -> ResidualSum | None:
         live = _collected([t for t in terms if t.node.live])
         for stream in live:
             others = [t for t in live if t is not stream]
-            if others and all(self.through_matrix(stream.node, t.node) for t in others):
+            if others and all(self._through_matrix(stream.node, t.node) for t in others):
                 biases = tuple(t.node.name for t in terms if t.node.name is not None)
-                yield ResidualSum(node, stream, tuple(others), biases)
-                return
+                return ResidualSum(node, stream, tuple(others), biases)
+        return None
 
-    def through_matrix(self, start: Node, end: Node) -> bool:
+    def _through_matrix(self, start: Node, end: Node) -> bool:
         ancestors = self.graph.ancestors
         bits = (ancestors[end.index] & self.products) >> start.index
         return any(
@@ -121,13 +109,11 @@ class _Reader:
         learnt: str | None = None,
     ) -> list[Term]:  # fmt: skip
         """``factor`` times ``node`` as terms; a sum that others use too is a term of its own."""
-        alone = root or len(self.graph.users[node.index]) == 1
-        shared = node in self.wholes and not alone
+        alone = root or self.graph.only_user(node) is not None
+        shared = (node in self.wholes or node.op in SUMS) and not alone
         if node in self.norms or not node.live or shared:
             return [Term(node, factor, learnt)]
         if node.op in SUMS:
-            if not alone:
-                return [Term(node, factor, learnt)]
             parts = linear(node)
             if parts is None:
                 return [Term(node, factor, learnt)]
@@ -152,10 +138,9 @@ class _Reader:
 
 def multiple(node: Node) -> tuple[Node, float, str | None] | None:
     """The node that this one is a multiple or another layout of."""
-    live = [n for n in node.inputs if n.live]
-    if len(live) != 1:
+    if len(node.live_inputs) != 1:
         return None
-    (source,) = live
+    (source,) = node.live_inputs
     if node.op in LAYOUT:
         same = source.value.numel() == node.value.numel() or node.op == "expand"
         return (source, 1.0, None) if same else None
@@ -163,13 +148,12 @@ def multiple(node: Node) -> tuple[Node, float, str | None] | None:
         return source, -1.0, None
     if node.op in ("mul", "div") and len(node.args) == 2:
         left, right = node.args
-        other = right if left is source else left
         if node.op == "div" and right is source:
             return None
+        other = right if left is source else left
         c = _number(other, source)
         if c is not None and (node.op == "mul" or c):
-            name = other.name if isinstance(other, Node) else None
-            return source, c if node.op == "mul" else 1 / c, name
+            return source, c if node.op == "mul" else 1 / c, _name(other)
     return None
 
 
@@ -195,8 +179,7 @@ def linear(node: Node) -> list[tuple[Node, float, str | None]] | None:
             w = _number(args[2], args[0])
             if w is None:
                 return None
-            name = args[2].name if isinstance(args[2], Node) else None
-            pairs = [(args[0], 1 - w, None), (args[1], w, name)]
+            pairs = [(args[0], 1 - w, None), (args[1], w, _name(args[2]))]
         case _:  # addcmul: a + value · b c
             left, right = args[1:3]
             if left.live and right.live:
@@ -216,14 +199,16 @@ def _number(factor: object, of: Node) -> float | None:
         return float(factor)
     if not isinstance(factor, Node) or factor.live:
         return None
-    value: Tensor = factor.value.detach().float()
+    value, width = factor.value.detach().float(), of.value.shape[-1]
     if value.numel() == 1:
         return float(value)
-    width = of.value.shape[-1]
     if value.numel() == width and value.shape[-1] == width:
-        size = float(value.square().mean().sqrt())
-        return math.copysign(size, float(value.sum()))
+        return math.copysign(factor.rms, float(value.sum()))
     return None
+
+
+def _name(factor: object) -> str | None:
+    return factor.name if isinstance(factor, Node) else None
 
 
 def _collected(terms: list[Term]) -> list[Term]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,13 @@ from deepnet_theory.runtime.outer import (
     near_one,
     outer_draws,
 )
-from deepnet_theory.runtime.scaling import Before, Places, own_module, restored_on_error
+from deepnet_theory.runtime.scaling import Places, own_module, restored_on_error
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.results.reading import Reading
 from deepnet_theory.spec.subject import Difference, Wanted, differences
 
+Draw = Callable[[str, Iterable[Tensor], float], None]  # views of a parameter, at a deviation
 CHANCE = 1e-6  # of refusing a model whose matrices were drawn as they should
 EDGE = 1.1  # times the largest singular value that independent entries have
 
@@ -81,42 +82,48 @@ def apply_(
     branch matrix is drawn anew by Xavier's law at its gain, packed ones block by block, each with
     its own fans; the branches' biases become 0, norms are left alone.
 
-    Tables of tokens and positions are drawn so that the stream starts at rms 1, and the head of a
-    language model so that the loss starts at ln V. One that holds no independent entries, as
-    pretrained rows or sinusoids, stays where ``initialise`` is not True. A table that is the head
-    too stays as well, since a multiple of it multiplies the logits: what it needs in the forward
+    Tables of tokens and positions are drawn so that the stream starts at rms 1, the head of a
+    language model so that the loss starts at ln V. Pretrained rows and sinusoids stay where
+    ``initialise`` is not True; so does a table that is the head too: what it needs in the forward
     pass is in :attr:`Applied.lines`, as code. A model whose loss would start well above ln V is
-    refused. ``outer=False`` leaves embedding and head alone, whatever their sizes.
+    refused. ``outer=False`` leaves embedding and head alone.
 
     α is put into the forward pass where the model's code has a place for it: in layers of
     ``torch.nn``, and in modules that are called with (h, x) and compute norm(G(h) + x), as BERT's
-    are. It is then saved in the ``state_dict`` and comes back with it; loading without it fails,
-    Hugging Face's ``from_pretrained`` too: make the model from its configuration, apply with
+    are. It is saved in the ``state_dict``; loading without it fails, Hugging Face's
+    ``from_pretrained`` too: make the model from its configuration, apply with
     ``initialise=False``, and load the weights with ``load_state_dict``. A model without such a
-    place takes constants exported with ``form="weights"``, whose α is in initial sizes and
-    learning rates.
+    place takes constants exported with ``form="weights"``.
 
     Then the forward pass is read once more: what does not show the constants' α and sizes is
-    put back as it was and refused. ``initialise=False`` sets α alone; weights that are not as a
-    model begins with are redrawn with ``initialise=True`` only. Idempotent: a model that has the
-    same constants is left as it is. A compiled model is compiled anew. Raises :class:`Refusal` for
-    a model that was not understood, that does not fit the constants or whose parameters are spread
-    over processes; any error, an interrupt too, leaves the model as it was.
+    put back as it was and refused. ``initialise=False`` sets α alone; weights that look trained
+    are redrawn with ``initialise=True`` only. A model that has the same constants is left as it
+    is. Raises :class:`Refusal` for a model that was not understood, that does not fit the constants
+    or whose parameters are spread over processes; any error, an interrupt too, leaves the model as
+    it was.
     """
     constants = checked(constants)
     constants.warn()
     own = own_module(model)
-    with restored_on_error(own) as before:
-        return _applied(own, constants, inputs, roles, initialise, outer, generator, before)
+    with restored_on_error(own) as keep:
+
+        def draw(name: str, views: Iterable[Tensor], std: float) -> None:
+            keep(own.get_parameter(name))
+            for view in views:
+                if std:  # anew, as a view need not be dense
+                    view.copy_(torch.empty_like(view).normal_(0.0, std, generator=generator))
+                else:
+                    view.zero_()
+
+        return _applied(own, constants, inputs, roles, initialise, outer, draw)
 
 
 def _applied(
     model: nn.Module, constants: Constants, inputs: object, roles: Mapping[str, str] | None,
-    initialise: bool | None, outer: bool, generator: torch.Generator | None, before: Before,
+    initialise: bool | None, outer: bool, draw: Draw,
 ) -> Applied:  # fmt: skip
     """As :func:`apply_` says of a module that is no wrapper."""
-    whole, found = _read(model, inputs, roles)
-    rule = fit(found, constants)
+    whole, found, rule = _read(model, constants, inputs, roles)
     if multiplied := multiplied_values(model, whole, found.sublayers):
         raise Refusal(multiplied)
     marks = ((constants, True), *([] if initialise else [(constants, False)]))
@@ -130,12 +137,12 @@ def _applied(
         )
     changes = _set_alpha(model, found, rule)
     if drawn and outer:  # first, so that one generator gives the same at every depth
-        changes += _draw_outer(model, found, constants, initialise, generator, before)
+        changes += _draw_outer(model, found, constants, initialise, draw)
     if drawn:
-        changes += _draw(model, found, rule, generator, before)
+        changes += _draw(model, found, rule, draw)
     try:
-        _, again = _read(whole, None, roles)
-        left = _alphas(again, fit(again, constants))
+        _, again, asked = _read(whole, constants, None, roles)
+        left = _alphas(again, asked)
     except DeepNetTheoryError:  # of what was put in, for it was read before
         if not (left := _alphas(found, rule)):
             raise
@@ -170,8 +177,7 @@ def read_(
     """
     model = own_module(model)
     with restored_on_error(model):
-        _, found = _read(model, inputs, roles)
-        rule = fit(found, constants)
+        _, found, rule = _read(model, constants, inputs, roles)
         for d in _alphas(found, rule):
             raise Refusal(
                 f"{where(found.sublayers[d.index])} has alpha {d.found:.4g}, the constants have "
@@ -180,13 +186,16 @@ def read_(
         describe_(model, describe(found, rule), constants, drawn=False)
 
 
-def _read(model: Any, inputs: object, roles: Mapping[str, str] | None) -> tuple[Any, Reading]:
-    """The model with inputs that it takes, and what its forward pass shows."""
+def _read(
+    model: Any, constants: Constants, inputs: object, roles: Mapping[str, str] | None
+) -> tuple[Any, Reading, Wanted]:
+    """The model with inputs that it takes, what its forward pass shows, and what is wanted."""
     # the reader is of a room above this one, and somebody else's model alone needs it
     from deepnet_theory.models import Made, made, read
 
     whole = model if isinstance(model, Made) else made(model, inputs)
-    return whole, read(whole, roles=roles)
+    found = read(whole, roles=roles)
+    return whole, found, fit(found, constants)
 
 
 def _set_alpha(model: nn.Module, found: Reading, rule: Wanted) -> list[Change]:
@@ -214,41 +223,31 @@ def _no_place(found: Reading, d: Difference) -> str:
     )
 
 
-def _draw(
-    model: nn.Module, found: Reading, rule: Wanted, generator: torch.Generator | None,
-    before: Before,
-) -> Iterator[Change]:  # fmt: skip
+def _draw(model: nn.Module, found: Reading, rule: Wanted, draw: Draw) -> Iterator[Change]:
     """Draw every matrix at its gain, biases 0."""
     zeros: set[str] = set()
     for s, row in zip(found.sublayers, rule.sublayers, strict=True):
         for m in s.matrices:
             gain = row.gain(m)
             std = gain * m.xavier
-            before.keep(model.get_parameter(m.name))
-            for view in blocks(model, m):
-                view.copy_(torch.empty_like(view).normal_(0.0, std, generator=generator))
-            what = f"{m.role}, gain {gain:.6g}, standard deviation {std:.6g}"
-            yield Change(m.where, what)
+            draw(m.name, blocks(model, m), std)
+            yield Change(m.where, f"{m.role}, gain {gain:.6g}, standard deviation {std:.6g}")
         for name in (*(m.bias for m in s.matrices), *s.biases):
             if name is not None and name not in zeros:  # packed ones have one in common
                 zeros.add(name)
-                bias = model.get_parameter(name)
-                before.keep(bias)
-                bias.zero_()
+                draw(name, [model.get_parameter(name)], 0.0)
                 yield Change(name, "bias, 0")
 
 
 def _draw_outer(
-    model: nn.Module, found: Reading, c: Constants, initialise: bool | None,
-    generator: torch.Generator | None, before: Before,
-) -> Iterator[Change]:  # fmt: skip
+    model: nn.Module, found: Reading, c: Constants, initialise: bool | None, draw: Draw
+) -> Iterator[Change]:
     """Draw what the streams start from, and the head, where they are as a model begins with."""
     for name, what, std in outer_draws(found, c):
         parameter = model.get_parameter(name)
         fresh = initialise or not _stands_out(parameter.flatten(0, -2))
         if fresh and parameter.requires_grad:
-            before.keep(parameter)
-            parameter.copy_(torch.empty_like(parameter).normal_(0.0, std, generator=generator))
+            draw(name, [parameter], std)
             keep_padding(model, name)
             yield Change(name, f"{what}, standard deviation {std:.6g}")
 
@@ -287,28 +286,20 @@ def _trained(model: nn.Module, found: Reading) -> str:
 
 
 def _stands_out(w: Tensor) -> bool:
-    """Whether a singular value is one that independent entries do not have."""
-    w = w.float()
-    return _largest(w) > EDGE * _edge(w)
+    r"""Whether a singular value is one that independent entries do not have.
 
-
-def _edge(w: Tensor) -> float:
-    r"""The largest singular value of independent entries, :math:`\sigma(\sqrt m + \sqrt n)`.
-
-    With the fluctuations of its law, whose scale is :math:`n^{-2/3}`.
+    Their largest is :math:`\sigma(\sqrt m + \sqrt n)`, with fluctuations of scale
+    :math:`n^{-2/3}`; that of w comes from below, by iteration.
     """
+    w = w.float()
     m, n = w.shape
     entries: float = w.square().mean().sqrt().item()
-    return entries * (math.sqrt(m) + math.sqrt(n)) * (1 + 2 / math.cbrt(min(m, n)) ** 2)
-
-
-def _largest(w: Tensor) -> float:
-    """The largest singular value, from below, by iteration."""
-    x = torch.ones(w.shape[1], device=w.device)
+    edge = entries * (math.sqrt(m) + math.sqrt(n)) * (1 + 2 / math.cbrt(min(m, n)) ** 2)
+    x = torch.ones(n, device=w.device)
     for _ in range(20):
         x = w.mT @ (w @ x)
         x = x / x.norm().clamp_min(1e-30)
-    return float((w @ x).norm())
+    return float((w @ x).norm()) > EDGE * edge
 
 
 def _summary(

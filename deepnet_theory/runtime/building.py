@@ -66,8 +66,7 @@ def build(
     their initial values 1 and 0 change nothing. On ``device="meta"`` nothing is drawn; call
     :func:`initialise_` once the parameters are real. Warns of constants whose relative update grows
     with the depth (:class:`~deepnet_theory.spec.errors.UnstableWarning`). Raises
-    :class:`InputError` where the
-    constants name something unknown.
+    :class:`InputError` where the constants name something unknown.
 
     Source: Glorot and Bengio, AISTATS 2010; DeepNet, arXiv 2203.00555, Figure 2 (which
     matrices take β).
@@ -176,9 +175,8 @@ def save(model: Model, path: str | Path) -> None:
     metadata = {"constants": model.constants.to_json()}
     if model.seeds is not None:
         metadata["seeds"] = str(model.seeds)
-    write_bytes(
-        Path(path), to_bytes({n: t.contiguous() for n, t in _tensors(model).items()}, metadata)
-    )
+    tensors = {name: p.detach().contiguous() for name, p in model.named_parameters()}
+    write_bytes(Path(path), to_bytes(tensors, metadata))
 
 
 def load(
@@ -227,7 +225,8 @@ def load(
     if layers > 10 * len(tensors):
         raise InputError(f"{str(path)!r} holds too few tensors for its {layers} sublayers")
     model = Model(constants, make)
-    expected = {name: p.shape for name, p in _tensors(model).items()}
+    # every parameter once: a tied head is the embedding
+    expected = {name: p.shape for name, p in model.named_parameters()}
     wrong = sorted(expected.keys() ^ tensors.keys()) or sorted(
         name for name, shape in expected.items() if tensors[name].shape != shape
     )
@@ -236,14 +235,9 @@ def load(
     model = model.to_empty(device=where)
     model.tie_()
     with torch.no_grad():
-        for name, parameter in _tensors(model).items():
+        for name, parameter in model.named_parameters():
             parameter.copy_(tensors[name])
     return model
-
-
-def _tensors(model: Model) -> dict[str, Tensor]:
-    """Every parameter once: a tied head is the embedding."""
-    return {name: p.detach() for name, p in model.named_parameters()}
 
 
 def from_torch(state: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -117,16 +117,19 @@ def multiplied_values(
     weights of a softmax then make nothing of them but these values, which must enter the output
     matrix at their size. Attention whose maps are not modules that are called is not tried.
     """
-    made: dict[int, float] = {}
-    entered: dict[int, float] = {}
+    sizes: dict[int, dict[str, float]] = {}
     handles = []
     for index, s in enumerate(sublayers):
         maps = {m.role: m for m in s.matrices}
         if {"value", "output"} <= maps.keys():
-            value, output = (_owner(model, maps[role]) for role in ("value", "output"))
-            alike = partial(_alike, made, index, maps["value"])
+            value, output = (
+                model.get_submodule(maps[role].name.rpartition(".")[0])
+                for role in ("value", "output")
+            )
+            sizes[index] = {}
+            alike = partial(_alike, sizes[index], maps["value"].outputs)
             handles.append(value.register_forward_hook(alike))
-            handles.append(output.register_forward_pre_hook(partial(_keep, entered, index)))
+            handles.append(output.register_forward_pre_hook(partial(_keep, sizes[index])))
     training = [m for m in model.modules() if m.training]
     model.eval()
     try:
@@ -136,36 +139,37 @@ def multiplied_values(
             handle.remove()
         for m in training:
             m.training = True
-    for index in made.keys() & entered.keys():
-        ratio = entered[index] / made[index] if made[index] else 1.0
-        if abs(ratio - 1) > TOLERANCE:
-            return (
-                f"{where(sublayers[index])} multiplies its values by {ratio:.3g}, "
-                "and no rule has a law for that"
-            )
+    for index, size in sizes.items():
+        if size.keys() == {"made", "entered"} and size["made"]:
+            ratio = size["entered"] / size["made"]
+            if abs(ratio - 1) > TOLERANCE:
+                return (
+                    f"{where(sublayers[index])} multiplies its values by {ratio:.3g}, "
+                    "and no rule has a law for that"
+                )
     return ""
 
 
-def _owner(model: nn.Module, matrix: Matrix) -> nn.Module:
-    return model.get_submodule(matrix.name.rpartition(".")[0])
-
-
 def _alike(
-    made: dict[int, float], index: int, value: Matrix, _: nn.Module, __: object, out: object
+    size: dict[str, float],
+    outputs: Sequence[tuple[int, int]],
+    _: nn.Module,
+    __: object,
+    out: object,
 ) -> Tensor | None:
     """The output of the values' map with the values of the first token everywhere."""
-    if not isinstance(out, Tensor) or out.shape[-1] < value.outputs[-1][1]:
+    if not isinstance(out, Tensor) or out.shape[-1] < outputs[-1][1]:
         return None
     out = out.clone()
     squares = []
-    for start, end in value.outputs:
+    for start, end in outputs:
         first = out.flatten(0, -2)[0, start:end].clone()
         out[..., start:end] = first
         squares.append(first.float().square())
-    made[index] = float(torch.cat(squares).mean().sqrt())
+    size["made"] = float(torch.cat(squares).mean().sqrt())
     return out
 
 
-def _keep(entered: dict[int, float], index: int, _: nn.Module, inputs: tuple[Any, ...]) -> None:
+def _keep(size: dict[str, float], _: nn.Module, inputs: tuple[Any, ...]) -> None:
     if inputs and isinstance(inputs[0], Tensor):
-        entered[index] = float(inputs[0].float().square().mean().sqrt())
+        size["entered"] = float(inputs[0].float().square().mean().sqrt())

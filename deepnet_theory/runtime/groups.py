@@ -26,6 +26,7 @@ from deepnet_theory.spec.sublayer import MATRICES, Role, role_name
 HIDDEN, OTHER = "hidden", "other"
 KEPT = 1e-5  # of a ratio of rates, which a schedule rounds
 ByOptimizer = float | Mapping[str, float]
+Member = tuple[nn.Parameter, Blocks]
 Multipliers = tuple[float, float, float]  # of learning rate, ε and weight decay
 
 
@@ -48,44 +49,32 @@ def parameter_groups(
               \mathrm{weight\_decay}\cdot\mathrm{weight\_decay}
 
     are its ``lr``, ``eps`` and ``weight_decay``, with η and the multipliers by kind of parameter
-    of ``constants``, or of those that the model was built from. A group's values take
-    the place of what the optimizer itself is given, so that all three belong here. ``eps`` is by
-    default that of the library's optimizer that the constants were made for; one without an
-    epsilon gets none. Gains and biases do not decay. ``weight_decay`` is meant as the optimizer's
-    file of ``spec/optimizers`` has it, ``decoupled`` (AdamW, Muon: torch subtracts lr·decay·θ) or
-    ``coupled`` (SGD, Adam: decay·θ is added to the gradient); a group that decays says which in
-    ``decay``.
+    of ``constants``, or of those that the model was built from. They take the place of what the
+    optimizer itself is given. ``eps`` is by default that of the library's optimizer. Gains and
+    biases do not decay; a group that decays says in ``decay`` whether that is ``decoupled`` (AdamW,
+    Muon: torch subtracts lr·decay·θ) or ``coupled`` (SGD, Adam: decay·θ is added to the gradient).
 
-    The embedding follows the first part's constants and the head the last part's. Each group has
-    a ``name`` such as ``"encoder/norm-gain"``, followed by the kind of sublayer and the parameters
-    where they differ, ``"encoder/scaled/ffn/fc2"``, and its ``role``, ``"query"`` or
-    ``"fc1+fc2"``. With constants that are relative to a base each role has groups of its own, and
-    ``lr``, ``eps`` and ``weight_decay`` are the base's. ``base``, its width or (width, depth), asks
-    for such groups where the constants have none; the head's multiplier and size are then yours to
-    set. Works on a model wrapped by
-    ``torch.compile``, DDP or FSDP2. Frozen parameters are left out.
+    Each group has a ``name``, ``"encoder/norm-gain"`` or ``"encoder/scaled/ffn/fc2"``, and a
+    ``role``, ``"query"`` or ``"fc1+fc2"``. ``base``, its width or (width, depth), asks for groups
+    relative to a base, a role each; ``lr``, ``eps`` and ``weight_decay`` are then the base's, and
+    the head's multiplier and size yours to set where the constants are relative to none. Frozen
+    parameters are left out. Works on a model wrapped by ``torch.compile``, DDP or FSDP2.
 
     ``optimizers`` says what steps which role, as ``{"hidden": "muon", "*": "adamw"}``: a role by
     its name, ``"hidden"`` for the matrices of the branches, ``"*"`` for the rest. Each role then
-    takes what its own optimizer asks for at the initial sizes of the constants, whichever optimizer
-    these were made for, and ``lr``, ``eps`` and ``weight_decay`` may be mappings by optimizer. Each
-    group names its ``optimizer``: make one of each,
-    ``Muon([g for g in groups if g["optimizer"] == "muon"])``. The shape factor that its library
-    gives Muon decides the name:
-
-    - ``muon``: torch.optim.Muon (``adjust_lr_fn`` None or "original"), Keller Jordan's
-    - ``muon-moonlight``: torch.optim.Muon's "match_rms_adamw", Moonlight's 0.2·√max, dion's
-      ``adjust_lr="rms_norm"``
-    - ``muon-spectral``: dion's default, "spectral_norm"; ``muon-plain``: dion's None
+    takes what its own optimizer asks for at the initial sizes of the constants; ``lr``, ``eps`` and
+    ``weight_decay`` may be mappings by optimizer, and each group names its ``optimizer``. The shape
+    factor that its library gives Muon decides the name: ``muon`` (torch.optim.Muon's "original",
+    Keller Jordan's), ``muon-moonlight`` (torch's "match_rms_adamw", dion's "rms_norm"),
+    ``muon-spectral`` (dion's default) or ``muon-plain`` (dion's None).
 
     ``lr_scale`` is what a group's rate is to the ``lr`` that was given. torch's schedulers keep the
     ratios; a loop of one's own writes ``g["lr"] = lr * g["lr_scale"]``, with the ``lr`` of the
     group's optimizer, and :func:`guard` warns of one that does not.
 
     A model of one's own is known here after :func:`apply_`; before, as when it was loaded, one
-    forward pass on ``inputs`` shows what its parameters are (``roles`` as there). What is of no
-    sublayer, embedding, head or norm is stepped at ``lr``, in the group ``"other"``: adapters such
-    as LoRA's are, and no rule speaks of them. Query, key
+    forward pass on ``inputs`` shows what its parameters are (``roles`` as there). What no rule
+    speaks of, such as LoRA's adapters, is stepped at ``lr`` in the group ``"other"``. Query, key
     and value packed into one parameter step at the least of their rates, and a norm gain near 1
     loses a step that its type does not resolve there: a :class:`UserWarning` says so.
 
@@ -109,27 +98,27 @@ def parameter_groups(
         raise InputError(
             f"the constants are for {_layers(used)} and the model was built with {_layers(own)}"
         )
-    known = list(described_blocks(model))
+    blocks = described_blocks(model)
+    every = [d for of in blocks.values() for d in of]
     if base is not None and own is not None:
-        apart = any(d.role is Role.HEAD for _, of in known for d in of)
+        apart = any(d.role is Role.HEAD for d in every)
         if left := _left_to_set(own, used, apart):
             warnings.warn(f"the model's own constants have not this base: {left}", stacklevel=2)
-    seen = {id(p) for p, _ in known}
-    valid = dict.fromkeys(("*", HIDDEN, OTHER, *(role_of(d) for _, of in known for d in of)))
+    valid = dict.fromkeys(("*", HIDDEN, OTHER, *map(role_of, every)))
     for key in optimizers or ():
         if key not in valid:
             raise unknown("role", key, valid)
-    members: dict[str, list[tuple[nn.Parameter, Blocks]]] = {name: [] for name in stepped}
-    for p, of in (*known, *((p, ()) for p in model.parameters() if id(p) not in seen)):
+    members: dict[str, list[Member]] = {name: [] for name in stepped}
+    for p in dict.fromkeys((*blocks, *model.parameters())):
         if p.requires_grad:
+            of = blocks.get(p, ())
             name = used.optimizer if optimizers is None else _optimizer_of(p, of, optimizers)
             members[name].append((p, of))
     groups = []
     for name, c in stepped.items():
         rate, decay = _given("lr", lr, name), _given("weight_decay", weight_decay, name)
         epsilon = None if eps is None else _given("eps", eps, name)
-        described = ((p, of) for p, of in members[name] if of)
-        groups += grouped(described, c, rate, epsilon, decay)
+        groups += _ruled([m for m in members[name] if m[1]], c, rate, epsilon, decay)
         for decays in (True, False):
             others = [p for p, of in members[name] if not of and (p.dim() > 1) is decays]
             if others:
@@ -139,6 +128,236 @@ def parameter_groups(
                 )  # fmt: skip
     _warn_of_lost_steps(groups)
     return groups
+
+
+def _given(what: str, value: ByOptimizer, optimizer: str) -> float:
+    """What a number, or a mapping by optimizer, is for one optimizer."""
+    if not isinstance(value, Mapping):
+        return value
+    if optimizer not in value:
+        raise InputError(f"{what} says nothing of {optimizer!r}; it has {', '.join(value)}")
+    return value[optimizer]
+
+
+# ------------------------------------------------------------------ which optimizer steps what
+
+
+def _by_optimizer(
+    c: Constants, base: BaseLike | None, by_role: Mapping[str, str] | None
+) -> dict[str, Constants]:
+    """The constants that each optimizer steps its roles with."""
+    if by_role is None:
+        return {c.optimizer: c if base is None else _based(c, base)}
+    if not by_role:
+        raise InputError('optimizers is empty: give {"hidden": "muon", "*": "adamw"}')
+    relative = bool(c.outer)
+    known = c if base is None or not relative else _based(c, base)
+    found = {}
+    for name in dict.fromkeys(by_role.values()):
+        if name not in (c.optimizer, *optimizers()):
+            raise unknown("optimizer", name, optimizers())
+        if name == c.optimizer and (base is None or relative):
+            found[name] = known
+            continue
+        # the algebra is asked where a role's optimizer is not that of the constants
+        from deepnet_theory.sizes.exported import stepped_by
+
+        def mine(place: Any, name: str = name) -> bool:
+            return _named(by_role, place.role, place.is_matrix and bool(place.sublayer)) == name
+
+        found[name] = stepped_by(known, name, base, mine)
+    return found
+
+
+def _based(c: Constants, base: BaseLike) -> Constants:
+    """The constants relative to a base: as they are where they say so, else by the algebra."""
+    own = c.origin.get("base")
+    if not c.outer or not isinstance(own, dict):
+        from deepnet_theory.sizes.exported import stepped_by
+
+        return stepped_by(c, c.optimizer, base)
+    width, depth = base if isinstance(base, tuple | list) and len(base) == 2 else (base, None)
+    known = own.get("depth") and list(own["depth"].values())
+    asked = depth and list(parse_depth(depth, stack(c.stack)).values())
+    if (width, asked) != (own.get("width"), known):
+        raise InputError(
+            f"the constants are relative to a base of width {own.get('width')} and depth {known}, "
+            f"not to {shown(base)}"
+        )
+    return c
+
+
+def _named(by_role: Mapping[str, str], role: str, hidden: bool) -> str | None:
+    """The optimizer of a role, None where nothing is said of it."""
+    return by_role.get(role) or (hidden and by_role.get(HIDDEN)) or by_role.get("*")
+
+
+def _optimizer_of(p: nn.Parameter, of: Blocks, by_role: Mapping[str, str]) -> str:
+    """The optimizer of a parameter; raises :class:`InputError` where it has none, or not one."""
+    named = {
+        role_of(d): _named(by_role, role_of(d), d.role in MATRICES and d.sublayer is not None)
+        for d in of
+    } or {OTHER: _named(by_role, OTHER, False)}
+    first, *rest = dict.fromkeys(named.values())
+    role = "+".join(named)
+    if first is None or rest:
+        what = "are one parameter of two optimizers" if rest else "has no optimizer; add '*'"
+        raise InputError(f"optimizers: {role} {what}")
+    known = optimizers().get(first)
+    if known and "polar(" in known.update and (p.dim() != 2 or "embedding" in role):
+        raise InputError(
+            f"optimizers: {first!r} steps a matrix by its polar factor, and {role} is "
+            f"{'a table of vectors' if p.dim() == 2 else 'no matrix'}; give it another, such as "
+            '{"hidden": "muon", "*": "adamw"}'
+        )
+    return first
+
+
+def _left_to_set(own: Constants, used: Constants, apart: bool) -> str:
+    """What a model with its own constants lacks for those that are relative to a base.
+
+    ``apart`` says whether its head is a matrix of its own, which may be drawn at another size.
+    """
+    gain, before = (c.outer["head"].gain if "head" in c.outer else 1.0 for c in (used, own))
+    sizes, drawn_at = (
+        [(s.alpha, s.beta, s.gains) for p in c.parts for s in p.sublayers] for c in (used, own)
+    )
+    left = []
+    if (used.head_multiplier, gain) != (own.head_multiplier, before):
+        drawn = f" and draw it {gain:.4g} times Xavier's size" if apart else ""
+        left.append(f"multiply what enters its head by {used.head_multiplier:.4g}{drawn}")
+    if used.scores != own.scores:
+        left.append(f"multiply its scores by {used.scores:.4g}")
+    if sizes != drawn_at:
+        left.append("put alpha and gains into it from constants exported with this base")
+    return "; ".join(left)
+
+
+def _layers(c: Constants) -> str:
+    return " and ".join(f"{p.layers} {p.name} layers of {p.described()}" for p in c.parts)
+
+
+def constants_of(model: nn.Module) -> Constants | None:
+    """The constants that a model, wrapped or not, was built from, or that were put into it."""
+    for module in model.modules():
+        constants = getattr(module, "constants", None)
+        if isinstance(constants, Constants):
+            return constants
+    mark = mark_of(model)
+    return None if mark is None else mark[0]
+
+
+# ------------------------------------------------------------------ groups of one optimizer
+
+
+def _ruled(
+    members: Iterable[Member], c: Constants, lr: float, eps: float | None, weight_decay: float
+) -> list[dict[str, Any]]:
+    """The groups of described parameters: by part and role, and within these by multipliers."""
+    optimizer = optimizers().get(c.optimizer)
+    eps = eps if eps is not None or optimizer is None else optimizer.epsilon
+    convention = _convention(c) if weight_decay else ""
+    found: dict[tuple[str, str], dict[Multipliers, list[tuple[nn.Parameter, Description]]]] = {}
+    packed: list[str] = []
+    for parameter, blocks in members:
+        own, d, one_rate = slowest(blocks, c)
+        if not one_rate:
+            packed.append("+".join(d.name for d in blocks))
+        if weight_decay and not own.weight_decay and c.outer and d.role in MATRICES:
+            raise Refusal(f"{role_of(d)}: {own.formulas.get('weight_decay', 'no weight decay')}")
+        of = found.setdefault((d.part or "", role_of(d) if c.outer else d.role.value), {})
+        multipliers = own.rate, own.epsilon, own.weight_decay
+        of.setdefault(multipliers, []).append((parameter, d))
+    if packed:
+        warnings.warn(
+            f"{packed[0]} are packed into one parameter and would step at different rates: they "
+            "step at the least of them",
+            stacklevel=3,
+        )
+    groups = []
+    for (part, role), of in found.items():
+        names = _names([[d for _, d in alike] for alike in of.values()])
+        for ((rate, epsilon, decay), alike), name in zip(of.items(), names, strict=True):
+            group: dict[str, Any] = {
+                "params": [parameter for parameter, _ in alike],
+                "lr": lr * c.eta * rate,
+                "weight_decay": weight_decay * decay,
+                "name": "/".join((part, role, *name)),
+                "role": "+".join(dict.fromkeys(role_of(d) for _, d in alike)),
+                "optimizer": c.optimizer,
+                "lr_scale": c.eta * rate,
+            }
+            if eps is not None:
+                group["eps"] = eps * epsilon
+            if group["weight_decay"] and convention:
+                group["decay"] = convention
+            groups.append(group)
+    return groups
+
+
+def slowest(
+    blocks: Sequence[Description], c: Constants
+) -> tuple[ParameterConstants, Description, bool]:
+    """What the slowest block of a parameter steps with, that block, and whether all have its rate.
+
+    The embedding follows the first part's constants and the head the last part's.
+    """
+    outside = {"embedding": c.parts[0].name, "head": c.parts[-1].name}
+    asked = [
+        (c.parameter(outside.get(d.part or "", d.part or ""), d.sublayer, d.name, d.role), d)
+        for d in blocks
+    ]
+    own, d = min(asked, key=lambda one: one[0].rate)
+    return own, d, all(other.rate == own.rate for other, _ in asked)
+
+
+def role_of(d: Description) -> str:
+    """The public name of a parameter's role."""
+    if d.role is Role.EMBEDDING:
+        return "token-embedding"
+    if d.role in (Role.NORM_GAIN, Role.NORM_BIAS):
+        return d.role.value if d.sublayer is not None else f"final-{d.role.value}"
+    return role_name(d.name)
+
+
+def _convention(c: Constants) -> str:
+    """Whether the weight decay of the constants' optimizer is coupled or decoupled."""
+    # the algebra is loaded where something decays
+    from deepnet_theory.sizes.update import is_coupled
+
+    optimizer = optimizers().get(c.optimizer)
+    return "" if optimizer is None else "coupled" if is_coupled(optimizer) else "decoupled"
+
+
+def _names(groups: list[list[Description]]) -> list[tuple[str, ...]]:
+    """What tells the groups of one role apart: nothing, the kind of sublayer, the parameters."""
+    kinds = ["+".join(dict.fromkeys(d.kind or "final" for d in members)) for members in groups]
+    names = ["+".join(dict.fromkeys(d.name for d in members)) for members in groups]
+    if len(groups) == 1:
+        return [()]
+    if len(set(kinds)) == len(kinds):
+        return [(kind,) for kind in kinds]
+    return list(zip(kinds, names, strict=True))
+
+
+def _warn_of_lost_steps(groups: Iterable[dict[str, Any]]) -> None:
+    """Say that norm gains near 1 do not resolve a step of their group's learning rate."""
+    for group in groups:
+        if Role.NORM_GAIN.value not in group["name"]:
+            continue
+        for parameter in group["params"]:
+            resolved = torch.finfo(parameter.dtype).eps
+            if group["lr"] < resolved:
+                warnings.warn(
+                    f"norm gains near 1 resolve {resolved:.1g} in {parameter.dtype}: steps of "
+                    f"{group['lr']:.1g} are rounded away; keep the gains in float32, or as 1 + w "
+                    "with w learnt",
+                    stacklevel=3,
+                )
+                return
+
+
+# ------------------------------------------------------------------ schedules
 
 
 def guard(optimizer: torch.optim.Optimizer, *others: torch.optim.Optimizer) -> RemovableHandle:
@@ -182,231 +401,3 @@ def _wanted(one: torch.optim.Optimizer) -> list[tuple[dict[str, Any], float]]:
     # as torch's schedulers keep them
     first = [g.setdefault("initial_lr", g["lr"]) / g["lr_scale"] for g in scaled]
     return [(g, first[0] * g["lr_scale"]) for g in scaled]
-
-
-def _given(what: str, value: ByOptimizer, optimizer: str) -> float:
-    """What a number, or a mapping by optimizer, is for one optimizer."""
-    if not isinstance(value, Mapping):
-        return value
-    if optimizer not in value:
-        raise InputError(f"{what} says nothing of {optimizer!r}; it has {', '.join(value)}")
-    return value[optimizer]
-
-
-def _by_optimizer(
-    c: Constants, base: BaseLike | None, by_role: Mapping[str, str] | None
-) -> dict[str, Constants]:
-    """The constants that each optimizer steps its roles with."""
-    if by_role is None:
-        return {c.optimizer: c if base is None else _based(c, base)}
-    if not by_role:
-        raise InputError('optimizers is empty: give {"hidden": "muon", "*": "adamw"}')
-    relative = bool(c.outer)
-    known = c if base is None or not relative else _based(c, base)
-    found = {}
-    for name in dict.fromkeys(by_role.values()):
-        if name not in (c.optimizer, *optimizers()):
-            raise unknown("optimizer", name, optimizers())
-        if name == c.optimizer and (base is None or relative):
-            found[name] = known
-            continue
-        # it is asked where a role's optimizer is not that of the constants
-        from deepnet_theory.sizes.exported import stepped_by
-
-        def mine(place: Any, name: str = name) -> bool:
-            return _named(by_role, place.role, place.is_matrix and bool(place.sublayer)) == name
-
-        found[name] = stepped_by(known, name, base, mine)
-    return found
-
-
-def _named(by_role: Mapping[str, str], role: str, hidden: bool) -> str | None:
-    """The optimizer of a role, None where nothing is said of it."""
-    return by_role.get(role) or (hidden and by_role.get(HIDDEN)) or by_role.get("*")
-
-
-def _optimizer_of(p: nn.Parameter, of: Blocks, by_role: Mapping[str, str]) -> str:
-    """The optimizer of a parameter; raises :class:`InputError` where it has none, or not one."""
-    named = {
-        role_of(d): _named(by_role, role_of(d), d.role in MATRICES and d.sublayer is not None)
-        for d in of
-    }
-    named = named or {OTHER: _named(by_role, OTHER, False)}
-    first, *rest = dict.fromkeys(named.values())
-    role = "+".join(named)
-    if first is None or rest:
-        what = "are one parameter of two optimizers" if rest else "has no optimizer; add '*'"
-        raise InputError(f"optimizers: {role} {what}")
-    known = optimizers().get(first)
-    if known and "polar(" in known.update and (p.dim() != 2 or "embedding" in role):
-        raise InputError(
-            f"optimizers: {first!r} steps a matrix by its polar factor, and {role} is "
-            f"{'a table of vectors' if p.dim() == 2 else 'no matrix'}; give it another, such as "
-            '{"hidden": "muon", "*": "adamw"}'
-        )
-    return first
-
-
-def _left_to_set(own: Constants, used: Constants, apart: bool) -> str:
-    """What a model with its own constants lacks for those that are relative to a base.
-
-    ``apart`` says whether its head is a matrix of its own, which may be drawn at another size.
-    """
-    gain, before = (c.outer["head"].gain if "head" in c.outer else 1.0 for c in (used, own))
-    sizes = (
-        [(s.alpha, s.beta, s.gains) for p in c.parts for s in p.sublayers] for c in (used, own)
-    )
-    told = []
-    if (used.head_multiplier, gain) != (own.head_multiplier, before):
-        drawn = f" and draw it {gain:.4g} times Xavier's size" if apart else ""
-        told.append(f"multiply what enters its head by {used.head_multiplier:.4g}{drawn}")
-    if used.scores != own.scores:
-        told.append(f"multiply its scores by {used.scores:.4g}")
-    if next(sizes) != next(sizes):
-        told.append("put alpha and gains into it from constants exported with this base")
-    return "; ".join(told)
-
-
-def grouped(
-    parameters: Iterable[tuple[nn.Parameter, Blocks]], c: Constants, lr: float,
-    eps: float | None, weight_decay: float,
-) -> list[dict[str, Any]]:  # fmt: skip
-    """The groups of described parameters, as :func:`parameter_groups` says."""
-    optimizer = optimizers().get(c.optimizer)
-    epsilon = eps if eps is not None or optimizer is None else optimizer.epsilon
-    convention = _convention(c) if weight_decay else ""
-    found: dict[tuple[str, str], dict[Multipliers, list[tuple[nn.Parameter, Description]]]] = {}
-    packed: list[str] = []
-    for parameter, descriptions in parameters:
-        own, d, one_rate = slowest(descriptions, c)
-        if not one_rate:
-            packed.append("+".join(d.name for d in descriptions))
-        if weight_decay and not own.weight_decay and c.outer and d.role in MATRICES:
-            raise Refusal(f"{role_of(d)}: {own.formulas.get('weight_decay', 'no weight decay')}")
-        alike = found.setdefault((d.part or "", role_of(d) if c.outer else d.role.value), {})
-        multipliers = own.rate, own.epsilon, own.weight_decay
-        alike.setdefault(multipliers, []).append((parameter, d))
-    if packed:
-        warnings.warn(
-            f"{packed[0]} are packed into one parameter and would step at different rates: they "
-            "step at the least of them",
-            stacklevel=3,
-        )
-    groups = []
-    for (part, role), of in found.items():
-        named = _names([[d for _, d in members] for members in of.values()])
-        for (multipliers, members), name in zip(of.items(), named, strict=True):
-            rate, times_epsilon, decay = multipliers
-            group: dict[str, Any] = {
-                "params": [parameter for parameter, _ in members],
-                "lr": lr * c.eta * rate,
-                "weight_decay": weight_decay * decay,
-                "name": "/".join((part, role, *name)),
-                "role": "+".join(dict.fromkeys(role_of(d) for _, d in members)),
-                "optimizer": c.optimizer,
-                "lr_scale": c.eta * rate,
-            }
-            if epsilon is not None:
-                group["eps"] = epsilon * times_epsilon
-            if group["weight_decay"] and convention:
-                group["decay"] = convention
-            groups.append(group)
-    return groups
-
-
-def _convention(c: Constants) -> str:
-    """Whether the weight decay of the constants' optimizer is coupled or decoupled."""
-    # the algebra is loaded where something decays
-    from deepnet_theory.sizes.update import is_coupled
-
-    optimizer = optimizers().get(c.optimizer)
-    return "" if optimizer is None else "coupled" if is_coupled(optimizer) else "decoupled"
-
-
-def role_of(d: Description) -> str:
-    """The public name of a parameter's role."""
-    if d.role is Role.EMBEDDING:
-        return "token-embedding"
-    if d.role in (Role.NORM_GAIN, Role.NORM_BIAS):
-        return d.role.value if d.sublayer is not None else f"final-{d.role.value}"
-    return role_name(d.name)
-
-
-def _based(c: Constants, base: BaseLike) -> Constants:
-    """The constants relative to a base: as they are where they say so, else by the algebra.
-
-    Raises :class:`InputError` where they are relative to another one.
-    """
-    own = c.origin.get("base")
-    if not c.outer or not isinstance(own, dict):
-        # most constants say all that is asked of them, and need no algebra
-        from deepnet_theory.sizes.exported import stepped_by
-
-        return stepped_by(c, c.optimizer, base)
-    width, depth = base if isinstance(base, tuple | list) and len(base) == 2 else (base, None)
-    known = own.get("depth") and list(own["depth"].values())
-    asked = depth and list(parse_depth(depth, stack(c.stack)).values())
-    if (width, asked) != (own.get("width"), known):
-        raise InputError(
-            f"the constants are relative to a base of width {own.get('width')} and depth {known}, "
-            f"not to {shown(base)}"
-        )
-    return c
-
-
-def slowest(
-    blocks: Sequence[Description], c: Constants
-) -> tuple[ParameterConstants, Description, bool]:
-    """What the slowest block of a parameter steps with, that block, and whether all have its rate.
-
-    The embedding follows the first part's constants and the head the last part's.
-    """
-    outside = {"embedding": c.parts[0].name, "head": c.parts[-1].name}
-    asked = [
-        (c.parameter(outside.get(d.part or "", d.part or ""), d.sublayer, d.name, d.role), d)
-        for d in blocks
-    ]
-    own, d = min(asked, key=lambda one: one[0].rate)
-    return own, d, all(other.rate == own.rate for other, _ in asked)
-
-
-def _warn_of_lost_steps(groups: Iterable[dict[str, Any]]) -> None:
-    """Say that norm gains near 1 do not resolve a step of their group's learning rate."""
-    for group in groups:
-        if Role.NORM_GAIN.value not in group["name"]:
-            continue
-        for parameter in group["params"]:
-            resolved = torch.finfo(parameter.dtype).eps
-            if group["lr"] < resolved:
-                warnings.warn(
-                    f"norm gains near 1 resolve {resolved:.1g} in {parameter.dtype}: steps of "
-                    f"{group['lr']:.1g} are rounded away; keep the gains in float32, or as 1 + w "
-                    "with w learnt",
-                    stacklevel=3,
-                )
-                return
-
-
-def _layers(c: Constants) -> str:
-    return " and ".join(f"{p.layers} {p.name} layers of {p.described()}" for p in c.parts)
-
-
-def _names(groups: list[list[Description]]) -> list[tuple[str, ...]]:
-    """What tells the groups of one role apart: nothing, the kind of sublayer, the parameters."""
-    kinds = ["+".join(dict.fromkeys(d.kind or "final" for d in members)) for members in groups]
-    names = ["+".join(dict.fromkeys(d.name for d in members)) for members in groups]
-    if len(groups) == 1:
-        return [()]
-    if len(set(kinds)) == len(kinds):
-        return [(kind,) for kind in kinds]
-    return list(zip(kinds, names, strict=True))
-
-
-def constants_of(model: nn.Module) -> Constants | None:
-    """The constants that a model, wrapped or not, was built from, or that were put into it."""
-    for module in model.modules():
-        constants = getattr(module, "constants", None)
-        if isinstance(constants, Constants):
-            return constants
-    mark = mark_of(model)
-    return None if mark is None else mark[0]

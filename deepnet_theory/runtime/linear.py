@@ -82,6 +82,7 @@ class Described(nn.Module):
 
 OF_FOREIGN = "_deepnet_theory"  # on the modules of a model that was not built here
 Blocks = tuple[Description, ...]
+NORM_EPS = EPSILON
 
 
 def describe_(
@@ -107,24 +108,18 @@ def mark_of(model: nn.Module) -> tuple[Constants, bool] | None:
 
 def described(model: nn.Module) -> Iterator[tuple[nn.Parameter, Description]]:
     """Every parameter of ``model`` once, with its description, in the order of drawing."""
-    for parameter, own in described_blocks(model):
-        yield parameter, own[0]
+    return ((parameter, own[0]) for parameter, own in described_blocks(model).items())
 
 
-def described_blocks(model: nn.Module) -> Iterator[tuple[nn.Parameter, Blocks]]:
-    """Every parameter of ``model`` once, with the descriptions of the blocks packed in it."""
-    seen: set[int] = set()
+def described_blocks(model: nn.Module) -> dict[nn.Parameter, Blocks]:
+    """Every parameter of ``model``, with the descriptions of the blocks packed in it."""
+    found: dict[nn.Parameter, Blocks] = {}
     for module in model.modules():
         own = {a: (d,) for a, d in module.__dict__.get("descriptions", {}).items()}
         own |= {a: d for a, d in module.__dict__.get(OF_FOREIGN, {}).items() if a}
-        for attribute, descriptions in own.items():
-            parameter = module.get_parameter(attribute)
-            if id(parameter) not in seen:
-                seen.add(id(parameter))
-                yield parameter, descriptions
-
-
-NORM_EPS = EPSILON
+        for attribute, blocks in own.items():
+            found.setdefault(module.get_parameter(attribute), blocks)
+    return found
 
 
 @dataclass(frozen=True)

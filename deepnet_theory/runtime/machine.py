@@ -35,10 +35,9 @@ def threads(count: int) -> Iterator[None]:
 
 @contextmanager
 def repeatable(device: torch.device) -> Iterator[None]:
-    """Within this context a GPU gives the same bits again; where torch cannot, it warns.
+    """Within this context a GPU gives the same bits again, as a CPU does; or torch warns.
 
-    What torch has in two kinds it takes in the repeatable one, and attention is made of products,
-    whose fused kernels add gradients in any order. A CPU is repeatable by itself.
+    Attention is made of products: its fused kernels add gradients in any order.
     """
     if device.type != "cuda":
         yield
@@ -61,10 +60,7 @@ def in_threads(count: int, work: Callable[[], T]) -> T:
 
 
 def device_called(name: str) -> torch.device:
-    """The device of this name; ``auto`` is CUDA where it is there.
-
-    Raises :class:`InputError` for another name, or for CUDA where there is none.
-    """
+    """The device of this name; ``auto`` is CUDA where it is there."""
     if name not in DEVICES:
         raise unknown("device", name, DEVICES)
     if name == "cuda" and not torch.cuda.is_available():

@@ -24,9 +24,8 @@ from deepnet_theory.spec.sublayer import Role
 class Embedding(Described):
     r"""x₀ = norm(√d · E[token] + positions), so that ‖x₀‖ = √width for every token.
 
-    A lookup sums over no inputs, so the matrix is drawn with both fans equal to the width:
-    its entries have variance 1/d whatever the vocabulary, and as a tied head it gives logits
-    of variance 1. The norm has no gain and no bias.
+    A lookup sums over no inputs, so both fans are the width: entries have variance 1/d whatever
+    the vocabulary, and a tied head gives logits of variance 1. The norm has no gain and no bias.
 
     Source: Vaswani et al., arXiv 1706.03762, §3.4 and §3.5; the norm is our own.
     """
@@ -79,10 +78,7 @@ class Layer(nn.ModuleList):
 
 
 class Part(nn.Module):
-    """An encoder or a decoder: its layers, and a final norm where the placement has one.
-
-    ``layers`` are those of the constants where none are given.
-    """
+    """An encoder or a decoder: its layers, and a final norm where the placement has one."""
 
     def __init__(
         self, part: PartConstants, c: Constants, make: Make,
@@ -129,7 +125,7 @@ class Model(nn.Module):
     """Token ids → logits; ``embed``, ``body`` and ``logits`` are usable one by one.
 
     With two parts the first reads ``memory`` and the second attends to its output. ``layers``
-    are those of a part by its name, where they are not what the constants say of all of them.
+    are those of a part by its name, where the constants do not say them.
     """
 
     def __init__(
@@ -146,10 +142,8 @@ class Model(nn.Module):
             ("head_bias", Role.HEAD_BIAS) if a.head_bias else None,
         )  # fmt: skip
         self.tie_()
-        own = layers or {}
-        self.parts = nn.ModuleDict(
-            {p.name: Part(p, constants, make, own.get(p.name)) for p in constants.parts}
-        )
+        parts = ((p, (layers or {}).get(p.name)) for p in constants.parts)
+        self.parts = nn.ModuleDict({p.name: Part(p, constants, make, own) for p, own in parts})
 
     def tie_(self) -> None:
         """Make a tied head the embedding again, as ``to_empty`` cuts them apart."""
@@ -223,8 +217,7 @@ class Model(nn.Module):
     ) -> Tensor:  # fmt: skip
         """Continue (batch, tokens) by ``steps`` tokens, greedily at temperature 0.
 
-        Every token is computed once: keys and values are kept in a cache. ``memory`` and its
-        padding are those of the forward pass.
+        Every token is computed once: keys and values are kept in a cache.
         """
         if not self.constants.parts[-1].causal:
             raise InputError("only a causal decoder generates")

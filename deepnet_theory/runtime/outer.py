@@ -94,13 +94,12 @@ def lines_of_code(found: Reading, c: Constants) -> Iterator[str]:
         if "sum" in found.stacks[stack][0].around or near_one(size) or not size:
             continue
         if tables := [t for t in found.tables if t.stack == stack]:
-            size = math.hypot(
-                *(t.times * t.size for t in tables)
-            )  # of all rows, not of the batch's
-            names = " + ".join(dict.fromkeys(t.name for t in tables if t.name))
-            yield f"x = x * {1 / size:.4g}  # behind {names}"
-        elif found.embeddings:
-            yield f"x = x * {1 / size:.4g}  # where the {stack} starts"
+            size = math.hypot(*(t.times * t.size for t in tables))  # of all rows, not the batch's
+            where = "behind " + " + ".join(dict.fromkeys(t.name for t in tables if t.name))
+        else:
+            where = f"where the {stack} starts"
+        if tables or found.embeddings:
+            yield f"x = x * {1 / size:.4g}  # {where}"
     yield from lines_of_logits(found, c)
     if c.scores != 1:
         yield f"scores = scores * {c.scores:.4g}  # beside 1/sqrt(head size)"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -17,11 +17,17 @@ from deepnet_theory.spec.norm import Norm as NormSpec
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.sublayer import Role
 
-# the equations with a line of their own below, which parallel branches need
-LINES = (
-    "norm(alpha*x + branch(x))", "x + branch(norm(x))", "x + branch(norm(x))/alpha",
-    "x + norm(branch(x))/alpha", "x + norm(branch(norm(x)))/alpha",
-)  # fmt: skip
+Map = Callable[[Tensor], Tensor]
+# x is what the branch G reads, s the sum that it adds to; add(y, s, alpha=α) is y + αs in one pass
+LINES: dict[str, Callable[[Tensor, Tensor, float, Sequence[Map], Map], Tensor]] = {
+    "norm(alpha*x + branch(x))": lambda x, s, α, norm, G: norm[0](torch.add(G(x), s, alpha=α)),
+    "x + branch(norm(x))": lambda x, s, α, norm, G: s + G(norm[0](x)),
+    "x + branch(norm(x))/alpha": lambda x, s, α, norm, G: torch.add(s, G(norm[0](x)), alpha=1 / α),
+    "x + norm(branch(x))/alpha": lambda x, s, α, norm, G: torch.add(s, norm[0](G(x)), alpha=1 / α),
+    "x + norm(branch(norm(x)))/alpha": (
+        lambda x, s, α, norm, G: torch.add(s, norm[1](G(norm[0](x))), alpha=1 / α)
+    ),
+}
 
 
 class Residual(Described):
@@ -45,7 +51,7 @@ class Residual(Described):
         norm_epsilon: Mapping[str, float] | None = None, parallel: bool = False, open: bool = False,
     ) -> None:  # fmt: skip
         super().__init__()
-        self.parallel, self.open = parallel, open
+        self.parallel, self.on_sum = parallel, placement.normalises_sum
         if (parallel or open) and placement.equation not in LINES:
             raise InputError(
                 f"parallel branches are built for {'; '.join(LINES)}, not for {placement.equation}"
@@ -79,24 +85,14 @@ class Residual(Described):
                 return y
             return y * self.residual_gain.view(-1, *(1 for _ in y.shape[1:]))
 
-        y: Tensor
-        norm, α = self.norms, self.alpha
-        stream = x if total is None else total
-        match self.placement.equation:
-            case "norm(alpha*x + branch(x))":  # add(y, x, alpha=α) is y + αx in one pass
-                y = torch.add(G(x), stream, alpha=α if total is None else 1.0)
-                y = y if self.open else norm[0](y)
-            case "x + branch(norm(x))":
-                y = stream + G(norm[0](x))
-            case "x + branch(norm(x))/alpha":
-                y = torch.add(stream, G(norm[0](x)), alpha=1 / α)
-            case "x + norm(branch(x))/alpha":
-                y = torch.add(stream, norm[0](G(x)), alpha=1 / α)
-            case "x + norm(branch(norm(x)))/alpha":
-                y = torch.add(stream, norm[1](G(norm[0](x))), alpha=1 / α)
-            case _:  # an equation without a line of its own
-                y = fold(self.placement.expression.root, _Equation(x, α, list(norm), G))
-        return y
+        line, norms, α = LINES.get(self.placement.equation), list(self.norms), self.alpha
+        if line is None:
+            y: Tensor = fold(self.placement.expression.root, _Equation(x, α, norms, G))
+            return y
+        if self.on_sum:
+            α = α if total is None else 1.0  # the first branch has multiplied x
+            norms = norms or [nn.Identity()]  # the last one normalises the sum
+        return line(x, x if total is None else total, α, norms, G)
 
 
 class _Equation(OperatorAlgebra[Any]):

@@ -8,8 +8,9 @@ norm(αx + G) is seen by reading the forward pass again.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -94,31 +95,28 @@ class ScaledInput(Scaled):
     shape.
     """
 
-    def __init__(self, alpha: float, gain: str) -> None:
+    def __init__(self, end: nn.Module, alpha: float, gain: str) -> None:
         super().__init__()
         self.alphas, self.gain = (alpha,), gain
+        end.add_module("residual_multiplier", self)
+        end.register_forward_pre_hook(self)
+        # torch writes an attribute to what it is given here, which a method has no place for
+        end.register_state_dict_post_hook(partial(ScaledInput.save_gain, self))  # type: ignore[no-untyped-call]
+        end.register_load_state_dict_pre_hook(partial(ScaledInput.load_gain, self))  # type: ignore[no-untyped-call]
 
-    def forward(self, module: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    def forward(self, end: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
         """(h, x) → (h, αx)."""
         h, x = inputs
         return h, self.alphas[0] * x
 
+    def save_gain(self, end: object, state: dict[str, Tensor], prefix: str, *rest: object) -> None:
+        """(width,) → (1, width)."""
+        state[prefix + self.gain] = state[prefix + self.gain].unsqueeze(0)
 
-def _multiplier(end: nn.Module) -> ScaledInput:
-    found = end.get_submodule("residual_multiplier")
-    assert isinstance(found, ScaledInput)
-    return found
-
-
-def _save_gain(end: nn.Module, state: dict[str, Tensor], prefix: str, metadata: object) -> None:
-    gain = f"{prefix}{_multiplier(end).gain}"
-    state[gain] = state[gain].unsqueeze(0)  # (width,) → (1, width)
-
-
-def _load_gain(end: nn.Module, state: dict[str, Tensor], prefix: str, *rest: object) -> None:
-    gain = f"{prefix}{_multiplier(end).gain}"
-    if gain in state:
-        state[gain] = state[gain].flatten()
+    def load_gain(self, end: object, state: dict[str, Tensor], prefix: str, *rest: object) -> None:
+        """(1, width) → (width,)."""
+        if (gain := prefix + self.gain) in state:
+            state[gain] = state[gain].flatten()
 
 
 class Places:
@@ -149,7 +147,7 @@ class Places:
             hooks = end._forward_pre_hooks.values()
             hook = next((h for h in hooks if isinstance(h, ScaledInput)), None)
             if hook is None:
-                _attach(end, ScaledInput(ratios[index], gain))
+                ScaledInput(end, ratios[index], gain)
             else:
                 hook.alphas = (hook.alphas[0] * ratios[index],)
         for module in self.model.modules():
@@ -157,13 +155,6 @@ class Places:
                 module.use_nested_tensor = False  # its fast path for padding knows no α
         if "torch._dynamo" in sys.modules:  # compiled code does not look for new hooks
             torch.compiler.reset()
-
-
-def _attach(end: nn.Module, hook: ScaledInput) -> None:
-    end.add_module("residual_multiplier", hook)
-    end.register_forward_pre_hook(hook)
-    end.register_state_dict_post_hook(_save_gain)  # type: ignore[no-untyped-call]
-    end.register_load_state_dict_pre_hook(_load_gain)  # type: ignore[no-untyped-call]
 
 
 def _end(model: nn.Module, s: Sublayer) -> Iterator[tuple[nn.Module, str]]:
@@ -197,30 +188,27 @@ def own_module(model: nn.Module) -> nn.Module:
     return own
 
 
-class Before:
-    """What a model was: its modules' classes and attributes, and the tensors that are kept.
+@contextmanager
+def restored_on_error(model: nn.Module) -> Iterator[Callable[[Tensor], None]]:
+    """Within it a model is changed; whatever ends it early leaves the model as it was, to the bit.
 
-    A weight takes memory, and only what is about to change is kept; buffers are all kept, since
-    a forward pass may write to them.
+    Kept are the modules' classes and attributes, and buffers, since a forward pass may write to
+    them. A weight takes memory: what is yielded keeps one that is about to change.
     """
+    modules = [
+        (module, type(module), {k: (v, _contents(v)) for k, v in vars(module).items()})
+        for module in model.modules()
+    ]
+    tensors = {buffer: buffer.detach().clone() for buffer in model.buffers()}
 
-    def __init__(self, model: nn.Module) -> None:
-        self._modules = [
-            (module, type(module), {k: (v, _contents(v)) for k, v in vars(module).items()})
-            for module in model.modules()
-        ]
-        self._tensors: dict[Tensor, Tensor] = {}
-        for buffer in model.buffers():
-            self.keep(buffer)
+    def keep(tensor: Tensor) -> None:
+        if tensor not in tensors:
+            tensors[tensor] = tensor.detach().clone()
 
-    def keep(self, tensor: Tensor) -> None:
-        """Keep the entries of a tensor that is about to change."""
-        if tensor not in self._tensors:
-            self._tensors[tensor] = tensor.detach().clone()
-
-    def restore(self) -> None:
-        """Make the model what it was, to the bit."""
-        for module, kind, attributes in self._modules:
+    try:
+        yield keep
+    except BaseException:
+        for module, kind, attributes in modules:
             module.__class__ = kind
             vars(module).clear()
             for name, (value, contents) in attributes.items():
@@ -228,21 +216,11 @@ class Before:
                     value.clear()
                     (value.extend if isinstance(value, list) else value.update)(contents)
                 vars(module)[name] = value
-        for tensor, old in self._tensors.items():
+        for tensor, old in tensors.items():
             if not torch.equal(tensor, old):  # one that takes no writes has none to take back
                 tensor.detach().copy_(old)
+        raise
 
 
 def _contents(value: Any) -> Any:
     return value.copy() if isinstance(value, dict | list | set) else None
-
-
-@contextmanager
-def restored_on_error(model: nn.Module) -> Iterator[Before]:
-    """Within it a model is changed; whatever ends it early leaves the model as it was."""
-    before = Before(model)
-    try:
-        yield before
-    except BaseException:
-        before.restore()
-        raise

@@ -181,12 +181,6 @@ def found(audit):
     return rows
 
 
-@pytest.fixture
-def unpredicted(monkeypatch):
-    """Audits that leave the prediction of effects, which has tests of its own, out."""
-    monkeypatch.setattr("deepnet_theory.models.effect.MOST", 0)
-
-
 @pytest.mark.usefixtures("unpredicted")
 @pytest.mark.parametrize("name", FAULTY)
 def test_a_fault_is_named_in_its_place_and_with_its_size(name):
@@ -286,12 +280,10 @@ def test_a_faithful_model_has_no_finding(name):
 
 RULES = {
     "an encoder and a decoder": ({"stack": "encoder-decoder"}, "6,4", "adam"),
-    "DeepNorm's": ({"stack": "encoder-decoder", "method": "lemma"}, "6,4", "sgd"),
     "SwiGLU and RMS norms": (
         {"placement": "pre-ln", "stack": "decoder", "layer": "attention,ffn:swiglu",
          "norm": "rms"}, "6", "adam"),
     "sandwich": ({"placement": "sandwich-ln"}, "6", "adam"),
-    "res-post": ({"placement": "res-post-ln"}, "6", "adam"),
     "a multiplier on the branch": (
         {"placement": "branch-multiplier", "closure": "complete"}, "6", "adam"),
 }  # fmt: skip

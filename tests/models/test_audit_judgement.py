@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from written_models import GPT
+from written_models import GPT, with_inner_norms
 
 import deepnet_theory as dt
 from deepnet_theory.runtime import apply_
@@ -28,15 +28,6 @@ def layer_scale():
     return model
 
 
-def inner_norm():
-    """Sub-LN's: one more norm before the last matrix of a branch."""
-    model = GPT(LAYERS)
-    for block in model.h:
-        block.attn.c_proj = nn.Sequential(nn.LayerNorm(32), block.attn.c_proj)
-        block.mlp.c_proj = nn.Sequential(nn.LayerNorm(128), block.mlp.c_proj)
-    return model
-
-
 def shared():
     """ALBERT's: one layer, used again and again."""
     model = GPT(LAYERS)
@@ -47,7 +38,7 @@ def shared():
 WITHOUT_LAW = {
     "shared layers": (shared, "3 sublayers share h.0.attn.c_attn.weight"),
     "a learnt multiplier": (layer_scale, "which is learnt"),
-    "norms inside": (inner_norm, "a norm within its branch"),
+    "norms inside": (lambda: with_inner_norms(GPT(LAYERS)), "a norm within its branch"),
     "multiplied by 0": (
         lambda: GPT(LAYERS, lambda x, f, n: x + 0.0 * f(n(x))),
         "is multiplied by 0",
@@ -258,9 +249,9 @@ def post_ln():
     return dt.export(rule, LAYERS, width=32, vocab=61)
 
 
+@pytest.mark.usefixtures("unpredicted")
 @pytest.mark.parametrize("times", [(1.2, 1.2, 1.2), (0.9, 1.2, 1.0), (0.5, 1.3, 2.0)])
-def test_alphas_that_vary_are_told_with_their_range(times, post_ln, monkeypatch):
-    monkeypatch.setattr("deepnet_theory.models.effect.MOST", 0)  # no effect is predicted
+def test_alphas_that_vary_are_told_with_their_range(times, post_ln):
     wanted = post_ln.parts[0].sublayers[0].alpha
     model = GPT(LAYERS, varied(*(t * wanted for t in times)), final=False)
     told = [f for f in dt.audit(model, IDS, constants=post_ln).findings if "alpha" in f.where]

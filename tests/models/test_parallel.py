@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from written_models import GPT, Block, Parallel, heads, joined
+from written_models import GPT, Block, Parallel, heads, joined, pre
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
@@ -77,10 +77,42 @@ class Phi(GPTJ):
         super().__init__(line, d, bias=True)
 
 
+class PaLM(nn.Module):
+    """One product makes queries, keys, values and the hidden vector; one may take both results."""
+
+    def __init__(self, line=None, d=D, one_output=False):
+        super().__init__()
+        self.norm, self.d = nn.LayerNorm(d), d
+        self.into = nn.Linear(d, 7 * d, bias=False)
+        widths = (5 * d,) if one_output else (d, 4 * d)
+        self.out = nn.ModuleList(nn.Linear(width, d, bias=False) for width in widths)
+
+    def forward(self, x):
+        d = self.d
+        *qkv, hidden = self.into(self.norm(x)).split((d, d, d, 4 * d), -1)
+        mixed = F.scaled_dot_product_attention(*map(heads, qkv), is_causal=True)
+        ends = joined(mixed), F.gelu(hidden)
+        if len(self.out) == 1:
+            return x + self.out[0](torch.cat(ends, -1))
+        return x + self.out[0](ends[0]) + self.out[1](ends[1])
+
+
+class Weighed(Block):
+    """The values that attention mixes are multiplied by a gate before its output."""
+
+    def __init__(self, line=pre, d=D):
+        super().__init__(line, d)
+        self.attn.gate = nn.Linear(d, d)
+        self.attn.c_proj.register_forward_pre_hook(
+            lambda _, given: given[0] * torch.sigmoid(self.attn.gate(self.entered))
+        )
+        self.attn.register_forward_pre_hook(lambda _, given: setattr(self, "entered", given[0]))
+
+
 PLAIN, GATED = "attention+ffn", "attention+ffn-swiglu"
 KINDS = {
     "GPT-NeoX": (Parallel, PLAIN), "GPT-J": (GPTJ, PLAIN), "Falcon": (Falcon, PLAIN),
-    "Phi": (Phi, PLAIN), "Cohere": (Cohere, GATED),
+    "Phi": (Phi, PLAIN), "Cohere": (Cohere, GATED), "PaLM": (PaLM, PLAIN),
 }  # fmt: skip
 
 
@@ -95,7 +127,8 @@ def exported(kind, layers=LAYERS, optimizer="adamw", **options):
 
 
 @pytest.mark.parametrize(
-    "kind", [*list(KINDS)[:2], *(pytest.param(k, marks=pytest.mark.slow) for k in list(KINDS)[2:])]
+    "kind",
+    [k if k in ("GPT-J", "PaLM") else pytest.param(k, marks=pytest.mark.slow) for k in KINDS],
 )
 def test_two_branches_of_one_sum_are_read_judged_and_mended(kind):
     model, constants = made(kind), exported(kind)
@@ -115,6 +148,23 @@ def test_two_branches_of_one_sum_are_read_judged_and_mended(kind):
     assert len([p for g in groups for p in g["params"]]) == len(list(model.parameters()))
 
 
+@pytest.mark.parametrize(
+    ("block", "kind", "enters"),
+    [(partial(PaLM, one_output=True), "GPT-J", "into"), (Weighed, "sequence", "attn.gate")],
+)
+def test_what_enters_an_output_beside_attention_is_said_to_have_no_law(block, kind, enters):
+    why = f"values computed with h.0.{enters}.weight enter its output matrix beside those that"
+    rule = dt.Selection("adamw", placement="pre-ln", stack="decoder")
+    constants = (
+        exported(kind) if kind in KINDS else dt.export(rule, LAYERS, width=D, heads=4, vocab=V)
+    )
+    model = GPT(LAYERS, block=block)
+    with pytest.raises(Refusal, match=why):
+        apply_(model, constants, inputs=IDS)
+    audit = dt.audit(model, IDS, optimizer="adamw")
+    assert (audit.verdict, audit.findings) == ("UNDECIDED", ()) and why in audit.refusal
+
+
 def test_constants_of_a_sequence_are_those_of_another_model():
     rule = dt.derive("adamw", placement="pre-ln", stack="decoder")
     sequence = dt.export(rule, LAYERS, width=D, heads=4, vocab=V)
@@ -131,26 +181,22 @@ def test_layers_that_share_a_norm_between_sums_have_no_law():
         apply_(model, exported("GPT-J"), inputs=IDS)
 
 
-def stepped(optimizer, model):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return optimizer(parameter_groups(model, 2.0**-10))
+def stepped(model):
+    with warnings.catch_warnings(action="ignore"):
+        return torch.optim.Adam(parameter_groups(model, 2.0**-10))
 
 
-def applied(kind, optimizer, layers):
+def applied(kind, layers):
     model = made(kind, layers)
-    apply_(model, exported(kind, layers, optimizer), inputs=IDS)
+    apply_(model, exported(kind, layers, "adam"), inputs=IDS)
     return model, IDS
 
 
 @pytest.mark.parametrize("kind", ["GPT-J", pytest.param("Cohere", marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("name", "optimizer"), [("adam", torch.optim.Adam)])
-def test_one_step_moves_a_mended_model_alike_at_every_depth(kind, name, optimizer):
-    found = dt.measure(
-        partial(applied, kind, name), [4, 8, 16], optimizer=partial(stepped, optimizer), seeds=3
-    )
+def test_one_step_moves_a_mended_model_alike_at_every_depth(kind):
+    found = dt.measure(partial(applied, kind), [4, 16], optimizer=stepped, seeds=2)
     assert abs(found.exponents[0].estimate) < 0.1, found
-    plain = dt.measure(lambda n: (made(kind, n), IDS), [4, 8, 16], optimizer=name, seeds=3)
+    plain = dt.measure(lambda n: (made(kind, n), IDS), [4, 16], optimizer="adam", seeds=2)
     assert plain.exponents[0].estimate > 0.2, plain
 
 
@@ -172,7 +218,10 @@ def branch_step(model):
     return fmean(sizes)
 
 
-LAST = [("GPT-NeoX", "mlp.c_proj"), ("Falcon", "attn.dense"), ("Cohere", "mlp.down")]
+LAST = [
+    ("GPT-NeoX", "mlp.c_proj"), pytest.param("Falcon", "attn.dense", marks=pytest.mark.slow),
+    pytest.param("Cohere", "mlp.down", marks=pytest.mark.slow),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "last"), LAST)

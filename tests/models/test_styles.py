@@ -139,7 +139,7 @@ NORMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("line", ["αx + f", "convex", "x + f/α", "x + sf"])
+@pytest.mark.parametrize("line", ["αx + f", "convex"])
 @pytest.mark.parametrize("name", NORMS)
 def test_a_norm_is_known_by_what_it_does(name, line):
     formula, centred, bias = NORMS[name]
@@ -156,7 +156,7 @@ def test_a_norm_is_known_by_what_it_does(name, line):
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 def test_a_model_in_another_type(dtype):
-    for formula, _, _ in NORMS.values():
+    for formula in (layer_norm, by_variance, rms):
         model = Stack(LINES["αx + f"][0], mlp, norm=lambda f=formula: ByHand(f)).to(dtype)
         reading = read(model, X.to(dtype))
         assert {s.equation for s in reading.sublayers} == {POST} and reading.understood

@@ -46,6 +46,10 @@ FAMILIES = {  # the model's class and its configuration, and the constants' sele
     "GPTNeoX": ("GPTNeoXForCausalLM", SIZES, BESIDE),
     "Phi": ("PhiForCausalLM", SIZES, BESIDE),
     "Falcon": ("FalconForCausalLM", {**SIZES, "ffn_hidden_size": 4 * D}, BESIDE),
+    "StableLm": (
+        "StableLmForCausalLM", {**SIZES, "num_key_value_heads": 2, "use_parallel_residual": True},
+        {**BESIDE, "layer": "attention+ffn:swiglu"},
+    ),
     "Cohere": (
         "CohereForCausalLM", {**SIZES, "num_key_value_heads": 2},
         {**BESIDE, "layer": "attention+ffn:swiglu"},
@@ -74,7 +78,7 @@ def exported(select, **options):
 @pytest.mark.parametrize(
     "name",
     ["GPT2", "Llama", "Qwen2", "Qwen3", "ViT", "T5", "Bert", "GPTJ", "GPTNeoX", "Phi", "Falcon",
-     "Cohere"],
+     "StableLm", "Cohere"],
 )  # fmt: skip
 def test_the_audit_finds_the_rule_that_was_put_in(name):
     torch.manual_seed(0)

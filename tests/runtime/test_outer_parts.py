@@ -111,7 +111,7 @@ def test_one_step_moves_a_model_alike_at_every_depth(name):
             apply_(model, exported(select, depth), inputs=ids, generator=generator, **options)
             return model, ids
 
-        return dt.measure(ruled, [4, 24], optimizer=adamw, seeds=2).exponents[0].estimate
+        return dt.measure(ruled, [2, 8], optimizer=adamw, seeds=2).exponents[0].estimate
 
     # planted: the stream starts at 0.02, as it is where embedding and head are left alone
     begins = 1.0
@@ -204,7 +204,9 @@ def test_a_small_vocabulary_takes_a_smaller_head():
     assert model.lm_head.weight.std().item() < 0.6 * math.sqrt(2 / (D + 30))
 
 
-def test_an_audit_says_that_a_small_head_invites_the_common_mode():
+def test_an_audit_says_that_a_small_head_invites_the_common_mode(monkeypatch):
+    monkeypatch.setattr("deepnet_theory.models.effect.MOST", 0)  # no effect is predicted
+
     def remarks(std, bias=None, line=post):
         torch.manual_seed(0)
         model = GPT(2, line=line, final=False, d=D, vocab=V, std=0.02)

@@ -78,13 +78,13 @@ def test_compiled_is_the_same_function(constants):
     assert parameter_groups(compiled, 1.0)
 
 
+@pytest.mark.slow
 def test_one_graph_without_a_break(constants):
     """Dynamo traces the whole forward without falling back (no C++ compiler needed)."""
-    for stack in ("encoder", "decoder"):
-        model = build(constants(stack, layers=2))
-        tokens = torch.randint(50, (2, 8))
-        traced = torch.compile(model, backend="eager", fullgraph=True)
-        torch.testing.assert_close(traced(tokens), model(tokens))
+    model = build(constants("decoder", layers=2))
+    tokens = torch.randint(50, (2, 8))
+    traced = torch.compile(model, backend="eager", fullgraph=True)
+    torch.testing.assert_close(traced(tokens), model(tokens))
 
 
 BLOCKED = """
