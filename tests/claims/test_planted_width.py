@@ -30,8 +30,8 @@ Own = Callable[[str], dict[str, Any]]
 
 
 def narrow(lab: Lab) -> tuple[int, ...]:
-    """A quarter of the widths of a quick run: a wrong law is as wrong there."""
-    return (32, 64, 128, 256)
+    """Half of the widths of a quick run: each law that is planted against holds there."""
+    return (64, 128, 256, 512)
 
 
 def orthogonal(theta: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
