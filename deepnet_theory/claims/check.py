@@ -19,6 +19,7 @@ from deepnet_theory.claims.folder import PACKAGE as BENCH
 from deepnet_theory.claims.folder import SHARED, claims, importable, load, location
 from deepnet_theory.processes import Job, Kept, Progress, cache_of, cores, run_until_stopped
 from deepnet_theory.processes.identity import PACKAGE, sources
+from deepnet_theory.processes.pool import environment_variable
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.claim import (
     SCHEMA,
@@ -51,27 +52,30 @@ def run(claim: Claim, context: Context, where: Path | None = None) -> CheckedCla
 
     An exception becomes the result's ``error``, never a verdict.
     """
+    return _result(claim, context, _found(claim, context, location() if where is None else where))
+
+
+def _found(claim: Claim, context: Context, where: Path) -> Answer:
     findings: tuple[Finding, ...] = ()
     began, error = time.perf_counter(), ""
     try:
-        importable(location() if where is None else where)
+        importable(where)
         lab = import_module(f"{BENCH}.{SHARED}.bench").Lab
         findings = claim.findings(lab(context.full, context.seed, context.threads))
     except Exception:
         error = traceback.format_exc(limit=-3)
-    return _result(claim, context, (findings, error, time.perf_counter() - began))
+    return findings, error, time.perf_counter() - began
 
 
 def _answer(where: Path, name: str, context: Context) -> Answer:
     """What one claim's check found, as what can travel between processes."""
     with redirect_stdout(sys.stderr), one_thread():  # a check that prints is no part of the answer
-        found = run(load(where, name), context, where)
-    plainly = tuple(replace(f, evidence=plain(dict(f.evidence))) for f in found.findings)
-    return plainly, found.error, found.seconds
+        findings, error, seconds = _found(load(where, name), context, where)
+    plainly = tuple(replace(f, evidence=plain(dict(f.evidence))) for f in findings)
+    return plainly, error, seconds
 
 
 def _result(claim: Claim, context: Context, answer: Answer) -> CheckedClaim:
-    """What was found, with the command that finds it again."""
     findings, error, seconds = answer
     command = command_for(claim.name, context.full, context.seed)
     return CheckedClaim(claim, findings, context.full, command, seconds, error, context.seed)
@@ -89,16 +93,13 @@ def one_thread() -> Iterator[None]:
         with threads(1):
             yield
         return
-    before = os.environ.get(THREADS)
-    os.environ[THREADS] = "1"  # what torch reads while it is loaded
+    before = os.environ.get(THREADS, "")
     try:
-        yield
+        with environment_variable(THREADS, "1"):  # what torch reads while it is loaded
+            yield
     finally:
-        del os.environ[THREADS]
-        if before is not None:
-            os.environ[THREADS] = before
         if torch := sys.modules.get("torch"):
-            torch.set_num_threads(int(before) if before and before.isdecimal() else cores())
+            torch.set_num_threads(int(before) if before.isdecimal() else cores())
 
 
 @dataclass(frozen=True)

@@ -26,14 +26,24 @@ def parse_depths(depths: str | Iterable[object], stack: Stack) -> tuple[Depth, .
     """
     whole = written(depths) if isinstance(depths, str) else None
     try:
-        items: list[object] = list(depths.split(",")) if isinstance(depths, str) else list(depths)
+        items: list[object] = list(depths.split(",") if isinstance(depths, str) else depths)
     except TypeError:
         raise InputError(f"the depths {written(depths)} are not a list") from None
-    if not items:
-        raise _refuse(whole or "[]", "it is empty", stack)
     found: set[tuple[int, ...]] = set()
-    for item in items:
-        found.update(_item(item, whole or written(item), stack))
+    shown = whole or "[]"
+    try:
+        if not items:
+            raise ValueError("it is empty")
+        for item in items:
+            shown = whole or written(item)
+            found.update(_item(item, stack))
+    except ValueError as why:
+        form = (
+            "pairs such as 8x6,16x6 (encoder x decoder layers)"
+            if len(stack.parts) > 1
+            else "whole numbers of layers from 1, such as 8,16,32 or 8:1000"
+        )
+        raise InputError(f"the depths {shown} cannot be read: {why}; valid are {form}") from None
     return tuple(dict(zip(stack.depths, d, strict=True)) for d in sorted(found))
 
 
@@ -94,58 +104,43 @@ def wanted_depths(depths: str | Iterable[object] | None, stack: Stack) -> tuple[
     return parse_depths(default_depths(stack) if depths is None else depths, stack)
 
 
-def _refuse(shown: str, why: str, stack: Stack) -> InputError:
-    form = (
-        "pairs such as 8x6,16x6 (encoder x decoder layers)"
-        if len(stack.parts) > 1
-        else "whole numbers of layers from 1, such as 8,16,32 or 8:1000"
-    )
-    return InputError(f"the depths {shown} cannot be read: {why}; valid are {form}")
-
-
-def _item(item: object, shown: str, stack: Stack) -> list[tuple[int, ...]]:
-    parts = len(stack.parts)
+def _item(item: object, stack: Stack) -> list[tuple[int, ...]]:
+    """The depths of one item; raises ValueError that says what is wrong with it."""
+    numbers: list[object] = [item]
     if isinstance(item, str):
         text = item.strip()
-        if parts == 1 and ":" in text:
+        if len(stack.parts) == 1 and ":" in text:
             first, _, last = text.partition(":")
-            return _geometric(
-                _layers(first, shown, stack), _layers(last, shown, stack), shown, stack
-            )
-        numbers: list[object] = list(text.split("x"))
+            return _geometric(_layers(first), _layers(last))
+        numbers = list(text.split("x"))
     elif isinstance(item, Mapping):
         if set(item) != set(stack.depths):
-            raise _refuse(shown, f"a depth has {' and '.join(stack.depths)}", stack)
+            raise ValueError(f"a depth has {' and '.join(stack.depths)}")
         numbers = [item[symbol] for symbol in stack.depths]
     elif isinstance(item, (tuple, list)):
         numbers = list(item)
-    else:
-        numbers = [item]
-    if len(numbers) != parts:
-        raise _refuse(shown, f"a depth of this stack is {parts} number{'s' * (parts > 1)}", stack)
-    return [tuple(_layers(n, shown, stack) for n in numbers)]
+    if len(numbers) != (parts := len(stack.parts)):
+        raise ValueError(f"a depth of this stack is {parts} number{'s' * (parts > 1)}")
+    return [tuple(map(_layers, numbers))]
 
 
-def _layers(number: object, shown: str, stack: Stack) -> int:
+def _layers(number: object) -> int:
+    value: object = number
     if isinstance(number, str):
-        text = number.strip()
-        if not text:
-            raise _refuse(shown, "a depth is missing", stack)
-        if not (text.isascii() and text.isdigit()):
-            raise _refuse(shown, f"{text!r} is not a positive whole number", stack)
-        value = int(text[:20])
-    elif isinstance(number, int) and not isinstance(number, bool):
-        value = number
-    else:
-        raise _refuse(shown, f"{written(number)} is not a positive whole number", stack)
+        number = number.strip()
+        if not number:
+            raise ValueError("a depth is missing")
+        value = int(number[:20]) if number.isascii() and number.isdigit() else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{written(number)} is not a positive whole number")
     if not 1 <= value <= MOST_LAYERS:
-        raise _refuse(shown, f"{written(value)} is not from 1 to {MOST_LAYERS}", stack)
+        raise ValueError(f"{written(value)} is not from 1 to {MOST_LAYERS}")
     return value
 
 
-def _geometric(first: int, last: int, shown: str, stack: Stack) -> list[tuple[int, ...]]:
+def _geometric(first: int, last: int) -> list[tuple[int, ...]]:
     if last <= first:
-        raise _refuse(shown, f"the range from {first} to {last} does not rise", stack)
+        raise ValueError(f"the range from {first} to {last} does not rise")
     steps = max(1, round(math.log2(last / first)))
     ratio = (last / first) ** (1 / steps)
     return [*((round(first * ratio**i),) for i in range(steps)), (last,)]

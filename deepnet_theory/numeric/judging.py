@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from deepnet_theory.numeric.case import NEAR, Case
 from deepnet_theory.numeric.depths import MOST_LAYERS, Depth, depth_key
 from deepnet_theory.numeric.model_update import LINEAR, ModelUpdate
-from deepnet_theory.numeric.one_sublayer import (
-    Key,
-    distance_from_identity,
-    predict_shares,
-)
+from deepnet_theory.numeric.one_sublayer import Key, distance_from_identity, predict_shares
 from deepnet_theory.numeric.statistics import (
     TOLERANCE,
     Array,
@@ -46,7 +42,7 @@ def ratio_interval(measured: Array, predicted: Array) -> Interval:
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         logs = t_interval(np.log(measured / predicted))
-        return Interval(*(float(np.exp(x)) for x in (logs.estimate, logs.low, logs.high)))
+        return Interval(*(float(np.exp(x)) for x in logs))
 
 
 def judge_level(
@@ -56,33 +52,34 @@ def judge_level(
 
     SUPPORTED where the interval of the ratio lies within ``LEVEL`` of 1, REFUTED where it lies
     beyond, UNDECIDED between them, and where the blocks of the prediction are not near the
-    ``identity``, by their S·r².
-    None where there is no depth.
+    ``identity``, by their S·r². None where there is no depth.
     """
-    found = []
+    levels = []
     for index, depth in enumerate(depths):
         ratio = ratio_interval(measured[:, index], expected[:, index])
         distance = float(identity[:, index].mean())
-        low, high = 1 - LEVEL, 1 + LEVEL
         at = ", ".join(f"{symbol} = {n}" for symbol, n in depth.items())
         shown = f"measured/predicted at {at}: {ratio.low:.3f} to {ratio.high:.3f}"
+        verdict = Verdict.UNDECIDED
         if not math.isfinite(ratio.estimate):
-            verdict, because = Verdict.UNDECIDED, f"nothing finite at {depth_key(depth)}"
+            because = f"nothing finite at {depth_key(depth)}"
         elif not distance <= NEAR:
-            verdict = Verdict.UNDECIDED
             because = (
                 f"{shown}; the prediction ends before: S·r² = {distance:.3g} is above {NEAR:g}"
             )
-        elif ratio.within(low, high):
+        elif ratio.within(1 - LEVEL, 1 + LEVEL):
             verdict, because = Verdict.SUPPORTED, f"{shown}, inside 1 ± {LEVEL:g}"
-        elif ratio.outside(low, high):
+        elif ratio.outside(1 - LEVEL, 1 + LEVEL):
             verdict, because = Verdict.REFUTED, f"{shown}, beyond 1 ± {LEVEL:g}"
         else:
-            verdict, because = Verdict.UNDECIDED, f"{shown}, not inside 1 ± {LEVEL:g} nor beyond"
-        far = abs(math.log(ratio.estimate)) if 0 < ratio.estimate < math.inf else math.inf
-        level = Level(dict(depth), ratio.estimate, ratio.low, ratio.high, verdict, because)
-        found.append((WORST_FIRST.index(verdict), -far, index, level))
-    return min(found)[3] if found else None
+            because = f"{shown}, not inside 1 ± {LEVEL:g} nor beyond"
+        levels.append(Level(dict(depth), *ratio, verdict, because))
+
+    def place(level: Level) -> tuple[int, float]:
+        far = abs(math.log(level.ratio)) if 0 < level.ratio < math.inf else math.inf
+        return WORST_FIRST.index(level.verdict), -far
+
+    return min(levels, key=place, default=None)
 
 
 def judge_assumption(
@@ -117,29 +114,19 @@ def judge_assumption(
         worst = max(points, key=lambda p: sign * p.estimate if math.isfinite(p.estimate) else 1e99)
         flipped = worst if sign > 0 else Interval(-worst.estimate, -worst.high, -worst.low)
         verdict, _ = _ceiling(flipped, sign * bound, "")
-        place = depths[points.index(worst)]
-        found.append(
-            (
-                verdict,
-                f"{worst.estimate:.3g} [{worst.low:.3g}, {worst.high:.3g}] at {place} layers, "
-                f"where at {word} {bound:g} is assumed",
-            )
+        because = (
+            f"{worst.estimate:.3g} [{worst.low:.3g}, {worst.high:.3g}] at "
+            f"{depths[points.index(worst)]} layers, where at {word} {bound:g} is assumed"
         )
+        found.append((verdict, because))
         shown = worst if shown is None else shown
     if not found:
         shown, _ = _slope(depths, values, groups)
         found.append((Verdict.ASSUMED, "no criterion is given; the exponent in depth is shown"))
     assert shown is not None
     verdict = min((v for v, _ in found), key=[*WORST_FIRST, Verdict.ASSUMED].index)
-    return AssumptionResult(
-        name=assumption.name,
-        verdict=verdict,
-        estimate=shown.estimate,
-        low=shown.low,
-        high=shown.high,
-        statement=assumption.statement,
-        because="; ".join(because for _, because in found),
-    )
+    because = "; ".join(because for _, because in found)
+    return AssumptionResult(assumption.name, verdict, *shown, assumption.statement, because)
 
 
 def _slope(
@@ -214,11 +201,12 @@ def find_arrival(
     most = max(powers.values(), default=-math.inf)
     if not leading or any(powers[key] > exponent for key in others):
         return Arrival((), None, most)
-    ends = [(math.hypot(*(x[k] for k in leading)), math.hypot(*(x[k] for k in others), 0.0))
-            for x in (shallow, deep)]  # fmt: skip
     if not others:
         return Arrival(tuple(leading), None, most)
-    (near, far), *_ = pairwise([math.log(own / rest) for own, rest in ends])
+    near, far = (
+        math.log(math.hypot(*(x[k] for k in leading)) / math.hypot(*(x[k] for k in others)))
+        for x in (shallow, deep)
+    )
     crossing = math.log(DEEP[1]) - far * span / (far - near)
     return Arrival(tuple(leading), math.exp(crossing), most)
 
@@ -268,11 +256,6 @@ def plan_exponents(
     return [Plan(_sum_of(p, given), total=True) for p in given if p.variable == symbols[0]]
 
 
-def after(plan: Plan, share: str) -> Plan:
-    """The plan of the same slope for what the theory predicts no exponent of."""
-    return replace(plan, prediction=Prediction(plan.prediction.variable, share, None))
-
-
 def varies_alone(symbol: str, depths: Sequence[Depth]) -> bool:
     """Whether two of the depths differ in this one and in no other."""
     seen: dict[tuple[int, ...], set[int]] = {}
@@ -292,8 +275,7 @@ def _sum_of(first: Prediction, given: Sequence[Prediction]) -> Prediction:
     return Prediction(first.variable, first.share, total, rivals)
 
 
-@dataclass(frozen=True)
-class Here:
+class Here(NamedTuple):
     """The slope that single sublayers predict over the measured depths, and how far off it is."""
 
     slope: float
@@ -333,11 +315,10 @@ def judge_exponent(
     variable, share = prediction.variable, prediction.share
     predicted = None if prediction.exponent is None else float(prediction.exponent)
     rivals = tuple((name, float(e)) for name, e in prediction.rivals)
-    if not (varies_alone(variable, depths) if not plan.total else len(depths) > 1):
-        because = "too few depths were measured"
-        nan = math.nan
+    if not (len(depths) > 1 if plan.total else varies_alone(variable, depths)):
+        because, nothing = "too few depths were measured", (math.nan,) * 3
         return Exponent(
-            variable, share, nan, nan, nan, predicted, Verdict.UNDECIDED, because, rivals=rivals
+            variable, share, *nothing, predicted, Verdict.UNDECIDED, because, rivals=rivals
         )
     fit = fit_exponent([d[variable] for d in depths], values, plan.groups(depths))
     verdict, because = judge(fit.interval, predicted, rivals)
@@ -347,8 +328,8 @@ def judge_exponent(
     if here is not None:
         because += f"; single sublayers predict {here.slope:+.3f} over these depths"
         if verdict is not Verdict.SUPPORTED and predicted is not None:
-            verdict, told = _by_prediction(verdict, here, predicted, rivals, arrival, variable)
-            because += told
+            verdict, reason = _by_prediction(verdict, here, predicted, rivals, arrival, variable)
+            because += reason
     if plan.total:
         because = f"all depths grow together, so the exponents add; {because}"
     fitted = [u for u in updates if u.depth[variable] >= fit.fitted_from]
@@ -363,20 +344,11 @@ def judge_exponent(
     if len(depths) < wanted:
         because += f"; only {len(depths)} of {wanted} depths were measured"
         verdict = Verdict.UNDECIDED
+    constant, slope = fit.interval.within(-TOLERANCE, TOLERANCE), None if here is None else here[0]
     return Exponent(
-        variable=variable,
-        share=share,
-        estimate=fit.interval.estimate,
-        low=fit.interval.low,
-        high=fit.interval.high,
-        predicted=predicted,
-        verdict=verdict,
-        because=because,
-        fitted_from=fit.fitted_from,
-        rivals=rivals,
-        constant=fit.interval.within(-TOLERANCE, TOLERANCE),
-        here=None if here is None else here.slope,
-    )
+        variable, share, *fit.interval, predicted, verdict, because, fit.fitted_from,
+        rivals, constant, slope,
+    )  # fmt: skip
 
 
 def _by_prediction(
@@ -402,7 +374,8 @@ def _by_prediction(
         return verdict, f", {off}, but do not reach deeper down"
     if not found.leading:
         return verdict, f", {off}; {found.words(variable)}"
-    if not sharp:
-        told = f"these depths are too shallow to show {predicted:+g}, or to refute it"
-        return Verdict.UNDECIDED, f", {off}; {found.words(variable)}: {told}"
-    return Verdict.SUPPORTED, f", {off}; {found.words(variable)}"
+    reason = f", {off}; {found.words(variable)}"
+    if sharp:
+        return Verdict.SUPPORTED, reason
+    shallow = f"these depths are too shallow to show {predicted:+g}, or to refute it"
+    return Verdict.UNDECIDED, f"{reason}: {shallow}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 
 import torch
@@ -51,25 +51,12 @@ class ModelUpdate:
     finding: str = ""
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data, for the checks of a verification."""
-        return {
-            "depth": dict(self.depth),
-            "eta": self.eta,
-            "second_order": self.second_order,
-            "relative_change": self.relative_change,
-            "first_draw": list(self.first_draw),
-            "losses": list(self.losses),
-            "loss_changes": list(self.loss_changes),
-            "first_order": list(self.first_order),
-        }
+        """Plain data, for the checks of a verification, whose points have the values."""
+        return {k: v for k, v in asdict(self).items() if k not in ("values", "finding")}
 
 
 def measure_model_update(
-    case: Case,
-    *,
-    eta: float | None = None,
-    draws: int = 1,
-    chosen: Chosen | None = None,
+    case: Case, *, eta: float | None = None, draws: int = 1, chosen: Chosen | None = None
 ) -> ModelUpdate:
     r"""Measure ‖ΔF‖/η on the stacks of all seeds at one depth.
 
@@ -84,25 +71,15 @@ def measure_model_update(
     ``chosen`` restricts the step to some of the parameters: a share of ΔF.
     """
 
-    def step(eta: float) -> ModelUpdate:
-        return measure_draw(case, eta, 0, chosen)
-
-    first = find_linear_step(step, _eta_to_begin_with(case) if eta is None else eta)
-    return average_draws(
-        [first]
-        + [measure_draw(case, first.eta, draw, chosen) for draw in further_draws(first, draws)]
-    )
+    begin = _eta_to_begin_with(case) if eta is None else eta
+    first = find_linear_step(lambda eta: measure_draw(case, eta, 0, chosen), begin)
+    others = (measure_draw(case, first.eta, n, chosen) for n in further_draws(first, draws))
+    return average_draws([first, *others])
 
 
-def measure_draw(
-    case: Case,
-    eta: float,
-    draw: int,
-    chosen: Chosen | None = None,
-) -> ModelUpdate:
+def measure_draw(case: Case, eta: float, draw: int, chosen: Chosen | None = None) -> ModelUpdate:
     """One draw of data and weights stepped with ``eta``; the first draw has the twin."""
-    trial = Trial(case, draw=draw, twin=draw == 0)
-    return _step(trial, eta, chosen)
+    return _step(Trial(case, draw=draw, twin=draw == 0), eta, chosen)
 
 
 def further_draws(first: ModelUpdate, draws: int) -> range:
@@ -188,14 +165,13 @@ def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
 
     parameters = [p for p, d in trial.parameters() if chosen is None or chosen(d)]
     if not parameters:
-        return _nothing(trial, eta)
+        zeros = (0.0,) * trial.drawn
+        return ModelUpdate(trial.depth, eta, zeros, 0.0, 0.0, zeros, zeros, zeros, zeros)
     expression = trial.selection.the_optimizer.expression
     # one sequence a seed has no batch dimension, which every product would fold and unfold
     trial.inputs = [x.squeeze(1) for x in trial.inputs]
-    with (
-        only(trial.model, parameters),
-        stepping(parameters, expression, rates, observe, trial.rate),
-    ):
+    steps = stepping(parameters, expression, rates, observe, trial.rate)
+    with only(trial.model, parameters), steps:
         before = trial.output()
         losses = trial.loss(before)
         backward(losses)
@@ -208,33 +184,20 @@ def _step(trial: Trial, eta: float, chosen: Chosen | None) -> ModelUpdate:
         bend = change.new_zeros(())
         if trial.seeds > trial.drawn:
             bend = 2 * (change[0] - 2 * change[-1]).norm() / change[0].norm()
-        sound = before.flatten(1).isfinite().all(1)
-        relative = change[sound].norm() / before[sound].double().norm()
-        if sound.any() and not relative.isfinite():
+        whole = before.flatten(1).isfinite().all(1)
+        relative = change[whole].norm() / before[whole].double().norm()
+        if whole.any() and not relative.isfinite():
             relative.fill_(math.inf)
-    seeds = trial.drawn
-    values = (sizes / eta)[:seeds]
-    finding = ""
-    if not values.isfinite().all():
-        finding = find_non_finite(trial, before, eta)
-    return ModelUpdate(
-        depth=trial.depth,
-        eta=eta,
-        values=tuple(values.tolist()),
-        first_draw=tuple(values.tolist()),
-        second_order=0.0 if not change.any() else float(bend),
-        relative_change=float(relative),
-        losses=tuple(losses[:seeds].tolist()),
-        loss_changes=tuple(changes[:seeds].tolist()),
-        first_order=tuple(first_order[:seeds].tolist()),
-        finding=finding,
+    values, begun, changed, slopes = (
+        tuple(x[: trial.drawn].tolist()) for x in (sizes / eta, losses, changes, first_order)
     )
-
-
-def _nothing(trial: Trial, eta: float) -> ModelUpdate:
-    """A step of no parameters moves nothing."""
-    zeros = (0.0,) * trial.drawn
-    return ModelUpdate(trial.depth, eta, zeros, 0.0, 0.0, zeros, zeros, zeros, zeros)
+    sound = all(map(math.isfinite, values))
+    finding = "" if sound else find_non_finite(trial, before, eta)
+    second_order = float(bend) if change.any() else 0.0
+    return ModelUpdate(
+        trial.depth, eta, values, second_order, float(relative),
+        values, begun, changed, slopes, finding,
+    )  # fmt: skip
 
 
 @torch.no_grad()

@@ -28,7 +28,6 @@ from torch.autograd import forward_ad
 from deepnet_theory.numeric.case import NEAR, Case, Sampled
 from deepnet_theory.numeric.depths import Depth
 from deepnet_theory.numeric.settings import fitting_threads
-from deepnet_theory.numeric.stepping import gradients, only, update
 from deepnet_theory.numeric.trace import take_trace
 from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.runtime import Description, Model
@@ -44,6 +43,8 @@ ALL: Key = ("all", "all")
 PREDICTED, ERROR, IDENTITY = "predicted", "error of the predicted", "distance from the identity"
 BLOCK = "distance of a block from the identity"
 Direction = tuple[nn.Parameter, Description, Tensor]
+# by part, and whether in a layer of it: as many layers as a change V stands for, and V
+Changes = dict[tuple[str, bool], list[tuple[float, Tensor]]]
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,7 @@ def predict_model_update(case: Case) -> PredictedUpdate:
 
     It costs the same at every depth, and as its logarithm where the stream grows.
     """
-    return _predict(case, lambda directions: {ALL: directions}, case.settings.draws)[ALL]
+    return _predict(case, by_part, case.settings.draws)[ALL]
 
 
 def predict_samples(case: Case) -> dict[str, list[float]]:
@@ -85,16 +86,9 @@ def predict_samples(case: Case) -> dict[str, list[float]]:
 
     Of several parts each one's share is predicted too, stepped alone.
     """
-
-    def split(directions: list[Direction]) -> dict[Key, list[Direction]]:
-        parts = dict.fromkeys(d.part or "" for _, d, _ in directions)
-        found = {(name, "all"): [x for x in directions if x[1].part == name] for name in parts}
-        return {ALL: directions, **(found if len(parts) > 1 else {})}
-
-    found = _predict(case, split, case.settings.draws)
     distance = distance_from_identity(case)
     samples = {IDENTITY: distance.whole, BLOCK: distance.block}
-    for (share, _), predicted in found.items():
+    for (share, _), predicted in _predict(case, by_part, case.settings.draws).items():
         samples[f"{PREDICTED} {share}"] = list(predicted.values)
         samples[f"{ERROR} {share}"] = list(predicted.errors)
     return samples
@@ -103,7 +97,22 @@ def predict_samples(case: Case) -> dict[str, list[float]]:
 def predict_shares(case: Case) -> dict[Key, PredictedUpdate]:
     """What each kind of parameter moves when it is stepped alone, by part and name: one draw."""
 
-    return _predict(case, by_kind, 1)
+    def alone(trial: Trial, sampled: Sampled, directions: list[Direction]) -> dict[Key, Changes]:
+        kinds = by_kind(directions).items()
+        return {key: _changes(trial, sampled, own) for key, own in kinds}
+
+    return _predict(case, alone, 1)
+
+
+def by_part(trial: Trial, sampled: Sampled, directions: list[Direction]) -> dict[Key, Changes]:
+    """The changes by all steps together and, where there are several parts, by those of each."""
+    changes = _changes(trial, sampled, directions)
+    parts = dict.fromkeys(part for part, _ in changes)
+    shares: dict[Key, Changes] = {
+        (name, "all"): {place: own for place, own in changes.items() if place[0] == name}
+        for name in parts
+    }
+    return {ALL: changes, **(shares if len(parts) > 1 else {})}
 
 
 def by_kind(directions: list[Direction]) -> dict[Key, list[Direction]]:
@@ -111,8 +120,8 @@ def by_kind(directions: list[Direction]) -> dict[Key, list[Direction]]:
     found: dict[Key, list[Direction]] = {}
     for direction in directions:
         d = direction[1]
-        name = f"{d.kind or 'final norm'} {d.name}"
-        found.setdefault((d.part or "", name), []).append(direction)
+        key = d.part or "", f"{d.kind or 'final norm'} {d.name}"
+        found.setdefault(key, []).append(direction)
     return found
 
 
@@ -164,7 +173,9 @@ def _growth(case: Case) -> float:
 
 
 def _predict(
-    case: Case, split: Callable[[list[Direction]], dict[Key, list[Direction]]], draws: int
+    case: Case,
+    split: Callable[[Trial, Sampled, list[Direction]], dict[Key, Changes]],
+    draws: int,
 ) -> dict[Key, PredictedUpdate]:
     sizes: dict[Key, list[tuple[Tensor, Tensor]]] = {}
     growth = _growth(case)
@@ -176,8 +187,9 @@ def _predict(
                 sampled = _sampled(case, places=places, index=index, growth=growth)
                 trial = Trial(sampled, draw=draw, copies=COPIES)
                 with math_attention():
-                    for key, chosen in split(_sampled_directions(trial, sampled)).items():
-                        squares.setdefault(key, []).append(_square(trial, sampled, chosen))
+                    directions = _sampled_directions(trial, sampled)
+                    for key, changes in split(trial, sampled, directions).items():
+                        squares.setdefault(key, []).append(_square(trial, changes))
             for key, found in squares.items():
                 sizes.setdefault(key, []).append(_root(torch.cat(found, dim=1)))
     result = {}
@@ -219,43 +231,45 @@ def directions_of(
     trial: Trial, chosen: Sequence[tuple[nn.Parameter, Description]]
 ) -> list[Direction]:
     """The update of every chosen parameter, per unit of the learning rate."""
-    with only(trial.model, [p for p, _ in chosen]):
-        found = gradients(trial.loss(trial.output()), [p for p, _ in chosen])
-    expression = trial.selection.the_optimizer.expression
-    with torch.no_grad():
-        return [
-            (p, d, update(expression, trial.rate(p), g, p))
-            for (p, d), g in zip(chosen, found, strict=True)
-        ]
+    changes = trial.first_step([p for p, _ in chosen]).changes
+    return [(p, d, change) for (p, d), change in zip(chosen, changes, strict=True)]
 
 
-def _square(trial: Trial, sampled: Sampled, directions: Sequence[Direction]) -> Tensor:
-    """The expected ‖ΔF_t‖² of every token from these steps: (seeds, copies, tokens).
-
-    A sampled layer's change V counts n times, as many layers as it stands for.
-    """
+def _changes(trial: Trial, sampled: Sampled, directions: Sequence[Direction]) -> Changes:
+    """What the steps of every sampled layer change, and of a final norm."""
     parts = {part.name: part for part in trial.model.constants.parts}
-    alike: dict[tuple[str, bool], dict[int, list[Direction]]] = {}  # by part, in a layer or not
+    alike: dict[tuple[str, bool], dict[int, list[Direction]]] = {}
     for direction in directions:
         d = direction[1]
         assert d.part is not None
         copy = 0 if d.layer is None else sampled.copy_of(parts[d.part], d.layer)
         assert copy is not None
         alike.setdefault((d.part, d.layer is not None), {}).setdefault(copy, []).append(direction)
-    changes: dict[tuple[str, bool], list[tuple[float, Tensor]]] = {}  # n and V
-    for (part, inside), copies in alike.items():
-        layers = parts[part].layers
-        changes[part, inside] = [
-            (sampled.stands_for(c, layers) if inside else 1.0, change_along(trial, copies[c]))
+    return {
+        (part, inside): [
+            (
+                sampled.stands_for(c, parts[part].layers) if inside else 1.0,
+                change_along(trial, copies[c]),
+            )
             for c in sorted(copies)
         ]
+        for (part, inside), copies in alike.items()
+    }
+
+
+def _square(trial: Trial, changes: Changes) -> Tensor:
+    """The expected ‖ΔF_t‖² of every token from these changes: (seeds, copies, tokens).
+
+    A sampled layer's change V counts n times, as many layers as it stands for.
+    """
+    layers = {part.name: part.layers for part in trial.model.constants.parts}
     total = torch.zeros(())
     for (part, inside), own in changes.items():
         total = total + _mean([n * v.square().sum(-1) for n, v in own])
-        layers = parts[part].layers
-        if inside and layers > 1:  # a part has one final norm
+        count = layers[part]
+        if inside and count > 1:  # a part has one final norm
             (n, v), (m, w) = own
-            total = total + n * m * (layers - 1) / layers * (v * w).sum(-1)
+            total = total + n * m * (count - 1) / count * (v * w).sum(-1)
     for first, second in combinations(changes.values(), 2):
         total = total + 2 * _mean([n * m * (v * w).sum(-1) for n, v in first for m, w in second])
     return total.reshape(-1, trial.copies, total[0].numel())

@@ -5,25 +5,26 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable
+from dataclasses import asdict
 from functools import partial
 from statistics import fmean
 from typing import Unpack
 
 from deepnet_theory.numeric.case import NEAR, Case
 from deepnet_theory.numeric.depths import Depth, depth_key
+from deepnet_theory.numeric.judging import ALL
 from deepnet_theory.numeric.one_sublayer import (
-    Distance,
+    BLOCK,
+    IDENTITY,
+    PREDICTED,
     Key,
     PredictedUpdate,
-    distance_from_identity,
-    predict_model_update,
     predict_shares,
 )
-from deepnet_theory.numeric.schedule import rule_to_dict
+from deepnet_theory.numeric.schedule import Record, measuring, predicting
 from deepnet_theory.numeric.settings import Settings, fitting_processes, fitting_threads
 from deepnet_theory.numeric.statistics import positive_interval
-from deepnet_theory.processes import Job, Work, per_seed, run_where
-from deepnet_theory.runtime.machine import in_threads
+from deepnet_theory.processes import Work, run_where
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.results.prediction import PredictedPoint, PredictedShare, UpdatePrediction
 from deepnet_theory.spec.rule import Rule
@@ -56,50 +57,41 @@ def predict(
         )
     for case in cases:
         _ = case.constants, case.eta_factor
-    seen: dict[str, tuple[PredictedUpdate, Distance]] = {}
-    kinds: list[dict[Key, PredictedUpdate]] = []
-    fits = partial(per_seed, seeds=settings.seeds)
+    by_key = {depth_key(case.depth): case for case in cases}
+    record, kinds = Record(), list[dict[Key, PredictedUpdate]]()
     with fitting_threads(settings) as threads:
-        jobs = []
-        for case in cases:
-            one = partial(in_threads, threads, partial(_one_depth, case))
-            keep = partial(seen.__setitem__, depth_key(case.depth))
-            what = f"one sublayer at depth {depth_key(case.depth)}"
-            jobs.append(Job(what, 1, one, keep, depends_on=one, fits=fits))
-        last = partial(in_threads, threads, partial(predict_shares, cases[-1]))
-        jobs.append(Job("shares", 1, last, kinds.append, depends_on=last, fits=fits))
+        jobs = [
+            predicting(case, partial(record.keep, key), threads) for key, case in by_key.items()
+        ]
+        last = partial(predict_shares, cases[-1])
+        jobs.append(measuring(cases[-1], "shares", 1, last, kinds.append, threads))
         depths = [case.depth for case in cases]
         work["processes"] = fitting_processes(work.get("processes", 1), depths, settings)
         run_where(jobs, len(jobs), **work)
     points, warnings = [], []
-    for case in cases:
-        key = depth_key(case.depth)
-        found, distance = seen[key]
-        identity, block = fmean(distance.whole), fmean(distance.block)
-        if not math.isfinite(found.mean + identity):
+    for key, case in by_key.items():
+        sizes = record.samples[f"{PREDICTED} {ALL}"][key]
+        mean, whole = fmean(sizes), fmean(record.samples[IDENTITY][key])
+        if not math.isfinite(mean + whole):
             raise InputError(f"the prediction at depth {key} is not finite: try float64")
         # each seed has data of its own: over seeds the interval is what other data would give
-        over = positive_interval(found.values)
-        points.append(PredictedPoint(dict(case.depth), found.mean, over.low, over.high, identity))
-        if block > NEAR:
+        _, low, high = positive_interval(sizes)
+        points.append(PredictedPoint(dict(case.depth), mean, low, high, whole))
+        if fmean(record.samples[BLOCK][key]) > NEAR:
             warnings.append(
-                f"at depth {key} S·r² is {identity:.3g}, above {NEAR:g}: the stack is not near the "
+                f"at depth {key} S·r² is {whole:.3g}, above {NEAR:g}: the stack is not near the "
                 "identity, and the prediction does not reach it"
             )
     shares = []
     for (part, name), share in kinds[0].items():
-        over = positive_interval(share.values)
-        shares.append(PredictedShare(part, name, share.mean, over.low, over.high))
+        _, low, high = positive_interval(share.values)
+        shares.append(PredictedShare(part, name, share.mean, low, high))
     return UpdatePrediction(
         select=cases[0].select,
-        measure={**settings.to_dict(), "depths": [depth_key(case.depth) for case in cases]},
-        rule=rule_to_dict(rule),
+        measure={**settings.to_dict(), "depths": [*by_key]},
+        rule=asdict(rule.plain()),
         points=tuple(points),
         shares=tuple(shares),
         warnings=tuple(warnings),
         seconds=time.perf_counter() - began,
     )
-
-
-def _one_depth(case: Case) -> tuple[PredictedUpdate, Distance]:
-    return predict_model_update(case), distance_from_identity(case)

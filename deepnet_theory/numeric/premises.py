@@ -8,14 +8,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from deepnet_theory.numeric.case import Case
 from deepnet_theory.numeric.model_update import Chosen, ModelUpdate, measure_model_update
-from deepnet_theory.numeric.stepping import gradients, only, update
 from deepnet_theory.numeric.trace import Trace, take_trace
 from deepnet_theory.numeric.trial import Trial
-from deepnet_theory.runtime import Description
 from deepnet_theory.spec.discovery import choose
 
 SAMPLED_LAYERS = 4  # of each part, for what must be done sublayer by sublayer
@@ -44,12 +42,8 @@ class Probe:
 
     def share(self, chosen: Chosen, draws: int = 1) -> Tensor:
         """‖ΔF‖/η when only the ``chosen`` parameters are stepped: (seeds,)."""
-        found = measure_model_update(
-            self.case,
-            eta=self.model_update.eta,
-            draws=draws,
-            chosen=chosen,
-        )
+        eta = self.model_update.eta
+        found = measure_model_update(self.case, eta=eta, draws=draws, chosen=chosen)
         return torch.tensor(found.values, dtype=torch.float64)
 
     @cached_property
@@ -60,32 +54,26 @@ class Probe:
         each part, every sublayer of a sampled layer counted for its share of the part.
         """
         trial = self.trial()
-        sampled: dict[tuple[str, int, int], list[tuple[nn.Parameter, Description]]] = {}
         layers = {part.name: part.layers for part in trial.model.constants.parts}
-        chosen = {name: sample_layers(count) for name, count in layers.items()}
-        for parameter, d in trial.parameters():
-            # a norm's parameters belong to its residual sublayer, a final norm's to none
-            if d.part in chosen and d.layer in chosen[d.part] and d.sublayer is not None:
-                sampled.setdefault((d.part, d.layer, d.sublayer), []).append((parameter, d))
+        sampled = {name: sample_layers(count) for name, count in layers.items()}
+        # a norm's parameters belong to its residual sublayer, a final norm's to none
+        chosen = [
+            (p, (d.part, d.layer, d.sublayer))
+            for p, d in trial.parameters()
+            if d.part in sampled and d.layer in sampled[d.part] and d.sublayer is not None
+        ]
         eta = self.model_update.eta * math.sqrt(sum(layers.values()))
-        parameters = [p for group in sampled.values() for p, _ in group]
-        with only(trial.model, parameters):
-            before = trial.output()
-            found = gradients(trial.loss(before), parameters)
-            own = {id(p): g for p, g in zip(parameters, found, strict=True)}
-        before = before.detach()
-        expression = self.case.selection.the_optimizer.expression
+        first = trial.first_step([p for p, _ in chosen], eta)
         total = torch.zeros(trial.seeds, dtype=torch.float64)
-        with torch.no_grad():
-            for (part, _, _), group in sampled.items():
-                kept = [p.clone() for p, _ in group]
-                for p, _ in group:
-                    p.add_(update(expression, eta * trial.rate(p), own[id(p)], p))
-                change = (trial.output() - before).double()
-                size = change.norm(dim=-1).flatten(1).mean(1).cpu() / eta
-                total += size * layers[part] / len(chosen[part])
-                for (p, _), old in zip(group, kept, strict=True):
-                    p.copy_(old)
+        for place in dict.fromkeys(place for _, place in chosen):
+            alone = [
+                (p, change)
+                for (p, at), change in zip(chosen, first.changes, strict=True)
+                if at == place
+            ]
+            change = trial.moved(first.before, *zip(*alone, strict=True))
+            size = change.norm(dim=-1).flatten(1).mean(1).cpu() / eta
+            total += size * layers[place[0]] / len(sampled[place[0]])
         return total
 
 
@@ -113,9 +101,8 @@ def _inhomogeneity(probe: Probe) -> Tensor:
 
 def _above_epsilon(probe: Probe) -> Tensor:
     """The share of all stepped entries with |g| ≥ 10 ε, which an optimizer's ε does not reach."""
-    traced = probe.trace.gradients
-    shares = torch.stack([g.above_epsilon * g.numel for g in traced]).sum(0)
-    return shares / sum(g.numel for g in traced)
+    traced = probe.trace.above_epsilon
+    return torch.stack([n * share for n, share in traced]).sum(0) / sum(n for n, _ in traced)
 
 
 # By the name that an assumption of ``spec/assumptions`` asks for.

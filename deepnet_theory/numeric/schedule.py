@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, TypeVar
 
@@ -34,17 +34,9 @@ from deepnet_theory.numeric.reference import RealStep, compare_with_real_step
 from deepnet_theory.processes import Job, per_seed
 from deepnet_theory.runtime import Description
 from deepnet_theory.runtime.machine import in_threads
-from deepnet_theory.spec.rule import Rule
 
-
-def rule_to_dict(rule: Rule) -> dict[str, Any]:
-    """A rule as plain data."""
-    return {
-        "name": rule.name,
-        "entries": [asdict(entry) for entry in rule.entries],
-        "eta": rule.eta,
-        "meaning": rule.meaning,
-    }
+T = TypeVar("T")
+Samples = dict[str, list[float]]  # by name, one value a seed
 
 
 @dataclass
@@ -59,6 +51,11 @@ class Record:
     references: dict[str, RealStep] = field(default_factory=dict)
     kinds: list[tuple[Shares, dict[Key, PredictedUpdate]]] = field(default_factory=list)
 
+    def keep(self, key: str, found: Samples) -> None:
+        """Samples of one depth."""
+        for name, values in found.items():
+            self.samples.setdefault(name, {})[key] = values
+
     def checks(self) -> dict[str, Any]:
         """The record as plain data, within a verification's ``checks``.
 
@@ -71,9 +68,35 @@ class Record:
         }
 
 
-T = TypeVar("T")
+def measuring(
+    case: Case,
+    what: str,
+    cost: float,
+    work: Callable[[], T],
+    keep: Callable[[T], Iterable[Job] | None],
+    threads: int,
+    names: Iterable[object] = (),
+) -> Job:
+    """``work`` on a case as a job of ``threads`` threads, whose result has these ``names``."""
+    alone = partial(in_threads, threads, work)
+    return Job(what, cost, alone, keep, depends_on=alone, fits=partial(_fits, case, set(names)))
 
 
+def predicting(case: Case, keep: Callable[[Samples], Iterable[Job] | None], threads: int) -> Job:
+    """What single sublayers say of a case, as a job: the same for a prediction by itself."""
+    names = IDENTITY, BLOCK, f"{PREDICTED} all", f"{ERROR} all"
+    what, work = f"one sublayer at depth {depth_key(case.depth)}", partial(predict_samples, case)
+    return measuring(case, what, 1, work, keep, threads, names)
+
+
+def _fits(case: Case, names: set[object], found: Any) -> bool:
+    """Whether a kept result is of this depth, has these names, and one number a seed."""
+    depth = found.get("depth") if isinstance(found, dict) else getattr(found, "depth", None)
+    named = not names or names <= found.keys()
+    return named and depth in (None, case.depth) and per_seed(found, case.settings.seeds)
+
+
+@dataclass
 class Schedule:
     """What ``record`` is to hold of ``depths``, as jobs.
 
@@ -86,20 +109,14 @@ class Schedule:
     threads.
     """
 
-    def __init__(
-        self,
-        case_at: Callable[[Depth], Case],
-        record: Record,
-        names: Sequence[str],
-        shares: Sequence[str],
-        complete: Callable[[ModelUpdate], None],
-        threads: int = 1,
-        predicted: bool = True,
-        by_kind: bool = False,
-    ) -> None:
-        self.case_at, self.record = case_at, record
-        self.names, self.shares, self.complete = tuple(dict.fromkeys(names)), shares, complete
-        self.threads, self.predicted, self.by_kind = threads, predicted, by_kind and predicted
+    case_at: Callable[[Depth], Case]
+    record: Record
+    names: Sequence[str]
+    shares: Sequence[str]
+    complete: Callable[[ModelUpdate], None]
+    threads: int
+    predicted: bool
+    by_kind: bool
 
     def cost(self, depths: Sequence[Depth]) -> float:
         """The layers worked on, each once for the first draw, the others, a share, the premises.
@@ -109,135 +126,74 @@ class Schedule:
         layers = [sum(depth.values()) for depth in depths]
         several = self.case_at(depths[0]).settings.updates > 1
         stages = 2 + len(self.shares) + bool(self.names) + several
-        once = layers[0] + layers[-1] * (1 + self.by_kind) + len(layers) * self.predicted
+        by_kind = self.by_kind and self.predicted
+        once = layers[0] + layers[-1] * (1 + by_kind) + len(layers) * self.predicted
         return float(sum(layers) * stages + once)
 
     def jobs(self, depths: Sequence[Depth]) -> Iterator[Job]:
         """The first job of each depth; the real optimizer is stepped at the first and the last."""
-        ends = (depths[0], depths[-1])
         for depth in depths:
-            last = self.by_kind and depth == depths[-1]
-            key, follow = depth_key(depth), partial(self._first, depth, depth in ends, last)
-            if self.predicted:
-                case = self.case_at(depth)
-                work = partial(predict_samples, case)
-                yield self._job(
-                    case, f"one sublayer at depth {key}", 1, work,
-                    partial(self._predicted, key, follow),
-                    (IDENTITY, BLOCK, f"{PREDICTED} all", f"{ERROR} all"),
-                )  # fmt: skip
-            else:
-                yield from follow()
+            first = self._first(depth, depth in (depths[0], depths[-1]), depth == depths[-1])
+            if not self.predicted:
+                yield first
+                continue
 
-    def _first(self, depth: Depth, at_end: bool, by_kind: bool) -> Iterator[Job]:
-        """The first draw of a depth, which what is predicted of it goes before."""
-        case = self.case_at(depth)
-        yield self._job(
-            case,
-            f"model update at depth {depth_key(depth)}",
-            sum(depth.values()),
-            partial(measure_model_update, case),
-            partial(self._follow, depth, at_end, by_kind),
-        )
+            def predicted(found: Samples, depth: Depth = depth, first: Job = first) -> list[Job]:
+                self.record.keep(depth_key(depth), found)
+                return [first]
 
-    def _follow(
-        self, depth: Depth, at_end: bool, by_kind: bool, first: ModelUpdate
-    ) -> Iterator[Job]:
-        """The jobs of a depth whose first draw is there."""
-        key, layers, case = depth_key(depth), sum(depth.values()), self.case_at(depth)
-        samples = self.record.samples
-        draws = further_draws(first, case.settings.draws)
-        drawn = {0: first}
-        if not draws:
-            self._complete(first)
-        for draw in draws:
-            yield self._job(
-                case,
-                f"model update at depth {key}",
-                layers / len(draws),
-                partial(measure_draw, case, first.eta, draw),
-                partial(self._draw, drawn, draw, len(draws) + 1),
-            )
-        for share in self.shares:
-            yield self._job(
-                case,
-                f"the share {share} at depth {key}",
-                layers,
-                partial(_share, Probe(case, first), share),
-                partial(samples.setdefault(share_key(share), {}).__setitem__, key),
-            )
-        if case.settings.updates > 1:
-            yield self._job(
-                case,
-                f"{case.settings.updates} updates at depth {key}",
-                layers,
-                partial(measure_updates, case),
-                partial(self._moved, key),
-                counts(case.settings.updates),
-            )
-        if self.names:
-            yield self._job(
-                case,
-                f"assumptions at depth {key}",
-                layers,
-                partial(_samples, Probe(case, first), self.names),
-                partial(self._sampled, key),
-                self.names,
-            )
-        if by_kind and not first.finding:
-            yield self._job(
-                case,
-                f"every kind of parameter at depth {key}",
-                layers,
-                partial(compare_shares, case),
-                self.record.kinds.append,
-            )
-        if at_end:
-            yield self._job(
-                case,
-                f"the real optimizer at depth {key}",
-                layers,
-                partial(compare_with_real_step, case, first.eta),
-                partial(self.record.references.__setitem__, key),
-            )
+            yield predicting(self.case_at(depth), predicted, self.threads)
 
-    def _job(
-        self, case: Case, what: str, cost: float, work: Callable[[], T],
-        keep: Callable[[T], Iterable[Job] | None], names: Iterable[object] = (),
-    ) -> Job:  # fmt: skip
-        alone = partial(in_threads, self.threads, work)
-        fits = partial(_fits, case, set(names))
-        return Job(what, cost, alone, keep, depends_on=alone, fits=fits)
+    def _first(self, depth: Depth, at_end: bool, deepest: bool) -> Job:
+        """The first draw of a depth, and by its result all else that is measured there."""
+        case, key, layers = self.case_at(depth), depth_key(depth), float(sum(depth.values()))
+        record, settings = self.record, case.settings
 
-    def _draw(self, drawn: dict[int, ModelUpdate], draw: int, count: int, one: ModelUpdate) -> None:
-        drawn[draw] = one
-        if len(drawn) == count:  # averaged in the order of the draws, whichever came first
-            self._complete(average_draws([drawn[i] for i in sorted(drawn)]))
+        def job(
+            what: str,
+            work: Callable[[], T],
+            keep: Callable[[T], Iterable[Job] | None],
+            names: Iterable[object] = (),
+            cost: float = layers,
+        ) -> Job:
+            return measuring(case, f"{what} at depth {key}", cost, work, keep, self.threads, names)
 
-    def _complete(self, update: ModelUpdate) -> None:
-        self.record.updates[depth_key(update.depth)] = update
-        self.complete(update)
+        def follow(first: ModelUpdate) -> Iterator[Job]:
+            sampled = partial(record.keep, key)
+            probe = Probe(case, first)
+            draws = further_draws(first, settings.draws)
+            drawn = {0: first}
 
-    def _moved(self, key: str, found: dict[int, list[float]]) -> None:
-        for count, values in found.items():
-            self.record.samples.setdefault(updates_key(count), {})[key] = values
+            def draw_came(draw: int, one: ModelUpdate) -> None:
+                drawn[draw] = one
+                if len(drawn) > len(draws):  # averaged in their order, whichever came first
+                    update = average_draws([drawn[i] for i in sorted(drawn)])
+                    record.updates[key] = update
+                    self.complete(update)
 
-    def _predicted(
-        self, key: str, follow: Callable[[], Iterator[Job]], found: dict[str, list[float]]
-    ) -> Iterator[Job]:
-        self._sampled(key, found)
-        return follow()
+            if not draws:
+                draw_came(0, first)
+            for draw in draws:
+                work = partial(measure_draw, case, first.eta, draw)
+                keep = partial(draw_came, draw)
+                yield job("model update", work, keep, cost=layers / len(draws))
+            for share in self.shares:
+                alone = partial(_share, probe, share)
+                yield job(f"the share {share}", alone, sampled, [share_key(share)])
+            if settings.updates > 1:
+                names = [share_key(updates_share(n)) for n in counts(settings.updates)]
+                yield job(f"{settings.updates} updates", partial(_updates, case), sampled, names)
+            if self.names:
+                measured = partial(_quantities, probe, self.names)
+                yield job("assumptions", measured, sampled, self.names)
+            if deepest and self.by_kind and self.predicted and not first.finding:
+                compared = partial(compare_shares, case)
+                yield job("every kind of parameter", compared, record.kinds.append)
+            if at_end:
+                real = partial(compare_with_real_step, case, first.eta)
+                yield job("the real optimizer", real, partial(record.references.__setitem__, key))
 
-    def _sampled(self, key: str, found: dict[str, list[float]]) -> None:
-        for name, values in found.items():
-            self.record.samples.setdefault(name, {})[key] = values
-
-
-def _fits(case: Case, names: set[object], found: Any) -> bool:
-    """Whether a kept result is of this depth, has these names, and one number a seed."""
-    depth = found.get("depth") if isinstance(found, dict) else getattr(found, "depth", None)
-    named = not names or names <= found.keys()
-    return named and depth in (None, case.depth) and per_seed(found, case.settings.seeds)
+        return job("model update", partial(measure_model_update, case), follow)
 
 
 def share_key(share: str) -> str:
@@ -245,25 +201,23 @@ def share_key(share: str) -> str:
     return f"share {share}"
 
 
-def updates_key(count: int) -> str:
-    """The name of the samples of several updates in a record."""
-    return share_key(updates_share(count))
-
-
 def updates_share(count: int) -> str:
     """What the exponent of several updates is called."""
     return f"{count} updates"
 
 
-def share_of(share: str) -> Callable[[Description], bool]:
-    """The parameters of a share: a part's, a matrix's by its name, or a role's."""
-    return lambda d: share in (d.part, d.name, d.role.value)
+def _share(probe: Probe, share: str) -> Samples:
+    """What the parameters of a part, of a matrix by its name, or of a role move alone."""
+
+    def chosen(d: Description) -> bool:
+        return share in (d.part, d.name, d.role.value)
+
+    return {share_key(share): probe.share(chosen, probe.case.settings.draws).tolist()}
 
 
-def _share(probe: Probe, share: str) -> list[float]:
-    values: list[float] = probe.share(share_of(share), probe.case.settings.draws).tolist()
-    return values
+def _updates(case: Case) -> Samples:
+    return {share_key(updates_share(n)): values for n, values in measure_updates(case).items()}
 
 
-def _samples(probe: Probe, names: Sequence[str]) -> dict[str, list[float]]:
+def _quantities(probe: Probe, names: Sequence[str]) -> Samples:
     return {name: quantity(name)(probe).tolist() for name in names}

@@ -107,12 +107,11 @@ def fitting_processes(processes: int | None, depths: Sequence[Depth], settings: 
     """
     if processes is not None:
         require_processes(processes)
-    if settings.torch_device.type != "cpu":
-        if processes is not None and processes > 1:
+        if settings.torch_device.type != "cpu" and processes > 1:
             raise InputError(f"processes {processes} is for the CPU; a GPU is given all at once")
-        return 1
-    if processes is not None:
         return processes
+    if settings.torch_device.type != "cpu":
+        return 1
     layers = sum(sum(depth.values()) for depth in depths)
     if layers * settings.draws * _activations(settings) < LONG:
         return 1

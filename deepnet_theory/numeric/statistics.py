@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +21,7 @@ SETTLED = TOLERANCE / 2  # a local slope this close to the deeper ones has settl
 Array = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Interval:
+class Interval(NamedTuple):
     """An estimate and its confidence interval; infinite where there are too few samples."""
 
     estimate: float
@@ -36,12 +36,12 @@ class Interval:
         """Whether the whole interval lies out of [low, high], on one side."""
         return self.high < low or self.low > high
 
-    def __contains__(self, value: float) -> bool:
-        return self.low <= value <= self.high
+    def __contains__(self, value: object) -> bool:
+        return isinstance(value, float | int) and self.low <= value <= self.high
 
 
-def t_interval(samples: Sequence[float] | Array, confidence: float = CONFIDENCE) -> Interval:
-    r"""The mean of independent samples with Student's interval.
+def t_interval(samples: Sequence[float] | Array) -> Interval:
+    r"""The mean of independent samples with Student's 95 % interval.
 
     .. math:: \bar b \pm t_{n-1}\, s/\sqrt n
     """
@@ -49,18 +49,18 @@ def t_interval(samples: Sequence[float] | Array, confidence: float = CONFIDENCE)
     mean = float(x.mean()) if len(x) else math.nan
     if len(x) < 2 or not math.isfinite(mean):
         return Interval(mean, -math.inf, math.inf)
-    half = float(stdtrit(len(x) - 1, (1 + confidence) / 2) * x.std(ddof=1) / math.sqrt(len(x)))
+    half = float(stdtrit(len(x) - 1, (1 + CONFIDENCE) / 2) * x.std(ddof=1) / math.sqrt(len(x)))
     return Interval(mean, mean - half, mean + half)
 
 
-def positive_interval(samples: Sequence[float] | Array, confidence: float = CONFIDENCE) -> Interval:
+def positive_interval(samples: Sequence[float] | Array) -> Interval:
     r"""The mean of positive samples with its interval made in logarithms: none of it is negative.
 
     .. math:: \bar b\, \exp\Bigl(\pm t_{n-1}\, \frac{s}{\bar b \sqrt n}\Bigr)
 
     since :math:`s/(\bar b\sqrt n)` is the standard error of :math:`\log \bar b`, to first order.
     """
-    linear = t_interval(samples, confidence)
+    linear = t_interval(samples)
     mean = linear.estimate
     if not mean > 0:
         return linear  # all of them 0, or not finite

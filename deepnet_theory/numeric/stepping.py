@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
 from typing import Any
 
@@ -173,34 +173,20 @@ def gradients(losses: Tensor, parameters: Sequence[nn.Parameter]) -> tuple[Tenso
     return torch.autograd.grad(losses.sum(), parameters)
 
 
-Observer = Callable[[nn.Parameter, Tensor, Tensor], None]
-
-
 @contextmanager
-def stepping(
-    parameters: Iterable[nn.Parameter],
-    expression: Expression,
-    eta: Tensor,
-    observe: Observer | None = None,
-    rate: Callable[[nn.Parameter], float] = lambda _: 1.0,
+def arriving(
+    parameters: Iterable[nn.Parameter], take: Callable[[nn.Parameter, Tensor], None]
 ) -> Iterator[None]:
-    """Within this context a backward pass steps each parameter as soon as its gradient is there.
+    """Within this context ``take`` receives each parameter's gradient as soon as it is there.
 
-    The update is evaluated per seed with the learning rates ``eta`` (seeds,) and added in
-    place; the gradient is freed at once, so that no second copy of the parameters lives.
-    ``rate`` multiplies the learning rate of a parameter. ``observe`` receives each parameter, its
-    gradient and its update, before it is added.
+    The gradient is freed then, so that no second copy of the parameters lives.
     """
 
     @torch.no_grad()
     def hook(parameter: nn.Parameter) -> None:
-        gradient = parameter.grad
+        gradient, parameter.grad = parameter.grad, None
         assert gradient is not None
-        change = update(expression, eta * rate(parameter), gradient, parameter.detach())
-        if observe is not None:
-            observe(parameter, gradient, change)
-        parameter.grad = None
-        parameter.add_(change)
+        take(parameter, gradient)
 
     handles = [
         p.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
@@ -211,6 +197,28 @@ def stepping(
     finally:
         for handle in handles:
             handle.remove()
+
+
+def stepping(
+    parameters: Iterable[nn.Parameter],
+    expression: Expression,
+    eta: Tensor,
+    observe: Callable[[nn.Parameter, Tensor, Tensor], None] = lambda *_: None,
+    rate: Callable[[nn.Parameter], float] = lambda _: 1.0,
+) -> AbstractContextManager[None]:
+    """Within this context a backward pass steps each parameter as soon as its gradient is there.
+
+    The update is evaluated per seed with the learning rates ``eta`` (seeds,), times the
+    parameter's ``rate``, and added in place. ``observe`` receives each parameter, its gradient and
+    its update, before it is added.
+    """
+
+    def step(parameter: nn.Parameter, gradient: Tensor) -> None:
+        change = update(expression, eta * rate(parameter), gradient, parameter.detach())
+        observe(parameter, gradient, change)
+        parameter.add_(change)
+
+    return arriving(parameters, step)
 
 
 @contextmanager
@@ -253,46 +261,30 @@ class Trajectory:
         self.epsilon = optimizer.epsilon or 0.0
         self.rates = list(rates)
         self.steps = 0
-        names = self.running.expression.names
-        self._means = {
-            name: (decay, [torch.zeros_like(p) for p, _ in self.rates])
-            for name, decay in (("m", self.running.first), ("v", self.running.second))
-            if name in names
+        self._decays = {"m": self.running.first, "v": self.running.second}
+        names = self._decays.keys() & self.running.expression.names
+        self._state = {
+            id(p): (rate, {name: torch.zeros_like(p) for name in names}) for p, rate in self.rates
         }
 
     @contextmanager
     def stepping(self, model: nn.Module) -> Iterator[None]:
         """Within this context a backward pass of ``model`` steps the parameters, and no others."""
-        with only(model, [p for p, _ in self.rates]):
-            handles = [
-                p.register_post_accumulate_grad_hook(self._hook(i))  # type: ignore[no-untyped-call]
-                for i, (p, _) in enumerate(self.rates)
-            ]
-            try:
-                yield
-            finally:
-                for handle in handles:
-                    handle.remove()
+        parameters = [p for p, _ in self.rates]
+        with only(model, parameters), arriving(parameters, self._step):
+            yield
 
-    def _hook(self, index: int) -> Callable[[nn.Parameter], None]:
-        rate = self.rates[index][1]
-        expression = self.running.expression
+    def _step(self, parameter: nn.Parameter, gradient: Tensor) -> None:
+        rate, means = self._state[id(parameter)]
+        algebra = UpdateAlgebra(rate, gradient, parameter.detach())
+        algebra.values["epsilon"] = self.epsilon
+        for name, kept in means.items():
+            algebra.values[name] = self._mean(name, kept, gradient)
+        parameter.add_(fold(self.running.expression.root, algebra))
 
-        @torch.no_grad()
-        def step(parameter: nn.Parameter) -> None:
-            gradient = parameter.grad
-            assert gradient is not None
-            parameter.grad = None
-            algebra = UpdateAlgebra(rate, gradient, parameter.detach())
-            algebra.values["epsilon"] = self.epsilon
-            for name, (decay, means) in self._means.items():
-                algebra.values[name] = self._mean(name, decay, means[index], gradient)
-            parameter.add_(fold(expression.root, algebra))
-
-        return step
-
-    def _mean(self, name: str, decay: float, kept: Tensor, gradient: Tensor) -> Tensor:
+    def _mean(self, name: str, kept: Tensor, gradient: Tensor) -> Tensor:
         """Take a gradient into a sum of decaying weights; the sum, or the mean it stands for."""
+        decay = self._decays[name]
         kept.mul_(decay)
         if name == "v":
             kept.addcmul_(gradient, gradient)
@@ -305,4 +297,4 @@ class Trajectory:
     def step(self, losses: Tensor) -> None:
         """One step of every seed on its own loss (k,)."""
         self.steps += 1
-        losses.sum().backward()  # type: ignore[no-untyped-call]
+        backward(losses)

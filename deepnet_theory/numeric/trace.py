@@ -9,15 +9,18 @@ import torch
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from deepnet_theory.numeric.stepping import backward, norm, numel, only
+from deepnet_theory.numeric.stepping import arriving, backward, numel, only
 from deepnet_theory.numeric.trial import Trial
-from deepnet_theory.runtime import Description, described
+from deepnet_theory.runtime import described
 from deepnet_theory.runtime.branches import Attention, FeedForward, GatedFeedForward
 from deepnet_theory.runtime.linear import Norm
 from deepnet_theory.runtime.residual import Residual
 from deepnet_theory.spec.sublayer import Role
 
 EPSILON = 1e-8  # what Adam's libraries add to the root of the second moment by default
+
+
+NOTHING = torch.empty(0)  # where a sublayer has no such quantity
 
 
 @dataclass
@@ -35,32 +38,25 @@ class SublayerTrace:
     kind: str
     input_size: Tensor
     token_correlation: Tensor
-    branch_weight: Tensor = field(default_factory=lambda: torch.empty(0))
-    branch_response: Tensor = field(default_factory=lambda: torch.empty(0))
-    norm_jacobian: Tensor = field(default_factory=lambda: torch.empty(0))
-    norm_output: Tensor = field(default_factory=lambda: torch.empty(0))
-    upstream_gradient: Tensor = field(default_factory=lambda: torch.empty(0))
+    branch_weight: Tensor = NOTHING
+    branch_response: Tensor = NOTHING
+    norm_jacobian: Tensor = NOTHING
+    norm_output: Tensor = NOTHING
+    upstream_gradient: Tensor = NOTHING
     attention_average: Tensor | None = None
     inhomogeneity: Tensor | None = None
 
 
 @dataclass
-class GradientTrace:
-    """One parameter's gradient: its norm, and the share of its entries of at least 10 ε."""
-
-    description: Description
-    norm: Tensor
-    above_epsilon: Tensor
-    numel: int
-
-
-@dataclass
 class Trace:
-    """All sublayers and all stepped parameters of a stack, and the loss's own gradient."""
+    """All sublayers of a stack, the gradients of what is stepped, and the loss's own.
 
-    sublayers: list[SublayerTrace]
-    gradients: list[GradientTrace]
-    loss_gradient: Tensor
+    ``above_epsilon`` has each parameter's number of entries and their share with |g| ≥ 10 ε.
+    """
+
+    sublayers: list[SublayerTrace] = field(default_factory=list)
+    above_epsilon: list[tuple[int, Tensor]] = field(default_factory=list)
+    loss_gradient: Tensor = NOTHING
 
     def over_sublayers(self, quantity: str) -> Tensor:
         """One quantity of all sublayers that have it: (sublayers, seeds)."""
@@ -86,35 +82,28 @@ def correlation(x: Tensor) -> Tensor:
 
 def take_trace(trial: Trial) -> Trace:
     """Run one forward and one backward pass of ``trial`` and record what the sublayers do."""
-    sublayers: list[SublayerTrace] = []
-    gradients: list[GradientTrace] = []
-    handles: list[RemovableHandle] = []
-    stepped = trial.parameters()
-    descriptions = {id(p): d for p, d in stepped}
+    trace = Trace()
+    parameters = [p for p, _ in trial.parameters()]
 
-    def collect(parameter: nn.Parameter) -> None:
-        g = parameter.grad
-        assert g is not None
+    def collect(_: nn.Parameter, g: Tensor) -> None:
         above = (g.abs() >= 10 * EPSILON).flatten(1).double().mean(1)
-        d = descriptions[id(parameter)]
-        gradients.append(GradientTrace(d, norm(g).flatten().double(), above, numel(g)))
-        parameter.grad = None
+        trace.above_epsilon.append((numel(g), above))
 
-    for residual in trial.model.residuals():
-        handles.extend(_watch(residual, trial, sublayers))
-    at_output: list[Tensor] = []
+    def arrive(gradient: Tensor) -> None:
+        trace.loss_gradient = _per_token(gradient)
+
+    handles: list[RemovableHandle] = []
     try:
-        with only(trial.model, [p for p, _ in stepped]):
-            for parameter, _ in stepped:
-                handle = parameter.register_post_accumulate_grad_hook(collect)  # type: ignore[no-untyped-call]
-                handles.append(handle)
+        for residual in trial.model.residuals():
+            handles.extend(_watch(residual, trial, trace.sublayers))
+        with only(trial.model, parameters), arriving(parameters, collect):
             output = trial.output()
-            output.register_hook(lambda g: at_output.append(_per_token(g)))  # type: ignore[no-untyped-call]
+            output.register_hook(arrive)  # type: ignore[no-untyped-call]
             backward(trial.loss(output))
     finally:
         for handle in handles:
             handle.remove()
-    return Trace(sublayers, gradients, at_output[0])
+    return trace
 
 
 def _per_token(gradient: Tensor) -> Tensor:
@@ -132,23 +121,15 @@ def _watch(
     inputs: list[Tensor] = []
 
     def begin(_: nn.Module, args: tuple[Tensor, ...]) -> None:
-        x = args[0].detach()
-        inputs[:] = [x]
+        inputs[:] = [x := args[0].detach()]
         site = residual.site
         assert site.layer is not None and site.part is not None and site.kind is not None
-        sublayers.append(
-            SublayerTrace(
-                site.part,
-                site.layer,
-                site.kind,
-                size(x) / math.sqrt(width),
-                correlation(x),
-            )
-        )
+        sizes = size(x) / math.sqrt(width), correlation(x)
+        sublayers.append(SublayerTrace(site.part, site.layer, site.kind, *sizes))
 
     def at_branch(branch: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         now, y = sublayers[-1], output.detach()
-        gains = math.prod(d.gain for d in _scaled(branch))
+        gains = math.prod(d.gain for _, d in described(branch) if d.role is Role.SCALED)
         now.branch_response = size(y) / (math.sqrt(width) * gains)
         if normalises_sum:
             now.branch_weight = size(y) / (residual.alpha * size(inputs[0]))
@@ -165,10 +146,9 @@ def _watch(
         if module.spec.centred:
             z = z - z.mean(-1, keepdim=True)
         units = residual.alpha if normalises_sum else 1.0
-        jacobian = units * math.sqrt(width) * size_inverse(z)
-        now.norm_jacobian = (
-            torch.maximum(now.norm_jacobian, jacobian) if len(now.norm_jacobian) else jacobian
-        )
+        inverse = z.double().square().sum(-1).reciprocal().flatten(1).mean(1).sqrt()
+        jacobian, before = units * math.sqrt(width) * inverse, now.norm_jacobian
+        now.norm_jacobian = torch.maximum(before, jacobian) if len(before) else jacobian
         now.norm_output = size(output.detach()) / math.sqrt(width)
 
     def end(_: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
@@ -189,15 +169,6 @@ def _watch(
         *(module.register_forward_hook(at_norm) for module in residual.norms),
         residual.register_forward_hook(end),
     ]
-
-
-def size_inverse(z: Tensor) -> Tensor:
-    """The root mean square over tokens of 1/‖z_t‖: (k, …, d) → (k,)."""
-    return z.double().square().sum(-1).reciprocal().flatten(1).mean(1).sqrt()
-
-
-def _scaled(branch: nn.Module) -> list[Description]:
-    return [d for _, d in described(branch) if d.role is Role.SCALED]
 
 
 def _attention_average(branch: Attention, x: Tensor, source: Tensor) -> Tensor:

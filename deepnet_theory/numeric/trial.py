@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pydoc_data.topics import topics  # type: ignore[import-untyped]
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -15,6 +16,7 @@ from torch.nn import functional
 
 from deepnet_theory.numeric.case import VOCAB, Case
 from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.stepping import gradients, only, update
 from deepnet_theory.runtime import Description, Model, described
 from deepnet_theory.runtime.linear import Make
 from deepnet_theory.spec.errors import InputError
@@ -89,15 +91,9 @@ class Batch:
     inputs: tuple[Tensor, ...]
     targets: Tensor
 
-    def with_twin(self) -> Batch:
-        """The data with those of the first seed once more at the end."""
-        inputs = tuple(torch.cat([x, x[:1]]) for x in self.inputs)
-        return Batch(inputs, torch.cat([self.targets, self.targets[:1]]))
-
-    def repeated(self, copies: int) -> Batch:
-        """The data of every seed ``copies`` times over, one after the other."""
-        inputs = tuple(x.repeat_interleave(copies, 0) for x in self.inputs)
-        return Batch(inputs, self.targets.repeat_interleave(copies, 0))
+    def of_seeds(self, seeds: list[int]) -> Batch:
+        """The data of these seeds, in this order."""
+        return Batch(tuple(x[seeds] for x in self.inputs), self.targets[seeds])
 
 
 def draw_batch(
@@ -105,9 +101,8 @@ def draw_batch(
 ) -> Batch:
     """The data of all seeds in one draw: the same at every depth and for every rule.
 
-    Text: consecutive windows, one a part, and the next byte of the last one as target, all of
-    them modulo a smaller vocabulary.
-    Gaussian: independent tokens for each part, and random targets.
+    Of text, consecutive windows, one a part, and the bytes that follow as targets, modulo a smaller
+    vocabulary; else independent Gaussian tokens for each part, and random targets.
     """
     generator = generator_for(settings.seed, f"data {draw}")
     shape = (seeds, settings.batch, settings.tokens)
@@ -131,6 +126,14 @@ def draw_batch(
     )
 
 
+class FirstStep(NamedTuple):
+    """F before a step, and every parameter's gradient and update."""
+
+    before: Tensor
+    gradients: Sequence[Tensor]
+    changes: Sequence[Tensor]
+
+
 class Trial:
     """The stacked model of ``seeds`` seeds under a rule at a depth, and its data.
 
@@ -141,33 +144,26 @@ class Trial:
     """
 
     def __init__(
-        self,
-        case: Case,
-        *,
-        seeds: int | None = None,
-        draw: int = 0,
-        twin: bool = False,
-        copies: int = 1,
+        self, case: Case, *, seeds: int = 0, draw: int = 0, twin: bool = False, copies: int = 1
     ) -> None:
         self.case, self.selection, self.depth = case, case.selection, case.depth
         self.settings = settings = case.settings
         self.draw, self.copies = draw, copies
-        own = settings.seeds if seeds is None else seeds
+        own = seeds or settings.seeds
         self.drawn = own * copies
         self.seeds = self.drawn + twin
-        parts = len(case.selection.the_stack.parts)
         constants = case.constants
-        vocab = constants.architecture.vocab
-        batch = draw_batch(settings, own, parts, draw, vocab).repeated(copies)
+        parts, vocab = len(constants.parts), constants.architecture.vocab
+        order = [seed for seed in range(own) for _ in range(copies)] + [0] * twin
+        batch = draw_batch(settings, own, parts, draw, vocab).of_seeds(order)
         keep_freed_memory()
-        make = Make(
-            self.seeds, settings.torch_device, settings.torch_dtype, settings.step == "all"
-        )  # nothing is drawn yet
+        kind = settings.torch_device, settings.torch_dtype
+        make = Make(self.seeds, *kind, settings.step == "all")  # nothing is drawn yet
         self.model = Model(constants, make, {p.name: case.layers(p) for p in constants.parts})
         self.model.requires_grad_(False)
         self._described = list(described(self.model))
         self._draw()
-        self.see(batch.with_twin() if twin else batch)
+        self.see(batch)
         self.eta_factor = case.eta_factor
         self.rates = {id(p): self._rate(d) for p, d in self._described}
 
@@ -184,11 +180,7 @@ class Trial:
 
     @torch.no_grad()
     def _draw(self) -> None:
-        """Draw all seeds by the builder's laws; a twin copies the first one.
-
-        The same as ``build(seeds=drawn, generator=…, embedding_generator=…)``, whatever twins
-        are beside them.
-        """
+        """Draw all seeds as ``build`` does, whatever twins are beside them; a twin is a copy."""
         draw, drawn = self.draw, self.drawn
         seed, device = self.settings.seed, self.settings.torch_device
         outer = generator_for(seed, f"embedding and head {draw}", device)
@@ -237,12 +229,34 @@ class Trial:
         return self.eta_factor * self.rates[id(parameter)]
 
     def parameters(
-        self, roles: Iterable[Role] | None = None, part: str | None = None
+        self, roles: Iterable[Role] | None = None
     ) -> list[tuple[nn.Parameter, Description]]:
-        """The parameters that a step moves, or those of other ``roles``, or of one ``part``."""
+        """The parameters that a step moves, or those of other ``roles``."""
         wanted = STEPPED[self.settings.step] if roles is None else frozenset(roles)
-        return [
-            (p, d)
-            for p, d in self._described
-            if d.role in wanted and (part is None or d.part == part)
-        ]
+        return [(p, d) for p, d in self._described if d.role in wanted]
+
+    def first_step(self, parameters: Sequence[nn.Parameter], eta: float = 1.0) -> FirstStep:
+        """The first update of ``parameters`` with a learning rate, none of which is moved yet."""
+        with only(self.model, parameters):
+            before = self.output()
+            found = gradients(self.loss(before), parameters)
+        expression = self.selection.the_optimizer.expression
+        with torch.no_grad():
+            changes = [
+                update(expression, eta * self.rate(p), g, p)
+                for p, g in zip(parameters, found, strict=True)
+            ]
+        return FirstStep(before.detach(), found, changes)
+
+    @torch.no_grad()
+    def moved(
+        self, before: Tensor, parameters: Sequence[nn.Parameter], changes: Sequence[Tensor]
+    ) -> Tensor:
+        """ΔF from the output ``before`` where these parameters alone change; they change back."""
+        kept = [p.clone() for p in parameters]
+        for p, change in zip(parameters, changes, strict=True):
+            p.add_(change)
+        found = (self.output() - before).double()
+        for p, old in zip(parameters, kept, strict=True):
+            p.copy_(old)
+        return found

@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import Unpack
+from dataclasses import asdict, replace
+from typing import Any, Unpack
 
 import numpy as np
 import scipy
@@ -18,7 +18,6 @@ from deepnet_theory.numeric.judging import (
     ALL,
     Arrival,
     Plan,
-    after,
     find_arrival,
     judge_assumption,
     judge_exponent,
@@ -28,14 +27,9 @@ from deepnet_theory.numeric.judging import (
     varies_alone,
 )
 from deepnet_theory.numeric.model_update import LINEAR, ModelUpdate, counts
-from deepnet_theory.numeric.one_sublayer import (
-    BLOCK,
-    ERROR,
-    PREDICTED,
-    PredictedUpdate,
-)
+from deepnet_theory.numeric.one_sublayer import BLOCK, ERROR, PREDICTED, PredictedUpdate
 from deepnet_theory.numeric.premises import quantity
-from deepnet_theory.numeric.schedule import Record, Schedule, rule_to_dict, share_key, updates_share
+from deepnet_theory.numeric.schedule import Record, Schedule, share_key, updates_share
 from deepnet_theory.numeric.settings import (
     Settings,
     fitting_processes,
@@ -47,7 +41,7 @@ from deepnet_theory.numeric.stepping import running_of
 from deepnet_theory.processes import Work, run_until_stopped, silent
 from deepnet_theory.spec.assumption import Assumption
 from deepnet_theory.spec.errors import INTERRUPTION, InputError
-from deepnet_theory.spec.results.prediction import Predictions
+from deepnet_theory.spec.results.prediction import Prediction, Predictions
 from deepnet_theory.spec.results.verification import (
     AssumptionResult,
     Exponent,
@@ -103,29 +97,26 @@ def verify(
         _ = case_at(depth).constants, case_at(depth).eta_factor
     require_memory(selection, wanted, settings)
     plans = plan_exponents(selection, predictions, wanted)
-    for assumption in predictions.assumptions:
-        if assumption.measurement is not None:
-            quantity(assumption.measurement)  # an unknown one is refused likewise
+    names = list(dict.fromkeys(a.measurement for a in predictions.assumptions if a.measurement))
+    for name in names:
+        quantity(name)  # an unknown one is refused likewise
     record = Record()
     warnings = list(predictions.warnings)
-    names = [a.measurement for a in predictions.assumptions if a.measurement is not None]
     parts = [p.prediction.share for p in plans if p.prediction.share != ALL]
-    whole = [p for p in plans if p.prediction.share == ALL]
     if settings.updates > 1:
         running_of(selection.the_optimizer)  # one that has a first step alone is refused
     work["processes"] = fitting_processes(work.get("processes", 1), wanted, settings)
     with fitting_threads(settings) as threads:
         schedule = Schedule(
             case_at, record, names, parts,
-            lambda update: None if watch is None else watch(_point(update, record)), threads,
-            predicted=case_at(wanted[0]).alike,
-            by_kind=shares,
+            lambda update: watch and watch(_point(update, record)), threads,
+            predicted=case_at(wanted[0]).alike, by_kind=shares,
         )  # fmt: skip
         total = schedule.cost(wanted)
         stopped = run_until_stopped(schedule.jobs(wanted), total, **work)
         if not stopped:
             (work.get("progress") or silent)(total, total, "done")
-    measured = _measured(record, wanted)
+    measured = [d for d in wanted if depth_key(d) in record.updates]
     if stopped:
         if not measured and stopped != INTERRUPTION:
             raise InputError(f"{stopped}: {NEEDS_LESS}")
@@ -135,20 +126,25 @@ def verify(
             "measured on CUDA: repeatable bit for bit only where torch warns of nothing"
         )
     warnings += _findings(record, measured)
-    several = (after(plan, updates_share(n)) for n in counts(settings.updates) for plan in whole)
+    later = (updates_share(n) for n in counts(settings.updates))  # of which nothing is predicted
+    several = [
+        Plan(Prediction(plan.prediction.variable, share, None), plan.total)
+        for share in later
+        for plan in plans
+        if plan.prediction.share == ALL
+    ]
     exponents = tuple(_judged(plan, record, wanted, case_at) for plan in (*plans, *several))
     assumptions = tuple(_assumption(a, record, measured) for a in predictions.assumptions)
     return Verification(
         select=case_at(wanted[0]).select,
         measure={**settings.to_dict(), "depths": [depth_key(d) for d in wanted]},
-        rule=rule_to_dict(rule),
+        rule=asdict(rule),
         points=tuple(_point(record.updates[depth_key(d)], record) for d in measured),
         exponents=exponents,
         assumptions=assumptions,
         verdict=Verdict.UNDECIDED if stopped else exponents[0].verdict,
-        device=device_name(settings),
         seconds=time.perf_counter() - began,
-        versions=versions(threads),
+        **machine_of(settings, threads),
         checks=record.checks(),
         warnings=tuple(warnings),
         stopped=stopped,
@@ -157,19 +153,15 @@ def verify(
     )
 
 
-def _measured(record: Record, depths: Sequence[Depth]) -> list[Depth]:
-    return [d for d in depths if depth_key(d) in record.updates]
-
-
 def _judged(
     plan: Plan, record: Record, wanted: Sequence[Depth], case_at: Callable[[Depth], Case]
 ) -> Exponent:
     share = plan.prediction.share
-    if share == ALL:
-        rows = {key: update.values for key, update in record.updates.items()}
-    else:
-        rows = {key: tuple(v) for key, v in record.samples.get(share_key(share), {}).items()}
-    depths = [d for d in _measured(record, wanted) if depth_key(d) in rows]
+    rows = {key: update.values for key, update in record.updates.items()}
+    if share != ALL:
+        there = record.samples.get(share_key(share), {})
+        rows = {key: tuple(there[key]) for key in rows if key in there}
+    depths = [d for d in wanted if depth_key(d) in rows]
     values = np.array([rows[depth_key(d)] for d in depths], dtype=float).T
     updates = [record.updates[depth_key(d)] for d in depths]
     expected = _samples(record, f"{PREDICTED} {share}", depths)
@@ -185,49 +177,33 @@ def _samples(record: Record, name: str, depths: Sequence[Depth]) -> Array | None
     """A quantity at every depth, (seeds, depths); None where one lacks it."""
     rows = record.samples.get(name, {})
     keys = [depth_key(d) for d in depths]
-    if not keys or not all(key in rows for key in keys):
+    if not keys or not rows.keys() >= {*keys}:
         return None
     return np.array([rows[key] for key in keys], dtype=float).T
 
 
 def _level(record: Record, depths: Sequence[Depth]) -> Level | None:
-    there = [d for d in depths if depth_key(d) in record.samples.get(BLOCK, {})]
-    expected = _samples(record, f"{PREDICTED} {ALL}", there)
-    identity = _samples(record, BLOCK, there)
+    expected, identity = (_samples(record, name, depths) for name in (f"{PREDICTED} {ALL}", BLOCK))
     if expected is None or identity is None:
         return None
-    measured = np.array([record.updates[depth_key(d)].values for d in there], dtype=float).T
-    return judge_level(there, measured, expected, identity)
+    measured = np.array([record.updates[depth_key(d)].values for d in depths], dtype=float).T
+    return judge_level(depths, measured, expected, identity)
 
 
 def _shares(record: Record) -> Iterator[MeasuredShare]:
     for measured, expected in record.kinds:
-        for (part, name), values in measured.items():
-            own, ruled = positive_interval(values), expected[part, name]
-            share = MeasuredShare(
-                part, name, own.estimate, own.low, own.high,
-                ruled.mean, *ruled.interval_given_data,
-            )  # fmt: skip
+        for key, values in measured.items():
+            ruled, ratio = expected[key], tuple[float, ...]()
             if min(*values, *ruled.values) > 0:
-                found = ratio_interval(np.array(values), np.array(ruled.values))
-                share = replace(
-                    share, ratio=found.estimate, ratio_low=found.low, ratio_high=found.high
-                )
-            yield share
+                ratio = tuple(ratio_interval(np.array(values), np.array(ruled.values)))
+            sizes = *positive_interval(values), ruled.mean, *ruled.interval_given_data
+            yield MeasuredShare(*key, *sizes, *ratio)
 
 
 def _point(update: ModelUpdate, record: Record) -> Point:
-    interval = positive_interval(update.values)
-    key, samples = depth_key(update.depth), record.samples
-    point = Point(
-        depth=dict(update.depth),
-        mean=interval.estimate,
-        low=interval.low,
-        high=interval.high,
-        seeds=len(update.values),
-        values=update.values,
-        finding=update.finding,
-    )
+    key, values, samples = depth_key(update.depth), update.values, record.samples
+    interval = positive_interval(values)
+    point = Point(dict(update.depth), *interval, len(values), values, update.finding)
     predicted, errors = (samples.get(f"{name} {ALL}", {}).get(key) for name in (PREDICTED, ERROR))
     if predicted is None or errors is None:
         return point
@@ -243,13 +219,11 @@ def _assumption(a: Assumption, record: Record, depths: Sequence[Depth]) -> Assum
         because = "not measured" if a.measurement is None else "no depth was measured"
         return AssumptionResult(a.name, Verdict.ASSUMED, None, None, None, a.statement, because)
     values = np.array([there[depth_key(d)] for d in depths], dtype=float).T
-    symbols = list(depths[0])
     # The first depth that varies carries the slope, with the others held fixed.
-    variable = next((s for s in symbols if varies_alone(s, depths)), symbols[0])
-    groups = [tuple(n for s, n in d.items() if s != variable) for d in depths]
-    if not varies_alone(variable, depths):
-        groups = [()] * len(depths)
-    return judge_assumption(a, [d[variable] for d in depths], values, groups)
+    variable = next((s for s in depths[0] if varies_alone(s, depths)), None)
+    groups = [tuple(n for s, n in d.items() if variable and s != variable) for d in depths]
+    carrier = variable or next(iter(depths[0]))
+    return judge_assumption(a, [d[carrier] for d in depths], values, groups)
 
 
 def _findings(record: Record, depths: Sequence[Depth]) -> list[str]:
@@ -266,18 +240,10 @@ def _findings(record: Record, depths: Sequence[Depth]) -> list[str]:
     return found
 
 
-def device_name(settings: Settings) -> str:
-    """What the settings' device is called."""
+def machine_of(settings: Settings, threads: int) -> dict[str, Any]:
+    """What a measurement was made on, as the fields of a result."""
     device = settings.torch_device
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-
-
-def versions(threads: int) -> dict[str, str]:
-    """What computed a measurement."""
-    return {
-        "python": platform.python_version(),
-        "torch": torch.__version__,
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-        "threads": str(threads),
-    }
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    libraries = {one.__name__: one.__version__ for one in (torch, np, scipy)}
+    versions = {"python": platform.python_version(), **libraries, "threads": str(threads)}
+    return {"device": name, "versions": versions}

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import partial
 from statistics import fmean
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 import torch
@@ -26,26 +26,16 @@ from torch.func import functional_call
 from deepnet_theory.numeric.case import Case
 from deepnet_theory.numeric.depths import FEWEST, Depth, depth_key
 from deepnet_theory.numeric.judging import ALL, WORST_FIRST, Plan, varies_alone
-from deepnet_theory.numeric.settings import (
-    fitting_processes,
-    fitting_threads,
-    require_memory,
-)
-from deepnet_theory.numeric.statistics import (
-    Array,
-    fit_exponent,
-    judge,
-    positive_interval,
-    slopes,
-)
-from deepnet_theory.numeric.stepping import backward, inner_product, update
+from deepnet_theory.numeric.schedule import measuring
+from deepnet_theory.numeric.settings import fitting_processes, fitting_threads, require_memory
+from deepnet_theory.numeric.statistics import Array, fit_exponent, judge, positive_interval, slopes
+from deepnet_theory.numeric.stepping import arriving, backward, inner_product, only, update
 from deepnet_theory.numeric.trial import Trial
-from deepnet_theory.numeric.verify import NEEDS_LESS, device_name, versions
-from deepnet_theory.processes import Job, Work, per_seed, run_until_stopped
+from deepnet_theory.numeric.verify import NEEDS_LESS, machine_of
+from deepnet_theory.processes import Work, run_until_stopped
 from deepnet_theory.runtime import Description, described
 from deepnet_theory.runtime.groups import role_of
 from deepnet_theory.runtime.linear import Linear, Norm
-from deepnet_theory.runtime.machine import in_threads
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import INTERRUPTION, InputError
 from deepnet_theory.spec.parameter import ParameterRule
@@ -157,17 +147,15 @@ def _moves(roles: Roles) -> dict[str, float]:
     owners = {
         id(p): (m, name) for m in model.modules() for name, p in m.named_parameters("", False)
     }
-    handles: list[Any] = [
+    descriptions = {id(p): d for p, d in roles.parameters}
+    handles = [
         m.register_forward_hook(lambda m, given, _: inputs.__setitem__(m, given))
         for m in model.modules()
         if isinstance(m, Linear | Norm)
     ]
 
-    @torch.no_grad()
-    def see(p: nn.Parameter, d: Description) -> None:
-        gradient = p.grad
-        assert gradient is not None
-        p.grad = None
+    def see(p: nn.Parameter, gradient: Tensor) -> None:
+        d = descriptions[id(p)]
         change = roles.change(p, d, gradient)
         if d.role is Role.EMBEDDING:
             moved = math.sqrt(trial.settings.width) * change[:, torch.cat(batch.inputs).flatten()]
@@ -179,14 +167,12 @@ def _moves(roles: Roles) -> dict[str, float]:
         squares[role].append(float(moved.double().square().mean()))
         slopes[role].append(float(inner_product(gradient, change)))
 
-    for p, d in roles.parameters:
-        p.requires_grad_(True)
-        hook = p.register_post_accumulate_grad_hook(partial(lambda d, p: see(p, d), d))  # type: ignore[no-untyped-call]
-        handles.append(hook)
+    parameters = [p for p, _ in roles.parameters]
     try:
         *memory, tokens = batch.inputs
-        output = model(tokens, *memory)
-        backward(nn.functional.cross_entropy(output.flatten(0, -2), batch.targets.flatten()))
+        with only(model, parameters), arriving(parameters, see):
+            output = model(tokens, *memory)
+            backward(nn.functional.cross_entropy(output.flatten(0, -2), batch.targets.flatten()))
     finally:
         for handle in handles:
             handle.remove()
@@ -244,8 +230,8 @@ def judge_power(
         verdict = Verdict.UNDECIDED
         because += f"; {tokens} tokens are not few beside a width of {narrow}, ask for fewer"
     return Exponent(
-        symbol, prediction.share, fit.interval.estimate, fit.interval.low, fit.interval.high,
-        aim, verdict, because, fit.fitted_from, here=None if here == aim else here,
+        symbol, prediction.share, *fit.interval, aim, verdict, because, fit.fitted_from,
+        here=None if here == aim else here,
         constant=fit.interval.within(-TOLERANCE, TOLERANCE),
     )  # fmt: skip
 
@@ -349,11 +335,9 @@ def verify_width(
     with fitting_threads(largest) as threads:
         jobs = []
         for at in cases:
-            do = partial(in_threads, threads, partial(measure_moves, at))
             cost = float(sum(at.depth.values()) * at.settings.width**2)
-            fits = partial(per_seed, seeds=settings.seeds)
-            what = f"{name} at {depth_key(at.place)}"
-            jobs.append(Job(what, cost, do, partial(keep, at), depends_on=do, fits=fits))
+            what, work_on = f"{name} at {depth_key(at.place)}", partial(measure_moves, at)
+            jobs.append(measuring(at, what, cost, work_on, partial(keep, at), threads))
         stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
     if stopped and stopped != INTERRUPTION and not found:
         raise InputError(f"{stopped}: {NEEDS_LESS}")
@@ -373,14 +357,12 @@ def verify_width(
         exponents=exponents,
         assumptions=(),
         verdict=verdict_on(exponents),
-        device=device_name(settings),
         seconds=time.perf_counter() - began,
-        versions=versions(threads),
+        **machine_of(settings, threads),
         stopped=stopped,
     )
 
 
 def _point(case: Wide, moves: Moves) -> Point:
     values = tuple(moves[ALL])
-    i = positive_interval(values)
-    return Point(case.place, i.estimate, i.low, i.high, len(values), values=values)
+    return Point(case.place, *positive_interval(values), len(values), values)

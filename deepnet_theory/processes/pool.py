@@ -23,10 +23,9 @@ T = TypeVar("T")
 
 
 class ThisProcess(Executor):
-    """Does each piece of work here and at once, when it is submitted."""
+    """Does each piece of work at once, when it is submitted; Ctrl-C and exits pass through."""
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """The future of work that is already done; Ctrl-C and exits pass through."""
         future: Future[T] = Future()
         try:
             future.set_result(fn(*args, **kwargs))
@@ -61,7 +60,7 @@ def executor_of(processes: int, given: Executor | None = None) -> Iterator[Execu
     elif require_processes(processes) == 1:
         yield ThisProcess()
     else:
-        with _safe_path(), warnings.catch_warnings():
+        with environment_variable(SAFE_PATH, "1"), warnings.catch_warnings():
             # a process that has grown is replaced by a fresh one: nothing to report
             warnings.filterwarnings("ignore", "A worker (was restarted|stopped)", UserWarning)
             from loky import ProcessPoolExecutor
@@ -96,13 +95,13 @@ def _begin() -> None:
 
 
 @contextmanager
-def _safe_path() -> Iterator[None]:
-    before = os.environ.get(SAFE_PATH)
-    os.environ[SAFE_PATH] = "1"
+def environment_variable(name: str, value: str) -> Iterator[None]:
+    """Within this context a variable of the environment has this value."""
+    before = os.environ.get(name)
+    os.environ[name] = value
     try:
         yield
     finally:
-        if before is None:
-            del os.environ[SAFE_PATH]
-        else:
-            os.environ[SAFE_PATH] = before
+        del os.environ[name]
+        if before is not None:
+            os.environ[name] = before

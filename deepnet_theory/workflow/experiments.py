@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -355,7 +355,6 @@ def transfer(
     """
     from deepnet_theory.numeric.case import VOCAB
     from deepnet_theory.numeric.depths import depth_key, parse_widths, wanted_depths
-    from deepnet_theory.numeric.schedule import rule_to_dict
     from deepnet_theory.spec.closures.complete import COMPLETE
     from deepnet_theory.training.runs import causal
     from deepnet_theory.training.transfer import Candidate, Course, wanted_rates
@@ -418,7 +417,7 @@ def transfer(
     candidates = [
         Candidate(
             closure=name,
-            rule=rule_to_dict(own or answer.rule),
+            rule=asdict((own or answer.rule).plain()),
             rho=_relative_update(selection, own or answer.rule),
             failing=None if own else _failing_exponent(answer),
             constants={

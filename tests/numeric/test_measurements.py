@@ -119,15 +119,6 @@ def test_gelu_is_only_approximately_homogeneous(adam):
     assert (found > 0.01).all()
 
 
-def test_shares_add_up_for_sgd(adam):
-    """Linear in the parameters stepped: the shares' ΔF add, so their sizes bound the whole."""
-    probe = probe_of(Selection(optimizer="sgd"), rule("sgd"), {"N": 2})
-    parts = [probe.share(lambda d, kind=kind: d.kind == kind) for kind in ("attention", "ffn")]
-    whole = probe.values
-    assert (whole <= 1.01 * sum(parts)).all()
-    assert (whole >= 0.99 * (parts[0] - parts[1]).abs()).all()
-
-
 def test_aligned_updates_is_exact_where_every_layer_is_sampled(adam):
     probe = probe_of(adam, rule("adam"), {"N": 2})
     single = [

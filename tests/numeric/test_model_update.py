@@ -18,8 +18,8 @@ from deepnet_theory.numeric.model_update import (
     measure_draw,
     measure_model_update,
 )
+from deepnet_theory.numeric.one_sublayer import change_along, directions_of
 from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.stepping import update
 from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.runtime import math_attention, unstack
 from deepnet_theory.spec.optimizer import optimizers
@@ -32,40 +32,15 @@ EXACT = Settings(width=16, heads=2, tokens=8, seeds=3, dtype="float64")
 @pytest.mark.parametrize("name", sorted(optimizers()))
 def test_the_measured_step_is_the_directional_derivative(name):
     """By forward-mode derivatives along the update: another route to the same ‖ΔF‖/η."""
-    selection = Selection(optimizer=name)
-    measured = measure_model_update(Case(selection, rule("adam"), {"N": 3}, EXACT))
+    case = Case(Selection(optimizer=name), rule("adam"), {"N": 3}, EXACT)
+    measured = measure_model_update(case)
     assert measured.second_order < LINEAR
     # the twin is an extra seed, so its draws are part of the trial that was measured
-    trial = Trial(Case(selection, rule("adam"), {"N": 3}, EXACT), twin=True)
-    moved = {id(p): p.requires_grad_(True) for p, _ in trial.parameters()}
-    trial.loss(trial.output()).sum().backward()
-    names = {n: p for n, p in trial.model.named_parameters() if id(p) in moved}
-    direction = {
-        n: update(selection.the_optimizer.expression, 1.0, p.grad, p.detach())
-        for n, p in names.items()
-    }
-
-    def forward(weights):
-        return torch.func.functional_call(
-            _Body(trial.model), {f"model.{n}": w for n, w in weights.items()}, (trial.inputs[0],)
-        )
-
-    primal = {n: p.detach() for n, p in names.items()}
+    trial = Trial(case, twin=True)
     with math_attention():
-        _, change = torch.func.jvp(forward, (primal,), (direction,))
+        change = change_along(trial, directions_of(trial, trial.parameters()))
     expected = change.norm(dim=-1).flatten(1).mean(1)[:-1]
-    torch.testing.assert_close(
-        torch.tensor(measured.values, dtype=torch.float64), expected, rtol=0.01, atol=0
-    )
-
-
-class _Body(torch.nn.Module):
-    def __init__(self, model):
-        super().__init__()
-        self.model = model
-
-    def forward(self, x):
-        return self.model.body(x)
+    assert measured.values == pytest.approx(expected.tolist(), rel=0.01)
 
 
 def test_repeatable_bit_for_bit(adam):

@@ -133,11 +133,7 @@ def test_the_interval_of_a_positive_quantity_holds_no_negative_one():
 def test_verdicts(interval, predicted, rivals, verdict):
     found, because = judge(Interval(*interval), predicted, rivals)
     assert found is verdict
-    assert ("same" in because) == (rivals == [("same", 0.0)])
+    assert ("equivalent to it: same" in because) == (rivals == [("same", 0.0)])
+    excluded = found is Verdict.SUPPORTED and rivals == [("other", 0.5)]
+    assert ("excludes the nearest rival, other (+0.5)" in because) == excluded
     assert "\n" not in because
-
-
-def test_an_exponent_wrong_by_an_eighth_is_rejected():
-    fit = fit_exponent(DEPTHS, powers(0.125, noise=0.02))
-    assert judge(fit.interval, 0.0)[0] is Verdict.REFUTED
-    assert judge(fit.interval, 0.125, [("right", 0.0)])[0] is Verdict.SUPPORTED

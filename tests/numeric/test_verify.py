@@ -51,21 +51,6 @@ def test_cross_table_of_rules_and_optimizers(optimizer, name, measured):
             assert judged.verdict is Verdict.REFUTED
 
 
-def test_verdict_names_the_nearest_rival_and_the_equivalent_one(adam, measured):
-    found = verify(*ADAM, DEEP, LAB, cache=measured)
-    assert found.verdict is Verdict.SUPPORTED
-    assert "excludes the nearest rival" in found.exponents[0].because
-    sgd = predictions("sgd", "sgd").exponents[0]
-    assert dict(sgd.rivals)["lamb"] == sgd.exponent  # LAMB's rule is equivalent under SGD
-    muddled = Predictions((replace(sgd, rivals=(*sgd.rivals, ("close", Fraction(-1, 200)))),))
-    again = verify(adam, rule("adam"), muddled, DEEP, LAB, cache=measured)
-    assert "equivalent to it: lamb" in again.exponents[0].because
-    assert again.verdict in (Verdict.UNDECIDED, Verdict.SUPPORTED)
-    assert (again.verdict is Verdict.SUPPORTED) == (
-        not again.exponents[0].low <= -1 / 200 <= again.exponents[0].high
-    )
-
-
 def test_constant_is_another_question_than_the_verdict(adam, measured):
     """Half of Adam's exponents leave half a power of the depth, which is what is predicted."""
     half = own_rule(("encoder",), "(2*N)**(1/4)", "(8*N)**(-1/4)")
@@ -77,6 +62,7 @@ def test_constant_is_another_question_than_the_verdict(adam, measured):
     wrong = verify(adam, half, predictions("adam", "adam"), DEEP, LAB, cache=measured)
     assert wrong.trend.startswith("GROWS as N^0.") and "N^0.00 was predicted" in wrong.trend
     own = verify(*ADAM, DEEP, LAB, cache=measured)
+    assert own.verdict is Verdict.SUPPORTED
     assert own.constant and own.trend.startswith("is CONSTANT in N, exponent ")
 
 
@@ -173,7 +159,7 @@ def test_another_call_takes_the_depths_that_are_there_and_measures_the_rest(cach
 
 def test_processes_change_nothing_in_the_result(adam):
     asked = predictions("adam", "adam", [assumptions()["near-identity"]])
-    given = (adam, rule("adam"), asked, depths(2, 4, 6), SMALL)
+    given = (adam, rule("adam"), asked, depths(1, 2, 3), SMALL)
     alone, seen, points = verify(*given), [], []
     shared = verify(
         *given, processes=2, progress=lambda done, total, what: seen.append(done / total),
@@ -191,8 +177,10 @@ def test_the_step_of_a_depth_depends_on_the_settings_alone(adam):
     plain = own_rule(("encoder",), "1", "1")
     asked = predictions("adam", "adam")
     lab = replace(SMALL, width=32, seeds=2)
-    whole = verify(adam, plain, asked, depths(4, 8, 16, 32), lab)
-    fewer = verify(adam, plain, asked, depths(4, 32), lab)
+    whole = verify(adam, plain, asked, depths(2, 4, 16), lab)
+    fewer = verify(adam, plain, asked, depths(2, 16), lab)
+    steps = [step["eta"] for step in whole.checks["steps"]]
+    assert steps[0] > steps[-1]  # one depth's step is not another's
     assert fewer.points[-1] == whole.points[-1]
     assert fewer.checks["steps"][-1] == whole.checks["steps"][-1]
 
