@@ -90,7 +90,18 @@ def answer(verification: Verification) -> tuple[doc.Inline, ...]:
     if not verification.exponents:
         return (verification.verdict, ": no exponent was measured.")
     moved = "The loss by one update" if "across" in verification.select else "‖ΔF‖"
-    return true_signs(f"{moved} {verification.trend}: "), verification.verdict, "."
+    return (
+        true_signs(f"{moved} {verification.trend}: "), verification.verdict,
+        to_decide(verification.verdict, verification.whole),
+    )  # fmt: skip
+
+
+def to_decide(verdict: Verdict, exponents: Sequence[Exponent]) -> str:
+    """What ends a sentence in a verdict: what an UNDECIDED one lacks."""
+    lacking = {e.would_decide for e in exponents if e.would_decide}
+    if verdict is not Verdict.UNDECIDED or not lacking:
+        return "."
+    return f": {'; '.join(sorted(lacking))}."
 
 
 def level(verification: Verification) -> tuple[doc.Inline, ...]:
@@ -191,7 +202,7 @@ def _because(exponent: Exponent) -> str:
     start = exponent.fitted_from
     parts = [] if start is None else [f"fitted from {exponent.variable} = {start}"]
     rivals = ", ".join(f"{name} {power(e)}" for name, e in exponent.rivals)
-    parts += [true_signs(exponent.because)] if exponent.because else []
+    parts += [true_signs(s) for s in (exponent.because, exponent.would_decide) if s]
     parts += [f"other optimizers' rules here: {rivals}"] if rivals else []
     return "; ".join(parts)
 
@@ -445,7 +456,7 @@ def model_document(m: ModelMeasurement) -> doc.Document:
     deepest = depth_words(m.points[-1].depth) if m.points else "the deepest point"
     exponents = tuple(
         (e.share, e.variable, signed(e.estimate), signed_interval(e.low, e.high), e.verdict,
-         true_signs(e.because))
+         _because(e))
         for e in m.exponents
     )  # fmt: skip
     head = ("parameters", "in", "exponent", "95% interval", "constant", "because")
@@ -475,7 +486,8 @@ def _constant(measured: ModelMeasurement) -> tuple[doc.Inline, ...]:
     off = [e.share for e in measured.exponents[1:] if e.verdict is Verdict.REFUTED]
     told = f"; off in the width: {', '.join(off)}" if wide and off else ""
     subject = "all of it is constant" if wide else "it is constant"
-    return true_signs(f"‖ΔF‖ {measured.trend}{told}; that {subject} is "), measured.verdict, "."
+    lacks = to_decide(measured.verdict, measured.exponents[:1])
+    return true_signs(f"‖ΔF‖ {measured.trend}{told}; that {subject} is "), measured.verdict, lacks
 
 
 def model_figure(m: ModelMeasurement, variable: str = "") -> doc.Figure:
