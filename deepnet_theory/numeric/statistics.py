@@ -77,7 +77,7 @@ def what_decides(interval: Interval, *edges: float) -> str:
     if not (n and edges and math.isfinite(interval.estimate)):
         return ""
     if n < 2 or not math.isfinite(half):
-        return "two seeds or more give an interval"
+        return "two different seeds or more give an interval"
     room = min(abs(interval.estimate - edge) for edge in edges) - interval.slack
     deviation = half * math.sqrt(n) / stdtrit(n - 1, (1 + CONFIDENCE) / 2)
     if room <= 0 and interval.slack:
@@ -211,6 +211,8 @@ def judge(
     """
     if not math.isfinite(interval.estimate):
         return Verdict.UNDECIDED, "nothing finite was measured"
+    if not math.isfinite(interval.high - interval.low):
+        return Verdict.UNDECIDED, "one seed gives no interval"
     shown = f"[{interval.low:+.3f}, {interval.high:+.3f}]"
     if predicted is None:
         return Verdict.UNDECIDED, f"the theory predicts no exponent; measured {shown}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         Exponent,
         ModelMeasurement,
         Point,
+        Share,
         Verification,
     )
 
@@ -156,12 +158,17 @@ def points(measured: Sequence[Point]) -> doc.Table:
         columns += ["finding"]
     rows = []
     for p in measured:
-        row = [depth_words(p.depth), number(p.mean), interval(p.low, p.high), str(p.seeds)]
+        row = [depth_words(p.depth), number(p.mean), _between(p), str(p.seeds)]
         if predicted_too:
             row += [known(p.predicted), interval(p.predicted_low, p.predicted_high)]
         rows.append((*row, p.finding) if found else tuple(row))
     numbers = tuple(range(1, len(columns) - found))
     return doc.Table(tuple(columns), tuple(rows), numbers, (len(columns) - 1,) if found else ())
+
+
+def _between(measured: Point | Share) -> str:
+    """The interval of a size; "-" where one seed gives none."""
+    return interval(measured.low, measured.high) if math.isfinite(measured.high) else "-"
 
 
 def _by_kind(v: Verification) -> tuple[doc.Section, ...]:
@@ -194,8 +201,13 @@ def _exponents(of: tuple[str, str], rows: tuple[tuple[doc.Words, ...], ...]) -> 
 
 
 def _exponent(name: str, verdict: doc.Inline, e: Exponent) -> tuple[doc.Words, ...]:
-    measured = (signed(e.estimate), signed_interval(e.low, e.high), predicted(e.predicted, "none"))
+    measured = (signed(e.estimate), _ends(e), predicted(e.predicted, "none"))
     return name, verdict, *measured
+
+
+def _ends(e: Exponent) -> str:
+    """The interval of an exponent; "-" where one seed gives none."""
+    return signed_interval(e.low, e.high) if math.isfinite(e.high - e.low) else "-"
 
 
 def _because(exponent: Exponent) -> str:
@@ -455,7 +467,7 @@ def model_document(m: ModelMeasurement) -> doc.Document:
     drawn = drawn if m.points and 0 < m.points[0].mean < float("inf") else ()
     deepest = depth_words(m.points[-1].depth) if m.points else "the deepest point"
     exponents = tuple(
-        (e.share, e.variable, signed(e.estimate), signed_interval(e.low, e.high), e.verdict,
+        (e.share, e.variable, signed(e.estimate), _ends(e), e.verdict,
          _because(e))
         for e in m.exponents
     )  # fmt: skip
@@ -463,12 +475,14 @@ def model_document(m: ModelMeasurement) -> doc.Document:
     table = doc.Table(head, exponents, numbers=(2, 3), sentences=(5,))
     return doc.Document(
         f"{Y_LABEL}, {m.model}",
-        (doc.Paragraph(_constant(m)), doc.Paragraph(f"Measured after {seeds}.", aside=True)),
+        (
+            *doc.paragraphs((_constant(m), *(f"Warning: {warning}." for warning in m.warnings))),
+            doc.Paragraph(f"Measured after {seeds}.", aside=True),
+        ),
         (
             doc.Section("Points", (*drawn, points(m.points)) if m.points else ()),
             doc.Section("Exponents", (table,) if m.points else ()),
             doc.Section(f"What moves F at {deepest}", _names(m)),
-            doc.Section("Warnings", doc.paragraphs(m.warnings)),
         ),
         (_ran(m),),
     )
@@ -525,7 +539,7 @@ def _names(m: ModelMeasurement) -> tuple[doc.Block, ...]:
     if not m.shares:
         return ()
     shown, left = m.shares[:MOST_SHARES], len(m.shares) - MOST_SHARES
-    rows = tuple((s.name, number(s.mean), interval(s.low, s.high)) for s in shown)
+    rows = tuple((s.name, number(s.mean), _between(s)) for s in shown)
     told = "Stepped alone, the parameters of a name contribute ‖ΔF‖/η:"
     rest = doc.paragraphs([f"{left} more, each less than these."] * (left > 0), aside=True)
     table = doc.Table(("name", "mean", "95% interval"), rows, numbers=(1, 2))

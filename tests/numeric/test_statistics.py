@@ -167,6 +167,6 @@ def test_what_seeds_cannot_decide_is_said():
     near = t_interval([0.0499, 0.0501, 0.03, 0.0702])
     assert what_decides(near, 0.05).startswith("more than 1024 seeds")
     assert "finer grid" in what_decides(t_interval([0.0, 0.01]).widened(0.1), -0.05, 0.05)
-    assert "two seeds" in what_decides(t_interval([0.1]), 0.05)
+    assert "two different seeds" in what_decides(t_interval([0.1]), 0.05)
     assert what_decides(Interval(0.0, -1.0, 1.0), 0.05) == ""  # of samples that nobody counted
     assert what_decides(t_interval([0.0, 1.0])) == ""  # without a prediction nothing is asked
