@@ -386,8 +386,9 @@ def export(
         )  # fmt: skip
     if not talk.quiet:
         # which rule the constants are of, the other one beside it, and what to know of them
-        for name, formulas in constants.origin["rows"].items():
-            exported = ", exported" * (name == constants.origin["row"])
+        rows, row = constants.origin["rows"], constants.origin["row"]
+        for name, formulas in sorted(rows.items(), key=lambda one: one[0] != row):
+            exported = ", exported" * (name == row)
             say(f"{name}{exported}: {formulas}")
         if constants.condition:
             say(f"note: {constants.condition}")

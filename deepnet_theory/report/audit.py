@@ -137,7 +137,9 @@ def _to_derive(audit: Audit) -> Iterator[doc.Block]:
     """The rules of this model's stacks, and the command that gives them."""
     if not audit.command:
         return
-    yield from doc.paragraphs(f"{name}: {formulas}." for name, formulas in audit.rows.items())
+    yield from doc.paragraphs(
+        f"{name}: {formulas}." for name, formulas in reversed(audit.rows.items())
+    )
     yield from doc.paragraphs([audit.condition] * bool(audit.condition))
     told = audit.command.replace(" --", "\1--").replace(" ", "\0").replace("\1", " ")
     lines = wrap(told, 54, break_on_hyphens=False, break_long_words=False)

@@ -60,8 +60,8 @@ def document(v: Verification, rivals: Sequence[Verification] = ()) -> doc.Docume
 
 
 def rows_named(rows: Mapping[str, str], own: str | None, what: str) -> Iterator[doc.Paragraph]:
-    """Both rules by name, the one that was used, ``own``, with ``what`` was done with it."""
-    for name, told in rows.items():
+    """Both rules by name, first the one that was used, ``own``, with ``what`` was done with it."""
+    for name, told in sorted(rows.items(), key=lambda row: row[0] != own):
         yield doc.Paragraph(f"{name}{f', {what}' * (name == own)}: {told}.")
 
 
