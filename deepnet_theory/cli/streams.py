@@ -28,11 +28,9 @@ class _Held(io.TextIOWrapper):
         super().__init__(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
 
     def isatty(self) -> bool:
-        """Whether it will be seen on a terminal."""
         return self._terminal
 
     def text(self) -> str:
-        """All of it."""
         self.flush()
         self.seek(0)
         return self.read()

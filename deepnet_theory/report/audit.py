@@ -40,7 +40,6 @@ def document(audit: Audit) -> doc.Document:
 
 
 def answer(audit: Audit) -> doc.Words:
-    """The verdict in one sentence."""
     layers = " and ".join(f"{n} of the {name}" for name, n in audit.reading.layers.items())
     placement = audit.placement or "of a placement that has no name here"
     held, count = f"{audit.against} ({audit.detail})", len(audit.differences)
@@ -95,7 +94,6 @@ def _drawings(audit: Audit) -> Iterator[doc.Block]:
 
 
 def _branch(audited: Audited) -> doc.Branch:
-    """A sublayer: its branch with every gain, and its stream with α."""
     s = audited.sublayer
     scaled = {"stream": s.stream, "branch": s.branch}
     factor = {name: number(value, ".2g") for name, value in scaled.items() if value != 1}
@@ -134,7 +132,6 @@ def _not_understood(audit: Audit) -> Iterator[str]:
 
 
 def _to_derive(audit: Audit) -> Iterator[doc.Block]:
-    """The rules of this model's stacks, and the command that gives them."""
     if not audit.command:
         return
     yield from doc.paragraphs(

@@ -66,7 +66,6 @@ class Paragraph:
 
 
 def paragraphs(sentences: Iterable[Words], aside: bool = False) -> tuple[Paragraph, ...]:
-    """A paragraph each."""
     return tuple(Paragraph(words, aside) for words in sentences)
 
 
@@ -118,7 +117,6 @@ class Step:
 
     @property
     def words(self) -> tuple[Inline, ...]:
-        """Reason and verdict."""
         reason = self.because if isinstance(self.because, tuple) else (self.because,)
         return (*reason, " " * bool(self.verdict), *self.verdict)
 

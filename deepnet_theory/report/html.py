@@ -51,7 +51,6 @@ def page(document: doc.Document) -> str:
 
 
 def fragment(document: doc.Document) -> str:
-    """The document without a page around it."""
     heading = f"<p><b>{_prose(document.title)}</b></p>\n" if document.title else ""
     body = (*document.answer, *document.sections, *document.closing)
     return f"<div>{heading}{_blocks(body, 4)}</div>"

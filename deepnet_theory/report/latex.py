@@ -60,18 +60,15 @@ _TYPED = {ord(c): t for c, t in zip("─┬┐└≠×", "-+++!*", strict=True)}
 
 
 def latex(document: doc.Document) -> str:
-    """The whole document, which LaTeX compiles as it stands."""
     told = map(block_latex, doc.in_order(document))
     return "\n\n".join((PREAMBLE, *told, "\\end{document}\n"))
 
 
 def escape(words: str) -> str:
-    """Words as LaTeX: special characters escaped, mathematical signs as mathematics."""
     return words.translate(_PRINTED)
 
 
 def block_latex(block: doc.Heading | doc.Block) -> str:
-    """One block, as it stands in a document."""
     match block:
         case doc.Heading():
             return rf"\{LEVELS[block.level]}*{{{escape(block.title)}}}"

@@ -12,7 +12,6 @@ MARGIN, COLUMN, BOX, PITCH, TOP = 84, 172, 22, 32, 34  # pixels of the SVG
 
 
 def _sums(layer: Layer) -> Iterator[list[Branch]]:
-    """The branches of one residual sum together."""
     return (list(own) for _, own in groupby(layer.branches, lambda branch: branch.sum))
 
 
@@ -43,7 +42,6 @@ def svg(layer: Layer) -> Plot:
 
 
 def _sum(branches: list[Branch], top: float) -> tuple[list[str], float]:
-    """The branches of one sum side by side, and where the stream goes on."""
     first = top + 16
     bottom = first + TOP + PITCH * max(len(branch.boxes) for branch in branches)
     stream, right, body = MARGIN / 2, MARGIN, list[str]()

@@ -10,7 +10,6 @@ _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#$"})
 
 
 def markdown(document: doc.Document) -> str:
-    """The whole document, paragraph by paragraph."""
     return "\n\n".join(map(_block, doc.in_order(document)))
 
 
@@ -65,5 +64,4 @@ def _words(words: doc.Words) -> str:
 
 
 def _escape(words: str) -> str:
-    """Words with nothing taken for markup."""
     return words.translate(_SPECIAL)

@@ -75,7 +75,6 @@ def _ran(measured: Verification | ModelMeasurement) -> doc.Paragraph:
 
 
 def three_lines(verification: Verification) -> str:
-    """The measurement as an interpreter shows it: of what, the exponent judged, the range."""
     of = f"<Verification of {measured_network(verification)}, {rule_words(verification)}"
     return _range(of, answer(verification), verification)
 
@@ -88,7 +87,6 @@ def _range(of: str, told: Sequence[doc.Inline], m: Verification | ModelMeasureme
 
 
 def answer(verification: Verification) -> tuple[doc.Inline, ...]:
-    """What the model update does with depth, and the verdict on what was predicted of it."""
     if not verification.exponents:
         return (verification.verdict, ": no exponent was measured.")
     moved = "The loss by one update" if "across" in verification.select else "‖ΔF‖"
@@ -107,7 +105,6 @@ def to_decide(verdict: Verdict, exponents: Sequence[Exponent]) -> str:
 
 
 def level(verification: Verification) -> tuple[doc.Inline, ...]:
-    """The verdict on the absolute size, and where measured and predicted are furthest apart."""
     found = verification.level
     if found is None:
         return ()
@@ -115,7 +112,6 @@ def level(verification: Verification) -> tuple[doc.Inline, ...]:
 
 
 def sections(v: Verification, rivals: Sequence[Verification] = ()) -> tuple[doc.Section, ...]:
-    """The figures, the exponents with their verdicts, other rules, and the points."""
     reasons = doc.Terms(tuple((_where(e), _because(e)) for e in v.exponents))
     folded = doc.Section("Why these verdicts", (reasons,), folded=True)
     figures = [update_figure(v, variable, rivals) for variable in _variables(v)]
@@ -172,7 +168,6 @@ def _between(measured: Point | Share) -> str:
 
 
 def _by_kind(v: Verification) -> tuple[doc.Section, ...]:
-    """What each kind of parameter moves, stepped alone at the deepest depth."""
     if not v.shares or not v.points:
         return ()
     rows = tuple(
@@ -271,7 +266,6 @@ def assumptions(
 
 
 def width_document(v: Verification) -> doc.Document:
-    """What one update through each role moves as the width grows, by parametrisation."""
     measure = v.measure
     told = (
         f"To first order in the learning rate: {measure['tokens']} tokens, batch "
@@ -296,7 +290,6 @@ def _point_words(v: Verification) -> str:
 
 
 def _wide_answer(v: Verification) -> tuple[doc.Inline, ...]:
-    """What the roles of one parametrisation do, counted by their verdicts."""
     worst = [e for e in v.exponents if e.verdict is Verdict.REFUTED]
     near = sum(e.verdict is Verdict.SUPPORTED for e in v.exponents)
     said = f"{_point_words(v)}: {near} of {len(v.exponents)} exponents as predicted"
@@ -354,7 +347,6 @@ def update_figure(
 
 
 def along_what(variable: str) -> str:
-    """What a symbol counts, as an axis has it."""
     return "d, width" if variable == "d" else f"{variable}, layers"
 
 
@@ -393,12 +385,10 @@ def along(points: Sequence[P], variable: str) -> list[P]:
 
 
 def marks(points: Sequence[Point | PredictedPoint], variable: str) -> tuple[doc.Mark, ...]:
-    """The points as a figure marks them."""
     return tuple(doc.Mark(p.depth[variable], p.mean, p.low, p.high) for p in points)
 
 
 def _band(points: Sequence[Point], variable: str) -> tuple[doc.Mark, ...]:
-    """What was predicted of the points in absolute size."""
     return tuple(
         doc.Mark(p.depth[variable], p.predicted, p.predicted_low, p.predicted_high)
         for p in points
@@ -461,7 +451,6 @@ def slopes(verification: Verification, variable: str, with_rivals: bool = True) 
 
 
 def model_document(m: ModelMeasurement) -> doc.Document:
-    """The measurement of one's own models."""
     seeds = f"one step of {m.optimizer} at {m.measure['seeds']} seeds"
     drawn = tuple(map(partial(model_figure, m), _varying(m.points)))
     drawn = drawn if m.points and 0 < m.points[0].mean < float("inf") else ()
@@ -489,13 +478,11 @@ def model_document(m: ModelMeasurement) -> doc.Document:
 
 
 def model_lines(measured: ModelMeasurement) -> str:
-    """The measurement as an interpreter shows it."""
     of = f"<ModelMeasurement of {measured.model}, stepped by {measured.optimizer}"
     return _range(of, _constant(measured), measured)
 
 
 def _constant(measured: ModelMeasurement) -> tuple[doc.Inline, ...]:
-    """What the model update does with depth, and whether it is shown to be constant."""
     wide = bool(measured.points) and "d" in measured.points[0].depth
     off = [e.share for e in measured.exponents[1:] if e.verdict is Verdict.REFUTED]
     told = f"; off in the width: {', '.join(off)}" if wide and off else ""
@@ -516,7 +503,6 @@ def model_figure(m: ModelMeasurement, variable: str = "") -> doc.Figure:
 def _beside_a_constant(
     label: str, points: Sequence[P], variable: str, y_label: str, title: str
 ) -> doc.Figure:
-    """Points against one of the sizes, and the constant through the first of them."""
     there = along(points, variable)
     lines = (doc.Slope("constant", 0.0, float(there[0].depth[variable]), there[0].mean),)
     held = "; what else varies is at its least" if len(points) > len(there) else ""
@@ -535,7 +521,6 @@ def _varying(points: Sequence[Point | PredictedPoint]) -> tuple[str, ...]:
 
 
 def _names(m: ModelMeasurement) -> tuple[doc.Block, ...]:
-    """What the parameters of each name move, stepped alone."""
     if not m.shares:
         return ()
     shown, left = m.shares[:MOST_SHARES], len(m.shares) - MOST_SHARES
@@ -550,7 +535,6 @@ def _names(m: ModelMeasurement) -> tuple[doc.Block, ...]:
 
 
 def prediction_document(prediction: UpdatePrediction) -> doc.Document:
-    """‖ΔF‖/η at every depth, the shares at the deepest, and where the prediction ends."""
     select, measure = prediction.select, prediction.measure
     stepped = select.get("optimizer") or select.get("update")
     known = f"From single sublayers, with no free constant: {_settings(measure)}."

@@ -112,7 +112,6 @@ def _parts(derivation: Derivation) -> dict[str, doc.Section]:
 
 
 def one_line(derivation: Derivation) -> str:
-    """The derivation as an interpreter shows it."""
     told = (
         f"{owner(e.part, e.sublayer)} alpha = {e.alpha}, beta = {e.beta}"
         + (f", kappa = {e.rate}" if e.rate != "1" else "")
@@ -124,7 +123,6 @@ def one_line(derivation: Derivation) -> str:
 
 
 def title(selection: Selection) -> str:
-    """What the derivation is for, in words."""
     optimizer = selection.the_optimizer.name if selection.optimizer else selection.update
     return f"{selection.placement} {selection.stack} under {optimizer}"
 
@@ -161,7 +159,6 @@ def _knobs(rule: Rule, e: RuleEntry, depth: dict[str, int]) -> Iterator[doc.Knob
 
 
 def meaning(derivation: Derivation) -> doc.Paragraph:
-    """Which steps conclude the rule, and what its constants mean."""
     number = _numbers(derivation)
     concluded = ", ".join(f"({number[name]})" for name in derivation.conclusion)
     told = derivation.rule.meaning.rstrip(".")
@@ -169,7 +166,6 @@ def meaning(derivation: Derivation) -> doc.Paragraph:
 
 
 def _what_it_means(derivation: Derivation) -> Iterator[doc.Paragraph]:
-    """What β multiplies, which closures are the same rule, and which rule to train with."""
     same = same_rule(derivation)
     yield doc.Paragraph((*reach(derivation), f" {same}" if same else ""))
     yield from stability(derivation)
@@ -197,7 +193,6 @@ def same_rule(derivation: Derivation) -> str:
 
 
 def stability(derivation: Derivation) -> tuple[doc.Paragraph, ...]:
-    """Whether the rule stays stable in depth, and which one to train with."""
     return (doc.Paragraph(derivation.in_depth),) if derivation.orders else ()
 
 
@@ -298,12 +293,10 @@ def _predictions(derivation: Derivation) -> tuple[doc.Block, ...]:
 
 
 def remarks(derivation: Derivation) -> tuple[doc.Block, ...]:
-    """What else a reader of the rule should know."""
     return doc.paragraphs(derivation.remarks, aside=True)
 
 
 def setting(selection: Selection) -> doc.Terms:
-    """The setting, as label and value."""
     layers = "; ".join(
         f"{part.depth} layers of {part.described}" for part in selection.the_stack.parts
     )
@@ -322,7 +315,6 @@ def setting(selection: Selection) -> doc.Terms:
 
 
 def _symbols(derivation: Derivation) -> doc.Table:
-    """What every symbol stands for, and the number of its first step."""
     number = _numbers(derivation)
     alike: dict[tuple[str, str], list[doc.Inline]] = {}
     for m in derivation.symbols.values():

@@ -89,7 +89,6 @@ def lettered(words: str) -> str:
 
 
 def plain(words: doc.Words) -> str:
-    """A line without markup."""
     return doc.spelled(words, lettered, inline, str, str)
 
 
