@@ -1,5 +1,6 @@
 """The commands: their output, formats and exit codes."""
 
+import io
 import json
 import os
 import re
@@ -19,6 +20,8 @@ from typer.models import ArgumentInfo
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.listing import KINDS
 from deepnet_theory.cli.parser import EXAMPLES, command_line
+from deepnet_theory.cli.streams import shows_colour
+from deepnet_theory.report.text import coloured
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.constants import Constants
 
@@ -195,9 +198,7 @@ def test_completion_and_utf8_whatever_the_locale_says(process):
     assert outcome.code == 0 and "α" in outcome.out
     for typed, offered in (
         ("ex", {"export"}),
-        ("derive --opt", {"--optimizer"}),
         ("derive --optimizer ad", {"adam", "adamw", "adafactor", "adagrad"}),
-        ("derive --format m", {"markdown"}),
         ("verify --dtype float6", {"float64"}),
     ):
         outcome = process(_DEEPNET_THEORY_COMPLETE="complete_bash",
@@ -206,20 +207,33 @@ def test_completion_and_utf8_whatever_the_locale_says(process):
         assert outcome.out and set(outcome.out.split()) <= offered
 
 
-def test_greek_stands_on_a_terminal_and_its_names_in_a_pipe(process):
+def test_a_terminal_has_greek_and_colours_and_a_pipe_their_names():
     words = ("derive", "--optimizer", "adam", "--placement", "pre-ln")
-    piped = process(*words).out
-    assert "    alpha = 1\n" in piped and not re.search("[α-ω]", piped)
-    shown = through_a_terminal(*words, NO_COLOR="1")
+    shown = through_a_terminal(*words, TERM="xterm", NO_COLOR="")
     assert re.search(r"^    α     = 1$", shown, re.M) and not re.search("alpha|beta", shown)
-    assert json.loads(through_a_terminal(*words, "--format", "json"))["rule"][0]["alpha"] == "1"
-    assert "α" not in through_a_terminal(*words, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
-    # headings are bold and a verdict has its colour, where a terminal has any
-    coloured = through_a_terminal(*words, TERM="xterm", NO_COLOR="")
-    assert "\x1b[1mpre-ln encoder under adam\x1b[0m\n=====" in coloured
-    assert "\x1b[32mPROVED\x1b[0m: " in coloured and "\x1b" not in piped
-    for plain in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
-        assert "\x1b" not in through_a_terminal(*words, **plain)
+    assert "\x1b[1mpre-ln encoder under adam\x1b[0m\n=====" in shown
+    assert "\x1b[32mPROVED\x1b[0m: " in shown
+    plain = through_a_terminal(*words, TERM="dumb", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert "    alpha = 1\n" in plain and not re.search("[α-ω\x1b]", plain)
+
+
+def test_colour_is_for_a_terminal_that_wants_it(cli, monkeypatch):
+    piped = cli("derive", "--optimizer", "adam", "--placement", "pre-ln").out
+    assert "    alpha = 1\n" in piped and not re.search("[α-ω\x1b]", piped)
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    for environment, seen in (({"TERM": "xterm"}, True), ({"NO_COLOR": "1"}, False)):
+        with monkeypatch.context() as within:
+            within.delenv("NO_COLOR", raising=False)
+            for name, value in environment.items():
+                within.setenv(name, value)
+            assert shows_colour(terminal) is seen and not shows_colour(io.StringIO())
+    page = "A title\n=======\n\nREFUTED, (UNDECIDED): UNPROVED\n  SUPPORTED"
+    assert plain_of(coloured(page)) == page and coloured(page).count("\x1b[") == 2 * 3
+
+
+def plain_of(shown):
+    return re.sub(r"\x1b\[\d+m", "", shown)
 
 
 def through_a_terminal(*words, **environment):
