@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deepnet_theory.report import document as doc
@@ -452,8 +451,6 @@ def slopes(verification: Verification, variable: str, with_rivals: bool = True) 
 
 def model_document(m: ModelMeasurement) -> doc.Document:
     seeds = f"one step of {m.optimizer} at {m.measure['seeds']} seeds"
-    drawn = tuple(map(partial(model_figure, m), _varying(m.points)))
-    drawn = drawn if m.points and 0 < m.points[0].mean < float("inf") else ()
     deepest = depth_words(m.points[-1].depth) if m.points else "the deepest point"
     exponents = tuple(
         (e.share, e.variable, signed(e.estimate), _ends(e), e.verdict,
@@ -469,7 +466,7 @@ def model_document(m: ModelMeasurement) -> doc.Document:
             doc.Paragraph(f"Measured after {seeds}.", aside=True),
         ),
         (
-            doc.Section("Points", (*drawn, points(m.points)) if m.points else ()),
+            doc.Section("Points", (*model_figures(m), points(m.points)) if m.points else ()),
             doc.Section("Exponents", (table,) if m.points else ()),
             doc.Section(f"What moves F at {deepest}", _names(m)),
         ),
@@ -491,33 +488,36 @@ def _constant(measured: ModelMeasurement) -> tuple[doc.Inline, ...]:
     return true_signs(f"‖ΔF‖ {measured.trend}{told}; that {subject} is "), measured.verdict, lacks
 
 
-def model_figure(m: ModelMeasurement, variable: str = "") -> doc.Figure:
-    """‖ΔF‖/η against depth or width, log–log, and the constant through its first point."""
-    first = m.points[0]
-    variable = variable or ("d" if "d" in first.depth else "N")
-    y_label = "‖ΔF‖/η per entry" if "d" in first.depth else Y_LABEL
-    title = f"stepped by {m.optimizer}"
-    return _beside_a_constant(m.model, m.points, variable, y_label, title)
+def model_figures(m: ModelMeasurement) -> tuple[doc.Figure, ...]:
+    """‖ΔF‖/η against every depth or width that varies."""
+    wide = bool(m.points) and "d" in m.points[0].depth
+    y_label = "‖ΔF‖/η per entry" if wide else Y_LABEL
+    return _beside_a_constant(m.model, m.points, y_label, f"stepped by {m.optimizer}")
 
 
 def _beside_a_constant(
-    label: str, points: Sequence[P], variable: str, y_label: str, title: str
-) -> doc.Figure:
-    there = along(points, variable)
-    lines = (doc.Slope("constant", 0.0, float(there[0].depth[variable]), there[0].mean),)
-    held = "; what else varies is at its least" if len(points) > len(there) else ""
-    caption = (
-        f"How far one step moves the output, against {along_what(variable)}{held}. Bars are 95% "
-        "intervals over seeds; the dashed line is constant, through the first point."
-    )
-    series = (doc.Series(label, marks(there, variable)),)
-    return doc.Figure(series, lines, along_what(variable), y_label, title, caption)
+    label: str, points: Sequence[P], y_label: str, title: str
+) -> tuple[doc.Figure, ...]:
+    """Points against each of the sizes that they differ in, or the first; a constant through one.
 
-
-def _varying(points: Sequence[Point | PredictedPoint]) -> tuple[str, ...]:
-    """The sizes that the points differ in, or the first."""
-    sizes = tuple(points[0].depth) if points else ()
-    return tuple(s for s in sizes if len({p.depth[s] for p in points}) > 1) or sizes[:1]
+    No figure of a first point that has no place.
+    """
+    if not points or not 0 < points[0].mean < float("inf"):
+        return ()
+    sizes = tuple(points[0].depth)
+    varying = tuple(s for s in sizes if len({p.depth[s] for p in points}) > 1) or sizes[:1]
+    found = []
+    for variable in varying:
+        there = along(points, variable)
+        lines = (doc.Slope("constant", 0.0, float(there[0].depth[variable]), there[0].mean),)
+        held = "; what else varies is at its least" if len(points) > len(there) else ""
+        caption = (
+            f"How far one step moves the output, against {along_what(variable)}{held}. Bars are "
+            "95% intervals over seeds; the dashed line is constant, through the first point."
+        )
+        series = (doc.Series(label, marks(there, variable)),)
+        found.append(doc.Figure(series, lines, along_what(variable), y_label, title, caption))
+    return tuple(found)
 
 
 def _names(m: ModelMeasurement) -> tuple[doc.Block, ...]:
@@ -549,13 +549,7 @@ def prediction_document(prediction: UpdatePrediction) -> doc.Document:
     points = doc.Table(("depth", "‖ΔF‖/η", "95% interval", "S r²"), sizes, (1, 2, 3))
     kinds = doc.Table(("of", "parameters", "‖ΔF‖/η", "95% interval"), shares, (2, 3))
     deepest = depth_words(prediction.points[-1].depth)
-    drawn = tuple(
-        _beside_a_constant(
-            "predicted", prediction.points, variable, Y_LABEL, f"stepped by {stepped}"
-        )
-        for variable in _varying(prediction.points)
-        if 0 < prediction.points[0].mean < float("inf")
-    )
+    drawn = _beside_a_constant("predicted", prediction.points, Y_LABEL, f"stepped by {stepped}")
     return doc.Document(
         f"{Y_LABEL}, predicted: {select['placement']} {select['stack']} stepped by {stepped}",
         (doc.Paragraph(f"{known} {over}", aside=True),),

@@ -73,8 +73,8 @@ def _of_which_rule(derivation: Derivation, origin: Mapping[str, Any]) -> Iterato
 
 def _rule(derivation: Derivation) -> Iterator[doc.Block | doc.Section]:
     yield rule.meaning(derivation)
-    yield from doc.paragraphs(filter(None, [rule.same_rule(derivation)]))
-    yield from rule.stability(derivation)
+    in_depth = derivation.in_depth if derivation.orders else ""
+    yield from doc.paragraphs(filter(None, [rule.same_rule(derivation), in_depth]))
     yield from rule.consequences(derivation)
     yield doc.Section("Remarks", rule.remarks(derivation), folded=True)
 

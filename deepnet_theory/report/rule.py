@@ -168,7 +168,8 @@ def meaning(derivation: Derivation) -> doc.Paragraph:
 def _what_it_means(derivation: Derivation) -> Iterator[doc.Paragraph]:
     same = same_rule(derivation)
     yield doc.Paragraph((*reach(derivation), f" {same}" if same else ""))
-    yield from stability(derivation)
+    if derivation.orders:
+        yield doc.Paragraph(derivation.in_depth)
 
 
 def reach(derivation: Derivation) -> tuple[doc.Inline, ...]:
@@ -190,10 +191,6 @@ def same_rule(derivation: Derivation) -> str:
     names = (n if exact else f"{n} (up to constants)" for n, exact in derivation.equivalent)
     told = ", ".join(names)
     return f"Equivalent after rescaling, S*r and eta*rho alike: {told}." if told else ""
-
-
-def stability(derivation: Derivation) -> tuple[doc.Paragraph, ...]:
-    return (doc.Paragraph(derivation.in_depth),) if derivation.orders else ()
 
 
 def _given(derivation: Derivation) -> str:

@@ -223,10 +223,10 @@ class ModelMeasurement(AtSeveralSizes):
 
     def plot(self) -> Plot:
         """‖ΔF‖/η against depth, log–log, beside a constant."""
-        from deepnet_theory.report.measurement import model_figure
+        from deepnet_theory.report.measurement import model_figures
         from deepnet_theory.report.svg import drawn
 
-        return drawn(model_figure(self))
+        return drawn(model_figures(self)[0])
 
     def __repr__(self) -> str:
         from deepnet_theory.report.measurement import model_lines
