@@ -322,7 +322,9 @@ def check(
     full: Annotated[
         bool, typer.Option("--full", help="The long measurements instead of the quick ones.")
     ] = False,
-    seed: Annotated[int | None, whole("S", "Of all draws; 0. Verdicts should stand.")] = None,
+    seed: Annotated[
+        int | None, whole("S", "Seed of all draws; 0. Verdicts should not depend on it.")
+    ] = None,
     format: TextOrJson = "text",
 ) -> int:
     """Check the claims of the literature and compare with the recorded verdicts."""
@@ -350,10 +352,10 @@ def export(
     ] = None,
     base_depth: Annotated[
         str | None,
-        text("N0[,M0]", "Its layers, where it is a plain model, alpha 1."),
+        text("N0[,M0]", "Layers of that model, if it is a plain one, alpha 1."),
     ] = None,
     base_heads: Annotated[
-        int | None, whole("H0", "Its heads, where they are not as wide as the model's.")
+        int | None, whole("H0", "Heads of that model, if they are not as wide as this one's.")
     ] = None,
     alignment: Annotated[
         str, choice("In width, full or none.", words_of(*ALIGNMENTS))
@@ -425,9 +427,8 @@ def transfer(
         str | None,
         typer.Argument(
             metavar="[MODEL]",
-            help="In place of a selection, FILE.py:NAME of your own; it is run, and "
-            "NAME(depth, width, lr, seed) gives step, evaluate: one trains once, the other gives "
-            "what should be least.",
+            help="Your own code instead of a selection, FILE.py:NAME. NAME(depth, width, lr, seed) "
+            "returns step, which trains once, and evaluate, which returns what should be least.",
         ),
     ] = None,
     closures: Annotated[
@@ -452,7 +453,7 @@ def transfer(
             in_lower_case,
         ),
     ] = None,
-    steps: Annotated[int, whole("N", "Of the optimizer; 100.")] = 100,
+    steps: Annotated[int, whole("N", "Steps of the optimizer; 100.")] = 100,
     text: Annotated[str | None, text("FILE", "Text to train on.")] = None,
     outer: Annotated[
         str,
@@ -503,16 +504,18 @@ def measure(
             "NAME", "See `list optimizers`; or FILE.py:FUNCTION, which gives a model's optimizer."
         ),
     ] = None,
-    update: Annotated[str | None, text("EXPR", "Or a first update, in eta, g and theta.")] = None,
+    update: Annotated[
+        str | None, text("EXPR", "Instead: a first update, in eta, g and theta.")
+    ] = None,
     seeds: Annotated[int, whole("N", "Independent repetitions; 8.")] = 8,
-    seed: Annotated[int, whole("S", "Of all random draws; 0.")] = 0,
+    seed: Annotated[int, whole("S", "Seed of all random draws; 0.")] = 0,
     share: Annotated[
         list[str] | None,
-        text("PATTERN", 'Of names to step alone, "*.mlp.*"; repeatable.'),
+        text("PATTERN", 'Names of parameters to step alone, "*.mlp.*"; repeatable.'),
     ] = None,
     final_state: Annotated[
         str | None,
-        text("MODULE", "Whose output is F; what enters the head if not given."),
+        text("MODULE", "Take its output as F; what enters the head if not given."),
     ] = None,
     format: TextOrJson = "text",
     output: Output = None,
@@ -615,18 +618,25 @@ def audit(
     ],
     optimizer: Annotated[
         str | None,
-        choice("Hold it against the rules of this one; of all without.", names_of("optimizers")),
+        choice(
+            "Compare with the rules of this one; with those of all if not given.",
+            names_of("optimizers"),
+        ),
     ] = None,
-    constants: Annotated[str | None, text("FILE", "Against exported constants instead.")] = None,
+    constants: Annotated[
+        str | None, text("FILE", "Compare with exported constants instead.")
+    ] = None,
     scheme: Annotated[
         str | None,
-        choice("Against this published scheme alone; see `list schemes`.", names_of("schemes")),
+        choice(
+            "Compare with this published scheme alone; see `list schemes`.", names_of("schemes")
+        ),
     ] = None,
-    depth: Annotated[int | None, whole("N", "Given to the factory; 12.")] = None,
+    depth: Annotated[int | None, whole("N", "Depth given to the factory; 12.")] = None,
     format: TextOrJson = "text",
     page: Page = None,
 ) -> int:
-    """Say whether a model of one's own follows a rule, and where not."""
+    """Say whether your model follows a rule, and where it does not."""
     from deepnet_theory import workflow
     from deepnet_theory.models.factory import load_factory
 
@@ -646,7 +656,7 @@ def cache(
     what: Annotated[
         str, typer.Argument(metavar="[WHAT]", help="show or clear; show.", parser=in_lower_case)
     ] = "show",
-    cache: Annotated[str | None, text("DIR", "Its folder; the user's own.")] = None,
+    cache: Annotated[str | None, text("DIR", "Folder of the cache; the user's own.")] = None,
     format: TextOrJson = "text",
 ) -> int:
     """Show or clear what is kept of finished work."""
@@ -665,7 +675,7 @@ def cache(
         found = {"folder": folder, "results": len(sizes), "bytes": sum(sizes)}
         print(json.dumps({"schema": "deepnet-theory/cache/1", **found}, indent=2))
     elif kept is None:
-        print("nothing is kept, for DEEPNET_THEORY_CACHE is empty")
+        print("nothing is kept: DEEPNET_THEORY_CACHE is empty")
     else:
         size = f"{len(sizes)} results, {sum(sizes) / 2**20:.1f} MiB"
         print(f"{folder}: {size}{', cleared' if what == 'clear' else ''}")

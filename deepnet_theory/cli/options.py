@@ -281,11 +281,11 @@ class Work:
 
     options: ClassVar[Options] = {
         "processes": Annotated[
-            int | None, whole("N", "That share the work on a CPU; one a core where it is long.")
+            int | None, whole("N", "Processes that share the work; one per core if it is long.")
         ],
-        "cluster": _text("ADDRESS", "A Dask scheduler, whose workers do the work."),
-        "cache": _text("DIR", "Finished work is kept there; ~/.cache/deepnet-theory."),
-        "no_cache": _flag("Do all of it anew, and keep nothing.", "--no-cache"),
+        "cluster": _text("ADDRESS", "Dask scheduler; its workers do the work."),
+        "cache": _text("DIR", "Keep finished work there; ~/.cache/deepnet-theory."),
+        "no_cache": _flag("Measure everything again and keep nothing.", "--no-cache"),
     }
     processes: int | None = None
     cluster: str | None = None

@@ -62,7 +62,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
 EXIT_CODES = {
     0: "done; every step PROVED, the exponent SUPPORTED, verdicts as recorded",
     1: "REFUTED, or a verdict that is not as recorded",
-    2: "bad input, or something to install is missing",
+    2: "bad input, or a missing extra",
     3: "UNDECIDED",
     4: "refused: no rule exists, or a law is missing",
     70: "an error of ours",

@@ -33,7 +33,7 @@ def document(audit: Audit) -> doc.Document:
             doc.Section("One layer", tuple(_drawings(audit))),
             doc.Section("Gains", (_gains(audit),)),
             doc.Section("Not understood", doc.paragraphs(_not_understood(audit))),
-            doc.Section("Beside it", doc.paragraphs(beside)),
+            doc.Section("Remarks", doc.paragraphs(beside)),
             doc.Section("To derive for it", tuple(_to_derive(audit))),
         ),
     )
@@ -53,7 +53,7 @@ def answer(audit: Audit) -> doc.Words:
         )
     elif audit.against is None:
         why = f": {audit.refusal}" if audit.refusal else ""
-        told = f"It was held against no rule{why}"
+        told = f"It was compared with no rule{why}"
     elif audit.verdict is Verdict.UNDECIDED:
         told = f"What was understood follows {held}"
     else:
@@ -74,7 +74,7 @@ def _finding(finding: Finding) -> Iterator[doc.Block]:
     moved = ""
     if finding.effect is not None:
         moved = f"; ‖ΔF‖ times {number(finding.effect, '.3g')} ({_how(finding.predicted)})"
-    remark = "A remark, no difference: " if finding.severity == REMARK else ""
+    remark = "Remark: " if finding.severity == REMARK else ""
     yield doc.Paragraph(f"{remark}{finding.where}: {finding.what}{moved}.")
     yield doc.Listing(finding.mend.replace("  # ", "\n# "))
 
@@ -142,7 +142,7 @@ def _to_derive(audit: Audit) -> Iterator[doc.Block]:
     lines = wrap(told, 54, break_on_hyphens=False, break_long_words=False)
     yield doc.Listing(" \\\n  ".join(lines).replace("\0", " "))
     if not audit.scheme:
-        yield doc.Paragraph("export with the same words writes the constants for apply_.")
+        yield doc.Paragraph("export with the same options writes the constants for apply_.")
 
 
 def _gains(audit: Audit) -> doc.Table:

@@ -525,7 +525,7 @@ def _names(m: ModelMeasurement) -> tuple[doc.Block, ...]:
         return ()
     shown, left = m.shares[:MOST_SHARES], len(m.shares) - MOST_SHARES
     rows = tuple((s.name, number(s.mean), _between(s)) for s in shown)
-    told = "Stepped alone, the parameters of a name contribute ‖ΔF‖/η:"
+    told = "‖ΔF‖/η by name, the parameters of each stepped alone:"
     rest = doc.paragraphs([f"{left} more, each less than these."] * (left > 0), aside=True)
     table = doc.Table(("name", "mean", "95% interval"), rows, numbers=(1, 2))
     return doc.Paragraph(told), table, *rest

@@ -399,7 +399,7 @@ def comparison(comparison: Comparison) -> doc.Document:
         del rows["eta"]
     if all(e.rate == "1" for rule in c.rules.values() for e in rule.entries):
         del rows["kappa"]
-    named = [f"Without --closure, {FIRST}: {c.default}."]
+    named = [f"{FIRST.capitalize()} (without --closure): {c.default}."]
     if c.training:
         condition = c.selection.the_placement.training_condition
         named.append(f"{TO_TRAIN_WITH.capitalize()}: {c.training}. {condition}".rstrip())

@@ -47,7 +47,7 @@ def test_derive_names_both_rules_and_what_the_head_must_be(cli, format):
     pre = cli("derive", "--optimizer", "lamb", "--placement", "pre-ln", "--format", format).out
     assert "train with this rule." in plain(pre) and HEAD not in plain(pre)
     shown = plain(cli("derive", "--optimizer", "adam", "--compare-closures").out)
-    assert "published or first derived: symmetric." in shown
+    assert "Published or first derived (without --closure): symmetric." in shown
     assert f"To train with: complete. {HEAD}" in shown
     adam = dt.derive("adam")
     for shown in (adam._repr_html_(), adam._repr_latex_(), repr(rules({"": adam}))):

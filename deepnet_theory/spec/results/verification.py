@@ -109,7 +109,7 @@ class Exponent:
         if self.predicted is None or self.estimate != self.estimate:
             return self.growth
         expected = f"{self.variable}^{_unsigned_zero(self.predicted, 2)}"
-        return f"{self.growth}, where {expected} was predicted"
+        return f"{self.growth}; {expected} was predicted"
 
 
 def _unsigned_zero(value: float, digits: int) -> str:
