@@ -18,6 +18,7 @@ from deepnet_theory.spec.depth import parse_depth
 from deepnet_theory.spec.selection import Select
 from deepnet_theory.spec.settings import Measure, Measurement, ShortRun, Train
 from deepnet_theory.spec.stack import stack
+from deepnet_theory.workflow.given import selection_of
 
 SMALL = {"width": 16, "heads": 2, "tokens": 8, "seeds": 2}
 N = sp.Symbol("N", positive=True)
@@ -42,7 +43,7 @@ def test_verify_export_build(derivation, tmp_path):
     constants.save(tmp_path / "c.json")
     model = dt.build(tmp_path / "c.json")
     assert torch.isfinite(model(torch.zeros(1, 5, dtype=torch.long))).all()
-    made = dt.make_report(derivation, depths=[2, 4], depth=[50, 100], **SMALL)
+    made = dt.make_report(derivation, depths=[2, 4], depth=[50, 100], rivals=False, **SMALL)
     assert [c.parts[0].layers for c in made.constants] == [50, 100]
     made.save(tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == made.html
@@ -148,9 +149,8 @@ def test_a_name_or_an_update_stands_for_a_selection():
     assert dt.export("adam", 12) == dt.export(named, 12) == dt.export(named.selection, 12)
     assert dt.derive("Adam", placement="Post-LN", norm="LAYER").selection == named.selection
     assert dt.judge_scheme("GPT-2") == dt.judge_scheme("gpt-2")
-    measured = dt.verify("adam", [2, 4], **SMALL)
-    assert measured.points == dt.verify(named, [2, 4], **SMALL).points
-    assert [p.depth["N"] for p in measured.points] == [2, 4]
+    for subject in ("adam", named, named.selection):  # as what measures takes them
+        assert selection_of(subject, {}) == named.selection
 
 
 def test_a_rule_of_ones_own_in_every_form(derivation):

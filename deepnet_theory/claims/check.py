@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 import time
 import traceback
 from collections.abc import Iterable, Iterator
@@ -162,11 +163,17 @@ class Checked(Result):
                 lines.append(f"    {found.verdict.value:9}  {found.about}{note}")
                 if note:
                     lines.append(f"               {found.because}")
+            if result.claim.would_decide:
+                would = f"to decide  {result.claim.would_decide}"
+                lines += textwrap.wrap(
+                    would, 80, initial_indent=" " * 4, subsequent_indent=" " * 15
+                )
             lines += [f"    missing    {a}  (recorded: {v})" for a, v in recorded.items()]
         standing = [r.claim.standing for r in self.results]
         counts = ", ".join(f"{n} {s}" for s in STANDINGS if (n := standing.count(s)))
         ended = f"{len(self.changed)} changed; {self.seconds:.0f} s"
-        lines.append(f"{len(standing)} claims: {counts}; {ended}")
+        many = "s" * (len(standing) != 1)
+        lines.append(f"{len(standing)} claim{many}: {counts}; {ended}")
         if self.stopped:
             lines.append(f"{self.stopped}; not checked: {', '.join(self.unchecked) or 'nothing'}")
         return "\n".join(lines)

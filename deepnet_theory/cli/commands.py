@@ -31,11 +31,12 @@ from deepnet_theory.cli.options import (
     in_lower_case,
     names_of,
     one_of,
+    text,
     whole,
     words_of,
 )
 from deepnet_theory.cli.saving import deliver, save, save_page
-from deepnet_theory.cli.streams import say
+from deepnet_theory.cli.streams import say, shows_colour
 from deepnet_theory.spec.constants import FORMS, Constants
 from deepnet_theory.spec.depth import DepthLike
 from deepnet_theory.spec.errors import InputError, UnstableWarning
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 TextOrJson = Annotated[str, one_of("text", "json")]
 Output = Annotated[str | None, file_to_write("Write the JSON there.", "--output", "-o")]
 Page = Annotated[str | None, file_to_write("Write an HTML page there.", "--page")]
+Across = Annotated[str, choice("depth, width or both.", words_of("depth", *ACROSS))]
 Derived = Annotated[Select, Takes(without=("scheme",))]
 Given = dict[str, Any]
 MODEL = "FILE.py:FACTORY or package.module:FACTORY"
@@ -56,21 +58,14 @@ MODEL = "FILE.py:FACTORY or package.module:FACTORY"
 def derive(
     select: Select,
     talk: Talk,
-    depth: Annotated[
-        str | None, typer.Option(metavar="N[,M]", help="Print numbers for this many layers.")
-    ] = None,
+    depth: Annotated[str | None, text("N[,M]", "Print numbers for this many layers.")] = None,
     steps: Annotated[bool, typer.Option("--steps", help="Show every step.")] = False,
-    section: Annotated[
-        str | None, typer.Option(metavar="NAME", help="Show one part, such as assumptions.")
-    ] = None,
+    section: Annotated[str | None, text("NAME", "Show one part, such as assumptions.")] = None,
     compare_closures: Annotated[
         bool,
         typer.Option("--compare-closures", help="Every closure's rule and what it implies."),
     ] = False,
-    across: Annotated[
-        str,
-        choice("depth, width or both: which dimension; depth.", words_of("depth", *ACROSS)),
-    ] = "depth",
+    across: Across = "depth",
     alignment: Annotated[
         str | None, choice("In width, full (default) or none.", words_of(*ALIGNMENTS))
     ] = None,
@@ -84,7 +79,7 @@ def derive(
     width: Annotated[int | None, whole("D", "Print numbers for this width.")] = None,
     base_width: Annotated[int | None, whole("D0", "Width of the model that was tuned.")] = None,
     base_depth: Annotated[
-        str | None, typer.Option(metavar="N0[,M0]", help="Layers of the model that was tuned.")
+        str | None, text("N0[,M0]", "Layers of the model that was tuned.")
     ] = None,
     format: Annotated[str, one_of("text", "markdown", "latex", "json")] = "text",
 ) -> int:
@@ -156,12 +151,14 @@ def _show(result: Any, format: str, said: Callable[[Any], Document | str] | None
 
 
 def _printed(document: Document | str, format: str = "text") -> str:
-    from deepnet_theory.report.text import text
+    from deepnet_theory.report import text as terminal
 
-    if isinstance(document, str):
-        return document
     if format == "text":  # a small plot is for a terminal alone
-        return text(document, plots=sys.stdout.isatty())
+        page = document
+        if not isinstance(page, str):
+            page = terminal.text(page, sys.stdout.isatty())
+        return terminal.coloured(page) if shows_colour(sys.stdout) else page
+    assert not isinstance(document, str)
     from deepnet_theory.report.latex import latex
     from deepnet_theory.report.markdown import markdown
 
@@ -228,7 +225,6 @@ def _of_rule_or_scheme(
 
 
 def _noted(talk: Talk, selection: Selection) -> Any:
-    """The derivation of a selection that will be measured."""
     from deepnet_theory import workflow
 
     derivation = workflow.derive(selection)
@@ -242,20 +238,18 @@ def verify(
     measure: Annotated[Given, MEASURE],
     work: Work,
     talk: Talk,
-    across: Annotated[
-        str, choice("depth, width or both; depth.", words_of("depth", *ACROSS))
-    ] = "depth",
+    across: Annotated[str, choice("depth, width or both.", words_of("depth", *ACROSS))] = "depth",
     widths: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="Across the width: 64,128,256 or 64:1024, the default."),
+        text("LIST", "Across the width: 64,128,256 or 64:1024, the default."),
     ] = None,
     rules: Annotated[
         str | None,
-        typer.Option(
-            metavar="LIST",
-            help="Across the width: rule (default), or published parametrisations, such as sp "
+        text(
+            "LIST",
+            "Across the width: rule (default), or published parametrisations, such as sp "
             "(standard) and ntp; the first one's verdict is the exit code.",
-            parser=in_lower_case,
+            in_lower_case,
         ),
     ] = None,
     alignment: Annotated[
@@ -292,7 +286,6 @@ def verify(
 
 
 def _refuse_in_depth(given: Given) -> None:
-    """Raise :class:`InputError` for an option that only the width knows."""
     for name, value in given.items():
         if value is not None:
             raise InputError(
@@ -329,7 +322,9 @@ def check(
     full: Annotated[
         bool, typer.Option("--full", help="The long measurements instead of the quick ones.")
     ] = False,
-    seed: Annotated[int | None, whole("S", "Of all draws; 0. Verdicts should stand.")] = None,
+    seed: Annotated[
+        int | None, whole("S", "Seed of all draws; 0. Verdicts should not depend on it.")
+    ] = None,
     format: TextOrJson = "text",
 ) -> int:
     """Check the claims of the literature and compare with the recorded verdicts."""
@@ -344,7 +339,7 @@ def export(
     own: Own,
     model: Annotated[Given, SIZES],
     talk: Talk,
-    depth: Annotated[str, typer.Option(metavar="N[,M]", help="Layers of the model.")],
+    depth: Annotated[str, text("N[,M]", "Layers of the model.")],
     form: Annotated[
         str,
         choice(
@@ -357,10 +352,10 @@ def export(
     ] = None,
     base_depth: Annotated[
         str | None,
-        typer.Option(metavar="N0[,M0]", help="Its layers, where it is a plain model, alpha 1."),
+        text("N0[,M0]", "Layers of that model, if it is a plain one, alpha 1."),
     ] = None,
     base_heads: Annotated[
-        int | None, whole("H0", "Its heads, where they are not as wide as the model's.")
+        int | None, whole("H0", "Heads of that model, if they are not as wide as this one's.")
     ] = None,
     alignment: Annotated[
         str, choice("In width, full or none.", words_of(*ALIGNMENTS))
@@ -388,8 +383,9 @@ def export(
         )  # fmt: skip
     if not talk.quiet:
         # which rule the constants are of, the other one beside it, and what to know of them
-        for name, formulas in constants.origin["rows"].items():
-            exported = ", exported" * (name == constants.origin["row"])
+        rows, row = constants.origin["rows"], constants.origin["row"]
+        for name, formulas in sorted(rows.items(), key=lambda one: one[0] != row):
+            exported = ", exported" * (name == row)
             say(f"{name}{exported}: {formulas}")
         if constants.condition:
             say(f"note: {constants.condition}")
@@ -426,46 +422,43 @@ def transfer(
     measure: Annotated[Given, TRANSFER, Takes(("draws", "updates", "eta", "data"))],
     work: Work,
     talk: Talk,
-    rates: Annotated[
-        str, typer.Option(metavar="LIST", help="Learning rates: 1e-4,1e-3 or 1e-4:1e-1.")
-    ],
+    rates: Annotated[str, text("LIST", "Learning rates: 1e-4,1e-3 or 1e-4:1e-1.")],
     model: Annotated[
         str | None,
         typer.Argument(
             metavar="[MODEL]",
-            help="In place of a selection, FILE.py:NAME of your own; it is run, and "
-            "NAME(depth, width, lr, seed) gives step, evaluate: one trains once, the other gives "
-            "what should be least.",
+            help="Your own code instead of a selection, FILE.py:NAME. NAME(depth, width, lr, seed) "
+            "returns step, which trains once, and evaluate, which returns what should be least.",
         ),
     ] = None,
     closures: Annotated[
         str | None,
-        typer.Option(
-            metavar="LIST",
-            help="One curve each, and the first one's verdict is the exit code; complete, and "
+        text(
+            "LIST",
+            "One curve each, and the first one's verdict is the exit code; complete, and "
             "what derive shows.",
-            parser=in_lower_case,
+            in_lower_case,
         ),
     ] = None,
     widths: Annotated[
         str | None,
-        typer.Option(metavar="LIST", help="Train at each: 32,64,128,256 or 32:256."),
+        text("LIST", "Train at each: 32,64,128,256 or 32:256."),
     ] = None,
     rules: Annotated[
         str | None,
-        typer.Option(
-            metavar="LIST",
-            help="Across widths, one curve each: rule, sp (standard, one rate), sp-sizes (at the "
+        text(
+            "LIST",
+            "Across widths, one curve each: rule, sp (standard, one rate), sp-sizes (at the "
             "derived rates); all.",
-            parser=in_lower_case,
+            in_lower_case,
         ),
     ] = None,
-    steps: Annotated[int, whole("N", "Of the optimizer; 100.")] = 100,
-    text: Annotated[str | None, typer.Option(metavar="FILE", help="Text to train on.")] = None,
+    steps: Annotated[int, whole("N", "Steps of the optimizer; 100.")] = 100,
+    text: Annotated[str | None, text("FILE", "Text to train on.")] = None,
     outer: Annotated[
         str,
         choice(
-            "Embedding and head: stepped (default), or held as they are drawn.",
+            "Embedding and head: stepped, or held as they are drawn.",
             words_of("stepped", "held"),
             "WHICH",
         ),
@@ -503,33 +496,26 @@ def measure(
             "a torch.nn.Module, or (module, inputs); FACTORY(depth, width) across widths.",
         ),
     ],
-    depths: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Layers: 6,12,24 or 8:128.")
-    ] = None,
-    widths: Annotated[
-        str | None, typer.Option(metavar="LIST", help="Widths: 64,128,256 or 64:1024.")
-    ] = None,
+    depths: Annotated[str | None, text("LIST", "Layers: 6,12,24 or 8:128.")] = None,
+    widths: Annotated[str | None, text("LIST", "Widths: 64,128,256 or 64:1024.")] = None,
     optimizer: Annotated[
         str | None,
-        typer.Option(
-            metavar="NAME",
-            help="See `list optimizers`; or FILE.py:FUNCTION, which gives a model's optimizer.",
+        text(
+            "NAME", "See `list optimizers`; or FILE.py:FUNCTION, which gives a model's optimizer."
         ),
     ] = None,
     update: Annotated[
-        str | None, typer.Option(metavar="EXPR", help="Or a first update, in eta, g and theta.")
+        str | None, text("EXPR", "Instead: a first update, in eta, g and theta.")
     ] = None,
     seeds: Annotated[int, whole("N", "Independent repetitions; 8.")] = 8,
-    seed: Annotated[int, whole("S", "Of all random draws; 0.")] = 0,
+    seed: Annotated[int, whole("S", "Seed of all random draws; 0.")] = 0,
     share: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help='Of names to step alone, "*.mlp.*"; repeatable.'),
+        text("PATTERN", 'Names of parameters to step alone, "*.mlp.*"; repeatable.'),
     ] = None,
     final_state: Annotated[
         str | None,
-        typer.Option(
-            metavar="MODULE", help="Whose output is F; what enters the head if not given."
-        ),
+        text("MODULE", "Take its output as F; what enters the head if not given."),
     ] = None,
     format: TextOrJson = "text",
     output: Output = None,
@@ -557,7 +543,7 @@ def report(
     output: Annotated[str, file_to_write("The HTML page.", "--output", "-o")],
     depth: Annotated[
         list[str] | None,
-        typer.Option(metavar="N[,M]", help="Print constants at this depth; repeatable."),
+        text("N[,M]", "Print constants at this depth; repeatable."),
     ] = None,
     rivals: Annotated[
         bool,
@@ -632,20 +618,25 @@ def audit(
     ],
     optimizer: Annotated[
         str | None,
-        choice("Hold it against the rules of this one; of all without.", names_of("optimizers")),
+        choice(
+            "Compare with the rules of this one; with those of all if not given.",
+            names_of("optimizers"),
+        ),
     ] = None,
     constants: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Against exported constants instead.")
+        str | None, text("FILE", "Compare with exported constants instead.")
     ] = None,
     scheme: Annotated[
         str | None,
-        choice("Against this published scheme alone; see `list schemes`.", names_of("schemes")),
+        choice(
+            "Compare with this published scheme alone; see `list schemes`.", names_of("schemes")
+        ),
     ] = None,
-    depth: Annotated[int | None, whole("N", "Given to the factory; 12.")] = None,
+    depth: Annotated[int | None, whole("N", "Depth given to the factory; 12.")] = None,
     format: TextOrJson = "text",
     page: Page = None,
 ) -> int:
-    """Say whether a model of one's own follows a rule, and where not."""
+    """Say whether your model follows a rule, and where it does not."""
     from deepnet_theory import workflow
     from deepnet_theory.models.factory import load_factory
 
@@ -665,9 +656,7 @@ def cache(
     what: Annotated[
         str, typer.Argument(metavar="[WHAT]", help="show or clear; show.", parser=in_lower_case)
     ] = "show",
-    cache: Annotated[
-        str | None, typer.Option(metavar="DIR", help="Its folder; the user's own.")
-    ] = None,
+    cache: Annotated[str | None, text("DIR", "Folder of the cache; the user's own.")] = None,
     format: TextOrJson = "text",
 ) -> int:
     """Show or clear what is kept of finished work."""
@@ -686,7 +675,7 @@ def cache(
         found = {"folder": folder, "results": len(sizes), "bytes": sum(sizes)}
         print(json.dumps({"schema": "deepnet-theory/cache/1", **found}, indent=2))
     elif kept is None:
-        print("nothing is kept, for DEEPNET_THEORY_CACHE is empty")
+        print("nothing is kept: DEEPNET_THEORY_CACHE is empty")
     else:
         size = f"{len(sizes)} results, {sum(sizes) / 2**20:.1f} MiB"
         print(f"{folder}: {size}{', cleared' if what == 'clear' else ''}")

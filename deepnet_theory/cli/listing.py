@@ -68,7 +68,6 @@ def _schemes() -> Iterable[Row]:
 
 
 def _in_width(p: Parametrisation) -> Row:
-    """What a parametrisation sets in the width."""
     rates = [
         f"{c.optimizer}{'' if c.alignment == FULL else ', no alignment'}: "
         + ", ".join(f"{of} {rate}" for of, rate in c.rate.items())
@@ -121,7 +120,6 @@ KINDS = tuple(_LISTS)
 
 
 def listing(what: str) -> list[Row]:
-    """The rows of one list; each has a ``name``."""
     return list(_LISTS[what]())
 
 

@@ -55,7 +55,6 @@ def _whole(text: str) -> int:
 
 
 def _real(text: str) -> float:
-    """A real number; the refusal restates the input."""
     try:
         return float(text)
     except ValueError:
@@ -68,8 +67,12 @@ def in_lower_case(text: str) -> str:
 
 
 def choice(help: str, complete: Callable[[str], list[str]], metavar: str = "NAME") -> Any:
-    """An option that takes a name, in any case."""
     return typer.Option(metavar=metavar, help=help, autocompletion=complete, parser=in_lower_case)
+
+
+def text(metavar: str, help: str, parser: Callable[[str], str] | None = None) -> Any:
+    """An option that takes words."""
+    return typer.Option(metavar=metavar, help=help, parser=parser)
 
 
 def whole(metavar: str, help: str) -> Any:
@@ -133,7 +136,7 @@ def _option(one: Setting, default: object) -> Any:
 
 
 def _text(metavar: str, help: str) -> Any:
-    return Annotated[str | None, typer.Option(metavar=metavar, help=help)]
+    return Annotated[str | None, text(metavar, help)]
 
 
 def _flag(help: str, *names: str) -> Any:
@@ -161,7 +164,6 @@ class Takes:
     helps: Mapping[str, str] = field(default_factory=dict)
 
     def option(self, name: str, annotation: Any) -> Any:
-        """An option's annotation as the command takes it."""
         kind, option = get_args(annotation)
         own = copy(option)
         own.hidden = name in self.without
@@ -262,7 +264,6 @@ class Own:
                 raise InputError(f"{option} was given with {other}, which has its own")
 
     def rule(self, selection: Selection) -> Rule | None:
-        """The rule, or None where no option was given."""
         given = [f.name for f in fields(self) if getattr(self, f.name) is not None]
         if not given:
             return None
@@ -280,11 +281,11 @@ class Work:
 
     options: ClassVar[Options] = {
         "processes": Annotated[
-            int | None, whole("N", "That share the work on a CPU; one a core where it is long.")
+            int | None, whole("N", "Processes that share the work; one per core if it is long.")
         ],
-        "cluster": _text("ADDRESS", "A Dask scheduler, whose workers do the work."),
-        "cache": _text("DIR", "Finished work is kept there; ~/.cache/deepnet-theory."),
-        "no_cache": _flag("Do all of it anew, and keep nothing.", "--no-cache"),
+        "cluster": _text("ADDRESS", "Dask scheduler; its workers do the work."),
+        "cache": _text("DIR", "Keep finished work there; ~/.cache/deepnet-theory."),
+        "no_cache": _flag("Measure everything again and keep nothing.", "--no-cache"),
     }
     processes: int | None = None
     cluster: str | None = None
@@ -319,7 +320,6 @@ class Work:
 
     @contextmanager
     def _executor(self) -> Iterator[Executor | None]:
-        """The cluster's, if one was named."""
         if self.cluster is None:
             yield None
             return

@@ -28,11 +28,9 @@ class _Held(io.TextIOWrapper):
         super().__init__(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
 
     def isatty(self) -> bool:
-        """Whether it will be seen on a terminal."""
         return self._terminal
 
     def text(self) -> str:
-        """All of it."""
         self.flush()
         self.seek(0)
         return self.read()
@@ -102,6 +100,12 @@ def _forget(stream: TextIO) -> None:
         broken, handle = stream.fileno(), os.open(os.devnull, os.O_WRONLY)
         os.dup2(handle, broken)
         os.close(handle)
+
+
+def shows_colour(stream: TextIO) -> bool:
+    """Whether a stream is a terminal with colours, and NO_COLOR is not set."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return stream.isatty() and not plain
 
 
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]

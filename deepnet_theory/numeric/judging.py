@@ -23,6 +23,8 @@ from deepnet_theory.numeric.statistics import (
     positive_interval,
     slopes,
     t_interval,
+    to_decide,
+    what_decides,
 )
 from deepnet_theory.spec.assumption import Assumption
 from deepnet_theory.spec.errors import InputError
@@ -42,7 +44,7 @@ def ratio_interval(measured: Array, predicted: Array) -> Interval:
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         logs = t_interval(np.log(measured / predicted))
-        return Interval(*(float(np.exp(x)) for x in logs))
+        return Interval(*(float(np.exp(x)) for x in logs), logs.samples)
 
 
 def judge_level(
@@ -72,7 +74,9 @@ def judge_level(
         elif ratio.outside(1 - LEVEL, 1 + LEVEL):
             verdict, because = Verdict.REFUTED, f"{shown}, beyond 1 ± {LEVEL:g}"
         else:
-            because = f"{shown}, not inside 1 ± {LEVEL:g} nor beyond"
+            logs = t_interval(np.log(measured[:, index] / expected[:, index]))
+            more = what_decides(logs, math.log(1 - LEVEL), math.log(1 + LEVEL))
+            because = f"{shown}; it must lie inside 1 ± {LEVEL:g}, or beyond it, to decide; {more}"
         levels.append(Level(dict(depth), *ratio, verdict, because))
 
     def place(level: Level) -> tuple[int, float]:
@@ -102,6 +106,8 @@ def judge_assumption(
         since = f" (from {start} layers)" if start > min(depths) else ""
         if assumption.slope is not None:
             verdict, because = judge(shown, assumption.slope)
+            if verdict is Verdict.UNDECIDED:
+                since += f"; {to_decide(shown, assumption.slope)}".rstrip("; ")
             found.append((verdict, f"exponent in depth {because}{since}"))
         if assumption.slope_at_most is not None:
             found.append(_ceiling(shown, assumption.slope_at_most + TOLERANCE, "exponent" + since))
@@ -112,11 +118,15 @@ def judge_assumption(
         interval = t_interval if (values < 0).any() else positive_interval
         points = [interval(column) for column in values.T]
         worst = max(points, key=lambda p: sign * p.estimate if math.isfinite(p.estimate) else 1e99)
-        flipped = worst if sign > 0 else Interval(-worst.estimate, -worst.high, -worst.low)
+        flipped = worst
+        if sign < 0:
+            flipped = Interval(-worst.estimate, -worst.high, -worst.low, worst.samples)
         verdict, _ = _ceiling(flipped, sign * bound, "")
+        more = what_decides(worst, bound) if verdict is Verdict.UNDECIDED else ""
         because = (
             f"{worst.estimate:.3g} [{worst.low:.3g}, {worst.high:.3g}] at "
             f"{depths[points.index(worst)]} layers, where at {word} {bound:g} is assumed"
+            f"{f'; {more}' * bool(more)}"
         )
         found.append((verdict, because))
         shown = worst if shown is None else shown
@@ -148,7 +158,8 @@ def _ceiling(interval: Interval, ceiling: float, what: str) -> tuple[Verdict, st
         return Verdict.SUPPORTED, f"{shown} is at most {ceiling:g}"
     if interval.low > ceiling:
         return Verdict.REFUTED, f"{shown} is above {ceiling:g}"
-    return Verdict.UNDECIDED, f"{shown} reaches above {ceiling:g}"
+    more = what_decides(interval, ceiling)
+    return Verdict.UNDECIDED, f"{shown} reaches above {ceiling:g}{f'; {more}' * bool(more)}"
 
 
 DEEP = (MOST_LAYERS // 16, MOST_LAYERS)  # the powers are read off between these
@@ -348,6 +359,11 @@ def judge_exponent(
     return Exponent(
         variable, share, *fit.interval, predicted, verdict, because, fit.fitted_from,
         rivals, constant, slope,
+        would_decide=(
+            to_decide(fit.interval, predicted, rivals)
+            if verdict is Verdict.UNDECIDED and len(depths) >= wanted and not bent
+            else ""
+        ),
     )  # fmt: skip
 
 

@@ -28,7 +28,14 @@ from deepnet_theory.numeric.depths import FEWEST, Depth, depth_key
 from deepnet_theory.numeric.judging import ALL, WORST_FIRST, Plan, varies_alone
 from deepnet_theory.numeric.schedule import measuring
 from deepnet_theory.numeric.settings import fitting_processes, fitting_threads, require_memory
-from deepnet_theory.numeric.statistics import Array, fit_exponent, judge, positive_interval, slopes
+from deepnet_theory.numeric.statistics import (
+    Array,
+    fit_exponent,
+    judge,
+    positive_interval,
+    slopes,
+    to_decide,
+)
 from deepnet_theory.numeric.stepping import arriving, backward, inner_product, only, update
 from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.numeric.verify import NEEDS_LESS, machine_of
@@ -233,6 +240,11 @@ def judge_power(
         symbol, prediction.share, *fit.interval, aim, verdict, because, fit.fitted_from,
         here=None if here == aim else here,
         constant=fit.interval.within(-TOLERANCE, TOLERANCE),
+        would_decide=(
+            to_decide(fit.interval, here, tolerance=TOLERANCE)
+            if verdict is Verdict.UNDECIDED
+            else ""
+        ),
     )  # fmt: skip
 
 

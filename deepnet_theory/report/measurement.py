@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deepnet_theory.report import document as doc
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         Exponent,
         ModelMeasurement,
         Point,
+        Share,
         Verification,
     )
 
@@ -58,8 +59,8 @@ def document(v: Verification, rivals: Sequence[Verification] = ()) -> doc.Docume
 
 
 def rows_named(rows: Mapping[str, str], own: str | None, what: str) -> Iterator[doc.Paragraph]:
-    """Both rules by name, the one that was used, ``own``, with ``what`` was done with it."""
-    for name, told in rows.items():
+    """Both rules by name, first the one that was used, ``own``, with ``what`` was done with it."""
+    for name, told in sorted(rows.items(), key=lambda row: row[0] != own):
         yield doc.Paragraph(f"{name}{f', {what}' * (name == own)}: {told}.")
 
 
@@ -73,7 +74,6 @@ def _ran(measured: Verification | ModelMeasurement) -> doc.Paragraph:
 
 
 def three_lines(verification: Verification) -> str:
-    """The measurement as an interpreter shows it: of what, the exponent judged, the range."""
     of = f"<Verification of {measured_network(verification)}, {rule_words(verification)}"
     return _range(of, answer(verification), verification)
 
@@ -86,15 +86,24 @@ def _range(of: str, told: Sequence[doc.Inline], m: Verification | ModelMeasureme
 
 
 def answer(verification: Verification) -> tuple[doc.Inline, ...]:
-    """What the model update does with depth, and the verdict on what was predicted of it."""
     if not verification.exponents:
         return (verification.verdict, ": no exponent was measured.")
     moved = "The loss by one update" if "across" in verification.select else "‖ΔF‖"
-    return true_signs(f"{moved} {verification.trend}: "), verification.verdict, "."
+    return (
+        true_signs(f"{moved} {verification.trend}: "), verification.verdict,
+        to_decide(verification.verdict, verification.whole),
+    )  # fmt: skip
+
+
+def to_decide(verdict: Verdict, exponents: Sequence[Exponent]) -> str:
+    """What ends a sentence in a verdict: what an UNDECIDED one lacks."""
+    lacking = {e.would_decide for e in exponents if e.would_decide}
+    if verdict is not Verdict.UNDECIDED or not lacking:
+        return "."
+    return f": {'; '.join(sorted(lacking))}."
 
 
 def level(verification: Verification) -> tuple[doc.Inline, ...]:
-    """The verdict on the absolute size, and where measured and predicted are furthest apart."""
     found = verification.level
     if found is None:
         return ()
@@ -102,7 +111,6 @@ def level(verification: Verification) -> tuple[doc.Inline, ...]:
 
 
 def sections(v: Verification, rivals: Sequence[Verification] = ()) -> tuple[doc.Section, ...]:
-    """The figures, the exponents with their verdicts, other rules, and the points."""
     reasons = doc.Terms(tuple((_where(e), _because(e)) for e in v.exponents))
     folded = doc.Section("Why these verdicts", (reasons,), folded=True)
     figures = [update_figure(v, variable, rivals) for variable in _variables(v)]
@@ -145,7 +153,7 @@ def points(measured: Sequence[Point]) -> doc.Table:
         columns += ["finding"]
     rows = []
     for p in measured:
-        row = [depth_words(p.depth), number(p.mean), interval(p.low, p.high), str(p.seeds)]
+        row = [depth_words(p.depth), number(p.mean), _between(p), str(p.seeds)]
         if predicted_too:
             row += [known(p.predicted), interval(p.predicted_low, p.predicted_high)]
         rows.append((*row, p.finding) if found else tuple(row))
@@ -153,8 +161,12 @@ def points(measured: Sequence[Point]) -> doc.Table:
     return doc.Table(tuple(columns), tuple(rows), numbers, (len(columns) - 1,) if found else ())
 
 
+def _between(measured: Point | Share) -> str:
+    """The interval of a size; "-" where one seed gives none."""
+    return interval(measured.low, measured.high) if math.isfinite(measured.high) else "-"
+
+
 def _by_kind(v: Verification) -> tuple[doc.Section, ...]:
-    """What each kind of parameter moves, stepped alone at the deepest depth."""
     if not v.shares or not v.points:
         return ()
     rows = tuple(
@@ -183,15 +195,20 @@ def _exponents(of: tuple[str, str], rows: tuple[tuple[doc.Words, ...], ...]) -> 
 
 
 def _exponent(name: str, verdict: doc.Inline, e: Exponent) -> tuple[doc.Words, ...]:
-    measured = (signed(e.estimate), signed_interval(e.low, e.high), predicted(e.predicted, "none"))
+    measured = (signed(e.estimate), _ends(e), predicted(e.predicted, "none"))
     return name, verdict, *measured
+
+
+def _ends(e: Exponent) -> str:
+    """The interval of an exponent; "-" where one seed gives none."""
+    return signed_interval(e.low, e.high) if math.isfinite(e.high - e.low) else "-"
 
 
 def _because(exponent: Exponent) -> str:
     start = exponent.fitted_from
     parts = [] if start is None else [f"fitted from {exponent.variable} = {start}"]
     rivals = ", ".join(f"{name} {power(e)}" for name, e in exponent.rivals)
-    parts += [true_signs(exponent.because)] if exponent.because else []
+    parts += [true_signs(s) for s in (exponent.because, exponent.would_decide) if s]
     parts += [f"other optimizers' rules here: {rivals}"] if rivals else []
     return "; ".join(parts)
 
@@ -248,7 +265,6 @@ def assumptions(
 
 
 def width_document(v: Verification) -> doc.Document:
-    """What one update through each role moves as the width grows, by parametrisation."""
     measure = v.measure
     told = (
         f"To first order in the learning rate: {measure['tokens']} tokens, batch "
@@ -273,7 +289,6 @@ def _point_words(v: Verification) -> str:
 
 
 def _wide_answer(v: Verification) -> tuple[doc.Inline, ...]:
-    """What the roles of one parametrisation do, counted by their verdicts."""
     worst = [e for e in v.exponents if e.verdict is Verdict.REFUTED]
     near = sum(e.verdict is Verdict.SUPPORTED for e in v.exponents)
     said = f"{_point_words(v)}: {near} of {len(v.exponents)} exponents as predicted"
@@ -331,7 +346,6 @@ def update_figure(
 
 
 def along_what(variable: str) -> str:
-    """What a symbol counts, as an axis has it."""
     return "d, width" if variable == "d" else f"{variable}, layers"
 
 
@@ -370,12 +384,10 @@ def along(points: Sequence[P], variable: str) -> list[P]:
 
 
 def marks(points: Sequence[Point | PredictedPoint], variable: str) -> tuple[doc.Mark, ...]:
-    """The points as a figure marks them."""
     return tuple(doc.Mark(p.depth[variable], p.mean, p.low, p.high) for p in points)
 
 
 def _band(points: Sequence[Point], variable: str) -> tuple[doc.Mark, ...]:
-    """What was predicted of the points in absolute size."""
     return tuple(
         doc.Mark(p.depth[variable], p.predicted, p.predicted_low, p.predicted_high)
         for p in points
@@ -438,83 +450,82 @@ def slopes(verification: Verification, variable: str, with_rivals: bool = True) 
 
 
 def model_document(m: ModelMeasurement) -> doc.Document:
-    """The measurement of one's own models."""
     seeds = f"one step of {m.optimizer} at {m.measure['seeds']} seeds"
-    drawn = tuple(map(partial(model_figure, m), _varying(m.points)))
-    drawn = drawn if m.points and 0 < m.points[0].mean < float("inf") else ()
     deepest = depth_words(m.points[-1].depth) if m.points else "the deepest point"
     exponents = tuple(
-        (e.share, e.variable, signed(e.estimate), signed_interval(e.low, e.high), e.verdict,
-         true_signs(e.because))
+        (e.share, e.variable, signed(e.estimate), _ends(e), e.verdict,
+         _because(e))
         for e in m.exponents
     )  # fmt: skip
     head = ("parameters", "in", "exponent", "95% interval", "constant", "because")
     table = doc.Table(head, exponents, numbers=(2, 3), sentences=(5,))
     return doc.Document(
         f"{Y_LABEL}, {m.model}",
-        (doc.Paragraph(_constant(m)), doc.Paragraph(f"Measured after {seeds}.", aside=True)),
         (
-            doc.Section("Points", (*drawn, points(m.points)) if m.points else ()),
+            *doc.paragraphs((_constant(m), *(f"Warning: {warning}." for warning in m.warnings))),
+            doc.Paragraph(f"Measured after {seeds}.", aside=True),
+        ),
+        (
+            doc.Section("Points", (*model_figures(m), points(m.points)) if m.points else ()),
             doc.Section("Exponents", (table,) if m.points else ()),
             doc.Section(f"What moves F at {deepest}", _names(m)),
-            doc.Section("Warnings", doc.paragraphs(m.warnings)),
         ),
         (_ran(m),),
     )
 
 
 def model_lines(measured: ModelMeasurement) -> str:
-    """The measurement as an interpreter shows it."""
     of = f"<ModelMeasurement of {measured.model}, stepped by {measured.optimizer}"
     return _range(of, _constant(measured), measured)
 
 
 def _constant(measured: ModelMeasurement) -> tuple[doc.Inline, ...]:
-    """What the model update does with depth, and whether it is shown to be constant."""
     wide = bool(measured.points) and "d" in measured.points[0].depth
     off = [e.share for e in measured.exponents[1:] if e.verdict is Verdict.REFUTED]
     told = f"; off in the width: {', '.join(off)}" if wide and off else ""
     subject = "all of it is constant" if wide else "it is constant"
-    return true_signs(f"‖ΔF‖ {measured.trend}{told}; that {subject} is "), measured.verdict, "."
+    lacks = to_decide(measured.verdict, measured.exponents[:1])
+    return true_signs(f"‖ΔF‖ {measured.trend}{told}; that {subject} is "), measured.verdict, lacks
 
 
-def model_figure(m: ModelMeasurement, variable: str = "") -> doc.Figure:
-    """‖ΔF‖/η against depth or width, log–log, and the constant through its first point."""
-    first = m.points[0]
-    variable = variable or ("d" if "d" in first.depth else "N")
-    y_label = "‖ΔF‖/η per entry" if "d" in first.depth else Y_LABEL
-    title = f"stepped by {m.optimizer}"
-    return _beside_a_constant(m.model, m.points, variable, y_label, title)
+def model_figures(m: ModelMeasurement) -> tuple[doc.Figure, ...]:
+    """‖ΔF‖/η against every depth or width that varies."""
+    wide = bool(m.points) and "d" in m.points[0].depth
+    y_label = "‖ΔF‖/η per entry" if wide else Y_LABEL
+    return _beside_a_constant(m.model, m.points, y_label, f"stepped by {m.optimizer}")
 
 
 def _beside_a_constant(
-    label: str, points: Sequence[P], variable: str, y_label: str, title: str
-) -> doc.Figure:
-    """Points against one of the sizes, and the constant through the first of them."""
-    there = along(points, variable)
-    lines = (doc.Slope("constant", 0.0, float(there[0].depth[variable]), there[0].mean),)
-    held = "; what else varies is at its least" if len(points) > len(there) else ""
-    caption = (
-        f"How far one step moves the output, against {along_what(variable)}{held}. Bars are 95% "
-        "intervals over seeds; the dashed line is constant, through the first point."
-    )
-    series = (doc.Series(label, marks(there, variable)),)
-    return doc.Figure(series, lines, along_what(variable), y_label, title, caption)
+    label: str, points: Sequence[P], y_label: str, title: str
+) -> tuple[doc.Figure, ...]:
+    """Points against each of the sizes that they differ in, or the first; a constant through one.
 
-
-def _varying(points: Sequence[Point | PredictedPoint]) -> tuple[str, ...]:
-    """The sizes that the points differ in, or the first."""
-    sizes = tuple(points[0].depth) if points else ()
-    return tuple(s for s in sizes if len({p.depth[s] for p in points}) > 1) or sizes[:1]
+    No figure of a first point that has no place.
+    """
+    if not points or not 0 < points[0].mean < float("inf"):
+        return ()
+    sizes = tuple(points[0].depth)
+    varying = tuple(s for s in sizes if len({p.depth[s] for p in points}) > 1) or sizes[:1]
+    found = []
+    for variable in varying:
+        there = along(points, variable)
+        lines = (doc.Slope("constant", 0.0, float(there[0].depth[variable]), there[0].mean),)
+        held = "; what else varies is at its least" if len(points) > len(there) else ""
+        caption = (
+            f"How far one step moves the output, against {along_what(variable)}{held}. Bars are "
+            "95% intervals over seeds; the dashed line is constant, through the first point."
+        )
+        series = (doc.Series(label, marks(there, variable)),)
+        found.append(doc.Figure(series, lines, along_what(variable), y_label, title, caption))
+    return tuple(found)
 
 
 def _names(m: ModelMeasurement) -> tuple[doc.Block, ...]:
-    """What the parameters of each name move, stepped alone."""
     if not m.shares:
         return ()
     shown, left = m.shares[:MOST_SHARES], len(m.shares) - MOST_SHARES
-    rows = tuple((s.name, number(s.mean), interval(s.low, s.high)) for s in shown)
-    told = "Stepped alone, the parameters of a name contribute ‖ΔF‖/η:"
+    rows = tuple((s.name, number(s.mean), _between(s)) for s in shown)
+    told = "‖ΔF‖/η by name, the parameters of each stepped alone:"
     rest = doc.paragraphs([f"{left} more, each less than these."] * (left > 0), aside=True)
     table = doc.Table(("name", "mean", "95% interval"), rows, numbers=(1, 2))
     return doc.Paragraph(told), table, *rest
@@ -524,7 +535,6 @@ def _names(m: ModelMeasurement) -> tuple[doc.Block, ...]:
 
 
 def prediction_document(prediction: UpdatePrediction) -> doc.Document:
-    """‖ΔF‖/η at every depth, the shares at the deepest, and where the prediction ends."""
     select, measure = prediction.select, prediction.measure
     stepped = select.get("optimizer") or select.get("update")
     known = f"From single sublayers, with no free constant: {_settings(measure)}."
@@ -539,13 +549,7 @@ def prediction_document(prediction: UpdatePrediction) -> doc.Document:
     points = doc.Table(("depth", "‖ΔF‖/η", "95% interval", "S r²"), sizes, (1, 2, 3))
     kinds = doc.Table(("of", "parameters", "‖ΔF‖/η", "95% interval"), shares, (2, 3))
     deepest = depth_words(prediction.points[-1].depth)
-    drawn = tuple(
-        _beside_a_constant(
-            "predicted", prediction.points, variable, Y_LABEL, f"stepped by {stepped}"
-        )
-        for variable in _varying(prediction.points)
-        if 0 < prediction.points[0].mean < float("inf")
-    )
+    drawn = _beside_a_constant("predicted", prediction.points, Y_LABEL, f"stepped by {stepped}")
     return doc.Document(
         f"{Y_LABEL}, predicted: {select['placement']} {select['stack']} stepped by {stepped}",
         (doc.Paragraph(f"{known} {over}", aside=True),),

@@ -66,7 +66,6 @@ def as_written(formula: str) -> sp.Expr:
 
 
 def formula_latex(formula: str) -> str:
-    """A typed formula as LaTeX."""
     shown, sign = as_written(formula), ""
     if shown.is_Mul and shown.args[0] == -1:  # which SymPy would put into a numerator
         shown, sign = sp.Mul(*shown.args[1:], evaluate=False), "- "
@@ -74,7 +73,6 @@ def formula_latex(formula: str) -> str:
 
 
 def inline_latex(formula: Formula) -> str:
-    """A formula among words as LaTeX."""
     shown = formula.expression
     return formula_latex(shown) if isinstance(shown, str) else str(latex(shown))
 

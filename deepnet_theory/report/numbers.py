@@ -35,7 +35,6 @@ def _minus(shown: str) -> str:
 
 
 def signed_interval(low: float, high: float, digits: str = ".4f") -> str:
-    """The ends of an interval of exponents."""
     return f"{signed(low, digits)} to {signed(high, digits)}"
 
 

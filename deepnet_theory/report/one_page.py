@@ -53,7 +53,7 @@ def document(
     said = ("Derivation: ", *rule.proved(derivation), ". ", "Measurement: ", *found)
     answer: tuple[doc.Block, ...] = (
         doc.Paragraph(_QUESTION, aside=True),
-        rule.box(replace(derivation, values=())),
+        rule.box(replace(derivation, values=()), to_train=True),
         *_of_which_rule(derivation, constants[0].origin),
         _gains(constants),
         *doc.paragraphs((rule.reach(derivation), said)),
@@ -62,7 +62,6 @@ def document(
 
 
 def _of_which_rule(derivation: Derivation, origin: Mapping[str, Any]) -> Iterator[doc.Paragraph]:
-    """Which of the two rules was measured, and which one the constants are of."""
     measured, handed = derivation.rows[0].named, origin.get("row")
     if measured == handed:
         yield doc.Paragraph(f"Measured here, and in the constants: the rule {measured}.")
@@ -73,10 +72,9 @@ def _of_which_rule(derivation: Derivation, origin: Mapping[str, Any]) -> Iterato
 
 
 def _rule(derivation: Derivation) -> Iterator[doc.Block | doc.Section]:
-    """What its constants mean, whether it is stable in depth, and what follows from it."""
     yield rule.meaning(derivation)
-    yield from doc.paragraphs(filter(None, [rule.same_rule(derivation)]))
-    yield from rule.stability(derivation)
+    in_depth = derivation.in_depth if derivation.orders else ""
+    yield from doc.paragraphs(filter(None, [rule.same_rule(derivation), in_depth]))
     yield from rule.consequences(derivation)
     yield doc.Section("Remarks", rule.remarks(derivation), folded=True)
 
@@ -93,7 +91,6 @@ def _assumptions(derivation: Derivation, verification: Verification) -> tuple[do
 
 
 def _steps(derivation: Derivation) -> tuple[doc.Block | doc.Section, ...]:
-    """How much has been shown, where it stands in full, and the steps."""
     where = (
         "Each step opens in its section, with its reason and what it rests on; in a terminal ",
         doc.Code("deepnet-theory derive --steps"),
@@ -107,7 +104,6 @@ def _steps(derivation: Derivation) -> tuple[doc.Block | doc.Section, ...]:
 
 
 def _gains(constants: Sequence[Constants]) -> doc.Table:
-    """α and β in numbers, for every kind of sublayer."""
     rows = tuple(
         (_layers(c), part.name, ", ".join(names), *(f"{value:.6g}" for value in (*values, c.eta)))
         for c in constants
@@ -159,7 +155,6 @@ def _use(
     constants: Sequence[Constants],
     rivals: Sequence[Verification],
 ) -> tuple[doc.Block, ...]:
-    """The results as files, and what to do with the constants."""
     files = {}
     for c in constants:
         depths = "".join(f"-{part.layers}" for part in c.parts) if len(constants) > 1 else ""

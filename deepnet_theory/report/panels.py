@@ -70,7 +70,6 @@ def panels(figure: doc.Panels) -> Plot:
 
 
 def _has(figure: doc.Panels, point: tuple[float, float]) -> bool:
-    """Whether the upright axis has a place for a point."""
     return isfinite(point[1]) and (point[1] > 0 or not figure.logarithmic)
 
 
@@ -99,7 +98,6 @@ def _curve(curve: doc.Curve, x: Scale, y: Scale) -> Iterator[str]:
 
 
 def _look(curve: doc.Curve) -> tuple[str, str]:
-    """The classes of a curve, and its opacity."""
     kind = f"curve curve-{curve.colour}" if curve.colour else "curve"
     return kind, f'opacity="{0.3 + 0.7 * curve.shade:.2f}"'
 

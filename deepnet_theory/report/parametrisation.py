@@ -26,7 +26,6 @@ MEANING = (
 
 
 def document(judgement: WidthJudgement) -> doc.Document:
-    """The judgement under its optimizer, under every class, and every cell beside the derived."""
     given, judged = judgement.scheme, judgement.judged
     columns = ((of.optimizers[0], ", ".join(of.optimizers)) for of in judgement.optimizers)
     rows = (((_power(t.start, "0"), _power(t.output), _power(t.logits)), t) for t in judged.roles)
@@ -49,7 +48,6 @@ def document(judgement: WidthJudgement) -> doc.Document:
 
 
 def _standing(of: Trial) -> Iterator[str]:
-    """What is to be known of a trial, a sentence each."""
     head = {t.role: t.start for t in of.roles}.get("head")
     most = max((Fraction(t.logits) for t in of.roles if t.logits), default=None)
     yield REGIMES.get(of.regime, "The rates of the matrices are not said.")

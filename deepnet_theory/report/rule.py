@@ -112,7 +112,6 @@ def _parts(derivation: Derivation) -> dict[str, doc.Section]:
 
 
 def one_line(derivation: Derivation) -> str:
-    """The derivation as an interpreter shows it."""
     told = (
         f"{owner(e.part, e.sublayer)} alpha = {e.alpha}, beta = {e.beta}"
         + (f", kappa = {e.rate}" if e.rate != "1" else "")
@@ -124,7 +123,6 @@ def one_line(derivation: Derivation) -> str:
 
 
 def title(selection: Selection) -> str:
-    """What the derivation is for, in words."""
     optimizer = selection.the_optimizer.name if selection.optimizer else selection.update
     return f"{selection.placement} {selection.stack} under {optimizer}"
 
@@ -137,12 +135,15 @@ def owner(part: str, sublayer: str) -> str:
 # the rule, and what it means
 
 
-def box(derivation: Derivation) -> doc.RuleBox:
-    """The rule and the one to train with; with values where the derivation was given a depth."""
+def box(derivation: Derivation, to_train: bool = False) -> doc.RuleBox:
+    """The rule and the one to train with; with values where the derivation was given a depth.
+
+    ``to_train`` puts the second one first.
+    """
     depth = dict(derivation.values)
     rows = tuple(
         (f"{owner(e.part, e.sublayer)}, {row.named}", tuple(_knobs(row.rule, e, depth)))
-        for row in derivation.rows
+        for row in derivation.rows[:: -1 if to_train else 1]
         for e in row.rule.entries
     )
     return doc.RuleBox(rows, depth_words(depth))
@@ -158,7 +159,6 @@ def _knobs(rule: Rule, e: RuleEntry, depth: dict[str, int]) -> Iterator[doc.Knob
 
 
 def meaning(derivation: Derivation) -> doc.Paragraph:
-    """Which steps conclude the rule, and what its constants mean."""
     number = _numbers(derivation)
     concluded = ", ".join(f"({number[name]})" for name in derivation.conclusion)
     told = derivation.rule.meaning.rstrip(".")
@@ -166,10 +166,10 @@ def meaning(derivation: Derivation) -> doc.Paragraph:
 
 
 def _what_it_means(derivation: Derivation) -> Iterator[doc.Paragraph]:
-    """What β multiplies, which closures are the same rule, and which rule to train with."""
     same = same_rule(derivation)
     yield doc.Paragraph((*reach(derivation), f" {same}" if same else ""))
-    yield from stability(derivation)
+    if derivation.orders:
+        yield doc.Paragraph(derivation.in_depth)
 
 
 def reach(derivation: Derivation) -> tuple[doc.Inline, ...]:
@@ -191,11 +191,6 @@ def same_rule(derivation: Derivation) -> str:
     names = (n if exact else f"{n} (up to constants)" for n, exact in derivation.equivalent)
     told = ", ".join(names)
     return f"Equivalent after rescaling, S*r and eta*rho alike: {told}." if told else ""
-
-
-def stability(derivation: Derivation) -> tuple[doc.Paragraph, ...]:
-    """Whether the rule stays stable in depth, and which one to train with."""
-    return (doc.Paragraph(derivation.in_depth),) if derivation.orders else ()
 
 
 def _given(derivation: Derivation) -> str:
@@ -295,12 +290,10 @@ def _predictions(derivation: Derivation) -> tuple[doc.Block, ...]:
 
 
 def remarks(derivation: Derivation) -> tuple[doc.Block, ...]:
-    """What else a reader of the rule should know."""
     return doc.paragraphs(derivation.remarks, aside=True)
 
 
 def setting(selection: Selection) -> doc.Terms:
-    """The setting, as label and value."""
     layers = "; ".join(
         f"{part.depth} layers of {part.described}" for part in selection.the_stack.parts
     )
@@ -319,7 +312,6 @@ def setting(selection: Selection) -> doc.Terms:
 
 
 def _symbols(derivation: Derivation) -> doc.Table:
-    """What every symbol stands for, and the number of its first step."""
     number = _numbers(derivation)
     alike: dict[tuple[str, str], list[doc.Inline]] = {}
     for m in derivation.symbols.values():
@@ -407,7 +399,7 @@ def comparison(comparison: Comparison) -> doc.Document:
         del rows["eta"]
     if all(e.rate == "1" for rule in c.rules.values() for e in rule.entries):
         del rows["kappa"]
-    named = [f"Without --closure, {FIRST}: {c.default}."]
+    named = [f"{FIRST.capitalize()} (without --closure): {c.default}."]
     if c.training:
         condition = c.selection.the_placement.training_condition
         named.append(f"{TO_TRAIN_WITH.capitalize()}: {c.training}. {condition}".rstrip())

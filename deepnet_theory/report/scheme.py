@@ -87,7 +87,6 @@ def derived(judgement: Judgement) -> str:
 
 
 def _one_class(row: Row) -> str:
-    """The derived rules and published schemes of the same invariants; empty where none."""
     told = [f"derived: {', '.join(map(str, row.classes))}"] if row.classes else []
     told += [f"published: {', '.join(row.alike)}"] if row.alike else []
     return "; ".join(told)
@@ -137,7 +136,6 @@ def _rows(judgement: Judgement) -> list[Row]:
 
 
 def _quantities(part: PartTrial) -> dict[str, str]:
-    """What a table shows of a part, by name."""
     powers = {
         "first order": part.first,
         **{f"order {k}": order for k, order in enumerate(part.orders[1:], start=2)},

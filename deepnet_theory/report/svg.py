@@ -207,7 +207,6 @@ def axes(
 
 
 def text(words: str, x: float, y: float, anchor: str = "middle") -> str:
-    """Words at a place."""
     return f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escape(words)}</text>'
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from deepnet_theory.report.document import Figure, Panels
 from deepnet_theory.report.svg import ceiling, drawable, height, roomy, tick_label, ticks
@@ -11,17 +12,10 @@ from deepnet_theory.report.svg import ceiling, drawable, height, roomy, tick_lab
 
 def characters(figure: Figure) -> list[str]:
     """The lines of the plot of the own series; none without plotext or a second point."""
-    try:
-        import plotext
-    except ImportError:
-        return []
     marks = [m for series in figure.series if series.own for m in series.marks if drawable(m)]
-    if len(marks) < 2:
+    plotext = _begun(14)
+    if plotext is None or len(marks) < 2:
         return []
-    plotext.clear_figure()
-    plotext.theme("clear")
-    plotext.plotsize(64, 14)
-    plotext.xscale("log")
     plotext.yscale("log")
     xs, means = [m.x for m in marks], [m.mean for m in marks]
     values = list(means)
@@ -33,55 +27,57 @@ def characters(figure: Figure) -> list[str]:
     plotext.scatter(xs, means, marker="o")
     low, high = roomy(min(values), max(values))
     plotext.ylim(math.log10(low), math.log10(high))  # of a logarithmic axis, in decades
-    plotext.yticks(*_labelled(ticks(low, high)))
-    plotext.xticks(*_labelled(_apart(xs)))
-    plotext.xlabel(figure.x_label)
-    plotext.title(f"{figure.y_label}: o measured, · predicted slope")
-    drawn = plotext.uncolorize(plotext.build())
-    return [f"  {line.rstrip()}" for line in drawn.splitlines()]
+    at = ticks(low, high)
+    plotext.yticks(at, list(map(tick_label, at)))
+    return _ended(plotext, xs, figure.x_label, f"{figure.y_label}: o measured, · predicted slope")
 
 
 def panels(figure: Panels) -> list[str]:
     """The lines of the panels one below the other, a letter a curve; none without plotext."""
-    try:
-        import plotext
-    except ImportError:
+    if figure.logarithmic:  # a second picture of what a table beside it tells
         return []
     lines: list[str] = []
     top = ceiling(figure)
-    ys = [y for _, curves in figure.panels for c in curves for _, y in c.points if y == y]
-    low = min(ys, default=0.0)
-    if figure.logarithmic:  # a second picture of what a table beside it tells
-        return []
+    points = [p for _, curves in figure.panels for c in curves for p in c.points]
+    xs, low = sorted({x for x, _ in points}), min((y for _, y in points if y == y), default=0.0)
     for title, curves in figure.panels:
-        plotext.clear_figure()
-        plotext.theme("clear")
-        plotext.plotsize(64, 16)
-        plotext.xscale("log")
+        plotext = _begun(16)
         legend = []
         for letter, curve in zip("abcdefghijklmnopqrstuvwxyz", curves, strict=False):
             there = [(x, y) for x, y in curve.points if y <= top]
-            if there:
+            if there and plotext is not None:
                 plotext.scatter([x for x, _ in there], [y for _, y in there], marker=letter)
                 legend.append(f"{letter} {curve.label}")
-        if not legend:
+        if plotext is None or not legend:
             continue
-        xs = [x for _, curve in figure.panels for c in curve for x, _ in c.points]
         level = ""
         if figure.level is not None:
-            plotext.plot([min(xs), max(xs)], [figure.level] * 2, marker="·")
+            plotext.plot([xs[0], xs[-1]], [figure.level] * 2, marker="·")
             level = f", · {figure.level_label}"
         plotext.ylim(low - (top - low) / 16, top)
-        plotext.xticks(*_labelled(_apart(sorted(set(xs)))))
-        plotext.xlabel(figure.x_label)
-        plotext.title(f"{title}: {', '.join(legend)}{level}")
-        drawn = plotext.uncolorize(plotext.build())
-        lines += [f"  {line.rstrip()}" for line in drawn.splitlines()]
+        lines += _ended(plotext, xs, figure.x_label, f"{title}: {', '.join(legend)}{level}")
     return lines
 
 
-def _labelled(values: Sequence[float]) -> tuple[list[float], list[str]]:
-    return list(values), [tick_label(value) for value in values]
+def _begun(rows: int) -> Any:
+    """plotext with an empty picture over a logarithmic axis, or None where there is none."""
+    try:
+        import plotext
+    except ImportError:
+        return None
+    plotext.clear_figure()
+    plotext.theme("clear")
+    plotext.plotsize(64, rows)
+    plotext.xscale("log")
+    return plotext
+
+
+def _ended(plotext: Any, xs: Sequence[float], x_label: str, title: str) -> list[str]:
+    at = _apart(xs)
+    plotext.xticks(at, list(map(tick_label, at)))
+    plotext.xlabel(x_label)
+    plotext.title(title)
+    return [f"  {line.rstrip()}" for line in plotext.uncolorize(plotext.build()).splitlines()]
 
 
 def _apart(values: Sequence[float]) -> list[float]:

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.measurement import rows_named
+from deepnet_theory.report.measurement import rows_named, to_decide
 from deepnet_theory.report.numbers import (
     depth_words,
     interval,
@@ -41,7 +41,6 @@ COMMON = (
 
 
 def transfer_document(t: Transfer) -> doc.Document:
-    """Whether the best rate transfers under every closure, the curves, and every best rate."""
     title = f"Does the learning rate transfer? {_of_what(t)}"
     answer = doc.paragraphs(map(_answer, t.closures))
     exponents = doc.Section("Exponents", tuple(_exponents(t)))
@@ -73,7 +72,6 @@ def _level(t: Transfer) -> str:
 
 
 def figure(transfer: Transfer) -> doc.Panels:
-    """The curves of every closure in a panel of its own, or those of every width."""
     level = _level(transfer)
     what = "What evaluate() gives" if _own(transfer) else "Held-out loss"
     told = f" The dashed line is the {level}, what a model has that ignores its input."
@@ -85,7 +83,6 @@ def figure(transfer: Transfer) -> doc.Panels:
 
 
 def _common_mode(t: Transfer) -> Iterator[doc.Panels]:
-    """R against the learning rate, where it was taken."""
     if any(curve.common_mode for c in t.closures for curve in c.curves):
         yield doc.Panels(
             tuple(_panels(t, best=False)), "learning rate", "largest R", None,
@@ -122,7 +119,8 @@ def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
         for e in found
     )
     told = told or f"no exponent of the best rate; {closure.exponent.because}"
-    return f"{closure.closure}: {true_signs(told)}: ", closure.verdict, f".{_cost(closure)}"
+    lacks = to_decide(closure.verdict, closure.exponents or (closure.exponent,))
+    return f"{closure.closure}: {true_signs(told)}: ", closure.verdict, f"{lacks}{_cost(closure)}"
 
 
 def _cost(closure: ClosureTransfer) -> str:
@@ -188,7 +186,6 @@ def _rate(curve: Curve) -> tuple[str, ...]:
 
 
 def document(training: Training) -> doc.Document:
-    """First, last and held-out loss of every run, beside the unigram entropy."""
     translates = any(run.shuffled is not None for run in training.runs)
     head: tuple[str, ...] = ("run", "steps", "first", "last", "held out", "largest R",
                              "another's source")  # fmt: skip
@@ -239,7 +236,6 @@ def losses_figure(training: Training) -> doc.Panels:
 
 
 def _common_mode_figure(training: Training) -> doc.Panels:
-    """R of every run at the steps where it was taken."""
     curves = []
     for index, run in enumerate(training.runs):
         taken = zip(run.common_mode_steps, run.common_mode, strict=True)

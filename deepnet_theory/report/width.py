@@ -28,14 +28,12 @@ SIZES = {"gradient": "gradient", "update": "update", "action": "moves its output
 
 
 def title(derivation: WidthDerivation) -> str:
-    """What the table is for, in words."""
     table = derivation.table
     dimension = "width" if table.across == "width" else "width and depth"
     return f"{rule.title(table.selection)} across {dimension}"
 
 
 def one_line(derivation: WidthDerivation) -> str:
-    """The derivation as an interpreter shows it."""
     rates = (f"{row.role} {row.rate}" for row in derivation.table.rows if row.rate is not None)
     told = ", ".join(dict.fromkeys(rates))
     return f"<WidthDerivation of {title(derivation)}: rates {told}; {derivation.verdict}>"
@@ -68,7 +66,6 @@ def document(derivation: WidthDerivation) -> doc.Document:
 
 
 def conclusion(derivation: WidthDerivation) -> tuple[Verdict, str]:
-    """How much has been shown, in one sentence."""
     return derivation.verdict, f": {derivation.shown}."
 
 
@@ -125,7 +122,6 @@ def cell(name: str, size: Monomial | None, ratio: Callable[[Monomial], float] | 
 
 
 def _coupled(rows: Iterable[WidthRow]) -> Iterator[doc.Paragraph]:
-    """Why some roles have no coupled weight decay."""
     found: dict[str, list[str]] = {}
     for row in rows:
         if row.coupled_refused:
@@ -135,7 +131,6 @@ def _coupled(rows: Iterable[WidthRow]) -> Iterator[doc.Paragraph]:
 
 
 def _alike(rows: Iterable[WidthRow]) -> Iterator[tuple[str, list[str]]]:
-    """The refused roles by their reason."""
     found: dict[str, list[str]] = {}
     for row in rows:
         roles = found.setdefault(row.refused or "", [])

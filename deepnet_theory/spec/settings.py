@@ -127,9 +127,9 @@ class Measurement:
     ] = TEXT
     device: Annotated[str, Option("NAME", "auto, cpu or cuda", DEVICES, all=False)] = "auto"
     dtype: Annotated[str, Option("NAME", "float32 or float64", ("float32", "float64"))] = "float32"
-    seed: Annotated[int, Option("S", "Of all random draws")] = 0
+    seed: Annotated[int, Option("S", "Seed of all random draws")] = 0
     updates: Annotated[int, Option("T", "Also ‖F_T − F_0‖ after 2, 4, … T updates", least=1)] = 1
-    eta: Annotated[float, Option("ETA", "Their learning rate")] = 2.0**-10
+    eta: Annotated[float, Option("ETA", "Learning rate of those updates")] = 2.0**-10
 
     def __post_init__(self) -> None:
         require_valid(self)
@@ -191,7 +191,7 @@ class ShortRun:
     batch: Annotated[int, Option("N", "Windows a step", least=1)] = 8
     tokens: Annotated[int, Option("N", "Bytes a window", least=1)] = 64
     lr: Annotated[float, Option("ETA", "Learning rate")] = 3e-4
-    seed: Annotated[int, Option("S", "Of all draws")] = 0
+    seed: Annotated[int, Option("S", "Seed of all draws")] = 0
     seeds: Annotated[int, Option("N", "Independent repetitions", least=1)] = 3
     device: Annotated[str, Option("NAME", "auto, cpu or cuda", DEVICES, all=False)] = "auto"
 

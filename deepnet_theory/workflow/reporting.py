@@ -47,7 +47,6 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """The verdict's, or 130 after an interruption."""
         return exit_code_after(self.stopped, self.verification.exit_code)
 
     def save(self, path: str | Path) -> None:

@@ -9,6 +9,7 @@ from deepnet_theory.numeric.statistics import (
     judge,
     slopes,
     t_interval,
+    to_decide,
 )
 from deepnet_theory.numeric.stepping import only, update
 from deepnet_theory.numeric.trace import correlation, take_trace

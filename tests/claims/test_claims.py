@@ -158,7 +158,7 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_no_process(tmp_path):
     began = time.perf_counter()
     printed, noise = process.communicate(timeout=30)
     assert process.returncode == 130 and "Traceback" not in noise
-    assert "1 claims: " in printed and "interrupted; not checked: b-waits" in printed
+    assert "1 claim: " in printed and "interrupted; not checked: b-waits" in printed
     assert time.perf_counter() - began < 20
     with pytest.raises(ProcessLookupError):
         for _ in range(100):  # what keeps account of the others ends just after the first

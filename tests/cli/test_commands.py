@@ -1,5 +1,6 @@
 """The commands: their output, formats and exit codes."""
 
+import io
 import json
 import os
 import re
@@ -10,13 +11,17 @@ import threading
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 import sympy
+from typer.models import ArgumentInfo
 
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.listing import KINDS
-from deepnet_theory.cli.parser import EXAMPLES
+from deepnet_theory.cli.parser import EXAMPLES, command_line
+from deepnet_theory.cli.streams import shows_colour
+from deepnet_theory.report.text import coloured
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.constants import Constants
 
@@ -31,26 +36,15 @@ def test_help_has_examples_that_parse(cli, command):
     shown = re.findall(rf"^ *deepnet-theory ({command}\b.*)$", whole, re.M)
     assert tuple(shown) == EXAMPLES[command] and len(shown) in (2, 3)
     assert max(map(len, outcome.out.splitlines())) <= 80
+    for note in get_type_hints(COMMANDS[command], include_extras=True).values():
+        if isinstance(argument := getattr(note, "__metadata__", (None,))[0], ArgumentInfo):
+            assert "".join(argument.help.split()) in "".join(outcome.out.split())
     codes = outcome.out.partition("Exit codes:")[2]
     assert all(re.search(rf"(^|\s){code} ", codes) for code in (0, 1, 2, 3, 4, 70, 130, 141))
 
 
 EVERY_EXAMPLE = [(name, example) for name, pair in EXAMPLES.items() for example in pair]
-QUICK = {
-    "verify": "--depths 2,4 --seeds 2 --width 16 --heads 2 --tokens 8",
-    "predict": "--depths 2,4 --seeds 2 --draws 1 --width 16 --heads 2 --tokens 8",
-    "report": "--depths 2,4 --seeds 2 --width 16 --heads 2 --tokens 8",
-    "train": "--steps 2 --batch 2 --tokens 16",
-    "measure": "--depths 2,4 --seeds 2",
-    "transfer": "--depths 2,4 --steps 2 --seeds 2 --width 16 --heads 2 --tokens 8 --batch 2",
-}
-ACROSS = {  # of the examples across the width
-    "verify": "--widths 16,32,64 --depths 1 --seeds 2 --heads 2 --tokens 4",
-    "measure": "--widths 8,16,32 --seeds 2",
-    "transfer": "--widths 8,16,32 --depths 1 --steps 2 --seeds 2 --heads 2 --tokens 8 --batch 2",
-}
-OWN_RUNS = {"transfer": "--depths 2,4 --steps 2 --seeds 2 --processes 1"}
-VERDICTS = ("verify", "report", "transfer", "measure", "audit")
+MEASURING = ("verify", "predict", "check", "train", "transfer", "measure", "report")
 SETUP = """
 def train_setup(depth, lr):
     return (lambda: None), (lambda: (lr - 0.01) ** 2)
@@ -70,27 +64,23 @@ def make():
 
 @pytest.mark.parametrize(("command", "example"), EVERY_EXAMPLE, ids=[e for _, e in EVERY_EXAMPLE])
 def test_every_example_of_the_help_runs(cli, tmp_path, monkeypatch, command, example):
-    if example == "check":
-        pytest.skip("checks every claim, which tests/claims/test_claims.py does")
+    """What measures is parsed alone: other tests run every command."""
     monkeypatch.chdir(tmp_path)
-    if command == "train":  # what the examples take for granted
-        cli("export", "--optimizer", "lamb", "--depth", "4", "--width", "16", "--heads", "2", "-o",
-            "constants.json")  # fmt: skip
-        words = " ".join(f"word{n % 97}" for n in range(5000))
-        Path("book.txt").write_text(words, encoding="utf-8")
-    Path("model.py").write_text(MODEL, encoding="utf-8")
+    words = shlex.split(example)
+    if command in MEASURING:
+        group = command_line(words)
+        parser = group.commands[command] if hasattr(group, "commands") else group
+        given = parser.make_context(command, words[1:]).params
+        asked = [word.removeprefix("--").partition("=")[0] for word in words if word[:2] == "--"]
+        assert all(given[name.replace("-", "_")] is not None for name in asked)
+        return
     if command == "audit":
         cli("export", "--optimizer", "adam", "--depth", "2", "--width", "16", "--heads", "2", "-o",
             "constants.json")  # fmt: skip
         Path("mine.py").write_text(MINE, encoding="utf-8")
-    Path("own.py").write_text(SETUP, encoding="utf-8")
-    quick = ACROSS if "width" in example else OWN_RUNS if "own.py" in example else QUICK
-    outcome = cli(*shlex.split(example), *quick.get(command, "").split())
-    assert outcome.code in ((0, 1, 3) if command in VERDICTS else (0,)), outcome.err
-    if " -o " in example or "--page " in example:
-        assert Path(re.split("-o |--page ", example)[1].split()[0]).stat().st_size > 0
-    else:
-        assert outcome.out
+    outcome = cli(*words)
+    assert outcome.code in ((0, 1, 3) if command == "audit" else (0,)), outcome.err
+    assert Path("constants.json").stat().st_size > 0 if " -o " in example else outcome.out
 
 
 def test_derive_answers_first_and_tells_the_steps_when_asked(cli):
@@ -132,7 +122,7 @@ def test_list_alone_lists_its_kinds_and_what_they_hold(cli):
         assert all(f"{name}\n" in text for name in names)
 
 
-@pytest.mark.parametrize("width", [60, 72, 80])
+@pytest.mark.parametrize("width", [60, 80, 110])
 @pytest.mark.parametrize(
     "words",
     [
@@ -208,9 +198,7 @@ def test_completion_and_utf8_whatever_the_locale_says(process):
     assert outcome.code == 0 and "α" in outcome.out
     for typed, offered in (
         ("ex", {"export"}),
-        ("derive --opt", {"--optimizer"}),
         ("derive --optimizer ad", {"adam", "adamw", "adafactor", "adagrad"}),
-        ("derive --format m", {"markdown"}),
         ("verify --dtype float6", {"float64"}),
     ):
         outcome = process(_DEEPNET_THEORY_COMPLETE="complete_bash",
@@ -219,14 +207,33 @@ def test_completion_and_utf8_whatever_the_locale_says(process):
         assert outcome.out and set(outcome.out.split()) <= offered
 
 
-def test_greek_stands_on_a_terminal_and_its_names_in_a_pipe(process):
+def test_a_terminal_has_greek_and_colours_and_a_pipe_their_names():
     words = ("derive", "--optimizer", "adam", "--placement", "pre-ln")
-    piped = process(*words).out
-    assert "    alpha = 1\n" in piped and not re.search("[α-ω]", piped)
-    shown = through_a_terminal(*words)
+    shown = through_a_terminal(*words, TERM="xterm", NO_COLOR="")
     assert re.search(r"^    α     = 1$", shown, re.M) and not re.search("alpha|beta", shown)
-    assert json.loads(through_a_terminal(*words, "--format", "json"))["rule"][0]["alpha"] == "1"
-    assert "α" not in through_a_terminal(*words, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert "\x1b[1mpre-ln encoder under adam\x1b[0m\n=====" in shown
+    assert "\x1b[32mPROVED\x1b[0m: " in shown
+    plain = through_a_terminal(*words, TERM="dumb", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert "    alpha = 1\n" in plain and not re.search("[α-ω\x1b]", plain)
+
+
+def test_colour_is_for_a_terminal_that_wants_it(cli, monkeypatch):
+    piped = cli("derive", "--optimizer", "adam", "--placement", "pre-ln").out
+    assert "    alpha = 1\n" in piped and not re.search("[α-ω\x1b]", piped)
+    terminal = io.StringIO()
+    terminal.isatty = lambda: True
+    for environment, seen in (({"TERM": "xterm"}, True), ({"NO_COLOR": "1"}, False)):
+        with monkeypatch.context() as within:
+            within.delenv("NO_COLOR", raising=False)
+            for name, value in environment.items():
+                within.setenv(name, value)
+            assert shows_colour(terminal) is seen and not shows_colour(io.StringIO())
+    page = "A title\n=======\n\nREFUTED, (UNDECIDED): UNPROVED\n  SUPPORTED"
+    assert plain_of(coloured(page)) == page and coloured(page).count("\x1b[") == 2 * 3
+
+
+def plain_of(shown):
+    return re.sub(r"\x1b\[\d+m", "", shown)
 
 
 def through_a_terminal(*words, **environment):

@@ -157,9 +157,7 @@ def test_beta_on_query_and_key_is_a_remark(name, times):
     assert of_roles(audit) == set() and of_roles(audit, "remark") == {"query", "key"}
     for f in json.loads(audit.to_json())["findings"]:
         assert f["severity"] == "remark" and f["predicted"] and abs(f["effect"] - 1) < 0.05
-    assert "A remark, no difference: encoder, all 3 layers, attention" in " ".join(
-        str(audit).split()
-    )
+    assert "Remark: encoder, all 3 layers, attention" in " ".join(str(audit).split())
 
 
 def test_gpt_2_whose_outputs_were_not_scaled_differs_and_its_queries_stay_a_remark():

@@ -193,7 +193,7 @@ def test_growth_in_words_has_no_signed_zero(verification):
     told = text(measurement.document(replace(verification, exponents=(grown,))))
     assert told.index("GROWS as N^0.49") < told.index("SUPPORTED")
     wrong = replace(grown, predicted=-0.001, verdict=Verdict.REFUTED)
-    assert wrong.trend.endswith("where N^0.00 was predicted")
+    assert wrong.trend.endswith("; N^0.00 was predicted")
 
 
 def test_the_whole_report_by_every_printer(derivation, verification, constants):

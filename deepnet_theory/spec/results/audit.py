@@ -62,7 +62,6 @@ class Gain:
     verdict: str  # follows, differs, unknown
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the shape of the public JSON."""
         m = self.matrix
         return {
             "name": m.name, "rows": m.rows, "role": m.role, "gain": self.gain, "low": self.low,
@@ -80,7 +79,6 @@ class Audited:
     alpha_wanted: float | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the shape of the public JSON."""
         s = self.sublayer
         return {
             "stack": s.stack, "layer": s.layer, "kind": s.kind, "equation": s.equation,
@@ -138,11 +136,9 @@ class Audit(Result):
 
     @property
     def exit_code(self) -> int:
-        """The verdict's."""
         return self.verdict.exit_code
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the shape of the public JSON."""
         r = self.reading
         return {
             "schema": SCHEMA,

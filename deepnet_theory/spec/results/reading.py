@@ -216,12 +216,10 @@ class Reading:
 
     @property
     def stacks(self) -> dict[str, list[Sublayer]]:
-        """The sublayers by stack."""
         return {name: list(own) for name, own in groupby(self.sublayers, lambda s: s.stack)}
 
     @property
     def layers(self) -> dict[str, int]:
-        """The number of layers by stack."""
         return {name: own[-1].layer + 1 for name, own in self.stacks.items()}
 
     @property

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import asdict
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from deepnet_theory.spec.errors import exit_code_after
 from deepnet_theory.spec.verdict import Verdict
+
+if TYPE_CHECKING:
+    from deepnet_theory.spec.results.verification import Exponent
 
 
 class Result:
@@ -37,7 +40,6 @@ class Measured(Result):
 
     @property
     def complete(self) -> bool:
-        """Whether the work came to its end."""
         return not self.stopped
 
     @property
@@ -56,6 +58,27 @@ class Measured(Result):
         from deepnet_theory.report.html import fragment
 
         return fragment(document(self))
+
+
+class AtSeveralSizes(Measured):
+    """What was measured at several depths or widths, with an exponent in each of them."""
+
+    exponents: tuple[Exponent, ...]
+
+    @property
+    def whole(self) -> tuple[Exponent, ...]:
+        """The exponents of the whole ‖ΔF‖, one a depth that varies."""
+        return tuple(e for e in self.exponents if e.share == "all")
+
+    @property
+    def constant(self) -> bool:
+        """Whether ‖ΔF‖ was shown to be constant in depth: another question than the verdict."""
+        return self.complete and bool(self.whole) and all(e.constant for e in self.whole)
+
+    def to_dict(self) -> dict[str, Any]:
+        found = super().to_dict()
+        first = found["exponents"][0] if self.exponents else None
+        return {**found, "exponent": first, "constant": self.constant}
 
 
 def _public(fields: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from deepnet_theory.spec.results.result import Measured
+from deepnet_theory.spec.results.result import AtSeveralSizes
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -81,14 +82,17 @@ class Exponent:
     rivals: tuple[tuple[str, float], ...] = ()  # what other optimizers' rules would have
     constant: bool = False  # shown: the interval lies within the tolerance of 0
     here: float | None = None  # the slope over the measured depths that single sublayers predict
+    would_decide: str = ""  # where it is UNDECIDED, in words: "try 12 seeds"
 
     @property
     def growth(self) -> str:
         """What the measured quantity does with depth."""
         if self.estimate != self.estimate:
             return f"was not measured at enough depths in {self.variable}"
-        interval = f"(95 %: {_unsigned_zero(self.low, 3)} to {_unsigned_zero(self.high, 3)})"
         exponent = _unsigned_zero(self.estimate, 2)
+        if not math.isfinite(self.high - self.low):
+            return f"scales as {self.variable}^{exponent}, of one seed, which gives no interval"
+        interval = f"(95 %: {_unsigned_zero(self.low, 3)} to {_unsigned_zero(self.high, 3)})"
         if self.constant:
             return f"is CONSTANT in {self.variable}, exponent {exponent} {interval}"
         power = f"{self.variable}^{exponent} {interval}"
@@ -100,13 +104,12 @@ class Exponent:
 
     @property
     def trend(self) -> str:
-        """What the measured quantity does with depth, and whether that was predicted."""
         if self.verdict is Verdict.SUPPORTED:
             return f"{self.growth}, as predicted"
         if self.predicted is None or self.estimate != self.estimate:
             return self.growth
         expected = f"{self.variable}^{_unsigned_zero(self.predicted, 2)}"
-        return f"{self.growth}, where {expected} was predicted"
+        return f"{self.growth}; {expected} was predicted"
 
 
 def _unsigned_zero(value: float, digits: int) -> str:
@@ -128,7 +131,7 @@ class AssumptionResult:
 
 
 @dataclass(frozen=True)
-class Verification(Measured):
+class Verification(AtSeveralSizes):
     """The result of ``verify``: points, exponents, assumptions, and a verdict.
 
     ``points`` hold ‖ΔF‖/η per token at each depth, as mean and 95% interval over seeds, and
@@ -159,25 +162,9 @@ class Verification(Measured):
     others: tuple[Verification, ...] = ()  # other parametrisations, where the width varies
 
     @property
-    def whole(self) -> tuple[Exponent, ...]:
-        """The exponents of the whole ‖ΔF‖, one a depth that varies."""
-        return tuple(e for e in self.exponents if e.share == "all")
-
-    @property
-    def constant(self) -> bool:
-        """Whether ‖ΔF‖ was shown to be constant in depth: another question than the verdict."""
-        return not self.stopped and bool(self.whole) and all(e.constant for e in self.whole)
-
-    @property
     def trend(self) -> str:
-        """What ‖ΔF‖ does with depth, in words."""
+        """What ‖ΔF‖ does with depth, and whether that was predicted, in words."""
         return "; ".join(e.trend for e in self.whole)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data in the shape of the public JSON."""
-        found = super().to_dict()
-        first = found["exponents"][0] if self.exponents else None
-        return {**found, "exponent": first, "constant": self.constant}
 
     def plot(self, variable: str | None = None, rivals: tuple[Verification, ...] = ()) -> Plot:
         """‖ΔF‖/η against a depth, log–log, with lines of the predicted slopes.
@@ -206,7 +193,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class ModelMeasurement(Measured):
+class ModelMeasurement(AtSeveralSizes):
     """‖ΔF‖/η per token of a family of models at each depth, and whether it is constant.
 
     The ``verdict`` is that of the first of ``exponents``: SUPPORTED where ‖ΔF‖ is constant in
@@ -232,26 +219,14 @@ class ModelMeasurement(Measured):
 
     @property
     def trend(self) -> str:
-        """What ‖ΔF‖ does with depth, in words."""
         return self.exponents[0].growth if self.exponents else "was measured at too few depths"
-
-    @property
-    def constant(self) -> bool:
-        """Whether ‖ΔF‖ was shown to be constant in depth."""
-        return self.complete and bool(self.exponents) and self.exponents[0].constant
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data in the shape of the public JSON."""
-        found = super().to_dict()
-        first = found["exponents"][0] if self.exponents else None
-        return {**found, "exponent": first, "constant": self.constant}
 
     def plot(self) -> Plot:
         """‖ΔF‖/η against depth, log–log, beside a constant."""
-        from deepnet_theory.report.measurement import model_figure
+        from deepnet_theory.report.measurement import model_figures
         from deepnet_theory.report.svg import drawn
 
-        return drawn(model_figure(self))
+        return drawn(model_figures(self)[0])
 
     def __repr__(self) -> str:
         from deepnet_theory.report.measurement import model_lines
