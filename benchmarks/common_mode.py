@@ -26,11 +26,11 @@ from common_mode_alone import ARMS, TOKENS, Arm, Outcome, predicted
 from torch import Tensor, nn
 
 import deepnet_theory as dt
+from deepnet_theory.numeric.common_mode import DROWNED, CommonMode, Watch
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.runtime import parameter_groups, start_head_
 from deepnet_theory.runtime.linear import normalise
 from deepnet_theory.runtime.model import Embedding
-from deepnet_theory.training.common_mode import DROWNED, CommonMode, Watch
 from deepnet_theory.training.corpus import BYTES, Text
 from deepnet_theory.training.runs import causal
 from deepnet_theory.training.transfer import Course, _generator, cross_entropies, stacked

@@ -13,9 +13,9 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from deepnet_theory.numeric.common_mode import DROWNED
 from deepnet_theory.sizes.common_mode import C1, limit, summed_rate
 from deepnet_theory.spec.placement import placement
-from deepnet_theory.training.common_mode import DROWNED
 from deepnet_theory.training.corpus import BYTES
 
 TOKENS, NAN = 64, math.nan

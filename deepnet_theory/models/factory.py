@@ -36,15 +36,32 @@ FORM = "FILE.py:FACTORY or package.module:FACTORY"
 
 @dataclass(frozen=True)
 class Made:
-    """A module with the inputs of its forward pass."""
+    """A module with the inputs of its forward pass; ``batches`` gives those of each update.
+
+    ``drawn`` says that the inputs are our own.
+    """
 
     module: nn.Module
     inputs: tuple[Any, ...] = ()
     keywords: dict[str, Any] = field(default_factory=dict)
+    batches: Callable[[int], object] | None = None
+    drawn: bool = False
 
     def __call__(self) -> Any:
         """The forward pass."""
         return self.module(*self.inputs, **self.keywords)
+
+    def at(self, step: int) -> Made:
+        """With the inputs of an update, counted from 0; raises :class:`InputError`."""
+        if self.batches is None:
+            return self
+        what = f"batch {step}"
+        try:
+            with talking_aside():
+                inputs = self.batches(step)
+        except Exception as error:  # somebody else's code fails in its own ways
+            raise InputError(f"{what} failed: {told(error)}") from error
+        return replace(_of(self.module, inputs, what), batches=self.batches)
 
 
 @dataclass(frozen=True)
@@ -242,8 +259,9 @@ def told(error: BaseException) -> str:
 def made(module: object, inputs: object = None, name: str = "the model", seed: int = 0) -> Made:
     """A module with inputs that it takes: those given, else tokens or vectors of our own.
 
-    ``inputs`` are a tensor, a tuple of arguments, or a mapping of keyword arguments. Raises
-    :class:`InputError` for what is no module, has no weights to read, or fails on them.
+    ``inputs`` are a tensor, a tuple of arguments, or a mapping of keyword arguments, or a function
+    of the update, from 0 on, that gives such. Raises :class:`InputError` for what is no module,
+    has no weights to read, or fails on them.
     """
     if not isinstance(module, nn.Module):
         raise InputError(
@@ -252,7 +270,9 @@ def made(module: object, inputs: object = None, name: str = "the model", seed: i
         )
     require_weights(module, name)
     if inputs is not None:
-        whole = _of(module, inputs, name)
+        whole = (
+            Made(module, batches=inputs).at(0) if callable(inputs) else _of(module, inputs, name)
+        )
         if (failure := _fails(whole)) is not None:
             raise InputError(
                 f"the forward pass of {name} fails on the inputs given: {told(failure)}"
@@ -261,7 +281,7 @@ def made(module: object, inputs: object = None, name: str = "the model", seed: i
     failure = None
     for candidate in _own_inputs(module, seed):
         if (now := _fails(whole := _of(module, candidate, name))) is None:
-            return whole
+            return replace(whole, drawn=True)
         failure = failure or now
     said = "" if failure is None else f", it fails: {told(failure)}"
     raise InputError(
@@ -298,8 +318,8 @@ def _of(module: nn.Module, inputs: object, name: str) -> Made:
         case tuple() | list():
             return Made(module, tuple(inputs))
     raise InputError(
-        f"the inputs of {name} are {shown(inputs)}; give a tensor, a tuple of arguments or a "
-        "mapping of keyword arguments"
+        f"the inputs of {name} are {shown(inputs)}; give a tensor, a tuple of arguments, a "
+        "mapping of keyword arguments, or a function of the step that gives one"
     )
 
 

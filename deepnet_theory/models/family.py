@@ -17,6 +17,7 @@ from torch import Tensor
 from deepnet_theory.models.factory import Factory, Made
 from deepnet_theory.models.final_state import FinalState
 from deepnet_theory.models.first_step import FirstStep
+from deepnet_theory.models.following import Followed, follow
 from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.judging import ALL
 from deepnet_theory.numeric.model_update import FIRST_ETA, ModelUpdate, find_linear_step
@@ -28,24 +29,19 @@ from deepnet_theory.spec.errors import InputError
 SAME_TWICE = 1e-4  # of ‖F‖: two forward passes differ by rounding, and far less than this
 ANSWER = "the loss, by a move of F"
 SEEN = 0.1  # of the whole step's ‖ΔF‖, by a step that should move F as far
-HALVES = (torch.float16, torch.bfloat16)
 
 
 class Stepped:
     r"""A model with the change Δθ of its optimizer's first step.
 
     F is seen at :math:`\theta + (\eta/\eta_0)\Delta\theta`, where η₀ is the learning rate of
-    Δθ: along the step, as short as is needed for the change to be linear. The model is evaluated
-    without dropout, in single precision where its own is lower.
+    Δθ: along the step, as short as is needed for the change to be linear.
     """
 
     def __init__(
         self, made: Made, step: FirstStep, final_state: str | None, generator: torch.Generator
     ) -> None:
         self.model = model = made.module
-        model.eval()
-        if any(p.dtype in HALVES for p in model.parameters()):
-            model.float()
         self.final = FinalState(model, (made.inputs, made.keywords), final_state, generator)
         model.zero_grad()
         state, loss = self.final.with_loss()
@@ -230,6 +226,13 @@ class Family:
                 seen=seen(),
             )
 
+    def follow(
+        self, depth: Depth, seed: int, updates: int, eta: float | None, threads: int
+    ) -> Followed:
+        """Take several updates of one model, and see what all its tokens come to share."""
+        with machine.threads(threads), default_dtype(self.dtype), watched():
+            return follow(self._made(depth, seed), self.step, updates, eta, self.final_state, seed)
+
     def depends_on(self) -> object:
         """What its numbers depend on beside a job's own arguments and what was :class:`Seen`.
 
@@ -245,10 +248,13 @@ class Family:
         except TypeError:  # a function within a function, say
             return None
 
-    def _stepped(self, depth: Depth, seed: int) -> Stepped:
+    def _made(self, depth: Depth, seed: int) -> Made:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            made = self.factory.make(depth.get("N"), self.inputs, seed, depth.get("d"))
+            return self.factory.make(depth.get("N"), self.inputs, seed, depth.get("d"))
+
+    def _stepped(self, depth: Depth, seed: int) -> Stepped:
+        made = self._made(depth, seed)
         generator = torch.Generator().manual_seed(seed)
         stepped = Stepped(made, self.step, self.final_state, generator)
         for pattern in self.shares:

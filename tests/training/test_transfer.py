@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import deepnet_theory as dt
+from deepnet_theory.numeric.common_mode import Watch
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.processes import ThisProcess
 from deepnet_theory.runtime import build, parameter_groups
@@ -17,7 +18,6 @@ from deepnet_theory.runtime.building import unstack
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.training import transfer as module
-from deepnet_theory.training.common_mode import Watch
 from deepnet_theory.training.runs import causal
 from deepnet_theory.training.transfer import Course, parse_rates, stacked, train_stack
 
