@@ -107,7 +107,8 @@ def test_each_model_of_a_stack_has_its_own_common_mode():
         alone = Watch(single)
         with alone.watching():
             single(tokens[seed])
-        assert astuple(alone.found[0]) == pytest.approx(astuple(found), rel=1e-4)
+        for one, other in zip(astuple(alone.found[0]), astuple(found), strict=True):
+            assert one == pytest.approx(other, rel=1e-4)
     assert watch.found[1].weight > 2 * watch.found[0].weight
 
 
