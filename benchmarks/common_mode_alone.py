@@ -1,8 +1,7 @@
 """The arms of ``common_mode.py``, and R of each by the common part alone beside the measured.
 
-The closed form of the first steps is ``deepnet_theory.sizes.common_mode``'s; here the same parts
-are followed step by step, with Adam's momentum and the head that learns the frequencies. No number
-is fitted.
+:func:`rise` is the closed form of the first steps; :func:`predicted` follows the same parts step by
+step, with Adam's momentum and the head that learns the frequencies. No number is fitted.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 import numpy as np
 
 from deepnet_theory.numeric.common_mode import DROWNED
-from deepnet_theory.sizes.common_mode import C1, limit, summed_rate
+from deepnet_theory.sizes.common_mode import C1, limit
 from deepnet_theory.spec.placement import placement
 from deepnet_theory.training.corpus import BYTES
 
@@ -71,6 +70,40 @@ ARMS = (
     *(replace(arm, text="source code") for arm in AGAIN),
     *(replace(arm, width=128, rate=4e-3) for arm in AGAIN[:3]),
 )
+MORE = (Arm(head=0.0), Arm(head=0.04), Arm(bias="zero"), Arm(beta1=0.0), Arm(warm_up=-15))
+# R rises as rate times width
+WIDE = tuple(replace(arm, width=128, rate=4e-3) for arm in (*AGAIN, *MORE))
+
+
+def rise(width: int, hidden: int, branches: float = 1.0) -> tuple[float, float]:
+    r"""A and γ of R under aligned sign-like steps, :math:`s = \sum_t\eta_t` the summed rate.
+
+    .. math:: \frac{dR}{ds} = A + \gamma R, \qquad
+              A = \frac{S}{2\alpha}\,\frac{m\,\sigma_z}{\sqrt{2\pi}}, \qquad
+              \gamma = \frac{S}{2\alpha}\,\frac d2\,c_1\Bigl(2 + \frac{m\,\sigma_2}{2\sqrt d}\Bigr)
+
+    Attention and ReLU feed-forward sublayers by turns, ``hidden`` m, Xavier at gain 1, no rate
+    multipliers; ``branches`` is S/α. A step moves each entry of a matrix by η, all along one
+    direction, so that the last matrix moves its branch by η‖h̄‖₁ with h̄ the tokens' mean of what
+    it reads: mσ_z/√(2π) behind a ReLU, where inputs have size σ_z = √(2d/(d + m)), and c₁da for
+    values, where a ≈ R/2 is the share of the stream that is common, taken over the depth. The
+    first matrix shifts what it yields by p = ηda, where the last one's entries add c₁p, or
+    c₁mσ₂p/(2√d) behind the ReLU, σ₂ = √(2/(d + m)). No head is in it: a sign has no size. Good
+    up to R of one.
+
+    Source: derived here.
+    """
+    half = branches / 2
+    entry = math.sqrt(2 / (width + hidden))
+    first = half * hidden * entry * math.sqrt(width) / math.sqrt(2 * math.pi)
+    growth = half * width / 2 * C1 * (2 + hidden * entry / (2 * math.sqrt(width)))
+    return first, growth
+
+
+def summed_rate(width: int, hidden: int, branches: float = 1.0, weight: float = 1.0) -> float:
+    r"""Σ_t η_t when R reaches ``weight``, :math:`\ln(1 + \gamma R/A)/\gamma`."""
+    first, growth = rise(width, hidden, branches)
+    return math.log1p(growth * weight / first) / growth
 
 
 def predicted(arm: Arm, frequencies: np.ndarray, noise: float, steps: int) -> list[float]:

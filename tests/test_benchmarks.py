@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.sizes.common_mode import rise
 from deepnet_theory.spec.placement import HEAD
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
@@ -162,7 +161,7 @@ def test_the_common_part_alone_rises_by_its_equation_and_stops_where_nothing_is_
         return np.array(alone.predicted(own, frequencies, noise, steps))
 
     found, clock = r(arm), 1e-4 * np.arange(150)
-    first, growth = rise(64, 256)
+    first, growth = alone.rise(64, 256)
     law = first * np.expm1(growth * clock) / growth
     early = (law > 0.05) & (law < 0.5)
     # what lies across the signal takes a fifth of the steps, and later terms give it back
@@ -170,6 +169,59 @@ def test_the_common_part_alone_rises_by_its_equation_and_stops_where_nothing_is_
     assert r(alone.Arm(bias="unigram"), 40, 0.09).max() < 1e-6
     still, carried = (r(alone.Arm(beta1=beta1), 40, 0.09).max() for beta1 in (0.0, 0.9))
     assert still < 4 < 20 < carried
+
+
+def test_r_rises_by_its_equation_and_as_the_width():
+    summed_rate = import_module("common_mode_alone").summed_rate
+    first, growth = import_module("common_mode_alone").rise(64, 256)
+    s = summed_rate(64, 256)
+    assert first * (math.exp(growth * s) - 1) / growth == pytest.approx(1)
+    assert s == pytest.approx(0.0199, abs=1e-4)
+    assert summed_rate(128, 512) == pytest.approx(s / 2)
+    assert summed_rate(64, 256, branches=2) == pytest.approx(s / 2, rel=0.2)
+
+
+def test_the_first_step_of_the_rise_is_that_of_explicit_matrices():
+    """One aligned step of fc2 and of output on a stream without a common part: A·η."""
+    import torch
+
+    torch.manual_seed(0)
+    width, hidden, eta = 256, 1024, 1e-3
+    x = torch.randn(4000, width)
+    read = (x @ (torch.randn(width, hidden) * math.sqrt(2 / (width + hidden)))).relu().mean(0)
+    moved = eta * torch.outer(read.sign(), torch.randn(width).sign())
+    weight = float((read @ moved).norm()) / math.sqrt(width)
+    assert weight / 2 == pytest.approx(
+        import_module("common_mode_alone").rise(width, hidden)[0] * eta, rel=0.02
+    )
+
+
+def test_values_and_first_maps_feed_it_as_much_as_is_said():
+    """γ from explicit matrices whose stream has a common part a m̂, signs of an aligned step."""
+    import torch
+
+    torch.manual_seed(0)
+    width, hidden, a, eta = 256, 1024, 0.3, 1e-3
+    direction, back = torch.randn(width).sign(), torch.randn(width).sign()  # entries of size 1
+    value, output = (torch.randn(width, width) / math.sqrt(width) for _ in range(2))
+    fc1 = torch.randn(width, hidden) * math.sqrt(2 / (width + hidden))
+    fc2 = torch.randn(hidden, width) * math.sqrt(2 / (width + hidden))
+    x = a * direction + math.sqrt(1 - a**2) * torch.randn(2000, width)
+    mean = a * direction
+
+    def along(y):
+        return float(y @ back) / width
+
+    read = mean @ value
+    fed = along(read @ torch.outer(read.sign(), back)) * eta  # output
+    fed += along(mean @ torch.outer(direction, (output @ back).sign()) @ output) * eta  # value
+    step = eta * torch.outer(direction, (fc2 @ back).sign())
+    moved = (x @ (fc1 + step)).relu().mean(0) - (x @ fc1).relu().mean(0)
+    fed += along(moved @ fc2)  # fc1
+    # γR with R = 2a
+    assert fed / 2 == pytest.approx(
+        import_module("common_mode_alone").rise(width, hidden)[1] * 2 * a * eta, rel=0.05
+    )
 
 
 def test_a_rise_is_held_against_its_prediction():

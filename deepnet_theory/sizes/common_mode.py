@@ -110,37 +110,6 @@ def divisor(placement: Placement) -> str:
 C1 = math.sqrt(2 / math.pi)  # E|ξ| of a standard normal ξ
 
 
-def rise(width: int, hidden: int, branches: float = 1.0) -> tuple[float, float]:
-    r"""A and γ of R under aligned sign-like steps, :math:`s = \sum_t\eta_t` the summed rate.
-
-    .. math:: \frac{dR}{ds} = A + \gamma R, \qquad
-              A = \frac{S}{2\alpha}\,\frac{m\,\sigma_z}{\sqrt{2\pi}}, \qquad
-              \gamma = \frac{S}{2\alpha}\,\frac d2\,c_1\Bigl(2 + \frac{m\,\sigma_2}{2\sqrt d}\Bigr)
-
-    Attention and ReLU feed-forward sublayers by turns, ``hidden`` m, Xavier at gain 1, no rate
-    multipliers; ``branches`` is S/α. A step moves each entry of a matrix by η, all along one
-    direction, so that the last matrix moves its branch by η‖h̄‖₁ with h̄ the tokens' mean of what
-    it reads: mσ_z/√(2π) behind a ReLU, where inputs have size σ_z = √(2d/(d + m)), and c₁da for
-    values, where a ≈ R/2 is the share of the stream that is common, taken over the depth. The
-    first matrix shifts what it yields by p = ηda, where the last one's entries add c₁p, or
-    c₁mσ₂p/(2√d) behind the ReLU, σ₂ = √(2/(d + m)). No head is in it: a sign has no size. Good
-    up to R of one.
-
-    Source: derived here.
-    """
-    half = branches / 2
-    entry = math.sqrt(2 / (width + hidden))
-    first = half * hidden * entry * math.sqrt(width) / math.sqrt(2 * math.pi)
-    growth = half * width / 2 * C1 * (2 + hidden * entry / (2 * math.sqrt(width)))
-    return first, growth
-
-
-def summed_rate(width: int, hidden: int, branches: float = 1.0, weight: float = 1.0) -> float:
-    r"""Σ_t η_t when R reaches ``weight``, :math:`\ln(1 + \gamma R/A)/\gamma`."""
-    first, growth = rise(width, hidden, branches)
-    return math.log1p(growth * weight / first) / growth
-
-
 def carried(width: int, head_std: float) -> float:
     r"""The logits, in nats, that a wholly common stream draws from a head as it starts.
 
