@@ -22,7 +22,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepnet_theory.processes.identity import BEGAN, INSTALLED, source_beside, sources
+from deepnet_theory.processes.identity import (
+    BEGAN,
+    INSTALLED,
+    identity,
+    installed,
+    source_beside,
+    sources,
+)
 from deepnet_theory.processes.seen import watched
 from deepnet_theory.spec.errors import InputError, guess, shown
 from deepnet_theory.spec.files import require_file
@@ -87,6 +94,19 @@ class Factory:
                 raise pickle.PicklingError(f"the code of {self.name} is not known")
             return _again, (self.name, self.text, self.code)
         return Factory, (self.name, self.function, "", self.code)
+
+    def depends_on(self, what: str, dtype: torch.dtype, *beside: object) -> object:
+        """What numbers depend on beside a job's own arguments and what was :class:`Seen`.
+
+        None where that is not known.
+        """
+        if self.code is None:
+            return None
+        by_default = (str(dtype), str(torch.get_default_device()))
+        try:
+            return what, identity((self, *beside, by_default, installed()))
+        except TypeError:  # a function within a function, say
+            return None
 
     def make(
         self, depth: int | None = None, inputs: object = None, seed: int = 0,

@@ -21,7 +21,7 @@ from deepnet_theory.models.following import Followed, follow
 from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.judging import ALL
 from deepnet_theory.numeric.model_update import FIRST_ETA, ModelUpdate, find_linear_step
-from deepnet_theory.processes.identity import identity, installed
+from deepnet_theory.processes.identity import identity
 from deepnet_theory.processes.seen import Seen, seen, watched
 from deepnet_theory.runtime import machine
 from deepnet_theory.spec.errors import InputError
@@ -234,19 +234,11 @@ class Family:
             return follow(self._made(depth, seed), self.step, updates, eta, self.final_state, seed)
 
     def depends_on(self) -> object:
-        """What its numbers depend on beside a job's own arguments and what was :class:`Seen`.
-
-        None where that is not known.
-        """
-        if self.factory.code is None or self.step.code is None:
+        """As :meth:`Factory.depends_on`."""
+        if self.step.code is None:
             return None
-        by_default = (str(self.dtype), str(torch.get_default_device()))
-        inputs = _plain(self.inputs)
-        told = (self.factory, self.step, inputs, self.final_state, self.shares, by_default)
-        try:
-            return ("measure", identity((told, installed())))
-        except TypeError:  # a function within a function, say
-            return None
+        beside = (self.step, _plain(self.inputs), self.final_state, self.shares)
+        return self.factory.depends_on("measure", self.dtype, *beside)
 
     def _made(self, depth: Depth, seed: int) -> Made:
         with torch.random.fork_rng():

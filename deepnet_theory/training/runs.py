@@ -60,14 +60,8 @@ def train(
     One part predicts the next byte of ``text`` (an encoder is trained with a causal mask,
     else the task would be copying); an encoder–decoder continues one window by the next.
 
-    The useful ``lr`` depends on the optimizer and on the rule's closure, through it on depth: all
-    closures balance the same first-order update, but Adam moves a matrix by lr whatever its size,
-    so that the relative change of the scaled ones is of order lr/β, √(2N)·lr under the symmetric
-    closure and lr under ``complete``, which :func:`~deepnet_theory.export` takes.
-    At width 64 and lr 1e-3 one step moves them by 0.073 of their size at 25 layers and 0.146 at
-    100 under ``symmetric``, and the held-out loss after 100 steps is 2.80 and 3.31 (unigram entropy
-    3.24); at β = 1 by 0.010 at both, with losses 2.72 and 2.73
-    (``benchmarks/learning_rate.py``).
+    The useful ``lr`` depends on the rule's closure: Adam moves a matrix by lr whatever its size, so
+    that under ``complete`` it is the same at every depth (``benchmarks/learning_rate.py``).
 
     A run is one rule with one seed. ``work`` shares out the runs, and its cache keeps each that is
     finished, so that a call that was stopped goes on with the others. On Ctrl-C the result of what
