@@ -1,11 +1,11 @@
 """What R, the common mode's weight, does in the first steps of training: one switch an arm.
 
-    python benchmarks/common_mode.py [--seeds 6] [--steps 40] [-o FILE]
+    python benchmarks/common_mode.py [--wide] [--seeds 6] [--steps 40] [-o FILE]
 
 A byte decoder of 8 layers, RMS norm, the rule to train with, AdamW (0.9, 0.95), 8 windows of 64
 bytes a step, one thread; all seeds of an arm are one stack of models. Beside each measured R stands
 what the clock s = Σ η says without a fitted number: the step of R = 1
-(``deepnet_theory.sizes.common_mode``), and the recursion of :func:`predicted`, which has no part of
+(:func:`summed_rate`), and the recursion of :func:`predicted`, which has no part of
 a token's own and so cannot come back. To standard output and ``benchmarks/results/common_mode.md``.
 """
 
@@ -22,21 +22,22 @@ from pathlib import Path
 import numpy as np
 import torch
 from arguments import output, whole
-from common_mode_alone import ARMS, TOKENS, Arm, Outcome, predicted
+from common_mode_alone import ARMS, TOKENS, WIDE, Arm, Outcome, predicted
 from torch import Tensor, nn
 
 import deepnet_theory as dt
+from deepnet_theory.numeric.common_mode import DROWNED, CommonMode, Watch
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.runtime import parameter_groups, start_head_
 from deepnet_theory.runtime.linear import normalise
 from deepnet_theory.runtime.model import Embedding
-from deepnet_theory.training.common_mode import DROWNED, CommonMode, Watch
 from deepnet_theory.training.corpus import BYTES, Text
 from deepnet_theory.training.runs import causal
 from deepnet_theory.training.transfer import Course, _generator, cross_entropies, stacked
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "common_mode.md"
+WIDE_RESULTS = RESULTS.with_name("common_mode_wide.md")
 BATCH = 8
 
 
@@ -117,9 +118,9 @@ def study(arm: Arm, seeds: int, steps: int) -> Outcome:
 HEAD = """\
 # The common mode in the first steps of training
 
-`python benchmarks/common_mode.py`, {seeds} seeds, {steps} steps. The usual arm is post-LN with
-α = 2N, 8 layers of width 64, a head of standard deviation 0.02 without a bias, learned positions as
-large as the tokens, 15 steps of warm-up to 0.008; an arm is named by what it changes.
+`python benchmarks/common_mode.py{option}`, {seeds} seeds, {steps} steps. The usual arm is post-LN
+with α = 2N, 8 layers of width 64, a head of standard deviation 0.02 without a bias, learned
+positions as large as the tokens, 15 steps of warm-up to 0.008; an arm is named by what it changes.
 Texts: {texts}. {versions}.
 
 | arm | Σ η at R = 1, over the derived | R over the predicted, up to 4 | \
@@ -128,12 +129,12 @@ R's peak, median (seeds) | at step | predicted peak | R at the end | tokens drow
 """
 
 
-def page(found: Sequence[Outcome]) -> str:
+def page(found: Sequence[Outcome], option: str = "") -> str:
     """The table, and what it says of the predictions."""
     seeds, steps = found[0].r.shape
     versions = f"Python {platform.python_version()}, torch {torch.__version__}, one thread"
     texts = "; ".join(dict.fromkeys(o.text for o in found))
-    head = HEAD.format(seeds=seeds, steps=steps, texts=texts, versions=versions)
+    head = HEAD.format(option=option, seeds=seeds, steps=steps, texts=texts, versions=versions)
     clock = [o.of_clock for o in found if not math.isnan(o.of_clock)]
     rise = [x for o in found if o.arm.beta1 for x in o.of_rise]
     fed = [o for o in found if o.of_rise]
@@ -173,14 +174,17 @@ def main() -> None:
     parser.add_argument("--seeds", type=whole(2), default=6)
     parser.add_argument("--steps", type=whole(4), default=40)
     parser.add_argument("--arms", type=whole(), default=len(ARMS), help="the first ones alone")
-    parser.add_argument("-o", "--output", type=output, default=RESULTS)
+    parser.add_argument("--wide", action="store_true", help="the switches again at width 128")
+    parser.add_argument("-o", "--output", type=output)
     asked = parser.parse_args()
+    arms, where = (WIDE, WIDE_RESULTS) if asked.wide else (ARMS, RESULTS)
     torch.set_num_threads(1)
     found = []
-    for arm in ARMS[: asked.arms]:
+    for arm in arms[: asked.arms]:
         found.append(study(arm, asked.seeds, asked.steps))
         print(found[-1].row(), flush=True)
-    asked.output.write_text(page(found), encoding="utf-8")
+    said = page(found, " --wide" * asked.wide)
+    (asked.output or where).write_text(said, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from deepnet_theory.numeric.common_mode import DROWNED
 from deepnet_theory.sizes.common_mode import C1, limit
 from deepnet_theory.spec.placement import placement
-from deepnet_theory.training.common_mode import DROWNED
 from deepnet_theory.training.corpus import BYTES
 
 TOKENS, NAN = 64, math.nan
@@ -101,6 +101,9 @@ ARMS = (
     *(replace(arm, text="source code") for arm in AGAIN),
     *(replace(arm, width=128, rate=4e-3) for arm in AGAIN[:3]),
 )
+MORE = (Arm(head=0.0), Arm(head=0.04), Arm(bias="zero"), Arm(beta1=0.0), Arm(warm_up=-15))
+# R rises as rate times width
+WIDE = tuple(replace(arm, width=128, rate=4e-3) for arm in (*AGAIN, *MORE))
 
 
 def predicted(arm: Arm, frequencies: np.ndarray, noise: float, steps: int) -> list[float]:

@@ -31,6 +31,7 @@ from deepnet_theory.cli.options import (
     in_lower_case,
     names_of,
     one_of,
+    real,
     text,
     whole,
     words_of,
@@ -517,6 +518,11 @@ def measure(
         str | None,
         text("MODULE", "Take its output as F; what enters the head if not given."),
     ] = None,
+    updates: Annotated[
+        int,
+        whole("K", "Also take K steps, and follow what all tokens come to share: R, cosine; 0."),
+    ] = 0,
+    eta: Annotated[float | None, real("ETA", "Their learning rate; the optimizer's own.")] = None,
     format: TextOrJson = "text",
     output: Output = None,
     page: Page = None,
@@ -527,7 +533,8 @@ def measure(
 
     run = partial(
         measure, model, depths, widths=widths, optimizer=optimizer, update=update,
-        final_state=final_state, shares=tuple(share or ()), seeds=seeds, seed=seed,
+        final_state=final_state, shares=tuple(share or ()), updates=updates, eta=eta, seeds=seeds,
+        seed=seed,
     )  # fmt: skip
     return _measured(
         run, work, talk, f"{Y_LABEL}, {model}", points=True, format=format,

@@ -22,7 +22,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepnet_theory.processes.identity import BEGAN, INSTALLED, source_beside, sources
+from deepnet_theory.processes.identity import (
+    BEGAN,
+    INSTALLED,
+    identity,
+    installed,
+    source_beside,
+    sources,
+)
 from deepnet_theory.processes.seen import watched
 from deepnet_theory.spec.errors import InputError, guess, shown
 from deepnet_theory.spec.files import require_file
@@ -36,15 +43,32 @@ FORM = "FILE.py:FACTORY or package.module:FACTORY"
 
 @dataclass(frozen=True)
 class Made:
-    """A module with the inputs of its forward pass."""
+    """A module with the inputs of its forward pass; ``batches`` gives those of each update.
+
+    ``drawn`` says that the inputs are our own.
+    """
 
     module: nn.Module
     inputs: tuple[Any, ...] = ()
     keywords: dict[str, Any] = field(default_factory=dict)
+    batches: Callable[[int], object] | None = None
+    drawn: bool = False
 
     def __call__(self) -> Any:
         """The forward pass."""
         return self.module(*self.inputs, **self.keywords)
+
+    def at(self, step: int) -> Made:
+        """With the inputs of an update, counted from 0; raises :class:`InputError`."""
+        if self.batches is None:
+            return self
+        what = f"batch {step}"
+        try:
+            with talking_aside():
+                inputs = self.batches(step)
+        except Exception as error:  # somebody else's code fails in its own ways
+            raise InputError(f"{what} failed: {told(error)}") from error
+        return replace(_of(self.module, inputs, what), batches=self.batches)
 
 
 @dataclass(frozen=True)
@@ -70,6 +94,19 @@ class Factory:
                 raise pickle.PicklingError(f"the code of {self.name} is not known")
             return _again, (self.name, self.text, self.code)
         return Factory, (self.name, self.function, "", self.code)
+
+    def depends_on(self, what: str, dtype: torch.dtype, *beside: object) -> object:
+        """What numbers depend on beside a job's own arguments and what was :class:`Seen`.
+
+        None where that is not known.
+        """
+        if self.code is None:
+            return None
+        by_default = (str(dtype), str(torch.get_default_device()))
+        try:
+            return what, identity((self, *beside, by_default, installed()))
+        except TypeError:  # a function within a function, say
+            return None
 
     def make(
         self, depth: int | None = None, inputs: object = None, seed: int = 0,
@@ -242,8 +279,9 @@ def told(error: BaseException) -> str:
 def made(module: object, inputs: object = None, name: str = "the model", seed: int = 0) -> Made:
     """A module with inputs that it takes: those given, else tokens or vectors of our own.
 
-    ``inputs`` are a tensor, a tuple of arguments, or a mapping of keyword arguments. Raises
-    :class:`InputError` for what is no module, has no weights to read, or fails on them.
+    ``inputs`` are a tensor, a tuple of arguments, or a mapping of keyword arguments, or a function
+    of the update, from 0 on, that gives such. Raises :class:`InputError` for what is no module,
+    has no weights to read, or fails on them.
     """
     if not isinstance(module, nn.Module):
         raise InputError(
@@ -252,7 +290,9 @@ def made(module: object, inputs: object = None, name: str = "the model", seed: i
         )
     require_weights(module, name)
     if inputs is not None:
-        whole = _of(module, inputs, name)
+        whole = (
+            Made(module, batches=inputs).at(0) if callable(inputs) else _of(module, inputs, name)
+        )
         if (failure := _fails(whole)) is not None:
             raise InputError(
                 f"the forward pass of {name} fails on the inputs given: {told(failure)}"
@@ -261,7 +301,7 @@ def made(module: object, inputs: object = None, name: str = "the model", seed: i
     failure = None
     for candidate in _own_inputs(module, seed):
         if (now := _fails(whole := _of(module, candidate, name))) is None:
-            return whole
+            return replace(whole, drawn=True)
         failure = failure or now
     said = "" if failure is None else f", it fails: {told(failure)}"
     raise InputError(
@@ -298,8 +338,8 @@ def _of(module: nn.Module, inputs: object, name: str) -> Made:
         case tuple() | list():
             return Made(module, tuple(inputs))
     raise InputError(
-        f"the inputs of {name} are {shown(inputs)}; give a tensor, a tuple of arguments or a "
-        "mapping of keyword arguments"
+        f"the inputs of {name} are {shown(inputs)}; give a tensor, a tuple of arguments, a "
+        "mapping of keyword arguments, or a function of the step that gives one"
     )
 
 

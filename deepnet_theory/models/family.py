@@ -17,10 +17,11 @@ from torch import Tensor
 from deepnet_theory.models.factory import Factory, Made
 from deepnet_theory.models.final_state import FinalState
 from deepnet_theory.models.first_step import FirstStep
+from deepnet_theory.models.following import Followed, follow
 from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.judging import ALL
 from deepnet_theory.numeric.model_update import FIRST_ETA, ModelUpdate, find_linear_step
-from deepnet_theory.processes.identity import identity, installed
+from deepnet_theory.processes.identity import identity
 from deepnet_theory.processes.seen import Seen, seen, watched
 from deepnet_theory.runtime import machine
 from deepnet_theory.spec.errors import InputError
@@ -28,24 +29,19 @@ from deepnet_theory.spec.errors import InputError
 SAME_TWICE = 1e-4  # of ‖F‖: two forward passes differ by rounding, and far less than this
 ANSWER = "the loss, by a move of F"
 SEEN = 0.1  # of the whole step's ‖ΔF‖, by a step that should move F as far
-HALVES = (torch.float16, torch.bfloat16)
 
 
 class Stepped:
     r"""A model with the change Δθ of its optimizer's first step.
 
     F is seen at :math:`\theta + (\eta/\eta_0)\Delta\theta`, where η₀ is the learning rate of
-    Δθ: along the step, as short as is needed for the change to be linear. The model is evaluated
-    without dropout, in single precision where its own is lower.
+    Δθ: along the step, as short as is needed for the change to be linear.
     """
 
     def __init__(
         self, made: Made, step: FirstStep, final_state: str | None, generator: torch.Generator
     ) -> None:
         self.model = model = made.module
-        model.eval()
-        if any(p.dtype in HALVES for p in model.parameters()):
-            model.float()
         self.final = FinalState(model, (made.inputs, made.keywords), final_state, generator)
         model.zero_grad()
         state, loss = self.final.with_loss()
@@ -230,25 +226,27 @@ class Family:
                 seen=seen(),
             )
 
+    def follow(
+        self, depth: Depth, seed: int, updates: int, eta: float | None, threads: int
+    ) -> Followed:
+        """Take several updates of one model, and see what all its tokens come to share."""
+        with machine.threads(threads), default_dtype(self.dtype), watched():
+            return follow(self._made(depth, seed), self.step, updates, eta, self.final_state, seed)
+
     def depends_on(self) -> object:
-        """What its numbers depend on beside a job's own arguments and what was :class:`Seen`.
-
-        None where that is not known.
-        """
-        if self.factory.code is None or self.step.code is None:
+        """As :meth:`Factory.depends_on`."""
+        if self.step.code is None:
             return None
-        by_default = (str(self.dtype), str(torch.get_default_device()))
-        inputs = _plain(self.inputs)
-        told = (self.factory, self.step, inputs, self.final_state, self.shares, by_default)
-        try:
-            return ("measure", identity((told, installed())))
-        except TypeError:  # a function within a function, say
-            return None
+        beside = (self.step, _plain(self.inputs), self.final_state, self.shares)
+        return self.factory.depends_on("measure", self.dtype, *beside)
 
-    def _stepped(self, depth: Depth, seed: int) -> Stepped:
+    def _made(self, depth: Depth, seed: int) -> Made:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
-            made = self.factory.make(depth.get("N"), self.inputs, seed, depth.get("d"))
+            return self.factory.make(depth.get("N"), self.inputs, seed, depth.get("d"))
+
+    def _stepped(self, depth: Depth, seed: int) -> Stepped:
+        made = self._made(depth, seed)
         generator = torch.Generator().manual_seed(seed)
         stepped = Stepped(made, self.step, self.final_state, generator)
         for pattern in self.shares:

@@ -18,6 +18,7 @@ from torch.overrides import TorchFunctionMode
 from deepnet_theory.models.recording import tensors
 from deepnet_theory.spec.errors import InputError, unknown
 
+HALVES = (torch.float16, torch.bfloat16)
 CLASSES = 256  # of the fixed random head of a model that has none: bytes
 PRODUCTS = {
     F.linear, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, Tensor.mm, torch.addmm,
@@ -34,12 +35,16 @@ class FinalState:
     F is what enters the head, or the output of the module called ``name``. The loss is the
     model's own where its output has one; else the mean cross-entropy, through its head or a fixed
     random one, of the next token where the inputs are token ids, of random targets where not.
+    The model is evaluated without dropout, in single precision where its own is lower.
     """
 
     def __init__(
         self, model: nn.Module, inputs: Inputs, name: str | None, generator: torch.Generator
     ) -> None:
         self.model, self.inputs, self.name = model, inputs, name
+        model.eval()
+        if any(p.dtype in HALVES for p in model.parameters()):
+            model.float()
         with torch.enable_grad(), _Watch(model, inputs) as watch:
             result = model(*inputs[0], **inputs[1])
         shown = _output(result)

@@ -55,17 +55,50 @@ class FirstStep:
                 changes.append(p - old)
                 p.copy_(old)
         stepped = [(n, p, c) for (n, p), c in zip(moving, changes, strict=True)]
-        rate = float(optimizer.defaults.get("lr", optimizer.param_groups[0].get("lr", 0)))
-        if not rate > 0:
-            raise InputError(f"{type(optimizer).__name__} has no learning rate above 0")
-        return stepped, rate
+        return stepped, _rate(optimizer)
 
-    def _expressed(self, p: nn.Parameter) -> Tensor:
+    def going(self, model: nn.Module, eta: float | None) -> Callable[[], object]:
+        """What takes one step after another of a model that has gradients, at a learning rate.
+
+        Without ``eta`` it is the optimizer's own; else all groups keep their ratios to it.
+        """
+        if self.make is not None:
+            optimizer = self.make(model)
+            if eta is not None:
+                times = eta / _rate(optimizer)
+                for group in optimizer.param_groups:
+                    group["lr"] *= times
+            return optimizer.step
+        assert self.update is not None
+        running = self.update.running
+        if running is None or {"m", "v"} & running.expression.names:
+            raise InputError(
+                f"{self.name} goes on from running means, and no library's optimizer stands for "
+                "it here: give FILE.py:FUNCTION, which gives a model's optimizer"
+            )
+
+        @torch.no_grad()
+        def step() -> None:
+            for p in model.parameters():
+                if p.grad is not None:
+                    p.add_(self._expressed(p, RATE if eta is None else eta))
+
+        return step
+
+    def _expressed(self, p: nn.Parameter, rate: float = RATE) -> Tensor:
         assert self.update is not None and p.grad is not None
         # (1, out, in): one seed; the axes of a convolution's input are one
         shape = (1, *p.shape[:1], -1) if p.dim() > 2 else (1, *(p.shape or (1,)))
         g, theta = p.grad.reshape(shape), p.detach().reshape(shape)
-        return update(self.update.expression, RATE, g, theta).reshape(p.shape).clone()
+        return update(self.update.expression, rate, g, theta).reshape(p.shape).clone()
+
+
+def _rate(optimizer: torch.optim.Optimizer) -> float:
+    """The optimizer's own default learning rate."""
+    rate = float(optimizer.defaults.get("lr", optimizer.param_groups[0].get("lr", 0)))
+    if not rate > 0:
+        raise InputError(f"{type(optimizer).__name__} has no learning rate above 0")
+    return rate
 
 
 def first_step(optimizer: object, expression: str | None = None) -> FirstStep:

@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
+from statistics import fmean
 
 import numpy as np
 import torch
@@ -16,6 +17,8 @@ import torch
 from deepnet_theory.models.factory import factory_of
 from deepnet_theory.models.family import ANSWER, Family, Measured, Scale
 from deepnet_theory.models.first_step import first_step
+from deepnet_theory.models.following import Followed
+from deepnet_theory.numeric.common_mode import columns, warning
 from deepnet_theory.numeric.depths import Depth, depth_key, parse_depths, parse_widths
 from deepnet_theory.numeric.judging import ALL, WORST_FIRST, Plan, judge_exponent, varies_alone
 from deepnet_theory.numeric.model_update import ModelUpdate
@@ -31,10 +34,18 @@ from deepnet_theory.processes import (
     travels,
 )
 from deepnet_theory.runtime import machine
+from deepnet_theory.spec.constants import LARGEST
 from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.results.prediction import Prediction
-from deepnet_theory.spec.results.verification import Exponent, ModelMeasurement, Point, Share
+from deepnet_theory.spec.results.verification import (
+    Exponent,
+    Following,
+    ModelMeasurement,
+    Point,
+    Share,
+)
 from deepnet_theory.spec.seed import require_seed
+from deepnet_theory.spec.settings import MOST
 from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.verdict import Verdict
 
@@ -53,6 +64,8 @@ def measure(
     inputs: object = None,
     final_state: str | None = None,
     shares: Sequence[str] = (),
+    updates: int = 0,
+    eta: float | None = None,
     seeds: int = 8,
     seed: int = 0,
     progress: Progress | None = None,
@@ -81,6 +94,12 @@ def measure(
     and every parameter is stepped alone: ‖ΔF‖ is then per entry of F, of the head's parameters the
     loss is taken, and an exponent in d says of each how far it is off, and what would mend it.
 
+    With ``updates`` each model also takes that many steps of its optimizer, at ``eta`` or the
+    optimizer's own rate. Followed are the loss, R (the summed weight of what the branches add to
+    all tokens alike) and the cosine between tokens at F; a sentence warns where what is a token's
+    own drowns, which the loss shows late. Each update takes ``inputs(step)`` where the inputs are
+    a function, windows of text where they are token ids of our own, and else the one batch.
+
     ``processes`` or any ``executor`` of ``concurrent.futures`` share the seeds and depths, and the
     result is the same. ``cache`` (a folder, True for the user's own) keeps each that is finished
     where factory and optimizer are named by texts, or the optimizer is installed. It holds while
@@ -99,18 +118,23 @@ def measure(
     if type(seeds) is not int or not 1 <= seeds <= MOST_SEEDS:
         raise InputError(f"seeds {shown(seeds)} is not a whole number from 1 to {MOST_SEEDS}")
     require_seed(seed)
+    if type(updates) is not int or not 0 <= updates <= MOST:
+        raise InputError(f"updates {shown(updates)} is not a whole number from 0 to {MOST}")
+    if eta is not None and not (updates and isinstance(eta, int | float) and 0 < eta <= LARGEST):
+        needs = "is not a number above 0" if updates else "is the rate of updates: give both"
+        raise InputError(f"eta {shown(eta)} {needs}")
     count = require_processes(1 if processes is None else processes)
     factory = factory_of(make_model)
     step = first_step(optimizer, update)
     dtype = torch.get_default_dtype()
     family = Family(factory, step, inputs, final_state, tuple(shares), dtype)
     rows = {depth_key(d): _Row(d, range(seed, seed + seeds)) for d in wanted}
-    total = sum(map(_cost, wanted)) * seeds
+    total = sum(map(_cost, wanted)) * seeds * (1 + updates)
     if (count > 1 or executor is not None) and not travels(family):
         count, executor = 1, None
     kept = cache_of(cache)
     known = None if kept is None else family.depends_on()
-    schedule = _Schedule(family, list(rows.values()), watch, known)
+    schedule = _Schedule(family, list(rows.values()), watch, known, updates, eta)
     stopped = run_until_stopped(
         [schedule.first()], total, processes=count, executor=executor, progress=progress, cache=kept
     )
@@ -124,6 +148,8 @@ def measure(
     else:
         exponents = tuple(_in_width(measured)) if len(measured) == len(wanted) else ()
     warnings = [row.update.finding for row in measured if row.update.finding]
+    followed = [row for row in rows.values() if len(row.followed) == seeds * bool(updates) > 0]
+    warnings += _drowning(followed)
     if stopped:
         warnings.append(f"{stopped}: {len(measured)} of {len(wanted)} depths were measured")
     if same:
@@ -134,7 +160,10 @@ def measure(
     return ModelMeasurement(
         model=factory.name,
         optimizer=family.step.name,
-        measure={"depths": list(rows), "seeds": seeds, "seed": seed, "final_state": final_state},
+        measure={
+            "depths": list(rows), "seeds": seeds, "seed": seed, "final_state": final_state,
+            **({"updates": updates, "eta": eta} if updates else {}),
+        },
         points=tuple(row.point() for row in measured),
         exponents=exponents,
         shares=measured[-1].shares() if measured else (),
@@ -144,7 +173,20 @@ def measure(
         versions={"python": platform.python_version(), "torch": torch.__version__},
         warnings=tuple(warnings),
         stopped=stopped,
-    )
+        updates=tuple(row.following() for row in followed),
+    )  # fmt: skip
+
+
+def _drowning(rows: Sequence[_Row]) -> Iterator[str]:
+    """One sentence for all depths where what is a token's own drowns."""
+    said = {}
+    for row in rows:
+        of, normed = row.following(), row.followed[row.seeds[0]].normed
+        like = "post-ln" if normed else "pre-ln"  # in what a norm on the sums does
+        if sentence := warning(like, of.common_mode_steps, of.common_mode):
+            said[", ".join(f"{symbol} = {n}" for symbol, n in row.depth.items())] = sentence
+    if said:
+        yield f"at {'; '.join(said)}: {next(iter(said.values()))}"
 
 
 def _wanted(
@@ -179,6 +221,7 @@ class _Row:
     depth: Depth
     seeds: Sequence[int]
     found: dict[int, Measured] = field(default_factory=dict)
+    followed: dict[int, Followed] = field(default_factory=dict)
 
     @property
     def complete(self) -> bool:
@@ -214,6 +257,15 @@ class _Row:
             values=self.values(), finding=self.update.finding,
         )  # fmt: skip
 
+    def following(self) -> Following:
+        """The updates of all seeds as one."""
+        seeds = [self.followed[seed] for seed in self.seeds]
+        losses = zip(*(one.losses for one in seeds), strict=False)
+        # the seed that ended first has no steps that others lack
+        steps = min((one.steps for one in seeds), key=len)
+        taken = columns(steps, (one.taken for one in seeds))
+        return Following(dict(self.depth), tuple(map(fmean, losses)), **taken)
+
     def shares(self) -> tuple[Share, ...]:
         """What each pattern contributes, the largest first."""
         names = [name for name in self.found[self.seeds[0]].sizes if name not in (ALL, ANSWER)]
@@ -234,6 +286,8 @@ class _Schedule:
     rows: Sequence[_Row]
     watch: Watch | None
     depends_on: object
+    updates: int
+    eta: float | None  # of the updates
     shapes: dict[str, Depth] = field(default_factory=dict)  # and the depth that has them
 
     def first(self) -> Job:
@@ -246,6 +300,20 @@ class _Schedule:
         yield from self._others(self.rows[0], scale, first)
         for row in self.rows[1:]:
             yield self._find(row, scale, partial(self._others, row, scale))
+        for row in self.rows if self.updates else ():
+            yield from (self._followed(row, seed, threads) for seed in row.seeds)
+
+    def _followed(self, row: _Row, seed: int, threads: int) -> Job:
+        asked = (row.depth, seed, self.updates, self.eta, threads)
+        return Job(
+            f"{self.family.factory.name} at depth {depth_key(row.depth)}, {self.updates} updates",
+            _cost(row.depth) * self.updates,
+            partial(self.family.follow, *asked),
+            partial(row.followed.__setitem__, seed),
+            None if self.depends_on is None else (self.depends_on, "follow", *asked),
+            lasting=lambda found: found.seen.known,
+            fits=lambda found: found.seen.holds(),
+        )
 
     def _find(self, row: _Row, scale: Scale, follow: Callable[[Measured], Iterator[Job]]) -> Job:
         def keep(found: Measured) -> Iterator[Job]:

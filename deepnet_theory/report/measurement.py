@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deepnet_theory.report import document as doc
+from deepnet_theory.report.common_mode import over_updates
 from deepnet_theory.report.numbers import (
     depth_words,
     interval,
@@ -469,6 +470,7 @@ def model_document(m: ModelMeasurement) -> doc.Document:
             doc.Section("Points", (*model_figures(m), points(m.points)) if m.points else ()),
             doc.Section("Exponents", (table,) if m.points else ()),
             doc.Section(f"What moves F at {deepest}", _names(m)),
+            doc.Section("What tokens come to share over updates", over_updates(m)),
         ),
         (_ran(m),),
     )

@@ -9,6 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.report import document as doc
+from deepnet_theory.report.common_mode import COMMON, common_mode_figure, layers_figure
 from deepnet_theory.report.measurement import rows_named, to_decide
 from deepnet_theory.report.numbers import (
     depth_words,
@@ -33,10 +34,6 @@ if TYPE_CHECKING:
 CURVES = (
     "against the learning rate, a curve a size, the darker the larger. A point is the best rate, "
     "and its bar the 95% interval over seeds. A curve ends where a run diverged."
-)
-COMMON = (
-    "R: the summed weight, beside the stream, of what the branches add to all tokens alike; what "
-    "is a token's own is divided by cosh(R) with a norm on every sum, by sqrt(1 + R**2) without."
 )
 
 
@@ -196,7 +193,9 @@ def document(training: Training) -> doc.Document:
     common = doc.Paragraph(COMMON, aside=True)
     figures: tuple[doc.Block, ...] = ()
     if any(run.losses for run in training.runs):
-        figures = losses_figure(training), _common_mode_figure(training)
+        named = [(_last_words(run), run) for run in training.runs]
+        watched = [(name, run, 1.0, index) for index, (name, run) in enumerate(named)]
+        figures = losses_figure(training), common_mode_figure(watched), layers_figure(named)
     table = doc.Table(head, rows, numbers=tuple(range(1, len(head))))
     told = (doc.Terms(findings),) if findings else ()
     verdict = (training.verdict, f": {training.because}; {training.seconds:.0f} s")
@@ -232,19 +231,6 @@ def losses_figure(training: Training) -> doc.Panels:
     return doc.Panels(
         (("Training loss, the mean over seeds", tuple(curves)),), "step",
         "cross-entropy, nats a byte", training.baseline, "unigram entropy", caption,
-    )  # fmt: skip
-
-
-def _common_mode_figure(training: Training) -> doc.Panels:
-    curves = []
-    for index, run in enumerate(training.runs):
-        taken = zip(run.common_mode_steps, run.common_mode, strict=True)
-        points = tuple((step + 1.0, value) for step, value in taken)  # a logarithm has no place 0
-        curves.append(doc.Curve(_last_words(run), points, colour=index))
-    caption = f"The largest R of the seeds, at the steps where it was taken. {COMMON}"
-    return doc.Panels(
-        (("R, the largest of the seeds", tuple(curves)),), "step", "R", None, caption=caption,
-        logarithmic=True,
     )  # fmt: skip
 
 

@@ -15,14 +15,13 @@ from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.fitting import EXACT, blocks, describe, fit, multiplied_values, where
 from deepnet_theory.runtime.linear import NORM_EPS, describe_, mark_of
 from deepnet_theory.runtime.outer import (
-    is_high,
     is_tied,
     keep_padding,
     lines_of_code,
     lines_of_logits,
-    loss_with_lines,
     near_one,
     outer_draws,
+    starts_high,
 )
 from deepnet_theory.runtime.scaling import Places, own_module, restored_on_error
 from deepnet_theory.spec.constants import Constants
@@ -261,7 +260,7 @@ def _require_outer(found: Reading, c: Constants, drawn: Container[str]) -> None:
                 "nothing was changed"
             )
     logits = found.logits
-    if logits is None or not is_high(logits, loss_with_lines(logits, c)):
+    if logits is None or not starts_high(found, c):
         return
     why = f"the loss starts at {logits.loss:.3g}, and ln {logits.head.fan_out} is {logits.even:.3g}"
     if is_tied(found):

@@ -17,6 +17,7 @@ from deepnet_theory.spec.subject import Wanted, require_equation, rows_of, witho
 from deepnet_theory.spec.sublayer import Role, sublayer
 
 EXACT = 1e-3  # of an α that code computes
+TIED = "tied_embedding"  # a table of tokens that is the head too
 
 
 def fit(found: Reading, c: Constants) -> Wanted:
@@ -37,11 +38,6 @@ def fit(found: Reading, c: Constants) -> Wanted:
         raise Refusal(f"the model was not understood: {found.notes[0]}")
     if why := without_law(found):
         raise Refusal(why)
-    if c.outer and set(found.head) & set(found.embeddings):
-        raise Refusal(
-            "the head is the embedding too: the multiplier that these constants' base asks of it "
-            "hangs on how the embedding enters the stream; untie them, or leave the base out"
-        )
     rule = rows_of(found, c)
     require_equation(found, rule)
     for name, layers in (rule.layers or {}).items():
@@ -82,6 +78,7 @@ def describe(found: Reading, rule: Wanted) -> dict[str, tuple[Description, ...]]
             if name not in described:
                 # its own multiplier is not known: as it stands, none
                 own = "token_embedding" if part == "embedding" else part
+                own = TIED if name in found.head and part == "embedding" else own
                 add(name, Description(part, role=Role(part), name=own))
     return {name: tuple(own) for name, own in described.items()}
 

@@ -14,6 +14,7 @@ from torch.utils.hooks import RemovableHandle
 
 from deepnet_theory.runtime.applying import read_
 from deepnet_theory.runtime.building import checked
+from deepnet_theory.runtime.fitting import TIED
 from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.depth import BaseLike, parse_depth
@@ -265,6 +266,12 @@ def _ruled(
             packed.append("+".join(d.name for d in blocks))
         if weight_decay and not own.weight_decay and c.outer and d.role in MATRICES:
             raise Refusal(f"{role_of(d)}: {own.formulas.get('weight_decay', 'no weight decay')}")
+        if d.name == TIED and (head := c.outer.get("head", own)).rate != own.rate:
+            raise Refusal(
+                f"a tied head asks for two learning rates of one matrix: {own.rate:.4g} of the "
+                f"base's as the embedding and {head.rate:.4g} as the head; give the head a matrix "
+                "of its own"
+            )
         of = found.setdefault((d.part or "", role_of(d) if c.outer else d.role.value), {})
         multipliers = own.rate, own.epsilon, own.weight_decay
         of.setdefault(multipliers, []).append((parameter, d))
@@ -303,10 +310,11 @@ def slowest(
     The embedding follows the first part's constants and the head the last part's.
     """
     outside = {"embedding": c.parts[0].name, "head": c.parts[-1].name}
-    asked = [
-        (c.parameter(outside.get(d.part or "", d.part or ""), d.sublayer, d.name, d.role), d)
-        for d in blocks
-    ]
+    asked = []
+    for d in blocks:
+        part, name = outside.get(d.part or "", d.part or ""), d.name
+        row = c.parameter(part, d.sublayer, "token_embedding" if name == TIED else name, d.role)
+        asked.append((row, d))
     own, d = min(asked, key=lambda one: one[0].rate)
     return own, d, all(other.rate == own.rate for other, _ in asked)
 

@@ -113,25 +113,62 @@ def lines_of_code(found: Reading, c: Constants) -> Iterator[str]:
 
 def lines_of_logits(found: Reading, c: Constants) -> Iterator[str]:
     """The numbers that logits are multiplied by in the forward pass."""
-    logits, before = found.logits, "before the loss"
-    if c.head_multiplier != 1:
-        if _lacks_multiplier(logits, c):
-            yield f"logits = logits * {c.head_multiplier:.4g}  # {before}, as the base asks"
-    elif logits is not None and is_tied(found) and is_high(logits, logits.loss_at_one):
-        own = logits.head.size * logits.state * logits.head.fan_in
-        yield f"logits = logits * {1 / own:.4g}  # {before}: a token's own is {own:.3g}"
+    logits, tied, times, before = found.logits, is_tied(found), multiplier_of(c), "before the loss"
+    if tied and logits is not None and is_high(logits, _with_lines(found, logits.loss_at_one, c)):
+        own = _of_a_token(found)
+        if not _near(own, 1.0):
+            base = ", at the base too" * (times != 1)
+            yield f"logits = logits * {1 / own:.4g}  # {before}{base}: a token's own is {own:.3g}"
+    elif times != 1 and _lacks_multiplier(found, c):
+        rows = ", of rows as large as its own" * tied
+        yield f"logits = logits * {times:.4g}  # {before}, as the base asks{rows}"
 
 
-def _lacks_multiplier(logits: Logits | None, c: Constants) -> bool:
-    """Whether the code does not multiply the logits as the constants ask."""
-    return logits is None or not math.isclose(logits.head.times, c.head_multiplier, rel_tol=0.01)
+def multiplier_of(c: Constants) -> float:
+    r"""What the logits of a model of one's own are multiplied by, relative to the base.
+
+    By condition (H) :math:`m\,d\,\eta` stays, η the step of the head's entries. A tied matrix of
+    one's own has rows of one size σ at every width, which the forward pass brings to 1: its step
+    is that of the base, and a token's own logit mdσ stays too. Those of
+    :func:`~deepnet_theory.runtime.build` are 1/√d.
+    """
+    base = c.origin.get("base")
+    if not (c.architecture.tied_head and c.outer and isinstance(base, dict)):
+        return c.head_multiplier
+    width = c.architecture.width
+    return c.head_multiplier * math.sqrt(base.get("width", width) / width)
 
 
-def loss_with_lines(logits: Logits, c: Constants) -> float:
-    """The loss at the start once the multiplier of a base is written: v/2 falls as its square."""
-    if not _lacks_multiplier(logits, c):
-        return logits.loss
-    return logits.even + (logits.loss - logits.even) * c.head_multiplier**2
+def _of_a_token(found: Reading) -> float:
+    """The logit that a token's own row has of a tied head: mdσ times the rms of what enters."""
+    logits = found.logits
+    return logits.head.size * logits.state * logits.head.fan_in if logits is not None else 0.0
+
+
+def _near(value: float, aim: float) -> bool:
+    return math.isclose(value, aim, rel_tol=0.01)
+
+
+def _lacks_multiplier(found: Reading, c: Constants) -> bool:
+    """Whether the code multiplies the logits neither as the base asks nor to a token's own of 1."""
+    logits = found.logits
+    if logits is None:
+        return True
+    settled = is_tied(found) and _near(_of_a_token(found), 1.0)
+    return not settled and not _near(logits.head.times, multiplier_of(c))
+
+
+def _with_lines(found: Reading, loss: float, c: Constants) -> float:
+    """A loss at the start once the multiplier of a base is written: v/2 falls as its square."""
+    if found.logits is None or not _lacks_multiplier(found, c):
+        return loss
+    return found.logits.even + (loss - found.logits.even) * multiplier_of(c) ** 2
+
+
+def starts_high(found: Reading, c: Constants) -> bool:
+    """Whether the loss starts too high even once the multiplier of a base is written."""
+    logits = found.logits
+    return logits is not None and is_high(logits, _with_lines(found, logits.loss, c))
 
 
 def is_high(logits: Logits, loss: float) -> bool:

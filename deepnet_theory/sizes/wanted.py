@@ -9,6 +9,7 @@ from dataclasses import replace
 from itertools import groupby
 
 from deepnet_theory.sizes import update
+from deepnet_theory.sizes.equivalence import carries_alpha, powers
 from deepnet_theory.sizes.judgement import optimizer_classes
 from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.table import texts
@@ -241,6 +242,40 @@ def of_scheme(reading: Reading, given: Scheme, under: str | None = None) -> Want
             name: given.value(part.embedding, **depth_of(reading)) for name, part in parts.items()
         },
     )
+
+
+KNOBS = {"lr": "eta", "eps": "epsilon", "weight_decay": "decay"}  # as powers name them
+
+
+def in_weights(reading: Reading, given: Scheme, of: Wanted, under: str | None = None) -> Wanted:
+    """The same scheme with α = 1: the last matrix of each branch is α times smaller.
+
+    It steps as the change of its scale asks (:mod:`deepnet_theory.sizes.equivalence`). Where no
+    matrix can carry α, nothing changes.
+    """
+    times = powers(optimizer(under or given.optimizer))
+    rows, alphas = [], dict[str, float]()
+    for s, row in zip(reading.sublayers, of.sublayers, strict=True):
+        where = given.placement_at(s.layer + 1, **depth_of(reading))
+        last = sublayer(s.kind).last_map[0]
+        if not row.learnt and carries_alpha(where):
+            alphas |= {m.name: row.alpha for m in s.matrices if m.role == last}
+            gains = {**row.gains, last: row.gains.get(last, 1.0) / row.alpha}
+            rates = {**row.rates, last: row.rates.get(last, 1.0) * row.alpha ** float(times["eta"])}
+            row = replace(row, alpha=1.0, gains=gains, rates=rates)
+        rows.append(row)
+    steps = tuple(
+        replace(
+            step,
+            times={
+                knob: value * alphas.get(step.parameter, 1.0) ** float(times.get(KNOBS[knob], 0))
+                for knob, value in step.times.items()
+            },
+        )
+        for step in of.steps
+    )
+    detail = f"{of.detail}; alpha is in the last matrices"
+    return replace(of, detail=detail, sublayers=tuple(rows), steps=steps)
 
 
 def _of_scheme(

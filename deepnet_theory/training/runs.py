@@ -11,12 +11,13 @@ from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from deepnet_theory.numeric.common_mode import CommonMode, Watch, columns, is_taken, warning
 from deepnet_theory.numeric.reference import library_optimizer
 from deepnet_theory.numeric.statistics import t_interval, what_decides
 from deepnet_theory.numeric.stepping import backward
@@ -33,7 +34,6 @@ from deepnet_theory.spec.scheme import scheme as published
 from deepnet_theory.spec.settings import ShortRun, Train, record
 from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.training.common_mode import CommonMode, Watch, is_taken, warning
 from deepnet_theory.training.corpus import BYTES, Batch, Text
 
 HELD_OUT_BATCHES = 8
@@ -60,14 +60,8 @@ def train(
     One part predicts the next byte of ``text`` (an encoder is trained with a causal mask,
     else the task would be copying); an encoder–decoder continues one window by the next.
 
-    The useful ``lr`` depends on the optimizer and on the rule's closure, through it on depth: all
-    closures balance the same first-order update, but Adam moves a matrix by lr whatever its size,
-    so that the relative change of the scaled ones is of order lr/β, √(2N)·lr under the symmetric
-    closure and lr under ``complete``, which :func:`~deepnet_theory.export` takes.
-    At width 64 and lr 1e-3 one step moves them by 0.073 of their size at 25 layers and 0.146 at
-    100 under ``symmetric``, and the held-out loss after 100 steps is 2.80 and 3.31 (unigram entropy
-    3.24); at β = 1 by 0.010 at both, with losses 2.72 and 2.73
-    (``benchmarks/learning_rate.py``).
+    The useful ``lr`` depends on the rule's closure: Adam moves a matrix by lr whatever its size, so
+    that under ``complete`` it is the same at every depth (``benchmarks/learning_rate.py``).
 
     A run is one rule with one seed. ``work`` shares out the runs, and its cache keeps each that is
     finished, so that a call that was stopped goes on with the others. On Ctrl-C the result of what
@@ -157,8 +151,8 @@ def _fits(course: _Course, found: Run) -> bool:
     )
     # the step that ended it may have been taken too
     taken = [tuple(filter(is_taken, range(n))) for n in (steps, steps + 1)]
-    alike = {len(found.common_mode_steps), len(found.common_mode), len(found.token_cosine)}
-    whole = len(alike) == 1 and found.common_mode_steps in taken
+    rows = (found.common_mode, found.token_cosine, found.branch_weights)
+    whole = {len(found.common_mode_steps)} == {*map(len, rows)} and found.common_mode_steps in taken
     return ended and whole and found.rule == course.rule
 
 
@@ -324,9 +318,7 @@ class Runner:
         """What was trained, judged on the held-out batches."""
         run = Run(
             self.rule, self.placement, tuple(self.losses), finding=self.finding,
-            common_mode_steps=tuple(self.common),
-            common_mode=tuple(c.weight for c in self.common.values()),
-            token_cosine=tuple(c.cosine for c in self.common.values()),
+            **columns([*self.common], [[*self.common.values()]]),
         )  # fmt: skip
         own = [] if self.finding else self.evaluate(held_out)
         if not own:
@@ -353,7 +345,8 @@ def mean_run(seeds: Sequence[Run]) -> Run:
     found = next((run for run in seeds if run.finding), first)
     losses = zip(*(run.losses for run in seeds), strict=False)  # as far as all of them went
     mean = replace(
-        first, losses=tuple(map(statistics.fmean, losses)), **_common_mode(seeds),
+        first, losses=tuple(map(statistics.fmean, losses)),
+        **columns(first.common_mode_steps, map(_taken, seeds)),
         held_out=None, shuffled=None, finding=found.finding,
     )  # fmt: skip
     held_out = [run.held_out for run in seeds if run.held_out is not None]
@@ -369,15 +362,9 @@ def mean_run(seeds: Sequence[Run]) -> Run:
     )
 
 
-def _common_mode(seeds: Sequence[Run]) -> dict[str, Any]:
-    """R as the largest over the seeds, the cosine as the mean, as far as all of them went."""
-    weights = list(zip(*(run.common_mode for run in seeds), strict=False))
-    cosines = zip(*(run.token_cosine for run in seeds), strict=False)
-    return {
-        "common_mode_steps": seeds[0].common_mode_steps[: len(weights)],
-        "common_mode": tuple(map(max, weights)),
-        "token_cosine": tuple(map(statistics.fmean, cosines)),
-    }
+def _taken(run: Run) -> list[CommonMode]:
+    rows = zip(run.common_mode, run.token_cosine, run.branch_weights, strict=True)
+    return [CommonMode(*row) for row in rows]
 
 
 def compare(own: Run, rival: Run) -> Comparison:

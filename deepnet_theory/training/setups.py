@@ -26,7 +26,6 @@ from deepnet_theory.models.family import default_dtype
 from deepnet_theory.models.measuring import LAYERS, MOST_SEEDS
 from deepnet_theory.numeric.depths import Depth, depth_key, parse_depths, parse_widths
 from deepnet_theory.processes import Job, Work, cache_of, cores, run_until_stopped, travels
-from deepnet_theory.processes.identity import identity, installed
 from deepnet_theory.processes.seen import Seen, seen, watched
 from deepnet_theory.runtime import machine
 from deepnet_theory.spec.errors import InputError, ran_out_of_memory, shown
@@ -134,16 +133,6 @@ class Setup:
                 + (also or f"; valid are: {', '.join(OFFERED)}")
             )
 
-    def depends_on(self) -> object:
-        """What its numbers depend on beside a run's own arguments; None where it is not known."""
-        if self.factory.code is None:
-            return None
-        by_default = (str(self.dtype), str(torch.get_default_device()))
-        try:
-            return identity(("transfer", self.factory, self.steps, by_default, installed()))
-        except TypeError:  # a function within a function, say
-            return None
-
 
 @contextmanager
 def _theirs(sentence: str, but: type[Exception] = MemoryError) -> Iterator[None]:
@@ -193,13 +182,13 @@ class _Runs:
     seeds: Sequence[int]
     ended: dict[tuple[int, float, int], Ended] = field(default_factory=dict)
 
-    def rows(self, seeds: Sequence[int]) -> list[dict[float, Losses]]:
+    def rows(self) -> list[dict[float, Losses]]:
         """The values of each place by rate, those that all seeds have."""
         return [
             {
-                rate: tuple(self.ended[index, rate, seed].value for seed in seeds)
+                rate: tuple(self.ended[index, rate, seed].value for seed in self.seeds)
                 for rate in self.rates
-                if all((index, rate, seed) in self.ended for seed in seeds)
+                if all((index, rate, seed) in self.ended for seed in self.seeds)
             }
             for index in range(len(self.places))
         ]
@@ -210,14 +199,7 @@ class _Runs:
         known = [e.baseline for e in self.ended.values() if e.baseline is not None]
         return fmean(known) if known else None
 
-    @property
-    def alike(self) -> bool:
-        """Whether the seeds make no difference."""
-        values = [v for row in self.rows(self.seeds) for v in row.values()]
-        finite = [v for v in values if all(map(math.isfinite, v))]
-        return bool(finite) and len(self.seeds) > 1 and all(len({*v}) == 1 for v in finite)
-
-    def warnings(self, name: str) -> Iterator[str]:
+    def warnings(self, name: str, alike: bool) -> Iterator[str]:
         """How many runs ended early and why the first did, and whether the seeds are alike."""
         early = [(key, e.why) for key, e in self.ended.items() if e.why]
         if early:
@@ -226,7 +208,7 @@ class _Runs:
                 f"{len(early)} of {len(self.ended)} runs diverged; the first, at "
                 f"{_words(self.places[index])}, lr {rate:g}, seed {seed}: {why}"
             )
-        if self.alike:
+        if alike:
             yield (
                 f"{name} gives the same at all {len(self.seeds)} seeds (does it set a seed itself, "
                 "or take none?): the first seed alone counts, and one gives no interval"
@@ -282,10 +264,11 @@ def transfer(
     )
     if (work["processes"] != 1 or work.get("executor") is not None) and not travels(setup):
         work["processes"], work["executor"] = 1, None
-    known = None if cache is None else setup.depends_on()
+    name = setup.factory.name
+    known = None if cache is None else setup.factory.depends_on("transfer", setup.dtype, steps)
     jobs = [
         Job(
-            f"{setup.factory.name} at {_words(places[index])}, lr {rate:g}",
+            f"{name} at {_words(places[index])}, lr {rate:g}",
             _cost(places[index]),
             partial(setup.train, places[index], rate, one),
             partial(runs.ended.__setitem__, (index, rate, one)),
@@ -296,8 +279,11 @@ def transfer(
         for index, rate, one in wanted
     ]
     stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
-    name, baseline = setup.factory.name, runs.baseline
-    rows = runs.rows(runs.seeds[:1] if runs.alike else runs.seeds)
+    baseline = runs.baseline
+    rows = runs.rows()
+    finite = [v for row in rows for v in row.values() if all(map(math.isfinite, v))]
+    if alike := bool(finite) and seeds > 1 and all(len({*v}) == 1 for v in finite):
+        rows = [{rate: v[:1] for rate, v in row.items()} for row in rows]
     found = judged(places, grid, rows, math.inf if baseline is None else baseline, None)
     return Transfer(
         select={"model": name},
@@ -312,7 +298,7 @@ def transfer(
         seconds=time.perf_counter() - began,
         versions={"python": platform.python_version(), "torch": torch.__version__},
         stopped=stopped,
-        warnings=tuple(runs.warnings(name)),
+        warnings=tuple(runs.warnings(name, alike)),
     )  # fmt: skip
 
 

@@ -17,6 +17,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from deepnet_theory.numeric.common_mode import CommonMode, Watch, is_taken
 from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.settings import (
     Settings,
@@ -50,7 +51,6 @@ from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.results.training import ClosureTransfer, Transfer
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.training.common_mode import CommonMode, Watch, is_taken
 from deepnet_theory.training.corpus import MAX_BYTES, Batch, Text, entropy
 from deepnet_theory.training.optimum import Losses, judged
 

@@ -55,9 +55,15 @@ def audit(
     from deepnet_theory.runtime.fitting import multiplied_values
     from deepnet_theory.sizes.judgement import Row
     from deepnet_theory.sizes.schemes import trials
-    from deepnet_theory.sizes.wanted import of_scheme, require_shown, wanted, with_degrees
+    from deepnet_theory.sizes.wanted import (
+        in_weights,
+        of_scheme,
+        require_shown,
+        wanted,
+        with_degrees,
+    )
     from deepnet_theory.spec.optimizer import optimizer as named
-    from deepnet_theory.spec.subject import without_law
+    from deepnet_theory.spec.subject import differences, without_law
 
     if scheme is not None:
         if constants is not None:
@@ -79,7 +85,10 @@ def audit(
         why_not = ""
     try:
         if scheme is not None:
-            rules = [] if why_not else [of_scheme(reading, asked, under)]
+            meant = () if why_not else (of_scheme(reading, asked, under),)
+            forms = [form for of in meant for form in (of, in_weights(reading, asked, of, under))]
+            # the author's form, unless the other one, whose alpha is in the weights, is nearer
+            rules = sorted(forms, key=lambda rule: len([*differences(reading, rule)]))[:1]
         elif constants is not None:
             rules = [] if why_not else [with_degrees(of_constants(reading, constants))]
         else:

@@ -73,6 +73,33 @@ def test_what_is_built_from_a_scheme_follows_it(name):
     assert [f.size for f in wrong.findings] == pytest.approx([2.0], rel=0.05)
 
 
+@pytest.mark.filterwarnings("ignore:Unstable")
+@pytest.mark.usefixtures("unpredicted")
+@pytest.mark.parametrize("name", ["deepnorm", "deepnorm-encoder-decoder", "completep", "depth-mup"])
+def test_a_scheme_whose_alpha_is_in_the_weights_follows_it_too(name):
+    constants = export(name, form="weights")
+    model, ids = made(constants)
+    optimizer = torch.optim.AdamW(parameter_groups(model, 1e-3), lr=1e-3)
+    audit = dt.audit(model, ids, scheme=name, optimizer=optimizer)
+    assert (audit.verdict, audit.findings) == ("SUPPORTED", ())
+    assert {s.sublayer.alpha for s in audit.sublayers} == {1.0}
+    alpha = export(name).parts[-1].sublayers[1].alpha
+    assert alpha > 1 and audit.detail.endswith("alpha is in the last matrices")
+
+    def dropped(model):  # planted: the matrix as in the author's form, so that α is lost
+        for path, p in model.named_parameters():
+            if "fc2.weight" in path and f".{constants.parts[-1].name}." in path:
+                p.mul_(alpha)
+
+    wrong = dt.audit(*made(constants, dropped), scheme=name)
+    assert wrong.verdict == "REFUTED" and "fc2" in of_roles(wrong)
+    last = next(p for path, p in model.named_parameters() if "fc2.weight" in path)
+    (group,) = (g for g in optimizer.param_groups if any(p is last for p in g["params"]))
+    knob = "eps" if name == "completep" else "lr"  # which sets nothing of rates
+    group[knob] *= alpha  # planted
+    assert dt.audit(model, ids, scheme=name, optimizer=optimizer).verdict == "REFUTED"
+
+
 LINES = {  # α stands in the model's own code, where the equation has one
     "post-ln": lambda alpha: lambda x, f, norm: norm(alpha * x + f(x)),
     "pre-ln": lambda alpha: pre,

@@ -27,6 +27,7 @@ from deepnet_theory.runtime import (
     schema,
     unstack,
 )
+from deepnet_theory.runtime.outer import multiplier_of
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizers.muon import MUON
 
@@ -247,12 +248,13 @@ def test_a_coupled_decay_that_has_no_law_is_refused_where_it_is_asked_for():
 
 
 class Mine(torch.nn.Module):
-    """A model of one's own: its embedding has no multiplier."""
+    """A model of one's own: its embedding has no multiplier but that of its rows' size."""
 
-    def __init__(self, width=64, tied=False, times=1.0):
+    def __init__(self, width=64, tied=False, times=1.0, std=1.0):
         super().__init__()
-        self.times = times
+        self.times, self.std = times, std
         self.embedding = torch.nn.Embedding(32, width)
+        torch.nn.init.normal_(self.embedding.weight, std=std)
         layer = torch.nn.TransformerEncoderLayer(
             width, width // 32, 2 * width, dropout=0.0, batch_first=True
         )
@@ -262,7 +264,7 @@ class Mine(torch.nn.Module):
             self.head.weight = self.embedding.weight
 
     def forward(self, x):
-        return self.times * self.head(self.body(self.embedding(x)))
+        return self.times * self.head(self.body(self.embedding(x) / self.std))
 
 
 def test_a_model_of_ones_own_steps_its_embedding_in_its_own_gauge():
@@ -278,8 +280,55 @@ def test_a_model_of_ones_own_steps_its_embedding_in_its_own_gauge():
     assert sizes[1] < 0.8 * math.sqrt(2 / (32 + 32))  # less than Xavier's, for 32 tokens
     rates = {g["role"]: g["lr"] for g in parameter_groups(model, 1.0, base=32)}
     assert rates["token-embedding"] == rates["head"] == 1.0 and rates["query"] == 0.5
-    with pytest.raises(Refusal, match="the head is the embedding too"):
-        apply_(Mine(tied=True), c, inputs=x)
+
+
+def test_a_tied_matrix_of_ones_own_takes_the_multiplier_and_the_rate_of_rows_that_stay():
+    """By condition (H) both follow from rows of one size; those that are built are 1/√d."""
+    for optimizer in ("adamw", "sgd", "lamb"):
+        of_built = constants(optimizer, 128, 32, tied_head=True)
+        of_own = constants(optimizer, 128, 32, tied_head=False)
+        assert of_built.head_multiplier != of_own.head_multiplier
+        assert multiplier_of(of_built) == pytest.approx(multiplier_of(of_own))
+        assert of_own.outer["head"].rate == of_own.outer["token_embedding"].rate
+    of_built, (x, _) = constants("adamw", 64, 32, tied_head=True), batch(0)
+    line, _ = apply_(Mine(tied=True, std=0.02), of_built, inputs=x).lines
+    assert line.startswith("logits = logits * 0.5 ")
+
+
+@pytest.mark.parametrize(
+    ("times", "scale", "off"), [(1.0, 1.0, ()), (None, 1.0, ("answer",)), (1.0, 0.5, ("table",))]
+)
+def test_a_tied_model_of_ones_own_moves_alike_at_every_width(times, scale, off):
+    """Planted: logits that nothing multiplies, and the rate of rows that shrink with the width."""
+
+    def make(width):
+        model = Mine(width, tied=True, times=32 / width if times else 1.0, std=0.02)
+        x = torch.randint(32, (4, 16))
+        lines = apply_(model, constants("adamw", width, 32), inputs=x).lines
+        assert not times or not any(line.startswith("logits") for line in lines)
+        return model, x
+
+    def adamw(model):
+        groups = parameter_groups(model, lr=1e-3)
+        for g in groups:
+            if g["role"] == "token-embedding" and scale != 1:
+                g["lr"] *= math.sqrt(32 / model.embedding.embedding_dim)
+        return torch.optim.AdamW(groups)
+
+    told = dt.measure(make, widths=[32, 64, 128], optimizer=adamw, seeds=2)
+    found = {e.share: e.estimate for e in told.exponents}
+    assert (abs(found["the loss, by a move of F"]) < 0.2) is ("answer" not in off)
+    assert (abs(found["embedding.weight"]) < 0.2) is ("table" not in off)
+
+
+def test_a_tied_matrix_that_two_rates_are_asked_of_is_refused():
+    c, (x, _) = constants("muon", 64, 32), batch(0)
+    model = Mine(tied=True, std=0.02)
+    apply_(model, c, inputs=x)  # sizes alone
+    hybrid = parameter_groups(model, 1e-3, optimizers={"hidden": "muon", "*": "adamw"})
+    assert "token-embedding" in {g["role"] for g in hybrid}
+    with pytest.raises(Refusal, match=r"of one matrix: 1 of the base's as the embedding and 1\.4"):
+        parameter_groups(model, 1e-3)
 
 
 def test_a_rival_of_a_run_has_no_base():

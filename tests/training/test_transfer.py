@@ -10,6 +10,7 @@ import pytest
 import torch
 
 import deepnet_theory as dt
+from deepnet_theory.numeric.common_mode import Watch
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.processes import ThisProcess
 from deepnet_theory.runtime import build, parameter_groups
@@ -17,7 +18,6 @@ from deepnet_theory.runtime.building import unstack
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.training import transfer as module
-from deepnet_theory.training.common_mode import Watch
 from deepnet_theory.training.runs import causal
 from deepnet_theory.training.transfer import Course, parse_rates, stacked, train_stack
 
@@ -107,7 +107,8 @@ def test_each_model_of_a_stack_has_its_own_common_mode():
         alone = Watch(single)
         with alone.watching():
             single(tokens[seed])
-        assert astuple(alone.found[0]) == pytest.approx(astuple(found), rel=1e-4)
+        for one, other in zip(astuple(alone.found[0]), astuple(found), strict=True):
+            assert one == pytest.approx(other, rel=1e-4)
     assert watch.found[1].weight > 2 * watch.found[0].weight
 
 

@@ -7,12 +7,13 @@ import json
 import pytest
 import torch
 
+from deepnet_theory.numeric.common_mode import Watch, is_taken, warning
+from deepnet_theory.report.common_mode import layers_figure
 from deepnet_theory.runtime import build, unstack
 from deepnet_theory.sizes.common_mode import limit
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.placement import placement
 from deepnet_theory.training import train
-from deepnet_theory.training.common_mode import Watch, is_taken, warning
 
 LAYERS, WIDTH = 6, 32
 KINDS = ("attention", "ffn")
@@ -92,3 +93,16 @@ def test_a_training_follows_it_and_warns() -> None:
     assert max(own["common_mode"]) < max(plain["common_mode"]) / 2
     assert plain["token_cosine"][-1] > 0.99
     assert any(line.startswith("plain post-LN: at step") for line in data["warnings"])
+
+
+def test_the_page_draws_layers_over_steps() -> None:
+    told = train(constants("pre-ln"), steps=3, seeds=1, batch=2, tokens=32, processes=1)
+    for run in told.runs:
+        assert [len(weights) for weights in run.branch_weights] == [LAYERS] * 3
+    # at the start a branch of pre-LN weighs 1/√depth of the stream it is added to, or less
+    first, *_, last = told.runs[0].branch_weights[0]
+    assert 0 < last < first
+    panels = layers_figure([(run.rule, run) for run in told.runs]).panels
+    assert [len(curves) for _, curves in panels] == [LAYERS] * 4
+    assert panels[0][1][-1].points[0] == (1.0, last)
+    assert "a curve a layer" in told._repr_html_()

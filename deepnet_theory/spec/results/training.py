@@ -132,7 +132,8 @@ class Run:
     of the held-out batches of every seed, which a decoder that does not notice would pass once
     in 2^batches. ``common_mode`` is R, the summed weight of what the branches add to all tokens
     alike, the largest over the seeds, at ``common_mode_steps``; ``token_cosine`` the mean cosine
-    between tokens at the output there.
+    between tokens at the output there, ``branch_weights`` what the branches of each layer weigh
+    beside the stream.
     """
 
     rule: str
@@ -146,6 +147,7 @@ class Run:
     common_mode_steps: tuple[int, ...] = ()
     common_mode: tuple[float, ...] = ()
     token_cosine: tuple[float, ...] = ()
+    branch_weights: tuple[tuple[float, ...], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -193,12 +193,31 @@ class Share:
 
 
 @dataclass(frozen=True)
+class Following:
+    """The first updates of the models of one depth, as far as all seeds went.
+
+    ``losses`` are before each update and behind the last, the mean over seeds. The rest is at
+    ``common_mode_steps``: ``common_mode``, R, the summed weight of what the branches add to all
+    tokens alike, the largest of the seeds; ``token_cosine``, the mean cosine between tokens at the
+    output; ``branch_weights``, what the branches of each layer weigh beside the stream.
+    """
+
+    depth: dict[str, int]
+    losses: tuple[float, ...]
+    common_mode_steps: tuple[int, ...]
+    common_mode: tuple[float, ...]
+    token_cosine: tuple[float, ...]
+    branch_weights: tuple[tuple[float, ...], ...]
+
+
+@dataclass(frozen=True)
 class ModelMeasurement(AtSeveralSizes):
     """‖ΔF‖/η per token of a family of models at each depth, and whether it is constant.
 
     The ``verdict`` is that of the first of ``exponents``: SUPPORTED where ‖ΔF‖ is constant in
     depth, REFUTED where it grows or falls. ``shares`` say what the parameters of each name
-    pattern contribute at the deepest point. Plain data: ``to_json`` writes the public form,
+    pattern contribute at the deepest point, ``updates`` what the tokens come to share where
+    several updates were asked for. Plain data: ``to_json`` writes the public form,
     ``plot`` draws it.
     """
 
@@ -216,6 +235,7 @@ class ModelMeasurement(AtSeveralSizes):
     versions: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     stopped: str = ""  # what ended the measuring before its end, in words
+    updates: tuple[Following, ...] = ()
 
     @property
     def trend(self) -> str:

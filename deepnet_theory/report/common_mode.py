@@ -1,0 +1,89 @@
+"""What tokens come to share over steps, as pictures: R, and the weight of each layer's branches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from deepnet_theory.report import document as doc
+from deepnet_theory.report.numbers import depth_words, number
+
+if TYPE_CHECKING:
+    from deepnet_theory.spec.results.training import Run
+    from deepnet_theory.spec.results.verification import Following, ModelMeasurement
+
+COMMON = (
+    "R: the summed weight, beside the stream, of what the branches add to all tokens alike; what "
+    "is a token's own is divided by cosh(R) with a norm on every sum, by sqrt(1 + R**2) without."
+)
+MOST_LAYERS = 6  # that a picture shows, evenly spaced
+
+
+def over_updates(m: ModelMeasurement) -> tuple[doc.Block, ...]:
+    """Loss, R and the tokens' cosine of every depth, and the pictures of R and of layers."""
+    if not m.updates:
+        return ()
+    rows = tuple(
+        (
+            depth_words(u.depth), number(max(u.common_mode), ".2f"),
+            *(" → ".join(number(v[i], form) for i in (0, -1)) for v, form in (
+                (u.common_mode, ".2f"), (u.token_cosine, ".2f"), (u.losses, ".3f"))),
+        )
+        for u in m.updates if u.common_mode
+    )  # fmt: skip
+    head = ("depth", "largest R", "R", "tokens' cosine", "loss")
+    rate = m.measure["eta"]
+    told = (
+        f"{m.measure['updates']} updates of {m.optimizer} at "
+        f"{'its own rate' if rate is None else f'the rate {rate:g}'}, from the first to the last. "
+    )
+    last = max(1, len(m.updates) - 1)
+    curves = [(depth_words(u.depth), u, index / last, 0) for index, u in enumerate(m.updates)]
+    return (
+        doc.Paragraph(told + COMMON, aside=True), doc.Table(head, rows, numbers=(1, 2, 3, 4)),
+        common_mode_figure(curves), layers_figure([(name, u) for name, u, *_ in curves]),
+    )  # fmt: skip
+
+
+def common_mode_figure(watched: Sequence[tuple[str, Run | Following, float, int]]) -> doc.Panels:
+    """R at the steps where it was taken; each has a name, a shade and a colour."""
+    curves = []
+    for label, one, shade, colour in watched:
+        points = _at_steps(one, one.common_mode)
+        curves.append(doc.Curve(label, points, shade, colour=colour))
+    caption = f"The largest R of the seeds, at the steps where it was taken. {COMMON}"
+    return doc.Panels(
+        (("R, the largest of the seeds", tuple(curves)),), "step", "R", None, caption=caption,
+        logarithmic=True,
+    )  # fmt: skip
+
+
+def layers_figure(watched: Sequence[tuple[str, Run | Following]]) -> doc.Panels:
+    """What the branches of each layer weigh beside the stream: layers over steps, a panel each."""
+    panels = []
+    for title, one in watched:
+        layers = len(one.branch_weights[0]) if one.branch_weights else 0
+        count = min(layers, MOST_LAYERS)
+        shown = [round(i * (layers - 1) / max(1, count - 1)) for i in range(count)]
+        curves = tuple(
+            doc.Curve(
+                f"layer {layer + 1} of {layers}",
+                _at_steps(one, [weights[layer] for weights in one.branch_weights]),
+                index / max(1, count - 1),
+            )
+            for index, layer in enumerate(shown)
+        )
+        panels.append((title, curves))
+    caption = (
+        "What the branches of a layer weigh beside the stream that they are added to, the mean of "
+        "the seeds; a curve a layer, the darker the deeper."
+    )
+    return doc.Panels(
+        tuple(panels), "step", "weight of a layer's branches", None, caption=caption,
+        logarithmic=True,
+    )  # fmt: skip
+
+
+def _at_steps(one: Run | Following, values: Sequence[float]) -> tuple[tuple[float, float], ...]:
+    # a logarithm has no place 0
+    return tuple((step + 1.0, v) for step, v in zip(one.common_mode_steps, values, strict=True))
