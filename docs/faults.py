@@ -103,17 +103,18 @@ def _said(fault: Fault) -> str:
 
 def _page(fault: Fault) -> Iterator[str]:
     does, shows = row(fault)
-    yield f"# {fault.title[0].upper()}{fault.title[1:]}\n"
+    first = fault.title[0]
+    yield f"# {first.upper() if first.isascii() else first}{fault.title[1:]}\n"  # β, and not Β
     yield f"What it does: {does}. How it shows: {shows}.\n"
-    before = SOURCE.read_text(encoding="utf-8").splitlines()
-    after = source(fault).splitlines()
+    right = SOURCE.read_text(encoding="utf-8").splitlines()
     changed = [
         line
-        for line in difflib.unified_diff(before, after, lineterm="", n=0)
+        for line in difflib.unified_diff(source(fault).splitlines(), right, lineterm="", n=0)
         if not line.startswith(("---", "+++", "@@"))
     ]
     if changed:
-        yield "In [a DeepNorm as one writes it](../paths/README.md#is-my-deepnorm-right):\n"
+        yield "In [a DeepNorm as one writes it](../paths/README.md#is-my-deepnorm-right)"
+        yield "the fault is the red line, and the green one mends it:\n"
         yield "\n".join(("```diff", *changed, "```\n"))
     yield f"## What `audit` says\n\nOf {LAYERS} layers, under AdamW:\n"
     yield _said(fault)
