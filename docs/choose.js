@@ -43,13 +43,14 @@
     const table = made("table", {});
     for (const entry of rule.rule) {
       const whose = entry.sublayer === "*" ? "" : ` (${entry.sublayer})`;
+      const scaled = {"*": "value, output and the feed-forward", attention: "value and output"}[entry.sublayer] || "the feed-forward";
       table.append(row(`α${whose}`, entry.alpha, N));
-      table.append(row(`β${whose}, Xavier gain of value, output and the feed-forward`, entry.beta, N));
+      table.append(row(`β${whose}, Xavier gain of ${scaled}`, entry.beta, N));
       if (entry.rate !== "1") table.append(row(`κ${whose}, their learning rate times`, entry.rate, N));
     }
     if (rule.eta !== "1") table.append(row("all learning rates times", rule.eta, N));
     for (const [formula, names] of Object.entries(rule.beside)) {
-      table.append(row(`learning rate of ${names.join(", ")}, times`, formula, N));
+      table.append(row(`learning rate of ${names.join(", ").replaceAll("_", " ")}, times`, formula, N));
     }
     answer.append(made("h2", {textContent: rule.named}), table, made("p", {innerHTML: rule.in_depth}));
   };
