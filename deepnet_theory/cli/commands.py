@@ -35,7 +35,7 @@ from deepnet_theory.cli.options import (
     words_of,
 )
 from deepnet_theory.cli.saving import deliver, save, save_page
-from deepnet_theory.cli.streams import say
+from deepnet_theory.cli.streams import say, shows_colour
 from deepnet_theory.spec.constants import FORMS, Constants
 from deepnet_theory.spec.depth import DepthLike
 from deepnet_theory.spec.errors import InputError, UnstableWarning
@@ -69,7 +69,7 @@ def derive(
     ] = False,
     across: Annotated[
         str,
-        choice("depth, width or both: which dimension; depth.", words_of("depth", *ACROSS)),
+        choice("depth, width or both: which dimension.", words_of("depth", *ACROSS)),
     ] = "depth",
     alignment: Annotated[
         str | None, choice("In width, full (default) or none.", words_of(*ALIGNMENTS))
@@ -156,12 +156,12 @@ def _show(result: Any, format: str, said: Callable[[Any], Document | str] | None
 
 
 def _printed(document: Document | str, format: str = "text") -> str:
-    from deepnet_theory.report.text import text
+    from deepnet_theory.report.text import coloured, text
 
-    if isinstance(document, str):
-        return document
     if format == "text":  # a small plot is for a terminal alone
-        return text(document, plots=sys.stdout.isatty())
+        page = document if isinstance(document, str) else text(document, sys.stdout.isatty())
+        return coloured(page) if shows_colour(sys.stdout) else page
+    assert not isinstance(document, str)
     from deepnet_theory.report.latex import latex
     from deepnet_theory.report.markdown import markdown
 
@@ -242,9 +242,7 @@ def verify(
     measure: Annotated[Given, MEASURE],
     work: Work,
     talk: Talk,
-    across: Annotated[
-        str, choice("depth, width or both; depth.", words_of("depth", *ACROSS))
-    ] = "depth",
+    across: Annotated[str, choice("depth, width or both.", words_of("depth", *ACROSS))] = "depth",
     widths: Annotated[
         str | None,
         typer.Option(metavar="LIST", help="Across the width: 64,128,256 or 64:1024, the default."),
@@ -388,8 +386,9 @@ def export(
         )  # fmt: skip
     if not talk.quiet:
         # which rule the constants are of, the other one beside it, and what to know of them
-        for name, formulas in constants.origin["rows"].items():
-            exported = ", exported" * (name == constants.origin["row"])
+        rows, row = constants.origin["rows"], constants.origin["row"]
+        for name, formulas in sorted(rows.items(), key=lambda one: one[0] != row):
+            exported = ", exported" * (name == row)
             say(f"{name}{exported}: {formulas}")
         if constants.condition:
             say(f"note: {constants.condition}")
@@ -465,7 +464,7 @@ def transfer(
     outer: Annotated[
         str,
         choice(
-            "Embedding and head: stepped (default), or held as they are drawn.",
+            "Embedding and head: stepped, or held as they are drawn.",
             words_of("stepped", "held"),
             "WHICH",
         ),

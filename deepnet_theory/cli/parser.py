@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
 
@@ -80,7 +80,10 @@ def command_line(words: Sequence[str]) -> Any:
         epilog=_epilog(("derive --optimizer adam --depth 200", "list optimizers")),
         no_args_is_help=True,
         rich_markup_mode=None,
-        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+        context_settings={
+            "help_option_names": ["-h", "--help"],
+            "max_content_width": page_columns(),
+        },
     )
 
     @app.callback()
@@ -98,7 +101,15 @@ def command_line(words: Sequence[str]) -> Any:
             summary = (command.__doc__ or "").partition("\n")[0]
             taken = app.command(name, short_help=summary, epilog=_epilog(EXAMPLES[name]))
             taken(grouped(command))
-    return typer.main.get_command(app)
+    found = typer.main.get_command(app)
+    for name, one in getattr(found, "commands", {called: found}).items():
+        hints = get_type_hints(COMMANDS[name], include_extras=True)
+        for argument in one.params:
+            if argument.param_type_name == "argument":
+                # a newer click takes from typer what an argument means, or tells it twice
+                told = argument.metavar, get_args(hints[argument.name])[1].help
+                argument.get_help_record = lambda _, told=told: told
+    return found
 
 
 def _version(asked: bool) -> None:

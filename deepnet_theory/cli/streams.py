@@ -104,6 +104,12 @@ def _forget(stream: TextIO) -> None:
         os.close(handle)
 
 
+def shows_colour(stream: TextIO) -> bool:
+    """Whether a stream is a terminal with colours, and NO_COLOR is not set."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return stream.isatty() and not plain
+
+
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 

@@ -27,6 +27,8 @@ from deepnet_theory.numeric.statistics import (
     positive_interval,
     slopes,
     t_interval,
+    to_decide,
+    what_decides,
 )
 from deepnet_theory.spec.assumption import Assumption
 from deepnet_theory.spec.errors import InputError
@@ -46,7 +48,8 @@ def ratio_interval(measured: Array, predicted: Array) -> Interval:
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         logs = t_interval(np.log(measured / predicted))
-        return Interval(*(float(np.exp(x)) for x in (logs.estimate, logs.low, logs.high)))
+        low, high = float(np.exp(logs.low)), float(np.exp(logs.high))
+        return Interval(float(np.exp(logs.estimate)), low, high, logs.samples)
 
 
 def judge_level(
@@ -78,7 +81,10 @@ def judge_level(
         elif ratio.outside(low, high):
             verdict, because = Verdict.REFUTED, f"{shown}, beyond 1 ± {LEVEL:g}"
         else:
-            verdict, because = Verdict.UNDECIDED, f"{shown}, not inside 1 ± {LEVEL:g} nor beyond"
+            logs = t_interval(np.log(measured[:, index] / expected[:, index]))
+            more = what_decides(logs, math.log(low), math.log(high))
+            verdict = Verdict.UNDECIDED
+            because = f"{shown}; it must lie inside 1 ± {LEVEL:g}, or beyond it, to decide; {more}"
         far = abs(math.log(ratio.estimate)) if 0 < ratio.estimate < math.inf else math.inf
         level = Level(dict(depth), ratio.estimate, ratio.low, ratio.high, verdict, because)
         found.append((WORST_FIRST.index(verdict), -far, index, level))
@@ -105,6 +111,8 @@ def judge_assumption(
         since = f" (from {start} layers)" if start > min(depths) else ""
         if assumption.slope is not None:
             verdict, because = judge(shown, assumption.slope)
+            if verdict is Verdict.UNDECIDED:
+                since += f"; {to_decide(shown, assumption.slope)}".rstrip("; ")
             found.append((verdict, f"exponent in depth {because}{since}"))
         if assumption.slope_at_most is not None:
             found.append(_ceiling(shown, assumption.slope_at_most + TOLERANCE, "exponent" + since))
@@ -115,14 +123,17 @@ def judge_assumption(
         interval = t_interval if (values < 0).any() else positive_interval
         points = [interval(column) for column in values.T]
         worst = max(points, key=lambda p: sign * p.estimate if math.isfinite(p.estimate) else 1e99)
-        flipped = worst if sign > 0 else Interval(-worst.estimate, -worst.high, -worst.low)
+        flipped = worst
+        if sign < 0:
+            flipped = Interval(-worst.estimate, -worst.high, -worst.low, worst.samples)
         verdict, _ = _ceiling(flipped, sign * bound, "")
+        more = what_decides(worst, bound) if verdict is Verdict.UNDECIDED else ""
         place = depths[points.index(worst)]
         found.append(
             (
                 verdict,
                 f"{worst.estimate:.3g} [{worst.low:.3g}, {worst.high:.3g}] at {place} layers, "
-                f"where at {word} {bound:g} is assumed",
+                f"where at {word} {bound:g} is assumed{f'; {more}' * bool(more)}",
             )
         )
         shown = worst if shown is None else shown
@@ -161,7 +172,8 @@ def _ceiling(interval: Interval, ceiling: float, what: str) -> tuple[Verdict, st
         return Verdict.SUPPORTED, f"{shown} is at most {ceiling:g}"
     if interval.low > ceiling:
         return Verdict.REFUTED, f"{shown} is above {ceiling:g}"
-    return Verdict.UNDECIDED, f"{shown} reaches above {ceiling:g}"
+    more = what_decides(interval, ceiling)
+    return Verdict.UNDECIDED, f"{shown} reaches above {ceiling:g}{f'; {more}' * bool(more)}"
 
 
 DEEP = (MOST_LAYERS // 16, MOST_LAYERS)  # the powers are read off between these
@@ -376,6 +388,11 @@ def judge_exponent(
         rivals=rivals,
         constant=fit.interval.within(-TOLERANCE, TOLERANCE),
         here=None if here is None else here.slope,
+        would_decide=(
+            to_decide(fit.interval, predicted, rivals)
+            if verdict is Verdict.UNDECIDED and len(depths) >= wanted and not bent
+            else ""
+        ),
     )
 
 

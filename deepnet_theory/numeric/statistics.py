@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from deepnet_theory.spec.verdict import Verdict
 
 CONFIDENCE = 0.95
 TOLERANCE = 0.05  # an exponent within this distance of the prediction is equivalent to it
+POWER = 0.8  # how often the number of seeds that is advised decides
+MOST_SEEDS = 1024
 SETTLED = TOLERANCE / 2  # a local slope this close to the deeper ones has settled
 
 Array = NDArray[np.float64]
@@ -22,11 +24,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and its confidence interval; infinite where there are too few samples."""
+    """An estimate and its confidence interval; infinite where there are too few samples.
+
+    ``slack`` is the part of its half-width that no further sample narrows.
+    """
 
     estimate: float
     low: float
     high: float
+    samples: int = field(default=0, compare=False)  # 0 where nobody counted them
+    slack: float = field(default=0.0, compare=False)
 
     def within(self, low: float, high: float) -> bool:
         """Whether the whole interval lies in [low, high]."""
@@ -35,6 +42,11 @@ class Interval:
     def outside(self, low: float, high: float) -> bool:
         """Whether the whole interval lies out of [low, high], on one side."""
         return self.high < low or self.low > high
+
+    def widened(self, by: float) -> Interval:
+        """The interval with so much slack more at either end."""
+        low, high = self.low - by, self.high + by
+        return Interval(self.estimate, low, high, self.samples, self.slack + by)
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -48,9 +60,54 @@ def t_interval(samples: Sequence[float] | Array, confidence: float = CONFIDENCE)
     x = np.asarray(samples, dtype=float)
     mean = float(x.mean()) if len(x) else math.nan
     if len(x) < 2 or not math.isfinite(mean):
-        return Interval(mean, -math.inf, math.inf)
+        return Interval(mean, -math.inf, math.inf, len(x))
     half = float(stdtrit(len(x) - 1, (1 + confidence) / 2) * x.std(ddof=1) / math.sqrt(len(x)))
-    return Interval(mean, mean - half, mean + half)
+    return Interval(mean, mean - half, mean + half, len(x))
+
+
+def what_decides(interval: Interval, *edges: float) -> str:
+    r"""How many seeds are likely to take a Student's interval off these ``edges``, in words.
+
+    .. math:: (t_{n-1,\,0.975} + t_{n-1,\,0.8})\, s/\sqrt n \le \min_k |\bar b - e_k|
+
+    with the scatter s that was measured, if the mean stays where it is: n seeds then decide four
+    times of five, since each end of the interval passes an edge once in ten.
+    """
+    n, half = interval.samples, (interval.high - interval.low) / 2 - interval.slack
+    if not (n and edges and math.isfinite(interval.estimate)):
+        return ""
+    if n < 2 or not math.isfinite(half):
+        return "two different seeds or more give an interval"
+    room = min(abs(interval.estimate - edge) for edge in edges) - interval.slack
+    deviation = half * math.sqrt(n) / stdtrit(n - 1, (1 + CONFIDENCE) / 2)
+    if room <= 0 and interval.slack:
+        return "a finer grid would decide, not more seeds"
+    for count in range(n + 1, MOST_SEEDS + 1):
+        quantiles = stdtrit(count - 1, (1 + CONFIDENCE) / 2) + stdtrit(count - 1, (1 + POWER) / 2)
+        if quantiles * deviation <= room * math.sqrt(count):
+            return f"try {count} seeds"
+    return f"more than {MOST_SEEDS} seeds would be needed, so near the edge does it lie"
+
+
+def to_decide(
+    interval: Interval,
+    predicted: float | None,
+    rivals: Sequence[tuple[str, float]] = (),
+    tolerance: float = TOLERANCE,
+) -> str:
+    """What an exponent that :func:`judge` leaves UNDECIDED lacks: "it must lie inside ±0.05; try
+    12 seeds"; nothing without a prediction.
+    """
+    if predicted is None:
+        return ""
+    low, high = predicted - tolerance, predicted + tolerance
+    inside = f"it must lie inside {f'{predicted:g} ' * bool(predicted)}±{' ' * bool(predicted)}"
+    wanted = f"{inside}{tolerance:g}"
+    others = [(name, e) for name, e in rivals if e != predicted]
+    if interval.within(low, high):
+        wanted = f"it must exclude {' and '.join(n for n, e in others if e in interval)}"
+    more = what_decides(interval, low, high, *(e for _, e in others))
+    return f"{wanted}; {more}" if more else ""
 
 
 def positive_interval(samples: Sequence[float] | Array, confidence: float = CONFIDENCE) -> Interval:
@@ -66,7 +123,7 @@ def positive_interval(samples: Sequence[float] | Array, confidence: float = CONF
         return linear  # all of them 0, or not finite
     with np.errstate(over="ignore"):
         factor = float(np.exp((linear.high - mean) / mean))
-    return Interval(mean, mean / factor, mean * factor)
+    return Interval(mean, mean / factor, mean * factor, linear.samples)
 
 
 def slopes(x: Array, y: Array, groups: Sequence[object] | None = None) -> Array:
@@ -154,6 +211,8 @@ def judge(
     """
     if not math.isfinite(interval.estimate):
         return Verdict.UNDECIDED, "nothing finite was measured"
+    if not math.isfinite(interval.high - interval.low):
+        return Verdict.UNDECIDED, "one seed gives no interval"
     shown = f"[{interval.low:+.3f}, {interval.high:+.3f}]"
     if predicted is None:
         return Verdict.UNDECIDED, f"the theory predicts no exponent; measured {shown}"

@@ -37,6 +37,7 @@ from deepnet_theory.numeric.statistics import (
     judge,
     positive_interval,
     slopes,
+    to_decide,
 )
 from deepnet_theory.numeric.stepping import backward, inner_product, update
 from deepnet_theory.numeric.trial import Trial
@@ -247,6 +248,11 @@ def judge_power(
         symbol, prediction.share, fit.interval.estimate, fit.interval.low, fit.interval.high,
         aim, verdict, because, fit.fitted_from, here=None if here == aim else here,
         constant=fit.interval.within(-TOLERANCE, TOLERANCE),
+        would_decide=(
+            to_decide(fit.interval, here, tolerance=TOLERANCE)
+            if verdict is Verdict.UNDECIDED
+            else ""
+        ),
     )  # fmt: skip
 
 

@@ -90,44 +90,27 @@ def _drawings(audit: Audit) -> Iterator[doc.Block]:
             if _alpha_differs(s) or any(g.verdict == "differs" for g in s.gains)
         )
         layer = next(differs, 0)
-        yield doc.Paragraph(f"{stack}, layer {layer}; ≠ stands before what is wanted:")
-        of = [s for s in own if s.sublayer.layer == layer]
-        sums = {s.sublayer.sums: s for s in reversed(of)}  # the first branch of each sum
-        lines = (line for s in of for line in _drawing(s, joins=s is not sums[s.sublayer.sums]))
-        yield doc.Listing("\n".join(lines))
+        caption = f"{stack}, layer {layer}; ≠ stands before what is wanted:"
+        yield doc.Layer(tuple(_branch(s) for s in own if s.sublayer.layer == layer), caption)
 
 
-def _drawing(audited: Audited, joins: bool) -> list[str]:
-    """A sublayer: above its branch with every gain, below its stream with α, and the sum.
-
-    One that ``joins`` the sum above it reads the same x.
-    """
+def _branch(audited: Audited) -> doc.Branch:
+    """A sublayer: its branch with every gain, and its stream with α."""
     s = audited.sublayer
-    matrices = [
-        f"{g.matrix.role} {_marked(g.gain, g.wanted if g.verdict == 'differs' else None)}"
-        for g in audited.gains
-    ]
     scaled = {"stream": s.stream, "branch": s.branch}
     factor = {name: number(value, ".2g") for name, value in scaled.items() if value != 1}
     if _alpha_differs(audited):
         where = s.alpha_on or "stream"
-        alpha = _marked(s.alpha, audited.alpha_wanted)
+        alpha = f"{number(s.alpha, '.2g')}≠{known(audited.alpha_wanted, '.2g')}"
         factor[where] = f"{factor.get(where, '1')} (alpha {alpha})"
-    branch = [
-        *(["norm"] if "input" in s.around else []),
-        *matrices,
-        *(["norm"] if "output" in s.around else []),
-        *([f"× {factor['branch']}"] if "branch" in factor else []),
-    ]
-    above = f"x ─┬─ {' ─ '.join(branch)} ─┐"
-    stream = f" × {factor['stream']} " if "stream" in factor else ""
-    below = f"   └{stream.center(len(above) - 5, '─')}+─"
-    return [f"{'+ ' * joins}{s.kind}", above, f"{below}{' norm' if 'sum' in s.around else ' x'}"]
-
-
-def _marked(found: float, wanted: float | None) -> str:
-    told = number(found, ".2g")
-    return told if wanted is None else f"{told}≠{number(wanted, '.2g')}"
+    boxes = [("norm", "")] * ("input" in s.around)
+    for g in audited.gains:
+        wanted = known(g.wanted, ".2g") if g.verdict == "differs" else ""
+        boxes.append((f"{g.matrix.role} {number(g.gain, '.2g')}", wanted))
+    boxes += [("norm", "")] * ("output" in s.around)
+    if "branch" in factor:
+        boxes.append((f"× {factor['branch']}", ""))
+    return doc.Branch(s.kind, s.sums, tuple(boxes), factor.get("stream", ""), "sum" in s.around)
 
 
 def _alpha_differs(audited: Audited) -> bool:
@@ -154,7 +137,9 @@ def _to_derive(audit: Audit) -> Iterator[doc.Block]:
     """The rules of this model's stacks, and the command that gives them."""
     if not audit.command:
         return
-    yield from doc.paragraphs(f"{name}: {formulas}." for name, formulas in audit.rows.items())
+    yield from doc.paragraphs(
+        f"{name}: {formulas}." for name, formulas in reversed(audit.rows.items())
+    )
     yield from doc.paragraphs([audit.condition] * bool(audit.condition))
     told = audit.command.replace(" --", "\1--").replace(" ", "\0").replace("\1", " ")
     lines = wrap(told, 54, break_on_hyphens=False, break_long_words=False)

@@ -225,7 +225,30 @@ class Panels:
     logarithmic: bool = False
 
 
-Block = Paragraph | Terms | Table | RuleBox | Step | Listing | Files | Figure | Panels
+@dataclass(frozen=True)
+class Branch:
+    """A branch of a residual ``sum``: norms, matrices and factors by name, and what is wanted.
+
+    Nothing is wanted of what is as it should be. ``stream`` is what the stream is multiplied by,
+    where it is; ``norm`` stands on the sum.
+    """
+
+    kind: str
+    sum: int
+    boxes: tuple[tuple[str, str], ...]
+    stream: str = ""
+    norm: bool = False
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A layer to be drawn, branch after branch."""
+
+    branches: tuple[Branch, ...]
+    caption: str
+
+
+Block = Paragraph | Terms | Table | RuleBox | Step | Listing | Files | Figure | Panels | Layer
 
 
 @dataclass(frozen=True)

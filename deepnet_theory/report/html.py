@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 
 from deepnet_theory.report import document as doc
+from deepnet_theory.report import layer
 from deepnet_theory.report.mathml import equation_mathml, inline_mathml, knob_mathml, math, width
 from deepnet_theory.report.panels import panels
 from deepnet_theory.report.svg import drawn
@@ -96,6 +97,9 @@ def _block(block: doc.Block) -> str:
             caption = f"<figcaption>{_prose(block.caption)}</figcaption>" if block.caption else ""
             plot = panels(block) if isinstance(block, doc.Panels) else drawn(block)
             return f"<figure>{plot.svg}{caption}</figure>"
+        case doc.Layer():
+            caption = f"<figcaption>{_prose(block.caption)}</figcaption>"
+            return f"<figure>{caption}{layer.svg(block).svg}</figure>"
 
 
 def _files(files: doc.Files) -> str:

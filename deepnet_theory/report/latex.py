@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 from deepnet_theory.report import document as doc
+from deepnet_theory.report.layer import lines
 from deepnet_theory.report.notation import equation_latex, inline_latex, knob_latex
 
 PREAMBLE = r"""\documentclass{article}
@@ -54,6 +55,10 @@ _PRINTED = str.maketrans(
 )
 
 
+# a listing has typed characters alone
+_TYPED = {ord(c): t for c, t in zip("─┬┐└≠×", "-+++!*", strict=True)}
+
+
 def latex(document: doc.Document) -> str:
     """The whole document, which LaTeX compiles as it stands."""
     told = map(block_latex, doc.in_order(document))
@@ -85,6 +90,9 @@ def block_latex(block: doc.Heading | doc.Block) -> str:
             return "\n".join((begin, equation_latex(block), end, _words(block.words)))
         case doc.Listing():
             return f"\\begin{{verbatim}}\n{block.text.rstrip()}\n\\end{{verbatim}}"
+        case doc.Layer():
+            shown = "\n".join((block.caption, *lines(block)))
+            return f"\\begin{{verbatim}}\n{shown.translate(_TYPED)}\n\\end{{verbatim}}"
         case doc.Files():
             return escape(block.named)
         case doc.Figure() | doc.Panels():

@@ -64,9 +64,8 @@ def live(title: str, quiet: bool, points: bool = False) -> Iterator[dict[str, An
 def _console() -> Console:
     from rich.console import Console
 
-    if os.environ.get("NO_COLOR"):  # the cursor moves, nothing is coloured or bold
-        return Console(stderr=True, color_system=None)
-    return Console(stderr=True)
+    # without colour the cursor moves all the same, and nothing is bold
+    return Console(stderr=True, color_system=None if os.environ.get("NO_COLOR") else "auto")
 
 
 def _bar(title: str, console: Console, transient: bool) -> Progress:

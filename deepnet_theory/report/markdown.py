@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deepnet_theory.report import document as doc
+from deepnet_theory.report.layer import lines
 from deepnet_theory.report.notation import equation_latex, inline_latex, knob_latex
 
 _SPECIAL = str.maketrans({c: f"\\{c}" for c in "\\`*_[]<>|#$"})
@@ -30,6 +31,9 @@ def _block(block: doc.Heading | doc.Block) -> str:
             return f"$$\n{equation}\n$$\n\n{_words(block.words)}"
         case doc.Listing():
             return f"```\n{block.text.rstrip()}\n```"
+        case doc.Layer():
+            shown = "\n".join(lines(block))
+            return f"{_escape(block.caption)}\n\n```\n{shown}\n```"
         case doc.Files():
             return _escape(block.named)
         case doc.Figure() | doc.Panels():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         Exponent,
         ModelMeasurement,
         Point,
+        Share,
         Verification,
     )
 
@@ -58,8 +60,8 @@ def document(v: Verification, rivals: Sequence[Verification] = ()) -> doc.Docume
 
 
 def rows_named(rows: Mapping[str, str], own: str | None, what: str) -> Iterator[doc.Paragraph]:
-    """Both rules by name, the one that was used, ``own``, with ``what`` was done with it."""
-    for name, told in rows.items():
+    """Both rules by name, first the one that was used, ``own``, with ``what`` was done with it."""
+    for name, told in sorted(rows.items(), key=lambda row: row[0] != own):
         yield doc.Paragraph(f"{name}{f', {what}' * (name == own)}: {told}.")
 
 
@@ -90,7 +92,18 @@ def answer(verification: Verification) -> tuple[doc.Inline, ...]:
     if not verification.exponents:
         return (verification.verdict, ": no exponent was measured.")
     moved = "The loss by one update" if "across" in verification.select else "‖ΔF‖"
-    return true_signs(f"{moved} {verification.trend}: "), verification.verdict, "."
+    return (
+        true_signs(f"{moved} {verification.trend}: "), verification.verdict,
+        to_decide(verification.verdict, verification.whole),
+    )  # fmt: skip
+
+
+def to_decide(verdict: Verdict, exponents: Sequence[Exponent]) -> str:
+    """What ends a sentence in a verdict: what an UNDECIDED one lacks."""
+    lacking = {e.would_decide for e in exponents if e.would_decide}
+    if verdict is not Verdict.UNDECIDED or not lacking:
+        return "."
+    return f": {'; '.join(sorted(lacking))}."
 
 
 def level(verification: Verification) -> tuple[doc.Inline, ...]:
@@ -145,12 +158,17 @@ def points(measured: Sequence[Point]) -> doc.Table:
         columns += ["finding"]
     rows = []
     for p in measured:
-        row = [depth_words(p.depth), number(p.mean), interval(p.low, p.high), str(p.seeds)]
+        row = [depth_words(p.depth), number(p.mean), _between(p), str(p.seeds)]
         if predicted_too:
             row += [known(p.predicted), interval(p.predicted_low, p.predicted_high)]
         rows.append((*row, p.finding) if found else tuple(row))
     numbers = tuple(range(1, len(columns) - found))
     return doc.Table(tuple(columns), tuple(rows), numbers, (len(columns) - 1,) if found else ())
+
+
+def _between(measured: Point | Share) -> str:
+    """The interval of a size; "-" where one seed gives none."""
+    return interval(measured.low, measured.high) if math.isfinite(measured.high) else "-"
 
 
 def _by_kind(v: Verification) -> tuple[doc.Section, ...]:
@@ -183,15 +201,20 @@ def _exponents(of: tuple[str, str], rows: tuple[tuple[doc.Words, ...], ...]) -> 
 
 
 def _exponent(name: str, verdict: doc.Inline, e: Exponent) -> tuple[doc.Words, ...]:
-    measured = (signed(e.estimate), signed_interval(e.low, e.high), predicted(e.predicted, "none"))
+    measured = (signed(e.estimate), _ends(e), predicted(e.predicted, "none"))
     return name, verdict, *measured
+
+
+def _ends(e: Exponent) -> str:
+    """The interval of an exponent; "-" where one seed gives none."""
+    return signed_interval(e.low, e.high) if math.isfinite(e.high - e.low) else "-"
 
 
 def _because(exponent: Exponent) -> str:
     start = exponent.fitted_from
     parts = [] if start is None else [f"fitted from {exponent.variable} = {start}"]
     rivals = ", ".join(f"{name} {power(e)}" for name, e in exponent.rivals)
-    parts += [true_signs(exponent.because)] if exponent.because else []
+    parts += [true_signs(s) for s in (exponent.because, exponent.would_decide) if s]
     parts += [f"other optimizers' rules here: {rivals}"] if rivals else []
     return "; ".join(parts)
 
@@ -444,20 +467,22 @@ def model_document(m: ModelMeasurement) -> doc.Document:
     drawn = drawn if m.points and 0 < m.points[0].mean < float("inf") else ()
     deepest = depth_words(m.points[-1].depth) if m.points else "the deepest point"
     exponents = tuple(
-        (e.share, e.variable, signed(e.estimate), signed_interval(e.low, e.high), e.verdict,
-         true_signs(e.because))
+        (e.share, e.variable, signed(e.estimate), _ends(e), e.verdict,
+         _because(e))
         for e in m.exponents
     )  # fmt: skip
     head = ("parameters", "in", "exponent", "95% interval", "constant", "because")
     table = doc.Table(head, exponents, numbers=(2, 3), sentences=(5,))
     return doc.Document(
         f"{Y_LABEL}, {m.model}",
-        (doc.Paragraph(_constant(m)), doc.Paragraph(f"Measured after {seeds}.", aside=True)),
+        (
+            *doc.paragraphs((_constant(m), *(f"Warning: {warning}." for warning in m.warnings))),
+            doc.Paragraph(f"Measured after {seeds}.", aside=True),
+        ),
         (
             doc.Section("Points", (*drawn, points(m.points)) if m.points else ()),
             doc.Section("Exponents", (table,) if m.points else ()),
             doc.Section(f"What moves F at {deepest}", _names(m)),
-            doc.Section("Warnings", doc.paragraphs(m.warnings)),
         ),
         (_ran(m),),
     )
@@ -475,7 +500,8 @@ def _constant(measured: ModelMeasurement) -> tuple[doc.Inline, ...]:
     off = [e.share for e in measured.exponents[1:] if e.verdict is Verdict.REFUTED]
     told = f"; off in the width: {', '.join(off)}" if wide and off else ""
     subject = "all of it is constant" if wide else "it is constant"
-    return true_signs(f"‖ΔF‖ {measured.trend}{told}; that {subject} is "), measured.verdict, "."
+    lacks = to_decide(measured.verdict, measured.exponents[:1])
+    return true_signs(f"‖ΔF‖ {measured.trend}{told}; that {subject} is "), measured.verdict, lacks
 
 
 def model_figure(m: ModelMeasurement, variable: str = "") -> doc.Figure:
@@ -513,7 +539,7 @@ def _names(m: ModelMeasurement) -> tuple[doc.Block, ...]:
     if not m.shares:
         return ()
     shown, left = m.shares[:MOST_SHARES], len(m.shares) - MOST_SHARES
-    rows = tuple((s.name, number(s.mean), interval(s.low, s.high)) for s in shown)
+    rows = tuple((s.name, number(s.mean), _between(s)) for s in shown)
     told = "Stepped alone, the parameters of a name contribute ‖ΔF‖/η:"
     rest = doc.paragraphs([f"{left} more, each less than these."] * (left > 0), aside=True)
     table = doc.Table(("name", "mean", "95% interval"), rows, numbers=(1, 2))

@@ -53,7 +53,7 @@ def document(
     said = ("Derivation: ", *rule.proved(derivation), ". ", "Measurement: ", *found)
     answer: tuple[doc.Block, ...] = (
         doc.Paragraph(_QUESTION, aside=True),
-        rule.box(replace(derivation, values=())),
+        rule.box(replace(derivation, values=()), to_train=True),
         *_of_which_rule(derivation, constants[0].origin),
         _gains(constants),
         *doc.paragraphs((rule.reach(derivation), said)),

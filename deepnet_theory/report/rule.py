@@ -137,12 +137,15 @@ def owner(part: str, sublayer: str) -> str:
 # the rule, and what it means
 
 
-def box(derivation: Derivation) -> doc.RuleBox:
-    """The rule and the one to train with; with values where the derivation was given a depth."""
+def box(derivation: Derivation, to_train: bool = False) -> doc.RuleBox:
+    """The rule and the one to train with; with values where the derivation was given a depth.
+
+    ``to_train`` puts the second one first.
+    """
     depth = dict(derivation.values)
     rows = tuple(
         (f"{owner(e.part, e.sublayer)}, {row.named}", tuple(_knobs(row.rule, e, depth)))
-        for row in derivation.rows
+        for row in derivation.rows[:: -1 if to_train else 1]
         for e in row.rule.entries
     )
     return doc.RuleBox(rows, depth_words(depth))

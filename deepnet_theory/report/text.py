@@ -1,4 +1,4 @@
-"""A document as plain text: a page of a paper in at most 80 columns, and no more than are there."""
+"""A document as plain text, on the columns that a terminal has; on 80 in a file."""
 
 from __future__ import annotations
 
@@ -9,18 +9,31 @@ from collections.abc import Iterator, Sequence
 from shutil import get_terminal_size
 
 from deepnet_theory.report import document as doc
+from deepnet_theory.report.layer import lines
 from deepnet_theory.report.numbers import GREEK
 from deepnet_theory.report.terminal import characters, panels
 
-LEAST, MOST = 60, 80  # columns of a page
+LEAST, MOST, FILE = 60, 120, 80  # columns of a page
 INDENT = 6  # of what stands under an equation's number
 GAP = 2  # between columns
 ROOM = 28  # for a column of sentences; where there is less they stand under their row
 
 
 def page_columns() -> int:
-    """The terminal's width, or COLUMNS where that is set, between 60 and 80; 80 in a file."""
-    return min(MOST, max(LEAST, get_terminal_size((MOST, 24)).columns))
+    """The terminal's width, or COLUMNS where that is set, between 60 and 120; 80 in a file."""
+    return min(MOST, max(LEAST, get_terminal_size((FILE, 24)).columns))
+
+
+GREEN, RED, YELLOW, BOLD, PLAIN = (f"\033[{code}m" for code in (32, 31, 33, 1, 0))
+COLOURS = {"PROVED": GREEN, "SUPPORTED": GREEN, "REFUTED": RED, "UNDECIDED": YELLOW}
+_VERDICT = re.compile(rf"(?<!\S)({'|'.join(COLOURS)})(?!\w)")
+_UNDERLINED = re.compile(r"^(\S.*)(?=\n[=~.-]{3,}$)", re.M)
+
+
+def coloured(page: str) -> str:
+    """A page with its headings in bold and each verdict in the colour of what it says."""
+    bold = _UNDERLINED.sub(rf"{BOLD}\1{PLAIN}".replace("\033", "\x1b"), page)
+    return _VERDICT.sub(lambda verdict: f"{COLOURS[verdict[0]]}{verdict[0]}{PLAIN}", bold)
 
 
 def text(document: doc.Document, plots: bool = False) -> str:
@@ -41,8 +54,8 @@ def text(document: doc.Document, plots: bool = False) -> str:
 def _block(block: doc.Heading | doc.Block, plots: bool) -> list[str]:
     match block:
         case doc.Heading():
-            lines = _folded(lettered(block.title), 0)
-            return [*lines, "=-~."[min(block.level, 3)] * max(map(len, lines))]
+            title = _folded(lettered(block.title), 0)
+            return [*title, "=-~."[min(block.level, 3)] * max(map(len, title))]
         case doc.Paragraph():
             return _folded(plain(block.words), 0)
         case doc.Terms():
@@ -55,6 +68,8 @@ def _block(block: doc.Heading | doc.Block, plots: bool) -> list[str]:
             return list(_step(block))
         case doc.Listing():
             return [f"  {line}" for line in block.text.splitlines()]
+        case doc.Layer():
+            return [*_folded(block.caption, 0), "", *(f"  {line}" for line in lines(block))]
         case doc.Files():
             return _folded(block.named, 0)
         case doc.Figure():

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.measurement import rows_named
+from deepnet_theory.report.measurement import rows_named, to_decide
 from deepnet_theory.report.numbers import (
     depth_words,
     interval,
@@ -122,7 +122,8 @@ def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
         for e in found
     )
     told = told or f"no exponent of the best rate; {closure.exponent.because}"
-    return f"{closure.closure}: {true_signs(told)}: ", closure.verdict, f".{_cost(closure)}"
+    lacks = to_decide(closure.verdict, closure.exponents or (closure.exponent,))
+    return f"{closure.closure}: {true_signs(told)}: ", closure.verdict, f"{lacks}{_cost(closure)}"
 
 
 def _cost(closure: ClosureTransfer) -> str:

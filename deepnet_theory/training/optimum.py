@@ -20,6 +20,7 @@ from deepnet_theory.numeric.statistics import (
     judge,
     slopes,
     t_interval,
+    to_decide,
 )
 from deepnet_theory.spec.results.training import Cost, Curve
 from deepnet_theory.spec.results.verification import Exponent
@@ -89,8 +90,8 @@ def geometric(rates: Sequence[float]) -> Interval:
     if not np.isfinite(rates).all():
         return Interval(math.nan, math.nan, math.nan)
     found = t_interval(np.log(rates))
-    ends = (math.exp(min(v, 700.0)) for v in (found.estimate, found.low, found.high))
-    return Interval(*ends)
+    mean, low, high = (math.exp(min(v, 700.0)) for v in (found.estimate, found.low, found.high))
+    return Interval(mean, low, high)
 
 
 def best_exponent(
@@ -122,7 +123,7 @@ def best_exponent(
         [labels[i] for i in kept],
     )  # fmt: skip
     found = fit.interval
-    interval = Interval(found.estimate, found.low - grid, found.high + grid)
+    interval = found.widened(grid)
     verdict, because = judge(interval, 0.0, tolerance=TOLERANCE)
     if grid:
         because += f"; ±{grid:.3f} of it is the grid's"
@@ -159,7 +160,7 @@ def failing_exponent(
     x = np.log(np.asarray(depths, dtype=float))
     found = t_interval(slopes(x, np.log(np.asarray(failing, dtype=float))))
     grid = _reach(depths, [math.log(ratio) / 2] * len(depths))
-    interval = Interval(found.estimate, found.low - grid, found.high + grid)
+    interval = found.widened(grid)
     verdict, because = judge(interval, predicted, tolerance=TOLERANCE)
     because += f"; ±{grid:.3f} of it is the grid's"
     return _exponent(variable, "failing rate", interval, verdict, because, predicted)
@@ -192,10 +193,12 @@ def transfers(exponent: Exponent, cost: Interval, learnt: float) -> Verdict:
 def _exponent(
     variable: str, share: str, i: Interval, verdict: Verdict, because: str, predicted: float | None
 ) -> Exponent:
-    constant = i.within(-TOLERANCE, TOLERANCE)
+    lacks = verdict is Verdict.UNDECIDED
     return Exponent(
-        variable, share, i.estimate, i.low, i.high, predicted, verdict, because, constant=constant
-    )
+        variable, share, i.estimate, i.low, i.high, predicted, verdict, because,
+        constant=i.within(-TOLERANCE, TOLERANCE),
+        would_decide=to_decide(i, predicted, tolerance=TOLERANCE) if lacks else "",
+    )  # fmt: skip
 
 
 def _undecided(variable: str, share: str, because: str) -> Exponent:

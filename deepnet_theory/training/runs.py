@@ -18,7 +18,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from deepnet_theory.numeric.reference import library_optimizer
-from deepnet_theory.numeric.statistics import t_interval
+from deepnet_theory.numeric.statistics import t_interval, what_decides
 from deepnet_theory.numeric.stepping import backward
 from deepnet_theory.processes import Job, Progress, Work, run_until_stopped, split
 from deepnet_theory.runtime import build, parameter_groups, start_head_
@@ -389,7 +389,9 @@ def compare(own: Run, rival: Run) -> Comparison:
     interval = t_interval(differences)
     ends = (interval.low, interval.high)
     low, high = (end if math.isfinite(end) else None for end in ends)
-    return Comparison(rival.rule, interval.estimate, low, high)
+    open_ = low is None or high is None or low <= 0 <= high
+    more = what_decides(interval, 0.0) if open_ else ""
+    return Comparison(rival.rule, interval.estimate, low, high, more)
 
 
 def judge(

@@ -1,6 +1,7 @@
 """``audit`` on the command line."""
 
 import json
+import re
 import shlex
 
 import pytest
@@ -75,7 +76,10 @@ def test_findings_fit_a_screen_and_a_page_draws_the_layer(cli, mine, tmp_path):
     drawn = [line.strip() for line in told.out.splitlines() if "┬" in line or "└" in line]
     assert drawn[0].startswith("x ─┬─ norm ─ fc1 2≠0.5 ─ fc2 2≠0.5 ─┐")
     assert drawn[1].startswith("└──") and drawn[1].endswith("+─ x")
-    assert all(line in page.read_text("utf-8") for line in drawn)
+    svg = re.search("<svg.*?</svg>", page.read_text("utf-8"), re.S)[0]
+    boxes = re.findall(r'<rect class="(box[ a-z]*)".*\n<text[^>]*>([^<]*)<', svg)
+    differs = [("box wrong", f"{name} 2 ≠ 0.5") for name in ("fc1", "fc2")]
+    assert boxes == [("box", "norm"), *differs]
 
 
 def test_a_scheme_is_exported_trained_and_audited(cli, tmp_path):

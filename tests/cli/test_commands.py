@@ -10,9 +10,11 @@ import threading
 from contextlib import suppress
 from itertools import product
 from pathlib import Path
+from typing import get_type_hints
 
 import pytest
 import sympy
+from typer.models import ArgumentInfo
 
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.listing import KINDS
@@ -31,6 +33,9 @@ def test_help_has_examples_that_parse(cli, command):
     shown = re.findall(rf"^ *deepnet-theory ({command}\b.*)$", whole, re.M)
     assert tuple(shown) == EXAMPLES[command] and len(shown) in (2, 3)
     assert max(map(len, outcome.out.splitlines())) <= 80
+    for note in get_type_hints(COMMANDS[command], include_extras=True).values():
+        if isinstance(argument := getattr(note, "__metadata__", (None,))[0], ArgumentInfo):
+            assert "".join(argument.help.split()) in "".join(outcome.out.split())
     codes = outcome.out.partition("Exit codes:")[2]
     assert all(re.search(rf"(^|\s){code} ", codes) for code in (0, 1, 2, 3, 4, 70, 130, 141))
 
@@ -132,7 +137,7 @@ def test_list_alone_lists_its_kinds_and_what_they_hold(cli):
         assert all(f"{name}\n" in text for name in names)
 
 
-@pytest.mark.parametrize("width", [60, 72, 80])
+@pytest.mark.parametrize("width", [60, 80, 110])
 @pytest.mark.parametrize(
     "words",
     [
@@ -223,10 +228,16 @@ def test_greek_stands_on_a_terminal_and_its_names_in_a_pipe(process):
     words = ("derive", "--optimizer", "adam", "--placement", "pre-ln")
     piped = process(*words).out
     assert "    alpha = 1\n" in piped and not re.search("[α-ω]", piped)
-    shown = through_a_terminal(*words)
+    shown = through_a_terminal(*words, NO_COLOR="1")
     assert re.search(r"^    α     = 1$", shown, re.M) and not re.search("alpha|beta", shown)
     assert json.loads(through_a_terminal(*words, "--format", "json"))["rule"][0]["alpha"] == "1"
     assert "α" not in through_a_terminal(*words, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    # headings are bold and a verdict has its colour, where a terminal has any
+    coloured = through_a_terminal(*words, TERM="xterm", NO_COLOR="")
+    assert "\x1b[1mpre-ln encoder under adam\x1b[0m\n=====" in coloured
+    assert "\x1b[32mPROVED\x1b[0m: " in coloured and "\x1b" not in piped
+    for plain in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        assert "\x1b" not in through_a_terminal(*words, **plain)
 
 
 def through_a_terminal(*words, **environment):

@@ -15,6 +15,7 @@ from deepnet_theory.numeric.statistics import (
     positive_interval,
     slopes,
     t_interval,
+    what_decides,
 )
 from deepnet_theory.spec.verdict import Verdict
 
@@ -141,3 +142,31 @@ def test_an_exponent_wrong_by_an_eighth_is_rejected():
     fit = fit_exponent(DEPTHS, powers(0.125, noise=0.02))
     assert judge(fit.interval, 0.0)[0] is Verdict.REFUTED
     assert judge(fit.interval, 0.125, [("right", 0.0)])[0] is Verdict.SUPPORTED
+
+
+@pytest.mark.parametrize(
+    ("mean", "edges", "seeds"),
+    [(0.0, (-0.05, 0.05), 8), (0.03, (-0.05, 0.05), 6), (0.4, (0.05,), 3), (-0.1, (0.0,), 4)],
+)
+def test_the_seeds_that_are_advised_decide_four_times_of_five(mean, edges, seeds):
+    rng, scatter = np.random.default_rng(0), 0.08
+    drawn = rng.normal(size=seeds)
+    first = t_interval(mean + scatter * (drawn - drawn.mean()) / drawn.std(ddof=1))
+    advised = int(what_decides(first, *edges).split()[1])
+
+    def deciding(count):
+        found = [t_interval(rng.normal(mean, scatter, count)) for _ in range(1000)]
+        clear = [all(not i.low <= edge <= i.high for edge in edges) for i in found]
+        return np.mean(clear)
+
+    assert deciding(advised) > 0.77
+    assert deciding(max(2, round(0.6 * advised))) < 0.77, "no more seeds than are needed"
+
+
+def test_what_seeds_cannot_decide_is_said():
+    near = t_interval([0.0499, 0.0501, 0.03, 0.0702])
+    assert what_decides(near, 0.05).startswith("more than 1024 seeds")
+    assert "finer grid" in what_decides(t_interval([0.0, 0.01]).widened(0.1), -0.05, 0.05)
+    assert "two different seeds" in what_decides(t_interval([0.1]), 0.05)
+    assert what_decides(Interval(0.0, -1.0, 1.0), 0.05) == ""  # of samples that nobody counted
+    assert what_decides(t_interval([0.0, 1.0])) == ""  # without a prediction nothing is asked

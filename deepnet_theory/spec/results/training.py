@@ -160,6 +160,7 @@ class Comparison:
     difference: float | None = None
     low: float | None = None
     high: float | None = None
+    would_decide: str = ""  # where the interval holds 0, in words: "try 12 seeds"
 
     def __str__(self) -> str:
         if self.difference is None:
@@ -168,7 +169,8 @@ class Comparison:
         told = f"{abs(self.difference):.3f} {word} {self.rival}"
         if self.low is None or self.high is None:
             return f"{told} (one seed gives no interval)"
-        return f"{told} ({self.low:+.3f} to {self.high:+.3f})"
+        more = f"; {self.would_decide}" * bool(self.would_decide)
+        return f"{told} ({self.low:+.3f} to {self.high:+.3f}{more})"
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -81,14 +82,17 @@ class Exponent:
     rivals: tuple[tuple[str, float], ...] = ()  # what other optimizers' rules would have
     constant: bool = False  # shown: the interval lies within the tolerance of 0
     here: float | None = None  # the slope over the measured depths that single sublayers predict
+    would_decide: str = ""  # where it is UNDECIDED, in words: "try 12 seeds"
 
     @property
     def growth(self) -> str:
         """What the measured quantity does with depth."""
         if self.estimate != self.estimate:
             return f"was not measured at enough depths in {self.variable}"
-        interval = f"(95 %: {_unsigned_zero(self.low, 3)} to {_unsigned_zero(self.high, 3)})"
         exponent = _unsigned_zero(self.estimate, 2)
+        if not math.isfinite(self.high - self.low):
+            return f"scales as {self.variable}^{exponent}, of one seed, which gives no interval"
+        interval = f"(95 %: {_unsigned_zero(self.low, 3)} to {_unsigned_zero(self.high, 3)})"
         if self.constant:
             return f"is CONSTANT in {self.variable}, exponent {exponent} {interval}"
         power = f"{self.variable}^{exponent} {interval}"
