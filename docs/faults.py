@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import deepnet_theory as dt
+from deepnet_theory.report import layer
 from deepnet_theory.report.audit import document
+from deepnet_theory.report.document import Layer
 from deepnet_theory.report.markdown import markdown
 
 SOURCE = Path(__file__).parent / "paths" / "my_deepnorm.py"
@@ -98,7 +100,14 @@ def audited(fault: Fault) -> Any:
 def _said(fault: Fault) -> str:
     audit = audited(fault)
     assert (audit.verdict is dt.Verdict.REFUTED) is bool(fault.edits), f"{fault.name} is not seen"
-    return markdown(document(audit)).partition("\n")[2].replace("\n## ", "\n### ").strip()
+    said = document(audit)
+    page = markdown(said).partition("\n")[2].replace("\n## ", "\n### ").strip()
+    for block in (block for section in said.sections for block in section.body):
+        if isinstance(block, Layer):  # what a file of text draws in lines is a picture here
+            drawn = "\n".join(layer.lines(block))
+            picture = f'<figure class="layer">\n{layer.svg(block).svg}\n</figure>'
+            page = page.replace(f"```\n{drawn}\n```", picture)
+    return page
 
 
 def _page(fault: Fault) -> Iterator[str]:
