@@ -2,7 +2,7 @@
 
     python docs/tables.py [--check]
 
-A block stands between ``<!-- NAME -->`` and ``<!-- end -->``; ``--check`` only tells whether all
+A block stands between ``<!-- NAME -->`` and ``<!-- end -->``; ``--check`` only says whether all
 are current.
 """
 
@@ -111,7 +111,7 @@ def written(text: str) -> str:
 
 
 def main() -> int:
-    """Write the README, or tell whether it is current."""
+    """Write the README, or say whether it is current."""
     old = README.read_text(encoding="utf-8")
     new = written(old)
     if "--check" in sys.argv[1:]:
