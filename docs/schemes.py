@@ -31,7 +31,8 @@ updates that do not feel the gradient's size), and LAMB (and all that scale with
 one learning rate does not serve all depths; where it falls, deep stacks learn little in each
 matrix. *Leaves*: what grows under the own optimizer. Exponents are those of great depth. Where the
 stream grows, sums over its layers are logarithms and tokens become alike on the way, so that the
-slope over measurable depths is another one, which single sublayers predict ([why](decisions/blocks-of-a-growing-stream.md)). *Measured* is the exponent at
+slope over measurable depths is another one, which single sublayers predict
+([why](decisions/blocks-of-a-growing-stream.md)). *Measured* is the exponent at
 {conditions}, with its 95 % interval and the verdict on the
 derived one ([all of it](../benchmarks/results/schemes.md)). A scheme of two parts is judged part by
 part, each at its own output.
