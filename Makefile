@@ -71,10 +71,11 @@ docs: $(STAMP)  ## the site, in out/site; make docs EXECUTE_NOTEBOOKS=true runs 
 wheel: $(STAMP)  ## build the wheel
 	$(BIN)/python -m build --wheel --outdir dist
 
-readme: $(STAMP)  ## renew the generated tables of the README, of docs/schemes.md and docs/width.md
+readme: $(STAMP)  ## renew the README's tables and figures, docs/schemes.md and docs/width.md
 	$(BIN)/python docs/tables.py
 	$(BIN)/python docs/schemes.py
 	$(BIN)/python docs/width.py
+	$(BIN)/python docs/loss.py
 
 check: $(STAMP)  ## the claims of the literature, against their recorded verdicts
 	$(RUN) check --no-cache

@@ -1,56 +1,82 @@
-// The form of choose.html: formulas of rules.js, evaluated at the depth that was asked for.
+// The form of choose.html: formulas of rules.js, evaluated at the sizes that were asked for.
 (() => {
   const form = document.getElementById("rule-form"), answer = document.getElementById("rule-answer");
   if (!form) return;
-  const rules = window.deepnetRules;
-  const offer = (name, chosen) => {
-    for (const value of [...new Set(rules.map((rule) => rule[name]))]) {
-      form.elements[name].append(new Option(value, value, false, value === chosen));
-    }
-  };
-  offer("placement", "post-ln");
-  offer("optimizer", "adamw");
+  const rules = window.deepnetRules, chosen = {placement: "post-ln", norm: "layer", layer: "attention,ffn", optimizer: "adamw"};
+  for (const name of Object.keys(chosen)) {
+    const values = [...new Set(rules.map((rule) => rule[name]))];
+    form.elements[name].append(...values.map((value) => new Option(value, value, false, value === chosen[name])));
+  }
 
-  // A formula in N is written with + - * / ** and parentheses, which JavaScript reads alike.
-  const at = (formula, N) => {
-    if (!/^[-+*/()\d.\sNsqrt]*$/.test(formula)) return NaN;
-    return Function("N", "sqrt", `"use strict"; return ${formula}`)(N, Math.sqrt);
+  // A formula in N or d is written with + - * / ** and parentheses, which JavaScript reads alike.
+  const at = (formula, sizes) => {
+    if (!/^[-+*/()\d.\sNdsqrt]*$/.test(formula)) return NaN;
+    return Function("N", "d", "sqrt", `"use strict"; return ${formula}`)(sizes.N, sizes.d, Math.sqrt);
   };
   const shown = (number) => Number.isFinite(number) ? String(Number(number.toPrecision(4))) : "";
-  const row = (what, formula, N) => {  // the formula as its own page draws it, and its value
-    const line = document.createElement("tr");
-    const cells = [{textContent: what}, {innerHTML: window.deepnetDrawn[formula]}, {textContent: shown(at(formula, N))}];
-    for (const cell of cells) line.append(Object.assign(document.createElement("td"), cell));
-    return line;
+  const made = (tag, properties, ...inside) => {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...inside);
+    return element;
   };
-  const told = (words) => Object.assign(document.createElement("p"), {textContent: words});
+  const said = (words) => made("p", {textContent: words});
+  const row = (what, formula, N) =>  // the formula as its own page draws it, and its value
+    made("tr", {}, made("td", {textContent: what}), made("td", {innerHTML: window.deepnetDrawn[formula]}),
+      made("td", {textContent: shown(at(formula, {N}))}));
 
   const show = () => {
-    const {placement, optimizer, depth} = Object.fromEntries(new FormData(form));
-    const N = Number(depth);
-    const rule = rules.find((r) => r.placement === placement && r.optimizer === optimizer);
+    const given = Object.fromEntries(new FormData(form));
+    history.replaceState(null, "", `?${new URLSearchParams(Object.entries(given).filter(([, value]) => value))}`);
+    const N = Number(given.depth), d = Number(given.width), base = Number(given.base);
+    const rule = rules.find((r) => Object.keys(chosen).every((name) => r[name] === given[name]));
     answer.replaceChildren();
-    if (!Number.isInteger(N) || N < 1) return answer.append(told("The number of layers is a whole number from 1."));
-    if (rule.refused) return answer.append(told(`No rule: ${rule.refused}`));
-    const equation = Object.assign(document.createElement("p"), {innerHTML: `Each sublayer: ${window.deepnetDrawn[rule.equation]}`});
-    answer.append(equation);
-    for (const row of rule.rows) showRow(row, N);
+    if (!Number.isInteger(N) || N < 1) return answer.append(said("The number of layers is a whole number from 1."));
+    if (rule.refused) return answer.append(said(`No rule: ${rule.refused}`));
+    answer.append(made("p", {innerHTML: `Each sublayer: ${window.deepnetDrawn[rule.equation]}`}));
+    for (const one of rule.rows) showRow(one, N);
+    answer.append(said(rule.advice));
+    if (d >= 1 && base >= 1) showWidth(given, d, base);
+    else if (given.width || given.base) answer.append(said("Give both widths: the model's, and the one that was tuned."));
+    showCommands(given, d >= 1 && base >= 1);
   };
   const showRow = (rule, N) => {  // one of the two rules
-    const table = document.createElement("table");
+    const table = made("table", {});
     for (const entry of rule.rule) {
       const whose = entry.sublayer === "*" ? "" : ` (${entry.sublayer})`;
+      const scaled = {"*": "value, output and the feed-forward", attention: "value and output"}[entry.sublayer] || "the feed-forward";
       table.append(row(`α${whose}`, entry.alpha, N));
-      table.append(row(`β${whose}, Xavier gain of value, output, fc1, fc2`, entry.beta, N));
+      table.append(row(`β${whose}, Xavier gain of ${scaled}`, entry.beta, N));
       if (entry.rate !== "1") table.append(row(`κ${whose}, their learning rate times`, entry.rate, N));
     }
     if (rule.eta !== "1") table.append(row("all learning rates times", rule.eta, N));
     for (const [formula, names] of Object.entries(rule.beside)) {
-      table.append(row(`learning rate of ${names.join(", ")}, times`, formula, N));
+      table.append(row(`learning rate of ${names.join(", ").replaceAll("_", " ")}, times`, formula, N));
     }
-    const title = Object.assign(document.createElement("h2"), {textContent: rule.named});
-    answer.append(title, table, told(rule.in_depth));
+    answer.append(made("h2", {textContent: rule.named}), table, made("p", {innerHTML: rule.in_depth}));
   };
+  const showWidth = ({optimizer}, d, base) => {  // every number relative to the width that was tuned
+    const table = made("table", {innerHTML: "<thead><tr><th>matrices<th>initial size ×<th>multiplier ×<th>learning rate ×"});
+    for (const {roles, init, multiplier, rate} of window.deepnetWidths[optimizer]) {
+      const values = [init, multiplier, rate].map((formula) => shown(at(formula, {d}) / at(formula, {d: base})));
+      table.append(made("tr", {}, ...[roles.join(", "), ...values].map((textContent) => made("td", {textContent}))));
+    }
+    answer.append(made("h2", {textContent: `From width ${base} to ${d}`}), table);
+  };
+  const showCommands = (given, wide) => {  // what to type, and where to find this choice again
+    const words = `deepnet-theory derive --optimizer ${given.optimizer} --placement ${given.placement} --norm ${given.norm} --layer ${given.layer}`;
+    const lines = [`${words} --depth ${given.depth}`];
+    if (wide) lines.push(`${words} --across width --width ${given.width} --base-width ${given.base}`);
+    const code = made("code", {textContent: lines.join("\n")});
+    const copy = made("button", {type: "button", textContent: "Copy", onclick: () => {
+      getSelection().selectAllChildren(code);  // the clipboard's own interface is not there from a disk
+      if (document.execCommand("copy")) copy.textContent = "Copied";
+    }});
+    answer.append(made("h2", {textContent: "As commands"}), made("pre", {}, code),
+      made("p", {}, copy, " ", made("a", {href: location.href, textContent: "Address of this choice"})));
+  };
+  for (const [name, value] of new URLSearchParams(location.search)) {
+    if (form.elements[name]) form.elements[name].value = value;
+  }
   form.addEventListener("input", show);
   form.addEventListener("submit", (event) => event.preventDefault());
   show();

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import deepnet_theory as dt
+from deepnet_theory.report import layer
 from deepnet_theory.report.audit import document
+from deepnet_theory.report.document import Layer
 from deepnet_theory.report.markdown import markdown
 
 SOURCE = Path(__file__).parent / "paths" / "my_deepnorm.py"
@@ -98,22 +100,30 @@ def audited(fault: Fault) -> Any:
 def _said(fault: Fault) -> str:
     audit = audited(fault)
     assert (audit.verdict is dt.Verdict.REFUTED) is bool(fault.edits), f"{fault.name} is not seen"
-    return markdown(document(audit)).partition("\n")[2].replace("\n## ", "\n### ").strip()
+    said = document(audit)
+    page = markdown(said).partition("\n")[2].replace("\n## ", "\n### ").strip()
+    for block in (block for section in said.sections for block in section.body):
+        if isinstance(block, Layer):  # what a file of text draws in lines is a picture here
+            drawn = "\n".join(layer.lines(block))
+            picture = f'<figure class="layer">\n{layer.svg(block).svg}\n</figure>'
+            page = page.replace(f"```\n{drawn}\n```", picture)
+    return page
 
 
 def _page(fault: Fault) -> Iterator[str]:
     does, shows = row(fault)
-    yield f"# {fault.title[0].upper()}{fault.title[1:]}\n"
+    first = fault.title[0]
+    yield f"# {first.upper() if first.isascii() else first}{fault.title[1:]}\n"  # β, and not Β
     yield f"What it does: {does}. How it shows: {shows}.\n"
-    before = SOURCE.read_text(encoding="utf-8").splitlines()
-    after = source(fault).splitlines()
+    right = SOURCE.read_text(encoding="utf-8").splitlines()
     changed = [
         line
-        for line in difflib.unified_diff(before, after, lineterm="", n=0)
+        for line in difflib.unified_diff(source(fault).splitlines(), right, lineterm="", n=0)
         if not line.startswith(("---", "+++", "@@"))
     ]
     if changed:
-        yield "In [a DeepNorm as one writes it](../paths/README.md#is-my-deepnorm-right):\n"
+        yield "In [a DeepNorm as one writes it](../paths/README.md#is-my-deepnorm-right)"
+        yield "the fault is the red line, and the green one mends it:\n"
         yield "\n".join(("```diff", *changed, "```\n"))
     yield f"## What `audit` says\n\nOf {LAYERS} layers, under AdamW:\n"
     yield _said(fault)

@@ -51,7 +51,7 @@ def _page(scheme: Scheme, told: dict[str, str]) -> Iterator[str]:
         yield f"\n## Derived here\n\n{'; '.join(filter(None, derived))}."
     alike = re.findall(rf"^- under .*\b{re.escape(scheme.name)}[ ,].*$", told[TABLE], re.M)
     if alike:
-        yield "\n## One class\n\nSchemes and derived rules that go alike in depth:\n"
+        yield "\n## One class\n\nSchemes and derived rules that scale alike in depth:\n"
         yield "\n".join(alike)
     measured = [*_rows(told[MEASURED], scheme.name), *_items(told[MEASURED], scheme.name)]
     if measured:

@@ -2,7 +2,7 @@
 
     python docs/schemes.py [--check]
 
-``--check`` only tells whether the page is current. Nothing in it is typed in.
+``--check`` only says whether the page is current. Nothing in it is typed in.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ PAGE = Path(__file__).parent / "schemes.md"
 HEAD = """\
 # Published schemes
 
-What `deepnet-theory derive --scheme NAME` says of every scheme of `spec/schemes`, in one table; the
-page is made by `python docs/schemes.py`. *First order*: how the change of the output by one update
-of the matrices (and of a learnt scalar) goes with depth, under SGD (and momentum), Adam (and all
-updates that do not feel the gradient's size), and LAMB (and all that go with the weight's size).
+`deepnet-theory derive --scheme NAME` for every scheme of `spec/schemes`, in one table, made by
+`python docs/schemes.py`. *First order*: how the change of the output by one update
+of the matrices (and of a learnt scalar) scales with depth, under SGD (and momentum), Adam (and all
+updates that do not feel the gradient's size), and LAMB (and all that scale with the weight's size).
 *ρ*: the relative update of the scaled matrices under the scheme's own optimizer: where it grows,
 one learning rate does not serve all depths; where it falls, deep stacks learn little in each
 matrix. *Leaves*: what grows under the own optimizer. Exponents are those of great depth. Where the
 stream grows, sums over its layers are logarithms and tokens become alike on the way, so that the
-slope over the depths that can be measured is another one, which single sublayers predict
+slope over measurable depths is another one, which single sublayers predict
 ([why](decisions/blocks-of-a-growing-stream.md)). *Measured* is the exponent at
 {conditions}, with its 95 % interval and the verdict on the
 derived one ([all of it](../benchmarks/results/schemes.md)). A scheme of two parts is judged part by
@@ -55,9 +55,8 @@ def page() -> str:
         "",
         "## One class",
         "",
-        "Schemes whose first order, S·r and ρ have the same exponents under their optimizer go "
-        "alike in depth: what differs between them are constants. The derived rules beside them do "
-        "so too.",
+        "These schemes have the same exponents of the first order, of S·r and of ρ under their "
+        "optimizer, and differ by constants. So do the derived rules beside them.",
         "",
         *_classes(judged),
         "",
@@ -141,7 +140,7 @@ def _classes(judged: list[Judgement]) -> list[str]:
 
 
 def main() -> int:
-    """Write the page, or tell whether it is current."""
+    """Write the page, or say whether it is current."""
     new = page()
     old = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     if "--check" in sys.argv[1:]:

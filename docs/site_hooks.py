@@ -11,7 +11,7 @@ import posixpath
 import re
 import sys
 from collections.abc import Iterator
-from html import unescape
+from html import escape, unescape
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -29,7 +29,13 @@ import symbols
 
 import deepnet_theory as dt
 from deepnet_theory.report.notation import formula_latex
+from deepnet_theory.report.numbers import GREEK
+from deepnet_theory.sizes.answer import Answer, for_training
+from deepnet_theory.sizes.consequences import in_depth
+from deepnet_theory.sizes.width import width_table
+from deepnet_theory.spec.norm import norms
 from deepnet_theory.spec.placement import placements
+from deepnet_theory.spec.selection import Selection
 
 ROOT = Path(__file__).parents[1]
 # pages that stand elsewhere in the tree: what they match, and where they stand on the site
@@ -40,6 +46,8 @@ ELSEWHERE = (
 )
 # what the form offers
 OPTIMIZERS = ("sgd", "adam", "adamw", "lion", "muon", "lamb")
+LAYERS = ("attention,ffn", "attention,ffn:swiglu")
+MATRICES = ("embedding", "query", "key", "value", "output", "fc1", "fc2", "gate", "head")
 SINGLE = {"CONTRIBUTING.md": "extending.md", "CHANGELOG.md": "changes.md"}
 
 
@@ -75,50 +83,71 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     # a script and not JSON, since a page that is read from a disk fetches nothing
     entries = rules()
     drawn = {formula: convert(formula_latex(formula)) for formula in formulas(entries)}
-    data = f"window.deepnetRules = {json.dumps(entries)};\n"
-    data += f"window.deepnetDrawn = {json.dumps(drawn)};\n"
+    named = {"deepnetRules": entries, "deepnetWidths": widths(), "deepnetDrawn": drawn}
+    data = "".join(f"window.{name} = {json.dumps(of)};\n" for name, of in named.items())
     files.append(File.generated(config, "rules.js", content=data))
     return files
 
 
 def rules() -> list[dict[str, Any]]:
-    """One entry for every selection of the form: what the engine derives, or its refusal."""
+    """One entry for every selection of the form: what the engine answers, or its refusal."""
     return list(_rules())
 
 
 def _rules() -> Iterator[dict[str, Any]]:
-    for placement, optimizer in product(placements(), OPTIMIZERS):
-        select = {"placement": placement, "optimizer": optimizer}
+    for placement, norm, layer, optimizer in product(placements(), norms(), LAYERS, OPTIMIZERS):
+        select = {"placement": placement, "norm": norm, "layer": layer, "optimizer": optimizer}
+        answer = Answer(Selection(**select))
         try:
-            derivation = dt.derive(**select)
+            first, *others = answer.rows
         except dt.Refusal as refusal:
             yield {**select, "refused": str(refusal)}
             continue
-        first, *others = derivation.rows
-        closure = derivation.to_train_with and derivation.to_train_with.closure
+        training = Answer(for_training(answer.selection))
         yield {
             **select,
-            "equation": derivation.selection.the_placement.equation,
-            "rows": [
-                _row(first.named, derivation),
-                *(_row(row.named, dt.derive(**select, closure=closure)) for row in others),
-            ],
+            "equation": answer.selection.the_placement.equation,
+            "rows": [_row(row.named, training) for row in others] + [_row(first.named, answer)],
+            "advice": answer.advice,
         }
 
 
-def _row(named: str, derivation: Any) -> dict[str, Any]:
+def _row(named: str, answer: Answer) -> dict[str, Any]:
     """One of the two rules of a selection."""
     shares: dict[str, list[str]] = {}
-    for share in derivation.shares:
+    for share in answer.shares:
         if share.standing == "dominant":
             shares.setdefault(str(share.balancing), []).append(share.parameter)
     return {
         "named": named,
-        "rule": [entry.to_dict() for entry in derivation.rule.entries],
-        "eta": derivation.rule.eta,
+        "rule": [entry.to_dict() for entry in answer.rule.entries],
+        "eta": answer.rule.eta,
         "beside": {formula: sorted(set(names)) for formula, names in shares.items()},
-        "in_depth": derivation.in_depth,
+        "in_depth": _scripts(escape(_sentence(in_depth(answer.table)))),
     }
+
+
+def _sentence(words: str) -> str:
+    """A sentence with ρ for rho."""
+    words = re.sub(r"\brho\b", GREEK["rho"], words)
+    return f"{words[0].upper()}{words[1:]}."
+
+
+def widths() -> dict[str, list[dict[str, Any]]]:
+    """What a width asks of each kind of matrix, for every optimizer: roles that agree together."""
+    found = {}
+    for name in OPTIMIZERS:
+        roles: dict[tuple[str, ...], list[str]] = {}
+        for row in width_table(Selection(optimizer=name, layer=LAYERS[-1])).rows:
+            sizes = row.texts()
+            if row.role.endswith(MATRICES) and row.role != "tied-head":
+                key = tuple(str(sizes[size]) for size in ("init", "multiplier", "rate"))
+                roles.setdefault(key, []).append(row.role)
+        found[name] = [
+            {"roles": list(dict.fromkeys(names)), "init": i, "multiplier": m, "rate": r}
+            for (i, m, r), names in roles.items()
+        ]
+    return found
 
 
 def formulas(entries: list[dict[str, Any]]) -> set[str]:

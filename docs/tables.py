@@ -2,7 +2,7 @@
 
     python docs/tables.py [--check]
 
-A block stands between ``<!-- NAME -->`` and ``<!-- end -->``; ``--check`` only tells whether all
+A block stands between ``<!-- NAME -->`` and ``<!-- end -->``; ``--check`` only says whether all
 are current.
 """
 
@@ -36,17 +36,17 @@ FINDINGS = (
 
 
 def rules() -> list[str]:
-    """α and β (and κ) of both rules; a refusal is shown as one."""
-    head = f"| norm | optimizer | {FIRST}: α, β | {TO_TRAIN_WITH}: α, β |"
+    """α and β (and κ) of both rules, that to train with first; a refusal is shown as one."""
+    head = f"| norm | optimizer | {TO_TRAIN_WITH}: α, β | {FIRST}: α, β |"
     lines, conditions = [head, "|---" * 4 + "|"], {}
     for name, where in PLACEMENTS.items():
         for optimizer, told in ALIKE.items():
             derivation = dt.derive(optimizer=optimizer, placement=name)
-            both = (_cell(derivation, rule) for rule in (derivation.rule, derivation.training))
+            both = (_cell(derivation, rule) for rule in (derivation.training, derivation.rule))
             lines.append(f"| {where} | {told} | {' | '.join(both)} |")
         if condition := derivation.training_condition:
             conditions[where] = condition
-    return lines + [f"\nTo train {where} with it: {told}" for where, told in conditions.items()]
+    return lines + [f"\n**To train {where}.** {told}" for where, told in conditions.items()]
 
 
 def _cell(derivation: dt.Derivation, rule: Rule | None) -> str:
@@ -111,7 +111,7 @@ def written(text: str) -> str:
 
 
 def main() -> int:
-    """Write the README, or tell whether it is current."""
+    """Write the README, or say whether it is current."""
     old = README.read_text(encoding="utf-8")
     new = written(old)
     if "--check" in sys.argv[1:]:

@@ -2,7 +2,7 @@
 
     python docs/width.py [--check]
 
-``--check`` only tells whether the page is current. Nothing in its tables is typed in.
+``--check`` only says whether the page is current. Nothing in its tables is typed in.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ every role by order one (U); a move of the features of order one moves the logit
 *Alignment* full: the terms of ΔW·x and W·Δx add up; none: they add as their root. The multiplier
 on the head is 1/d at full alignment and d^(-1/2) at none, its entries are of size 1; W = c·W′ in
 any role is the same model at another rate. A cell is "-" where an update has no law there, as for a
-parameter that starts at 0 under an update that goes with its size: the library's own step there is
-another expression.
+parameter that starts at 0 under an update that scales with its size: there the library's own step
+is another expression.
 
 """
 DISAGREE = """\
@@ -265,7 +265,7 @@ def _decays(judged: list[WidthJudgement]) -> Iterator[str]:
 
 
 def main() -> int:
-    """Write the page, or tell whether it is current."""
+    """Write the page, or say whether it is current."""
     new = page()
     old = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
     if "--check" in sys.argv[1:]:

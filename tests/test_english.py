@@ -15,7 +15,9 @@ BEFORE = (
 )
 UNUSED = re.compile(
     rf"\b((?:{BEFORE}) which|of whose|(?:goes|go|going) as|for want of|but for|told apart|"
-    r"(?:is|are|was) told|told (?:by|of)|the further the|what one does|so many|in the words)\b"
+    r"told from|for granted|"
+    r"(?:is|are|was) told|told (?:by|of)|the further the|what one does|so many|in the words|"
+    r"(?:is|are) the matter of|(?:was|were) leant on|put in beside|where one has to look)\b"
 )
 PAGES = [
     *ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").rglob("*.md"),

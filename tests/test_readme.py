@@ -35,8 +35,8 @@ def commands():
     return [line for line in found if line.startswith("deepnet-theory ")]
 
 
-def tables():
-    specification = importlib.util.spec_from_file_location("tables", ROOT / "docs" / "tables.py")
+def script(name):
+    specification = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
     assert specification is not None and specification.loader is not None
     module = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(module)
@@ -44,11 +44,34 @@ def tables():
 
 
 def test_the_tables_are_what_the_engine_derives():
-    page, written = PAGES["README.md"], tables().written
+    page, written = PAGES["README.md"], script("tables").written
     assert written(page) == page, "run: make readme"
     planted = page.replace("N^{1/2}", "N^{1/3}", 1)
     assert planted != page and written(planted) == page
     assert len(page.splitlines()) <= 150  # it fits on a few screens
+
+
+def test_the_first_figures_are_drawn_from_the_measured_page_and_show_what_is_said_of_them():
+    loss = script("loss")
+    page = loss.PAGE.read_text(encoding="utf-8")
+    drawn = loss.pictures(page)
+    places = {ROOT / "docs" / name: svg for name, svg in drawn.items()}
+    assert all(file.read_text("utf-8") == svg for file, svg in places.items()), "run: make readme"
+    assert all("prefers-color-scheme: dark" in svg for svg in drawn.values())
+    assert all(f"(docs/{name})" in PAGES["README.md"] for name in drawn)
+    planted = page.replace("2.4", "2.5", 1)
+    assert planted != page and loss.pictures(planted) != drawn
+
+    def best(rule):
+        (section,) = (part for part in page.split("\n## ") if f"\n| {rule} |" in part)
+        head, *rows = re.findall(rf"^\| (?:rule|{rule}) \| \w+ \| (.*) \|$", section, re.M)
+        losses = ([float(loss.replace("–", "inf")) for loss in row.split(" | ")] for row in rows)
+        return [float(head.split(" | ")[row.index(min(row))]) for row in losses]
+
+    assert best("the rule to train with") == best("the rule over widths") == [16e-3] * 3
+    shallow, *_, deep = best("GPT-2's initialisation")
+    assert deep == shallow / 2
+    assert best("standard parametrisation") == sorted(best("standard parametrisation"))[::-1]
 
 
 @pytest.mark.parametrize("command", commands())

@@ -1,6 +1,10 @@
 """What the site adds to its pages: rules as data for its form, links, mathematics."""
 
+import json
 import re
+import shlex
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,8 +12,10 @@ from types import SimpleNamespace
 import pytest
 
 import deepnet_theory as dt
+from deepnet_theory.cli import main
+from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.spec.scheme import schemes
-from deepnet_theory.spec.selection import METHODS
+from deepnet_theory.spec.selection import METHODS, Selection
 
 pytest.importorskip("mkdocs")
 DOCS = Path(__file__).parents[1] / "docs"
@@ -23,21 +29,61 @@ from mkdocs_jupyter.plugin import NotebookFile  # noqa: E402
 
 def test_the_form_offers_what_the_engine_derives(monkeypatch):
     monkeypatch.setattr(site, "OPTIMIZERS", ("adamw", "sgd"))
-    monkeypatch.setattr(site, "placements", lambda: ("post-ln", "res-post-ln"))
+    monkeypatch.setattr(site, "placements", lambda: ("post-ln", "pre-ln"))
     entries = site.rules()
-    assert len(entries) == 2 * 2
+    assert len(entries) == 2 * 2 * len(site.norms()) * len(site.LAYERS)
     script = (DOCS / "choose.js").read_text(encoding="utf-8")
     readable = re.compile(re.search(r"if \(!/(.*?)/\.test\(formula\)\)", script)[1])
     for entry in entries:
-        derivation = dt.derive(entry["optimizer"], placement=entry["placement"])
-        rules = [derivation.rule, derivation.training][: len(entry["rows"])]
-        assert "to train with" in entry["rows"][-1]["named"]
+        select = {name: entry[name] for name in ("placement", "norm", "layer", "optimizer")}
+        answer = Answer(Selection(**select))
+        rules = (answer.training, answer.rule)[-len(entry["rows"]) :]
+        assert "to train with" in entry["rows"][0]["named"], "it stands first"
         for shown, rule in zip(entry["rows"], rules, strict=True):
-            (row,) = shown["rule"]
-            assert (row["alpha"], row["beta"]) == (rule.entries[0].alpha, rule.entries[0].beta)
-            formulas = [row["alpha"], row["beta"], row["rate"], shown["eta"], *shown["beside"]]
-            assert all(readable.fullmatch(formula) for formula in formulas)
+            for row, own in zip(shown["rule"], rule.entries, strict=True):
+                assert (row["alpha"], row["beta"], row["rate"]) == (own.alpha, own.beta, own.rate)
+                formulas = [row["alpha"], row["beta"], row["rate"], shown["eta"], *shown["beside"]]
+                assert all(readable.fullmatch(formula) for formula in formulas)
+    assert any(len(entry["rows"][1:]) and len(entry["rows"][1]["rule"]) > 1 for entry in entries)
     assert not readable.fullmatch("alert(N)") and not readable.fullmatch("M**(1/2)")
+    for name, groups in site.widths().items():
+        rates = {role: group["rate"] for group in groups for role in group["roles"]}
+        assert rates["gate"] == rates["fc1"] == {"adamw": "1/d", "sgd": "1"}[name]
+        assert all(readable.fullmatch(g[k]) for g in groups for k in ("init", "multiplier", "rate"))
+
+
+FORM = """<form id="rule-form">{fields}</form><div id="rule-answer"></div>
+<script>{rules}</script><script src="{script}"></script>"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("chromium"), reason="no Chromium is installed")
+def test_an_address_is_a_choice_of_the_form(monkeypatch, tmp_path):
+    monkeypatch.setattr(site, "OPTIMIZERS", ("adamw", "sgd"))
+    monkeypatch.setattr(site, "placements", lambda: ("post-ln", "pre-ln"))
+    made = {"deepnetRules": site.rules(), "deepnetWidths": site.widths(), "deepnetDrawn": {}}
+    selects = "".join(
+        f"<select name={n}></select>" for n in ("placement", "norm", "layer", "optimizer")
+    )
+    inputs = "".join(f"<input name={n}>" for n in ("depth", "width", "base"))
+    page = tmp_path / "form.html"
+    page.write_text(
+        FORM.format(
+            fields=selects + inputs, script=(DOCS / "choose.js").as_uri(),
+            rules="".join(f"window.{name} = {json.dumps(of)};" for name, of in made.items()),
+        )
+    )  # fmt: skip
+    address = f"{page.as_uri()}?placement=pre-ln&norm=rms&optimizer=sgd&depth=8&width=512&base=64"
+    done = subprocess.run(
+        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", address],
+        capture_output=True, text=True, timeout=120, check=True,
+    ).stdout  # fmt: skip
+    command = (
+        "deepnet-theory derive --optimizer sgd --placement pre-ln --norm rms --layer attention,ffn"
+    )
+    assert f"{command} --depth 8\n{command} --across width --width 512 --base-width 64" in done
+    assert "<td>0.25</td>" in done, "β of pre-LN at 8 layers"
+    assert "From width 64 to 512" in done and "norm=rms&amp;" in done
 
 
 def shown(source, markdown):
@@ -69,22 +115,24 @@ def content(source, html):
 def test_links_of_a_notebook_lead_to_pages():
     drawn = content(
         "notebooks/2_the_probe.ipynb",
-        '<a href="3_the_lemma_route.ipynb">next</a>, <a href="../docs/faq.md#x">asked</a>, '
+        '<a href="3_the_lemma_route.ipynb">next</a>, <a href="../docs/apply.md#x">asked</a>, '
         '<a href="../benchmarks/results/transfer.md">seen</a>, <a href="nano_gpt.py">code</a>, '
         '<a href="https://arxiv.org/abs/2203.00555">paper</a>, <a href="#here">here</a>',
     )
     assert drawn == (
-        '<a href="3_the_lemma_route.html">next</a>, <a href="../faq.html#x">asked</a>, '
+        '<a href="3_the_lemma_route.html">next</a>, <a href="../apply.html#x">asked</a>, '
         '<a href="../measured/transfer.html">seen</a>, code, '
         '<a href="https://arxiv.org/abs/2203.00555">paper</a>, <a href="#here">here</a>'
     )
 
 
 def test_formulas_are_mathml_and_powers_raised_in_words_alone():
-    drawn = content("faq.md", r'<p><span class="arithmatex">\(N^{1/2} &lt; M\)</span> and more</p>')
+    drawn = content(
+        "apply.md", r'<p><span class="arithmatex">\(N^{1/2} &lt; M\)</span> and more</p>'
+    )
     assert all(said in drawn for said in ("<math", "&#x0003C;", "and more"))
     assert "arithmatex" not in drawn
-    drawn = content("faq.md", "<p>N^(-1/2) of x_{l+1}, λ_vλ_o in norm_gain <code>N^2</code></p>")
+    drawn = content("apply.md", "<p>N^(-1/2) of x_{l+1}, λ_vλ_o in norm_gain <code>N^2</code></p>")
     assert drawn == (
         "<p>N<sup>−1/2</sup> of x<sub>l+1</sub>, λ<sub>v</sub>λ<sub>o</sub> in norm_gain "
         "<code>N^2</code></p>"
@@ -149,7 +197,11 @@ def test_every_fault_has_a_page_that_its_row_leads_to(monkeypatch):
     monkeypatch.setattr(site.faults, "LAYERS", 2)
     scaled, sgd = site.faults.pages().values()
     assert "zip(layer.qkv.weight.data.chunk(3), (1.0, 1.0, 1.0)" in scaled
-    assert "REFUTED" in scaled and "value" in scaled and "```diff" in scaled
+    assert "REFUTED" in scaled and "value" in scaled
+    assert '<figure class="layer">\n<svg' in scaled and "─┬─" not in scaled
+    (diff,) = re.findall(r"```diff\n(.*?)```", scaled, re.S)
+    assert "(1.0, 1.0, 1.0)" in re.search(r"^-.*$", diff, re.M)[0], "the fault is red"
+    assert "(1.0, 1.0, beta)" in re.search(r"^\+.*$", diff, re.M)[0], "what mends it is green"
     assert "SUPPORTED" in sgd and "grows as N^(1/2)" in sgd and "```diff" not in sgd
 
 
@@ -187,3 +239,28 @@ def test_docstrings_are_told_in_the_words_of_the_site():
     block = text.replace(".. math:: a_l", ".. math::\n\n    a_l")
     assert docstrings.written(block) == told
     assert docstrings.written(text) == told
+
+
+def test_the_ten_lines_of_the_home_page_print_what_stands_below_them(capsys):
+    page = (DOCS / "index.md").read_text(encoding="utf-8")
+    (code,), (printed,) = (
+        re.findall(rf"^```{kind}\n(.*?)^```", page, re.M | re.S) for kind in ("python", "text")
+    )
+    exec(code, {})
+    assert capsys.readouterr().out == printed
+    exec(code.replace("pre-ln", "post-ln"), {})
+    assert capsys.readouterr().out != printed
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("questions/*.md")), ids=lambda path: path.stem)
+def test_questions_are_answered_in_a_few_lines_and_by_commands_that_exist(page, capsys):
+    answers = re.split(r"^\*\*.+\?\*\*$|^\*\*.+\.\*\*$", page.read_text("utf-8"), flags=re.M)[1:]
+    assert len(answers) >= 10
+    assert all(len(answer.strip().splitlines()) <= 10 for answer in answers)
+    commands = re.findall(r"^deepnet-theory (.*)$", "".join(answers), re.M)
+    assert len(commands) >= 4
+    for command, *words in map(shlex.split, commands):
+        assert command not in ("derive", "list") or main([command, *words]) in (0, 4)
+        assert main([command, "--help"]) == 0
+        offered = capsys.readouterr().out
+        assert all(word in offered for word in words if word.startswith("--")), command

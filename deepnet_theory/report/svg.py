@@ -98,7 +98,19 @@ def drawn(figure: doc.Figure) -> Plot:
         body.append(f'<text class="title" x="{LEFT}" y="{12 + 13 * index}">{escape(line)}</text>')
     # names that are led to stand in one line, and the picture widens for it
     longest = max((len(s.label) for s in bare), default=0) if figure.named else 0
-    return Plot(document(body, label, max(WIDTH, WIDTH - RIGHT + 8 * longest + 16)))
+    if key := "; ".join(_key(figure, series)):
+        body.append(text(key, 12, HEIGHT + 8, "start"))
+    return Plot(document(body, label, max(WIDTH, WIDTH - RIGHT + 8 * longest + 16), HEIGHT + 18))
+
+
+def _key(figure: doc.Figure, series: Sequence[doc.Series]) -> Iterator[str]:
+    """What the bars, shaded bands and lines of a plot mean, for those that it has."""
+    if any(m.low < m.high for s in series for m in s.marks):
+        yield "bars: 95 % over seeds"
+    if any(s.band for s in series):
+        yield "shaded: predicted"
+    if figure.slopes:
+        yield "line: as predicted" if figure.named else "lines: slope as labelled"
 
 
 def document(body: Sequence[str], label: str, width: float = WIDTH, height: float = HEIGHT) -> str:

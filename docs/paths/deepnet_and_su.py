@@ -22,7 +22,7 @@ su = dt.derive("sgd")
 ratios = {N: deepnet.rule.beta_at(N=N) / su.rule.beta_at(N=N) for N in (10, 1000)}
 assert abs(ratios[10] / ratios[1000] - 1) < 1e-9
 
-# What both take for granted, and what one of them needs beside it.
+# What both assume, and what one of them needs beside it.
 assumed = {d.selection.method: {a.name for a in d.assumptions} for d in (deepnet, su)}
 print("both:", *sorted(assumed["lemma"] & assumed["probe"]))
 print("lemma alone:", *sorted(assumed["lemma"] - assumed["probe"]))
@@ -42,5 +42,6 @@ print(elsewhere)
 exponent = elsewhere.exponents[0]
 assert elsewhere.verdict is dt.Verdict.SUPPORTED and not exponent.constant
 assert exponent.predicted == 1 / 2 and exponent.low <= 1 / 2 <= exponent.high
-print("Adam's own rule:", adam.rule.alpha, adam.rule.beta)
+for row in adam.rows:
+    print(f"Adam, {row.named}: α = {row.rule.entries[0].alpha}, β = {row.rule.entries[0].beta}")
 assert abs(adam.rule.alpha_at(N=100) / 200 ** (1 / 2) - 1) < 1e-9
