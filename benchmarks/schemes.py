@@ -1,8 +1,9 @@
 """Measured beside predicted exponents of the published schemes that can be built.
 
-    python benchmarks/schemes.py [-o benchmarks/results/schemes.md]
+    python benchmarks/schemes.py [NAME …] [-o benchmarks/results/schemes.md]
 
-Depths 16 to 128, width 32, 8 seeds, on text: about half an hour on one core. The numbers go to
+Depths 16 to 128, width 32, 8 seeds, on text: about half an hour on one core; of schemes that are
+named, theirs alone, beside what is recorded of the others. The numbers go to
 ``deepnet_theory/spec/schemes_measured.json``, which ``derive --scheme``, ``list schemes`` and
 ``docs/schemes.md`` show beside what they derive; the page is made of that file.
 """
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import deepnet_theory.workflow as workflow
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.measured import Found, Measured, write
+from deepnet_theory.spec.measured import Found, Measured, recorded, write
 from deepnet_theory.spec.results.verification import Exponent, Verification
 from deepnet_theory.spec.scheme import measurable, scheme, schemes
 from deepnet_theory.spec.verdict import Verdict
@@ -113,15 +114,20 @@ def _refused(name: str) -> Refusal | None:
 
 
 def main() -> None:
-    """Measure every scheme that can be built, and write the numbers and the table."""
+    """Measure every scheme that can be built, or those named, and write numbers and table."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", type=scheme, metavar="NAME")
     parser.add_argument("-o", default=str(Path(__file__).parent / "results" / "schemes.md"))
-    path = Path(parser.parse_args().o)
-    found = {}
+    given = parser.parse_args()
+    path, known = Path(given.o), recorded() if given.names else {}
+    wanted = [one.name for one in given.names] or list(schemes())
+    found: dict[str, Mapping[str, Sequence[Measured]]] = {}
     for name in schemes():
-        if _refused(name) is None:
+        if name in wanted and _refused(name) is None:
             found[name] = measured(name)
             print(row(name, found[name]), flush=True)
+        elif name in known:
+            found[name] = known[name]
     write(found, {"depths": DEPTHS, "two_parts": TWO_PARTS, **SIZES, "data": "text"})
     path.write_text(page(found), encoding="utf-8")
 

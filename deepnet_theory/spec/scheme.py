@@ -211,6 +211,7 @@ def not_exportable(given: Scheme) -> str:
         f"the residual equation {given.equation}": given.named_placement is None,
         "a learnt scalar on the branch": given.gate is not None,
         "an embedding of its own": any(p.embedding != "1" for p in given.parts),
+        "a matrix that starts at 0": any("0" in p.gains.values() for p in given.parts),
     }
     return next((what for what, lacks in lacking.items() if lacks), "")
 

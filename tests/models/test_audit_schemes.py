@@ -104,7 +104,7 @@ LINES = {  # α stands in the model's own code, where the equation has one
     "post-ln": lambda alpha: lambda x, f, norm: norm(alpha * x + f(x)),
     "pre-ln": lambda alpha: pre,
     "branch-multiplier": lambda alpha: lambda x, f, norm: x + f(norm(x)) / alpha,
-    "sandwich-ln": lambda alpha: lambda x, f, norm: x + norm(f(norm(x))),
+    "sandwich-ln": lambda alpha: lambda x, f, norm: x + norm(f(norm(x))) / alpha,
 }
 
 
