@@ -97,7 +97,7 @@ class Reader:
 
     def reading(self) -> Reading:
         """The whole."""
-        chains = self._chains()
+        chains = self.chains()
         read = [self._stack(chain) for chain in chains]
         rows = [row for row, _ in read]
         names = _names(rows, [causal for _, causal in read])
@@ -131,7 +131,7 @@ class Reader:
             ),
         )  # fmt: skip
 
-    def _chains(self) -> list[list[ResidualSum]]:
+    def chains(self) -> list[list[ResidualSum]]:
         """The sums of each stack, in order."""
         stacks: list[list[ResidualSum]] = []
         ends: dict[Node, list[ResidualSum]] = {}

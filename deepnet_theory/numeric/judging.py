@@ -44,7 +44,8 @@ def ratio_interval(measured: Array, predicted: Array) -> Interval:
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         logs = t_interval(np.log(measured / predicted))
-        return Interval(*(float(np.exp(x)) for x in logs), logs.samples)
+        estimate, low, high = (float(np.exp(x)) for x in logs.numbers)
+        return Interval(estimate, low, high, logs.samples)
 
 
 def judge_level(
@@ -77,7 +78,7 @@ def judge_level(
             logs = t_interval(np.log(measured[:, index] / expected[:, index]))
             more = what_decides(logs, math.log(1 - LEVEL), math.log(1 + LEVEL))
             because = f"{shown}; it must lie inside 1 ± {LEVEL:g}, or beyond it, to decide; {more}"
-        levels.append(Level(dict(depth), *ratio, verdict, because))
+        levels.append(Level(dict(depth), *ratio.numbers, verdict, because))
 
     def place(level: Level) -> tuple[int, float]:
         far = abs(math.log(level.ratio)) if 0 < level.ratio < math.inf else math.inf
@@ -136,7 +137,7 @@ def judge_assumption(
     assert shown is not None
     verdict = min((v for v, _ in found), key=[*WORST_FIRST, Verdict.ASSUMED].index)
     because = "; ".join(because for _, because in found)
-    return AssumptionResult(assumption.name, verdict, *shown, assumption.statement, because)
+    return AssumptionResult(assumption.name, verdict, *shown.numbers, assumption.statement, because)
 
 
 def _slope(
@@ -357,7 +358,7 @@ def judge_exponent(
         verdict = Verdict.UNDECIDED
     constant, slope = fit.interval.within(-TOLERANCE, TOLERANCE), None if here is None else here[0]
     return Exponent(
-        variable, share, *fit.interval, predicted, verdict, because, fit.fitted_from,
+        variable, share, *fit.interval.numbers, predicted, verdict, because, fit.fitted_from,
         rivals, constant, slope,
         would_decide=(
             to_decide(fit.interval, predicted, rivals)

@@ -75,7 +75,7 @@ def predict(
         if not math.isfinite(mean + whole):
             raise InputError(f"the prediction at depth {key} is not finite: try float64")
         # each seed has data of its own: over seeds the interval is what other data would give
-        _, low, high = positive_interval(sizes)
+        _, low, high = positive_interval(sizes).numbers
         points.append(PredictedPoint(dict(case.depth), mean, low, high, whole))
         if fmean(record.samples[BLOCK][key]) > NEAR:
             warnings.append(
@@ -84,7 +84,7 @@ def predict(
             )
     shares = []
     for (part, name), share in kinds[0].items():
-        _, low, high = positive_interval(share.values)
+        _, low, high = positive_interval(share.values).numbers
         shares.append(PredictedShare(part, name, share.mean, low, high))
     return UpdatePrediction(
         select=cases[0].select,

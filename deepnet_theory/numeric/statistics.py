@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,8 +26,7 @@ Array = NDArray[np.float64]
 class Interval:
     """An estimate and its confidence interval; infinite where there are too few samples.
 
-    Unpacked it is its three numbers. ``slack`` is the part of its half-width that no further
-    sample narrows.
+    ``slack`` is the part of its half-width that no further sample narrows.
     """
 
     estimate: float
@@ -52,8 +51,10 @@ class Interval:
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
 
-    def __iter__(self) -> Iterator[float]:
-        return iter((self.estimate, self.low, self.high))
+    @property
+    def numbers(self) -> tuple[float, float, float]:
+        """The estimate and the two ends."""
+        return self.estimate, self.low, self.high
 
 
 def t_interval(samples: Sequence[float] | Array) -> Interval:

@@ -195,15 +195,15 @@ def _shares(record: Record) -> Iterator[MeasuredShare]:
         for key, values in measured.items():
             ruled, ratio = expected[key], tuple[float, ...]()
             if min(*values, *ruled.values) > 0:
-                ratio = tuple(ratio_interval(np.array(values), np.array(ruled.values)))
-            sizes = *positive_interval(values), ruled.mean, *ruled.interval_given_data
+                ratio = ratio_interval(np.array(values), np.array(ruled.values)).numbers
+            sizes = *positive_interval(values).numbers, ruled.mean, *ruled.interval_given_data
             yield MeasuredShare(*key, *sizes, *ratio)
 
 
 def _point(update: ModelUpdate, record: Record) -> Point:
     key, values, samples = depth_key(update.depth), update.values, record.samples
     interval = positive_interval(values)
-    point = Point(dict(update.depth), *interval, len(values), values, update.finding)
+    point = Point(dict(update.depth), *interval.numbers, len(values), values, update.finding)
     predicted, errors = (samples.get(f"{name} {ALL}", {}).get(key) for name in (PREDICTED, ERROR))
     if predicted is None or errors is None:
         return point

@@ -237,7 +237,7 @@ def judge_power(
         verdict = Verdict.UNDECIDED
         because += f"; {tokens} tokens are not few beside a width of {narrow}, ask for fewer"
     return Exponent(
-        symbol, prediction.share, *fit.interval, aim, verdict, because, fit.fitted_from,
+        symbol, prediction.share, *fit.interval.numbers, aim, verdict, because, fit.fitted_from,
         here=None if here == aim else here,
         constant=fit.interval.within(-TOLERANCE, TOLERANCE),
         would_decide=(
@@ -377,4 +377,4 @@ def verify_width(
 
 def _point(case: Wide, moves: Moves) -> Point:
     values = tuple(moves[ALL])
-    return Point(case.place, *positive_interval(values), len(values), values)
+    return Point(case.place, *positive_interval(values).numbers, len(values), values)
