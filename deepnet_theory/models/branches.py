@@ -139,7 +139,7 @@ class Branch:
         self.notes: list[str] = []
         self.origins = cache(self._origins)
         self.roles: list[tuple[Product, Matrix]] = []
-        self.beside: set[Node] = set()  # what enters attention's output but for its mixture
+        self.beside: set[Node] = set()  # what enters attention's output beside its mixture
         self.causal: bool | None = None
         if self.core is None:
             self.kind = UNKNOWN if self.gates else self._feed_forward()

@@ -236,7 +236,7 @@ class Trial:
         return [(p, d) for p, d in self._described if d.role in wanted]
 
     def first_step(self, parameters: Sequence[nn.Parameter], eta: float = 1.0) -> FirstStep:
-        """The first update of ``parameters`` with a learning rate, none of which is moved yet."""
+        """The first update of ``parameters`` with a learning rate; nothing is moved yet."""
         with only(self.model, parameters):
             before = self.output()
             found = gradients(self.loss(before), parameters)

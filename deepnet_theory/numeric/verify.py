@@ -126,7 +126,7 @@ def verify(
             "measured on CUDA: repeatable bit for bit only where torch warns of nothing"
         )
     warnings += _findings(record, measured)
-    later = (updates_share(n) for n in counts(settings.updates))  # of which nothing is predicted
+    later = (updates_share(n) for n in counts(settings.updates))  # nothing predicts these
     several = [
         Plan(Prediction(plan.prediction.variable, share, None), plan.total)
         for share in later
