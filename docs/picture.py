@@ -1,4 +1,4 @@
-"""Measures and draws the picture of the README: the increment explosion, and its absence.
+"""Measures and draws a picture of the home page: the increment explosion, and its absence.
 
     python docs/picture.py
 
