@@ -115,9 +115,7 @@ def measure(
     """
     began = time.perf_counter()
     wanted = _wanted(depths, widths)
-    if type(seeds) is not int or not 1 <= seeds <= MOST_SEEDS:
-        raise InputError(f"seeds {shown(seeds)} is not a whole number from 1 to {MOST_SEEDS}")
-    require_seed(seed)
+    drawn = seeds_from(seed, seeds)
     if type(updates) is not int or not 0 <= updates <= MOST:
         raise InputError(f"updates {shown(updates)} is not a whole number from 0 to {MOST}")
     if eta is not None and not (updates and isinstance(eta, int | float) and 0 < eta <= LARGEST):
@@ -128,8 +126,8 @@ def measure(
     step = first_step(optimizer, update)
     dtype = torch.get_default_dtype()
     family = Family(factory, step, inputs, final_state, tuple(shares), dtype)
-    rows = {depth_key(d): _Row(d, range(seed, seed + seeds)) for d in wanted}
-    total = sum(map(_cost, wanted)) * seeds * (1 + updates)
+    rows = {depth_key(d): _Row(d, drawn) for d in wanted}
+    total = sum(map(cost_of, wanted)) * seeds * (1 + updates)
     if (count > 1 or executor is not None) and not travels(family):
         count, executor = 1, None
     kept = cache_of(cache)
@@ -203,8 +201,17 @@ def _wanted(
     return tuple({**one, "d": width} for one in layers for width in parse_widths(widths))
 
 
-def _cost(depth: Depth) -> int:
-    return depth.get("N", 1) * depth.get("d", 1) ** 2
+def cost_of(place: Depth) -> int:
+    """The work of a model of these layers and this width, in units of one of each."""
+    return place.get("N", 1) * place.get("d", 1) ** 2
+
+
+def seeds_from(seed: int, count: int) -> range:
+    """As many seeds from one on; raises :class:`InputError`."""
+    if type(count) is not int or not 1 <= count <= MOST_SEEDS:
+        raise InputError(f"seeds {shown(count)} is not a whole number from 1 to {MOST_SEEDS}")
+    require_seed(seed)
+    return range(seed, seed + count)
 
 
 def _verdict(exponents: Sequence[Exponent]) -> Verdict:
@@ -307,7 +314,7 @@ class _Schedule:
         asked = (row.depth, seed, self.updates, self.eta, threads)
         return Job(
             f"{self.family.factory.name} at depth {depth_key(row.depth)}, {self.updates} updates",
-            _cost(row.depth) * self.updates,
+            cost_of(row.depth) * self.updates,
             partial(self.family.follow, *asked),
             partial(row.followed.__setitem__, seed),
             None if self.depends_on is None else (self.depends_on, "follow", *asked),
@@ -337,7 +344,7 @@ class _Schedule:
         asked = (row.depth, seed, scale, eta, patterns)
         return Job(
             f"{self.family.factory.name} at depth {depth_key(row.depth)}",
-            _cost(row.depth),
+            cost_of(row.depth),
             partial(self.family.measure, *asked),
             keep,
             None if self.depends_on is None else (self.depends_on, *asked),
@@ -357,7 +364,7 @@ class _Schedule:
     def _require_change(self, depth: Depth, shapes: str) -> None:
         other = self.shapes.setdefault(shapes, depth)
         if other != depth:
-            few, many = sorted((other, depth), key=_cost)
+            few, many = sorted((other, depth), key=cost_of)
             what, unit = ("width", "") if "d" in depth else ("depth", " layers")
             raise InputError(
                 f"{self.family.factory.name} gives the same parameters at {depth_key(few)} and at "

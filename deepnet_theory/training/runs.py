@@ -8,7 +8,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Unpack
@@ -206,17 +206,55 @@ def _train(course: _Course, corpus: Text, watch: Callable[[int, str], None] | No
     if c.architecture.head_bias:
         start_head_(model.head, F.pad(corpus.counts, (0, c.architecture.vocab - BYTES)))
     optimizer = library_optimizer(course.reference)(parameter_groups(model, asked.lr), lr=asked.lr)
-    runner = Runner(course.rule, c.placement, model, optimizer)
+    losses, finding, common = list[float](), "", dict[int, CommonMode]()
     for step in range(asked.steps):
-        runner.step(corpus.batch(asked.batch, _generator(seed, step)).to(where))
+        batch = corpus.batch(asked.batch, _generator(seed, step)).to(where)
+        taken = Watch(model) if is_taken(step) else None  # it walks through the modules
+        with torch.random.fork_rng(), nullcontext() if taken is None else taken.watching():
+            torch.manual_seed(step)  # dropout is the same in whichever process
+            loss = cross_entropy(model, batch)
+        if taken is not None and taken.found:
+            (common[step],) = taken.found
+        value = float(loss.detach())
+        if not math.isfinite(value):
+            finding = f"the loss was {value} at step {step}"
+            break
+        optimizer.zero_grad()
+        backward(loss)
+        optimizer.step()
+        losses.append(value)
         if watch is not None:
-            shown = f" {runner.losses[-1]:.2f}" if runner.losses else ""
-            watch(step + 1, f"{course.rule}, seed {seed}:{shown}")
+            watch(step + 1, f"{course.rule}, seed {seed}: {value:.2f}")
+    run = Run(
+        course.rule, c.placement, tuple(losses), finding=finding,
+        **columns([*common], [[*common.values()]]),
+    )  # fmt: skip
     held_out = [
         corpus.batch(asked.batch, _generator(seed, -1 - i), held_out=True).to(where)
         for i in range(HELD_OUT_BATCHES)
     ]
-    return runner.run(held_out)
+    return run if finding else _judged(run, model, held_out)
+
+
+def _judged(run: Run, model: Model, held_out: Sequence[Batch]) -> Run:
+    """A run with its held-out losses, as far as they are finite."""
+    if not (own := _evaluated(model, held_out)):
+        return run
+    run = replace(run, held_out=statistics.fmean(own))
+    if held_out[0].source is None:
+        return run
+    if not (other := _evaluated(model, [b.shuffled() for b in held_out])):
+        return run
+    reads = all(o > h for o, h in zip(other, own, strict=True))
+    return replace(run, shuffled=statistics.fmean(other), reads_source=reads)
+
+
+@torch.no_grad()
+def _evaluated(model: Model, batches: Sequence[Batch]) -> list[float]:
+    """The loss of every batch; none where one is not finite."""
+    model.eval()
+    losses = [float(cross_entropy(model, b)) for b in batches]
+    return losses if all(map(math.isfinite, losses)) else []
 
 
 def _generator(seed: int, index: int) -> torch.Generator:
@@ -271,66 +309,6 @@ def causal(constants: Constants) -> Constants:
     """
     *before, last = constants.parts
     return replace(constants, parts=(*before, replace(last, causal=True)), warning="")
-
-
-@dataclass
-class Runner:
-    """A model in training."""
-
-    rule: str
-    placement: str
-    model: Model
-    optimizer: torch.optim.Optimizer
-    losses: list[float] = field(default_factory=list)
-    finding: str = ""
-    common: dict[int, CommonMode] = field(default_factory=dict)  # by step
-
-    def step(self, batch: Batch) -> None:
-        """One step of the optimizer; a loss that is not finite ends the run, and is its finding."""
-        if self.finding:
-            return
-        step = len(self.losses)
-        watch = Watch(self.model) if is_taken(step) else None  # it walks through the modules
-        taken = nullcontext() if watch is None else watch.watching()
-        with torch.random.fork_rng(), taken:  # dropout is the same in whichever process
-            torch.manual_seed(step)
-            loss = cross_entropy(self.model, batch)
-        if watch is not None and watch.found:
-            (self.common[step],) = watch.found
-        value = float(loss.detach())
-        if not math.isfinite(value):
-            self.finding = f"the loss was {value} at step {len(self.losses)}"
-            return
-        self.optimizer.zero_grad()
-        backward(loss)
-        self.optimizer.step()
-        self.losses.append(value)
-
-    @torch.no_grad()
-    def evaluate(self, batches: Sequence[Batch]) -> list[float]:
-        """The loss of every held-out batch; none where one is not finite."""
-        self.model.eval()
-        losses = [float(cross_entropy(self.model, b)) for b in batches]
-        self.model.train()
-        return losses if all(map(math.isfinite, losses)) else []
-
-    def run(self, held_out: Sequence[Batch]) -> Run:
-        """What was trained, judged on the held-out batches."""
-        run = Run(
-            self.rule, self.placement, tuple(self.losses), finding=self.finding,
-            **columns([*self.common], [[*self.common.values()]]),
-        )  # fmt: skip
-        own = [] if self.finding else self.evaluate(held_out)
-        if not own:
-            return run
-        run = replace(run, held_out=statistics.fmean(own))
-        if held_out[0].source is None:
-            return run
-        other = self.evaluate([b.shuffled() for b in held_out])
-        if not other:
-            return run
-        reads = all(o > h for o, h in zip(other, own, strict=True))
-        return replace(run, shuffled=statistics.fmean(other), reads_source=reads)
 
 
 def cross_entropy(model: nn.Module, batch: Batch) -> Tensor:

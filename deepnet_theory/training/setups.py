@@ -23,14 +23,13 @@ import torch
 
 from deepnet_theory.models.factory import Factory, factory_of, talking_aside, told
 from deepnet_theory.models.family import default_dtype
-from deepnet_theory.models.measuring import LAYERS, MOST_SEEDS
+from deepnet_theory.models.measuring import LAYERS, cost_of, seeds_from
 from deepnet_theory.numeric.depths import Depth, depth_key, parse_depths, parse_widths
 from deepnet_theory.processes import Job, Work, cache_of, cores, run_until_stopped, travels
 from deepnet_theory.processes.seen import Seen, seen, watched
 from deepnet_theory.runtime import machine
 from deepnet_theory.spec.errors import InputError, ran_out_of_memory, shown
 from deepnet_theory.spec.results.training import ClosureTransfer, Transfer
-from deepnet_theory.spec.seed import require_seed
 from deepnet_theory.training.optimum import Losses, judged
 from deepnet_theory.training.transfer import require_steps, wanted_rates
 
@@ -251,13 +250,11 @@ def transfer(
     places = [{**one, "d": d} for one in layers for d in across] if across else [*layers]
     grid = wanted_rates(rates)
     require_steps(steps)
-    if type(seeds) is not int or not 1 <= seeds <= MOST_SEEDS:
-        raise InputError(f"seeds {shown(seeds)} is not a whole number from 1 to {MOST_SEEDS}")
-    require_seed(seed)
+    drawn = seeds_from(seed, seeds)
     setup = Setup(factory_of(train_setup), steps, torch.get_default_dtype())
     setup.require_arguments(places)
     cache = work["cache"] = cache_of(work.get("cache"))
-    runs = _Runs(places, grid, range(seed, seed + seeds))
+    runs = _Runs(places, grid, drawn)
     wanted = list(product(range(len(places)), grid, runs.seeds))
     work["processes"] = work.get("processes", 1) or (
         cores() if len(wanted) * steps >= LONG and not torch.cuda.is_available() else 1
@@ -269,7 +266,7 @@ def transfer(
     jobs = [
         Job(
             f"{name} at {_words(places[index])}, lr {rate:g}",
-            _cost(places[index]),
+            cost_of(places[index]),
             partial(setup.train, places[index], rate, one),
             partial(runs.ended.__setitem__, (index, rate, one)),
             None if known is None else (known, places[index], rate, one),
@@ -300,7 +297,3 @@ def transfer(
         stopped=stopped,
         warnings=tuple(runs.warnings(name, alike)),
     )  # fmt: skip
-
-
-def _cost(place: Depth) -> float:
-    return float(place.get("N", 1) * place.get("d", 1) ** 2)

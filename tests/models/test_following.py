@@ -10,6 +10,7 @@ import deepnet_theory as dt
 from deepnet_theory.models.factory import made
 from deepnet_theory.models.following import common_mode
 from deepnet_theory.numeric.common_mode import Watch
+from deepnet_theory.processes import Cache
 from deepnet_theory.runtime import build
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.errors import InputError
@@ -143,3 +144,25 @@ def test_an_update_of_ones_own_is_taken_again_and_again():
 def test_what_cannot_be_followed_is_refused(given, sentence):
     with pytest.raises(InputError, match=sentence):
         dt.measure(lambda n: (built("pre-ln", n), IDS), [1, 2], seeds=1, **given)
+
+
+@pytest.mark.filterwarnings("ignore:Unstable")
+def test_what_was_followed_is_kept(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        "import torch\nimport torch.nn as nn\n\n\ndef make(depth):\n"
+        "    layer = nn.TransformerEncoderLayer(16, 2, 32, 0.0, batch_first=True)\n"
+        "    body = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)\n"
+        "    return nn.Sequential(nn.Embedding(256, 16), body, nn.Linear(16, 256))\n"
+    )
+    kept = Cache(tmp_path / "kept")
+    asked = {"optimizer": "adamw", "seeds": 2, "updates": 2, "cache": kept}
+    first = dt.measure(f"{file}:make", [1, 2], **asked)
+    assert first.updates[0].losses and not kept.taken
+    assert dt.measure(f"{file}:make", [1, 2], **asked).updates == first.updates
+    assert kept.taken == 8  # two depths, two seeds: each measured, and each followed
+    asked["updates"] = 3  # other updates are followed anew
+    more = dt.measure(f"{file}:make", [1, 2], **asked)
+    assert more.updates[0].losses[:3] == pytest.approx(first.updates[0].losses)
+    assert len(more.updates[0].losses) == 4
+    assert first.warnings == ()  # windows of text, where the factory gives no batch
