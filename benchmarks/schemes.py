@@ -11,14 +11,16 @@ named, theirs alone, beside what is recorded of the others. The numbers go to
 from __future__ import annotations
 
 import argparse
+import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
 import deepnet_theory.workflow as workflow
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.measured import Found, Measured, recorded, write
+from deepnet_theory.spec.measured import RECORD, SCHEMA, Measured, recorded
 from deepnet_theory.spec.results.verification import Exponent, Verification
 from deepnet_theory.spec.scheme import measurable, scheme, schemes
 from deepnet_theory.spec.verdict import Verdict
@@ -40,6 +42,19 @@ A scheme of two parts has the encoder's exponent in N first, the decoder's in M 
 | scheme | {" | ".join(OPTIMIZERS)} |
 |---|---|---|---|
 """
+
+
+Found = Mapping[str, Mapping[str, Sequence[Measured]]]  # by scheme, then by optimizer
+
+
+def write(found: Found, measure: Mapping[str, object], path: Path = RECORD) -> None:
+    """Write what was found, and on what it was ``measure``d."""
+    rows = {
+        name: {optimizer: [asdict(one) for one in own] for optimizer, own in of.items()}
+        for name, of in found.items()
+    }
+    data = {"schema": SCHEMA, "measure": dict(measure), "schemes": rows}
+    path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 def measured(name: str) -> dict[str, tuple[Measured, ...]]:

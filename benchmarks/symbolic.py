@@ -52,13 +52,13 @@ def _combinations() -> Iterator[dict[str, str]]:
     from deepnet_theory.spec.optimizer import optimizers
     from deepnet_theory.spec.placement import placements
     from deepnet_theory.spec.selection import METHODS
-    from deepnet_theory.spec.stack import stacks
+    from deepnet_theory.spec.stack import STACKS
 
     classes: dict[Any, str] = {}
     for optimizer in optimizers().values():
         found = degrees(optimizer)
         classes.setdefault((found.p, found.q), optimizer.name)
-    for method, stack, placement in itertools.product(METHODS, stacks(), placements()):
+    for method, stack, placement in itertools.product(METHODS, STACKS, placements()):
         select = {"method": method, "stack": stack, "placement": placement}
         for name in optimizers():
             yield {**select, "optimizer": name}

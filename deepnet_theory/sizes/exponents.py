@@ -39,6 +39,12 @@ class Exponents:
     def update(self) -> update.Update:
         return update.law(self.selection.the_optimizer)
 
+    @property
+    def kinds(self) -> list[tuple[Part, Sublayer]]:
+        """Every kind of sublayer of every part."""
+        parts = self.selection.the_stack.parts
+        return [(part, sublayer) for part in parts for sublayer in dict.fromkeys(part.layer)]
+
     def law(self, sublayer: Sublayer) -> laws.Law:
         return laws.law(self.selection.the_placement, sublayer, self.selection.the_norm)
 
@@ -148,13 +154,12 @@ class Exponents:
         stream explodes.
         """
         self.refuse_without_stream()
-        found = []
-        for part in self.selection.the_stack.parts:
-            for sublayer in dict.fromkeys(part.layer):
-                for variable in self.selection.the_stack.depths:
-                    power = self.relative(part, sublayer, variable)
-                    if power > 0 and len(sublayer.scaled) > 1:
-                        found.append(f"{variable}^({power}) in {sublayer.name} of the {part.name}")
+        found = [
+            f"{variable}^({power}) in {sublayer.name} of the {part.name}"
+            for part, sublayer in self.kinds
+            for variable in self.selection.the_stack.depths
+            if (power := self.relative(part, sublayer, variable)) > 0 and len(sublayer.scaled) > 1
+        ]
         if not found:
             return ""
         return (
@@ -163,19 +168,17 @@ class Exponents:
 
     def warnings(self) -> Iterator[str]:
         """Where S·r² grows, and with it the distance from the identity, a sentence each."""
-        for part in self.selection.the_stack.parts:
-            for sublayer in dict.fromkeys(part.layer):
-                # a part's constants may depend on the other part's depth: judged in every depth
-                size = {
-                    v: self.independent(part, sublayer, v) for v in self.selection.the_stack.depths
-                }
-                powers = "*".join(f"{v}^({power})" for v, power in size.items() if power)
-                if grows := " and ".join(v for v, power in size.items() if power > 0):
-                    yield (
-                        f"the {part.name}'s S*r^2 grows as {powers} in {grows} ({sublayer.name}): "
-                        "the near-identity assumption fails, and with it the orders that the "
-                        "prediction rests on"
-                    )
+        depths = self.selection.the_stack.depths
+        for part, sublayer in self.kinds:
+            # a part's constants may depend on the other part's depth: judged in every depth
+            size = {v: self.independent(part, sublayer, v) for v in depths}
+            powers = "*".join(f"{v}^({power})" for v, power in size.items() if power)
+            if grows := " and ".join(v for v, power in size.items() if power > 0):
+                yield (
+                    f"the {part.name}'s S*r^2 grows as {powers} in {grows} ({sublayer.name}): "
+                    "the near-identity assumption fails, and with it the orders that the "
+                    "prediction rests on"
+                )
 
 
 def relative_updates(selection: Selection, rule: Rule) -> dict[str, str]:

@@ -116,13 +116,11 @@ class _Degrees:
                 if inner is None and exponent <= 0:
                     raise self.refuse("it divides by zero")
                 return None if inner is None else inner**exponent
-            case Operation("*" | "/" as symbol, left, right):
+            case Operation("*", left, right):
                 a, b = self.of(left), self.of(right)
-                if b is None and symbol == "/":
-                    raise self.refuse("it divides by zero")
-                if a is None or b is None:
-                    return None
-                return a * b if symbol == "*" else a / b
+                return None if a is None or b is None else a * b
+            case Operation("/", left, right):
+                return self.of(Operation("*", left, Power(right, Fraction(-1))))
             case Operation(_, left, right):
                 return self._unite(node, left, right, largest=True)
             case Call("clip", (value, low, high)):
@@ -133,8 +131,7 @@ class _Degrees:
                 rest = Call(function, tuple(others))
                 return self._stands_for(node, Call(function, (first, rest)))
             case Call("sqrt", (inner_node,)):
-                degree = self.of(inner_node)
-                return None if degree is None else degree ** Fraction(1, 2)
+                return self.of(Power(inner_node, Fraction(1, 2)))
             case Call("log", (inner_node,)):
                 degree = self.of(inner_node)
                 if degree != ONE:

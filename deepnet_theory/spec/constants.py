@@ -14,13 +14,12 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict, TypeVar
 
-from deepnet_theory.spec.activation import ACTIVATIONS
 from deepnet_theory.spec.errors import InputError, UnstableWarning, shown, unknown
 from deepnet_theory.spec.files import read_text, write_text
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.parameter import KNOBS, ParameterConstants, ParameterRule
 from deepnet_theory.spec.placement import Placement, placement
-from deepnet_theory.spec.settings import Option
+from deepnet_theory.spec.settings import ACTIVATIONS, Option
 from deepnet_theory.spec.stack import described_layer, stack
 from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer, sublayers
 

@@ -6,8 +6,8 @@ Standard library only.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -38,19 +38,6 @@ class Measured:
         if self.estimate is None:
             return f"no exponent, {self.verdict}"
         return f"{self.estimate:+.2f} [{self.low:+.2f}, {self.high:+.2f}] {self.verdict}"
-
-
-Found = Mapping[str, Mapping[str, Sequence[Measured]]]  # by scheme, then by optimizer
-
-
-def write(found: Found, measure: Mapping[str, object], path: Path = RECORD) -> None:
-    """Write what was found, and on what it was ``measure``d."""
-    rows = {
-        name: {optimizer: [asdict(one) for one in own] for optimizer, own in of.items()}
-        for name, of in found.items()
-    }
-    data = {"schema": SCHEMA, "measure": dict(measure), "schemes": rows}
-    path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 @cache

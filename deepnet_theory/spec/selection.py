@@ -12,9 +12,8 @@ from deepnet_theory.spec.norm import Norm, norm
 from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer, optimizer
 from deepnet_theory.spec.placement import Placement, placement
 from deepnet_theory.spec.settings import Option
-from deepnet_theory.spec.stack import Part, Stack, stack
+from deepnet_theory.spec.stack import STACKS, Part, Stack, stack
 
-STACKS = ("encoder", "decoder", "encoder-decoder")
 METHODS = ("probe", "lemma", "moments")
 ACROSS = ("width", "both")  # dimensions beside the depth alone
 ALIGNMENTS = ("full", "none")  # of updates and moved features with what they meet

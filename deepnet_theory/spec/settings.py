@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
-from deepnet_theory.spec.activation import ACTIVATIONS
 from deepnet_theory.spec.errors import InputError, guess, shown, unknown
 from deepnet_theory.spec.seed import require_seed
 
@@ -16,6 +15,7 @@ T = TypeVar("T")
 TEXT = "text"
 GAUSSIAN = "gaussian"
 STEPS = ("matrices", "all")
+ACTIVATIONS = ("relu", "gelu", "silu")
 DEVICES = ("auto", "cpu", "cuda")
 MOST = 2**20  # of whatever is counted: far more than an experiment has
 
@@ -118,10 +118,9 @@ class Measurement:
     draws: Annotated[int, Option("N", "Draws a seed is the mean of", least=1)] = 4
     ffn_ratio: Annotated[float, Option("R", "Hidden width over width")] = 4.0
     activation: Annotated[str, Option("NAME", "relu, gelu or silu", ACTIVATIONS)] = "relu"
-    step: Annotated[
-        str,
-        Option("WHICH", "Step the branch matrices or all parameters", ("matrices", "all")),
-    ] = "matrices"
+    step: Annotated[str, Option("WHICH", "Step the branch matrices or all parameters", STEPS)] = (
+        "matrices"
+    )
     data: Annotated[
         str, Option("DATA", "text, or gaussian:CORRELATION of tokens", (TEXT,), all=False)
     ] = TEXT

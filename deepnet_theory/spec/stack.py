@@ -69,8 +69,7 @@ _PARTS: dict[str, tuple[tuple[str, str, str, bool], ...]] = {
 }
 
 
-def stacks() -> tuple[str, ...]:
-    return tuple(_PARTS)
+STACKS = tuple(_PARTS)
 
 
 def parse_layer(text: str) -> tuple[tuple[Sublayer, ...], tuple[bool, ...]]:
@@ -99,8 +98,8 @@ def stack(name: str, layer: str | None = None) -> Stack:
     Cross-attention needs a part to attend to, so it may stand only in the decoder of an
     encoder–decoder stack; a layer with cross-attention asks for that stack.
     """
-    if name not in stacks():
-        raise unknown("stack", name, stacks())
+    if name not in STACKS:
+        raise unknown("stack", name, STACKS)
     parts = []
     last = len(_PARTS[name]) - 1
     for index, (part, depth, default, causal) in enumerate(_PARTS[name]):

@@ -14,7 +14,7 @@ from deepnet_theory.spec.errors import DeepNetTheoryError, InputError, Refusal
 from deepnet_theory.spec.placement import placement
 from deepnet_theory.spec.scheme import Scheme, not_exportable, schemes
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import stacks
+from deepnet_theory.spec.stack import STACKS
 from deepnet_theory.workflow.given import scheme_of_depth
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def audit(
 
 def _command(verb: str, words: Mapping[str, object], reading: Reading) -> str:
     """A command for these stacks; none where they have no words."""
-    if not reading.understood or reading.select["stack"] not in stacks():
+    if not reading.understood or reading.select["stack"] not in STACKS:
         return ""
     depth = ",".join(map(str, reading.layers.values()))
     return " ".join(

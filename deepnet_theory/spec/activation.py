@@ -1,3 +1,0 @@
-"""The activations of a feed-forward sublayer, by name."""
-
-ACTIVATIONS = ("relu", "gelu", "silu")
