@@ -123,26 +123,26 @@ class Place:
     def beta(self) -> float:
         return self.knobs[1]
 
-    @property
+    @cached_property
     def eta(self) -> float:
         """The learning rate's factor."""
         return evaluate(DEPTH.parse(self.rows.rule.eta), **self.depth)
 
-    @property
+    @cached_property
     def sizes(self) -> Sizes:
         return sizes(self.rows.selection.the_placement, self.sublayer)
 
-    @property
+    @cached_property
     def weight(self) -> float:
         """r."""
         return self.sizes.weight.at(*self.knobs)
 
-    @property
+    @cached_property
     def aligned(self) -> float:
         """S·r, the sublayers of a layer listed."""
         return sum(1 for _ in self.part.layer) * self.depth[self.part.depth] * self.weight
 
-    @property
+    @cached_property
     def rho(self) -> float:
         """ρ: an update of a scaled matrix over the matrix."""
         moved = self.moved_by(self.sublayer.scaled[0].name, Role.SCALED)
@@ -217,8 +217,16 @@ class _Rows:
         return next(part for part in self.selection.the_stack.parts if part.name == name)
 
     def at(self, part: str, sublayer: str, depth: Depth) -> Place:
-        own = self.part(part)
-        return Place(self, own, next(s for s in own.layer if s.name == sublayer), depth)
+        key = (part, sublayer, *depth.values())
+        if key not in self._places:
+            own = self.part(part)
+            one = next(s for s in own.layer if s.name == sublayer)
+            self._places[key] = Place(self, own, one, depth)
+        return self._places[key]
+
+    @cached_property
+    def _places(self) -> dict[tuple[object, ...], Place]:
+        return {}
 
     def row(self, of: str, value: Monomial, because: str, found: list[float]) -> Measured:
         """A monomial of the table against what is found, at every depth.

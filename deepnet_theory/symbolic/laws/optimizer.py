@@ -92,12 +92,13 @@ def _telling_signs(update: Node) -> tuple[int, ...]:
 def step_length(optimizer: Optimizer, gradient: Any, size: Any) -> Decimal:
     """‖Δθ‖ where ‖g‖ and ‖θ‖ are given, over that where both are 1; winning terms only."""
     with localcontext(prec=PRECISION):
-        update, one = law(optimizer).reduced, Decimal(1)
-        return _length(update, decimal(gradient), decimal(size)) / _length(update, one, one)
+        one = Decimal(1)
+        return _length(optimizer, decimal(gradient), decimal(size)) / _length(optimizer, one, one)
 
 
 @lru_cache(maxsize=4096)
-def _length(update: Node, gradient: Decimal, size: Decimal) -> Decimal:
+def _length(optimizer: Optimizer, gradient: Decimal, size: Decimal) -> Decimal:
+    update = law(optimizer).reduced
     return length_of(step_entries(update, *of_norms(update, gradient, size)))
 
 
