@@ -257,7 +257,7 @@ def _ruled(
     optimizer = optimizers().get(c.optimizer)
     eps = eps if eps is not None or optimizer is None else optimizer.epsilon
     convention = _convention(c) if weight_decay else ""
-    found: dict[tuple[str, str], dict[Multipliers, list[Member]]] = {}
+    found: dict[tuple[str, str], dict[Multipliers, list[tuple[nn.Parameter, Description]]]] = {}
     packed: list[str] = []
     for parameter, blocks in members:
         own, d, one_rate = slowest(blocks, c)
@@ -265,9 +265,9 @@ def _ruled(
             packed.append("+".join(d.name for d in blocks))
         if weight_decay and not own.weight_decay and c.outer and d.role in MATRICES:
             raise Refusal(f"{role_of(d)}: {own.formulas.get('weight_decay', 'no weight decay')}")
-        of = found.setdefault((d.part or "", _roles(blocks) if c.outer else d.role.value), {})
+        of = found.setdefault((d.part or "", role_of(d) if c.outer else d.role.value), {})
         multipliers = own.rate, own.epsilon, own.weight_decay
-        of.setdefault(multipliers, []).append((parameter, blocks))
+        of.setdefault(multipliers, []).append((parameter, d))
     if packed:
         warnings.warn(
             f"{packed[0]} are packed into one parameter and would step at different rates: they "
@@ -276,16 +276,14 @@ def _ruled(
         )
     groups = []
     for (part, role), of in found.items():
-        held = [[d for _, blocks in alike for d in blocks] for alike in of.values()]
-        names = _names(held)
-        rows = zip(of.items(), held, names, strict=True)
-        for ((rate, epsilon, decay), alike), inside, name in rows:
+        names = _names([[d for _, d in alike] for alike in of.values()])
+        for ((rate, epsilon, decay), alike), name in zip(of.items(), names, strict=True):
             group: dict[str, Any] = {
                 "params": [parameter for parameter, _ in alike],
                 "lr": lr * c.eta * rate,
                 "weight_decay": weight_decay * decay,
                 "name": "/".join((part, role, *name)),
-                "role": _roles(inside),
+                "role": "+".join(dict.fromkeys(role_of(d) for _, d in alike)),
                 "optimizer": c.optimizer,
                 "lr_scale": c.eta * rate,
             }
@@ -311,11 +309,6 @@ def slowest(
     ]
     own, d = min(asked, key=lambda one: one[0].rate)
     return own, d, all(other.rate == own.rate for other, _ in asked)
-
-
-def _roles(blocks: Iterable[Description]) -> str:
-    """The roles of all blocks, as of query, key and value that are packed into one parameter."""
-    return "+".join(dict.fromkeys(map(role_of, blocks)))
 
 
 def role_of(d: Description) -> str:
