@@ -117,28 +117,8 @@ class FinalState:
         return head, torch.randint(classes, where, generator=generator).to(shown.device)
 
 
-class _Calls(TorchFunctionMode):
-    """The operations of a forward pass, counted."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls = 0
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        operands, result = list(tensors((args, kwargs or {}))), func(*args, **(kwargs or {}))
-        self.see(func, operands, result)
-        self.calls += 1
-        return result
-
-    def see(self, func: Any, operands: list[Tensor], result: Any) -> None:
-        """Take note of one call."""
-        raise NotImplementedError
-
-
-class _Watch(_Calls):
-    """Which operation made each tensor."""
+class _Watch(TorchFunctionMode):
+    """Which operation made each tensor, while a forward pass runs."""
 
     def __init__(self, model: nn.Module, inputs: Inputs) -> None:
         super().__init__()
@@ -146,9 +126,13 @@ class _Watch(_Calls):
         self.weights = {id(p) for p in model.parameters()}
         self.states = {id(t) for t in tensors(inputs)}  # inputs, and all that is made with them
         self.made: dict[int, tuple[int, Any, list[Tensor], Tensor]] = {}
+        self.calls = 0
 
-    def see(self, func: Any, operands: list[Tensor], result: Any) -> None:
-        """Remember what the result was made of."""
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        operands = list(tensors((args, kwargs or {})))
         of_weights = bool(operands) and all(id(t) in self.weights for t in operands)
         of_states = any(id(t) in self.states for t in operands)
         for tensor in tensors(result):
@@ -158,6 +142,8 @@ class _Watch(_Calls):
                     self.weights.add(id(tensor))
                 if of_states:
                     self.states.add(id(tensor))
+        self.calls += 1
+        return result
 
     def head(self, output: Tensor) -> tuple[int, int] | None:
         """The call that is the head, and which of its operands is F; None where there is none."""
@@ -174,18 +160,22 @@ class _Watch(_Calls):
         return None
 
 
-class _Catch(_Calls):
+class _Catch(TorchFunctionMode):
     """The activation that enters one call of a forward pass, as :meth:`_Watch.head` tells it."""
 
     def __init__(self, head: tuple[int, int]) -> None:
         super().__init__()
-        self.head = head
+        self.call, self.operand = head
+        self.calls = 0
         self.state: Tensor | None = None
 
-    def see(self, func: Any, operands: list[Tensor], result: Any) -> None:
-        """Keep the operand."""
-        if self.calls == self.head[0]:
-            self.state = operands[self.head[1]]
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if self.calls == self.call:
+            self.state = list(tensors((args, kwargs or {})))[self.operand]
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
 
 
 def own_loss(result: Any) -> Tensor | None:

@@ -70,13 +70,6 @@ class Cohere(Falcon):
         self.mlp = Gated(d)
 
 
-class Phi(GPTJ):
-    """With biases."""
-
-    def __init__(self, line=None, d=D):
-        super().__init__(line, d, bias=True)
-
-
 class PaLM(nn.Module):
     """One product makes queries, keys, values and the hidden vector; one may take both results."""
 
@@ -112,7 +105,7 @@ class Weighed(Block):
 PLAIN, GATED = "attention+ffn", "attention+ffn-swiglu"
 KINDS = {
     "GPT-NeoX": (Parallel, PLAIN), "GPT-J": (GPTJ, PLAIN), "Falcon": (Falcon, PLAIN),
-    "Phi": (Phi, PLAIN), "Cohere": (Cohere, GATED), "PaLM": (PaLM, PLAIN),
+    "Cohere": (Cohere, GATED), "PaLM": (PaLM, PLAIN),
 }  # fmt: skip
 
 
