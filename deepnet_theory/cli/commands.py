@@ -113,7 +113,11 @@ def derive(
             raise InputError(
                 f"--across {across} has one table: leave --compare-closures and --section out"
             )
-        return _across(select.selection(), across, depth, steps, format, in_width)
+        from deepnet_theory.report import width as of_width
+
+        given: Given = {n: value for n, value in in_width.items() if value is not None}
+        wide = workflow.derive_across(select.selection(), across, depth=depth, **given)
+        return _show(wide, format, of_width.document if steps else of_width.short)
     _refuse_in_depth(in_width)
     from deepnet_theory.report import rule
 
@@ -128,18 +132,6 @@ def derive(
         part = partial(rule.section, name=section)
     _show(derivation, format, part)
     return derivation.verdict.exit_code
-
-
-def _across(
-    selection: Selection, across: str, depth: str | None, steps: bool, format: str, given: Given
-) -> int:
-    """Show what every role takes in the width, or in both dimensions; the exit code."""
-    from deepnet_theory import workflow
-    from deepnet_theory.report import width
-
-    options = {name: value for name, value in given.items() if value is not None}
-    derivation = workflow.derive_across(selection, across, depth=depth, **options)
-    return _show(derivation, format, width.document if steps else width.short)
 
 
 def _show(result: Any, format: str, said: Callable[[Any], Document | str] | None = None) -> int:

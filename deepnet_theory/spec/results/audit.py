@@ -140,37 +140,21 @@ class Audit(Result):
 
     def to_dict(self) -> dict[str, Any]:
         r = self.reading
+        of_reading = ("stream", "embeddings", "head", "unused", "notes")
+        own = (
+            "model", "placement", "layers", "optimizer", "scheme", "against", "detail", "follows",
+            "alike", "rates", "closure", "rows", "condition", "command", "effect", "predicted",
+            "remarks", "refusal", "near",
+        )  # fmt: skip
         return {
             "schema": SCHEMA,
-            "model": self.model,
-            "placement": self.placement,
-            "layers": self.layers,
+            **{name: getattr(self, name) for name in own},
             "layers_by_stack": r.layers,
-            "optimizer": self.optimizer,
-            "scheme": self.scheme,
-            "against": self.against,
-            "detail": self.detail,
-            "follows": self.follows,
-            "alike": list(self.alike),
-            "sublayers": [s.to_dict() for s in self.sublayers],
+            **{name: getattr(r, name) for name in of_reading},
             "norms": [asdict(n) for n in r.norms],
-            "stream": r.stream,
-            "embeddings": list(r.embeddings),
-            "head": list(r.head),
-            "unused": list(r.unused),
-            "rates": self.rates,
-            "closure": self.closure,
-            "rows": self.rows,
-            "condition": self.condition,
-            "command": self.command,
+            "sublayers": [s.to_dict() for s in self.sublayers],
             "findings": [asdict(f) for f in self.findings],
-            "effect": self.effect,
-            "predicted": self.predicted,
             "plan": [asdict(c) for c in self.plan],
-            "notes": list(r.notes),
-            "remarks": list(self.remarks),
-            "refusal": self.refusal,
-            "near": list(self.near),
             "verdict": self.verdict.value,
         }
 
