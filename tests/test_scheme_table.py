@@ -59,9 +59,15 @@ def test_a_row_carries_the_measurement_that_refutes_it(name, capsys):
         if line.startswith(f"| {name} |")
     )
     assert f"| constant; measured {shown} |" in row
-    for command in (["derive", "--scheme", name, "--optimizer", "sgd"], ["list", "schemes"]):
+    for command, cell in (
+        (["derive", "--scheme", name, "--optimizer", "sgd"], "first order constant (REFUTED)"),
+        (["list", "schemes"], name),
+    ):
         assert main(command) == 0
-        assert shown in " ".join(capsys.readouterr().out.split())
+        told = " ".join(capsys.readouterr().out.split())
+        assert shown in told and cell in told
+    assert main(["derive", "--scheme", "completep"]) == 0
+    assert "(REFUTED)" not in capsys.readouterr().out
 
 
 def test_the_record_is_of_what_is_derived_now(capsys):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.spec.measured import conditions, measured
+from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
     from deepnet_theory.sizes.judgement import Judgement, Row
@@ -123,6 +124,9 @@ def _tables(judgement: Judgement) -> tuple[doc.Block, ...]:
     tables = []
     for index, part in enumerate(judgement.row.parts):
         columns = [_quantities(row.parts[index]) for row in rows]
+        for column, own in zip(columns, found, strict=True):
+            if own and own[index].verdict == Verdict.REFUTED.value:
+                column["first order"] += f" ({own[index].verdict})"
         body = [(name, *(of[name] for of in columns)) for name in columns[0]]
         if any(found):
             body.insert(1, ("measured", *(str(own[index]) if own else "" for own in found)))
