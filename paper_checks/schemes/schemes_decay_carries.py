@@ -130,7 +130,7 @@ def drawn(net: Network, table: Tensor, seeds: int) -> Tensor:
     return found
 
 
-def stepped(net: Network, optimizer: torch.optim.Optimizer) -> Tensor:
+def stepped(net: Network, optimizer: "torch.optim.Optimizer") -> Tensor:
     """One step, and what it moves of the upper hidden map's output, over its size: (k,)."""
     with torch.no_grad():
         made = net.forward(net.parameters)

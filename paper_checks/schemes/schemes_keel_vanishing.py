@@ -27,10 +27,10 @@ CLAIM = Claim(
         layer changes it by less than 1 % of a halving), and 48 of them are as stuck at the byte
         frequencies as a Post-LN Transformer; at DeepNorm's constants they learn. Keel's stream does
         keep the gradient, as the source says, and divides the branch by 2N, which makes the update
-        smaller: the two are not told apart by its success. A claim that failure follows the
-        gradient is overturned by stacks of one update and different gradients of which only those
-        with a small gradient fail, each at its best rate with warm-up; not by a plot of gradients
-        beside a loss that does not fall, and not by one learning rate.""",
+        smaller: its success does not separate the two. What would overturn this: stacks of one
+        update and different gradients, each at its best rate with warm-up, where only those with a
+        small gradient fail. What would not: a plot of gradients beside a loss that does not fall,
+        or one learning rate.""",
     counterexample="""48 feed-forward sublayers, α = 1, Xavier, Adam at 3·10⁻³: the gradient at the
         bottom is that at the top, and after 120 steps the loss is 0.035 nats above the byte
         frequencies.""",
