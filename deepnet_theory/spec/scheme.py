@@ -25,6 +25,10 @@ INDEXED = Grammar(
     functions=DEPTH.functions,
 )
 ALL_SCALED = ("value", "output", "fc1", "fc2")  # of an ordinary layer
+# every kind of parameter that a layer has
+IN_STACK = (
+    "scaled", "unscaled", "norm-gain", "norm-bias", "output-bias", "inner-bias", "query-bias",
+)  # fmt: skip
 STAND_FOR = {"gate": "fc1", "up": "fc1", "down": "fc2"}  # in schemes that name fc1 and fc2 alone
 WIDTH = Grammar(
     purpose="a standard deviation in the width",

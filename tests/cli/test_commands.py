@@ -433,6 +433,7 @@ def test_a_page_has_pictures_and_says_what_is_in_them(cli, tmp_path, monkeypatch
         assert ("level" in kinds or "rival" in kinds) == ("dashed" in caption)
         assert ("interval" in kinds) == ("interval" in caption) or "transfer" in words
     if words.startswith("train"):
-        losses, common = figures
+        losses, common, layers = figures
+        assert layers.count('class="curve') == 4 * 2 + 2  # a panel a run of two layers, the legend
         assert losses.count('class="curve') == common.count('class="curve') == 2 * 4
     assert "http" not in page.replace("http://www.w3.org", "")  # it needs no network

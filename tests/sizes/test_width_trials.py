@@ -77,6 +77,8 @@ DIFFERS = {
     ("nanochat", "adamw", "full", "head", "decay"): ("1", "d**(1/2)"),
     ("nanochat", "adamw", "full", "head", "multiplier*init"): ("1", "1/d"),
     ("nanochat", "muon", "full", "head", "multiplier*init"): ("1", "1/d"),
+    # there width goes with depth, and N**(-1/2) is the factor of both
+    ("hyperp", "muon-h", "full", "hidden", "rate"): ("N**(-1/2)", "d**(-1/2)"),
     # one standard deviation at every width: the branches outgrow the stream
     ("gpt-2", "adam", "full", "hidden", "multiplier*init"): ("1", "d**(-1/2)"),
     ("gpt-2", "adam", "full", "residual-output", "multiplier*init"): ("N**(-1/2)", "d**(-1/2)"),

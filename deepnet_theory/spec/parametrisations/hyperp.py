@@ -1,5 +1,3 @@
-"""MuonH on hidden matrices, AdamW on embedding and gains, one rate at every width."""
-
 from deepnet_theory.spec.parametrisation import Column, Parametrisation
 
 HYPERP = Parametrisation(

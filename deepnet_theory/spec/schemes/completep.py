@@ -11,5 +11,5 @@ COMPLETEP = Scheme(
     epsilon=dict.fromkeys(
         ("scaled", "unscaled", "norm-gain", "norm-bias", "output-bias", "inner-bias"), "1/N"
     ),
-    mind="the widths' multipliers are not of the depth",
+    mind="multipliers of the width are left out; Complete(d)P at alpha = 1 is the same in depth",
 )

@@ -1,5 +1,3 @@
-"""Four streams, mixed by doubly stochastic matrices between the branches."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 MHC = Scheme(

@@ -1,5 +1,3 @@
-"""Sandwich-LN whose outer norm starts at 1/sqrt(N), every matrix drawn small."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 PANGU = Scheme(

@@ -1,5 +1,3 @@
-"""Pre-LN, the branch of one matrix divided by sqrt(N), a normalised update by sqrt(N) too."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
 

@@ -1,5 +1,3 @@
-"""Pre-LN, the branch divided by N, a normalised update at one rate."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 SPECTRAL_WIDTH_DEPTH = Scheme(

@@ -1,5 +1,3 @@
-"""Pre-LN, the last matrix of every branch 0 at first."""
-
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 ZERO_OUTPUTS = Scheme(
