@@ -173,7 +173,7 @@ def _watch(
 
 def _attention_average(branch: Attention, x: Tensor, source: Tensor) -> Tensor:
     """‖softmax · x‖/‖x‖, the average of the tokens by each head's weights: (k,)."""
-    q, k = branch.split(branch.query(x)), branch.split(branch.key(source))
+    q, k = branch.queries(x), branch.keys(source)
     if branch.grouped:
         k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
     scores = q @ k.mT * branch.scale  # (k·batch, heads, tokens, keys)

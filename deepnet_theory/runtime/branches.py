@@ -79,10 +79,11 @@ class Branch(nn.Module):
 class Attention(Branch):
     """softmax(s·q kᵀ/√h) v · output, over the tokens themselves or over a memory (``cross``).
 
-    s is ``scores``, 1 but where the head size h is not that of the model's base.
+    s is ``scores``, 1 but where the head size h is not that of the model's base. Of the kind
+    ``attention-qk-norm`` each head's queries and keys are divided by their root mean square.
 
     Source: Vaswani et al., arXiv 1706.03762, §3.2; grouped keys and values: Ainslie et al.,
-    arXiv 2305.13245.
+    arXiv 2305.13245; norms: Henry et al., arXiv 2010.04245.
     """
 
     query: Linear
@@ -97,6 +98,7 @@ class Attention(Branch):
         sizes = {"d": a.width, "key": a.kv_width, "value": a.kv_width}
         super().__init__(kind, make, site, gain, sizes)
         self.crosses = kind == "cross"
+        self.normalises = kind == "attention-qk-norm"
         self.head_width = a.width // a.heads
         self.scale = scores / math.sqrt(self.head_width)
         self.grouped = a.kv_width != a.width
@@ -105,12 +107,12 @@ class Attention(Branch):
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, tokens, width) → the same; a cross-attention reads ``memory`` (…, keys, width)."""
         mask, memory_mask, cache = context
-        q = self.split(self.query(x))  # (batch, heads, tokens, head_width), batch = k·batch
+        q = self.queries(x)  # (batch, heads, tokens, head_width), batch = k·batch
         if self.crosses and cache is not None and self in cache.pairs:
             k, v = cache.pairs[self]  # the memory does not change
         else:
             source = x if not self.crosses or memory is None else memory
-            k, v = self.split(self.key(source)), self.split(self.value(source))
+            k, v = self.keys(source), self.split(self.value(source))
             if cache is not None:
                 if not self.crosses and self in cache.pairs:
                     past_k, past_v = cache.pairs[self]
@@ -127,6 +129,18 @@ class Attention(Branch):
         )  # (batch, heads, tokens, head_width)
         result: Tensor = self.output(y.transpose(1, 2).reshape(x.shape))
         return result
+
+    def queries(self, x: Tensor) -> Tensor:
+        """(…, tokens, width) → the queries of each head, (batch, heads, tokens, head_width)."""
+        return self._scored(self.query(x))
+
+    def keys(self, x: Tensor) -> Tensor:
+        """(…, tokens, width) → the keys of each head, (batch, heads, tokens, head_width)."""
+        return self._scored(self.key(x))
+
+    def _scored(self, y: Tensor) -> Tensor:
+        y = self.split(y)
+        return F.rms_norm(y, y.shape[-1:]) if self.normalises else y
 
     def split(self, y: Tensor) -> Tensor:
         """(…, tokens, heads·head_width) → (batch, heads, tokens, head_width), k in the batch."""
@@ -177,7 +191,7 @@ def branch(
     scores: float = 1.0,
 ) -> Branch:  # fmt: skip
     """The branch of one kind of sublayer."""
-    if kind in ("attention", "cross"):
+    if kind in ("attention", "attention-qk-norm", "cross"):
         return Attention(kind, a, make, site, gain, causal, scores)
     if kind == "ffn-swiglu":
         return GatedFeedForward(kind, a, make, site, gain)

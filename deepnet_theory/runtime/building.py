@@ -19,7 +19,7 @@ from deepnet_theory.spec.errors import InputError, MissingExtraError, shown, unk
 from deepnet_theory.spec.files import write_bytes
 from deepnet_theory.spec.sublayer import Role
 
-KINDS = ("attention", "cross", "ffn", "ffn-swiglu")
+KINDS = ("attention", "attention-qk-norm", "cross", "ffn", "ffn-swiglu")
 
 
 def load_constants(path: str | Path) -> Constants:

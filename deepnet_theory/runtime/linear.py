@@ -30,7 +30,7 @@ class Site:
     part: str | None = None
     layer: int | None = None
     sublayer: int | None = None  # its index within the layer
-    kind: str | None = None  # "attention", "cross", "ffn", "ffn-swiglu"
+    kind: str | None = None  # a name of ``building.KINDS``
 
 
 @dataclass(frozen=True)

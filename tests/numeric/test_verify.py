@@ -10,6 +10,7 @@ from fractions import Fraction
 import pytest
 from published_rules import SMALL, SU, depths, predicted, predictions, rule
 
+import deepnet_theory as dt
 from deepnet_theory.numeric.case import Case
 from deepnet_theory.numeric.model_update import ModelUpdate
 from deepnet_theory.numeric.one_sublayer import predict_shares
@@ -27,6 +28,7 @@ from deepnet_theory.spec.verdict import Verdict
 ADAM = (Selection(optimizer="adam"), rule("adam"), predictions("adam", "adam"))
 LAB = Settings(width=16, heads=2, tokens=8, seeds=8, draws=2)
 DEEP = depths(8, 16, 32)
+TINY = {"width": 8, "heads": 2, "tokens": 4, "seeds": 2}
 
 
 @pytest.fixture(scope="session")
@@ -49,6 +51,14 @@ def test_cross_table_of_rules_and_optimizers(optimizer, name, measured):
             planted = Predictions((Prediction("N", "all", wrong),))
             judged = verify(selection, rule(name), planted, DEEP, LAB, cache=measured)
             assert judged.verdict is Verdict.REFUTED
+
+
+@pytest.mark.parametrize("layer", ["attention-qk-norm", "attention-qk-norm+ffn", "ffn-swiglu"])
+def test_every_kind_of_sublayer_is_built_and_measured(layer):
+    found = dt.verify(Selection(optimizer="adam", layer=layer), [1, 2], **TINY)
+    names = {"query", "key", "value", "output"} if "attention" in layer else {"gate", "up", "down"}
+    assert names <= {name for share in found.shares for name in share.name.split()}
+    assert all(point.mean > 0 for point in found.points)
 
 
 def test_constant_is_another_question_than_the_verdict(adam, measured):

@@ -18,6 +18,7 @@ def make_constants(
     alpha=1.7,
     beta=0.6,
     ffn="ffn",
+    attention="attention",
     multipliers=None,
     **architecture,
 ):
@@ -27,14 +28,14 @@ def make_constants(
         return tuple(SublayerConstants(kind, alpha, beta) for kind in kinds)
 
     m = multipliers or {}
-    encoder = PartConstants("encoder", layers, False, layer("attention", ffn), m)
+    encoder = PartConstants("encoder", layers, False, layer(attention, ffn), m)
     parts: tuple[PartConstants, ...]
     if stack == "encoder":
         parts = (encoder,)
     elif stack == "decoder":
-        parts = (PartConstants("decoder", layers, True, layer("attention", ffn), m),)
+        parts = (PartConstants("decoder", layers, True, layer(attention, ffn), m),)
     else:
-        decoder = PartConstants("decoder", layers, True, layer("attention", "cross", ffn), m)
+        decoder = PartConstants("decoder", layers, True, layer(attention, "cross", ffn), m)
         parts = (encoder, decoder)
     sizes = {"width": 16, "heads": 4, "vocab": 50, **architecture}
     return Constants(stack, placement, norm, parts, Architecture(**sizes))

@@ -187,6 +187,23 @@ def test_a_branch_is_homogeneous_of_degree_one_in_each_scaled_matrix(constants, 
     torch.testing.assert_close(scaled, factor**2 * plain, rtol=1e-9, atol=1e-12)
 
 
+def test_queries_and_keys_are_normed_head_by_head(constants):
+    """Softmax of q̂·k̂/√h, whatever the size of a head's own queries and keys."""
+    model = build(constants(layers=1, attention="attention-qk-norm"), dtype=F64)
+    (G,) = (r.branch for r in model.residuals() if r.site.kind == "attention-qk-norm")
+    x, heads = torch.randn(1, 5, 16, dtype=F64), (5, 4, 4)
+    with torch.no_grad():
+        q, k, v = (m(x).view(heads).transpose(0, 1) for m in (G.query, G.key, G.value))
+        q, k = (y / y.square().mean(-1, keepdim=True).sqrt() for y in (q, k))
+        mixed = (q @ k.mT / 4**0.5).softmax(-1) @ v
+        torch.testing.assert_close(G(x), G.output(mixed.transpose(0, 1).reshape(1, 5, 16)))
+        before = G(x)
+        G.query.weight[:4] *= 30  # the first head's alone
+        torch.testing.assert_close(G(x), before)
+        G.value.weight[:4] *= 30
+        assert not torch.allclose(G(x), before)
+
+
 @pytest.mark.parametrize("name", sorted(norms()))
 @given(scale=st.floats(0.5, 1e4), seed=st.integers(0, 99))
 def test_a_norm_forgets_the_scale_and_gives_the_square_root_of_the_width(name, scale, seed):
