@@ -10,7 +10,6 @@ from statistics import fmean
 from deepnet_theory.models.effect import SCALED, SIMILAR, Effect, Effects
 from deepnet_theory.runtime.outer import SMALL, head_std, is_small
 from deepnet_theory.sizes.common_mode import carried
-from deepnet_theory.spec.placement import HEAD
 from deepnet_theory.spec.results.audit import REMARK, Finding
 from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer, residual_equation
 from deepnet_theory.spec.subject import EXACT, INSIDE, Difference, Wanted, WantedSublayer
@@ -116,7 +115,10 @@ def of_outer_parts(reading: Reading) -> Iterator[str]:
         )
     nats = carried(head.fan_in, abs(head.times) * head.size)
     told += f"; it draws at most {nats:.2g} nats from what all tokens share"
-    yield f"{told}: tokens can become alike in training. {HEAD}"
+    yield (
+        f"{told}: tokens can become alike in training; start its bias at the log of the text's "
+        "token frequencies (runtime.start_head_)"
+    )
 
 
 def _apart(ratio: float) -> float:

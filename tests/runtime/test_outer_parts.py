@@ -219,7 +219,7 @@ def test_an_audit_says_that_a_small_head_invites_the_common_mode(monkeypatch):
 
     (said,) = remarks(0.02)
     assert "the head's entries have rms 0.0199, below 0.5 × 0.0791, and positions" in said
-    assert "are as large as tokens (0.0199)" in said
+    assert "are as large as tokens (0.0199)" in said and said.endswith("(runtime.start_head_)")
     xavier = math.sqrt(2 / (D + V))
     assert not remarks(xavier) and not remarks(0.02, line=pre)
     assert remarks(0.02, torch.ones(V)) and not remarks(0.02, 1e6 / torch.arange(1, V + 1))
