@@ -96,19 +96,19 @@ def _drawings(audit: Audit) -> Iterator[doc.Block]:
 def _branch(audited: Audited) -> doc.Branch:
     s = audited.sublayer
     scaled = {"stream": s.stream, "branch": s.branch}
-    factor = {name: number(value, ".2g") for name, value in scaled.items() if value != 1}
+    factor = {name: (f"× {number(v, '.2g')}", "") for name, v in scaled.items() if v != 1}
     if _alpha_differs(audited):
-        where = s.alpha_on or "stream"
-        alpha = f"{number(s.alpha, '.2g')}≠{known(audited.alpha_wanted, '.2g')}"
-        factor[where] = f"{factor.get(where, '1')} (alpha {alpha})"
+        where, wanted = s.alpha_on or "stream", known(audited.alpha_wanted, ".2g")
+        times = f"{factor[where][0]}, " if where in factor else ""
+        factor[where] = f"{times}alpha {number(s.alpha, '.2g')}", wanted
     boxes = [("norm", "")] * ("input" in s.around)
     for g in audited.gains:
         wanted = known(g.wanted, ".2g") if g.verdict == "differs" else ""
         boxes.append((f"{g.matrix.role} {number(g.gain, '.2g')}", wanted))
     boxes += [("norm", "")] * ("output" in s.around)
     if "branch" in factor:
-        boxes.append((f"× {factor['branch']}", ""))
-    return doc.Branch(s.kind, s.sums, tuple(boxes), factor.get("stream", ""), "sum" in s.around)
+        boxes.append(factor["branch"])
+    return doc.Branch(s.kind, s.sums, tuple(boxes), factor.get("stream"), "sum" in s.around)
 
 
 def _alpha_differs(audited: Audited) -> bool:

@@ -228,13 +228,13 @@ class Branch:
     """A branch of a residual ``sum``: norms, matrices and factors by name, and what is wanted.
 
     Nothing is wanted of what is as it should be. ``stream`` is what the stream is multiplied by,
-    where it is; ``norm`` stands on the sum.
+    and what it should be; ``norm`` stands on the sum.
     """
 
     kind: str
     sum: int
     boxes: tuple[tuple[str, str], ...]
-    stream: str = ""
+    stream: tuple[str, str] | None = None
     norm: bool = False
 
 

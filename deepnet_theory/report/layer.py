@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import groupby, starmap
 
 from deepnet_theory.report.document import Branch, Layer
+from deepnet_theory.report.numbers import GREEK
 from deepnet_theory.report.svg import WIDTH, Plot, document, text
 
-MARGIN, COLUMN, BOX, PITCH, TOP = 84, 172, 22, 32, 34  # pixels of the SVG
+STREAM, MARGIN, COLUMN, BOX, PITCH, TOP = 70, 140, 172, 22, 32, 34  # pixels of the SVG
 
 
 def _sums(layer: Layer) -> Iterator[list[Branch]]:
@@ -20,23 +21,29 @@ def lines(layer: Layer) -> list[str]:
     found = []
     for branches in _sums(layer):
         for index, branch in enumerate(branches):
-            boxes = (name + (f"≠{wanted}" if wanted else "") for name, wanted in branch.boxes)
-            above = f"x ─┬─ {' ─ '.join(boxes)} ─┐"
-            stream = f" × {branch.stream} " if branch.stream else ""
-            below = f"   └{stream.center(len(above) - 5, '─')}+─ {'norm' * branch.norm or 'x'}"
+            inner = f" {' ─ '.join(starmap(_named, branch.boxes))} "
+            stream = f" {_named(*branch.stream)} " if branch.stream else ""
+            wide = max(len(inner), len(stream))
+            above = f"x ─┬─{inner.ljust(wide, '─')}─┐"
+            below = f"   └{stream.center(wide + 2, '─')}+─ {'norm' * branch.norm or 'x'}"
             found += [f"{'+ ' * bool(index)}{branch.kind}", above, below]
     return found
+
+
+def _named(name: str, wanted: str) -> str:
+    return f"{name}≠{wanted}" if wanted else name
 
 
 def svg(layer: Layer) -> Plot:
     """The stream at the left, from the top down; what is not as wanted is filled, with both."""
     widest = max((len(own) for own in _sums(layer)), default=1)
-    body, top = [text("x", MARGIN / 2, 20)], 26.0
+    above, top = list[str](), 26.0
     for branches in _sums(layer):
         drawn, top = _sum(branches, top)
-        body += drawn
-    body.append(f'<path class="axis" d="M{MARGIN / 2} 26V{top - 8:g}"/>')
-    body.append(text("x", MARGIN / 2, top + 4))
+        above += drawn
+    # the stream is drawn first: boxes on it cover it
+    body = [f'<path class="axis" d="M{STREAM} 26V{top - 8:g}"/>', *above]
+    body += [text("x", STREAM, 20), text("x", STREAM, top + 4)]
     label = f"One layer: {', '.join(branch.kind for branch in layer.branches)}"
     return Plot(document(body, label, max(WIDTH, MARGIN + widest * COLUMN), top + 12))
 
@@ -44,21 +51,21 @@ def svg(layer: Layer) -> Plot:
 def _sum(branches: list[Branch], top: float) -> tuple[list[str], float]:
     first = top + 16
     bottom = first + TOP + PITCH * max(len(branch.boxes) for branch in branches)
-    stream, right, body = MARGIN / 2, MARGIN, list[str]()
+    right, body = MARGIN, list[str]()
     for branch in branches:
         right += COLUMN
         centre = right - COLUMN / 2 - 6
-        body.append(f'<path class="axis" d="M{stream:g} {first:g}H{centre:g}V{bottom:g}'
-                    f'H{stream + 8:g}"/>')  # fmt: skip
+        body.append(f'<path class="axis" d="M{STREAM} {first:g}H{centre:g}V{bottom:g}'
+                    f'H{STREAM + 8}"/>')  # fmt: skip
         body.append(text(branch.kind, centre + 8, first + 16, "start"))
         body += _boxes(branch.boxes, centre, first + TOP)
     if scaled := branches[0].stream:
-        body.append(text(f"× {scaled}", stream - 6, (first + bottom) / 2, "end"))
-    body.append(f'<circle class="box" cx="{stream:g}" cy="{bottom:g}" r="8"/>')
-    body.append(text("+", stream, bottom + 4))
+        body += _boxes((scaled,), STREAM, (first + bottom - BOX) / 2, 124)
+    body.append(f'<circle class="box" cx="{STREAM}" cy="{bottom:g}" r="8"/>')
+    body.append(text("+", STREAM, bottom + 4))
     if branches[0].norm:
         bottom += PITCH
-        body += _boxes((("norm", ""),), stream, bottom - BOX / 2, 52)
+        body += _boxes((("norm", ""),), STREAM, bottom - BOX / 2, 52)
     return body, bottom + 22
 
 
@@ -71,4 +78,5 @@ def _boxes(
             f'<rect class="box{" wrong" * bool(wanted)}" x="{centre - width / 2:g}" y="{at:g}" '
             f'width="{width:g}" height="{BOX}" rx="4"/>'
         )
-        yield text(f"{name}{f' ≠ {wanted}' * bool(wanted)}", centre, at + 15)
+        shown = f"{name}{f' ≠ {wanted}' * bool(wanted)}"
+        yield text(shown.replace("alpha", GREEK["alpha"]), centre, at + 15)

@@ -13,9 +13,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import deepnet_theory as dt
-from deepnet_theory.report import training
+from deepnet_theory.report import layer, training
 from deepnet_theory.report.composers import COMPOSERS
-from deepnet_theory.report.document import Curve, Document, Mark, Panels
+from deepnet_theory.report.document import Branch, Curve, Document, Layer, Mark, Panels
 from deepnet_theory.report.html import page
 from deepnet_theory.report.latex import latex
 from deepnet_theory.report.markdown import markdown
@@ -312,3 +312,16 @@ def test_roles_of_tables_in_width_stand_in_rows_as_formulas():
     assert rows["adam", "fc1"] == ["d**(-1/2)", "1", "1/d"]
     page = shown._repr_html_()
     assert page.count("<tr>") == 5 and page.count("<mi>d</mi>") >= 6
+
+
+def test_alpha_is_a_box_on_the_stream_that_covers_it():
+    branch = Branch("ffn", 0, (("fc1 1", ""),), ("alpha 1", "16"), norm=True)
+    drawn = layer.svg(Layer((branch,), "one")).svg
+    boxes = re.findall(r'<rect class="(box[ a-z]*)" x="([^"]+)".*\n<text[^>]*>([^<]*)<', drawn)
+    assert [(kind, name) for kind, _, name in boxes] == [
+        ("box", "fc1 1"), ("box wrong", "α 1 ≠ 16"), ("box", "norm"),
+    ]  # fmt: skip
+    assert min(float(left) for _, left, _ in boxes) >= 0  # nothing is cut off
+    assert drawn.index("<path") < drawn.index("<rect")  # the stream lies below them
+    _, above, below = layer.lines(Layer((branch,), "one"))
+    assert (above, below) == ("x ─┬─ fc1 1 ──────┐", "   └─ alpha 1≠16 ─+─ norm")
