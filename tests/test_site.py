@@ -18,7 +18,8 @@ from deepnet_theory.spec.scheme import schemes
 from deepnet_theory.spec.selection import METHODS, Selection
 
 pytest.importorskip("mkdocs")
-DOCS = Path(__file__).parents[1] / "docs"
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 import api_docstrings as docstrings  # noqa: E402
 import site_hooks as site  # noqa: E402
@@ -110,6 +111,15 @@ def content(source, html):
     )
     page = SimpleNamespace(file=files.get_file_from_path(source))
     return site.on_page_content(html, page, None, files)
+
+
+def test_the_files_that_pages_name_are_there():
+    pages = [*ROOT.glob("*.md"), *DOCS.rglob("*.md")]
+    rooms = [ROOT, *(ROOT / room for room in ("deepnet_theory", "docs", "tests", "benchmarks"))]
+    whole = "\n".join(page.read_text("utf-8") for page in pages)
+    named = set(re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", whole))
+    assert len(named) > 10
+    assert [f for f in sorted(named) if not any((room / f).exists() for room in rooms)] == []
 
 
 def test_links_of_a_notebook_lead_to_pages():
