@@ -1,5 +1,6 @@
 """Settings of all tests."""
 
+import gc
 import os
 import signal
 import sys
@@ -20,6 +21,15 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 # nothing comes from what the user has kept, nor from an earlier test: a test names its folder
 os.environ["DEEPNET_THEORY_CACHE"] = ""
+
+# every full collection walks through torch, SymPy and thousands of tests: an eighth of the time
+gc.set_threshold(50_000, 20, 50)
+
+
+def pytest_collection_finish():
+    """What stands when the first test begins stays to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
