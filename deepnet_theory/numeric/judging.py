@@ -42,10 +42,15 @@ def ratio_interval(measured: Array, predicted: Array) -> Interval:
 
     .. math:: \exp\Bigl(\overline{\log(b/\hat b)} \pm t_{n-1}\,s/\sqrt n\Bigr)
     """
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        logs = t_interval(np.log(measured / predicted))
+    logs = _log_ratio(measured, predicted)
+    with np.errstate(over="ignore"):
         estimate, low, high = (float(np.exp(x)) for x in logs.numbers)
-        return Interval(estimate, low, high, logs.samples)
+    return Interval(estimate, low, high, logs.samples)
+
+
+def _log_ratio(measured: Array, predicted: Array) -> Interval:
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        return t_interval(np.log(measured / predicted))
 
 
 def judge_level(
@@ -75,7 +80,7 @@ def judge_level(
         elif ratio.outside(1 - LEVEL, 1 + LEVEL):
             verdict, because = Verdict.REFUTED, f"{shown}, beyond 1 ± {LEVEL:g}"
         else:
-            logs = t_interval(np.log(measured[:, index] / expected[:, index]))
+            logs = _log_ratio(measured[:, index], expected[:, index])
             more = what_decides(logs, math.log(1 - LEVEL), math.log(1 + LEVEL))
             because = f"{shown}; it must lie inside 1 ± {LEVEL:g}, or beyond it, to decide; {more}"
         levels.append(Level(dict(depth), *ratio.numbers, verdict, because))

@@ -32,7 +32,7 @@ _UNDERLINED = re.compile(r"^(\S.*)(?=\n[=~.-]{3,}$)", re.M)
 
 def coloured(page: str) -> str:
     """A page with its headings in bold and each verdict in the colour of what it says."""
-    bold = _UNDERLINED.sub(rf"{BOLD}\1{PLAIN}".replace("\033", "\x1b"), page)
+    bold = _UNDERLINED.sub(rf"{BOLD}\1{PLAIN}", page)
     return _VERDICT.sub(lambda verdict: f"{COLOURS[verdict[0]]}{verdict[0]}{PLAIN}", bold)
 
 

@@ -91,7 +91,7 @@ def updates(lab: Lab) -> dict[str, dict[float, Array]]:
 
 
 def balanced(lab: Lab) -> dict[str, Array]:
-    """The exponent a at which the update's slope in depth is 0, by data: (seeds,)."""
+    """The exponent a that keeps the update constant in depth, by data: (seeds,)."""
     found, x = {}, np.log(DEPTHS)
     for data, by_power in updates(lab).items():
         low, high = (np.polyfit(x, np.log(v).T, 1)[0] for v in by_power.values())
