@@ -46,12 +46,18 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "deepnet_theory"
 RESULTS = ROOT / "benchmarks" / "results" / "mutants.md"
 TRANSCRIBED = ("spec/schemes", "spec/parametrisations")  # published values: judged, not computed
-TESTS = tuple(
-    f"tests/{room}"
-    for room in (
-        "symbolic", "sizes", "spec", "runtime", "models", "numeric", "training", "report",
-        "processes", "cli",
-    )
+TESTS = (
+    *(
+        f"tests/{room}"
+        for room in (
+            "symbolic", "sizes", "spec", "runtime", "models", "numeric", "training", "report",
+            "processes", "cli", "claims",
+        )
+    ),
+    *(
+        f"tests/test_{law}.py"
+        for law in ("equations", "equivalence", "norm_epsilon", "rates", "scheme_table", "workflow")
+    ),
 )  # fmt: skip
 OPTIONS = ("-m", "not slow and not notebooks", "--hypothesis-seed=0")
 IMPORTED = ("sympy", "torch", "scipy.stats", "hypothesis", "jsonschema", "loky")

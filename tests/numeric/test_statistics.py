@@ -166,3 +166,8 @@ def test_what_seeds_cannot_decide_is_said():
     assert "two different seeds" in what_decides(t_interval([0.1]), 0.05)
     assert what_decides(Interval(0.0, -1.0, 1.0), 0.05) == ""  # of samples that nobody counted
     assert what_decides(t_interval([0.0, 1.0])) == ""  # without a prediction nothing is asked
+
+
+def test_an_interval_may_end_where_the_tolerance_does():
+    assert Interval(0.5, 0.0, 1.0).within(0.0, 1.0) and not Interval(0.5, 0.0, 1.1).within(0.0, 1.0)
+    assert not Interval(0.5, 0.0, 1.0).outside(1.0, 2.0) and Interval(0.5, 0, 0.9).outside(1, 2)

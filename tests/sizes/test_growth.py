@@ -199,6 +199,14 @@ def test_a_monomial_prints_one_root(powers, text):
     assert str(Monomial.from_powers({b: Fraction(p) for b, p in powers.items()})) == text
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("2*N/M", "2*N/M"), ("2*N/M**2", "2*N*M**(-2)"), ("N**(1/2)*M", "N**(1/2)*M"), ("N", "N")],
+)
+def test_one_symbol_stands_apart(text, shown):
+    assert parse(text).apart("M") == shown
+
+
 @pytest.mark.parametrize("text", ["N + 1", "2 - N", "log(N)", "-N", "0"])
 def test_what_is_no_monomial_is_refused(text):
     with pytest.raises(ValueError):

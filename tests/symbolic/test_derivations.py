@@ -116,6 +116,8 @@ def test_a_symbol_that_nobody_has_said_has_no_meaning():
     assert [(name, meaning(name) is None) for name in sorted(found)] == [
         ("Q()", True), ("alpha_e", False), ("zeta_e", True),
     ]  # fmt: skip
+    assert meaning("norm_zeta") is None and meaning("norm_g").startswith("Euclidean norm of the")
+    assert "norm of" not in meaning("rho")
     f, (a, b, c) = sp.Function("f"), sp.symbols("a b c")
     assert named(f(c) * f(a) + f(b))["f()"] == f(a)  # the first in order
 

@@ -7,12 +7,14 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 import sympy as sp
 
 from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.sizes.width import WidthRow, WidthTable, width_table
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.expression import PRACTICE
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.laws import width as laws
@@ -193,3 +195,11 @@ def test_a_wrong_softmax_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert widths.key_bias_is_idle()
     monkeypatch.setattr(widths.np, "exp", lambda of: of**2)
     assert not widths.key_bias_is_idle()
+
+
+@pytest.mark.parametrize("practice", ["g/(abs(g) + 3*epsilon)", "g/sqrt(g**2 + 9*epsilon**2)"])
+def test_the_epsilon_that_is_measured_is_as_large_as_what_stands_beside_it(practice):
+    beside = widths.beside_epsilon(PRACTICE.parse(practice).root)
+    assert beside is not None
+    g = np.full((2, 3), 1.5)
+    assert widths._beside(beside, {"g": g}) == pytest.approx(0.5)

@@ -254,7 +254,8 @@ def test_rates_are_a_list_or_a_range():
     assert found[0] == 1e-3 and found[-1] == 1e-1 and len(found) == 8
     assert all(1.8 < b / a < 2.2 for a, b in pairwise(found))
     assert len(parse_rates("1e-3:1e-1:5")) == 5
-    for wrong in ("", "1e-3:", "1:1", "-1", "a", "1e-2:1e-3", "nan", "inf", "1e-3:1:x"):
+    for wrong in ("", "1e-3:", "1:1", "-1", "a", "1e-2:1e-3", "nan", "inf", "1e-3:1:x",
+                  "0:1:3", "-1:1:3"):  # fmt: skip
         with pytest.raises(InputError, match="rates"):
             parse_rates(wrong)
 

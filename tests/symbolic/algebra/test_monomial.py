@@ -134,3 +134,8 @@ def test_signs_and_roots(expression, zero, nonnegative):
 def test_a_denominator_that_is_zero_shows_nothing():
     nowhere = (a - a * b + b * (a - 1) + b) / ((a + 1) ** 2 - a**2 - 2 * a - 1)
     assert not vanishes(nowhere) and not is_nonnegative(nowhere)
+
+
+def test_what_does_not_occur_has_the_exponent_zero():
+    assert exponent_in(M**2, N) == 0 and exponent_in(M**2 * N, M) == 2
+    assert exponent_in(N + sp.sqrt(N), N) == 1
