@@ -239,7 +239,7 @@ def of_constants(reading: Reading, constants: Constants | str | Path) -> Wanted:
         raise InputError(str(refusal)) from None
     selection = None
     if c.optimizer in optimizers() and len(c.parts) == len(reading.stacks):
-        layer = c.parts[-1].described(",")
+        layer = ";".join(part.described(",") for part in c.parts)
         selection = Selection(c.optimizer, placement=c.placement, norm=c.norm, stack=c.stack,
                               layer=layer)  # fmt: skip
     return replace(rule, selection=selection, steps=tuple(steps_of(reading, rule, c)))

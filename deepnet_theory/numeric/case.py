@@ -62,7 +62,8 @@ class Case:
     def layer(self, part: PartConstants, index: float) -> Sequence[Placed]:
         """The sublayers of one layer of a part, counted from 0; of a block of them, its middle."""
         if self.scheme is None:
-            return [Placed(self.equation, s) for s in part.sublayers]
+            own = part.placed[math.floor(index)]
+            return [Placed(self.equation, part.sublayers[place]) for place in own]
         return self.scheme.layer_at(self._of_scheme(part.name), index + 1, **self.depth)
 
     def layers(self, part: PartConstants) -> Sequence[Sequence[Placed]]:
@@ -95,13 +96,15 @@ class Case:
 
     @property
     def alike(self) -> bool:
-        """Whether layers have one equation, and m of them are one of √m times the branch.
+        """Whether layers have one equation and the same sublayers, and m of them are one.
+
+        Its branch is √m times as large.
 
         No law of such a block is known where the stream is multiplied and neither a norm nor the
         branch's own weight takes it back.
         """
         if self.scheme is None:
-            return True
+            return all(part.period == 1 for part in self.selection.the_stack.parts)
         x, branch = self.equation.coefficients(2.0)
         kept = x == 1 or math.isclose(x * x + branch * branch, 1)  # the stream, or its variance
         return self.scheme.first is None and (kept or self.equation.normalises_sum)

@@ -47,7 +47,7 @@ def needed_bytes(selection: Selection, depth: Depth, settings: Settings) -> int:
     the hidden width; with a twin of the first seed.
     """
     width, hidden = settings.width, int(settings.ffn_ratio * settings.width)
-    sublayers = sum(depth[p.depth] * len(p.layer) for p in selection.the_stack.parts)
+    sublayers = int(sum(depth[p.depth] * p.sublayers_per_layer for p in selection.the_stack.parts))
     tokens = settings.batch * settings.tokens
     weights = sublayers * width * (2 * width + hidden)
     activations = sublayers * tokens * (4 * width + hidden)

@@ -324,7 +324,7 @@ def _summary(
     })  # fmt: skip
     spans = f"× {rates[0]:.4g} to {rates[-1]:.4g}" if len(rates) > 1 else f"× {rates[0]:.4g}"
     return [
-        f"{c.placement} under {c.optimizer}, {layers}: {matrices} matrices drawn, "
+        f"{' and '.join(c.placements)} under {c.optimizer}, {layers}: {matrices} matrices drawn, "
         f"{biases} biases 0",
         f"gains: {told}" if matrices else "gains: left as they were",
         f"alpha {alpha}: {into}",

@@ -15,7 +15,7 @@ from deepnet_theory.runtime.branches import ALONE, Cache, Context, branch
 from deepnet_theory.runtime.linear import Described, Linear, Make, Norm, Site, normalise
 from deepnet_theory.runtime.residual import Residual
 from deepnet_theory.spec.constants import Constants, PartConstants, Placed
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.placement import placement
 from deepnet_theory.spec.sublayer import Role
@@ -88,12 +88,18 @@ class Part(nn.Module):
         a, placed, kind_of_norm = c.architecture, placement(c.placement), norm(c.norm)
         self.checkpoint = False  # recompute the layers' activations in the backward pass
         self.layers = nn.ModuleList()
+        if len(c.placements) > 1:
+            raise Refusal(
+                f"constants do not say which layers are {' and which are '.join(c.placements)}; "
+                "apply_ puts them into a model that has such layers"
+            )
         if layers is None:
-            layers = [[Placed(placed, s) for s in part.sublayers]] * part.layers
+            layers = [[Placed(placed, part.sublayers[i]) for i in own] for own in part.placed]
         for index, sublayers in enumerate(layers):
             layer = Layer()
             for position, (where, s, normed) in enumerate(sublayers):
-                site = Site(part.name, index, position, s.kind)
+                own = position if part.alike else [of is s for of in part.sublayers].index(True)
+                site = Site(part.name, index, own, s.kind)
                 inner = branch(s.kind, a, make, site, s.gain, part.causal, c.scores)
                 if normed:  # a norm of its own before the branch's last map
                     last: Linear = getattr(inner, normed)

@@ -76,12 +76,14 @@ class Balanced:
     @property
     def count(self) -> Monomial:
         """S, the residual sublayers of the part."""
-        return Monomial.number(len(self.part.layer)) * Monomial.of(self.part.depth)
+        return Monomial.number(self.part.sublayers_per_layer) * Monomial.of(self.part.depth)
 
     def count_of(self, role: Role, on_sum: bool) -> Monomial:
         """How many parameters of a role there are, one in a sublayer or in a normalised sum."""
         if on_sum and role in (Role.NORM_GAIN, Role.NORM_BIAS):
-            return Monomial.number(len(self.part.sums)) * Monomial.of(self.part.depth)
+            own = zip(self.part.shares, self.part.parallel, strict=True)
+            sums = sum((share for share, joins in own if not joins), Fraction(0))
+            return Monomial.number(sums) * Monomial.of(self.part.depth)
         return self.count
 
     @property
@@ -242,6 +244,11 @@ class _Problem:
             require_one_gain(sublayer)
             if self.selection.method == "moments":
                 require_moments(sublayer)
+        if self.selection.method != "probe" and any(part.period > 1 for part in parts):
+            raise Refusal(
+                f"the {self.selection.method} route runs through layers that are alike, and here "
+                "some lack a sublayer; use the method probe"
+            )
         _ = self.update
         if len(parts) > 1 and "eta" in self.closure.knobs:
             raise Refusal(

@@ -9,7 +9,8 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict, TypeVar
@@ -20,7 +21,7 @@ from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.parameter import KNOBS, ParameterConstants, ParameterRule
 from deepnet_theory.spec.placement import Placement, placement
 from deepnet_theory.spec.settings import ACTIVATIONS, Option
-from deepnet_theory.spec.stack import described_layer, stack
+from deepnet_theory.spec.stack import described_layer, in_turns, stack, written_share
 from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer, sublayers
 
 if TYPE_CHECKING:
@@ -49,7 +50,9 @@ class SublayerConstants:
     learning-rate multiplier of the scaled matrices. ``parameters`` has for each kind of
     parameter by name all that it starts and steps with, the rate included. ``norm_epsilon`` is what
     the ε of a norm is multiplied by, for each of :attr:`Placement.places` where it is not 1.
-    The branch of a ``parallel`` one joins the residual sum of the one before it.
+    The branch of a ``parallel`` one joins the residual sum of the one before it. ``layers`` says
+    how many layers have it, where not all do, and ``placement`` its own residual equation, where
+    it is not that of the constants.
     """
 
     kind: str
@@ -60,6 +63,8 @@ class SublayerConstants:
     parameters: dict[str, ParameterConstants] = field(default_factory=dict)
     norm_epsilon: dict[str, float] = field(default_factory=dict)
     parallel: bool = False
+    layers: int = 0
+    placement: str = ""
 
     def gain(self, matrix: str) -> float:
         """The Xavier-normal gain of a matrix: its own, else β where it is scaled, else 1."""
@@ -95,7 +100,20 @@ class PartConstants:
 
     def described(self, between: str = ", ") -> str:
         """The layer by its kinds, a plus between the branches of one sum."""
-        return described_layer(((s.kind, s.parallel) for s in self.sublayers), between)
+        own = [s for s in self.sublayers if not s.placement]
+        shares = [written_share(Fraction(s.layers or self.layers, self.layers)) for s in own]
+        kinds = zip(shares, own, strict=True)
+        return described_layer(((share + s.kind, s.parallel) for share, s in kinds), between)
+
+    @property
+    def alike(self) -> bool:
+        """Whether all layers have all sublayers, by one residual equation."""
+        return not any(s.layers or s.placement for s in self.sublayers)
+
+    @property
+    def placed(self) -> list[list[int]]:
+        """The places in ``sublayers`` of what each layer has, from the bottom to the top."""
+        return in_turns([s.layers or self.layers for s in self.sublayers], self.layers)
 
 
 @dataclass(frozen=True)
@@ -201,7 +219,14 @@ class Constants:
         parts = []
         for part in selection.the_stack.parts:
             entries = ((s.name, rule.entry(part.name, s.name)) for s in part.layer)
-            joined = zip(entries, part.parallel, strict=True)
+            counts = [count * depth[part.depth] for count in part.shares]
+            if wrong := [count for count in counts if count.denominator > 1]:
+                raise InputError(
+                    f"{part.described} does not stand in {depth[part.depth]} layers: a sublayer "
+                    f"would be in {wrong[0]} of them"
+                )
+            layers = (int(n) if n != depth[part.depth] else 0 for n in counts)
+            joined = zip(entries, part.parallel, layers, strict=True)
             # an entry may be of all kinds, and have gains of other kinds' matrices
             own = {s.name: {m.name for m in s.matrices} for s in part.layer}
             values = tuple(
@@ -217,8 +242,9 @@ class Constants:
                     },
                     entry.norm_epsilon_at(**depth),
                     parallel,
+                    own_layers,
                 )
-                for (kind, entry), parallel in joined
+                for (kind, entry), parallel, own_layers in joined
             )
             parts.append(PartConstants(part.name, depth[part.depth], part.causal, values))
         optimizer = selection.the_optimizer
@@ -259,16 +285,49 @@ class Constants:
         gain = of.gain(name) if of is not None and role in MATRICES else 1.0
         return ParameterConstants(gain, rate, weight_decay=float(role in MATRICES))
 
+    @property
+    def placements(self) -> tuple[str, ...]:
+        """Those of the sublayers, the constants' own first."""
+        own = (s.placement for part in self.parts for s in part.sublayers if s.placement)
+        return tuple(dict.fromkeys((self.placement, *own)))
+
+    def beside(self, other: Constants) -> Constants:
+        """These constants with those of another placement, for a stack that has both.
+
+        A sublayer's share of the balance is one of S, whatever stands below and above it, so that
+        each takes what its own placement has at the depth of the whole stack. Raises
+        :class:`InputError` where they are of two models, of two optimizers or of two parts.
+        """
+        alike = ("stack", "norm", "optimizer", "update", "eta", "form", "scores", "outer")
+        apart = [name for name in alike if getattr(self, name) != getattr(other, name)]
+        if other.placement in self.placements:
+            apart.append("placement, which is to be another")
+        mine, theirs = ([(p.layers, p.described()) for p in c.parts] for c in (self, other))
+        if apart or mine != theirs or len(mine) > 1:
+            raise InputError(
+                "constants stand beside those of another placement, for one stack of one part; "
+                f"these differ in {', '.join(apart or ['their parts'])}"
+                if apart or mine != theirs
+                else "how a decoder of several placements amplifies its encoder has no law here"
+            )
+        ((part, beside),) = zip(self.parts, other.parts, strict=True)
+        more = (replace(s, placement=s.placement or other.placement) for s in beside.sublayers)
+        parts = (replace(part, sublayers=(*part.sublayers, *more)),)
+        origin = {**self.origin, "beside": other.origin}
+        return replace(self, parts=parts, origin=origin)
+
     def warn(self) -> None:
         """Say to Python what to know before training."""
         if self.warning:
             warnings.warn(self.warning, UnstableWarning, stacklevel=3)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data with its ``schema``; what is of a base, or parallel, only where it is."""
+        """Plain data with its ``schema``; what few constants have only where they have it."""
         data = {k: v for k, v in asdict(self).items() if (k, v) not in OF_A_BASE.items()}
-        for s in (s for part in data["parts"] for s in part["sublayers"] if not s["parallel"]):
-            del s["parallel"]
+        for s in (s for part in data["parts"] for s in part["sublayers"]):
+            for name in ("parallel", "layers", "placement"):
+                if not s[name]:
+                    del s[name]
         return {"schema": SCHEMA, **data}
 
     def to_json(self) -> str:
@@ -436,6 +495,7 @@ def _check(c: Constants) -> None:
                 f"{following.alpha}",
             )
         for s in part.sublayers:
+            where = placement(s.placement or c.placement)
             _need(
                 index > 0 or not sublayer(s.kind).reads_memory,
                 f"{part.name}: {s.kind!r} has no other part to attend to",
@@ -450,7 +510,7 @@ def _check(c: Constants) -> None:
             )
             _need(
                 s.alpha == 1 or "alpha" in where.expression.names,
-                f"{part.name}: the placement {c.placement!r} has no residual multiplier; alpha "
+                f"{part.name}: the placement {where.name!r} has no residual multiplier; alpha "
                 f"must be 1, not {s.alpha}",
             )
 
@@ -465,6 +525,11 @@ def _check_part(p: PartConstants) -> None:
     for s in p.sublayers:
         _check_sublayer(p.name, s)
     _need(not p.sublayers[0].parallel, f"{p.name}: the first sublayer has no sum to join")
+    for s in p.sublayers:
+        _need(
+            type(s.layers) is int and 0 <= s.layers <= p.layers,
+            f"{p.name}: the layers of {s.kind!r} must be from 0, for all, to {p.layers}",
+        )
     roles = [r.value for r in Role]
     for role, m in _rows(p.multipliers, f"{p.name}: multipliers", "role", roles):
         _need(_is_number(m) and m >= 0, f"{p.name}: the multiplier of {role!r} must be ≥ 0")

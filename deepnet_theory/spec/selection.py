@@ -66,7 +66,11 @@ class Selection:
     stack: Annotated[str, Option("NAME", "encoder, decoder or encoder-decoder", STACKS)] = "encoder"
     layer: Annotated[
         str | None,
-        Option("SPEC", 'Your own layer, e.g. "attention,ffn:swiglu"; in parallel "attention+ffn"'),
+        Option(
+            "SPEC",
+            'Your own layer, e.g. "attention,ffn:swiglu"; in parallel "attention+ffn"; of a '
+            'quarter of the layers "1/4*ffn"; of both parts "attention,ffn;attention,cross,ffn"',
+        ),
     ] = None
     method: Annotated[str, Option("NAME", "probe, lemma or moments", METHODS)] = "probe"
     closure: Annotated[

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
+from math import lcm
 
 from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.sublayer import Sublayer, sublayer
@@ -12,17 +14,36 @@ from deepnet_theory.spec.sublayer import Sublayer, sublayer
 
 @dataclass(frozen=True)
 class Part:
-    """An encoder or a decoder: ``depth`` is the symbol of its number of layers."""
+    """An encoder or a decoder: ``depth`` is the symbol of its number of layers.
+
+    ``shares`` say how many of the layers have a sublayer, 1 for all of them. Sublayers that some
+    layers lack take turns: of 1/4 and 3/4 the first stands in the lowest quarter of the layers.
+    """
 
     name: str
     depth: str
     layer: tuple[Sublayer, ...]
     causal: bool
     parallel: tuple[bool, ...]  # of each sublayer: its branch joins the sum of the one before it
+    shares: tuple[Fraction, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "shares", self.shares or (Fraction(1),) * len(self.layer))
 
     @property
-    def sublayers_per_layer(self) -> int:
-        return len(self.layer)
+    def sublayers_per_layer(self) -> Fraction:
+        """S over the number of layers: of layers that differ, on average."""
+        return sum(self.shares, Fraction(0))
+
+    @property
+    def period(self) -> int:
+        """The least number of layers that every share is a whole number of."""
+        return lcm(*(share.denominator for share in self.shares))
+
+    def listed(self, layers: int) -> list[Sublayer]:
+        """All sublayers of so many layers, from the bottom to the top."""
+        turns = in_turns([int(share * layers) for share in self.shares], layers)
+        return [self.layer[place] for layer in turns for place in layer]
 
     @property
     def sums(self) -> tuple[int, ...]:
@@ -33,12 +54,14 @@ class Part:
     @property
     def described(self) -> str:
         """The layer in words: its sublayers, a plus between the branches of one sum."""
-        names = (s.name for s in self.layer)
+        names = (written_share(f) + s.name for f, s in zip(self.shares, self.layer, strict=True))
         return described_layer(zip(names, self.parallel, strict=True))
 
     @property
-    def crossings(self) -> int:
-        return sum(sublayer.reads_memory for sublayer in self.layer)
+    def crossings(self) -> Fraction:
+        """Cross-attentions a layer, on average."""
+        both = zip(self.layer, self.shares, strict=True)
+        return sum((share for s, share in both if s.reads_memory), Fraction(0))
 
 
 @dataclass(frozen=True)
@@ -70,20 +93,61 @@ _PARTS: dict[str, tuple[tuple[str, str, str, bool], ...]] = {
 
 
 STACKS = tuple(_PARTS)
+MOST_LAYERS = 1000  # of a share's denominator
 
 
-def parse_layer(text: str) -> tuple[tuple[Sublayer, ...], tuple[bool, ...]]:
-    """A layer from its description, and which branches join the sum of the one before.
+def parse_layer(
+    text: str,
+) -> tuple[tuple[Sublayer, ...], tuple[bool, ...], tuple[Fraction, ...]]:
+    """A layer from its description, which branches join the sum of the one before, and shares.
 
     ``"attention,ffn:swiglu"`` are two residual sums, ``"attention+ffn"`` is one of two branches,
-    which have no order.
+    which have no order; in ``"attention,1/4*ffn,3/4*ffn:swiglu"`` a quarter of the layers has a
+    plain feed-forward.
     """
-    sums = [[name.strip() for name in names.split("+")] for names in text.split(",")]
+    sums, shares = [], []
+    for one in text.split(","):
+        share, times, names = one.rpartition("*")
+        sums.append([name.strip() for name in names.split("+")])
+        shares += [_share(share, text) if times else Fraction(1)] * len(sums[-1])
     if not all(name for names in sums for name in names):
         raise InputError(f"the layer {text!r} is empty or has an empty sublayer")
     parallel = tuple(place > 0 for names in sums for place in range(len(names)))
+    if any(parallel) and any(share != 1 for share in shares):
+        raise InputError(f"the layer {text!r} has branches in parallel; then all layers are alike")
     by_name = (sorted(map(sublayer, names), key=lambda s: s.name) for names in sums)
-    return tuple(s for branches in by_name for s in branches), parallel
+    return tuple(s for branches in by_name for s in branches), parallel, tuple(shares)
+
+
+def _share(text: str, layer: str) -> Fraction:
+    try:
+        share = Fraction(text.strip())
+    except (ValueError, ZeroDivisionError):
+        share = Fraction(0)
+    if not 0 < share <= 1 or share.denominator > MOST_LAYERS:
+        raise InputError(
+            f"the layer {layer!r} has the share {text.strip()!r}; a share is a fraction of the "
+            f"layers such as 1/4, of at most {MOST_LAYERS} layers"
+        )
+    return share
+
+
+def written_share(share: Fraction) -> str:
+    return "" if share == 1 else f"{share}*"
+
+
+def in_turns(counts: Iterable[int], layers: int) -> list[list[int]]:
+    """Which sublayers each of so many layers has, by how many layers have each.
+
+    Those that some layers lack take turns from the lowest layer on, in the order given.
+    """
+    found: list[list[int]] = [[] for _ in range(layers)]
+    start = 0
+    for place, count in enumerate(counts):
+        for layer in range(start, start + count) if count < layers else range(layers):
+            found[layer % layers].append(place)
+        start += count % layers
+    return found
 
 
 def described_layer(of: Iterable[tuple[str, bool]], between: str = ", ") -> str:
@@ -95,20 +159,25 @@ def described_layer(of: Iterable[tuple[str, bool]], between: str = ", ") -> str:
 def stack(name: str, layer: str | None = None) -> Stack:
     """The stack called ``name``; ``layer`` replaces the layer of its last part.
 
-    Cross-attention needs a part to attend to, so it may stand only in the decoder of an
-    encoder–decoder stack; a layer with cross-attention asks for that stack.
+    ``"attention,ffn:swiglu;attention,cross,ffn"`` replaces those of both parts. Cross-attention
+    needs a part to attend to, so it may stand only in the decoder of an encoder–decoder stack; a
+    layer with cross-attention asks for that stack.
     """
     if name not in STACKS:
         raise unknown("stack", name, STACKS)
+    own = () if layer is None else layer.split(";")
+    if len(own) > len(_PARTS[name]):
+        raise InputError(f"{layer!r} says the layers of {len(own)} parts, which {name!r} lacks")
+    defaults = [default for _, _, default, _ in _PARTS[name]]
+    texts = [*defaults[: len(defaults) - len(own)], *own]
     parts = []
-    last = len(_PARTS[name]) - 1
-    for index, (part, depth, default, causal) in enumerate(_PARTS[name]):
-        chosen, parallel = parse_layer(layer if layer is not None and index == last else default)
-        new = Part(part, depth, chosen, causal, parallel)
-        if new.crossings and len(_PARTS[name]) == 1:
+    for index, (part, depth, _, causal) in enumerate(_PARTS[name]):
+        chosen, parallel, shares = parse_layer(texts[index])
+        new = Part(part, depth, chosen, causal, parallel, shares)
+        if new.crossings and index == 0:
             raise InputError(
-                f"the layer {layer!r} has cross-attention, which the stack {name!r} "
-                "has nothing to attend with; the stack 'encoder-decoder' has"
+                f"the layer {layer!r} has cross-attention, which the {part} "
+                "has nothing to attend with; the decoder of 'encoder-decoder' has"
             )
         parts.append(new)
     return Stack(name, tuple(parts))

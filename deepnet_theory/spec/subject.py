@@ -17,10 +17,17 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from statistics import NormalDist
 
-from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.constants import Constants, PartConstants
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import placement
-from deepnet_theory.spec.results.reading import UNKNOWN, Matrix, Reading, Sublayer, described
+from deepnet_theory.spec.results.reading import (
+    UNKNOWN,
+    Matrix,
+    Reading,
+    Sublayer,
+    described,
+    residual_equation,
+)
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import sublayer
 
@@ -113,24 +120,18 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
         parts = tuple(p for p in parts if own == p.described())[:1]
     if len(stacks) != len(parts):
         raise Refusal(f"the model has {len(stacks)} stack(s), the constants {len(c.parts)}")
-    where = placement(c.placement)
     rows = []
     for (name, of), part in zip(stacks.items(), parts, strict=True):
-        asked = part.described()
-        for layer in kinds[name]:
-            if layer != asked:
-                raise _of_another(
-                    found,
-                    f"a layer of the {part.name} is {layer}, the constants are for {asked}",
-                )
+        _require_layers(found, name, kinds[name], part)
         for position, s in enumerate(of):
             if any(n.centred is not (c.norm == "layer") for n in s.ruled_norms):
                 kind = "RMS norm" if c.norm == "layer" else "LayerNorm"
                 raise _of_another(
                     found, f"{at(s)} has {kind}, the constants are for the norm {c.norm!r}"
                 )
-            index = position % len(part.sublayers)
+            index = _place(s, position, part, c)
             entry = part.sublayers[index]
+            where = placement(entry.placement or c.placement)
             stream, branch = where.coefficients(entry.alpha)
             asks = {m.name: c.parameter(part.name, index, m.name, m.role)
                     for m in sublayer(s.kind).matrices}  # fmt: skip
@@ -149,16 +150,49 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
         raise Refusal("the constants ask for residual gains, which this model has none of")
     made_for = {name: part.layers for name, part in zip(stacks, parts, strict=True)}
     return Wanted(
-        c.optimizer, "the constants given", c.placement, tuple(rows),
+        c.optimizer, "the constants given", " and ".join(c.placements), tuple(rows),
         layers=None if made_for == found.layers else made_for,
     )  # fmt: skip
 
 
+def _require_layers(found: Reading, name: str, layers: list[str], part: PartConstants) -> None:
+    """Raise :class:`Refusal` where a model's layers are not those of a part.
+
+    Where layers differ, how many sublayers of each kind there are decides, not where they stand.
+    """
+    asked = part.described()
+    wrong = next((layer for layer in layers if layer != asked), "") if part.alike else ""
+    if wrong:
+        raise _of_another(
+            found, f"a layer of the {part.name} is {wrong}, the constants are for {asked}"
+        )
+    if part.alike or part.layers != len(layers):  # another depth is said by ``layers``
+        return
+    own = [s for s in part.sublayers if not s.placement]
+    wanted = Counter({s.kind: 0 for s in own})
+    for s in own:
+        wanted[s.kind] += s.layers or part.layers
+    has = Counter(s.kind for s in found.stacks[name])
+    if has != wanted:
+        told = (", ".join(f"{n} of {kind}" for kind, n in of.items()) for of in (has, wanted))
+        raise _of_another(found, "the {} has {}, the constants are for {}".format(name, *told))
+
+
+def _place(s: Sublayer, position: int, part: PartConstants, c: Constants) -> int:
+    """The place of a model's sublayer among those of its part: of its kind, with its norms."""
+    if part.alike:
+        return position % len(part.sublayers)
+    own = [i for i, of in enumerate(part.sublayers) if of.kind == s.kind]
+    placed = (
+        i for i in own if placement(part.sublayers[i].placement or c.placement).norms == s.around
+    )
+    return next(placed, own[0])
+
+
 def require_equation(found: Reading, rule: Wanted) -> None:
     """Raise :class:`Refusal` where a norm does not stand where the rule has it."""
-    equation = placement(rule.placement).equation.replace("alpha*", "").replace("/alpha", "")
-    for s in found.sublayers:
-        if s.equation != equation:
+    for s, row in zip(found.sublayers, rule.sublayers, strict=True):
+        if s.equation != (equation := residual_equation(row.norms)):
             raise _of_another(found, f"{at(s)} is {s.equation}, the constants are for {equation}")
 
 

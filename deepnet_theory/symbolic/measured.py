@@ -140,7 +140,7 @@ class Place:
     @cached_property
     def aligned(self) -> float:
         """S·r, the sublayers of a layer listed."""
-        return sum(1 for _ in self.part.layer) * self.depth[self.part.depth] * self.weight
+        return float(sum(self.part.shares)) * self.depth[self.part.depth] * self.weight
 
     @cached_property
     def rho(self) -> float:
@@ -164,7 +164,7 @@ class Place:
         """A: the cross-attentions of the later part, one after the other."""
         later = self.rows.selection.the_stack.parts[-1]
         reading = [sublayer.name for sublayer in later.layer if sublayer.reads_memory]
-        many = len(reading) * depth[later.depth]
+        many = float(later.crossings) * depth[later.depth]
         independent = self.rows.selection.amplification == "independent"
         one = self.rows.at(later.name, reading[0], depth).weight
         return one * (math.sqrt(many) if independent else many)
@@ -184,7 +184,8 @@ class Place:
         # such parameters, listed: a norm on the sum stands behind all its branches, once
         of_norm = role in (Role.NORM_GAIN, Role.NORM_BIAS)
         once = of_norm and self.rows.selection.the_placement.normalises_sum
-        many = sum(not (once and joins) for joins in self.part.parallel)
+        own = zip(self.part.shares, self.part.parallel, strict=True)
+        many = float(sum(share for share, joins in own if not (once and joins)))
         share = many * self.depth[self.part.depth] * forward * response * update
         return Moved(size, kappa, response * upstream, update, share)
 

@@ -215,7 +215,8 @@ def increment_identity(of: OfKind) -> Step:
         for own, other in DEPTH_POINTS:
             at = of.numbers(own, other)
             one = number(route, {**{a: at[b] for a, b in kind.own.items()}, eta: 1})
-            yield {**at, of.rho: of.rho_at(at)}, own * len(part.layer) * one * number(times, at)
+            count = own * sp.Rational(part.sublayers_per_layer)
+            yield {**at, of.rho: of.rho_at(at)}, count * one * number(times, at)
 
     return SECTION.equal(
         f"increment-identity-{of.tag}",

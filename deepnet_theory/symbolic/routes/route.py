@@ -89,12 +89,12 @@ def encoder_and_decoder(stack: Stack) -> tuple[Part, Part]:
 
 def sublayers(part: Part) -> sp.Expr:
     """S, the residual sublayers of all layers of a part."""
-    return part.sublayers_per_layer * DEPTHS[part.depth]
+    return sp.Rational(part.sublayers_per_layer) * DEPTHS[part.depth]
 
 
 def crossings(part: Part) -> sp.Expr:
     """K, the cross-attentions of all layers of a part."""
-    return part.crossings * DEPTHS[part.depth]
+    return sp.Rational(part.crossings) * DEPTHS[part.depth]
 
 
 def added_up(part: Part, layers: int, own: Callable[[int], sp.Expr], crossing: sp.Expr) -> sp.Expr:

@@ -79,9 +79,8 @@ def listed(part: Part, kept: Callable[[Sublayer], bool]) -> Check:
     """A count of a part's sublayers, at explicit numbers of layers."""
 
     def points(_: Step) -> Iterator[Point]:
-        for layers in (1, 2, 5):
-            stack = [s for _ in range(layers) for s in part.layer]
-            yield {DEPTHS[part.depth]: sp.Integer(layers)}, sum(map(kept, stack))
+        for layers in (part.period, 2 * part.period, 5 * part.period):
+            yield {DEPTHS[part.depth]: sp.Integer(layers)}, sum(map(kept, part.listed(layers)))
 
     return at_points("the sublayers listed one by one", points)
 
@@ -94,7 +93,7 @@ def _size(problem: Problem, part: Part, later: Balanced, count: Step) -> Step:
     layers = count.rhs if aligned else sp.sqrt(count.rhs)
 
     def points(_: Step) -> Iterator[Point]:
-        for depth in (4, 9):
+        for depth in (4 * later.part.period, 9 * later.part.period):
             expected = one_by_one(problem, later, depth, aligned)
             yield {later.depth: sp.Integer(depth), A: expected}, expected
 
@@ -116,7 +115,7 @@ def _size(problem: Problem, part: Part, later: Balanced, count: Step) -> Step:
 def one_by_one(problem: Problem, later: Balanced, layers: int, aligned: bool) -> mpmath.mpf:
     """A at an explicit depth: every cross-attention's weight put in and added."""
     total = mpmath.mpf(0)
-    for sublayer in [s for _ in range(layers) for s in later.part.layer]:
+    for sublayer in later.part.listed(layers):
         if "memory" not in sublayer.expression.names:
             continue
         kind = next(k for k in later.kinds if sublayer.name in k.members)

@@ -82,7 +82,7 @@ def count_step(of: Balanced) -> Step:
     part = of.part
     return SECTION.equal(
         f"sublayers-{part.name}",
-        sp.Sum(sp.Integer(len(part.layer)), (_layer, 1, of.depth)),
+        sp.Sum(sp.Rational(part.sublayers_per_layer), (_layer, 1, of.depth)),
         of.sublayers,
         f"S, the {'branches' if any(part.parallel) else 'residual sublayers'} of the {part.name}: "
         f"{part.described} in each of {part.depth} layers",
@@ -96,12 +96,15 @@ def count_step(of: Balanced) -> Step:
 def sum_step(problem: Problem, of: Balanced, alike: Sequence[Step]) -> Step:
     """What one step makes all listed sublayers of a part add to its output."""
     part = of.part
-    several = [sum(s.name in kind.members for s in part.layer) for kind in of.kinds]
+    listed_once = list(zip(part.layer, part.shares, strict=True))
+    several = [
+        sp.Rational(sum(f for s, f in listed_once if s.name in kind.members)) for kind in of.kinds
+    ]
     terms = [n * eta * kind.increment for n, kind in zip(several, of.kinds, strict=True)]
 
     def points(_: Step) -> Iterator[Point]:
         at = {s: sp.Rational(3 + 2 * place, 7) for place, s in enumerate(of.knobs)}
-        for layers in (1, 2, 3):
+        for layers in (part.period, 2 * part.period, 3 * part.period):
             values = {**at, eta: _ONE, of.depth: sp.Integer(layers)}
             yield values, mpmath.fsum(_each(problem, of, layers, values))
 
@@ -129,7 +132,7 @@ def _each(
     problem: Problem, of: Balanced, layers: int, at: dict[sp.Symbol, sp.Expr]
 ) -> Iterator[mpmath.mpf]:
     """The increments per η of an explicit stack, one sublayer after the other."""
-    for sublayer in [s for _ in range(layers) for s in of.part.layer]:
+    for sublayer in of.part.listed(layers):
         kind = next(k for k in of.kinds if sublayer.name in k.members)
         knobs = {plain: at[own] for plain, own in kind.own.items()}
         knobs[eta] = at.get(kind.rate, _ONE)  # an update is proportional to its learning rate
@@ -286,7 +289,8 @@ def _whole_stack(problem: Problem, found: Balanced, later: Balanced | None) -> C
 
     def holds(step: Step) -> bool:
         values = {**found.values, step.lhs: step.rhs}
-        for layers, beyond in ((2, 3), (7, 5)):
+        reading = 1 if later is None else later.part.period
+        for layers, beyond in ((n * found.part.period, m * reading) for n, m in ((2, 3), (7, 5))):
             at = {found.depth: sp.Integer(layers)}
             if later is not None:
                 at[later.depth] = sp.Integer(beyond)
@@ -307,5 +311,6 @@ def _passage(problem: Problem, later: Balanced, layers: int) -> mpmath.mpf:
     if form != "published":
         size = one_by_one(problem, later, layers, form != "independent")
         return size ** number(1 + problem.degrees.p)
-    size, shallow, deep = (one_by_one(problem, later, n, True) for n in (layers, 16, 64))
+    ends = (16 * later.part.period, 64 * later.part.period)
+    size, shallow, deep = (one_by_one(problem, later, n, True) for n in (layers, *ends))
     return size if deep > shallow * mpmath.mpf("1.000001") else mpmath.mpf(1)
