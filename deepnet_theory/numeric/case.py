@@ -52,8 +52,6 @@ class Case:
         scheme = self.scheme
         if scheme is None:
             return Constants.of(self.selection, self.rule, self.depth, sizes)
-        if scheme.gate is not None:
-            sizes = replace(sizes, residual_gain=scheme.value(scheme.gate, **self.depth))
         alike = Rule(scheme.name, tuple(RuleEntry(p.name, "*", "1", "1") for p in scheme.parts))
         found = Constants.of(self.selection, alike, self.depth, sizes)
         rates = {role: scheme.value(text, **self.depth) for role, text in scheme.rates.items()}

@@ -56,8 +56,7 @@ def gaussian_tokens(
     return math.sqrt(correlation) * common + math.sqrt(1 - correlation) * own
 
 
-# the matrices, and the learnt scalar of a branch where there is one
-MATRICES = frozenset({Role.SCALED, Role.UNSCALED, Role.RESIDUAL_GAIN})
+MATRICES = frozenset({Role.SCALED, Role.UNSCALED})
 STEPPED = {
     "matrices": MATRICES,
     "all": frozenset(Role) - {Role.EMBEDDING, Role.HEAD, Role.HEAD_BIAS},
@@ -233,6 +232,8 @@ class Trial:
     ) -> list[tuple[nn.Parameter, Description]]:
         """The parameters that a step moves, or those of other ``roles``."""
         wanted = STEPPED[self.settings.step] if roles is None else frozenset(roles)
+        if roles is None and self.case.scheme is not None:
+            wanted |= {Role.RESIDUAL_GAIN}  # which published schemes speak of
         return [(p, d) for p, d in self._described if d.role in wanted]
 
     def first_step(self, parameters: Sequence[nn.Parameter], eta: float = 1.0) -> FirstStep:

@@ -109,7 +109,8 @@ def _constants(judgement: Judgement) -> tuple[tuple[str, doc.Words], ...]:
         rows |= {f"{part.name}: {name}": gain for name, gain in part.gains.items()}
         if part.embedding != "1":
             rows[f"{part.name}: embedding"] = part.embedding
-    rows |= {"learnt scalar": scheme.gate, f"first {scheme.first_layers} layers": scheme.first}
+    gate = None if scheme.gate is None else f"{scheme.gate:g}"
+    rows |= {"learnt scalar": gate, f"first {scheme.first_layers} layers": scheme.first}
     several = (("rate", scheme.rates), ("epsilon", scheme.epsilon), ("decay", scheme.weight_decay))
     for what, multipliers in several:
         rows |= {f"{what} of {role}": text for role, text in multipliers.items()}

@@ -14,15 +14,17 @@ from deepnet_theory.runtime.linear import Described, Make, Norm, Site
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.norm import Norm as NormSpec
-from deepnet_theory.spec.placement import Placement
+from deepnet_theory.spec.placement import RESIDUAL_GAIN, Placement
 from deepnet_theory.spec.sublayer import Role
 
 Map = Callable[[Tensor], Tensor]
-# x is what the branch G reads, s the sum that it adds to; add(y, s, alpha=α) is y + αs in one pass
+# x is what the branch G, its learnt multiplier included, reads, s the sum that it adds to;
+# add(y, s, alpha=α) is y + αs in one pass
 LINES: dict[str, Callable[[Tensor, Tensor, float, Sequence[Map], Map], Tensor]] = {
     "norm(alpha*x + branch(x))": lambda x, s, α, norm, G: norm[0](torch.add(G(x), s, alpha=α)),
     "x + branch(norm(x))": lambda x, s, α, norm, G: s + G(norm[0](x)),
     "x + branch(norm(x))/alpha": lambda x, s, α, norm, G: torch.add(s, G(norm[0](x)), alpha=1 / α),
+    "x + learnt(1/alpha)*branch(norm(x))": lambda x, s, α, norm, G: s + G(norm[0](x)),
     "x + norm(branch(x))/alpha": lambda x, s, α, norm, G: torch.add(s, norm[0](G(x)), alpha=1 / α),
     "x + norm(branch(norm(x)))/alpha": (
         lambda x, s, α, norm, G: torch.add(s, norm[1](G(norm[0](x))), alpha=1 / α)
@@ -33,7 +35,8 @@ LINES: dict[str, Callable[[Tensor, Tensor, float, Sequence[Map], Map], Tensor]] 
 class Residual(Described):
     """One residual sublayer: a branch, its norms in order of application, and α.
 
-    ``residual_gain`` is the initial value of a learnable scalar on the branch, None for none;
+    ``residual_gain`` is the initial value of a learnable scalar on the branch, None for none that
+    the equation does not name;
     ``norm_epsilon`` multiplies the norms' ε by their place.
     Source: DeepNet, arXiv 2203.00555, §3 (post-ln); each file of ``spec/placements`` names its
     own; the scalar is ReZero's, Bachlechner et al., arXiv 2003.04887.
@@ -44,6 +47,7 @@ class Residual(Described):
     """
 
     residual_gain: nn.Parameter | None
+    stream_gain: nn.Parameter | None
 
     def __init__(
         self, placement: Placement, norm: NormSpec, branch: Branch, alpha: float, width: int,
@@ -65,12 +69,14 @@ class Residual(Described):
             if not (open and where == "sum")
         )
         self.dropout = nn.Dropout(dropout) if dropout else None
-        self.residual_gain = None
-        if residual_gain is not None:
-            self.residual_gain = self.own(
-                "residual_gain", make.empty(1), site, Role.RESIDUAL_GAIN, "residual_gain",
-                residual_gain,
-            )  # fmt: skip
+        self.residual_gain = self.stream_gain = None
+        starts = dict(zip(placement.learnt, placement.starts(alpha), strict=True))
+        self.learnt = tuple(starts)  # in the order of application
+        if residual_gain is not None and RESIDUAL_GAIN not in starts:
+            starts[RESIDUAL_GAIN] = residual_gain
+        for name, start in starts.items():
+            entries = make.empty(width if placement.per_channel else 1)
+            setattr(self, name, self.own(name, entries, site, Role.RESIDUAL_GAIN, name, start))
 
     def forward(
         self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE,
@@ -81,13 +87,14 @@ class Residual(Described):
         def G(x: Tensor) -> Tensor:
             y: Tensor = self.branch(x, memory, context)
             y = y if self.dropout is None else self.dropout(y)
-            if self.residual_gain is None:
+            if self.residual_gain is None or (line is None and RESIDUAL_GAIN in self.learnt):
                 return y
-            return y * self.residual_gain.view(-1, *(1 for _ in y.shape[1:]))
+            return y * spread(self.residual_gain, y)
 
         line, norms, α = LINES.get(self.placement.equation), list(self.norms), self.alpha
         if line is None:
-            y: Tensor = fold(self.placement.expression.root, _Equation(x, α, norms, G))
+            learnt = [spread(getattr(self, name), x) for name in self.learnt]
+            y: Tensor = fold(self.placement.expression.root, _Equation(x, α, norms, G, learnt))
             return y
         if self.on_sum:
             α = α if total is None else 1.0  # the first branch has multiplied x
@@ -95,12 +102,20 @@ class Residual(Described):
         return line(x, x if total is None else total, α, norms, G)
 
 
+def spread(gain: Tensor, over: Tensor) -> Tensor:
+    """A multiplier, a number or one a channel, for each seed of a value with rows of channels."""
+    return gain.view(gain.shape[0], *(1 for _ in over.shape[2:]), -1) if gain.dim() > 1 else gain
+
+
 class _Equation(OperatorAlgebra[Any]):
     """Interprets a residual equation; its values are tensors, and the numbers they are times."""
 
-    def __init__(self, x: Tensor, alpha: float, norms: list[nn.Module], branch: object) -> None:
+    def __init__(
+        self, x: Tensor, alpha: float, norms: list[nn.Module], branch: object,
+        learnt: Sequence[Tensor] = (),
+    ) -> None:  # fmt: skip
         self.names = {"x": x, "alpha": alpha}
-        self.norms, self.branch = iter(norms), branch
+        self.norms, self.branch, self.learnt = iter(norms), branch, iter(learnt)
 
     def number(self, value: Fraction) -> float:
         return float(value)
@@ -112,5 +127,7 @@ class _Equation(OperatorAlgebra[Any]):
         return base ** float(exponent)
 
     def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+        if function == "learnt":
+            return next(self.learnt)
         apply: Any = next(self.norms) if function == "norm" else self.branch
         return apply(*arguments)

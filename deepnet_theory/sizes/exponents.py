@@ -84,12 +84,15 @@ class Exponents:
             for name, role in table.parameters(law):
                 if role not in roles:
                     continue
-                q = Fraction(0) if role in table.STARTS_AT_ZERO else self.update.q
-                size = Monomial.of("beta") if role is Role.SCALED else Monomial()
+                start = law.starts.get(name, Monomial())
+                at_zero = role in table.STARTS_AT_ZERO or start is None
+                q = Fraction(0) if at_zero else self.update.q
+                size = Monomial.of("beta") if role is Role.SCALED else start or Monomial()
                 rate = growth(entry.rate, variable) if role is Role.SCALED else 0
                 for response in law.responses.get(name, ()):
+                    later = (1 + self.update.p) * response.exponent(laws.LATER) * grown / 2
                     moved = response ** (1 + self.update.p) * size**q
-                    of = self.of(moved, part, sublayer, variable)
+                    of = self.of(moved, part, sublayer, variable) + later
                     candidates.append(repeated + of + rate)
         return max(candidates) + growth(self.rule.eta, variable)
 

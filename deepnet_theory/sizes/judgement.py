@@ -78,7 +78,7 @@ def derived_rules(where: str, name: str, method: str = "probe") -> tuple[Derived
 
 
 def as_scheme(rule: Rule, selection: Selection) -> Scheme:
-    """A rule of a stack of one part, written as a scheme."""
+    """A rule of a stack of one part, written as a scheme; what is learnt in it stands still."""
     (part,) = selection.the_stack.parts
     entries = [rule.entry(part.name, s.name) for s in part.layer]
     gains = {
@@ -87,7 +87,7 @@ def as_scheme(rule: Rule, selection: Selection) -> Scheme:
     where = selection.the_placement
     return Scheme(
         name=rule.name,
-        equation=where.equation,
+        equation=where.equation.replace("learnt", ""),
         final_norm=where.final_norm,
         optimizer=selection.the_optimizer.name,
         parts=(SchemePart(part.name, entries[0].alpha, gains),),
@@ -103,7 +103,8 @@ def same_class(trial: PartTrial, under: str) -> tuple[Derived, ...]:
     """The derived rules of one optimizer class with the invariants of a trial."""
     return tuple(
         rule
-        for where in placements()
+        for where, placement in placements().items()
+        if not placement.learnt  # whose rules are those of the same equation without
         for rule in derived_rules(where, under)
         if rule.trial.invariants == trial.invariants
     )

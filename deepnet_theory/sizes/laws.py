@@ -1,8 +1,9 @@
 r"""Two folds of the formulas that ``spec`` holds: of a branch, and of a residual equation.
 
-Sizes are monomials in ``alpha``, the gain of every matrix by its name, ``residual_gain``
-(a learnable scalar on the branch) and ``stream`` (the size X of what enters). A rule puts one β for
-all scaled gains, a scheme a gain for each; nothing here knows an optimizer.
+Sizes are monomials in ``alpha``, the gain of every matrix by its name, ``stream`` (the size X of
+what enters), ``later`` (what is still added to the stream, beside it) and the name of a learnt
+multiplier that starts at 0. A rule puts one β for all scaled gains, a scheme a gain for each;
+nothing here knows an optimizer.
 
 The stack is near the identity: a sum of a path and a branch has the path's size, and a norm around
 it divides by that. A branch answers a transverse change of a parameter, W → W + δV with V of order
@@ -20,11 +21,11 @@ from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.expression import fold
 from deepnet_theory.spec.norm import Norm
-from deepnet_theory.spec.placement import Placement
+from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN, Placement
 from deepnet_theory.spec.sublayer import Role, Sublayer
 
 ALPHA, STREAM = Monomial.of("alpha"), Monomial.of("stream")
-RESIDUAL_GAIN = "residual_gain"  # the learnable scalar on the branch
+LATER = "later"  # √(Σ r²) over the sublayers behind, which are independent at the start
 
 # ---- a branch ----
 
@@ -220,7 +221,7 @@ class Signal:
     """A value of the equation: ``path`` times the stream plus what the branch adds.
 
     ``moved`` has for every parameter what it moves the value by, along one path or several.
-    ``number`` alone is a scalar.
+    ``number`` alone is a scalar, ``learnt`` the name of the parameter that it is.
     """
 
     number: Scalar | None = None
@@ -229,6 +230,7 @@ class Signal:
     branch: Monomial | None = None
     moved: Mapping[str, tuple[Monomial, ...]] = field(default_factory=dict)
     norms: tuple[Divided, ...] = ()
+    learnt: str = ""
 
     @property
     def size(self) -> Monomial:
@@ -248,8 +250,10 @@ class Signal:
 
 
 class _Residual:
-    def __init__(self, sublayer: Sublayer, norm: Norm | None, gated: bool) -> None:
-        self.sublayer, self.spec, self.gated = sublayer, norm, gated
+    def __init__(self, sublayer: Sublayer, norm: Norm | None, placement: Placement) -> None:
+        self.sublayer, self.spec, self.per_channel = sublayer, norm, placement.per_channel
+        self.names = iter(placement.learnt)
+        self.starts: dict[str, Monomial | None] = {}  # of what is learnt
 
     def number(self, value: Fraction) -> Signal:
         return Signal(number=Scalar.of({Fraction(0): value}))
@@ -283,8 +287,24 @@ class _Residual:
         if scalar is None:
             raise ValueError("a product of two values")
         if value.number is not None:
+            if left.learnt or right.learnt:
+                raise ValueError("a number beside a learnt one")
             return Signal(number=scalar * value.number)
+        if learnt := left.learnt or right.learnt:
+            return self.multiply_learnt(learnt, scalar, value)
         return value.times(scalar, scalar.leading if value.branch or value.moved else ONE)
+
+    def multiply_learnt(self, name: str, start: Scalar, value: Signal) -> Signal:
+        """A learnt multiplier moves a value by the value's own size.
+
+        One number on the whole stream leaves its direction: only what is added later, or by the
+        branch in a normalised sum, tells its step from none.
+        """
+        along = name == STREAM_GAIN and not self.per_channel
+        by = self.starts[name] or Monomial.of(name)
+        moved = value.size * Monomial.of(LATER) if along else value.size
+        scaled = value.times(start, by)
+        return replace(scaled, moved={**scaled.moved, name: (moved,)})
 
     def divide(self, left: Signal, right: Signal) -> Signal:
         return self.multiply(left, self.power(right, Fraction(-1)))
@@ -296,6 +316,12 @@ class _Residual:
 
     def call(self, function: str, arguments: tuple[Signal, ...]) -> Signal:
         (of,) = arguments
+        if function == "learnt":
+            if of.number is None:
+                raise ValueError("a learnt multiplier that starts at a value")
+            name = next(self.names)
+            self.starts[name] = of.number.leading if of.number.terms else None
+            return replace(of, learnt=name)
         return self.branch(of) if function == "branch" else self.norm(of)
 
     def norm(self, of: Signal) -> Signal:
@@ -303,7 +329,10 @@ class _Residual:
         size = of.size
         where = "output" if of.path is None else ("stream" if of.branch is None else "sum")
         own = Divided(where, None if of.path is None else size, of.branch)
-        moved = {name: tuple(m / size for m in moves) for name, moves in of.moved.items()}
+        beside = {LATER: of.branch / size} if of.branch else {}
+        moved = {
+            name: tuple(m.put(beside) / size for m in moves) for name, moves in of.moved.items()
+        }
         if self.spec is not None:
             for name in ("norm_gain", "norm_bias")[: 2 if self.spec.bias else 1]:
                 moved[name] = (*moved.get(name, ()), ONE)
@@ -321,21 +350,19 @@ class _Residual:
         jet = branch(self.sublayer, of.size, STREAM if of.unit == STREAM else ONE)
         if jet.size is None:
             raise no_one_gain(self.sublayer)
-        times = Monomial.of(RESIDUAL_GAIN) if self.gated else ONE
         # an entry of the argument moves the branch by its own size over the argument's
-        through = times * jet.size / of.size
+        through = jet.size / of.size
         moved = {name: tuple(m * through for m in moves) for name, moves in of.moved.items()}
-        moved |= {name: (move.size * times,) for name, move in jet.moved.items()}
-        if self.gated:
-            moved[RESIDUAL_GAIN] = (jet.size,)
+        moved |= {name: (move.size,) for name, move in jet.moved.items()}
         norms = tuple(replace(norm, where="input") for norm in of.norms)
-        return Signal(branch=jet.size * times, unit=of.unit, moved=moved, norms=norms)
+        return Signal(branch=jet.size, unit=of.unit, moved=moved, norms=norms)
 
 
-_NORMS = {
+_PLACED = {
     "norm_gain": Role.NORM_GAIN,
     "norm_bias": Role.NORM_BIAS,
     RESIDUAL_GAIN: Role.RESIDUAL_GAIN,
+    STREAM_GAIN: Role.RESIDUAL_GAIN,
 }
 
 
@@ -346,6 +373,7 @@ class Law:
     ``weight`` is r, the branch against the identity path; ``added`` what it adds to the stream;
     ``responses`` what the output moves by with each parameter, along its paths; ``multiplied``
     what the stream is multiplied by, None where a norm takes it back; ``norms`` what they divide.
+    ``starts`` are what learnt multipliers start at, None for 0.
     """
 
     sublayer: Sublayer
@@ -355,6 +383,7 @@ class Law:
     multiplied: Scalar | None
     has_alpha: bool
     norms: tuple[Divided, ...]
+    starts: Mapping[str, Monomial | None]
 
     @property
     def normalised(self) -> bool:
@@ -370,19 +399,18 @@ class Law:
         for own in self.sublayer.parameters:
             if own.name == parameter:
                 return own.role
-        return _NORMS[parameter]
+        return _PLACED[parameter]
 
 
 @cache
-def law(
-    placement: Placement, sublayer: Sublayer, norm: Norm | None = None, gated: bool = False
-) -> Law:
+def law(placement: Placement, sublayer: Sublayer, norm: Norm | None = None) -> Law:
     """The law of a sublayer in a placement; with a norm its gain and bias are parameters too.
 
     Raises :class:`Refusal` where the equation is not an identity path plus one branch.
     """
+    folded = _Residual(sublayer, norm, placement)
     try:
-        signal: Signal = fold(placement.expression.root, _Residual(sublayer, norm, gated))
+        signal: Signal = fold(placement.expression.root, folded)
         if signal.path is None or signal.branch is None:
             raise ValueError("no path, or no branch")
         size = signal.size
@@ -391,14 +419,17 @@ def law(
             f"no law for the placement {placement.name!r}: its equation {placement.equation!r} is "
             "not an identity path plus one branch"
         ) from None
+    # without a norm at the end the output is as large as the stream
+    felt = {} if placement.final_norm else {LATER: ONE}
     return Law(
         sublayer=sublayer,
         weight=signal.branch / size,
         added=signal.branch,
-        responses=dict(signal.moved),
+        responses={n: tuple(m.put(felt) for m in moves) for n, moves in signal.moved.items()},
         multiplied=signal.path if signal.unit == STREAM else None,  # else a norm has taken it
         has_alpha="alpha" in placement.expression.names,
         norms=signal.norms,
+        starts=folded.starts,
     )
 
 

@@ -20,7 +20,7 @@ from functools import cached_property
 from itertools import combinations
 
 from deepnet_theory.sizes import laws, update
-from deepnet_theory.sizes.laws import Scalar
+from deepnet_theory.sizes.laws import Law, Scalar
 from deepnet_theory.sizes.layers import ONE, Power, size_of
 from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.sizes.table import STARTS_AT_ZERO, parameters
@@ -164,8 +164,7 @@ class _Segment:
     @cached_property
     def laws(self) -> list[tuple[Sublayer, laws.Law]]:
         own = dict.fromkeys(self.scheme.layer_of(self.part.name))
-        spec, gated = norm(self.scheme.norm), self.scheme.gate is not None
-        return [(s, laws.law(self.placement, s, spec, gated)) for s in own]
+        return [(s, laws.law(self.placement, s, norm(self.scheme.norm))) for s in own]
 
     def text(self, text: str) -> Power | None:
         return size_of(text, self.depth)
@@ -178,9 +177,15 @@ class _Segment:
                 continue
             if base == "stream":
                 factor = stream or Power.of()
+            elif base in self.placement.learnt:  # it starts at 0
+                return None
+            elif base == laws.LATER:
+                later = self.weights(2, stream)
+                if later is None:
+                    return None
+                factor = Power.of(later / 2)
             else:
-                text = {"alpha": self.part.alpha, laws.RESIDUAL_GAIN: self.scheme.gate or "1"}
-                found = self.text(text.get(base, self.part.gain(base)))
+                found = self.text({"alpha": self.part.alpha}.get(base, self.part.gain(base)))
                 if found is None:
                     return None
                 factor = found
@@ -262,10 +267,7 @@ class _Segment:
     def _steps(self) -> Iterator[_Step]:
         end = Power.of(self.stream.at(self.length)) if self._unnormalised else Power.of()
         for sublayer, law in self.laws:
-            roles = [*parameters(law)]
-            if self.scheme.gate is not None:
-                roles.append((laws.RESIDUAL_GAIN, Role.RESIDUAL_GAIN))
-            for name, role in roles:
+            for name, role in parameters(law):
                 paths = [
                     size
                     for path in law.responses.get(name, ())
@@ -277,7 +279,7 @@ class _Segment:
                 for other in paths[1:]:
                     response = response + other
                 gradient = response * self.stream**-1 * end
-                own, rate = self._own(name, role), self.text(self.scheme.rate_of(role))
+                own, rate = self._own(law, name, role), self.text(self.scheme.rate_of(role))
                 assert rate is not None
                 moved = gradient**self.of.p * rate
                 if own is not None:
@@ -289,12 +291,13 @@ class _Segment:
         """Whether the part's output is as large as its stream."""
         return not (self.scheme.final_norm or self.scheme.placement.normalises_sum)
 
-    def _own(self, name: str, role: Role) -> Power | None:
+    def _own(self, law: Law, name: str, role: Role) -> Power | None:
         """The size of a parameter at initialisation, None where it is 0."""
         if role in STARTS_AT_ZERO:
             return None
-        if role is Role.RESIDUAL_GAIN:
-            return self.text(self.scheme.gate or "1")
+        if name in law.starts:
+            start = law.starts[name]
+            return None if start is None else self.size(start)
         return self.text(self.part.gain(name) if role in MATRICES else "1")
 
     @cached_property

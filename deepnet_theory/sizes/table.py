@@ -176,10 +176,13 @@ class Table:
         knobs = {"beta": at.beta(kind)}
         gains = {g: m.put(knobs) for g, m in laws.common_gains(law.sublayer).items()}
         gains["alpha"] = at.alpha(kind)
+        gains[laws.LATER] = at.count ** Fraction(1, 2) * at.weight(kind)
         paths = [path.put(gains) for path in law.responses.get(name, ())]
         response = largest(paths, at.part.depth) if paths else None
-        size = gains[name] if role in MATRICES else ONE
-        q = Fraction(0) if role in STARTS_AT_ZERO else of.q
+        start = law.starts.get(name, ONE)
+        size = gains[name] if role in MATRICES else (start or ONE).put(gains)
+        at_zero = role in STARTS_AT_ZERO or start is None
+        q = Fraction(0) if at_zero else of.q
         kappa = at.rate(kind) if scaled else ONE
         share = update_size = gradient = None
         if response is not None:
@@ -207,7 +210,7 @@ class Table:
             parameter=name,
             role=role,
             depth=at.part.depth,
-            size=size if role in MATRICES or role is Role.NORM_GAIN else None,
+            size=None if at_zero else size,
             gradient=gradient,
             update=update_size,
             share=share,
@@ -220,7 +223,7 @@ class Table:
 def parameters(law: laws.Law) -> Iterator[tuple[str, Role]]:
     for parameter in law.sublayer.parameters:
         yield parameter.name, parameter.role
-    for name in ("norm_gain", "norm_bias"):
+    for name in ("norm_gain", "norm_bias", *law.starts):
         if name in law.responses:
             yield name, law.role(name)
 

@@ -282,14 +282,13 @@ def _of_scheme(
     reading: Reading, given: Scheme, parts: dict[str, SchemePart]
 ) -> Iterator[WantedSublayer]:
     depth = depth_of(reading)
-    gate = 1.0 if given.gate is None else given.value(given.gate, **depth)
     inner = {INSIDE} if given.layer is not None else set()
     carried = dict.fromkeys(parts, 1.0)  # as the reading has it: what no norm takes back
     for s in reading.sublayers:
         part, at = parts[s.stack], {**depth, "l": s.layer + 1}
         where = given.placement_at(s.layer + 1, **depth)
         stream, branch = where.coefficients(given.value(part.alpha, **at))
-        stream, branch = stream * carried[s.stack], branch * gate
+        stream *= carried[s.stack]
         carried[s.stack] = 1.0 if where.normalises_sum else stream
         own = sublayer(s.kind)
         width = s.matrices[0].fan_in if s.matrices else 1

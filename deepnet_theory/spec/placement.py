@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
 from deepnet_theory.spec.discovery import builtin, choose
+from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import (
     Call,
     Expression,
     FloatAlgebra,
     Grammar,
+    Name,
     Node,
     Operation,
     Power,
     fold,
+    parts,
 )
 
 PLACEMENT = Grammar(
     purpose="a residual equation",
     symbols=("x", "alpha"),
-    functions={"norm": (1, 1), "branch": (1, 1)},
+    functions={"norm": (1, 1), "branch": (1, 1), "learnt": (1, 1)},
 )
+RESIDUAL_GAIN, STREAM_GAIN = "residual_gain", "stream_gain"  # learnt, on the branch or the stream
 
 
 # measured, not derived: benchmarks/practice.py
@@ -40,6 +44,8 @@ class Placement:
 
     Every law of the placement (branch weight, size of the gradients, which knobs exist) is
     derived from ``equation``; ``final_norm`` says whether the stack ends in one more norm.
+    ``learnt(1/alpha)`` is a learnt multiplier that starts at 1/α: one number, or with
+    ``per_channel`` one for every channel.
     """
 
     name: str
@@ -47,6 +53,7 @@ class Placement:
     final_norm: bool
     summary: str = ""
     source: str = ""
+    per_channel: bool = False
 
     @cached_property
     def expression(self) -> Expression:
@@ -76,6 +83,33 @@ class Placement:
         root = self.expression.root
         return fold(root, _Sum(alpha, 1.0, 0.0)), fold(root, _Sum(alpha, 0.0, 1.0))
 
+    def starts(self, alpha: float = 1.0) -> tuple[float, ...]:
+        """What every learnt multiplier starts at, in the order of application."""
+        fold(self.expression.root, found := _Sum(alpha, 1.0, 1.0))
+        return tuple(found.starts)
+
+    @cached_property
+    def learnt(self) -> tuple[str, ...]:
+        """The learnt multipliers by name, in the order of application.
+
+        ``residual_gain`` multiplies the branch and ``stream_gain`` the stream.
+        """
+        count = sum(call.function == "learnt" for call in _calls(self.expression.root))
+        return tuple(self._multiplied_by(index) for index in range(count))
+
+    def _multiplied_by(self, index: int) -> str:
+        """The name of a learnt multiplier, by the one coefficient that it changes."""
+        root, changes = self.expression.root, []
+        for x, branch, name in ((1.0, 0.0, STREAM_GAIN), (0.0, 1.0, RESIDUAL_GAIN)):
+            at = (fold(root, _Sum(2.0, x, branch, {index: start})) for start in (2.0, 3.0))
+            changes += [name] if len(set(at)) > 1 else []
+        if len(changes) != 1:
+            raise InputError(
+                f"placement {self.name!r}: a learnt number multiplies the stream or the branch in "
+                f"the residual sum, and one in {self.equation!r} does not"
+            )
+        return changes[0]
+
     @property
     def training_condition(self) -> str:
         """What training needs beside the rule to train with, in words; "" where nothing is known.
@@ -91,7 +125,17 @@ class Placement:
         return any(c.function == "branch" and "alpha" in repr(c.arguments) for c in calls)
 
     def __post_init__(self) -> None:
-        _ = self.expression
+        for call in _calls(self.expression.root):
+            inside = [*parts(call.arguments[0])] if call.function == "learnt" else []
+            if any(isinstance(p, Call) or p == Name("x") for p in inside):
+                raise InputError(
+                    f"placement {self.name!r}: a learnt multiplier starts at a number, which may "
+                    f"hold alpha, and one in {self.equation!r} does not"
+                )
+        if len(set(self.learnt)) < len(self.learnt):
+            raise InputError(
+                f"placement {self.name!r}: {self.equation!r} has two learnt numbers on one term"
+            )
 
 
 def _calls(node: Node) -> list[Call]:
@@ -108,6 +152,8 @@ def _calls(node: Node) -> list[Call]:
 def _places(node: Node, place: str = "") -> Iterator[str]:
     """The place of every norm of an equation, inner ones first; ``place`` is that of the node."""
     match node:
+        case Call("learnt", _):
+            pass
         case Call("branch", (inner,)):
             yield from _places(inner, "input")
         case Call(_, (inner,)):
@@ -123,13 +169,19 @@ def _places(node: Node, place: str = "") -> Iterator[str]:
 
 
 class _Sum(FloatAlgebra):
-    """The residual sum at numbers, norms left out."""
+    """The residual sum at numbers, norms left out; ``learnt`` are other values, by position."""
 
-    def __init__(self, alpha: float, x: float, branch: float) -> None:
+    def __init__(
+        self, alpha: float, x: float, branch: float, learnt: Mapping[int, float] | None = None
+    ) -> None:
         super().__init__(alpha=alpha, x=x)
-        self.branch = branch
+        self.branch, self.learnt = branch, learnt or {}
+        self.starts: list[float] = []
 
     def call(self, function: str, arguments: tuple[float, ...]) -> float:
+        if function == "learnt":
+            self.starts.append(arguments[0])
+            return self.learnt.get(len(self.starts) - 1, arguments[0])
         return self.branch if function == "branch" else arguments[0]
 
 

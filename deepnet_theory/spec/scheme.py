@@ -12,7 +12,7 @@ from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.expression import DEPTH, Grammar, evaluate
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.optimizer import optimizer
-from deepnet_theory.spec.placement import Placement, placements
+from deepnet_theory.spec.placement import RESIDUAL_GAIN, Placement, placements
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import stack
@@ -70,12 +70,11 @@ class Scheme:
     """A scheme as published: the residual equation, constants, multipliers, and its optimizer.
 
     ``first`` is the residual equation of the stack's first layers where it differs, and
-    ``first_layers`` their number as a text in the depth. ``gate`` is the initial value of a
-    learnable scalar on every branch. ``rates``, ``epsilon`` and ``weight_decay`` are multipliers
-    by role. ``std`` is the standard deviation, in the width d, of every matrix of gain 1 where
-    that is not Xavier's. ``streams`` counts the residual streams; ``schedule`` is the branch's
-    multiplier in the step t of training where it is not constant. ``layer`` replaces the stack's
-    layer.
+    ``first_layers`` their number as a text in the depth. ``rates``, ``epsilon`` and
+    ``weight_decay`` are multipliers by role. ``std`` is the standard deviation, in the width d, of
+    every matrix of gain 1 where that is not Xavier's. ``streams`` counts the residual streams;
+    ``schedule`` is the branch's multiplier in the step t of training where it is not constant.
+    ``layer`` replaces the stack's layer.
     """
 
     name: str
@@ -89,7 +88,6 @@ class Scheme:
     norm: str = "layer"
     first: str | None = None
     first_layers: str = ""
-    gate: str | None = None
     rates: Mapping[str, str] = field(default_factory=dict)
     epsilon: Mapping[str, str] = field(default_factory=dict)
     weight_decay: Mapping[str, str] = field(default_factory=dict)
@@ -118,6 +116,12 @@ class Scheme:
     @cached_property
     def placement(self) -> Placement:
         return Placement(self.name, self.equation, self.final_norm, self.summary, self.source)
+
+    @property
+    def gate(self) -> float | None:
+        """What a learnt multiplier of every branch starts at, None where there is none."""
+        starts = zip(self.placement.learnt, self.placement.starts(), strict=True)
+        return dict(starts).get(RESIDUAL_GAIN)
 
     @cached_property
     def first_placement(self) -> Placement | None:

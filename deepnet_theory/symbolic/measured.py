@@ -35,6 +35,7 @@ from deepnet_theory.spec.expression import (
     fold,
     parts,
 )
+from deepnet_theory.spec.placement import STREAM_GAIN
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
@@ -169,16 +170,33 @@ class Place:
         one = self.rows.at(later.name, reading[0], depth).weight
         return one * (math.sqrt(many) if independent else many)
 
+    def size_of(self, parameter: str, role: Role) -> float:
+        """What a parameter starts at."""
+        placement = self.rows.selection.the_placement
+        if role is Role.SCALED:
+            return self.beta
+        starts = zip(placement.learnt, placement.starts(self.knobs[0]), strict=True)
+        return dict(starts).get(parameter, 1.0)
+
+    @property
+    def along_stream(self) -> bool:
+        """Whether one number multiplies a stream that the last norm alone divides."""
+        placement = self.rows.selection.the_placement
+        return placement.final_norm and not placement.per_channel
+
     def moved_by(self, parameter: str, role: Role) -> Moved | None:
         """What an update through a parameter does; None where the output does not respond."""
         powers = self.sizes.responses[parameter]
         if powers is None:
             return None
-        scaled = role is Role.SCALED  # nothing else has a size or a rate that is not 1
-        size = self.beta if scaled else 1.0
+        scaled = role is Role.SCALED  # nothing else has a rate that is not 1
+        size = self.size_of(parameter, role)
         kappa = self.entry.rate_at(**self.depth) if scaled else 1.0
         forward, backward, upstream = self.amplified
         response = powers.at(*self.knobs)
+        if parameter == STREAM_GAIN and self.along_stream:
+            # each of the sublayers behind adds as much, in a direction of its own
+            response *= math.sqrt(sum(1 for _ in self.part.layer) * self.depth[self.part.depth])
         stepped = step_length(self.rows.selection.the_optimizer, response, size)
         update = self.eta * kappa * float(stepped) * backward
         # such parameters, listed: a norm on the sum stands behind all its branches, once
@@ -243,9 +261,9 @@ class _Rows:
 
     @cached_property
     def _numbered(self) -> bool:
-        """Whether the equation of the placement holds numbers."""
+        """Whether the equation of the placement holds numbers, other than 1."""
         equation = self.selection.the_placement.expression.root
-        return any(isinstance(node, Number) for node in parts(equation))
+        return any(isinstance(node, Number) and abs(node.value) != 1 for node in parts(equation))
 
     def constant(self, of: str, says: str, because: str, found: list[float]) -> Measured:
         """A quantity that must not change with the depth."""
@@ -306,7 +324,7 @@ class _Rows:
         places = [self.at(row.part, row.sublayer, depth) for depth in DEPTHS]
         if row.size is not None:
             because = "the rule's own constant, 1 where it scales nothing"
-            found = [at.beta if row.role is Role.SCALED else 1.0 for at in places]
+            found = [at.size_of(row.parameter, row.role) for at in places]
             yield self.row(f"size of {of}", row.size, because, found)
         every = self._moved(row, places)
         if not every or row.gradient is None or row.share is None or row.update is None:

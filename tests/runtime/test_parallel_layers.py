@@ -34,7 +34,12 @@ def drawn(constants):
     return build(constants, dtype=F64, generator=torch.Generator().manual_seed(0))
 
 
-@pytest.mark.parametrize("placement", sorted(placements()))
+def test_parallel_branches_share_no_learnt_scalar_on_the_stream(make_constants):
+    with pytest.raises(InputError, match="parallel branches are built for"):
+        drawn(parallel(make_constants(placement="stream-scalar")))
+
+
+@pytest.mark.parametrize("placement", sorted(placements().keys() - {"stream-scalar"}))
 def test_a_sum_of_branches_is_the_placements_equation_with_both(make_constants, placement):
     constants = parallel(make_constants(placement=placement))
     model = drawn(constants)

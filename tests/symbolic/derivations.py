@@ -51,6 +51,8 @@ SELECTIONS = {
     "parallel both": {
         "optimizer": "adam", "closure": "complete", **BOTH, "layer": "attention+cross+ffn",
     },
+    "learnt branch": {"optimizer": "lamb", "placement": "layer-scale", "closure": "unit-init"},
+    "learnt stream": {"optimizer": "adamw", "placement": "stream-scalar", "closure": "complete"},
     "lemma": {"optimizer": "sgd", "method": "lemma"},
     "lemma pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "lemma", **SWIGLU},
     "lemma sandwich-ln": {"optimizer": "lamb", "placement": "sandwich-ln", "method": "lemma"},
@@ -64,6 +66,7 @@ PLANTED = (
     "sgd post-ln", "adam res-post-ln", "lamb sandwich-ln", "muon swiglu", "sgd both",
     "complete pre-ln", "unit-residual", "falling", "lemma", "lemma sandwich-ln", "lemma both",
     "moments", "moments pre-ln", "parallel post-ln", "parallel pre-ln",
+    "learnt branch", "learnt stream",
 )  # fmt: skip
 
 

@@ -100,7 +100,7 @@ def test_it_holds_nothing_beside_its_conclusion_and_says_every_symbol(derived):
     resting = {step.name for step in derived.support}
     beside = [s for s in derived.steps if s.name not in resting and "weight" not in s.name]
     assert {s.section for s in beside} <= {
-        "Self-consistency", "Beyond the first order", "Equivalent rules",
+        "Self-consistency", "Beyond the first order", "Equivalent rules", "Learnt multipliers",
     }  # fmt: skip
     first = {}  # the step where each first stands
     for s in derived.steps:

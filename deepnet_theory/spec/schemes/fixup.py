@@ -2,7 +2,7 @@ from deepnet_theory.spec.scheme import Scheme, SchemePart
 
 FIXUP = Scheme(
     name="fixup",
-    equation="x + branch(x)",
+    equation="x + learnt(1)*branch(x)",
     final_norm=False,
     optimizer="sgd",
     parts=(
@@ -20,6 +20,5 @@ FIXUP = Scheme(
     ),
     summary="no norm; the last matrix of a branch 0, the others small by the branch's length",
     source="Zhang, Dauphin and Ma, arXiv 1901.09321",
-    gate="1",
     mind="attention counts as a branch of m = 4 matrices; the power of 2N is -1/(2m - 2)",
 )

@@ -2,10 +2,9 @@ from deepnet_theory.spec.scheme import Scheme
 
 REZERO = Scheme(
     name="rezero",
-    equation="x + branch(x)",
+    equation="x + learnt(0)*branch(x)",
     final_norm=False,
     optimizer="adam",
     summary="no norm; a learnt scalar on every branch, 0 at first",
     source="Bachlechner et al., arXiv 2003.04887",
-    gate="0",
 )

@@ -20,6 +20,7 @@ from deepnet_theory.symbolic.algebra.monomial import (
     rational,
     simplified,
 )
+from deepnet_theory.symbolic.implications.multiplier import multiplier_steps
 from deepnet_theory.symbolic.implications.orders import (
     SECTION,
     Numbers,
@@ -60,6 +61,7 @@ def implied_steps(problem: Problem, balanced: Balanced) -> Iterator[Step]:
         yield bound_of_aligned_steps(of)
         yield failing_rate(of)
         yield from norm_epsilons(of)
+        yield from multiplier_steps(of)
 
 
 def bound_of_aligned_steps(of: OfKind) -> Step:

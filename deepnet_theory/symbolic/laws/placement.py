@@ -112,18 +112,21 @@ def _identity(output: Any) -> Any:
 
 
 def residual(
-    placement: Placement, branch_of: Callable[[sp.Expr], sp.Expr], *, rescale: bool = True
-) -> sp.Expr:
+    placement: Placement, branch_of: Callable[[sp.Expr], sp.Expr], *, rescale: bool = True,
+    learnt: Callable[[sp.Expr], sp.Expr] = lambda start: start,
+) -> sp.Expr:  # fmt: skip
     """The sublayer's output as a SymPy expression.
 
-    ``rescale`` divides a norm's argument by the scalar of its identity path.
+    ``rescale`` divides a norm's argument by the scalar of its identity path; ``learnt`` is what
+    stands for a learnt multiplier, which starts at its argument.
     """
 
     def norm(of: sp.Expr) -> sp.Expr:
         argument = sp.expand_mul(of)
         return Normalise(_unit_identity(argument) if rescale else argument)
 
-    names, functions = {"x": x, "alpha": alpha}, {"branch": branch_of, "norm": norm}
+    names = {"x": x, "alpha": alpha}
+    functions = {"branch": branch_of, "norm": norm, "learnt": learnt}
     return sp.expand_mul(in_sympy(placement.expression, names, functions))
 
 

@@ -17,13 +17,13 @@ import math
 import operator
 import random
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
 from typing import Any
 
 from deepnet_theory.spec.expression import OperatorAlgebra, fold
-from deepnet_theory.spec.placement import Placement
+from deepnet_theory.spec.placement import STREAM_GAIN, Placement
 from deepnet_theory.spec.sublayer import Sublayer
 
 TOKENS, WIDTH = 2, 3
@@ -180,7 +180,7 @@ class _OnMatrices(OperatorAlgebra[Any]):
     """A formula of ``spec`` on explicit matrices and numbers."""
 
     names: Mapping[str, Any]
-    functions: Mapping[str, Callable[..., Matrix]]
+    functions: Mapping[str, Callable[..., Any]]
 
     def number(self, value: Fraction) -> float:
         return float(value)
@@ -191,8 +191,22 @@ class _OnMatrices(OperatorAlgebra[Any]):
     def power(self, base: float, exponent: Fraction) -> float:
         return math.pow(base, float(exponent))
 
-    def call(self, function: str, arguments: tuple[Matrix, ...]) -> Matrix:
+    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
         return self.functions[function](*arguments)
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """A learnt multiplier of a matrix: the number it starts at, and how each channel moves."""
+
+    start: float
+    moved: Matrix | None
+
+    def __mul__(self, of: Matrix) -> Matrix:
+        scaled = of * self.start
+        if self.moved is None:
+            return scaled
+        return Matrix(scaled.rows, _sum(scaled.slope, self.moved.hadamard(of).rows))
 
 
 # ---- a sublayer in its residual equation ----
@@ -246,7 +260,7 @@ class Witness:
         for vector in self.sublayer.vectors:
             repeated = Matrix(random_matrix(draw, 1).rows * TOKENS)
             found[vector.name] = 0.0 * repeated, repeated
-        for name in ("norm_gain", "norm_bias"):
+        for name in ("norm_gain", "norm_bias", *self.placement.learnt):
             found[name] = random_matrix(draw, 1), Matrix(random_matrix(draw, 1).rows * TOKENS)
         return found
 
@@ -279,7 +293,17 @@ class Witness:
             value: Matrix = fold(self.sublayer.expression.root, _OnMatrices(names, _MAPS))
             return value
 
-        equation = _OnMatrices({"x": x, "alpha": self.alpha}, {"norm": norm, "branch": branch})
+        multipliers = iter(self.placement.learnt)
+
+        def learnt(start: float) -> Learnt:
+            if (name := next(multipliers)) != moved:
+                return Learnt(start, None)
+            entry = self.directions[name][1].rows[0]
+            row = entry if self.placement.per_channel else entry[:1] * len(entry)
+            return Learnt(start, Matrix([row] * TOKENS))
+
+        names = {"x": x, "alpha": self.alpha}
+        equation = _OnMatrices(names, {"norm": norm, "branch": branch, "learnt": learnt})
         value: Matrix = fold(self.placement.expression.root, equation)
         return value
 
@@ -318,6 +342,12 @@ class Sizes:
     variances: Mapping[str, Powers]
 
 
+def _less(of: Witness, sublayer: Sublayer) -> dict[str, float]:
+    """Gains that make the branch smaller still."""
+    scaled = {matrix.name for matrix in sublayer.scaled}
+    return {name: gain / 8 if name in scaled else gain for name, gain in of.gains.items()}
+
+
 @cache
 def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
     """The sizes of a sublayer, measured near the identity and once more at each knob doubled.
@@ -325,14 +355,23 @@ def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
     Raises ``ArithmeticError`` where one is no whole power there.
     """
     on_norm = ("norm_gain", "norm_bias") if "norm" in placement.expression.functions else ()
-    moving = (*(parameter.name for parameter in sublayer.parameters), *on_norm)
+    moving = (*(p.name for p in sublayer.parameters), *on_norm, *placement.learnt)
 
     def measured(alpha: float, beta: float) -> dict[str, float]:
         one, other = (Witness.at(sublayer, placement, alpha, beta, branch) for branch in (0, 1))
         divided: list[Matrix] = []
         still = one.output(divided=divided)
         weight = (still - other.output()).rms / still.rms
-        found = {f"response to {name}": one.output(name).derivative.rms for name in moving}
+
+        def response(name: str) -> Matrix:
+            """Of the output; to a multiplier of the stream, of what a later sublayer ends in."""
+            if name != STREAM_GAIN or not placement.final_norm:
+                return one.output(name).derivative
+            # the norm at the end is curved in the branch: nearer to the identity than the others
+            own, later = (replace(w, gains=_less(w, sublayer)) for w in (one, other))
+            return normalise(own.output(name) + later.output() - own.stream[0]).derivative
+
+        found = {f"response to {name}": response(name).rms for name in moving}
         norms = zip(placement.places, divided, strict=True)
         return {
             **found,

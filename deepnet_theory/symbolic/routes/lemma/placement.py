@@ -79,7 +79,8 @@ def directions(placement: Placement) -> Directions:
     """
     size = sp.S.One if placement.normalises_sum else s
     names = {"x": sp.Matrix([size, 0, 0]), "alpha": alpha}
-    functions = {"norm": lambda of: of / sp.sqrt(sp.factor(of.dot(of))), "branch": _branch}
+    functions = {"norm": lambda of: of / sp.sqrt(sp.factor(of.dot(of))), "branch": _branch,
+                 "learnt": lambda start: start}  # fmt: skip
     try:
         path, branch, change = in_sympy(placement.expression, names, functions)
         weight = sp.powsimp((branch / path).subs({epsilon: 0, s: 1}))

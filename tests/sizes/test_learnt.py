@@ -1,0 +1,77 @@
+"""Learnt multipliers: the rows of the table, and the equations that they may stand in."""
+
+import pytest
+
+from deepnet_theory.sizes import laws
+from deepnet_theory.sizes.monomial import ONE, Monomial, parse
+from deepnet_theory.sizes.table import table
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.placement import Placement, placement
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.sublayer import sublayer
+
+# start, share and learning-rate multiplier by hand: S = 2N responses of the size of what is
+# multiplied, to the power 1 + p, times the start to the power q
+BY_HAND = {
+    ("layer-scale", "sgd", "symmetric"): ("(2*N)**(-1/4)", "1", "1"),
+    ("layer-scale", "sgd", "complete"): ("1", "1/(2*N)", "1"),
+    ("layer-scale", "adamw", "symmetric"): ("(2*N)**(-1/2)", "1", "1"),
+    ("layer-scale", "adamw", "complete"): ("1/(2*N)", "2*N", "1/(2*N)"),
+    ("layer-scale", "muon", "complete"): ("1/(2*N)", "2*N", "1/(2*N)"),
+    ("layer-scale", "lamb", "unit-init"): ("1/(2*N)", "1", "1"),
+    # beside what √S·r is added behind: S·(√S·r)^(1 + p)
+    ("stream-scalar", "sgd", "unit-residual"): ("1", "1", "1"),
+    ("stream-scalar", "adamw", "complete"): ("1", "(2*N)**(1/2)", "(2*N)**(-1/2)"),
+    ("stream-scalar", "adamw", "unit-residual"): ("1", "(2*N)**(-1/2)", "1"),
+}
+
+
+@pytest.mark.parametrize("where", BY_HAND)
+def test_the_rows_are_those_by_hand(where):
+    placed, optimizer, closure = where
+    found = table(Selection(optimizer=optimizer, placement=placed, closure=closure)).parameters
+    rows = [row for row in found if row.parameter in placement(placed).learnt]
+    assert [row.sublayer for row in rows] == ["attention", "ffn"]
+    for row in rows:
+        assert (row.size, row.share, row.rate) == tuple(map(parse, BY_HAND[where]))
+        assert row.decay is None
+
+
+@pytest.mark.parametrize(
+    ("equation", "per_channel", "wanted"),
+    [
+        # a norm on the sum sees the stream beside its own branch; at the end, beside all behind
+        ("norm(learnt(1)*x + branch(x))", False, "weight"),
+        ("norm(learnt(1)*x + branch(x))", True, "1"),
+        ("learnt(1)*x + branch(norm(x))", False, "later"),
+        ("learnt(1)*x + branch(norm(x))", True, "1"),
+    ],
+)
+def test_one_number_on_the_stream_moves_what_is_added_to_it_alone(equation, per_channel, wanted):
+    own = Placement("own", equation, not equation.startswith("norm"), per_channel=per_channel)
+    law = laws.law(own, sublayer("ffn"))
+    sizes = {"weight": law.weight, "later": Monomial.of(laws.LATER), "1": ONE}
+    assert [r.put({"stream": ONE}) for r in law.responses["stream_gain"]] == [sizes[wanted]]
+    without = laws.law(Placement("own", "x + branch(x)", False), sublayer("ffn"))
+    assert without.starts == {} and "stream_gain" not in without.responses
+
+
+def test_what_starts_at_zero_has_no_size_and_keeps_what_it_multiplies():
+    law = laws.law(Placement("own", "x + learnt(0)*branch(x)", False), sublayer("ffn"))
+    assert law.starts == {"residual_gain": None}
+    assert "residual_gain" in law.weight.symbols
+    assert "residual_gain" not in law.responses["residual_gain"][0].symbols
+
+
+@pytest.mark.parametrize(
+    ("equation", "says"),
+    [
+        ("x + learnt(1)*learnt(2)*branch(x)", "two learnt numbers on one term"),
+        ("learnt(1)*(x + branch(norm(x)))", "multiplies the stream or the branch"),
+        ("x + branch(learnt(1)*norm(x))", "multiplies the stream or the branch"),
+        ("x + learnt(x)*branch(x)", "starts at a number"),
+    ],
+)
+def test_learnt_numbers_stand_on_one_term_each(equation, says):
+    with pytest.raises(InputError, match=says):
+        Placement("own", equation, True)
