@@ -41,7 +41,7 @@ from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import MATRICES, Role, Sublayer
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.laws.optimizer import Practised, step_length
-from deepnet_theory.symbolic.proof.witness import Sizes, sizes
+from deepnet_theory.symbolic.proof.witness import Mixed, Sizes, mixed, sizes
 
 Depth = dict[str, int]
 DEPTHS: tuple[Depth, ...] = (
@@ -138,6 +138,10 @@ class Place:
         return self.sizes.weight.at(*self.knobs)
 
     @cached_property
+    def experts(self) -> Mixed:
+        return mixed(self.sublayer)
+
+    @cached_property
     def aligned(self) -> float:
         """S·r, the sublayers of a layer listed."""
         return sum(1 for _ in self.part.layer) * self.depth[self.part.depth] * self.weight
@@ -179,14 +183,16 @@ class Place:
         kappa = self.entry.rate_at(**self.depth) if scaled else 1.0
         forward, backward, upstream = self.amplified
         response = powers.at(*self.knobs)
-        stepped = step_length(self.rows.selection.the_optimizer, response, size)
+        own = parameter in {p.name for p in self.sublayer.parameters}
+        reached = response * (self.experts.reached if own else 1.0)
+        stepped = step_length(self.rows.selection.the_optimizer, reached, size)
         update = self.eta * kappa * float(stepped) * backward
         # such parameters, listed: a norm on the sum stands behind all its branches, once
         of_norm = role in (Role.NORM_GAIN, Role.NORM_BIAS)
         once = of_norm and self.rows.selection.the_placement.normalises_sum
         many = sum(not (once and joins) for joins in self.part.parallel)
         share = many * self.depth[self.part.depth] * forward * response * update
-        return Moved(size, kappa, response * upstream, update, share)
+        return Moved(size, kappa, reached * upstream, update, share)
 
 
 # ---- the rows ----
@@ -269,7 +275,11 @@ class _Rows:
         matrices = len(every[0].sublayer.scaled)
         for k, size in enumerate(row.orders, start=1):
             several, because = math.comb(matrices, k), f"{k} of a branch's matrices moved at once"
-            found = [at.amplified[0] * at.aligned * several * at.rho**k for at in every]
+            found = [
+                at.amplified[0] * at.aligned / at.experts.size * at.experts.together
+                * several * at.rho**k
+                for at in every
+            ]  # fmt: skip
             yield self.row(f"order {k} of {of}", size, because, found)
         # the rate where aligned steps have moved the branch by as much as itself
         shallow, deep = (
