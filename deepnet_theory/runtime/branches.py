@@ -18,6 +18,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from deepnet_theory.runtime.linear import Linear, Make, Site
 from deepnet_theory.spec.constants import Architecture
+from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.sublayer import sublayer
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -64,6 +65,11 @@ class Branch(nn.Module):
     def __init__(self, kind: str, make: Make, site: Site, gain: Gain, sizes: dict[str, int]):
         super().__init__()
         spec = sublayer(kind)
+        if spec.experts > 1:
+            raise Refusal(
+                f"no mixture of experts is built here: {kind!r} is for a model of your own, with "
+                "audit, apply_, parameter_groups and measure"
+            )
         vectors = {v.name: v.role for v in spec.vectors}
         for m in spec.matrices:
             bias = f"{m.name}_bias"

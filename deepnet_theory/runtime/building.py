@@ -17,7 +17,7 @@ from deepnet_theory.runtime.model import Model
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError, MissingExtraError, shown, unknown
 from deepnet_theory.spec.files import write_bytes
-from deepnet_theory.spec.sublayer import Role
+from deepnet_theory.spec.sublayer import Role, sublayer
 
 KINDS = ("attention", "attention-qk-norm", "cross", "ffn", "ffn-swiglu")
 
@@ -30,7 +30,8 @@ def load_constants(path: str | Path) -> Constants:
 def checked(given: Constants | str | Path) -> Constants:
     """Constants that this room builds, or the file that holds them.
 
-    Raises :class:`InputError` for anything else, and for a sublayer that it does not build.
+    Raises :class:`InputError` for anything else, and for a sublayer that it has no module for.
+    A mixture of experts is for a model of somebody's own: :func:`build` refuses it.
     """
     if isinstance(given, str | Path):
         return load_constants(given)
@@ -40,7 +41,7 @@ def checked(given: Constants | str | Path) -> Constants:
             "their file"
         )
     for s in (s for part in given.parts for s in part.sublayers):
-        if s.kind not in KINDS:
+        if s.kind not in KINDS and sublayer(s.kind).experts == 1:
             raise unknown("sublayer", s.kind, KINDS)
     return given
 

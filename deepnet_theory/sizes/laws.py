@@ -122,9 +122,13 @@ def branch(sublayer: Sublayer, argument: Monomial = ONE, memory: Monomial = ONE)
     names |= {m.name: Jet(Monomial.of(m.name), {m.name: Move(ONE)}) for m in sublayer.matrices}
     names |= {v.name: Jet(None, {v.name: Move(ONE, "rows")}) for v in sublayer.vectors}
     try:
-        return fold(sublayer.expression.root, _Branch(names))
+        jet: Jet = fold(sublayer.expression.root, _Branch(names))
     except ValueError:
         raise no_one_gain(sublayer) from None
+    # of experts the formula is one: k outputs weighed by 1/k add up in independent directions, what
+    # one step makes of them in the direction of the loss, in line
+    shrunk = Monomial.number(sublayer.chosen) ** Fraction(-1, 2)
+    return jet if jet.size is None else replace(jet, size=jet.size * shrunk)
 
 
 def no_one_gain(sublayer: Sublayer) -> Refusal:
@@ -394,6 +398,14 @@ class Law:
     def keeps_stream(self) -> bool:
         """Whether the stream keeps its size, taken back by a norm or multiplied by exactly 1."""
         return self.multiplied is None or self.multiplied == _NUMBER_ONE
+
+    def reached(self, parameter: str) -> Monomial:
+        """What of the gradient reaches a parameter: of one of E experts 1/E.
+
+        A share k/E of the tokens chooses it, and each weighs it by 1/k.
+        """
+        own = any(parameter == p.name for p in self.sublayer.parameters)
+        return Monomial.number(self.sublayer.experts) ** -1 if own else ONE
 
     def role(self, parameter: str) -> Role:
         for own in self.sublayer.parameters:

@@ -187,7 +187,7 @@ def branch_variance(sublayer: Sublayer) -> Fraction:
     Exact for uncorrelated matrices and a ReLU, at most this for other activations and attention.
     """
     found: Fraction = fold(sublayer.expression.root, _Variance(sublayer))
-    return found
+    return found / sublayer.chosen  # independent experts, each weighed by 1/k
 
 
 class _Variance(OperatorAlgebra[Fraction]):
@@ -196,7 +196,8 @@ class _Variance(OperatorAlgebra[Fraction]):
     def __init__(self, sublayer: Sublayer) -> None:
         self.names = {"x": Fraction(1), "memory": Fraction(1)}
         self.names |= {v.name: Fraction(0) for v in sublayer.vectors}
-        self.names |= {m.name: _of_matrix(m) for m in sublayer.matrices}
+        self.names |= {m.name: _of_matrix(m) for m in sublayer.matrices if m.name != "router"}
+        self.names["router"] = Fraction(1)  # whose softmax is a share
 
     def number(self, value: Fraction) -> Fraction:
         return value * value

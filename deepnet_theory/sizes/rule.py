@@ -21,7 +21,7 @@ from deepnet_theory.spec.errors import InputError, Refusal, shown
 from deepnet_theory.spec.expression import DEPTH, MAX_EXPONENT
 from deepnet_theory.spec.selection import AMPLIFICATIONS, Selection
 from deepnet_theory.spec.stack import Part
-from deepnet_theory.spec.sublayer import Role, Sublayer
+from deepnet_theory.spec.sublayer import Role, Sublayer, letters
 
 ETA = "eta"  # the learning rate's factor where it is a knob
 
@@ -242,6 +242,8 @@ class _Problem:
         parts = self.selection.the_stack.parts
         for sublayer in self.selection.the_stack.sublayers:
             require_one_gain(sublayer)
+            if self.selection.method != "probe":
+                require_one_expert(sublayer, self.selection.method)
             if self.selection.method == "moments":
                 require_moments(sublayer)
         if self.selection.method != "probe" and any(part.period > 1 for part in parts):
@@ -290,7 +292,7 @@ class _Problem:
         (response,) = {r.put(gains) for r in law.responses[scaled]}
         size = own["beta"]
         times = constant(self.selection.method, len(of[0].scaled), self.update)
-        moved = response**self.update.p * size**self.update.q
+        moved = (response * law.reached(scaled)) ** self.update.p * size**self.update.q
         return Kind(
             name=name,
             members=tuple(s.name for s in of),
@@ -536,6 +538,15 @@ class _Problem:
 MOMENTS_OF = ("ffn", "attention", "cross")
 
 
+def require_one_expert(sublayer: Sublayer, method: str) -> None:
+    """Raise :class:`Refusal` where a route has no law for experts that a router chooses."""
+    if sublayer.experts > 1:
+        raise Refusal(
+            f"the method {method!r} has no law for the mixture of experts {sublayer.name!r}; use "
+            "the method probe"
+        )
+
+
 def require_moments(sublayer: Sublayer) -> None:
     """Raise :class:`Refusal` where the moment route has no second moment of a branch."""
     if sublayer.name not in MOMENTS_OF:
@@ -573,7 +584,7 @@ def _symbol(unknown: str, selection: Selection) -> str:
     """An unknown as people write it: ``alpha``, or ``alpha_e`` where there are two parts."""
     name, part, kind = unknown.split(" ")
     suffix = "" if len(selection.the_stack.parts) == 1 else f"_{part[0]}"
-    return name + suffix + ("" if kind == "*" else "_" + kind.replace("-", ""))
+    return name + suffix + ("" if kind == "*" else "_" + letters(kind))
 
 
 def written(value: Monomial, selection: Selection) -> str:

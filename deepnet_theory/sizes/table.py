@@ -140,7 +140,9 @@ class Table:
 
     def _row(self, at: Balanced, kind: Kind) -> SublayerRow:
         weight, rho = at.weight(kind), at.relative(kind)
-        first = at.factor / at.backward * at.count * weight
+        # the branches of experts add up at random, what one step makes of them in line
+        together = Monomial.number(kind.law.sublayer.chosen) ** Fraction(1, 2)
+        first = at.factor / at.backward * at.count * weight * together
         return SublayerRow(
             part=at.part.name,
             sublayer=kind.name,
@@ -186,10 +188,12 @@ class Table:
         kappa = at.rate(kind) if scaled else ONE
         share = update_size = gradient = None
         if response is not None:
-            gradient = response * at.upstream
-            update_size = at.eta * kappa * response**of.p * size**q * at.backward
+            reached = response * law.reached(name)
+            gradient = reached * at.upstream
+            moved = at.eta * kappa * reached**of.p * size**q
+            update_size = moved * at.backward
             count = at.count_of(role, self.selection.the_placement.normalises_sum)
-            share = count * at.factor * at.eta * kappa * response ** (1 + of.p) * size**q
+            share = count * at.factor * response * moved
         dominant = share is not None and share.exponent(at.part.depth) > 0
         rate = kappa / share if share and dominant else kappa
         constants = update.practised(self.selection.the_optimizer).constants
@@ -202,8 +206,8 @@ class Table:
 
         decay = None
         if role in MATRICES:
-            moved = ONE if gradient is None else gradient**of.p * size ** (of.q - 1)
-            decay = of_size("decay") / (at.eta * rate * moved)
+            shrunk = ONE if gradient is None else gradient**of.p * size ** (of.q - 1)
+            decay = of_size("decay") / (at.eta * rate * shrunk)
         return ParameterRow(
             part=at.part.name,
             sublayer=law.sublayer.name,

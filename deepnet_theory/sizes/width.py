@@ -94,6 +94,11 @@ def places(selection: Selection) -> Iterator[Place]:
             parameter = f"{name}_embedding"
             yield Place(part.name, "", parameter, f"{name}-embedding", Role.EMBEDDING, COLUMN)
         for branch in dict.fromkeys(part.layer):
+            if branch.experts > 1:
+                raise Refusal(
+                    f"the router of {branch.name!r} has no law in the width here: its outputs, as "
+                    "many as there are experts, do not grow with d"
+                )
             of = laws.law(selection.the_placement, branch, norm)
             for p in branch.parameters:
                 shape = SQUARE if p.role in MATRICES else COLUMN

@@ -538,7 +538,7 @@ def _check_part(p: PartConstants) -> None:
 def _check_sublayer(part: str, s: SublayerConstants) -> None:
     _need(isinstance(s, SublayerConstants), f"{part}: sublayers are SublayerConstants")
     _need(type(s.parallel) is bool, f"{part}: parallel must be a boolean")
-    if s.kind not in list(sublayers()):
+    if not isinstance(s.kind, str) or sublayer(s.kind).name != s.kind:
         raise unknown("sublayer", s.kind, sublayers())
     for value in (s.alpha, s.beta, s.rate):
         _need_in_range(value, f"{part}: alpha, beta and rate of {s.kind!r}")

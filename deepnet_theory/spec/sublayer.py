@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import cached_property
+from functools import cache, cached_property
 
 from deepnet_theory.spec.discovery import builtin, choose
 from deepnet_theory.spec.errors import InputError, Refusal
@@ -61,6 +62,9 @@ class Sublayer:
     matrices and vectors, the functions ``phi`` (the activation, positively homogeneous of
     degree 1), ``softmax`` (over the last axis), ``norm`` (of every token), ``T`` (transpose)
     and ``hadamard``. Products do not commute. Rows are tokens.
+
+    Of ``experts`` alike a router picks ``chosen`` for every token: the branch is the sum of these,
+    each weighed by its gate, and ``branch`` is one of them with its gate.
     """
 
     name: str
@@ -69,6 +73,8 @@ class Sublayer:
     vectors: tuple[Vector, ...] = ()
     summary: str = ""
     source: str = ""
+    chosen: int = 1
+    experts: int = 1
 
     def __post_init__(self) -> None:
         used = self.expression.names - {"x", "memory"}
@@ -103,6 +109,8 @@ class Sublayer:
         Raises :class:`Refusal` where the branch does not end in a matrix.
         """
         node = self.expression.root
+        if self.experts > 1 and isinstance(node, Call):
+            _, node = node.arguments  # behind the gate
         behind: tuple[str, ...] = ()
         match node:
             case Operation("+", left, Name(bias)):
@@ -149,6 +157,44 @@ def sublayers() -> dict[str, Sublayer]:
     return builtin("sublayers", Sublayer)
 
 
+_EXPERTS = re.compile(r"(.+)@([1-9]\d{0,5})/([1-9]\d{0,5})")
+
+
 def sublayer(name: str) -> Sublayer:
-    """The sublayer called ``name``; ``ffn:swiglu`` and ``ffn-swiglu`` are the same."""
-    return choose("sublayer", name.strip().replace(":", "-"), sublayers())
+    """The sublayer called ``name``; ``ffn:swiglu`` and ``ffn-swiglu`` are the same.
+
+    ``ffn-swiglu@2/8`` is a mixture of 8 such experts, 2 of them chosen for every token.
+    """
+    name = name.strip().replace(":", "-")
+    if not (routed := _EXPERTS.fullmatch(name)):
+        return choose("sublayer", name, sublayers())
+    one, chosen, experts = (
+        choose("sublayer", routed[1], sublayers()),
+        int(routed[2]),
+        int(routed[3]),
+    )
+    if one.unscaled or not 1 <= chosen <= experts or experts < 2:
+        raise InputError(
+            f"{name!r} is no mixture of experts: k of E feed-forwards are written ffn@k/E, such as "
+            "ffn-swiglu@2/8, with k at most E and E at least 2"
+        )
+    return _mixture(one, chosen, experts)
+
+
+@cache
+def _mixture(one: Sublayer, chosen: int, experts: int) -> Sublayer:
+    return replace(
+        one,
+        name=f"{one.name}@{chosen}/{experts}",
+        branch=f"hadamard(softmax(x*router), {one.branch})",
+        matrices=(*one.matrices, Matrix("router", Role.UNSCALED, "d", "experts")),
+        summary=f"{chosen} of {experts} experts, each a {one.summary}",
+        source="Shazeer et al., arXiv 1701.06538",
+        chosen=chosen,
+        experts=experts,
+    )
+
+
+def letters(name: str) -> str:
+    """A sublayer's name as part of a symbol's name."""
+    return re.sub(r"\W", "", name)

@@ -42,7 +42,7 @@ from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import MATRICES, Role, Sublayer
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.laws.optimizer import Practised, step_length
-from deepnet_theory.symbolic.proof.witness import Sizes, sizes
+from deepnet_theory.symbolic.proof.witness import Mixed, Sizes, mixed, sizes
 
 Depth = dict[str, int]
 DEPTHS: tuple[Depth, ...] = (
@@ -139,6 +139,10 @@ class Place:
         return self.sizes.weight.at(*self.knobs)
 
     @cached_property
+    def experts(self) -> Mixed:
+        return mixed(self.sublayer)
+
+    @cached_property
     def aligned(self) -> float:
         """S·r, the sublayers of a layer listed."""
         return float(sum(self.part.shares)) * self.depth[self.part.depth] * self.weight
@@ -196,8 +200,10 @@ class Place:
         response = powers.at(*self.knobs)
         if parameter == STREAM_GAIN and self.along_stream:
             # each of the sublayers behind adds as much, in a direction of its own
-            response *= math.sqrt(sum(1 for _ in self.part.layer) * self.depth[self.part.depth])
-        stepped = step_length(self.rows.selection.the_optimizer, response, size)
+            response *= math.sqrt(sum(self.part.shares) * self.depth[self.part.depth])
+        inside = parameter in {p.name for p in self.sublayer.parameters}
+        reached = response * (self.experts.reached if inside else 1.0)
+        stepped = step_length(self.rows.selection.the_optimizer, reached, size)
         update = self.eta * kappa * float(stepped) * backward
         # such parameters, listed: a norm on the sum stands behind all its branches, once
         of_norm = role in (Role.NORM_GAIN, Role.NORM_BIAS)
@@ -205,7 +211,7 @@ class Place:
         own = zip(self.part.shares, self.part.parallel, strict=True)
         many = float(sum(share for share, joins in own if not (once and joins)))
         share = many * self.depth[self.part.depth] * forward * response * update
-        return Moved(size, kappa, response * upstream, update, share)
+        return Moved(size, kappa, reached * upstream, update, share)
 
 
 # ---- the rows ----
@@ -288,7 +294,11 @@ class _Rows:
         matrices = len(every[0].sublayer.scaled)
         for k, size in enumerate(row.orders, start=1):
             several, because = math.comb(matrices, k), f"{k} of a branch's matrices moved at once"
-            found = [at.amplified[0] * at.aligned * several * at.rho**k for at in every]
+            found = [
+                at.amplified[0] * at.aligned / at.experts.size * at.experts.together
+                * several * at.rho**k
+                for at in every
+            ]  # fmt: skip
             yield self.row(f"order {k} of {of}", size, because, found)
         # the rate where aligned steps have moved the branch by as much as itself
         shallow, deep = (

@@ -53,6 +53,14 @@ SELECTIONS = {
     },
     "learnt branch": {"optimizer": "lamb", "placement": "layer-scale", "closure": "unit-init"},
     "learnt stream": {"optimizer": "adamw", "placement": "stream-scalar", "closure": "complete"},
+    "experts sgd": {"optimizer": "sgd", "layer": "attention,ffn-swiglu@2/8"},
+    "experts adam": {
+        "optimizer": "adam", "placement": "res-post-ln", "layer": "attention,ffn@2/8+ffn",
+    },
+    "experts complete": {
+        "optimizer": "sgd", "placement": "pre-ln", "closure": "complete",
+        "layer": "attention,ffn@4/16",
+    },
     "lemma": {"optimizer": "sgd", "method": "lemma"},
     "lemma pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "lemma", **SWIGLU},
     "lemma sandwich-ln": {"optimizer": "lamb", "placement": "sandwich-ln", "method": "lemma"},
@@ -65,7 +73,7 @@ SELECTIONS = {
 PLANTED = (
     "sgd post-ln", "adam res-post-ln", "lamb sandwich-ln", "muon swiglu", "sgd both",
     "complete pre-ln", "unit-residual", "falling", "lemma", "lemma sandwich-ln", "lemma both",
-    "moments", "moments pre-ln", "parallel post-ln", "parallel pre-ln",
+    "moments", "moments pre-ln", "parallel post-ln", "parallel pre-ln", "experts sgd",
     "learnt branch", "learnt stream",
 )  # fmt: skip
 

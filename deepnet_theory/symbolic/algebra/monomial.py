@@ -16,6 +16,7 @@ from sympy.polys.rings import PolyElement, PolyRing
 from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import DEPTH, Expression, OperatorAlgebra, fold
+from deepnet_theory.spec.sublayer import letters
 
 N, M = sp.symbols("N M", positive=True)
 DEPTHS = {"N": N, "M": M}
@@ -29,7 +30,7 @@ def part_symbol(name: str, part: str, parts: int, sublayer: str = "*") -> sp.Sym
     Where the kinds of sublayers take their own, the kind is appended.
     """
     suffix = "" if parts == 1 else f"_{part[0]}"
-    kind = "" if sublayer == "*" else "_" + sublayer.replace("-", "")
+    kind = "" if sublayer == "*" else "_" + letters(sublayer)
     return sp.Symbol(f"{name}{suffix}{kind}", positive=True)
 
 

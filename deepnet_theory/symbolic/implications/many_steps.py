@@ -197,6 +197,8 @@ def norm_epsilons(of: OfKind) -> Iterator[Step]:
         powers = (rational(norm.size.exponent(knob)) for knob in ("alpha", "beta"))
         size = sp.Mul(*(k**p for k, p in zip((kind.alpha, kind.beta), powers, strict=True)))
         what = "the branch, as the product of its gains" if norm.of_branch else "the stream"
+        if norm.of_branch:
+            size = size / sp.sqrt(kind.sublayer.chosen)
         yield SECTION.equal(
             f"norm-epsilon-{of.tag}-{norm.place}",
             size**2,

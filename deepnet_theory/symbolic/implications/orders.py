@@ -71,6 +71,11 @@ class OfKind:
         return present(self.balanced.sublayers * self.weight_at_rule)
 
     @property
+    def together(self) -> sp.Expr:
+        """What experts add up to in line over what they add up to at random."""
+        return sp.sqrt(self.kind.sublayer.chosen)
+
+    @property
     def multiplier(self) -> sp.Expr:
         """κ and the learning rate's factor, at the rule: what the user's η is multiplied with."""
         return simplified(self.balanced.rate * self.balanced.rate_of(self.kind))
@@ -240,6 +245,7 @@ def relative_law(of: OfKind) -> Step:
     """ρ as a power of r and of the matrix, at any α and β."""
     p, left = of.problem.degrees.p, of.problem.degrees.q - 1 - of.problem.degrees.p
     kind = of.kind
+    constant = simplified(kind.relative / (kind.weight**p * kind.beta**left))
 
     def points(_: Step) -> Iterator[Point]:
         for a, b in (("3/7", "5/2"), ("11", "1/3"), ("1/9", "2/5")):
@@ -247,11 +253,13 @@ def relative_law(of: OfKind) -> Step:
             yield at, of.stepped(at)
 
     powers = (sp.Pow(kind.weight, p, evaluate=False), sp.Pow(kind.beta, left, evaluate=False))
+    times = () if constant == 1 else (constant,)
     return SECTION.equal(
         f"relative-law-{of.tag}",
         kind.relative,
-        sp.Mul(*powers, evaluate=False),
-        f"the gradient of a scaled matrix is r/|W|: rho = kappa*r^({p})*|W|^({left})",
+        sp.Mul(*times, *powers, evaluate=False),
+        f"the gradient of a scaled matrix is r/|W|: rho = kappa*r^({p})*|W|^({left})"
+        + (f", times {constant} of experts" if times else ""),
         uses=(*of.weights, f"relative-update-{of.tag}"),
         checks=(at_points("the update of matrices of many sizes", points),),
         left=of.rho,
@@ -318,16 +326,16 @@ def order_within(of: OfKind, order: int) -> Step:
     """The size of one order of η within a branch: ``order`` of its matrices moved at once."""
     m, rho = of.kind.matrices, of.rho_at_rule
     several = comb(m, order)
-    value = simplified(of.forward * several * of.aligned_at_rule * rho**order)
+    value = simplified(of.forward * several * of.together * of.aligned_at_rule * rho**order)
 
     def multiplied_out(at: Numbers) -> Any:
         branch = product([[1, of.rho_at(at)]] * m)
-        aligned = of.kind.weight * of.balanced.sublayers * of.forward
+        aligned = of.together * of.kind.weight * of.balanced.sublayers * of.forward
         return number(aligned, at) * branch[order]
 
     return SECTION.equal(
         f"order-{order}-{of.tag}",
-        sp.Mul(of.forward, several, of.balanced.sublayers, of.kind.weight, rho**order),
+        sp.Mul(of.forward, several, of.together, of.balanced.sublayers, of.kind.weight, rho**order),
         present(value),
         f"{several} choice{'s' * (several != 1)} of {order} of the {m} matrices; one update moves "
         "all at once, each by eta*rho of itself, in S branches of weight r; "

@@ -207,18 +207,20 @@ def at_common_gains(sublayer: Sublayer) -> dict[sp.Symbol, sp.Expr]:
 @cache
 def gains_product(sublayer: Sublayer) -> sp.Expr:
     """P: the scalar of the whole branch, with its scaled gains β and its unscaled ones 1."""
-    return coefficient(branch(sublayer)).xreplace(at_common_gains(sublayer))
+    alone = coefficient(branch(sublayer)).xreplace(at_common_gains(sublayer))
+    return alone / sp.sqrt(sublayer.chosen)
 
 
 @cache
 def gradients(sublayer: Sublayer, law: PlacementLaw) -> tuple[sp.Expr, ...]:
-    """γ of every scaled matrix, how the output responds to it, in α and β.
+    """γ of every scaled matrix, how the output responds to it, in α and β; of experts 1/E of that.
 
     From transverse probes W = λU + hV: where the branch is normalised, the radial probe ∂/∂λ
     vanishes identically and says nothing of the gradient.
     """
     gains = at_common_gains(sublayer)
     response = law.response.xreplace({P: gains_product(sublayer)})
+    response *= sp.Rational(1, sublayer.experts)
     return tuple(
         response * coefficient(branch(sublayer, matrix.name).diff(delta).xreplace(AT_REST))
         .xreplace(gains)

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.placement import STREAM_GAIN, Placement
@@ -209,6 +209,41 @@ class Learnt:
         return Matrix(scaled.rows, _sum(scaled.slope, self.moved.hadamard(of).rows))
 
 
+# ---- k of E experts beside one dense branch ----
+
+
+class Mixed(NamedTuple):
+    """Against one dense branch: the output's ``size``, the gradient that ``reached`` one expert,
+    and the output's change where all experts move alike, ``together``."""
+
+    size: float
+    reached: float
+    together: float
+
+
+@cache
+def mixed(of: Sublayer) -> Mixed:
+    """The three numbers, on matrices; all 1 for a branch without experts.
+
+    Token t chooses the experts t, …, t + k − 1 (modulo E), each weighed by 1/k; all tokens have
+    the same input and the same gradient at the output. Outputs are at right angles, as
+    independent ones are in a wide space.
+    """
+    draw, gate = random.Random(0), 1 / of.chosen
+    entering, pushed, moved = random_matrix(draw, 1), random_matrix(draw, 1), random_matrix(draw)
+    gradient, change = 0.0 * (entering.T * pushed), 0.0 * entering
+    for token in range(of.experts):
+        if 0 in ((token + i) % of.experts for i in range(of.chosen)):  # of the first, in the mean
+            gradient = gradient + entering.T * pushed * (gate / of.experts)
+    for _ in range(of.chosen):
+        change = change + entering * moved * gate
+    return Mixed(
+        math.hypot(*[gate] * of.chosen),
+        gradient.norm / (entering.T * pushed).norm,
+        change.norm / (entering * moved).norm,
+    )
+
+
 # ---- a sublayer in its residual equation ----
 
 
@@ -229,7 +264,11 @@ class Witness:
 
     @classmethod
     def drawn(cls, sublayer: Sublayer, placement: Placement, seed: int = 0) -> Witness:
-        """One whose α and gains are all different, so that none can stand for another."""
+        """One whose α and gains are all different, so that none can stand for another.
+
+        Of experts it is one with its gate.
+        """
+        sublayer = replace(sublayer, chosen=1, experts=1)
         draw = random.Random(seed)
         gains = {matrix.name: draw.uniform(0.4, 1.6) for matrix in sublayer.matrices}
         return cls(sublayer, placement, draw.uniform(1.1, 1.9), gains, seed)
@@ -291,7 +330,9 @@ class Witness:
         def branch(of: Matrix) -> Matrix:
             names = {"x": of, "memory": memory, **parameters}
             value: Matrix = fold(self.sublayer.expression.root, _OnMatrices(names, _MAPS))
-            return value
+            several = mixed(self.sublayer)
+            moving = several.together if moved in parameters else several.size
+            return Matrix((value * several.size).rows, (value * moving).slope)
 
         multipliers = iter(self.placement.learnt)
 
@@ -322,10 +363,11 @@ class Powers:
 
     alpha: int
     beta: int
+    constant: float = 1.0  # of experts beside one dense branch
 
     def at(self, alpha: float, beta: float) -> float:
         """The size at a rule's α and β."""
-        return float(alpha**self.alpha * beta**self.beta)
+        return float(alpha**self.alpha * beta**self.beta) * self.constant
 
 
 @dataclass(frozen=True)
@@ -352,13 +394,14 @@ def _less(of: Witness, sublayer: Sublayer) -> dict[str, float]:
 def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
     """The sizes of a sublayer, measured near the identity and once more at each knob doubled.
 
-    Raises ``ArithmeticError`` where one is no whole power there.
+    Of k experts they are held against one's, to a whole power of the root of k. Raises
+    ``ArithmeticError`` where one is no whole power there.
     """
     on_norm = ("norm_gain", "norm_bias") if "norm" in placement.expression.functions else ()
     moving = (*(p.name for p in sublayer.parameters), *on_norm, *placement.learnt)
 
-    def measured(alpha: float, beta: float) -> dict[str, float]:
-        one, other = (Witness.at(sublayer, placement, alpha, beta, branch) for branch in (0, 1))
+    def measured(alpha: float, beta: float, of: Sublayer = sublayer) -> dict[str, float]:
+        one, other = (Witness.at(of, placement, alpha, beta, branch) for branch in (0, 1))
         divided: list[Matrix] = []
         still = one.output(divided=divided)
         weight = (still - other.output()).rms / still.rms
@@ -385,15 +428,23 @@ def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
     doubled = {"beta": measured(alpha, 2 * BETA)}
     if has_alpha:
         doubled["alpha"] = measured(2 * alpha, BETA)
+    several = sublayer.chosen > 1
+    alone = measured(alpha, BETA, replace(sublayer, chosen=1, experts=1)) if several else base
+
+    def whole(what: str, knob: str, ratio: float, of: float = 2.0) -> int:
+        power = math.log(ratio, of)
+        if abs(power - round(power)) > NEAR:
+            raise ArithmeticError(f"{what}: no power of {knob} near the identity, {power:.3f}")
+        return round(power)
 
     def powers(what: str) -> Powers:
         found = {"alpha": 0, "beta": 0}
-        for knob, sizes in doubled.items():
-            power = math.log2(sizes[what] / base[what])
-            found[knob] = round(power)
-            if abs(power - found[knob]) > NEAR:
-                raise ArithmeticError(f"{what}: no power of {knob} near the identity, {power:.3f}")
-        return Powers(**found)
+        found |= {k: whole(what, k, sizes[what] / base[what]) for k, sizes in doubled.items()}
+        if not several:
+            return Powers(**found)
+        root = math.sqrt(sublayer.chosen)
+        times = whole(what, "the root of k", base[what] / alone[what], root)
+        return Powers(**found, constant=root**times)
 
     responses = {name: f"response to {name}" for name in moving}
     least = SMALL * max(base[what] for what in responses.values())

@@ -13,10 +13,11 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
+from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer, letters
 from deepnet_theory.symbolic.algebra.monomial import alpha, beta, eta, exponents
 from deepnet_theory.symbolic.algebra.nodes import ONES, Branch, coefficient
 from deepnet_theory.symbolic.expectation import norm_of, output_change
+from deepnet_theory.symbolic.laws.experts import Mixture, mixture
 from deepnet_theory.symbolic.laws.explicit_matrices import agree, value_of, values_of
 from deepnet_theory.symbolic.laws.optimizer import degrees_of, homogeneity_step, step_length
 from deepnet_theory.symbolic.laws.placement import (
@@ -65,10 +66,11 @@ def probe_route(selection: Selection) -> Route:
     steps = [counted, *(() if scaling is None else (scaling,))]
     increments, weights = {}, {}
     for sublayer in selection.the_stack.sublayers:
-        gradient = gradient_step(sublayer, placement, sublayer.scaled)
-        weights[sublayer.name] = weight = weight_step(sublayer, placement)
-        increments[sublayer.name] = increment_step(sublayer, gradient, counted, optimizer)
-        steps.append(forward_step(sublayer, placement, scaling))
+        of = mixture(sublayer)
+        gradient = gradient_step(sublayer, placement, sublayer.scaled, of)
+        weights[sublayer.name] = weight = weight_step(sublayer, placement, of)
+        increments[sublayer.name] = increment_step(sublayer, gradient, counted, optimizer, of)
+        steps += [*(of or ()), forward_step(sublayer, placement, scaling)]
         steps += [*derivative_steps(sublayer, placement, sublayer.scaled), gradient, weight]
     matrices = (matrix.name for s in selection.the_stack.sublayers for matrix in s.matrices)
     of_matrices = (of(name) for name in matrices for of in (gain, direction, transverse))
@@ -122,19 +124,20 @@ def forward_step(sublayer: Sublayer, placement: Placement, scaling: Step | None 
 
 def of_sublayer(name: str, sublayer: Sublayer) -> sp.Symbol:
     """A matrix that belongs to a sublayer."""
-    return sp.Symbol(f"{name}_{sublayer.name.replace('-', '')}", commutative=False)
+    return sp.Symbol(f"{name}_{letters(sublayer.name)}", commutative=False)
 
 
-def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
+def weight_step(sublayer: Sublayer, placement: Placement, of: Mixture | None) -> Step:
     """r: the branch's weight against the identity path, whose weight in z is 1."""
     z = probed(placement, sublayer)
     weight = weight_beside_identity(z)
     assert weight is not None  # else the placement has no law, and no route was begun
-    r = sp.Symbol(f"r_{sublayer.name.replace('-', '')}", positive=True)
+    r = sp.Symbol(f"r_{letters(sublayer.name)}", positive=True)
+    law, together = placement_law(placement).weight, sp.S.One if of is None else of.size.rhs
 
     def stated(step: Step) -> bool:
-        law = placement_law(placement).weight
-        return not exponents(law.xreplace({P: beta ** len(sublayer.scaled)}) / step.rhs)
+        own = beta ** len(sublayer.scaled) * together
+        return not exponents(law.xreplace({P: own}) / step.rhs)
 
     alike = _grows_alike(
         "the branch of explicit matrices grows alike",
@@ -145,10 +148,10 @@ def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
     return section_of(sublayer).equal(
         f"branch-weight-{sublayer.name}",
         r,
-        weight.xreplace(at_common_gains(sublayer)),
+        weight.xreplace(at_common_gains(sublayer)) * law.xreplace({P: P * together}) / law,
         "what the branch adds to the identity path, with its directions taken out",
         source="Su, §Post-hoc analysis",
-        uses=(f"probe-{sublayer.name}",),
+        uses=(f"probe-{sublayer.name}", *(() if of is None else (of.size.name,))),
         assumptions=("equal-gains",),
         establishes=(r,),
         checks=(*alike, Check("the placement's law for any branch", stated), NAMED),
@@ -245,7 +248,12 @@ def _as_derived(sublayer: Sublayer, placement: Placement, moved: str, radially: 
     return Check("explicit matrices", agrees)
 
 
-def gradient_step(sublayer: Sublayer, placement: Placement, matrices: tuple[Matrix, ...]) -> Step:
+def gradient_step(
+    sublayer: Sublayer,
+    placement: Placement,
+    matrices: tuple[Matrix, ...],
+    of: Mixture | None = None,
+) -> Step:
     """The order of the gradients of matrices of one role, once all bounded factors are dropped.
 
     Raises :class:`Refusal` where their orders differ, which no common gain can balance.
@@ -259,6 +267,9 @@ def gradient_step(sublayer: Sublayer, placement: Placement, matrices: tuple[Matr
             f"the gradients of {', '.join(names)} of {sublayer.name} are of different orders"
         )
     (scalar,) = orders
+    if of is not None:
+        law = placement_law(placement).response
+        scalar = scalar * of.reached.rhs * law.xreplace({P: P * of.size.rhs}) / law
     unscaled = matrices[0].role is Role.UNSCALED
     alike = (
         check
@@ -278,9 +289,12 @@ def gradient_step(sublayer: Sublayer, placement: Placement, matrices: tuple[Matr
         "gains taken out are of order one; all scaled gains are beta"
         + (", the softmax's differential is bounded" if unscaled else "")
         + f"; so the gradients of {', '.join(names)}",
-        uses=tuple(
-            f"{'radial' if probe.radial_tells else 'transverse'}-{sublayer.name}-{name}"
-            for name, probe in shown.items()
+        uses=(
+            *(
+                f"{'radial' if probe.radial_tells else 'transverse'}-{sublayer.name}-{name}"
+                for name, probe in shown.items()
+            ),
+            *(() if of is None else (of.size.name, of.reached.name)),
         ),
         assumptions=(
             "bounded-upstream-gradient",
@@ -288,7 +302,7 @@ def gradient_step(sublayer: Sublayer, placement: Placement, matrices: tuple[Matr
             "unit-branch",
             "unit-activations",
             "equal-gains",
-            *(("attention-keeps-magnitude",) if "softmax" in sublayer.branch else ()),
+            *(("attention-keeps-magnitude",) if "softmax" in sublayer.branch and not of else ()),
         ),
         bounded=(upstream, jacobian, unit),
         checks=(ORDER_ONE, *alike),
@@ -299,13 +313,17 @@ def gradient_step(sublayer: Sublayer, placement: Placement, matrices: tuple[Matr
 # ---- the increment of one sublayer: its gradients' size times its updates', by the degrees ----
 
 
-def increment_step(sublayer: Sublayer, gradient: Step, degrees: Step, optimizer: Optimizer) -> Step:
+def increment_step(
+    sublayer: Sublayer, gradient: Step, degrees: Step, optimizer: Optimizer, of: Mixture | None
+) -> Step:
     """One sublayer's increment: over its scaled matrices, γ·|Δθ| with |Δθ| = η γ^p |θ|^q.
 
-    γ is the value of the gradient's step, p and q those of the degrees' step.
+    γ is the value of the gradient's step, p and q those of the degrees' step. To all experts
+    together the output answers as to a dense branch, to which the whole gradient comes.
     """
     p, q = degrees_of(degrees)
     size = gradient.rhs
+    times = sp.S.One if of is None else of.together.rhs / of.reached.rhs
     constants = sp.symbols(f"C_1:{len(sublayer.scaled) + 1}", positive=True)
     update = eta * size**p * beta**q
 
@@ -314,18 +332,18 @@ def increment_step(sublayer: Sublayer, gradient: Step, degrees: Step, optimizer:
         for a, b in KNOBS:
             at = {alpha: a, beta: b, eta: 1}
             gamma = number(size, at)
-            yield at, gamma * number(step_length(optimizer, gamma, b))
+            yield at, gamma * number(times) * number(step_length(optimizer, gamma, b))
 
     return BALANCE.order(
         f"increment-{sublayer.name}",
-        sp.Add(*(constant * size * update for constant in constants)),
-        sp.powsimp(eta * size ** (1 + p) * beta**q),
+        sp.Add(*(constant * times * size * update for constant in constants)),
+        sp.powsimp(eta * times * size ** (1 + p) * beta**q),
         "each scaled matrix changes the output by its gradient's size times its update's, "
         f"eta*|g|^({p})*|theta|^({q}) by the degrees; their constants are dropped",
-        uses=("degrees", gradient.name),
+        uses=("degrees", gradient.name, *(() if of is None else (of.together.name,))),
         assumptions=("aligned-updates",),
         bounded=constants,
         establishes=constants,
         checks=(ORDER_ONE, in_proportion("the update on exact entries", points)),
-        left=output_change(sublayer.name.replace("-", "")),
+        left=output_change(letters(sublayer.name)),
     )

@@ -206,13 +206,14 @@ def _conditions(
     """The closure's conditions for one kind of sublayer, imposed; numbered from ``first``.
 
     ``times`` is what multiplies its relative update: κ, or what comes with the gradient. The check
-    takes ρ from the increment, which is in proportion to the branch's weight and to ρ.
+    takes ρ from the increment, which is in proportion to the branch's weight and to ρ; by what
+    factor, at α = β = 1.
     """
     names = {"alpha": kind.alpha, "beta": kind.beta, "m": sp.Integer(kind.matrices)}
     names["rho"] = times * kind.relative
     others = dict.fromkeys(sp.sympify(times).free_symbols, 0.7)  # κ, and depths behind it
     per_weight = kind.increment / kind.weight
-    plain = number(per_weight, {kind.alpha: _ONE, kind.beta: _ONE})
+    plain = number(per_weight / kind.relative, {kind.alpha: _ONE, kind.beta: _ONE})
     for index, sides in enumerate(chosen.expressions, first):
 
         def points(_: Step, sides: tuple[Any, Any] = sides) -> Iterator[Point]:

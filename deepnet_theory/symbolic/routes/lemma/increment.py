@@ -19,7 +19,7 @@ import sympy as sp
 
 from deepnet_theory.sizes.update import Update
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import Sublayer
+from deepnet_theory.spec.sublayer import Sublayer, letters
 from deepnet_theory.symbolic.algebra.monomial import S, alpha, beta, eta, i, r, vanishes
 from deepnet_theory.symbolic.expectation import norm_of, output_change
 from deepnet_theory.symbolic.laws.placement import P, gains_product, gradients, placement_law
@@ -256,5 +256,5 @@ def increment_of(
             BOUNDED,
             at_points("the branch's own formula, matrix by matrix", matrix_by_matrix),
         ),
-        left=output_change(sublayer.name.replace("-", "")),
+        left=output_change(letters(sublayer.name)),
     )
