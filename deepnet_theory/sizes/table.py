@@ -167,6 +167,8 @@ class Table:
                 kind = at.kind_of(sublayer.name)
                 law = laws.law(self.selection.the_placement, sublayer, self.selection.the_norm)
                 for name, role in parameters(law):
+                    if role is Role.NORM_BIAS and not self.selection.the_norm.bias:
+                        continue
                     yield self._parameter(at, kind, law, name, role)
 
     def _parameter(
@@ -185,7 +187,7 @@ class Table:
         if response is not None:
             gradient = response * at.upstream
             update_size = at.eta * kappa * response**of.p * size**q * at.backward
-            count = at.count_of(role, self.selection.the_placement.normalises_sum)
+            count = at.count_of(name, self.selection.the_placement.normalises_sum)
             share = count * at.factor * at.eta * kappa * response ** (1 + of.p) * size**q
         dominant = share is not None and share.exponent(at.part.depth) > 0
         rate = kappa / share if share and dominant else kappa
@@ -220,7 +222,7 @@ class Table:
 def parameters(law: laws.Law) -> Iterator[tuple[str, Role]]:
     for parameter in law.sublayer.parameters:
         yield parameter.name, parameter.role
-    for name in ("norm_gain", "norm_bias"):
+    for name in laws.OF_NORMS:
         if name in law.responses:
             yield name, law.role(name)
 

@@ -51,6 +51,11 @@ SELECTIONS = {
     "parallel both": {
         "optimizer": "adam", "closure": "complete", **BOTH, "layer": "attention+cross+ffn",
     },
+    "norms inside": {
+        "optimizer": "adamw", "placement": "pre-ln",
+        "layer": "attention-sub-ln,ffn-swiglu-sub-ln,attention-qkv-norm",
+    },
+    "norms inside post-ln": {"optimizer": "sgd", "layer": "attention-sub-ln,ffn-sub-ln"},
     "lemma": {"optimizer": "sgd", "method": "lemma"},
     "lemma pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "lemma", **SWIGLU},
     "lemma sandwich-ln": {"optimizer": "lamb", "placement": "sandwich-ln", "method": "lemma"},
@@ -63,7 +68,7 @@ SELECTIONS = {
 PLANTED = (
     "sgd post-ln", "adam res-post-ln", "lamb sandwich-ln", "muon swiglu", "sgd both",
     "complete pre-ln", "unit-residual", "falling", "lemma", "lemma sandwich-ln", "lemma both",
-    "moments", "moments pre-ln", "parallel post-ln", "parallel pre-ln",
+    "moments", "moments pre-ln", "parallel post-ln", "parallel pre-ln", "norms inside",
 )  # fmt: skip
 
 
