@@ -217,7 +217,7 @@ class Sampled(Case):
 
 def _standing_for(placed: Placed, layers: float) -> Placed:
     """The sublayer whose branch is as large as that of several together."""
-    where, s, _ = placed
+    where, s = placed
     size = math.sqrt(layers)
     weighted = where.coefficients(s.alpha)[0] != 1 and not where.normalises_sum
     # a branch that is normalised does not feel its gains; a stream weighted against its branch

@@ -16,9 +16,10 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from deepnet_theory.runtime.linear import Linear, Make, Site
+from deepnet_theory.runtime.linear import Linear, Make, Norm, Site
 from deepnet_theory.spec.constants import Architecture
 from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.norm import Norm as NormSpec
 from deepnet_theory.spec.sublayer import sublayer
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -60,9 +61,14 @@ ALONE = Context()
 
 
 class Branch(nn.Module):
-    """A branch of one kind, with linear maps made from the spec's matrices and their roles."""
+    """A branch of one kind, with linear maps made from the spec's matrices and their roles.
 
-    def __init__(self, kind: str, make: Make, site: Site, gain: Gain, sizes: dict[str, int]):
+    ``inner`` is the norm before its last map, where the spec has one.
+    """
+
+    def __init__(
+        self, kind: str, make: Make, site: Site, gain: Gain, sizes: dict[str, int], norm: NormSpec
+    ) -> None:
         super().__init__()
         spec = sublayer(kind)
         if spec.experts > 1:
@@ -70,6 +76,9 @@ class Branch(nn.Module):
                 f"no mixture of experts is built here: {kind!r} is for a model of your own, with "
                 "audit, apply_, parameter_groups and measure"
             )
+        self.inner: nn.Module = nn.Identity()
+        if spec.inner is not None:
+            self.inner = Norm(norm, sizes[spec.inner.size], make, site, prefix="inner_")
         vectors = {v.name: v.role for v in spec.vectors}
         for m in spec.matrices:
             bias = f"{m.name}_bias"
@@ -86,7 +95,8 @@ class Attention(Branch):
     """softmax(s·q kᵀ/√h) v · output, over the tokens themselves or over a memory (``cross``).
 
     s is ``scores``, 1 but where the head size h is not that of the model's base. Of the kind
-    ``attention-qk-norm`` each head's queries and keys are divided by their root mean square.
+    ``attention-qk-norm`` each head's queries and keys are divided by their root mean square, of
+    ``attention-qkv-norm`` its values too.
 
     Source: Vaswani et al., arXiv 1706.03762, §3.2; grouped keys and values: Ainslie et al.,
     arXiv 2305.13245; norms: Henry et al., arXiv 2010.04245.
@@ -98,13 +108,15 @@ class Attention(Branch):
     output: Linear
 
     def __init__(
-        self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain, causal: bool,
-        scores: float = 1.0,
+        self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain, norm: NormSpec,
+        causal: bool, scores: float = 1.0,
     ) -> None:  # fmt: skip
         sizes = {"d": a.width, "key": a.kv_width, "value": a.kv_width}
-        super().__init__(kind, make, site, gain, sizes)
+        super().__init__(kind, make, site, gain, sizes, norm)
         self.crosses = kind == "cross"
-        self.normalises = kind == "attention-qk-norm"
+        # a norm that it has by its formula and without a gain is one of each head
+        self.normalises = kind in ("attention-qk-norm", "attention-qkv-norm")
+        self.normalises_values = kind == "attention-qkv-norm"
         self.head_width = a.width // a.heads
         self.scale = scores / math.sqrt(self.head_width)
         self.grouped = a.kv_width != a.width
@@ -118,7 +130,7 @@ class Attention(Branch):
             k, v = cache.pairs[self]  # the memory does not change
         else:
             source = x if not self.crosses or memory is None else memory
-            k, v = self.keys(source), self.split(self.value(source))
+            k, v = self.keys(source), self.values(source)
             if cache is not None:
                 if not self.crosses and self in cache.pairs:
                     past_k, past_v = cache.pairs[self]
@@ -133,20 +145,20 @@ class Attention(Branch):
         y = F.scaled_dot_product_attention(
             q, k, v, attn_mask=allowed, is_causal=causal, enable_gqa=self.grouped, scale=self.scale
         )  # (batch, heads, tokens, head_width)
-        result: Tensor = self.output(y.transpose(1, 2).reshape(x.shape))
+        result: Tensor = self.output(self.inner(y.transpose(1, 2).reshape(x.shape)))
         return result
 
     def queries(self, x: Tensor) -> Tensor:
         """(…, tokens, width) → the queries of each head, (batch, heads, tokens, head_width)."""
-        return self._scored(self.query(x))
+        return _each(self.split(self.query(x)), self.normalises)
 
     def keys(self, x: Tensor) -> Tensor:
         """(…, tokens, width) → the keys of each head, (batch, heads, tokens, head_width)."""
-        return self._scored(self.key(x))
+        return _each(self.split(self.key(x)), self.normalises)
 
-    def _scored(self, y: Tensor) -> Tensor:
-        y = self.split(y)
-        return F.rms_norm(y, y.shape[-1:]) if self.normalises else y
+    def values(self, x: Tensor) -> Tensor:
+        """(…, tokens, width) → the values of each head, (batch, heads, tokens, head_width)."""
+        return _each(self.split(self.value(x)), self.normalises_values)
 
     def split(self, y: Tensor) -> Tensor:
         """(…, tokens, heads·head_width) → (batch, heads, tokens, head_width), k in the batch."""
@@ -155,11 +167,18 @@ class Attention(Branch):
         ).transpose(1, 2)
 
 
+def _each(y: Tensor, normalised: bool) -> Tensor:
+    """The vectors of each head as they are, or divided by their root mean square."""
+    return F.rms_norm(y, y.shape[-1:]) if normalised else y
+
+
 class _Hidden(Branch):
     """A branch through a hidden width."""
 
-    def __init__(self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain) -> None:
-        super().__init__(kind, make, site, gain, {"d": a.width, "hidden": a.hidden_width})
+    def __init__(
+        self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain, norm: NormSpec
+    ) -> None:
+        super().__init__(kind, make, site, gain, {"d": a.width, "hidden": a.hidden_width}, norm)
         self.activation = ACTIVATIONS[a.activation]
         self.dropout = nn.Dropout(a.dropout) if a.dropout else nn.Identity()
 
@@ -172,7 +191,7 @@ class FeedForward(_Hidden):
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, width) → (…, hidden) → (…, width)."""
-        result: Tensor = self.fc2(self.dropout(self.activation(self.fc1(x))))
+        result: Tensor = self.fc2(self.dropout(self.inner(self.activation(self.fc1(x)))))
         return result
 
 
@@ -188,17 +207,25 @@ class GatedFeedForward(_Hidden):
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, width) → (…, hidden) → (…, width)."""
-        result: Tensor = self.down(self.dropout(F.silu(self.gate(x)) * self.up(x)))
+        result: Tensor = self.down(self.dropout(self.inner(F.silu(self.gate(x)) * self.up(x))))
         return result
 
 
+_ATTENTION = ("attention", "attention-qk-norm", "attention-qkv-norm", "attention-sub-ln", "cross")
+_HIDDEN: dict[str, type[_Hidden]] = {
+    "ffn": FeedForward,
+    "ffn-sub-ln": FeedForward,
+    "ffn-swiglu": GatedFeedForward,
+    "ffn-swiglu-sub-ln": GatedFeedForward,
+}
+KINDS = (*_ATTENTION, *_HIDDEN)
+
+
 def branch(
-    kind: str, a: Architecture, make: Make, site: Site, gain: Gain, causal: bool,
+    kind: str, a: Architecture, make: Make, site: Site, gain: Gain, norm: NormSpec, causal: bool,
     scores: float = 1.0,
 ) -> Branch:  # fmt: skip
     """The branch of one kind of sublayer."""
-    if kind in ("attention", "attention-qk-norm", "cross"):
-        return Attention(kind, a, make, site, gain, causal, scores)
-    if kind == "ffn-swiglu":
-        return GatedFeedForward(kind, a, make, site, gain)
-    return FeedForward(kind, a, make, site, gain)
+    if kind in _HIDDEN:
+        return _HIDDEN[kind](kind, a, make, site, gain, norm)
+    return Attention(kind, a, make, site, gain, norm, causal, scores)

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from deepnet_theory.runtime.branches import KINDS
 from deepnet_theory.runtime.linear import Make, described
 from deepnet_theory.runtime.machine import DTYPES, device_of, require_dtype
 from deepnet_theory.runtime.model import Model
@@ -18,8 +19,6 @@ from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError, MissingExtraError, shown, unknown
 from deepnet_theory.spec.files import write_bytes
 from deepnet_theory.spec.sublayer import Role, sublayer
-
-KINDS = ("attention", "attention-qk-norm", "cross", "ffn", "ffn-swiglu")
 
 
 def load_constants(path: str | Path) -> Constants:

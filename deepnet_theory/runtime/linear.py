@@ -30,7 +30,7 @@ class Site:
     part: str | None = None
     layer: int | None = None
     sublayer: int | None = None  # its index within the layer
-    kind: str | None = None  # a name of ``building.KINDS``
+    kind: str | None = None  # a name of ``branches.KINDS``
 
 
 @dataclass(frozen=True)
@@ -194,15 +194,17 @@ class Norm(Described):
     bias: nn.Parameter | None
 
     def __init__(
-        self, spec: NormSpec, width: int, make: Make, site: Site, epsilon: float = 1.0
-    ) -> None:
+        self, spec: NormSpec, width: int, make: Make, site: Site, epsilon: float = 1.0,
+        prefix: str = "",
+    ) -> None:  # fmt: skip
         super().__init__()
         self.spec, self.width, self.epsilon = spec, width, epsilon
         self.gain = self.bias = None
         if make.vectors:
-            self.gain = self.own("gain", make.empty(width), site, Role.NORM_GAIN, "gain")
+            gain, bias = f"{prefix}gain", f"{prefix}bias"
+            self.gain = self.own("gain", make.empty(width), site, Role.NORM_GAIN, gain)
             if spec.bias and make.bias:
-                self.bias = self.own("bias", make.empty(width), site, Role.NORM_BIAS, "bias", 0.0)
+                self.bias = self.own("bias", make.empty(width), site, Role.NORM_BIAS, bias, 0.0)
 
     def forward(self, x: Tensor) -> Tensor:
         """(…, width) → (…, width)."""

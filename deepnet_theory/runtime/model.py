@@ -97,14 +97,10 @@ class Part(nn.Module):
             layers = [[Placed(placed, part.sublayers[i]) for i in own] for own in part.placed]
         for index, sublayers in enumerate(layers):
             layer = Layer()
-            for position, (where, s, normed) in enumerate(sublayers):
+            for position, (where, s) in enumerate(sublayers):
                 own = position if part.alike else [of is s for of in part.sublayers].index(True)
                 site = Site(part.name, index, own, s.kind)
-                inner = branch(s.kind, a, make, site, s.gain, part.causal, c.scores)
-                if normed:  # a norm of its own before the branch's last map
-                    last: Linear = getattr(inner, normed)
-                    before = Norm(kind_of_norm, last.weight.shape[-1], make, site)
-                    inner.add_module(normed, nn.Sequential(before, last))
+                inner = branch(s.kind, a, make, site, s.gain, kind_of_norm, part.causal, c.scores)
                 layer.append(
                     Residual(
                         where, kind_of_norm, inner, s.alpha, a.width, make, site,

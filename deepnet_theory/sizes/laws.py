@@ -105,9 +105,10 @@ class _Branch:
             case "softmax":  # an average, whose response is bounded; a whole row may be shifted
                 felt = {n: Move(m.size) for n, m in of.moved.items() if m.same != "columns"}
                 return Jet(ONE, felt)
-            case "norm":  # of degree 0
+            case "norm":  # of degree 0; its own gain and bias move what it gives by one
                 assert of.size is not None
-                return replace(of.scaled(of.size**-1), size=ONE)
+                own = {name: Move(ONE) for vector in arguments[1:] for name in vector.moved}
+                return Jet(ONE, {**of.scaled(of.size**-1).moved, **own})
             case _:  # hadamard
                 return self.multiply(*(a.scaled(ONE) for a in arguments))
 
@@ -362,12 +363,8 @@ class _Residual:
         return Signal(branch=jet.size, unit=of.unit, moved=moved, norms=norms)
 
 
-_PLACED = {
-    "norm_gain": Role.NORM_GAIN,
-    "norm_bias": Role.NORM_BIAS,
-    RESIDUAL_GAIN: Role.RESIDUAL_GAIN,
-    STREAM_GAIN: Role.RESIDUAL_GAIN,
-}
+OF_NORMS = {"norm_gain": Role.NORM_GAIN, "norm_bias": Role.NORM_BIAS}  # around the branch
+_PLACED = {**OF_NORMS, RESIDUAL_GAIN: Role.RESIDUAL_GAIN, STREAM_GAIN: Role.RESIDUAL_GAIN}
 
 
 @dataclass(frozen=True)

@@ -78,9 +78,9 @@ class Balanced:
         """S, the residual sublayers of the part."""
         return Monomial.number(self.part.sublayers_per_layer) * Monomial.of(self.part.depth)
 
-    def count_of(self, role: Role, on_sum: bool) -> Monomial:
-        """How many parameters of a role there are, one in a sublayer or in a normalised sum."""
-        if on_sum and role in (Role.NORM_GAIN, Role.NORM_BIAS):
+    def count_of(self, parameter: str, on_sum: bool) -> Monomial:
+        """How many of a parameter there are, one in a sublayer or in a normalised sum."""
+        if on_sum and parameter in laws.OF_NORMS:
             own = zip(self.part.shares, self.part.parallel, strict=True)
             sums = sum((share for share, joins in own if not joins), Fraction(0))
             return Monomial.number(sums) * Monomial.of(self.part.depth)
@@ -158,9 +158,12 @@ def constant(method: str, matrices: int, of: update.Update) -> Monomial:
 
 def default_closure(method: str, of: update.Update, law: laws.Law) -> Closure:
     """The closure that is taken where none is asked for, from (p, q) and the placement's law."""
+    gains, scaled = laws.common_gains(law.sublayer), law.sublayer.scaled[0].name
     if not law.has_alpha:
-        name = "unit-residual"
-    elif not law.weight.put(laws.common_gains(law.sublayer)).exponent("beta"):
+        (response,) = {r.put(gains) for r in law.responses[scaled]}
+        # what a step does feels no knob behind a norm within the branch: κ is left to balance
+        name = "unit-residual" if response.exponent("beta") or of.q else "complete"
+    elif not law.weight.put(gains).exponent("beta"):
         # before the next case: with α = 1 a branch that does not feel β has no knob left
         name = "unit-init"
     elif method != "probe":

@@ -169,6 +169,8 @@ class Table:
                 kind = at.kind_of(sublayer.name)
                 law = laws.law(self.selection.the_placement, sublayer, self.selection.the_norm)
                 for name, role in parameters(law):
+                    if role is Role.NORM_BIAS and not self.selection.the_norm.bias:
+                        continue
                     yield self._parameter(at, kind, law, name, role)
 
     def _parameter(
@@ -192,7 +194,7 @@ class Table:
             gradient = reached * at.upstream
             moved = at.eta * kappa * reached**of.p * size**q
             update_size = moved * at.backward
-            count = at.count_of(role, self.selection.the_placement.normalises_sum)
+            count = at.count_of(name, self.selection.the_placement.normalises_sum)
             share = count * at.factor * response * moved
         dominant = share is not None and share.exponent(at.part.depth) > 0
         rate = kappa / share if share and dominant else kappa
@@ -227,7 +229,7 @@ class Table:
 def parameters(law: laws.Law) -> Iterator[tuple[str, Role]]:
     for parameter in law.sublayer.parameters:
         yield parameter.name, parameter.role
-    for name in ("norm_gain", "norm_bias", *law.starts):
+    for name in (*laws.OF_NORMS, *law.starts):
         if name in law.responses:
             yield name, law.role(name)
 

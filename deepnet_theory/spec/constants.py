@@ -73,14 +73,10 @@ class SublayerConstants:
 
 
 class Placed(NamedTuple):
-    """A residual sublayer where layers are not all alike: its equation and its numbers.
-
-    ``inner`` is the matrix that one more norm stands before, inside the branch; empty for none.
-    """
+    """A residual sublayer where layers are not all alike: its equation and its numbers."""
 
     placement: Placement
     constants: SublayerConstants
-    inner: str = ""
 
 
 @dataclass(frozen=True)
@@ -273,7 +269,8 @@ class Constants:
         vector.
         """
         own = next(p for p in self.parts if p.name == part)
-        name = _OF_NORMS.get(role, name)
+        if not name.startswith("inner_"):  # a norm around the branch
+            name = _OF_NORMS.get(role, name)
         if sublayer is None and name in self.outer:
             return self.outer[name]
         of = None if sublayer is None else own.sublayers[sublayer]

@@ -149,6 +149,16 @@ class Scheme:
             return self.layer
         return next(p.layer for p in stack(self.stack).parts if p.name == part)
 
+    @property
+    def named_layer(self) -> str | None:
+        """The scheme's own layer as a selection says it, None where it is the stack's."""
+        return None if self.layer is None else ",".join(s.name for s in self.layer)
+
+    @property
+    def own_sublayers(self) -> bool:
+        """Whether a sublayer is the scheme's alone, which no stack here has."""
+        return any(s.name not in sublayers() for s in self.layer or ())
+
     def placement_at(self, layer: float, **depth: float) -> Placement:
         """The residual equation of a layer, counted from 1."""
         if self.first_placement is None or layer > self.value(self.first_layers, **depth):
@@ -163,12 +173,11 @@ class Scheme:
             Placed(
                 self.placement_at(layer, **depth),
                 SublayerConstants(
-                    _kind(s) or s.name,
+                    s.name,
                     alpha,
                     1.0,
                     gains={m.name: self.value(part.gain(m.name), **at) for m in s.matrices},
                 ),
-                s.inner,
             )
             for s in self.layer_of(part.name)
         )
@@ -194,12 +203,6 @@ class Scheme:
         return evaluate(INDEXED.parse(text), **at)
 
 
-def _kind(own: Sublayer) -> str | None:
-    """The built-in sublayer of the same matrices, which an own one is without its inner norm."""
-    same = (own.matrices, own.reads_memory)
-    return next((n for n, s in sublayers().items() if (s.matrices, s.reads_memory) == same), None)
-
-
 def schemes() -> dict[str, Scheme]:
     return builtin("schemes", Scheme)
 
@@ -213,7 +216,7 @@ def not_exportable(given: Scheme) -> str:
     lacking = {
         f"{given.streams} residual streams": given.streams > 1,
         "a branch that changes in time": given.schedule,
-        "sublayers of its own": given.layer is not None,
+        "sublayers of its own": given.own_sublayers,
         "other first layers": given.first is not None,
         "numbers that depend on where a layer stands": any(p.indexed for p in given.parts),
         f"the residual equation {given.equation}": given.named_placement is None,
@@ -240,7 +243,7 @@ def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tupl
     lacking = {
         f"{given.streams} residual streams": given.streams > 1,
         "a branch that changes in time": bool(given.schedule),
-        "sublayers of its own": not all(_kind(s) and s.inner for s in given.layer or ()),
+        "sublayers of its own": given.own_sublayers,
     }
     for what, lacks in lacking.items():
         if lacks:
@@ -254,6 +257,7 @@ def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tupl
         placement=given.named_placement or ("pre-ln" if given.final_norm else "post-ln"),
         norm=given.norm,
         stack=given.stack,
+        layer=given.named_layer,
     )
     entries = tuple(
         RuleEntry(part.name, "*", part.alpha, "1", gains=tuple(part.gains.items()))

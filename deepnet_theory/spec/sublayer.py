@@ -47,7 +47,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Vector:
-    """A bias vector, zero at initialisation."""
+    """A vector of a branch: the gain of a norm, one at initialisation, or a bias, zero."""
 
     name: str
     role: Role
@@ -60,8 +60,10 @@ class Sublayer:
 
     ``branch`` is a formula in ``x`` (and ``memory`` for cross-attention), the names of the
     matrices and vectors, the functions ``phi`` (the activation, positively homogeneous of
-    degree 1), ``softmax`` (over the last axis), ``norm`` (of every token), ``T`` (transpose)
-    and ``hadamard``. Products do not commute. Rows are tokens.
+    degree 1), ``softmax`` (over the last axis), ``norm`` (of every token, with the names of its
+    gain and bias where they are parameters), ``T`` (transpose) and ``hadamard``. Products do not
+    commute. Rows are tokens. A matrix whose size a norm within the branch takes back is unscaled:
+    at gain 1 the norm's ε stays as small beside what it divides as in a shallow model.
 
     Of ``experts`` alike a router picks ``chosen`` for every token: the branch is the sum of these,
     each weighed by its gate, and ``branch`` is one of them with its gate.
@@ -91,7 +93,8 @@ class Sublayer:
             purpose="a residual branch",
             symbols=("x", "memory", *names),
             functions={
-                **dict.fromkeys(("phi", "softmax", "norm", "T"), (1, 1)),
+                **dict.fromkeys(("phi", "softmax", "T"), (1, 1)),
+                "norm": (1, 3),
                 "hadamard": (2, 2),
             },
         )
@@ -121,12 +124,9 @@ class Sublayer:
         raise Refusal(f"the branch of {self.name!r} does not end in a matrix: {self.branch}")
 
     @property
-    def inner(self) -> str:
-        """The last matrix where a norm stands right before it, inside the branch; else empty."""
-        match self.expression.root:
-            case Operation("*", Call("norm", _), Name(matrix)):
-                return matrix
-        return ""
+    def inner(self) -> Vector | None:
+        """The gain of a norm within the branch, which stands before the last map; else None."""
+        return next((v for v in self.vectors if v.role is Role.NORM_GAIN), None)
 
     @property
     def parameters(self) -> tuple[Matrix | Vector, ...]:

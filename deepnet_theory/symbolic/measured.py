@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from deepnet_theory.sizes.exponents import predictions
+from deepnet_theory.sizes.laws import OF_NORMS
 from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.sizes.norm_epsilon import of_entry
 from deepnet_theory.sizes.table import (
@@ -206,8 +207,7 @@ class Place:
         stepped = step_length(self.rows.selection.the_optimizer, reached, size)
         update = self.eta * kappa * float(stepped) * backward
         # such parameters, listed: a norm on the sum stands behind all its branches, once
-        of_norm = role in (Role.NORM_GAIN, Role.NORM_BIAS)
-        once = of_norm and self.rows.selection.the_placement.normalises_sum
+        once = parameter in OF_NORMS and self.rows.selection.the_placement.normalises_sum
         own = zip(self.part.shares, self.part.parallel, strict=True)
         many = float(sum(share for share, joins in own if not (once and joins)))
         share = many * self.depth[self.part.depth] * forward * response * update

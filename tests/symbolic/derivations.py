@@ -61,6 +61,11 @@ SELECTIONS = {
         "optimizer": "sgd", "placement": "pre-ln", "closure": "complete",
         "layer": "attention,ffn@4/16",
     },
+    "norms inside": {
+        "optimizer": "adamw", "placement": "pre-ln",
+        "layer": "attention-sub-ln,ffn-swiglu-sub-ln,attention-qkv-norm",
+    },
+    "norms inside post-ln": {"optimizer": "sgd", "layer": "attention-sub-ln,ffn-sub-ln"},
     "lemma": {"optimizer": "sgd", "method": "lemma"},
     "lemma pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "lemma", **SWIGLU},
     "lemma sandwich-ln": {"optimizer": "lamb", "placement": "sandwich-ln", "method": "lemma"},
@@ -74,7 +79,7 @@ PLANTED = (
     "sgd post-ln", "adam res-post-ln", "lamb sandwich-ln", "muon swiglu", "sgd both",
     "complete pre-ln", "unit-residual", "falling", "lemma", "lemma sandwich-ln", "lemma both",
     "moments", "moments pre-ln", "parallel post-ln", "parallel pre-ln", "experts sgd",
-    "learnt branch", "learnt stream",
+    "norms inside", "learnt branch", "learnt stream",
 )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ from deepnet_theory.symbolic.measured import measured
 TABLES = (
     "sgd post-ln", "lamb pre-ln", "adam res-post-ln", "muon swiglu", "adafactor", "falling",
     "complete post-ln", "complete pre-ln", "complete multiplier", "learning-rate", "sgd both",
-    "parallel post-ln", "experts sgd", "learnt branch", "learnt stream",
+    "parallel post-ln", "norms inside post-ln", "experts sgd", "learnt branch", "learnt stream",
     "adam both, independent", "complete both",
 )  # fmt: skip
 SIXTEENTH = Fraction(1, 16)

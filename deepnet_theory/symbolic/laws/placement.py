@@ -18,7 +18,7 @@ import sympy as sp
 from deepnet_theory.sizes.update import Update
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import Placement
-from deepnet_theory.spec.sublayer import Sublayer
+from deepnet_theory.spec.sublayer import Role, Sublayer
 from deepnet_theory.symbolic.algebra.monomial import alpha, beta, in_sympy
 from deepnet_theory.symbolic.algebra.nodes import (
     ONES,
@@ -56,10 +56,15 @@ def transverse(parameter: str) -> sp.Symbol:
     return sp.Symbol(f"V_{_SHORT.get(parameter, parameter)}", commutative=False)
 
 
+def _normalise(of: sp.Expr, gain: Any = 1, bias: Any = 0) -> sp.Expr:
+    normed = Normalise(of)
+    return normed + (0 if gain == 1 else Hadamard(normed, gain - 1)) + bias
+
+
 _MAPS: dict[str, Callable[..., sp.Expr]] = {
     "phi": Activation,
     "softmax": Softmax,
-    "norm": Normalise,
+    "norm": _normalise,
     "T": Transpose,
     "hadamard": Hadamard,
 }
@@ -77,15 +82,17 @@ def branch(
 ) -> sp.Expr:
     """The branch G(argument) as a SymPy expression in λ's, U's (and h, V); biases start at zero.
 
+    The gain of a norm within it is 1; moved, it is a factor 1 + hV of every token.
+
     ``perturbed`` is the parameter that is moved along its transverse direction, ``matrix`` what
     stands for a matrix.
     """
     names = {"x": argument, "memory": memory}
     names |= {m.name: matrix(m.name) for m in sublayer.matrices}
-    names |= {v.name: sp.Integer(0) for v in sublayer.vectors}
+    names |= {v.name: sp.Integer(v.role is Role.NORM_GAIN) for v in sublayer.vectors}
     if perturbed is not None:
         move = delta * transverse(perturbed)
-        names[perturbed] += ONES * move if names[perturbed] == 0 else move
+        names[perturbed] += ONES * move if names[perturbed].is_number else move
     maps = {name: _expanded(of) for name, of in _MAPS.items()}
     return sp.expand_mul(in_sympy(sublayer.expression, names, maps))
 

@@ -24,13 +24,13 @@ from typing import Any, NamedTuple
 
 from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.placement import STREAM_GAIN, Placement
-from deepnet_theory.spec.sublayer import Sublayer
+from deepnet_theory.spec.sublayer import Role, Sublayer
 
 TOKENS, WIDTH = 2, 3
 TOLERANCE = 1e-6  # of a derivative, beside a finite difference
 SMALL = 1e-11  # beside the largest response: rounding, where the derivative is 0
 NEAR = 0.02  # how far from whole an elasticity may be, the branch being small and not 0
-ALPHA, BETA = 1000.0, 0.05  # near the identity, for every branch of two matrices and more
+ALPHA, BETA = 1000.0, 0.01  # near the identity, for every branch that feels a gain
 
 Rows = list[list[float]]
 OfToken = Callable[[list[float], list[float]], tuple[list[float], list[float]]]
@@ -166,10 +166,16 @@ def _normalised(row: list[float], moved: list[float]) -> tuple[list[float], list
     return unit, [(d - u * along) / size for u, d in zip(unit, moved, strict=True)]
 
 
+def _with_vectors(normed: Matrix, gain: Matrix | None = None, bias: Matrix | None = None) -> Matrix:
+    """A norm with its gain and its bias, each as often as there are tokens."""
+    scaled = normed if gain is None else normed.hadamard(gain)
+    return scaled if bias is None else scaled + bias
+
+
 _MAPS: Mapping[str, Callable[..., Matrix]] = {
     "phi": leaky_relu,
     "softmax": softmax,
-    "norm": normalise,
+    "norm": lambda a, *vectors: _with_vectors(normalise(a), *vectors),
     "T": lambda a: a.T,
     "hadamard": Matrix.hadamard,
 }
@@ -291,14 +297,15 @@ class Witness:
 
     @cached_property
     def directions(self) -> dict[str, tuple[Matrix, Matrix]]:
-        """U of every matrix, zeros of every bias, and V, the transverse direction of each."""
+        """U of every matrix, the start of every vector, and V, the transverse direction of each."""
         found = {}
         draw = random.Random(1000 * self.seed + self.branch + 1)
         for matrix in self.sublayer.matrices:
             found[matrix.name] = random_matrix(draw), random_matrix(draw)
         for vector in self.sublayer.vectors:
             repeated = Matrix(random_matrix(draw, 1).rows * TOKENS)
-            found[vector.name] = 0.0 * repeated, repeated
+            start = float(vector.role is Role.NORM_GAIN)
+            found[vector.name] = Matrix([[start] * len(row) for row in repeated]), repeated
         for name in ("norm_gain", "norm_bias", *self.placement.learnt):
             found[name] = random_matrix(draw, 1), Matrix(random_matrix(draw, 1).rows * TOKENS)
         return found
@@ -315,7 +322,7 @@ class Witness:
         for name in (parameter.name for parameter in self.sublayer.parameters):
             own, transverse = self.directions[name]
             along = (own if radially else transverse).rows if name == moved else None
-            parameters[name] = Matrix((own * self.gains.get(name, 0.0)).rows, along)
+            parameters[name] = Matrix((own * self.gains.get(name, 1.0)).rows, along)
 
         def norm(of: Matrix) -> Matrix:
             if divided is not None:

@@ -20,9 +20,9 @@ import sympy as sp
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Sublayer
-from deepnet_theory.symbolic.algebra.monomial import DEPTHS
+from deepnet_theory.symbolic.algebra.monomial import DEPTHS, beta, exponents
 from deepnet_theory.symbolic.laws.explicit_matrices import value_of
-from deepnet_theory.symbolic.laws.placement import x
+from deepnet_theory.symbolic.laws.placement import gains_product, x
 from deepnet_theory.symbolic.proof.checks import Point, at_points
 from deepnet_theory.symbolic.proof.step import IDENTITY, LIMIT, Check, Regime, Section, Step
 from deepnet_theory.symbolic.proof.witness import (
@@ -37,7 +37,7 @@ from deepnet_theory.symbolic.proof.witness import (
 from deepnet_theory.symbolic.routes.route import sublayers
 
 SECTION, BEYOND = Section("Parallel branches"), Section("Beyond the first order")
-ALPHA, BETA = 1000.0, 0.02  # near the identity, where rounding does not reach r₁r₂ yet
+ALPHA, WEIGHT = 1000.0, 4e-4  # near the identity, where rounding does not reach r₁r₂ yet
 
 
 def parallel_steps(part: Part, placement: Placement) -> Iterator[Step]:
@@ -115,7 +115,8 @@ def _weighing(s: Sublayer, placement: Placement, times: float, branch: int) -> W
     """A sublayer near the identity whose branch weighs ``times`` what it weighs at the knobs."""
     if "alpha" in placement.expression.names:
         return Witness.at(s, placement, ALPHA / times, 1.0, branch)
-    return Witness.at(s, placement, 1.0, BETA * times ** (1 / len(s.scaled)), branch)
+    degree = float(exponents(gains_product(s))[beta])
+    return Witness.at(s, placement, 1.0, (WEIGHT * times) ** (1 / degree), branch)
 
 
 def second_order(part: Part) -> Iterator[Step]:
