@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -78,7 +79,10 @@ class Layer(nn.ModuleList):
 
 
 class Part(nn.Module):
-    """An encoder or a decoder: its layers, and a final norm where the placement has one."""
+    """An encoder or a decoder: its layers, and a final norm where the placement has one.
+
+    ``layers`` are those with parameters of their own; all of them are gone through ``uses`` times.
+    """
 
     def __init__(
         self, part: PartConstants, c: Constants, make: Make,
@@ -87,10 +91,10 @@ class Part(nn.Module):
         super().__init__()
         a, placed, kind_of_norm = c.architecture, placement(c.placement), norm(c.norm)
         self.checkpoint = False  # recompute the layers' activations in the backward pass
-        self.layers = nn.ModuleList()
+        self.layers, self.uses = nn.ModuleList(), part.uses
         if layers is None:
             layers = [[Placed(placed, s) for s in part.sublayers]] * part.layers
-        for index, sublayers in enumerate(layers):
+        for index, sublayers in enumerate(layers[: len(layers) // part.uses]):
             layer = Layer()
             for position, (where, s, normed) in enumerate(sublayers):
                 site = Site(part.name, index, position, s.kind)
@@ -113,7 +117,9 @@ class Part(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, tokens, width) → the same, final norm included."""
-        for layer in self.layers:
+        for loop, layer in product(range(self.uses), self.layers):
+            if context.cache is not None:
+                context.cache.loop = loop
             if self.checkpoint and torch.is_grad_enabled():
                 x = checkpoint(layer, x, memory, context, use_reentrant=False)  # type: ignore[assignment]
             else:

@@ -59,7 +59,7 @@ class SublayerRow:
     eta: Monomial
     weight: Monomial
     aligned: Monomial  # S·r
-    independent: Monomial  # S·r²
+    independent: Monomial  # S·n·r², n uses of one layer
     rho: Monomial
     orders: tuple[Monomial, ...]
 
@@ -82,8 +82,9 @@ class SublayerRow:
 class ParameterRow:
     """One parameter of one kind of sublayer at the rule; None stands for 0.
 
-    ``gradient`` and ``update`` are of one such parameter, per η; ``share`` is what all of them
-    move the output by, the scaled matrices by 1. ``size`` is its own at the start.
+    ``gradient`` and ``update`` are of one such parameter, all its uses together, per η; ``share``
+    is what all of them move the output by, the scaled matrices by 1. ``size`` is its own at the
+    start.
     """
 
     part: str
@@ -153,7 +154,7 @@ class Table:
             eta=at.eta,
             weight=weight,
             aligned=at.count * weight,
-            independent=at.count * weight**2,
+            independent=at.squares(kind),
             rho=rho,
             orders=tuple(
                 first * Monomial.number(comb(kind.matrices, order)) * rho**order
@@ -183,10 +184,11 @@ class Table:
         kappa = at.rate(kind) if scaled else ONE
         share = update_size = gradient = None
         if response is not None:
-            gradient = response * at.upstream
-            update_size = at.eta * kappa * response**of.p * size**q * at.backward
+            gradient = response * at.uses * at.upstream
+            moved = at.eta * kappa * (response * at.uses) ** of.p * size**q
+            update_size = moved * at.backward
             count = at.count_of(role, self.selection.the_placement.normalises_sum)
-            share = count * at.factor * at.eta * kappa * response ** (1 + of.p) * size**q
+            share = count * at.factor * response * moved
         dominant = share is not None and share.exponent(at.part.depth) > 0
         rate = kappa / share if share and dominant else kappa
         constants = update.practised(self.selection.the_optimizer).constants
@@ -199,8 +201,8 @@ class Table:
 
         decay = None
         if role in MATRICES:
-            moved = ONE if gradient is None else gradient**of.p * size ** (of.q - 1)
-            decay = of_size("decay") / (at.eta * rate * moved)
+            own = ONE if gradient is None else gradient**of.p * size ** (of.q - 1)
+            decay = of_size("decay") / (at.eta * rate * own)
         return ParameterRow(
             part=at.part.name,
             sublayer=law.sublayer.name,

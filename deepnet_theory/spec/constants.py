@@ -84,7 +84,8 @@ class PartConstants:
 
     ``multipliers`` are learning-rate multipliers by role
     (:class:`~deepnet_theory.spec.sublayer.Role` values), for parameters that their sublayer says
-    nothing of; a role that is absent takes 1.
+    nothing of; a role that is absent takes 1. Each layer is used ``uses`` times: ``layers`` over
+    ``uses`` of them have parameters of their own, and are looped.
     """
 
     name: str
@@ -92,6 +93,7 @@ class PartConstants:
     causal: bool
     sublayers: tuple[SublayerConstants, ...]
     multipliers: dict[str, float] = field(default_factory=dict)
+    uses: int = 1
 
     def described(self, between: str = ", ") -> str:
         """The layer by its kinds, a plus between the branches of one sum."""
@@ -220,7 +222,9 @@ class Constants:
                 )
                 for (kind, entry), parallel in joined
             )
-            parts.append(PartConstants(part.name, depth[part.depth], part.causal, values))
+            layers = depth[part.depth]
+            uses = layers // part.distinct(layers)
+            parts.append(PartConstants(part.name, layers, part.causal, values, uses=uses))
         optimizer = selection.the_optimizer
         return cls(
             stack=selection.stack,
@@ -265,10 +269,12 @@ class Constants:
             warnings.warn(self.warning, UnstableWarning, stacklevel=3)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data with its ``schema``; what is of a base, or parallel, only where it is."""
+        """Plain data with its ``schema``; of a base, parallel or shared only where it is so."""
         data = {k: v for k, v in asdict(self).items() if (k, v) not in OF_A_BASE.items()}
         for s in (s for part in data["parts"] for s in part["sublayers"] if not s["parallel"]):
             del s["parallel"]
+        for part in (part for part in data["parts"] if part["uses"] == 1):
+            del part["uses"]
         return {"schema": SCHEMA, **data}
 
     def to_json(self) -> str:
@@ -457,6 +463,10 @@ def _check(c: Constants) -> None:
 
 def _check_part(p: PartConstants) -> None:
     _need(type(p.layers) is int and 1 <= p.layers <= 10**6, f"{p.name}: layers must be 1 or more")
+    _need(
+        type(p.uses) is int and p.uses >= 1 and p.layers % p.uses == 0,
+        f"{p.name}: {p.layers} layers cannot be layers that are used {shown(p.uses)} times each",
+    )
     _need(type(p.causal) is bool, f"{p.name}: causal must be a boolean")
     _need(
         isinstance(p.sublayers, tuple) and 1 <= len(p.sublayers) <= 64,

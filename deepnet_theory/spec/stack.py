@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise
 
-from deepnet_theory.spec.errors import InputError, unknown
+from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.sublayer import Sublayer, sublayer
 
 
 @dataclass(frozen=True)
 class Part:
-    """An encoder or a decoder: ``depth`` is the symbol of its number of layers."""
+    """An encoder or a decoder: ``depth`` is the symbol of its number of layers.
+
+    ``uses`` says how many times each of its layers is used, in that symbol: ``"1"``, ``"N"`` for
+    one layer in all places, ``"N/6"`` for a block of six that is looped, ``"4"`` for four loops.
+    """
 
     name: str
     depth: str
     layer: tuple[Sublayer, ...]
     causal: bool
     parallel: tuple[bool, ...]  # of each sublayer: its branch joins the sum of the one before it
+    uses: str = "1"
 
     @property
     def sublayers_per_layer(self) -> int:
@@ -35,6 +41,22 @@ class Part:
         """The layer in words: its sublayers, a plus between the branches of one sum."""
         names = (s.name for s in self.layer)
         return described_layer(zip(names, self.parallel, strict=True))
+
+    def distinct(self, layers: int) -> int:
+        """How many layers have parameters of their own; :class:`InputError` where none fit."""
+        times, _, block = self.uses.partition("/")
+        own = int(block or 1) if times == self.depth else layers // int(times)
+        if not own or layers % own or (times != self.depth and own * int(times) != layers):
+            raise InputError(
+                f"{layers} layers of the {self.name} cannot be layers that are used {self.uses} "
+                "times each"
+            )
+        return own
+
+    @property
+    def squares(self) -> str:
+        """How S·r² is written, S·n·r² where n_u uses of one layer add alike."""
+        return "S*r^2" if self.uses == "1" else "S*n_u*r^2"
 
     @property
     def crossings(self) -> int:
@@ -70,6 +92,7 @@ _PARTS: dict[str, tuple[tuple[str, str, str, bool], ...]] = {
 
 
 STACKS = tuple(_PARTS)
+USES = r"[1-9]\d{0,5}|[NM](/[1-9]\d{0,5})?"
 
 
 def parse_layer(text: str) -> tuple[tuple[Sublayer, ...], tuple[bool, ...]]:
@@ -92,19 +115,25 @@ def described_layer(of: Iterable[tuple[str, bool]], between: str = ", ") -> str:
     return text.removeprefix(between)
 
 
-def stack(name: str, layer: str | None = None) -> Stack:
+def stack(name: str, layer: str | None = None, uses: str = "1") -> Stack:
     """The stack called ``name``; ``layer`` replaces the layer of its last part.
 
+    In ``uses`` N or M is the number of layers of the part at hand, in each part its own.
     Cross-attention needs a part to attend to, so it may stand only in the decoder of an
     encoder–decoder stack; a layer with cross-attention asks for that stack.
     """
     if name not in STACKS:
         raise unknown("stack", name, STACKS)
+    if not re.fullmatch(USES, uses):
+        raise InputError(
+            f"the uses {shown(uses)} are no number of times that a layer is used: a number, N (one "
+            "layer in all places) or N divided by the number of distinct layers, such as N/6"
+        )
     parts = []
     last = len(_PARTS[name]) - 1
     for index, (part, depth, default, causal) in enumerate(_PARTS[name]):
         chosen, parallel = parse_layer(layer if layer is not None and index == last else default)
-        new = Part(part, depth, chosen, causal, parallel)
+        new = Part(part, depth, chosen, causal, parallel, re.sub("[NM]", depth, uses))
         if new.crossings and len(_PARTS[name]) == 1:
             raise InputError(
                 f"the layer {layer!r} has cross-attention, which the stack {name!r} "

@@ -41,7 +41,7 @@ from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import MATRICES, Role, Sublayer
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.laws.optimizer import Practised, step_length
-from deepnet_theory.symbolic.proof.witness import Sizes, sizes
+from deepnet_theory.symbolic.proof.witness import Sizes, of_uses, sizes
 
 Depth = dict[str, int]
 DEPTHS: tuple[Depth, ...] = (
@@ -143,6 +143,18 @@ class Place:
         return sum(1 for _ in self.part.layer) * self.depth[self.part.depth] * self.weight
 
     @cached_property
+    def uses(self) -> float:
+        """How many sublayers use one matrix."""
+        return evaluate(DEPTH.parse(self.part.uses), **self.depth)
+
+    def of_uses(self, parameter: str = "") -> float:
+        """What they are together beside one: the response to a parameter, or the branch's r."""
+        if self.part.uses == "1":
+            return 1.0
+        powers = of_uses(self.rows.selection.the_placement, self.sublayer)
+        return float(self.uses ** powers[parameter])
+
+    @cached_property
     def rho(self) -> float:
         """ρ: an update of a scaled matrix over the matrix."""
         moved = self.moved_by(self.sublayer.scaled[0].name, Role.SCALED)
@@ -178,13 +190,13 @@ class Place:
         size = self.beta if scaled else 1.0
         kappa = self.entry.rate_at(**self.depth) if scaled else 1.0
         forward, backward, upstream = self.amplified
-        response = powers.at(*self.knobs)
+        response = powers.at(*self.knobs) * self.of_uses(parameter)
         stepped = step_length(self.rows.selection.the_optimizer, response, size)
         update = self.eta * kappa * float(stepped) * backward
         # such parameters, listed: a norm on the sum stands behind all its branches, once
         of_norm = role in (Role.NORM_GAIN, Role.NORM_BIAS)
         once = of_norm and self.rows.selection.the_placement.normalises_sum
-        many = sum(not (once and joins) for joins in self.part.parallel)
+        many = sum(not (once and joins) for joins in self.part.parallel) / self.uses
         share = many * self.depth[self.part.depth] * forward * response * update
         return Moved(size, kappa, response * upstream, update, share)
 
@@ -262,9 +274,10 @@ class _Rows:
             ("beta", "the rule's own constant", row.beta, [at.beta for at in every]),
             ("r", explicit, row.weight, [at.weight for at in every]),
             ("S*r", explicit, row.aligned, [at.aligned for at in every]),
-            ("S*r^2", explicit, row.independent, [at.aligned * at.weight for at in every]),
+            (every[0].part.squares, explicit, row.independent,
+             [at.aligned / at.uses * at.weight * at.of_uses() ** 2 for at in every]),
             ("rho", "the update of a matrix under the gradient it has", row.rho, rho),
-        ):
+        ):  # fmt: skip
             yield self.row(f"{name} of {of}", stated, because, found)
         matrices = len(every[0].sublayer.scaled)
         for k, size in enumerate(row.orders, start=1):
