@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -141,7 +142,8 @@ class Sampled(Case):
 
     The L − 2 other layers are shared out before, between and behind them as u : v − u : 1 − v, and
     m of them are one layer whose branches are :math:`\sqrt m` times as large: as many
-    independent branches add up to that size. The short stack's size does not depend on the depth.
+    independent branches add up to that size; n uses of each add alike, to :math:`\sqrt{mn}`. The
+    short stack's size does not depend on the depth.
     ``index`` tells its branch weights from those of other ones, and the same ones are drawn at
     every depth.
 
@@ -157,6 +159,17 @@ class Sampled(Case):
     places: tuple[float, float] = (1 / 3, 2 / 3)
     index: int = 0
     growth: float = 0.0
+
+    @property
+    def constants(self) -> Constants:
+        """Those of the short stack, whose layers are all its own."""
+        found = super().constants
+        return replace(found, parts=tuple(replace(part, uses=1) for part in found.parts))
+
+    @cached_property
+    def uses(self) -> dict[str, int]:
+        """How many times each layer of a part is used in the whole stack."""
+        return {part.name: part.uses for part in super().constants.parts}
 
     def groups(self, layers: int) -> Iterator[Group]:
         """The layers of the short stack of a part, from the bottom to the top."""
@@ -201,7 +214,8 @@ class Sampled(Case):
         for group in self.groups(part.layers):
             whole = self.layer(part, max(0.0, below + (group.layers - 1) / 2))
             one = group.copy is not None
-            found.append([s if one else _standing_for(s, group.layers) for s in whole])
+            added = group.layers * self.uses[part.name]
+            found.append([s if one else _standing_for(s, added) for s in whole])
             below += group.layers
         return found
 

@@ -6,10 +6,11 @@ the changes :math:`V_l` that the layers make add up,
 .. math:: E\|\Delta F\|^2 = L\,E\|V\|^2 + L(L-1)\,E\langle V, V'\rangle,
 
 with V and V' of two independent layers: the first part adds as :math:`\sqrt L`, the second, what
-their changes have in common, as :math:`L`. Both are measured on two sampled layers, with the
-laboratory's own tokens, targets, embeddings and heads. What the others do to those two, the
-corrections in S·r and S·r², comes with the blocks that stand for them, of
-:class:`~deepnet_theory.numeric.case.Sampled`.
+their changes have in common, as :math:`L`. Of layers that are used n times each, a gradient is n
+times that of one use, and so is what a change of one of them moves: :math:`Ln` and :math:`L(L-n)`.
+Both are measured on two sampled layers, with the laboratory's own tokens, targets, embeddings and
+heads. What the others do to those two, the corrections in S·r and S·r², comes with the blocks that
+stand for them, of :class:`~deepnet_theory.numeric.case.Sampled`.
 """
 
 from __future__ import annotations
@@ -189,7 +190,7 @@ def _predict(
                 with math_attention():
                     directions = _sampled_directions(trial, sampled)
                     for key, changes in split(trial, sampled, directions).items():
-                        squares.setdefault(key, []).append(_square(trial, changes))
+                        squares.setdefault(key, []).append(_square(trial, sampled.uses, changes))
             for key, found in squares.items():
                 sizes.setdefault(key, []).append(_root(torch.cat(found, dim=1)))
     result = {}
@@ -231,7 +232,9 @@ def directions_of(
     trial: Trial, chosen: Sequence[tuple[nn.Parameter, Description]]
 ) -> list[Direction]:
     """The update of every chosen parameter, per unit of the learning rate."""
-    changes = trial.first_step([p for p, _ in chosen]).changes
+    uses = trial.case.uses if isinstance(trial.case, Sampled) else {}
+    times = [uses.get(d.part or "", 1) if d.layer is not None else 1 for _, d in chosen]
+    changes = trial.first_step([p for p, _ in chosen], times=times).changes
     return [(p, d, change) for (p, d), change in zip(chosen, changes, strict=True)]
 
 
@@ -257,7 +260,7 @@ def _changes(trial: Trial, sampled: Sampled, directions: Sequence[Direction]) ->
     }
 
 
-def _square(trial: Trial, changes: Changes) -> Tensor:
+def _square(trial: Trial, uses: dict[str, int], changes: Changes) -> Tensor:
     """The expected ‖ΔF_t‖² of every token from these changes: (seeds, copies, tokens).
 
     A sampled layer's change V counts n times, as many layers as it stands for.
@@ -265,11 +268,11 @@ def _square(trial: Trial, changes: Changes) -> Tensor:
     layers = {part.name: part.layers for part in trial.model.constants.parts}
     total = torch.zeros(())
     for (part, inside), own in changes.items():
-        total = total + _mean([n * v.square().sum(-1) for n, v in own])
-        count = layers[part]
-        if inside and count > 1:  # a part has one final norm
+        count, alike = layers[part], uses[part] if inside else 1
+        total = total + alike * _mean([n * v.square().sum(-1) for n, v in own])
+        if inside and count > alike:  # a part has one final norm
             (n, v), (m, w) = own
-            total = total + n * m * (count - 1) / count * (v * w).sum(-1)
+            total = total + n * m * (count - alike) / count * (v * w).sum(-1)
     for first, second in combinations(changes.values(), 2):
         total = total + 2 * _mean([n * m * (v * w).sum(-1) for n, v in first for m, w in second])
     return total.reshape(-1, trial.copies, total[0].numel())

@@ -54,7 +54,8 @@ class Probe:
         each part, every sublayer of a sampled layer counted for its share of the part.
         """
         trial = self.trial()
-        layers = {part.name: part.layers for part in trial.model.constants.parts}
+        # a layer that is used several times is stepped once
+        layers = {part.name: part.layers // part.uses for part in trial.model.constants.parts}
         sampled = {name: sample_layers(count) for name, count in layers.items()}
         # a norm's parameters belong to its residual sublayer, a final norm's to none
         chosen = [
@@ -99,6 +100,13 @@ def _inhomogeneity(probe: Probe) -> Tensor:
     return probe.trace.over_sublayers("inhomogeneity").amax(0)
 
 
+def _squares(probe: Probe) -> Tensor:
+    """S·n·r² of every seed: the n uses of one layer add alike."""
+    uses = {part.name: part.uses for part in probe.trial().model.constants.parts}
+    rows = [uses[s.part] * s.branch_weight.square() for s in probe.trace.sublayers]
+    return torch.stack(rows).sum(0)
+
+
 def _above_epsilon(probe: Probe) -> Tensor:
     """The share of all stepped entries with |g| ≥ 10 ε, which an optimizer's ε does not reach."""
     traced = probe.trace.above_epsilon
@@ -127,8 +135,8 @@ QUANTITIES: dict[str, Callable[[Probe], Tensor]] = {
     "norm_jacobian": _greatest("norm_jacobian"),
     # ‖ΔF‖ of queries and keys alone, over ‖ΔF‖
     "query_key_share": lambda p: p.share(lambda d: d.name in ("query", "key")) / p.values,
-    # S·r², the sum over sublayers of (‖G‖/‖αx‖)²
-    "self_consistency": lambda p: p.trace.over_sublayers("branch_weight").square().sum(0),
+    # S·r², the sum over sublayers of (‖G‖/‖αx‖)², n times where n of them are one
+    "self_consistency": _squares,
     # the mean cosine of two tokens at the last sublayer's input
     "token_correlation": lambda probe: probe.trace.sublayers[-1].token_correlation,
     # ‖∂L/∂x_{l+1}‖ for a loss that is one token's

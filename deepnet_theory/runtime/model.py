@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -78,7 +79,10 @@ class Layer(nn.ModuleList):
 
 
 class Part(nn.Module):
-    """An encoder or a decoder: its layers, and a final norm where the placement has one."""
+    """An encoder or a decoder: its layers, and a final norm where the placement has one.
+
+    ``layers`` are those with parameters of their own; all of them are gone through ``uses`` times.
+    """
 
     def __init__(
         self, part: PartConstants, c: Constants, make: Make,
@@ -87,15 +91,15 @@ class Part(nn.Module):
         super().__init__()
         a, placed, kind_of_norm = c.architecture, placement(c.placement), norm(c.norm)
         self.checkpoint = False  # recompute the layers' activations in the backward pass
-        self.layers = nn.ModuleList()
         if len(c.placements) > 1:
             raise Refusal(
                 f"constants do not say which layers are {' and which are '.join(c.placements)}; "
                 "apply_ puts them into a model that has such layers"
             )
+        self.layers, self.uses = nn.ModuleList(), part.uses
         if layers is None:
             layers = [[Placed(placed, part.sublayers[i]) for i in own] for own in part.placed]
-        for index, sublayers in enumerate(layers):
+        for index, sublayers in enumerate(layers[: len(layers) // part.uses]):
             layer = Layer()
             for position, (where, s) in enumerate(sublayers):
                 own = position if part.alike else [of is s for of in part.sublayers].index(True)
@@ -115,7 +119,9 @@ class Part(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, tokens, width) → the same, final norm included."""
-        for layer in self.layers:
+        for loop, layer in product(range(self.uses), self.layers):
+            if context.cache is not None:
+                context.cache.loop = loop
             if self.checkpoint and torch.is_grad_enabled():
                 x = checkpoint(layer, x, memory, context, use_reentrant=False)  # type: ignore[assignment]
             else:

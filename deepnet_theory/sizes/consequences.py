@@ -59,7 +59,10 @@ def _of_sublayer(of: Table, row: SublayerRow) -> Iterator[Consequence]:
     )
 
     sums = "S*r, S sublayers: branches aligned with the stream amplify by exp(S*r)"
-    squares = "S*r^2: bounded where independent branches stay near the identity"
+    part = next(at.part for at in of.rule.parts if at.part.name == row.part)
+    squares = f"{part.squares}: bounded where independent branches stay near the identity"
+    if part.uses != "1":
+        squares += f"; the n_u = {part.uses} uses of one layer add alike"
     found = [
         ("initial-weight", "size of a scaled matrix at initialisation", row.beta),
         ("gradient", "size of a scaled matrix's gradient", scaled.gradient),

@@ -60,12 +60,17 @@ class Exponents:
 
     def independent(self, part: Part, sublayer: Sublayer, variable: str) -> Fraction:
         count = Fraction(part.depth == variable)
-        return count + 2 * self.weight(part, sublayer, variable)
+        return count + self.uses(part, variable) + 2 * self.weight(part, sublayer, variable)
+
+    def uses(self, part: Part, variable: str) -> Fraction:
+        """The exponent of n, how often a layer is used."""
+        return parse(part.uses).exponent(variable)
 
     def relative(self, part: Part, sublayer: Sublayer, variable: str) -> Fraction:
         """The exponent of ρ of a scaled matrix, where no later part multiplies its gradient."""
         entry = self.rule.entry(part.name, sublayer.name)
         rates = sum(growth(text, variable) for text in (entry.rate, self.rule.eta))
+        rates += self.update.p * self.uses(part, variable)
         return self.of(self.relative_size(sublayer), part, sublayer, variable) + rates
 
     def relative_size(self, sublayer: Sublayer) -> Monomial:
@@ -94,7 +99,8 @@ class Exponents:
                     moved = response ** (1 + self.update.p) * size**q
                     of = self.of(moved, part, sublayer, variable) + later
                     candidates.append(repeated + of + rate)
-        return max(candidates) + growth(self.rule.eta, variable)
+        together = self.update.p * self.uses(part, variable)  # all uses of a matrix step it
+        return max(candidates) + together + growth(self.rule.eta, variable)
 
     def amplification(self, variable: str, aligned: bool) -> Fraction:
         r"""The exponent of what the later part multiplies the first part's share with.
@@ -111,6 +117,7 @@ class Exponents:
         if crossing is None:
             raise Refusal("nothing passes from the encoder to a decoder without cross-attention")
         count = Fraction(later.depth == variable) * (1 if aligned else Fraction(1, 2))
+        count += 0 if aligned else self.uses(later, variable) / 2  # those of one layer are alike
         return (1 + self.update.p) * (count + self.weight(later, crossing, variable))
 
     def all(self, step: str = "matrices", aligned: bool = False) -> dict[tuple[str, str], Fraction]:
@@ -178,7 +185,8 @@ class Exponents:
             powers = "*".join(f"{v}^({power})" for v, power in size.items() if power)
             if grows := " and ".join(v for v, power in size.items() if power > 0):
                 yield (
-                    f"the {part.name}'s S*r^2 grows as {powers} in {grows} ({sublayer.name}): "
+                    f"the {part.name}'s {part.squares} grows as {powers} in {grows} "
+                    f"({sublayer.name}): "
                     "the near-identity assumption fails, and with it the orders that the "
                     "prediction rests on"
                 )
@@ -194,13 +202,16 @@ def relative_updates(selection: Selection, rule: Rule) -> dict[str, str]:
     for sublayer in dict.fromkeys(part.layer):
         entry = rule.entry(part.name, sublayer.name)
         size = of.relative_size(sublayer)
+        uses = parse(part.uses) ** of.update.p
         knobs = {"alpha": entry.alpha, "beta": entry.beta}
         try:
             values = {knob: parse(text) for knob, text in knobs.items()}
-            found[sublayer.name] = str(size.put(values) * parse(entry.rate) * parse(rule.eta))
+            found[sublayer.name] = str(
+                uses * size.put(values) * parse(entry.rate) * parse(rule.eta)
+            )
         except ValueError:  # no monomial
             factors = [f"({knobs[k]})**({p})" for k in knobs if (p := size.exponent(k))]
-            rates = [f"({text})" for text in (entry.rate, rule.eta) if text != "1"]
+            rates = [f"({text})" for text in (str(uses), entry.rate, rule.eta) if text != "1"]
             found[sublayer.name] = "*".join(factors + rates) or "1"
     return found
 

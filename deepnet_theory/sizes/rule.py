@@ -2,7 +2,8 @@ r"""From a selection to its rule: one linear solve in logarithms for each part o
 
 One update through a scaled matrix moves the output by :math:`\gamma^{1+p}|\theta|^q`, γ the
 response of the sublayer's output. Balance: the S sublayers of a part together move it by η, each
-by η/S. A closure is one more condition for each kind of sublayer. A part that a later one reads
+by η/S. A matrix that n sublayers use has n times the gradient: its update is :math:`n^p` times as
+large. A closure is one more condition for each kind of sublayer. A part that a later one reads
 is multiplied by A on its way (:class:`Amplification`).
 """
 
@@ -15,7 +16,7 @@ from functools import cache, cached_property
 from itertools import combinations
 
 from deepnet_theory.sizes import laws, update
-from deepnet_theory.sizes.monomial import ONE, Monomial, Solution, read, solve
+from deepnet_theory.sizes.monomial import ONE, Monomial, Solution, parse, read, solve
 from deepnet_theory.spec.closure import Closure, closure, closures
 from deepnet_theory.spec.errors import InputError, Refusal, shown
 from deepnet_theory.spec.expression import DEPTH, MAX_EXPONENT
@@ -77,6 +78,15 @@ class Balanced:
     def count(self) -> Monomial:
         """S, the residual sublayers of the part."""
         return Monomial.number(self.part.sublayers_per_layer) * Monomial.of(self.part.depth)
+
+    @property
+    def uses(self) -> Monomial:
+        """n, how many of them use one matrix."""
+        return parse(self.part.uses)
+
+    def squares(self, kind: Kind) -> Monomial:
+        """S·n·r²: the n uses of a branch add alike, S/n distinct ones as independent directions."""
+        return self.count * self.uses * self.weight(kind) ** 2
 
     def count_of(self, parameter: str, on_sum: bool) -> Monomial:
         """How many of a parameter there are, one in a sublayer or in a normalised sum."""
@@ -295,7 +305,8 @@ class _Problem:
         (response,) = {r.put(gains) for r in law.responses[scaled]}
         size = own["beta"]
         times = constant(self.selection.method, len(of[0].scaled), self.update)
-        moved = (response * law.reached(scaled)) ** self.update.p * size**self.update.q
+        reached = response * law.reached(scaled)
+        moved = (parse(part.uses) * reached) ** self.update.p * size**self.update.q
         return Kind(
             name=name,
             members=tuple(s.name for s in of),
@@ -417,6 +428,12 @@ class _Problem:
 
     def amplification(self, later: Balanced) -> Amplification:
         form = self.selection.amplification
+        if form == "independent" and later.part.uses != "1":
+            raise Refusal(
+                "cross-attentions of one shared layer are alike, and the amplification "
+                "'independent' takes them as independent directions: a law of both is missing; "
+                "use published or worst-case"
+            )
         factor, size = self.amplifies(later, form)
         times = Fraction(0) if form == "published" else self.update.p
         upstream = ONE if form == "published" else size
@@ -495,12 +512,12 @@ class _Problem:
     def _far_from_identity(self, at: Balanced, kind: Kind) -> str | None:
         """Where S·r² grows the stack leaves the neighbourhood of the identity."""
         depth = at.part.depth
-        growth = (at.count * at.weight(kind) ** 2).exponent(depth)
+        growth, squares = at.squares(kind).exponent(depth), at.part.squares
         if growth <= 0:
             return None
         if "eta" not in at.closure.knobs:
             return (
-                f"the closure {at.closure.name!r} makes S*r^2 grow as {depth}^({growth}): the "
+                f"the closure {at.closure.name!r} makes {squares} grow as {depth}^({growth}): the "
                 "stack leaves the neighbourhood of the identity, where alone the orders of "
                 "magnitude hold, and the law beyond it is missing"
             )
@@ -508,10 +525,10 @@ class _Problem:
         if shrunk == 0:
             return None  # the balance still holds; the remarks say that the premises fail
         return (
-            f"the closure {at.closure.name!r} makes S*r^2 grow as {depth}^({growth}), and with it "
-            f"the stream {self._placed}, which no norm takes back before the last: the sublayers' "
-            f"changes shrink by {depth}^({shrunk}), so that they do not add to {at.count} equal "
-            "ones, which the balance rests on"
+            f"the closure {at.closure.name!r} makes {squares} grow as {depth}^({growth}), and with "
+            f"it the stream {self._placed}, which no norm takes back before the last: the "
+            f"sublayers' changes shrink by {depth}^({shrunk}), so that they do not add to "
+            f"{at.count} equal ones, which the balance rests on"
         )
 
     def _end_of_regime(self, at: Balanced, kind: Kind) -> str | None:

@@ -59,7 +59,7 @@ class SublayerRow:
     eta: Monomial
     weight: Monomial
     aligned: Monomial  # S·r
-    independent: Monomial  # S·r²
+    independent: Monomial  # S·n·r², n uses of one layer
     rho: Monomial
     orders: tuple[Monomial, ...]
 
@@ -82,8 +82,9 @@ class SublayerRow:
 class ParameterRow:
     """One parameter of one kind of sublayer at the rule; None stands for 0.
 
-    ``gradient`` and ``update`` are of one such parameter, per η; ``share`` is what all of them
-    move the output by, the scaled matrices by 1. ``size`` is its own at the start.
+    ``gradient`` and ``update`` are of one such parameter, all its uses together, per η; ``share``
+    is what all of them move the output by, the scaled matrices by 1. ``size`` is its own at the
+    start.
     """
 
     part: str
@@ -155,7 +156,7 @@ class Table:
             eta=at.eta,
             weight=weight,
             aligned=at.count * weight,
-            independent=at.count * weight**2,
+            independent=at.squares(kind),
             rho=rho,
             orders=tuple(
                 first * Monomial.number(comb(kind.matrices, order)) * rho**order
@@ -190,7 +191,7 @@ class Table:
         kappa = at.rate(kind) if scaled else ONE
         share = update_size = gradient = None
         if response is not None:
-            reached = response * law.reached(name)
+            reached = response * law.reached(name) * at.uses
             gradient = reached * at.upstream
             moved = at.eta * kappa * reached**of.p * size**q
             update_size = moved * at.backward

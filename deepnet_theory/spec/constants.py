@@ -85,7 +85,8 @@ class PartConstants:
 
     ``multipliers`` are learning-rate multipliers by role
     (:class:`~deepnet_theory.spec.sublayer.Role` values), for parameters that their sublayer says
-    nothing of; a role that is absent takes 1.
+    nothing of; a role that is absent takes 1. Each layer is used ``uses`` times: ``layers`` over
+    ``uses`` of them have parameters of their own, and are looped.
     """
 
     name: str
@@ -93,6 +94,7 @@ class PartConstants:
     causal: bool
     sublayers: tuple[SublayerConstants, ...]
     multipliers: dict[str, float] = field(default_factory=dict)
+    uses: int = 1
 
     def described(self, between: str = ", ") -> str:
         """The layer by its kinds, a plus between the branches of one sum."""
@@ -215,14 +217,15 @@ class Constants:
         parts = []
         for part in selection.the_stack.parts:
             entries = ((s.name, rule.entry(part.name, s.name)) for s in part.layer)
-            counts = [count * depth[part.depth] for count in part.shares]
+            layers = depth[part.depth]
+            counts = [share * layers for share in part.shares]
             if wrong := [count for count in counts if count.denominator > 1]:
                 raise InputError(
-                    f"{part.described} does not stand in {depth[part.depth]} layers: a sublayer "
+                    f"{part.described} does not stand in {layers} layers: a sublayer "
                     f"would be in {wrong[0]} of them"
                 )
-            layers = (int(n) if n != depth[part.depth] else 0 for n in counts)
-            joined = zip(entries, part.parallel, layers, strict=True)
+            having = (int(count) if count != layers else 0 for count in counts)
+            joined = zip(entries, part.parallel, having, strict=True)
             # an entry may be of all kinds, and have gains of other kinds' matrices
             own = {s.name: {m.name for m in s.matrices} for s in part.layer}
             values = tuple(
@@ -242,7 +245,8 @@ class Constants:
                 )
                 for (kind, entry), parallel, own_layers in joined
             )
-            parts.append(PartConstants(part.name, depth[part.depth], part.causal, values))
+            uses = layers // part.distinct(layers)
+            parts.append(PartConstants(part.name, layers, part.causal, values, uses=uses))
         optimizer = selection.the_optimizer
         return cls(
             stack=selection.stack,
@@ -325,6 +329,8 @@ class Constants:
             for name in ("parallel", "layers", "placement"):
                 if not s[name]:
                     del s[name]
+        for part in (part for part in data["parts"] if part["uses"] == 1):
+            del part["uses"]
         return {"schema": SCHEMA, **data}
 
     def to_json(self) -> str:
@@ -514,6 +520,10 @@ def _check(c: Constants) -> None:
 
 def _check_part(p: PartConstants) -> None:
     _need(type(p.layers) is int and 1 <= p.layers <= 10**6, f"{p.name}: layers must be 1 or more")
+    _need(
+        type(p.uses) is int and p.uses >= 1 and p.layers % p.uses == 0,
+        f"{p.name}: {p.layers} layers cannot be layers that are used {shown(p.uses)} times each",
+    )
     _need(type(p.causal) is bool, f"{p.name}: causal must be a boolean")
     _need(
         isinstance(p.sublayers, tuple) and 1 <= len(p.sublayers) <= 64,

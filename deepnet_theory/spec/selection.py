@@ -33,6 +33,7 @@ class Select(TypedDict, total=False):
     norm: str
     stack: str
     layer: str | None
+    uses: str
     method: str
     closure: str | None
     amplification: str
@@ -72,6 +73,9 @@ class Selection:
             'quarter of the layers "1/4*ffn"; of both parts "attention,ffn;attention,cross,ffn"',
         ),
     ] = None
+    uses: Annotated[
+        str, Option("N", 'How often each layer is used: "N", one for all; "N/6", six looped; "4"')
+    ] = "1"
     method: Annotated[str, Option("NAME", "probe, lemma or moments", METHODS)] = "probe"
     closure: Annotated[
         str | None,
@@ -91,7 +95,7 @@ class Selection:
     allow_ascent: Annotated[bool, Option("", "Admit an update that raises the loss")] = False
 
     def __post_init__(self) -> None:
-        for name in ("update", "layer"):
+        for name in ("update", "layer", "uses"):
             if not isinstance(value := getattr(self, name), str | None):
                 raise InputError(f"{name} {shown(value)} is not a text")
         for name in _NAMES:  # kept in one case, the one that is compared everywhere
@@ -126,7 +130,7 @@ class Selection:
 
     @cached_property
     def the_stack(self) -> Stack:
-        return stack(self.stack, self.layer)
+        return stack(self.stack, self.layer, self.uses)
 
     @cached_property
     def the_closure(self) -> Closure | None:
@@ -150,4 +154,4 @@ class Selection:
 
     def to_dict(self) -> dict[str, object]:
         """The selection as plain data, for JSON."""
-        return {k: v for k, v in asdict(self).items() if v not in (None, (), False)}
+        return {k: v for k, v in asdict(self).items() if v not in (None, (), False, "1")}

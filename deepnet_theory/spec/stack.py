@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from math import lcm
 
-from deepnet_theory.spec.errors import InputError, unknown
+from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.sublayer import Sublayer, sublayer
 
 
@@ -18,6 +19,8 @@ class Part:
 
     ``shares`` say how many of the layers have a sublayer, 1 for all of them. Sublayers that some
     layers lack take turns: of 1/4 and 3/4 the first stands in the lowest quarter of the layers.
+    ``uses`` says how many times each of its layers is used, in that symbol: ``"1"``, ``"N"`` for
+    one layer in all places, ``"N/6"`` for a block of six that is looped, ``"4"`` for four loops.
     """
 
     name: str
@@ -26,6 +29,7 @@ class Part:
     causal: bool
     parallel: tuple[bool, ...]  # of each sublayer: its branch joins the sum of the one before it
     shares: tuple[Fraction, ...] = ()
+    uses: str = "1"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "shares", self.shares or (Fraction(1),) * len(self.layer))
@@ -56,6 +60,22 @@ class Part:
         """The layer in words: its sublayers, a plus between the branches of one sum."""
         names = (written_share(f) + s.name for f, s in zip(self.shares, self.layer, strict=True))
         return described_layer(zip(names, self.parallel, strict=True))
+
+    def distinct(self, layers: int) -> int:
+        """How many layers have parameters of their own; :class:`InputError` where none fit."""
+        times, _, block = self.uses.partition("/")
+        own = int(block or 1) if times == self.depth else layers // int(times)
+        if not own or layers % own or (times != self.depth and own * int(times) != layers):
+            raise InputError(
+                f"{layers} layers of the {self.name} cannot be layers that are used {self.uses} "
+                "times each"
+            )
+        return own
+
+    @property
+    def squares(self) -> str:
+        """How S·r² is written, S·n·r² where n_u uses of one layer add alike."""
+        return "S*r^2" if self.uses == "1" else "S*n_u*r^2"
 
     @property
     def crossings(self) -> Fraction:
@@ -94,6 +114,7 @@ _PARTS: dict[str, tuple[tuple[str, str, str, bool], ...]] = {
 
 STACKS = tuple(_PARTS)
 MOST_LAYERS = 1000  # of a share's denominator
+USES = r"[1-9]\d{0,5}|[NM](/[1-9]\d{0,5})?"
 
 
 def parse_layer(
@@ -156,15 +177,21 @@ def described_layer(of: Iterable[tuple[str, bool]], between: str = ", ") -> str:
     return text.removeprefix(between)
 
 
-def stack(name: str, layer: str | None = None) -> Stack:
+def stack(name: str, layer: str | None = None, uses: str = "1") -> Stack:
     """The stack called ``name``; ``layer`` replaces the layer of its last part.
 
     ``"attention,ffn:swiglu;attention,cross,ffn"`` replaces those of both parts. Cross-attention
     needs a part to attend to, so it may stand only in the decoder of an encoder–decoder stack; a
     layer with cross-attention asks for that stack.
+    In ``uses`` N or M is the number of layers of the part at hand, in each part its own.
     """
     if name not in STACKS:
         raise unknown("stack", name, STACKS)
+    if not re.fullmatch(USES, uses):
+        raise InputError(
+            f"the uses {shown(uses)} are no number of times that a layer is used: a number, N (one "
+            "layer in all places) or N divided by the number of distinct layers, such as N/6"
+        )
     own = () if layer is None else layer.split(";")
     if len(own) > len(_PARTS[name]):
         raise InputError(f"{layer!r} says the layers of {len(own)} parts, which {name!r} lacks")
@@ -173,7 +200,11 @@ def stack(name: str, layer: str | None = None) -> Stack:
     parts = []
     for index, (part, depth, _, causal) in enumerate(_PARTS[name]):
         chosen, parallel, shares = parse_layer(texts[index])
-        new = Part(part, depth, chosen, causal, parallel, shares)
+        new = Part(part, depth, chosen, causal, parallel, shares, re.sub("[NM]", depth, uses))
+        if new.period > 1 and uses != "1":
+            raise InputError(
+                f"the layers {layer!r} differ; layers that are used {uses} times are to be alike"
+            )
         if new.crossings and index == 0:
             raise InputError(
                 f"the layer {layer!r} has cross-attention, which the {part} "

@@ -43,7 +43,7 @@ from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import MATRICES, Role, Sublayer
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.laws.optimizer import Practised, step_length
-from deepnet_theory.symbolic.proof.witness import Mixed, Sizes, mixed, sizes
+from deepnet_theory.symbolic.proof.witness import Mixed, Sizes, mixed, of_uses, sizes
 
 Depth = dict[str, int]
 DEPTHS: tuple[Depth, ...] = (
@@ -149,6 +149,18 @@ class Place:
         return float(sum(self.part.shares)) * self.depth[self.part.depth] * self.weight
 
     @cached_property
+    def uses(self) -> float:
+        """How many sublayers use one matrix."""
+        return evaluate(DEPTH.parse(self.part.uses), **self.depth)
+
+    def of_uses(self, parameter: str = "") -> float:
+        """What they are together beside one: the response to a parameter, or the branch's r."""
+        if self.part.uses == "1":
+            return 1.0
+        powers = of_uses(self.rows.selection.the_placement, self.sublayer)
+        return float(self.uses ** powers[parameter])
+
+    @cached_property
     def rho(self) -> float:
         """ρ: an update of a scaled matrix over the matrix."""
         moved = self.moved_by(self.sublayer.scaled[0].name, Role.SCALED)
@@ -198,7 +210,7 @@ class Place:
         size = self.size_of(parameter, role)
         kappa = self.entry.rate_at(**self.depth) if scaled else 1.0
         forward, backward, upstream = self.amplified
-        response = powers.at(*self.knobs)
+        response = powers.at(*self.knobs) * self.of_uses(parameter)
         if parameter == STREAM_GAIN and self.along_stream:
             # each of the sublayers behind adds as much, in a direction of its own
             response *= math.sqrt(sum(self.part.shares) * self.depth[self.part.depth])
@@ -209,7 +221,7 @@ class Place:
         # such parameters, listed: a norm on the sum stands behind all its branches, once
         once = parameter in OF_NORMS and self.rows.selection.the_placement.normalises_sum
         own = zip(self.part.shares, self.part.parallel, strict=True)
-        many = float(sum(share for share, joins in own if not (once and joins)))
+        many = float(sum(share for share, joins in own if not (once and joins))) / self.uses
         share = many * self.depth[self.part.depth] * forward * response * update
         return Moved(size, kappa, reached * upstream, update, share)
 
@@ -287,9 +299,10 @@ class _Rows:
             ("beta", "the rule's own constant", row.beta, [at.beta for at in every]),
             ("r", explicit, row.weight, [at.weight for at in every]),
             ("S*r", explicit, row.aligned, [at.aligned for at in every]),
-            ("S*r^2", explicit, row.independent, [at.aligned * at.weight for at in every]),
+            (every[0].part.squares, explicit, row.independent,
+             [at.aligned / at.uses * at.weight * at.of_uses() ** 2 for at in every]),
             ("rho", "the update of a matrix under the gradient it has", row.rho, rho),
-        ):
+        ):  # fmt: skip
             yield self.row(f"{name} of {of}", stated, because, found)
         matrices = len(every[0].sublayer.scaled)
         for k, size in enumerate(row.orders, start=1):

@@ -84,6 +84,7 @@ NOTATION = {
     "i": "index of a sublayer, or of an entry",
     "j": "index of a sublayer, or of an entry",
     "l": "index of a layer or sublayer",
+    "n_u": "uses of one layer: how many layers of the part are the same one",
     "n": "order of an update, or index of a hidden unit",
     "Branch()": "the branch with its gains taken out",
     "Normalise()": "the norm",

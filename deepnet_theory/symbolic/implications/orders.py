@@ -28,6 +28,7 @@ from deepnet_theory.symbolic.proof.checks import Point, at_points, number
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.rule.kinds import Balanced, Kind
 from deepnet_theory.symbolic.rule.problem import Problem
+from deepnet_theory.symbolic.rule.shared import n
 
 SECTION = Section("Beyond the first order")
 SELF_CONSISTENCY = Section("Self-consistency", "Su, §Post-hoc analysis")
@@ -86,6 +87,11 @@ class OfKind:
         return simplified(self.balanced.factor / self.balanced.backward)
 
     @property
+    def per_matrix(self) -> sp.Expr:
+        """What its other uses, and a later part, multiply the update of a matrix with."""
+        return simplified(self.balanced.backward * self.balanced.together)
+
+    @property
     def weights(self) -> tuple[str, ...]:
         return tuple(self.problem.route.weights[name].name for name in self.kind.members)
 
@@ -126,6 +132,7 @@ class OfKind:
         amplified = self.balanced.amplification
         passes = amplified and self.problem.selection.amplification != "published"
         grown = number(amplified.size, numbers) if amplified and passes else 1
+        grown *= number(self.balanced.uses, numbers)
         return number(self.multiplier, numbers) * self.stepped(numbers, grown)
 
     def stepped(self, knobs: Numbers, grown: Any = 1) -> Any:
@@ -161,19 +168,21 @@ _PRODUCTS = {
 def self_consistency(of: OfKind, power: int) -> Step:
     """S·r^power, judged in every depth that it holds."""
     balanced, kind = of.balanced, of.kind
-    value = balanced.sublayers * of.weight_at_rule**power
+    # n uses of one branch add alike: S/n distinct ones of n*r each
+    together = balanced.uses ** (power - 1)
+    value = balanced.sublayers * together * of.weight_at_rule**power
     others = value.free_symbols - {balanced.depth}  # an encoder's constants may hold both depths
     behaviour = " and ".join(_behaviour(value, depth) for depth in (balanced.depth, *others))
-    shown = f"S*r^{power}" if power > 1 else "S*r"
+    shown = balanced.part.squares if power > 1 else "S*r"
     return SELF_CONSISTENCY.equal(
         f"self-consistency-{power}-{of.tag}",
-        balanced.sublayers * kind.weight**power,
+        balanced.sublayers * together * kind.weight**power,
         present(value),
         f"r = {present(of.weight_at_rule)}; {shown} {behaviour}; "
         f"{_PRODUCTS[power if of.problem.law.normalised else -power]}",
         uses=(f"sublayers-{balanced.part.name}", *of.weights, *balanced.conclusion),
         checks=(put_in(of),),
-        left=S * of.r**power,
+        left=S * (1 if together == 1 else n) * of.r**power,
     )
 
 
@@ -198,7 +207,7 @@ def relative_update(of: OfKind) -> Step:
     """ρ at the rule, by the update of a matrix of its size under a gradient of its size."""
     return SECTION.equal(
         f"relative-update-{of.tag}",
-        sp.Mul(simplified(of.multiplier * of.balanced.backward), of.kind.relative),
+        sp.Mul(simplified(of.multiplier * of.per_matrix), of.kind.relative),
         present(of.rho_at_rule),
         "rho = |dW|/(eta*|W|) of a scaled matrix, its gradient and its size put in the "
         f"update; it scales as {power_of(of.rho_at_rule)}",
@@ -211,7 +220,7 @@ def relative_update(of: OfKind) -> Step:
 def increment_identity(of: OfKind) -> Step:
     """The increments of the sublayers add up to c·S·r·ρ."""
     kind, part = of.kind, of.balanced.part
-    times = of.multiplier * of.balanced.backward
+    times = of.multiplier * of.per_matrix
     constant = simplified(kind.increment / (kind.weight * kind.relative))
     because = "" if constant == 1 else f" with c = {constant} of the route"
 
@@ -249,16 +258,18 @@ def relative_law(of: OfKind) -> Step:
 
     def points(_: Step) -> Iterator[Point]:
         for a, b in (("3/7", "5/2"), ("11", "1/3"), ("1/9", "2/5")):
-            at = {kind.alpha: sp.Rational(a), kind.beta: sp.Rational(b)}
-            yield at, of.stepped(at)
+            at = {kind.alpha: sp.Rational(a), kind.beta: sp.Rational(b), of.balanced.depth: 12}
+            yield at, of.stepped(at, number(of.balanced.uses, at))
 
     powers = (sp.Pow(kind.weight, p, evaluate=False), sp.Pow(kind.beta, left, evaluate=False))
     times = () if constant == 1 else (constant,)
+    together = () if of.balanced.together == 1 else (of.balanced.together,)
+    shown = "" if not together else f"n_u^({p})*"
     return SECTION.equal(
         f"relative-law-{of.tag}",
-        kind.relative,
-        sp.Mul(*times, *powers, evaluate=False),
-        f"the gradient of a scaled matrix is r/|W|: rho = kappa*r^({p})*|W|^({left})"
+        sp.Mul(*together, kind.relative),
+        sp.Mul(*together, *times, *powers, evaluate=False),
+        f"the gradient of a scaled matrix is r/|W|: rho = kappa*{shown}r^({p})*|W|^({left})"
         + (f", times {constant} of experts" if times else ""),
         uses=(*of.weights, f"relative-update-{of.tag}"),
         checks=(at_points("the update of matrices of many sizes", points),),
@@ -295,12 +306,13 @@ def complete_knobs(of: OfKind) -> Step:
 def _how_many(of: OfKind, of_alpha: sp.Expr, of_beta: sp.Expr) -> str:
     """How S·r and ρ are both made of order one, from the one law of ρ."""
     p, left = of.problem.degrees.p, 1 + of.problem.degrees.p - of.problem.degrees.q
+    uses = "" if of.balanced.together == 1 else f"*n_u^({-p})"
     if of_alpha != 0 and left != 0:
         says = "not 0: one alpha and beta keep every order, without kappa"
     elif of_alpha != 0 and p == 0:
         says = "0, and rho is of order one: every order is kept on a whole curve, without kappa"
     elif of_alpha != 0:
-        says = f"0, and rho scales as r^({p}): every order is kept with kappa = S^({p}) alone"
+        says = f"0, and rho scales as r^({p}): every order is kept with kappa = S^({p}){uses} alone"
     elif of_beta == 0:
         says = "0: neither knob reaches S*r"
     elif p * of_beta == left:
@@ -309,7 +321,7 @@ def _how_many(of: OfKind, of_alpha: sp.Expr, of_beta: sp.Expr) -> str:
         power = p - left / of_beta
         says = (
             "0, because the placement has no alpha: beta keeps every order with "
-            f"kappa = S^({power}) alone"
+            f"kappa = S^({power}){uses} alone"
         )
     if of.kind.matrices > 1:
         return says

@@ -293,7 +293,7 @@ class Witness:
         """x and the memory."""
         draw = random.Random(self.seed)
         x, memory = (normalise(random_matrix(draw, TOKENS)) for _ in range(2))
-        return Matrix((self.entering or x).rows), Matrix(memory.rows)
+        return self.entering or Matrix(x.rows), Matrix(memory.rows)
 
     @cached_property
     def directions(self) -> dict[str, tuple[Matrix, Matrix]]:
@@ -460,3 +460,32 @@ def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
         powers("weight of the branch"),
         {place: powers(f"norm on the {place}") for place in placement.places},
     )
+
+
+@cache
+def of_uses(placement: Placement, sublayer: Sublayer) -> Mapping[str, int]:
+    """By what power of its uses one sublayer's responses, and its branch (``""``), grow.
+
+    Two uses in a row beside one, another sublayer behind both, so that every use passes a norm.
+    """
+    sizes_of_one, alpha = sizes(placement, sublayer), ALPHA
+    if "alpha" not in placement.expression.names:
+        alpha = 1.0
+
+    def output(uses: int, moved: str = "", branch: int = 0) -> Matrix:
+        own = Witness.at(sublayer, placement, alpha, BETA, branch)
+        for _ in range(uses):
+            own = replace(own, entering=own.output(moved))
+        other = Witness.at(sublayer, placement, alpha, BETA, 2)
+        return replace(other, entering=own.entering).output()
+
+    found = {}
+    for moved in ("", *(name for name, of in sizes_of_one.responses.items() if of is not None)):
+        once, twice = (
+            (output(uses, moved).derivative if moved else output(uses) - output(uses, branch=1)).rms
+            for uses in (1, 2)
+        )
+        found[moved] = round(math.log2(twice / once))
+        if abs(math.log2(twice / once) - found[moved]) > NEAR:
+            raise ArithmeticError(f"two uses of {moved or 'a branch'} are no power of one")
+    return found

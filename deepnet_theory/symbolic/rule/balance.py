@@ -15,15 +15,18 @@ from deepnet_theory.spec.expression import FloatAlgebra, fold
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.symbolic.algebra.monomial import (
     S,
+    depth_expression,
     eta,
     exponents,
     in_sympy,
     monomial,
     present,
+    rational,
     simplified,
     solve,
 )
 from deepnet_theory.symbolic.expectation import output_change
+from deepnet_theory.symbolic.laws.optimizer import step_length
 from deepnet_theory.symbolic.proof.checks import (
     DIGITS,
     NAMED,
@@ -37,6 +40,7 @@ from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.rule.amplification import SECTION, amplification, listed, one_by_one
 from deepnet_theory.symbolic.rule.kinds import Balanced, Kind, rate
 from deepnet_theory.symbolic.rule.parallel import parallel_steps
+from deepnet_theory.symbolic.rule.shared import shared_steps
 
 if TYPE_CHECKING:
     from deepnet_theory.symbolic.rule.problem import Problem
@@ -54,8 +58,13 @@ def balance(problem: Problem, sized: Sized, later: Balanced | None) -> Balanced:
     """
     part = sized.part
     amplified = None if later is None else amplification(problem, part, later)
-    bare = Balanced(part, problem.kinds(part), {}, (), amplified)
-    alike = tuple(parallel_steps(part, problem.selection.the_placement))
+    together = depth_expression(part.uses) ** rational(problem.degrees.p)
+    bare = Balanced(part, problem.kinds(part), {}, (), amplified, together)
+    placement, optimizer = problem.selection.the_placement, problem.selection.the_optimizer
+    alike = (
+        *parallel_steps(part, placement),
+        *shared_steps(part, placement, optimizer, problem.degrees),
+    )
     before = (
         count_step(bare),
         sum_step(problem, bare, alike),
@@ -100,7 +109,8 @@ def sum_step(problem: Problem, of: Balanced, alike: Sequence[Step]) -> Step:
     several = [
         sp.Rational(sum(f for s, f in listed_once if s.name in kind.members)) for kind in of.kinds
     ]
-    terms = [n * eta * kind.increment for n, kind in zip(several, of.kinds, strict=True)]
+    one = eta * of.together
+    terms = [n * one * kind.increment for n, kind in zip(several, of.kinds, strict=True)]
 
     def points(_: Step) -> Iterator[Point]:
         at = {s: sp.Rational(3 + 2 * place, 7) for place, s in enumerate(of.knobs)}
@@ -132,11 +142,14 @@ def _each(
     problem: Problem, of: Balanced, layers: int, at: dict[sp.Symbol, sp.Expr]
 ) -> Iterator[mpmath.mpf]:
     """The increments per η of an explicit stack, one sublayer after the other."""
+    used = number(of.uses, {of.depth: sp.Integer(layers)})
     for sublayer in of.part.listed(layers):
+        # its matrix is stepped under the gradients of all its uses
+        grown = number(step_length(problem.selection.the_optimizer, used, 1)) if used != 1 else 1
         kind = next(k for k in of.kinds if sublayer.name in k.members)
         knobs = {plain: at[own] for plain, own in kind.own.items()}
         knobs[eta] = at.get(kind.rate, _ONE)  # an update is proportional to its learning rate
-        yield number(problem.route.increments[sublayer.name].rhs, knobs)
+        yield grown * number(problem.route.increments[sublayer.name].rhs, knobs)
 
 
 # ---- what is imposed: every part changes its output by η, each sublayer by its share ----
@@ -154,11 +167,11 @@ def _shares(
     """The balance of every kind. ``before``: the count, the sum, what passes the later part."""
     count, total, *_ = before
     for kind in of.kinds:
-        one = total.rhs / eta if len(of.kinds) == 1 else count.rhs * kind.increment
+        one = total.rhs / eta if len(of.kinds) == 1 else count.rhs * of.together * kind.increment
         every = of.factor * _times(sized, kind)
 
         def holds(step: Step, kind: Kind = kind, every: sp.Expr = every) -> bool:
-            share = simplified(step.lhs / (every * kind.increment))
+            share = simplified(step.lhs / (every * of.together * kind.increment))
             return step.rhs == 1 and not exponents(share / count.rhs)
 
         yield SECTION.equal(
@@ -182,7 +195,7 @@ def _closures(problem: Problem, sized: Sized, of: Balanced) -> Iterator[Step]:
     """The closures' conditions on every kind, and α where the placement fixes it."""
     one_alpha, part = problem.selection.has_one_alpha(of.part), of.part
     for index, kind in enumerate(of.kinds):
-        times, first = of.backward * _times(sized, kind), 1
+        times, first = of.backward * of.together * _times(sized, kind), 1
         for closure in sized.joined:
             # one α for all kinds is picked by the first one's condition; ρ is of each kind
             if index == 0 or not one_alpha or "rate" in closure.knobs:

@@ -9,7 +9,13 @@ import sympy as sp
 
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Sublayer
-from deepnet_theory.symbolic.algebra.monomial import DEPTHS, alpha, beta, simplified
+from deepnet_theory.symbolic.algebra.monomial import (
+    DEPTHS,
+    alpha,
+    beta,
+    depth_expression,
+    simplified,
+)
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.route import sublayers
 
@@ -72,6 +78,12 @@ class Balanced:
     values: dict[sp.Symbol, sp.Expr]
     steps: tuple[Step, ...] = ()
     amplification: Amplification | None = None
+    together: sp.Expr = sp.S.One  # what the uses of one matrix multiply its update with
+
+    @property
+    def uses(self) -> sp.Expr:
+        """How many sublayers use one matrix."""
+        return depth_expression(self.part.uses)
 
     @property
     def depth(self) -> sp.Symbol:
@@ -111,7 +123,7 @@ class Balanced:
 
     def relative_update(self, kind: Kind) -> sp.Expr:
         """ρ = ‖ΔW‖/(η‖W‖) of a scaled matrix at the solution."""
-        times = self.rate * self.rate_of(kind) * self.backward
+        times = self.rate * self.rate_of(kind) * self.backward * self.together
         return simplified(times * self.at_solution(kind.relative))
 
     def at_solution(self, expression: sp.Expr) -> sp.Expr:
