@@ -98,8 +98,10 @@ class Part(nn.Module):
         for index, sublayers in enumerate(layers):
             layer = Layer()
             for position, (where, s, normed) in enumerate(sublayers):
-                own = position if part.alike else [of is s for of in part.sublayers].index(True)
-                site = Site(part.name, index, own, s.kind)
+                place = position
+                if not part.alike:  # a layer may lack some
+                    place = next(i for i, of in enumerate(part.sublayers) if of is s)
+                site = Site(part.name, index, place, s.kind)
                 inner = branch(s.kind, a, make, site, s.gain, part.causal, c.scores)
                 if normed:  # a norm of its own before the branch's last map
                     last: Linear = getattr(inner, normed)

@@ -82,11 +82,12 @@ class Stack:
         return tuple(dict.fromkeys(s for part in self.parts for s in part.layer))
 
 
+PLAIN_LAYER = "attention,ffn"
 _PARTS: dict[str, tuple[tuple[str, str, str, bool], ...]] = {
-    "encoder": (("encoder", "N", "attention,ffn", False),),
-    "decoder": (("decoder", "M", "attention,ffn", True),),
+    "encoder": (("encoder", "N", PLAIN_LAYER, False),),
+    "decoder": (("decoder", "M", PLAIN_LAYER, True),),
     "encoder-decoder": (
-        ("encoder", "N", "attention,ffn", False),
+        ("encoder", "N", PLAIN_LAYER, False),
         ("decoder", "M", "attention,cross,ffn", True),
     ),
 }
