@@ -41,7 +41,7 @@ class Part:
         return lcm(*(share.denominator for share in self.shares))
 
     def listed(self, layers: int) -> list[Sublayer]:
-        """All sublayers of so many layers, from the bottom to the top."""
+        """All sublayers of this number of layers, from the bottom to the top."""
         turns = in_turns([int(share * layers) for share in self.shares], layers)
         return [self.layer[place] for layer in turns for place in layer]
 
@@ -138,7 +138,7 @@ def written_share(share: Fraction) -> str:
 
 
 def in_turns(counts: Iterable[int], layers: int) -> list[list[int]]:
-    """Which sublayers each of so many layers has, by how many layers have each.
+    """Which sublayers each layer has, by how many layers have each.
 
     Those that some layers lack take turns from the lowest layer on, in the order given.
     """

@@ -181,7 +181,7 @@ def _require_layers(found: Reading, name: str, layers: list[str], part: PartCons
 def meant_norms(reading: Reading) -> list[frozenset[str]]:
     """Where the norms of every sublayer are to stand.
 
-    That is where they do, but for one that is left out in a single layer: it is to stand as in
+    That is where they do, except one that is left out in a single layer: it is to stand as in
     the nearest layer that has it.
     """
     ways: dict[frozenset[str], list[Sublayer]] = {}

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.closures.complete import COMPLETE
@@ -115,9 +116,8 @@ def _command(verb: str, words: Mapping[str, object], reading: Reading) -> str:
     if not reading.understood or reading.select["stack"] not in STACKS:
         return ""
     depth = ",".join(map(str, reading.layers.values()))
-    return " ".join(
-        (f"deepnet-theory {verb}", *(f"--{n} {w}" for n, w in {**words, "depth": depth}.items()))
-    )
+    options = (f"--{name} {quote(str(word))}" for name, word in {**words, "depth": depth}.items())
+    return " ".join((f"deepnet-theory {verb}", *options))
 
 
 def _export(given: Scheme, reading: Reading) -> str:
