@@ -194,9 +194,9 @@ def _remarks(
             f"the rule asks for another epsilon of norms too, which is not read: on the {where}, "
             f"{times:.3g} times {EPSILON:g}"
         )
-    asked = {role: r for w in rule.sublayers for role, r in w.rates.items()} if rule else {}
-    if not groups and any(r != 1 for r in asked.values()):
-        rates = ", ".join(f"{role} {r:.3g}" for role, r in asked.items() if r != 1)
+    asked = [own for w in rule.sublayers for own in w.rates.items() if own[1] != 1] if rule else []
+    if not groups and asked:
+        rates = ", ".join(dict.fromkeys(f"{role} {r:.3g}" for role, r in asked))
         yield f"the rule asks for multiples of the learning rate too: {rates}"
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
+from itertools import groupby
 from statistics import fmean, geometric_mean
 from typing import NamedTuple
 
@@ -22,7 +23,7 @@ from deepnet_theory.numeric.one_sublayer import (
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.results.reading import Reading, Sublayer
+from deepnet_theory.spec.results.reading import Reading, Sublayer, described
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.subject import EXACT, Difference, Wanted, WantedSublayer, unjudged
 from deepnet_theory.spec.sublayer import Role, sublayer
@@ -46,14 +47,16 @@ class Effects:
 
     Both are stacks of the model's depth, sublayers and placement in the laboratory's width, with
     the same draws; the model's is the rule's with these gains, α and norms as they were found.
-    Constants do not say layers that differ among themselves, a stream that is multiplied without a
-    norm or starts far from rms 1, matrices that were not judged, a stack far from the identity:
-    then, and beyond ``MOST`` predictions, the first order is asked.
+    Where layers differ in kind, each range of layers is such a stack, of as many sublayers as the
+    model has, and counts by its share of them: under the rule every sublayer moves the output by
+    its share, and what they do adds up. Constants do not say sizes that vary by the layer, a stream
+    that is multiplied without a norm or starts far from rms 1, matrices that were not judged, a
+    stack far from the identity: then, and beyond ``MOST`` predictions, the first order is asked.
     """
 
     def __init__(self, reading: Reading, rule: Wanted) -> None:
         self._reading, self._rule = reading, rule
-        self._seen: dict[tuple[str, Rows], float | None] = {}
+        self._seen: dict[tuple[str, str, Rows], float | None] = {}
 
     def of(self, different: Sequence[Difference]) -> Effect:
         """That of these differences together, all else as wanted."""
@@ -85,41 +88,85 @@ class Effects:
     def _distance(self) -> float | None:
         """S·r² under the rule, None where constants do not say it."""
         with suppress(InputError, Refusal):
-            return max(distance_from_identity(self._case(*self._expressed(()))).whole)
+            cases = (self._case(own, *self._expressed((), own)) for own in self._ranges)
+            return max(max(distance_from_identity(case).whole) for case in cases)
         return None
+
+    @cached_property
+    def _ranges(self) -> list[list[int]]:
+        """The sublayers that stand in one placement, in layers of the same kinds."""
+        rows = list(zip(self._reading.sublayers, self._rule.sublayers, strict=True))
+        found: dict[tuple[str, str, frozenset[str]], list[int]] = {}
+        for (stack, _), layer in groupby(
+            range(len(rows)), lambda i: (rows[i][0].stack, rows[i][0].layer)
+        ):
+            own = list(layer)
+            for norms in dict.fromkeys(rows[i][1].norms for i in own):
+                at = [i for i in own if rows[i][1].norms == norms]
+                found.setdefault((stack, self._described(at), norms), []).extend(at)
+        stacks = len(self._reading.stacks)
+        if stacks > 1 and len(found) > stacks:
+            raise Refusal("constants do not say what layers that differ do to an encoder")
+        return list(found.values()) if stacks == 1 else [[*range(len(rows))]]
+
+    def _described(self, at: Sequence[int]) -> str:
+        return described((self._reading.sublayers[i] for i in at), ",")
 
     def _size(self, different: Sequence[Difference]) -> float | None:
         """‖ΔF‖ with these differences as predicted, None where it cannot be said."""
         with suppress(InputError, Refusal):
-            like = self._expressed(different)
+            found = [(self._size_of(own, different), len(own)) for own in self._ranges]
+            sizes = [size * count for size, count in found if size is not None]
+            if len(sizes) == len(found):
+                return sum(sizes) / len(self._reading.sublayers)
+        return None
+
+    def _size_of(self, own: list[int], different: Sequence[Difference]) -> float | None:
+        """That of a stack of one range's layers alone."""
+        with suppress(InputError, Refusal):
+            where, rows = self._expressed(different, own)
+            case = self._case(own, where, rows)
+            like = (str(case.selection.layer), where, rows)
             if like not in self._seen and len(self._seen) < MOST:
-                case, size = self._case(*like), None
+                size = None
                 if max(distance_from_identity(case).whole) <= NEAR:
                     size = predict_model_update(case).mean
                 self._seen[like] = size if size and 0 < size < math.inf else None
             return self._seen.get(like)
         return None
 
-    def _case(self, where: str, rows: Rows) -> Case:
+    def _case(self, own: list[int], where: str, rows: Rows) -> Case:
         assert self._rule.selection is not None
         selection = replace(self._rule.selection, placement=where)
-        layers = zip(selection.the_stack.parts, self._reading.layers.values(), strict=True)
-        depth = {part.depth: count for part, count in layers}
-        return Case(selection, Rule(self._rule.name, rows), depth, SIZES)
+        layers = list(self._reading.layers.values())
+        if len(layers) == 1:
+            first = self._reading.sublayers[own[0]].layer
+            layer = [i for i in own if self._reading.sublayers[i].layer == first]
+            selection = replace(selection, layer=self._described(layer))
+            layers = [round(len(self._reading.sublayers) / len(layer))]
+        depths = zip(selection.the_stack.depths, layers, strict=True)
+        return Case(selection, Rule(self._rule.name, rows), dict(depths), SIZES)
 
-    def _expressed(self, different: Sequence[Difference]) -> tuple[str, Rows]:
-        """The placement and the entries of a rule that is like the model in these differences."""
+    def _expressed(
+        self, different: Sequence[Difference], inside: Sequence[int]
+    ) -> tuple[str, Rows]:
+        """The placement and the entries of a rule that is like the model in these differences.
+
+        It speaks of the sublayers ``inside`` one range.
+        """
         reading, rule = self._reading, self._rule
         if rule.selection is None:
             raise Refusal("the rule is of no stack of the laboratory")
         found = {d.index for d in different if d.item == "norms"}
-        both = enumerate(zip(reading.sublayers, rule.sublayers, strict=True))
-        around = {s.around if index in found else wanted.norms for index, (s, wanted) in both}
+        around = {
+            reading.sublayers[i].around if i in found else rule.sublayers[i].norms for i in inside
+        }
         alphas: list[float] = []
         rows = []
         parts = dict(zip(reading.stacks, rule.selection.the_stack.parts, strict=True))
-        for stack, kind in dict.fromkeys((s.stack, s.kind) for s in reading.sublayers):
-            at = [i for i, s in enumerate(reading.sublayers) if (s.stack, s.kind) == (stack, kind)]
+        of = {i: (reading.sublayers[i].stack, reading.sublayers[i].kind) for i in inside}
+        for stack, kind in dict.fromkeys(of.values()):
+            at = [i for i in inside if of[i] == (stack, kind)]
             own = [d for d in different if d.index in at]
             alphas.append(alpha := self._common("alpha", at, own))
             gains = tuple(
@@ -129,7 +176,7 @@ class Effects:
             rows.append(RuleEntry(parts[stack].name, kind, repr(alpha), "1", rate, gains=gains))
         multiplied = any(not math.isclose(a, 1, rel_tol=EXACT) for a in alphas)
         (norms,) = around if len(around) == 1 else (frozenset[str](),)
-        if not norms or ("sum" not in norms and self._runs_away()):
+        if not norms or ("sum" not in norms and self._runs_away(inside)):
             raise Refusal("constants do not say these norms, or the size of this stream")
         return _placement(norms, multiplied), tuple(rows)
 
@@ -157,9 +204,9 @@ class Effects:
             raise Refusal("scaled matrices of several learning rates")
         return max(rates, default=1.0)
 
-    def _runs_away(self) -> bool:
+    def _runs_away(self, inside: Sequence[int]) -> bool:
         far = any(not 0.5 < size < 2 for size in self._reading.stream.values())
-        return far or any(s.stream != 1 for s in self._reading.sublayers)
+        return far or any(self._reading.sublayers[i].stream != 1 for i in inside)
 
 
 def _placement(norms: frozenset[str], multiplied: bool) -> str:

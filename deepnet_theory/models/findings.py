@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import groupby
 from statistics import fmean
 
 from deepnet_theory.models.effect import SCALED, SIMILAR, Effect, Effects
@@ -32,6 +33,7 @@ def findings(
         for group in groups:
             first = reading.sublayers[group[0].index]
             alike = (first.stack, first.kind, group[0].item) == (s.stack, s.kind, d.item)
+            alike &= rule.sublayers[group[0].index].norms == rule.sublayers[d.index].norms
             near = abs(log(group[0].ratio) - log(d.ratio)) < math.log(SIMILAR)
             if alike and (near or d.item == "alpha"):
                 group.append(d)
@@ -179,9 +181,14 @@ def _alpha(reading: Reading, group: Sequence[Difference]) -> str:
 def in_layers(layers: list[int], of: int) -> str:
     if len(layers) == of > 1:
         return f"all {of} layers"
-    if len(layers) > 2 and layers == list(range(layers[0], layers[-1] + 1)):
-        return f"layers {layers[0]}-{layers[-1]}"
-    return f"layer{'s' * (len(layers) > 1)} {', '.join(map(str, layers))}"
+    return f"layer{'s' * (len(layers) > 1)} {', '.join(_runs(layers))}"
+
+
+def _runs(layers: Sequence[int]) -> Iterator[str]:
+    """Three layers and more that follow each other as the first and the last."""
+    for _, own in groupby(enumerate(layers), lambda at: at[1] - at[0]):
+        run = [layer for _, layer in own]
+        yield from [f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run)
 
 
 def _equation(wanted: WantedSublayer, alpha: str = "alpha") -> str:

@@ -178,7 +178,7 @@ class Reader:
             terms = sorted(s.branches, key=lambda t: t.node.index)
             beside = [(t, Branch(*given, t.node)) for t in terms]
             beside.sort(key=lambda read: read[1].kind)  # in whatever order the code adds them
-            on_sum = self._on_sum(s, following, row, beside[0][1].kind)
+            on_sum = self._on_sum(s, following, row, beside[0][1])
             for term, branch in beside:
                 around = {**self._around(s.stream.node, branch), **on_sum}
                 self.placed |= around.keys()
@@ -200,16 +200,21 @@ class Reader:
         return _in_layers(row), bool(sees) and all(sees)
 
     def _on_sum(
-        self, s: ResidualSum, following: Node | None, before: list[Sublayer], kind: str
+        self, s: ResidualSum, following: Node | None, before: list[Sublayer], branch: Branch
     ) -> dict[Norm, str]:
         """The norm on a sum that alone carries the stream on."""
         found = [n for n in self.norms.values() if self._bare(n.start) is s.node]
         if following is not None:
             return {n: "sum" for n in found if n.end is self._bare(following)}
-        # the last sum of a stack is like the last one of its kind, else like the one before it; a
-        # lone one, where no norm is elsewhere
-        if before:
-            like = next((b for b in reversed(before) if b.kind == kind), before[-1])
+        # the last sum of a stack has one where another norm follows; else it is like the last one
+        # of its kind whose branch has the same norms, like the last one of its kind, or like the
+        # one before it; a lone one, where no norm is elsewhere
+        if any(self._bare(n.start) is own.end for n in self.norms.values() for own in found):
+            alike = True
+        elif before:
+            around = set(self._around(s.stream.node, branch).values()) & {"input", "output"}
+            kin = [b for b in before if b.kind == branch.kind] or before[-1:]
+            like = ([b for b in kin if b.around - {"sum"} == around] or kin)[-1]
             alike = any(n.where == "sum" for n in like.norms)
         else:
             alike = not any(self._bare(n.start) is self._bare(s.stream.node) or n.end is b.node

@@ -52,8 +52,9 @@ def predict(
     cases = [Case(selection, rule.plain(), depth, settings, scheme=scheme) for depth in depths]
     if not cases[0].alike:
         raise Refusal(
-            f"the scheme {rule.name!r} is not predicted from single sublayers: its layers differ, "
-            "or what multiplies the stream does not say what all of them do together"
+            f"the {'scheme' if scheme else 'rule'} {rule.name!r} is not predicted from single "
+            "sublayers: its layers differ, or what multiplies the stream does not say what all of "
+            "them do together"
         )
     for case in cases:
         _ = case.constants, case.eta_factor

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from re import sub
 from textwrap import wrap
 from typing import TYPE_CHECKING
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from deepnet_theory.spec.results.audit import Audit, Audited, Finding
+    from deepnet_theory.spec.results.reading import Range
 
+RANGES = 6  # of layers that one sentence names
 FIRST = 3  # findings that fit a screen with the verdict
 
 
@@ -41,7 +44,7 @@ def document(audit: Audit) -> doc.Document:
 
 def answer(audit: Audit) -> doc.Words:
     layers = " and ".join(f"{n} of the {name}" for name, n in audit.reading.layers.items())
-    placement = audit.placement or "of a placement that has no name here"
+    placement = audit.placement or _in_ranges(audit)
     held, count = f"{audit.against} ({audit.detail})", len(audit.differences)
     if audit.verdict is Verdict.SUPPORTED:
         also = f"; so do {', '.join(audit.alike)}" if audit.alike else ""
@@ -66,6 +69,20 @@ def answer(audit: Audit) -> doc.Words:
     return audit.verdict, f", {placement}, layers: {layers}. {told}."
 
 
+def _in_ranges(audit: Audit) -> str:
+    """Where norms stand, range by range; a range more where only the kinds of layers change."""
+    ranges = audit.reading.ranges
+    if len({r.equations for r in ranges}) == 1 == len(ranges[0].equations):
+        return "of a placement that has no name here"
+    several = len(audit.reading.layers) > 1
+    told = [
+        f"layer{'s' * (r.first < r.last)} {r.layers}{f' of the {r.stack}' * several}: "
+        + " and ".join(r.equations)
+        for r in ranges[:RANGES]
+    ]
+    return "; ".join([*told, *["…"] * (len(ranges) > RANGES)])
+
+
 def _how(predicted: bool) -> str:
     return "predicted" if predicted else "to first order"
 
@@ -80,16 +97,25 @@ def _finding(finding: Finding) -> Iterator[doc.Block]:
 
 
 def _drawings(audit: Audit) -> Iterator[doc.Block]:
-    """The first layer of each stack that differs in something; else its first layer."""
-    for stack in audit.reading.layers:
-        own = [s for s in audit.sublayers if s.sublayer.stack == stack]
+    """The first layer of each range that differs in something; else its first layer.
+
+    Ranges that are alike are drawn once.
+    """
+    seen: dict[tuple[object, ...], Range] = {}
+    for r in audit.reading.ranges:
+        seen.setdefault((r.stack, r.layer, r.equations), r)
+    for r in seen.values():
+        own = [
+            s for s in audit.sublayers
+            if s.sublayer.stack == r.stack and r.first <= s.sublayer.layer <= r.last
+        ]  # fmt: skip
         differs = (
             s.sublayer.layer
             for s in own
             if _alpha_differs(s) or any(g.verdict == "differs" for g in s.gains)
         )
-        layer = next(differs, 0)
-        caption = f"{stack}, layer {layer}; ≠ stands before what is wanted:"
+        layer = next(differs, r.first)
+        caption = f"{r.stack}, layer {layer}; ≠ stands before what is wanted:"
         yield doc.Layer(tuple(_branch(s) for s in own if s.sublayer.layer == layer), caption)
 
 
@@ -142,14 +168,26 @@ def _to_derive(audit: Audit) -> Iterator[doc.Block]:
     lines = wrap(told, 54, break_on_hyphens=False, break_long_words=False)
     yield doc.Listing(" \\\n  ".join(lines).replace("\0", " "))
     if not audit.scheme:
-        yield doc.Paragraph("export with the same options writes the constants for apply_.")
+        beside = (
+            "; Constants.beside puts those of two placements together"
+            if not audit.placement
+            else ""
+        )
+        yield doc.Paragraph(
+            f"export with the same options writes the constants for apply_{beside}."
+        )
 
 
 def _gains(audit: Audit) -> doc.Table:
-    """One row a kind of sublayer and matrix: the range over layers, and what is wanted."""
-    kinds: dict[tuple[str, str], list[Audited]] = {}
+    """One row a kind of sublayer and matrix: the range over layers, and what is wanted.
+
+    A kind that stands in several equations has rows of each.
+    """
+    kinds: dict[tuple[str, str, str], list[Audited]] = {}
     for s in audit.sublayers:
-        kinds.setdefault((s.sublayer.stack, s.sublayer.kind), []).append(s)
+        of = s.sublayer
+        kinds.setdefault((of.stack, of.kind, of.equation), []).append(s)
+    named = Counter((stack, kind) for stack, kind, _ in kinds)
     rows: list[tuple[doc.Words, ...]] = []
 
     def add(of: str, what: str, found: list[float], wanted: float | None) -> None:
@@ -157,10 +195,11 @@ def _gains(audit: Audit) -> doc.Table:
         shown = low if low == high else f"{low} to {high}"
         rows.append((of, what, shown, known(wanted, ".3g")))
 
-    for (stack, kind), own in kinds.items():
+    for (stack, kind, equation), own in kinds.items():
+        title = f"{stack} {kind}" + f", {equation}" * (named[stack, kind] > 1)
         on = own[0].sublayer.alpha_on or "nothing"
         alphas = [s.sublayer.alpha for s in own]
-        add(f"{stack} {kind}", f"alpha, on {on}", alphas, own[0].alpha_wanted)
+        add(title, f"alpha, on {on}", alphas, own[0].alpha_wanted)
         for position, gain in enumerate(own[0].gains):
             found = [s.gains[position] for s in own if position < len(s.gains)]
             ends = [end for g in found for end in (g.low, g.high)]

@@ -102,8 +102,10 @@ class Part(nn.Module):
         for index, sublayers in enumerate(layers[: len(layers) // part.uses]):
             layer = Layer()
             for position, (where, s) in enumerate(sublayers):
-                own = position if part.alike else [of is s for of in part.sublayers].index(True)
-                site = Site(part.name, index, own, s.kind)
+                place = position
+                if not part.alike:  # a layer may lack some
+                    place = next(i for i, of in enumerate(part.sublayers) if of is s)
+                site = Site(part.name, index, place, s.kind)
                 inner = branch(s.kind, a, make, site, s.gain, kind_of_norm, part.causal, c.scores)
                 layer.append(
                     Residual(

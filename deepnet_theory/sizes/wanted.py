@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
-from itertools import groupby
+from itertools import groupby, product
 
 from deepnet_theory.sizes import update
 from deepnet_theory.sizes.equivalence import carries_alpha, powers
@@ -28,11 +28,14 @@ from deepnet_theory.spec.subject import (
     Wanted,
     WantedStep,
     WantedSublayer,
+    meant_norms,
     norms_of,
     unjudged,
     without_law,
 )
 from deepnet_theory.spec.sublayer import Role, sublayer
+
+MOST_RANGES = 4  # that one sentence names
 
 
 def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
@@ -51,12 +54,13 @@ def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
         of = (replace(chosen, optimizer=name, method=method) for name in names)
         return [w for selection in of for w in _derived(reading, selection)]
 
-    if mixed := _mixed(reading):
-        fitting = [w for w in _published(reading, under) if _has_norms_of(reading, w)]
-        if not fitting:
-            raise Refusal(mixed)
-        return fitting
-    return [*derived("probe"), *_published(reading, under), *derived("lemma")]
+    published = list(_published(reading, under))
+    if len(set(meant_norms(reading))) > 1:
+        published = [w for w in published if _has_norms_of(reading, w)]
+    rules = [*derived("probe"), *published, *derived("lemma")]
+    if not rules and not without_law(reading):
+        raise _no_rule(reading)
+    return rules
 
 
 def with_degrees(of: Wanted) -> Wanted:
@@ -96,35 +100,27 @@ def _require_understood(reading: Reading) -> None:
 
 
 def _require_alike(name: str, own: list[Sublayer]) -> None:
+    """Layers may differ in their sublayers, but not where branches stand in parallel."""
     kinds = {layer: described(row) for layer, row in groupby(own, lambda s: s.layer)}
     usual, _ = Counter(kinds.values()).most_common(1)[0]
     odd = next((layer for layer, row in kinds.items() if row != usual), None)
-    if odd is not None:
+    if odd is not None and any("+" in row for row in kinds.values()):
         raise Refusal(
-            f"the layers of the {name} differ: layer {odd} is {kinds[odd]}, others are {usual}"
+            f"the layers of the {name} differ: layer {odd} is {kinds[odd]}, others are {usual}, "
+            "and no law here counts sums of several branches in some layers alone"
         )
 
 
-def _mixed(reading: Reading) -> str:
-    """Norms that stand in several ways by design: not where one is left out in a single layer."""
-    ways: dict[frozenset[str], list[Sublayer]] = {}
-    for s in reading.sublayers:
-        ways.setdefault(s.around, []).append(s)
-    usual, *others = sorted(ways, key=lambda way: -len(ways[way]))
-    if not any(len({s.layer for s in ways[w]}) > 1 or not w < usual for w in others):
-        return ""
-    kinds = {way: {s.kind for s in own} for way, own in ways.items()}
-    by_kind = sum(len(own) for own in kinds.values()) == len(set().union(*kinds.values()))
+def _no_rule(reading: Reading) -> Refusal:
+    """Norms that stand as in no placement, or as in several where no rule has that."""
     told = [
-        f"{own[0].equation} in "
-        + (
-            ", ".join(sorted(kinds[way]))
-            if by_kind
-            else f"layers {', '.join(dict.fromkeys(str(s.layer) for s in own))}"
-        )
-        for way, own in ways.items()
+        f"layers {r.layers} of the {r.stack}: {' and '.join(r.equations)}" for r in reading.ranges
     ]
-    return f"norms stand in several ways, {' and '.join(told)}: no rule here has them so"
+    more = [] if len(told) <= MOST_RANGES else ["…"]
+    return Refusal(
+        f"norms stand in several ways, {'; '.join([*told[:MOST_RANGES], *more])}: no rule here "
+        "has them so"
+    )
 
 
 def _has_norms_of(reading: Reading, rule: Wanted) -> bool:
@@ -133,18 +129,27 @@ def _has_norms_of(reading: Reading, rule: Wanted) -> bool:
 
 
 def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
-    """The rules of one optimizer, for every placement with the model's norms and every closure."""
-    around = {s.around for s in reading.sublayers}
+    """The rules of one optimizer, for every placement with the model's norms and every closure.
+
+    Each sublayer's share of the balance is one of S. So where norms stand in several ways, it
+    takes what its own placement has at the depth of the whole stack.
+    """
+    meant = meant_norms(reading)
+    ways = dict.fromkeys(meant)
+    if len(ways) > 1 and len(reading.stacks) > 1:
+        return  # no law says how a decoder of several placements amplifies its encoder
     of = update.law(chosen.the_optimizer)
-    for where, placement in placements().items():
-        if around != {placement.norms}:
-            continue
+    for own in product(*([p for p in placements().values() if p.norms == w] for w in ways)):
+        where = " and ".join(p.name for p in own)
         for name, closure in closures().items():
             if "eta" in closure.knobs:
                 continue  # a matter of the learning rate alone: weights do not show it
             try:
-                rule = texts(solve_rule(replace(chosen, placement=where, closure=name)))
-                rows = tuple(_of_rule(reading, rule, placement))
+                placed = {
+                    p.norms: (p, texts(solve_rule(replace(chosen, placement=p.name, closure=name))))
+                    for p in own
+                }
+                rows = tuple(_of_rule(reading, [placed[norms] for norms in meant]))
             except DeepNetTheoryError:  # there is no such rule
                 continue
             route = "" if chosen.method == "probe" else f", {chosen.method} route"
@@ -155,7 +160,7 @@ def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
                 where,
                 rows,
                 numbers,
-                selection=replace(chosen, placement=where),
+                selection=replace(chosen, placement=own[0].name),
             )
 
 
@@ -165,9 +170,9 @@ def depth_of(reading: Reading) -> dict[str, int]:
     return {"N": layers[0], "M": layers[-1]}
 
 
-def _of_rule(reading: Reading, rule: Rule, placement: Placement) -> Iterator[WantedSublayer]:
+def _of_rule(reading: Reading, placed: list[tuple[Placement, Rule]]) -> Iterator[WantedSublayer]:
     depth = depth_of(reading)
-    for s in reading.sublayers:
+    for s, (placement, rule) in zip(reading.sublayers, placed, strict=True):
         entry = rule.entry(s.stack, s.kind)
         alpha, beta = entry.at(**depth)
         stream, branch = placement.coefficients(alpha)

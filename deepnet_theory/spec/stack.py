@@ -45,7 +45,7 @@ class Part:
         return lcm(*(share.denominator for share in self.shares))
 
     def listed(self, layers: int) -> list[Sublayer]:
-        """All sublayers of so many layers, from the bottom to the top."""
+        """All sublayers of this number of layers, from the bottom to the top."""
         turns = in_turns([int(share * layers) for share in self.shares], layers)
         return [self.layer[place] for layer in turns for place in layer]
 
@@ -102,11 +102,12 @@ class Stack:
         return tuple(dict.fromkeys(s for part in self.parts for s in part.layer))
 
 
+PLAIN_LAYER = "attention,ffn"
 _PARTS: dict[str, tuple[tuple[str, str, str, bool], ...]] = {
-    "encoder": (("encoder", "N", "attention,ffn", False),),
-    "decoder": (("decoder", "M", "attention,ffn", True),),
+    "encoder": (("encoder", "N", PLAIN_LAYER, False),),
+    "decoder": (("decoder", "M", PLAIN_LAYER, True),),
     "encoder-decoder": (
-        ("encoder", "N", "attention,ffn", False),
+        ("encoder", "N", PLAIN_LAYER, False),
         ("decoder", "M", "attention,cross,ffn", True),
     ),
 }
@@ -158,7 +159,7 @@ def written_share(share: Fraction) -> str:
 
 
 def in_turns(counts: Iterable[int], layers: int) -> list[list[int]]:
-    """Which sublayers each of so many layers has, by how many layers have each.
+    """Which sublayers each layer has, by how many layers have each.
 
     Those that some layers lack take turns from the lowest layer on, in the order given.
     """

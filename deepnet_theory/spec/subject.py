@@ -120,7 +120,7 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
         parts = tuple(p for p in parts if own == p.described())[:1]
     if len(stacks) != len(parts):
         raise Refusal(f"the model has {len(stacks)} stack(s), the constants {len(c.parts)}")
-    rows = []
+    rows, norms = [], iter(meant_norms(found))
     for (name, of), part in zip(stacks.items(), parts, strict=True):
         _require_layers(found, name, kinds[name], part)
         for position, s in enumerate(of):
@@ -129,7 +129,7 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
                 raise _of_another(
                     found, f"{at(s)} has {kind}, the constants are for the norm {c.norm!r}"
                 )
-            index = _place(s, position, part, c)
+            index = _place(s, next(norms), position, part, c)
             entry = part.sublayers[index]
             where = placement(entry.placement or c.placement)
             stream, branch = where.coefficients(entry.alpha)
@@ -178,13 +178,39 @@ def _require_layers(found: Reading, name: str, layers: list[str], part: PartCons
         raise _of_another(found, "the {} has {}, the constants are for {}".format(name, *told))
 
 
-def _place(s: Sublayer, position: int, part: PartConstants, c: Constants) -> int:
+def meant_norms(reading: Reading) -> list[frozenset[str]]:
+    """Where the norms of every sublayer are to stand.
+
+    That is where they do, except one that is left out in a single layer: it is to stand as in
+    the nearest layer that has it.
+    """
+    ways: dict[frozenset[str], list[Sublayer]] = {}
+    for s in reading.sublayers:
+        ways.setdefault(s.around, []).append(s)
+    usual = max(ways, key=lambda way: len(ways[way]))
+    left_out = {w for w in ways if w < usual and len({(s.stack, s.layer) for s in ways[w]}) == 1}
+
+    def meant(s: Sublayer) -> frozenset[str]:
+        if s.around not in left_out:
+            return s.around
+        like = [
+            o for o in reading.sublayers
+            if (o.stack, o.kind) == (s.stack, s.kind) and s.around < o.around not in left_out
+        ]  # fmt: skip
+        return min(like, key=lambda o: abs(o.layer - s.layer)).around if like else usual
+
+    return [meant(s) for s in reading.sublayers]
+
+
+def _place(
+    s: Sublayer, norms: frozenset[str], position: int, part: PartConstants, c: Constants
+) -> int:
     """The place of a model's sublayer among those of its part: of its kind, with its norms."""
     if part.alike:
         return position % len(part.sublayers)
     own = [i for i, of in enumerate(part.sublayers) if of.kind == s.kind]
     placed = (
-        i for i in own if placement(part.sublayers[i].placement or c.placement).norms == s.around
+        i for i in own if placement(part.sublayers[i].placement or c.placement).norms == norms
     )
     return next(placed, own[0])
 

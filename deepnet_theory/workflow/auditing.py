@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.closures.complete import COMPLETE
@@ -115,9 +116,8 @@ def _command(verb: str, words: Mapping[str, object], reading: Reading) -> str:
     if not reading.understood or reading.select["stack"] not in STACKS:
         return ""
     depth = ",".join(map(str, reading.layers.values()))
-    return " ".join(
-        (f"deepnet-theory {verb}", *(f"--{n} {w}" for n, w in {**words, "depth": depth}.items()))
-    )
+    options = (f"--{name} {quote(str(word))}" for name, word in {**words, "depth": depth}.items())
+    return " ".join((f"deepnet-theory {verb}", *options))
 
 
 def _export(given: Scheme, reading: Reading) -> str:
@@ -141,29 +141,35 @@ def _with_rules(found: Audit, origin: Mapping[str, Any]) -> Audit:
     from deepnet_theory.sizes.answer import Answer, for_training
     from deepnet_theory.sizes.wanted import depth_of, selection_of
 
-    words = found.reading.select
-    if "placement" not in words:
-        return found
     own = origin.get("select")
     given = own if isinstance(own, dict) and origin.get("row") != "own" else {}
     under = found.optimizer or given.get("optimizer")
-    closure = given.get("closure", COMPLETE.name)
-    condition = placement(words["placement"]).training_condition
-    with suppress(DeepNetTheoryError):  # there is nothing to derive for it
-        if under is not None:
-            selection = selection_of(found.reading, under)
-            rows = Answer(selection).rows
-            closure = given.get("closure", for_training(selection).closure)
-            if found.optimizer is not None:
-                depth = {n: depth_of(found.reading)[n] for n in selection.the_stack.depths}
-                found = replace(found, rows={row.named: row.told(**depth) for row in rows})
-        usual = {f.name: f.default for f in fields(Selection)}
-        last = {
-            n: given[n] for n in ("method", "amplification") if given.get(n, usual[n]) != usual[n]
-        }
-        last |= {"closure": closure} if closure else {}
-        command = _command("derive", {"optimizer": under or "NAME", **words, **last}, found.reading)
-        return replace(
-            found, closure=closure, command=command, condition=condition if closure else ""
-        )
-    return found
+    usual = {f.name: f.default for f in fields(Selection)}
+    last = {n: given[n] for n in ("method", "amplification") if given.get(n, usual[n]) != usual[n]}
+    depth, told, commands = depth_of(found.reading), dict[str, str](), list[str]()
+    names = found.reading.placements
+    for name in names:
+        words = {**found.reading.select, "placement": name}
+        closure = given.get("closure", COMPLETE.name)
+        with suppress(DeepNetTheoryError):  # there is nothing to derive for it
+            if under is not None:
+                selection = replace(selection_of(found.reading, under), placement=name)
+                rows = Answer(selection).rows
+                closure = given.get("closure", for_training(selection).closure)
+                at = {n: depth[n] for n in selection.the_stack.depths}
+                of = f"{name}, " * (len(names) > 1)
+                told |= {f"{of}{row.named}": row.told(**at) for row in rows}
+            more = {**last, **({"closure": closure} if closure else {})}
+            commands.append(
+                _command("derive", {"optimizer": under or "NAME", **words, **more}, found.reading)
+            )
+    if len(commands) < max(1, len(names)):
+        return found
+    conditions = dict.fromkeys(filter(None, (placement(n).training_condition for n in names)))
+    return replace(
+        found,
+        closure=closure,
+        command=" && ".join(commands),
+        condition=" ".join(conditions) if closure else "",
+        rows=told if found.optimizer is not None else found.rows,
+    )

@@ -150,6 +150,7 @@ class Audit(Result):
             "schema": SCHEMA,
             **{name: getattr(self, name) for name in own},
             "layers_by_stack": r.layers,
+            "ranges": [own._asdict() for own in r.ranges],
             **{name: getattr(r, name) for name in of_reading},
             "norms": [asdict(n) for n in r.norms],
             "sublayers": [s.to_dict() for s in self.sublayers],

@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
+from fractions import Fraction
+from itertools import chain, groupby
+from typing import NamedTuple
 
 from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.stack import described_layer
+from deepnet_theory.spec.stack import PLAIN_LAYER, described_layer, written_share
 
 UNKNOWN = "unknown"
 
@@ -190,6 +193,39 @@ def described(row: Iterable[Sublayer], between: str = ", ") -> str:
     return described_layer(((s.kind, s is not own[0]) for own in sums for s in own), between)
 
 
+def layer_of(own: Iterable[Sublayer]) -> str:
+    """The layer of a stack as a selection says it, with shares where layers differ."""
+    layers = [list(row) for _, row in groupby(own, lambda s: s.layer)]
+    texts = [described(row, ",") for row in layers]
+    if len(set(texts)) == 1 or any("+" in text for text in texts):
+        return texts[0]
+    usual = max(layers, key=lambda row: texts.count(described(row, ",")))
+    counts = Counter(s.kind for row in layers for s in row)
+    shares = {kind: divmod(count, len(layers)) for kind, count in counts.items()}
+    whole = [kind for kind in dict.fromkeys(s.kind for s in (*usual, *chain(*layers)))
+             for _ in range(shares[kind][0])]  # fmt: skip
+    rest = [
+        written_share(Fraction(rest, len(layers))) + kind
+        for kind, (_, rest) in shares.items() if rest
+    ]  # fmt: skip
+    return ",".join([*whole, *rest])
+
+
+class Range(NamedTuple):
+    """Layers that follow each other and are alike, from the ``first`` to the ``last``."""
+
+    stack: str
+    first: int
+    last: int
+    layer: str
+    equations: tuple[str, ...]  # of its sublayers, each once
+
+    @property
+    def layers(self) -> str:
+        """Their numbers."""
+        return f"{self.first}" if self.first == self.last else f"{self.first}-{self.last}"
+
+
 @dataclass(frozen=True)
 class Reading:
     """The residual stacks of a model, in the order of the forward pass.
@@ -225,23 +261,45 @@ class Reading:
     @property
     def placement(self) -> str | None:
         """The placement whose norms are the model's in every sublayer, with an α or without one."""
-        around = {s.around for s in self.sublayers}
-        multiplied = any(s.alpha_on == "branch" for s in self.sublayers)
-        fitting = [p for p in placements().values() if around == {p.norms}]
-        fitting.sort(key=lambda p: (p.coefficients(2.0)[1] != 1) != multiplied)
-        return fitting[0].name if fitting else None
+        return self.placements[0] if len(self.placements) == 1 else None
+
+    @property
+    def placements(self) -> tuple[str, ...]:
+        """Those of all sublayers in the order of the layers; none where norms stand as in none."""
+        found = []
+        for norms in dict.fromkeys(s.around for s in self.sublayers):
+            on = {s.alpha_on for s in self.sublayers if s.around == norms}
+            fitting = [p for p in placements().values() if p.norms == norms]
+            fitting.sort(key=lambda p: (p.coefficients(2.0)[1] != 1) != ("branch" in on))
+            found += [p.name for p in fitting[:1]] or [""]
+        return tuple(found) if all(found) else ()
 
     @property
     def select(self) -> dict[str, str]:
         """The stacks as a selection says them, with the placement where it has a name."""
-        *_, last = self.stacks.values()
+        layers = [layer_of(own) for own in self.stacks.values()]
+        if len(layers) > 1 and layers[0] == PLAIN_LAYER:
+            layers = layers[1:]
         centred = all(n.centred for s in self.sublayers for n in s.ruled_norms)
         return {
             **({"placement": self.placement} if self.placement else {}),
             "norm": "layer" if centred else "rms",
             "stack": "-".join(self.stacks),
-            "layer": described((s for s in last if s.layer == 0), ","),
+            "layer": ";".join(layers),
         }
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        """The layers of every stack, those that follow each other and are alike together."""
+        found: list[Range] = []
+        for (name, layer), rows in groupby(self.sublayers, lambda s: (s.stack, s.layer)):
+            own = list(rows)
+            equations = tuple(dict.fromkeys(s.equation for s in own))
+            new = Range(name, layer, layer, described(own), equations)
+            if found and found[-1]._replace(first=layer, last=layer) == new:
+                new = found.pop()._replace(last=layer)
+            found.append(new)
+        return tuple(found)
 
     @property
     def starts(self) -> dict[str, float]:
