@@ -17,6 +17,7 @@ from deepnet_theory.models.recording import LAYOUT, Graph, Node, record
 from deepnet_theory.models.sums import SUMS, ResidualSum, Sums, stripped
 from deepnet_theory.runtime.machine import threads
 from deepnet_theory.spec.errors import InputError, unknown
+from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN
 from deepnet_theory.spec.results import reading
 from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer
 from deepnet_theory.spec.sublayer import sublayers
@@ -193,6 +194,8 @@ class Reader:
                             n.placed(at, branch.entered_from(n.end)) for n, at in around.items()
                         ),
                         matrices=branch.matrices, learnt=term.learnt or s.stream.learnt,
+                        multiplier=(RESIDUAL_GAIN if term.learnt else
+                                    STREAM_GAIN if s.stream.learnt else ""),
                         biases=s.biases, carried=carried, why=branch.why(),
                     )
                 )  # fmt: skip

@@ -11,15 +11,13 @@ from itertools import groupby
 from deepnet_theory.sizes import update
 from deepnet_theory.sizes.equivalence import carries_alpha, powers
 from deepnet_theory.sizes.judgement import optimizer_classes
-from deepnet_theory.sizes.rule import solve_rule
-from deepnet_theory.sizes.table import texts
+from deepnet_theory.sizes.table import Table, table, texts
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.expression import evaluate
 from deepnet_theory.spec.optimizer import optimizer
-from deepnet_theory.spec.placement import Placement, placements
+from deepnet_theory.spec.placement import RESIDUAL_GAIN, Placement, placements
 from deepnet_theory.spec.results.reading import UNKNOWN, Reading, Sublayer, described
-from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.scheme import WIDTH, Scheme, SchemePart, gain_of, schemes
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.subject import (
@@ -29,6 +27,7 @@ from deepnet_theory.spec.subject import (
     WantedStep,
     WantedSublayer,
     norms_of,
+    placed_forms,
     unjudged,
     without_law,
 )
@@ -46,7 +45,7 @@ def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
     names = [under] if under else [of[0] for of in optimizer_classes().values()]
 
     def derived(method: str) -> list[Wanted]:
-        if without_law(reading):
+        if without_law(reading, placed_forms(reading)):
             return []
         of = (replace(chosen, optimizer=name, method=method) for name in names)
         return [w for selection in of for w in _derived(reading, selection)]
@@ -134,17 +133,16 @@ def _has_norms_of(reading: Reading, rule: Wanted) -> bool:
 
 def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
     """The rules of one optimizer, for every placement with the model's norms and every closure."""
-    around = {s.around for s in reading.sublayers}
     of = update.law(chosen.the_optimizer)
     for where, placement in placements().items():
-        if around != {placement.norms}:
+        if not reading.is_placed(placement):
             continue
         for name, closure in closures().items():
             if "eta" in closure.knobs:
                 continue  # a matter of the learning rate alone: weights do not show it
             try:
-                rule = texts(solve_rule(replace(chosen, placement=where, closure=name)))
-                rows = tuple(_of_rule(reading, rule, placement))
+                found = table(replace(chosen, placement=where, closure=name))
+                rows = tuple(_of_rule(reading, found, placement))
             except DeepNetTheoryError:  # there is no such rule
                 continue
             route = "" if chosen.method == "probe" else f", {chosen.method} route"
@@ -165,8 +163,8 @@ def depth_of(reading: Reading) -> dict[str, int]:
     return {"N": layers[0], "M": layers[-1]}
 
 
-def _of_rule(reading: Reading, rule: Rule, placement: Placement) -> Iterator[WantedSublayer]:
-    depth = depth_of(reading)
+def _of_rule(reading: Reading, of: Table, placement: Placement) -> Iterator[WantedSublayer]:
+    rule, depth = texts(of.rule), depth_of(reading)
     for s in reading.sublayers:
         entry = rule.entry(s.stack, s.kind)
         alpha, beta = entry.at(**depth)
@@ -174,8 +172,15 @@ def _of_rule(reading: Reading, rule: Rule, placement: Placement) -> Iterator[Wan
         scaled = {m.name: beta for m in sublayer(s.kind).scaled}
         gains = {**scaled, **entry.gains_at(**depth)}
         rates = dict.fromkeys(scaled, entry.rate_at(**depth))
-        epsilon = entry.norm_epsilon_at(**depth)
-        yield WantedSublayer(placement.norms, stream / branch, gains, rates, norm_epsilon=epsilon)
+        rates |= {
+            row.parameter: row.rate.at(**depth)
+            for row in of.parameters
+            if row.parameter in placement.learnt and (row.part, row.sublayer) == (s.stack, s.kind)
+        }
+        yield WantedSublayer(
+            placement.norms, stream / branch, gains, rates,
+            norm_epsilon=entry.norm_epsilon_at(**depth), learnt=RESIDUAL_GAIN in placement.learnt,
+        )  # fmt: skip
 
 
 def _published(reading: Reading, under: str | None) -> Iterator[Wanted]:

@@ -19,7 +19,7 @@ from statistics import NormalDist
 
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.placement import placement
+from deepnet_theory.spec.placement import RESIDUAL_GAIN, placement
 from deepnet_theory.spec.results.reading import UNKNOWN, Matrix, Reading, Sublayer, described
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import sublayer
@@ -143,6 +143,7 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
                     norm_epsilon=entry.norm_epsilon,
                     part=part.name,
                     index=index,
+                    learnt=RESIDUAL_GAIN in where.learnt,
                 )
             )
     if c.architecture.residual_gain is not None:
@@ -156,10 +157,14 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
 
 def require_equation(found: Reading, rule: Wanted) -> None:
     """Raise :class:`Refusal` where a norm does not stand where the rule has it."""
-    equation = placement(rule.placement).equation.replace("alpha*", "").replace("/alpha", "")
+    where = placement(rule.placement)
+    equation = where.equation.replace("alpha*", "").replace("/alpha", "")
     for s in found.sublayers:
-        if s.equation != equation:
-            raise _of_another(found, f"{at(s)} is {s.equation}, the constants are for {equation}")
+        if not s.is_placed(where):
+            learnt = f" with {s.learnt}, which is learnt" if s.learnt else ""
+            raise _of_another(
+                found, f"{at(s)} is {s.equation}{learnt}, the constants are for {equation}"
+            )
 
 
 def _of_another(found: Reading, why: str) -> Refusal:
@@ -190,11 +195,22 @@ def without_law(found: Reading, but: Container[str] = ()) -> str:
     return _shared(found)
 
 
+def placed_forms(found: Reading) -> tuple[str, ...]:
+    """``LEARNT`` where a placement has the model's learnt multipliers, and so a law of them."""
+    return (LEARNT,) if found.placement and placement(found.placement).learnt else ()
+
+
 def _forms(s: Sublayer) -> Iterator[tuple[str, str]]:
     if any(n.where == "inside" for n in s.norms):
         yield INSIDE, "has a norm within its branch, which has no law here"
     if s.learnt is not None:
-        yield LEARNT, f"is multiplied by {s.learnt}, which is learnt: its steps have no law here"
+        yield (
+            LEARNT,
+            (
+                f"is multiplied by {s.learnt}, which is learnt: no rule here has a learnt "
+                f"multiplier in {s.equation}, so that its steps have no law"
+            ),
+        )
     elif s.branch == 0:
         yield "zero", "is multiplied by 0"
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import groupby
 
-from deepnet_theory.spec.placement import placements
+from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.stack import described_layer
 
 UNKNOWN = "unknown"
@@ -132,7 +132,8 @@ def residual_equation(norms: frozenset[str], alpha: str = "") -> str:
 class Sublayer:
     r"""One residual sublayer, :math:`a x + b\,G(x)`, with a norm or not around either.
 
-    ``stream`` is a, ``branch`` is b; ``learnt`` names the parameter that one of them is.
+    ``stream`` is a, ``branch`` is b; ``learnt`` names the parameter that one of them is, and
+    ``multiplier`` which, as :attr:`~deepnet_theory.spec.placement.Placement.learnt` does.
     ``carried`` is the product of all a since the last norm on the stream, this one left out.
     ``sums`` counts the residual sums of the stack: branches of one sum stand in parallel.
     ``why`` says what was seen that leaves matrices without a role, where it is known.
@@ -150,6 +151,7 @@ class Sublayer:
     biases: tuple[str, ...] = ()
     carried: float = 1.0
     why: str = ""
+    multiplier: str = ""
 
     @property
     def alpha(self) -> float:
@@ -182,6 +184,12 @@ class Sublayer:
     def equation(self) -> str:
         """The residual equation as ``spec/placements`` write it, alpha left out."""
         return residual_equation(self.around)
+
+    def is_placed(self, p: Placement) -> bool:
+        """Whether norms and the learnt multiplier stand as a placement has them."""
+        return (
+            self.around == p.norms and ((self.multiplier,) if self.multiplier else ()) == p.learnt
+        )
 
 
 def described(row: Iterable[Sublayer], between: str = ", ") -> str:
@@ -224,12 +232,18 @@ class Reading:
 
     @property
     def placement(self) -> str | None:
-        """The placement whose norms are the model's in every sublayer, with an α or without one."""
-        around = {s.around for s in self.sublayers}
+        """The placement whose norms are the model's in every sublayer, with an α or without one.
+
+        What is learnt in it multiplies what is learnt in the model.
+        """
         multiplied = any(s.alpha_on == "branch" for s in self.sublayers)
-        fitting = [p for p in placements().values() if around == {p.norms}]
+        fitting = [p for p in placements().values() if self.is_placed(p)]
         fitting.sort(key=lambda p: (p.coefficients(2.0)[1] != 1) != multiplied)
         return fitting[0].name if fitting else None
+
+    def is_placed(self, p: Placement) -> bool:
+        """Whether norms and learnt multipliers stand in every sublayer as a placement has them."""
+        return all(s.is_placed(p) for s in self.sublayers)
 
     @property
     def select(self) -> dict[str, str]:
