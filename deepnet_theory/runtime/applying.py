@@ -12,7 +12,15 @@ import torch
 from torch import Tensor, nn
 
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.runtime.fitting import EXACT, blocks, describe, fit, multiplied_values, where
+from deepnet_theory.runtime.fitting import (
+    EXACT,
+    blocks,
+    describe,
+    fit,
+    multiplied_values,
+    multiplier,
+    where,
+)
 from deepnet_theory.runtime.linear import NORM_EPS, describe_, mark_of
 from deepnet_theory.runtime.outer import (
     is_tied,
@@ -249,10 +257,10 @@ def _draw(model: nn.Module, found: Reading, rule: Wanted, draw: Draw) -> Iterato
             draw(m.name, blocks(model, m), std)
             yield Change(m.where, f"{m.role}, gain {gain:.6g}, standard deviation {std:.6g}")
         if s.learnt and row.learnt:
-            own = model.get_parameter(s.learnt)
+            own = multiplier(model, s.learnt)
             size = float(own.square().mean().sqrt())
             start = s.alpha / row.alpha * size if size else 1 / row.alpha
-            draw(s.learnt, [own], 0.0, start)
+            draw(s.learnt.partition("[")[0], [own], 0.0, start)
             yield Change(s.learnt, f"learnt multiplier, {start:.6g}")
         for name in (*(m.bias for m in s.matrices), *s.biases):
             if name is not None and name not in zeros:  # packed ones have one in common
@@ -298,7 +306,7 @@ def _trained(model: nn.Module, found: Reading) -> str:
     for s in found.sublayers:
         vectors = [name for norm in s.norms for name in (norm.gain, norm.bias)]
         for name in (*vectors, s.learnt):
-            if name is not None and (p := model.get_parameter(name)).numel() and p.min() < p.max():
+            if name and (p := multiplier(model, name)).numel() and p.min() < p.max():
                 return f"the entries of {name} differ"
         for m in s.matrices:
             w = torch.cat([v.transpose(0, m.axis).flatten(1) for v in blocks(model, m)])

@@ -72,7 +72,8 @@ def describe(found: Reading, rule: Wanted) -> dict[str, tuple[Description, ...]]
             add(m.bias, Description(*site, *_bias(s.kind, m.role)))
         for name in s.biases:
             add(name, Description(*site, *_bias(s.kind, s.matrices[-1].role)))
-        add(s.learnt, Description(*site, Role.RESIDUAL_GAIN, s.multiplier))
+        learnt = s.learnt and s.learnt.partition("[")[0]  # an entry is stepped with its parameter
+        add(learnt, Description(*site, Role.RESIDUAL_GAIN, s.multiplier))
         for norm in s.norms:
             add(norm.gain, Description(*site, Role.NORM_GAIN, "gain"))
             add(norm.bias, Description(*site, Role.NORM_BIAS, "bias", 0.0))
@@ -101,6 +102,13 @@ def blocks(model: nn.Module, m: Matrix) -> Iterator[Tensor]:
     parameter = model.get_parameter(m.name).detach()
     for start, end in m.outputs:
         yield parameter.narrow(m.axis, start, end - start)
+
+
+def multiplier(model: nn.Module, name: str) -> Tensor:
+    """A learnt multiplier in place: a parameter, or one entry of it, as ``gates[2]``."""
+    of, _, entry = name.rstrip("]").partition("[")
+    parameter = model.get_parameter(of).detach()
+    return parameter[int(entry)] if entry else parameter
 
 
 def where(s: Sublayer) -> str:

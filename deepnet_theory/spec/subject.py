@@ -19,7 +19,7 @@ from statistics import NormalDist
 
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.placement import RESIDUAL_GAIN, placement
+from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN, placement, placements
 from deepnet_theory.spec.results.reading import UNKNOWN, Matrix, Reading, Sublayer, described
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import sublayer
@@ -204,12 +204,12 @@ def _forms(s: Sublayer) -> Iterator[tuple[str, str]]:
     if any(n.where == "inside" for n in s.norms):
         yield INSIDE, "has a norm within its branch, which has no law here"
     if s.learnt is not None:
+        of = "has its stream" if s.multiplier == STREAM_GAIN else "is"
+        laws = " and ".join(p.equation for p in placements().values() if p.learnt)
         yield (
             LEARNT,
-            (
-                f"is multiplied by {s.learnt}, which is learnt: no rule here has a learnt "
-                f"multiplier in {s.equation}, so that its steps have no law"
-            ),
+            f"{of} multiplied by {s.learnt}, which is learnt: its steps have a law in {laws}, "
+            "where all sublayers are alike",
         )
     elif s.branch == 0:
         yield "zero", "is multiplied by 0"
@@ -236,8 +236,9 @@ def _shared(found: Reading) -> str:
 
 
 def _used(beside: list[Sublayer]) -> Iterator[str | None]:
-    """The parameters of the branches of one sum: norms once, matrices once for each branch."""
+    """The parameters of the branches of one sum: norms once, all others for each branch."""
     for s in beside:
+        yield s.learnt if s.multiplier == RESIDUAL_GAIN else None
         yield from dict.fromkeys(m.where for m in s.matrices)
     yield from dict.fromkeys(n.gain for s in beside for n in s.ruled_norms)
 

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import re
 import warnings
 from functools import partial
 from statistics import fmean
@@ -63,7 +64,7 @@ def test_layer_scale_is_read_judged_and_mended():
     trained = scaled(layer_scale)
     with torch.no_grad():
         trained.h[2].attn.scale[0] = 2.0
-    with pytest.raises(Refusal, match="the entries of h.2.attn.scale differ"):
+    with pytest.raises(Refusal, match=r"the entries of h\.2\.attn\.scale differ"):
         apply_(trained, constants, inputs=IDS)
 
 
@@ -160,3 +161,159 @@ def test_a_predicted_effect_is_that_of_a_real_step(times):
     audit = dt.audit(wrong, IDS, optimizer="adamw")
     assert audit.predicted and abs(math.log(audit.effect)) > 0.1
     assert audit.effect == pytest.approx(branch_step(wrong) / branch_step(right), rel=0.3)
+
+
+# ---- models of libraries, and as they are written ----
+
+
+def dino():
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
+    return transformers.Dinov2Model(
+        transformers.Dinov2Config(**sizes, image_size=16, patch_size=8, layerscale_value=1e-5)
+    )
+
+
+def beit():
+    transformers = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
+    config = transformers.BeitConfig(**sizes, intermediate_size=128, image_size=16, patch_size=8)
+    return transformers.BeitModel(config, add_pooling_layer=False)
+
+
+@pytest.mark.usefixtures("unpredicted")
+@pytest.mark.parametrize("make", [dino, beit])
+def test_public_models_with_layer_scale_are_judged_and_mended(make):
+    torch.manual_seed(0)
+    model, pixels = make(), torch.randn(1, 3, 16, 16)
+    audit = dt.audit(model, pixels, optimizer="adamw")
+    assert audit.verdict == "REFUTED"
+    assert any(": alpha" in f.where and "data.fill_(" in f.mend for f in audit.findings)
+    rule = dt.derive("adamw", closure="complete", **read(model, pixels).select)
+    constants = dt.export(rule, 3, width=32, heads=4)
+    with warnings.catch_warnings(action="ignore"):
+        apply_(model, constants, inputs=pixels)
+    assert dt.audit(model, pixels, constants=constants).verdict == "SUPPORTED"
+    (group,) = (g for g in parameter_groups(model, 1.0) if "residual-gain" in g["name"])
+    assert group["lr"] == pytest.approx(1 / 6) and len(group["params"]) == 6
+
+
+class Nanochat(GPT):
+    """A learnt scalar of the stream in each layer, and one of the embedding beside it or none."""
+
+    def __init__(self, layers=3, skips=False):
+        super().__init__(layers, norm=lambda d: nn.RMSNorm(d, elementwise_affine=False))
+        self.resid = nn.Parameter(torch.ones(layers))
+        self.skip = nn.Parameter(torch.full((layers,), 0.1)) if skips else None
+
+    def forward(self, ids):
+        x = start = F.rms_norm(self.wte(ids), (32,))
+        for index, block in enumerate(self.h):
+            x = self.resid[index] * x
+            x = block(x if self.skip is None else x + self.skip[index] * start)
+        return self.lm_head(F.rms_norm(x, (32,)))
+
+
+@pytest.mark.parametrize(
+    ("skips", "why"),
+    [(False, r"stream multiplied by resid\[1\], which is learnt"), (True, "a skip past several")],
+)
+def test_scalars_of_some_sublayers_and_a_second_stream_are_refused(skips, why):
+    audit = dt.audit(Nanochat(skips=skips), IDS, optimizer="muon")
+    assert (audit.verdict, audit.findings) == ("UNDECIDED", ())
+    assert re.search(why, audit.refusal)
+
+
+class Entries(GPT):
+    """One vector with a multiplier for every branch."""
+
+    def __init__(self, layers=3):
+        super().__init__(layers)
+        self.gates = nn.Parameter(torch.full((2 * layers,), 0.5))
+
+    def forward(self, ids):
+        x = self.wte(ids)
+        for index, block in enumerate(self.h):
+            x = x + self.gates[2 * index] * block.attn(block.ln_1(x))
+            x = x + self.gates[2 * index + 1] * block.mlp(block.ln_2(x))
+        return self.lm_head(self.ln_f(x))
+
+
+def test_entries_of_one_parameter_are_multipliers_and_one_of_all_is_shared():
+    model = Entries()
+    apply_(model, exported(), inputs=IDS)
+    torch.testing.assert_close(model.gates.data, torch.full((6,), 1 / 6))
+    one = scaled(layer_scale)
+    for block in one.h:
+        block.attn.scale = block.mlp.scale = one.h[0].attn.scale
+    assert "6 sublayers share h.0.attn.scale" in dt.audit(one, IDS).refusal
+
+
+# ---- what adds nothing at the start ----
+
+
+def zero_outputs(model):
+    with torch.no_grad():
+        for block in model.h:
+            block.attn.c_proj.weight.zero_()
+            block.mlp.c_proj.weight.zero_()
+    return model
+
+
+def remarks(model, under):
+    said = dt.audit(model, IDS, optimizer=under).remarks
+    return [remark for remark in said if "add nothing at the start" in remark]
+
+
+@pytest.mark.usefixtures("unpredicted")
+def test_the_first_steps_of_branches_of_zero_are_said():
+    (output,) = remarks(zero_outputs(GPT(3)), "adamw")
+    assert output.startswith("6 of 6 branches") and "h.0.attn.c_proj.weight is 0" in output
+    assert output.endswith("by order eta^(2)")
+    (gate,) = remarks(scaled(layer_scale, value=0.0), "sgd")
+    assert "h.0.attn.scale is 0" in gate and gate.endswith("by order eta^(3)")
+    (both,) = remarks(zero_outputs(scaled(layer_scale, value=0.0)), "adamw")
+    assert "and never do" in both
+    (ratio,) = remarks(zero_outputs(GPT(3)), "lamb")
+    assert "leaves it there" in ratio
+    assert remarks(GPT(3), "adamw") == []
+    audit = dt.audit(scaled(layer_scale, value=0.0), IDS, optimizer="adamw")
+    assert audit.effect is None  # and not 0: the multipliers move the output
+
+
+def through_others(model, zero, step, eta):
+    """What a second step moves the output by through what was not 0, all else as after it."""
+    model = copy.deepcopy(model).double()
+    parameters = {
+        n: p for n, p in model.named_parameters() if n.startswith("h.") and ".ln" not in n
+    }
+
+    def stepped():
+        model.zero_grad()
+        loss = F.cross_entropy(model(IDS).flatten(0, 1), IDS.flatten())
+        loss.backward()
+        return {n: p - eta * step(p.grad) for n, p in parameters.items()}
+
+    first = stepped()
+    assert all(torch.equal(first[n], parameters[n]) for n in first if zero not in n)
+    assert not any(torch.equal(first[n], parameters[n]) for n in first if zero in n)
+    with torch.no_grad():
+        for name, value in first.items():
+            parameters[name].copy_(value)
+    second = stepped()
+    alone = {n: second[n] if zero in n else p for n, p in parameters.items()}
+    call = torch.func.functional_call
+    with torch.no_grad():
+        return float((call(model, second, (IDS,)) - call(model, alone, (IDS,))).norm())
+
+
+@pytest.mark.parametrize(
+    ("step", "order", "eta"), [(torch.sign, 2.0, 1e-5), (lambda g: g, 3.0, 1e-2)]
+)
+@pytest.mark.parametrize("zero", ["c_proj", "scale"])
+def test_two_real_steps_from_zero_move_the_output_by_the_order_that_is_said(zero, step, order, eta):
+    """No gradient but that of what is 0 in the first step; eta^(2 + p) through all else next."""
+    torch.manual_seed(0)
+    line = scaled(layer_scale, value=0.0) if zero == "scale" else zero_outputs(GPT(3))
+    sizes = [through_others(line, zero, step, eta) for eta in (eta, 4 * eta)]
+    assert math.log(sizes[1] / sizes[0], 4) == pytest.approx(order, abs=0.1)
