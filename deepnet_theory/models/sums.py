@@ -189,7 +189,7 @@ def linear(node: Node) -> list[tuple[Node, float, str | None]] | None:
             if c is None:
                 return None
             value = float(node.keywords.get("value", 1))
-            pairs = [(args[0], 1.0, None), (x, value * c, vector.name)]
+            pairs = [(args[0], 1.0, None), (x, value * c, _name(vector))]
     return [p for p in pairs if isinstance(p[0], Node)]
 
 
