@@ -13,7 +13,14 @@ from torch.optim import Optimizer
 
 from deepnet_theory.models.effect import Effect, Effects
 from deepnet_theory.models.factory import Made
-from deepnet_theory.models.findings import as_made, findings, in_layers, log, of_outer_parts
+from deepnet_theory.models.findings import (
+    as_made,
+    findings,
+    in_layers,
+    log,
+    of_outer_parts,
+    of_zero_branches,
+)
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.fitting import describe
 from deepnet_theory.runtime.groups import slowest
@@ -179,6 +186,7 @@ def _remarks(
         if not 0.5 < size / aim < 2 and any("sum" not in s.around for s in reading.stacks[stack]):
             yield f"the {stack}'s stream starts at rms {size:.3g}; the rules take it as {aim:.3g}"
     yield from of_outer_parts(reading)
+    yield from of_zero_branches(reading, rule)
     judged = [n for s in reading.sublayers if s.kind != UNKNOWN for n in s.ruled_norms]
     odd = {n.gain: n.size for n in judged if abs(n.size - 1) > EXACT}
     for name, size in list(odd.items())[:1]:
@@ -346,4 +354,9 @@ def _of_matrices(reading: Reading, rule: Wanted) -> Iterator[WantedStep]:
             rate = w.rates.get(m.role, 1.0)
             if m.name not in least or rate < least[m.name].times["lr"]:
                 least[m.name] = WantedStep(m.name, s.stack, s.layer, s.kind, m.role, {"lr": rate})
+        if s.learnt and s.multiplier in w.rates:
+            rate = w.rates[s.multiplier]
+            name = s.learnt.partition("[")[0]
+            least[name] = WantedStep(name, s.stack, s.layer, s.kind, "multiplier",
+                                         {"lr": rate})  # fmt: skip
     return iter(least.values())

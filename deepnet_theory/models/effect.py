@@ -63,7 +63,9 @@ class Effects:
         usual = self._size(())
         if usual is not None and (found := self._size(different)) is not None:
             return Effect(found / usual, predicted=True)
-        if not any(d.item in ("norms", "learnt") for d in different):
+        # a multiplier at 0 lets no matrix move the output, and moves it itself
+        zero = any(self._reading.sublayers[d.index].branch == 0 for d in different)
+        if not zero and not any(d.item in ("norms", "learnt") for d in different):
             with suppress(ValueError, ZeroDivisionError):  # α is 0, or a law divides by a size of 0
                 if self._near(different):
                     return Effect(first_order(self._reading, self._rule, different))

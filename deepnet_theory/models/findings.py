@@ -80,6 +80,8 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
     elif m is None:
         what = f"alpha {_alpha(reading, group)}{_why_alpha(reading, s, wanted)}"
         mend = f"x = {_equation(wanted, f'{wanted.alpha:.4g}')}"
+        if wanted.learnt:
+            mend = f'model.get_parameter("{s.learnt}").data.fill_({1 / wanted.alpha:.4g})'
     else:
         used = f", used {m.times:.3g} times" if m.times != 1 else ""
         entries = [d.matrix.size / d.matrix.times for d in group if d.matrix is not None]
@@ -121,6 +123,37 @@ def of_outer_parts(reading: Reading) -> Iterator[str]:
         f"{told}: tokens can become alike in training; start its bias at the log of the text's "
         "token frequencies (runtime.start_head_)"
     )
+
+
+def of_zero_branches(reading: Reading, rule: Wanted | None) -> Iterator[str]:
+    r"""What the first two steps do where branches add nothing, since one of their factors is 0.
+
+    The factor at 0 alone has a gradient, and takes a step of order η. In the second step the
+    branch is of order η, and so is what its other factors respond with; a gradient of that size
+    moves them by :math:`\eta\cdot\eta^p`, and the output by :math:`\eta^{2 + p}`.
+    """
+    if rule is None or rule.degrees is None:
+        return
+    p, q = rule.degrees
+    at_zero: dict[str, list[list[str]]] = {}
+    for s in reading.sublayers:
+        zeros = [m.where for m in s.matrices if m.size == 0 and m.role in SCALED]
+        zeros += [s.learnt] if s.learnt and s.branch == 0 else []
+        if zeros:
+            at_zero.setdefault("one" if len(zeros) == 1 else "several", []).append(zeros)
+    for many, found in at_zero.items():
+        told = f"{len(found)} of {len(reading.sublayers)} branches add nothing at the start"
+        if many == "several":
+            yield f"{told}, and never do: {' and '.join(found[0])} are 0, each without a gradient"
+            continue
+        told += f", as {found[0][0]} is 0"
+        if q:
+            yield f"{told}: a step in proportion to |theta| leaves it there, unless 0 counts as 1"
+            continue
+        yield (
+            f"{told}: the first step moves the output through what is 0 alone, by order eta, and "
+            f"the second through the branch's other matrices too, by order eta^({2 + p:g})"
+        )
 
 
 def _apart(ratio: float) -> float:

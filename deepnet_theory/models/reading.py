@@ -14,9 +14,10 @@ from deepnet_theory.models.factory import Made, made
 from deepnet_theory.models.norms import Norm, norms
 from deepnet_theory.models.outer import logits_of, tables_of
 from deepnet_theory.models.recording import LAYOUT, Graph, Node, record
-from deepnet_theory.models.sums import SUMS, ResidualSum, Sums, stripped
+from deepnet_theory.models.sums import SUMS, ResidualSum, Sums, Term, stripped
 from deepnet_theory.runtime.machine import threads
 from deepnet_theory.spec.errors import InputError, unknown
+from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN
 from deepnet_theory.spec.results import reading
 from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer
 from deepnet_theory.spec.sublayer import sublayers
@@ -193,6 +194,7 @@ class Reader:
                             n.placed(at, branch.entered_from(n.end)) for n, at in around.items()
                         ),
                         matrices=branch.matrices, learnt=term.learnt or s.stream.learnt,
+                        multiplier=_multiplier(term, s.stream),
                         biases=s.biases, carried=carried, why=branch.why(),
                     )
                 )  # fmt: skip
@@ -292,6 +294,13 @@ class Reader:
         """Parameters that no output depends on."""
         reached = {n.name for n in self.graph.nodes if self.graph.is_used(n)}
         return tuple(name for name, _ in self.module.named_parameters() if name not in reached)
+
+
+def _multiplier(branch: Term, stream: Term) -> str:
+    """What a learnt number multiplies; the stream where it multiplies the whole sum."""
+    if stream.learnt:
+        return STREAM_GAIN
+    return RESIDUAL_GAIN if branch.learnt else ""
 
 
 def _in_layers(row: list[Sublayer]) -> list[Sublayer]:

@@ -189,7 +189,7 @@ def linear(node: Node) -> list[tuple[Node, float, str | None]] | None:
             if c is None:
                 return None
             value = float(node.keywords.get("value", 1))
-            pairs = [(args[0], 1.0, None), (x, value * c, vector.name)]
+            pairs = [(args[0], 1.0, None), (x, value * c, _name(vector))]
     return [p for p in pairs if isinstance(p[0], Node)]
 
 
@@ -208,7 +208,13 @@ def _number(factor: object, of: Node) -> float | None:
 
 
 def _name(factor: object) -> str | None:
-    return factor.name if isinstance(factor, Node) else None
+    """The parameter that a factor is, is an entry of, or is computed from."""
+    if not isinstance(factor, Node) or not factor.parameters:
+        return None
+    name = factor.parameters[0].name
+    if factor.op == "select" and factor.args[0] is factor.parameters[0]:
+        return f"{name}[{factor.args[2]}]"
+    return f"{name}[{factor.which}]" if factor.op == "unbind" else name
 
 
 def _collected(terms: list[Term]) -> list[Term]:

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.runtime.fitting import EXACT, blocks, describe, fit, multiplied_values, where
+from deepnet_theory.runtime.fitting import (
+    EXACT,
+    blocks,
+    describe,
+    fit,
+    multiplied_values,
+    multiplier,
+    where,
+)
 from deepnet_theory.runtime.linear import NORM_EPS, describe_, mark_of
 from deepnet_theory.runtime.outer import (
     is_tied,
@@ -29,7 +37,15 @@ from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.results.reading import Reading
 from deepnet_theory.spec.subject import Difference, Wanted, differences
 
-Draw = Callable[[str, Iterable[Tensor], float], None]  # views of a parameter, at a deviation
+
+class Draw(Protocol):
+    """Views of a parameter, drawn at a deviation, or filled with what they ``start`` at."""
+
+    def __call__(
+        self, name: str, views: Iterable[Tensor], std: float, start: float | None = None
+    ) -> None: ...
+
+
 CHANCE = 1e-6  # of refusing a model whose matrices were drawn as they should
 EDGE = 1.1  # times the largest singular value that independent entries have
 
@@ -106,10 +122,14 @@ def apply_(
     own = own_module(model)
     with restored_on_error(own) as keep:
 
-        def draw(name: str, views: Iterable[Tensor], std: float) -> None:
+        def draw(
+            name: str, views: Iterable[Tensor], std: float, start: float | None = None
+        ) -> None:
             keep(own.get_parameter(name))
             for view in views:
-                if std:  # anew, as a view need not be dense
+                if start is not None:
+                    view.fill_(start)
+                elif std:  # anew, as a view need not be dense
                     view.copy_(torch.empty_like(view).normal_(0.0, std, generator=generator))
                 else:
                     view.zero_()
@@ -148,7 +168,11 @@ def _applied(
     if left:
         raise Refusal(f"{_no_place(found, left[0])}; nothing was changed")
     for d in differences(again, rule, EXACT, CHANCE) if drawn else ():
-        assert d.matrix is not None
+        if d.matrix is None:
+            raise Refusal(
+                f"{again.sublayers[d.index].learnt} was set and alpha is {d.found:.4g}, wanted "
+                f"{d.wanted:.4g}; nothing was changed"
+            )
         size, aim = (gain * d.matrix.xavier for gain in (d.found, d.wanted))
         raise Refusal(
             f"{d.matrix.where} enters the forward pass with entries of rms {size:.4g} after it was "
@@ -163,8 +187,9 @@ def _applied(
 
 
 def _alphas(found: Reading, rule: Wanted) -> list[Difference]:
-    """The sublayers whose α is another one."""
-    return [d for d in differences(found, rule, EXACT) if d.item == "alpha"]
+    """The sublayers whose α, where it is in the code, is another one."""
+    different = (d for d in differences(found, rule, EXACT) if d.item == "alpha")
+    return [d for d in different if not rule.sublayers[d.index].learnt]
 
 
 def read_(
@@ -223,7 +248,7 @@ def _no_place(found: Reading, d: Difference) -> str:
 
 
 def _draw(model: nn.Module, found: Reading, rule: Wanted, draw: Draw) -> Iterator[Change]:
-    """Draw every matrix at its gain, biases 0."""
+    """Draw every matrix at its gain, biases 0; learnt multipliers start at 1/α."""
     zeros: set[str] = set()
     for s, row in zip(found.sublayers, rule.sublayers, strict=True):
         for m in s.matrices:
@@ -231,6 +256,12 @@ def _draw(model: nn.Module, found: Reading, rule: Wanted, draw: Draw) -> Iterato
             std = gain * m.xavier
             draw(m.name, blocks(model, m), std)
             yield Change(m.where, f"{m.role}, gain {gain:.6g}, standard deviation {std:.6g}")
+        if s.learnt and row.learnt:
+            own = multiplier(model, s.learnt)
+            size = float(own.square().mean().sqrt())
+            start = s.alpha / row.alpha * size if size else 1 / row.alpha
+            draw(s.learnt.partition("[")[0], [own], 0.0, start)
+            yield Change(s.learnt, f"learnt multiplier, {start:.6g}")
         for name in (*(m.bias for m in s.matrices), *s.biases):
             if name is not None and name not in zeros:  # packed ones have one in common
                 zeros.add(name)
@@ -273,10 +304,10 @@ def _require_outer(found: Reading, c: Constants, drawn: Container[str]) -> None:
 def _trained(model: nn.Module, found: Reading) -> str:
     """A parameter that is not as a model begins with, and why; no word where all are."""
     for s in found.sublayers:
-        for norm in s.norms:
-            for name in (norm.gain, norm.bias):
-                if name is not None and (p := model.get_parameter(name)).numel() and p.std() > 0:
-                    return f"the entries of {name} differ"
+        vectors = [name for norm in s.norms for name in (norm.gain, norm.bias)]
+        for name in (*vectors, s.learnt):
+            if name and (p := multiplier(model, name)).numel() and p.min() < p.max():
+                return f"the entries of {name} differ"
         for m in s.matrices:
             w = torch.cat([v.transpose(0, m.axis).flatten(1) for v in blocks(model, m)])
             if _stands_out(w):
@@ -317,7 +348,9 @@ def _summary(
     alphas = sorted({row.alpha for row in rule.sublayers})
     alpha = ", ".join(f"{a:.4g}" for a in alphas)
     placed = any("·x + G(x)" in change.what for change in changes)
+    learnt = any(row.learnt for row in rule.sublayers)
     into = "put into the forward pass and the state_dict" if placed else "nothing to put in"
+    into = "1/alpha is what the learnt multipliers start at" if learnt else into
     rates = sorted({
         c.parameter(d.part or "", d.sublayer, d.name, d.role).rate
         for own in describe(found, rule).values() for d in own if d.sublayer is not None

@@ -13,7 +13,13 @@ from deepnet_theory.runtime.linear import Description
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.results.reading import UNKNOWN, Matrix, Reading, Sublayer
-from deepnet_theory.spec.subject import Wanted, require_equation, rows_of, without_law
+from deepnet_theory.spec.subject import (
+    Wanted,
+    placed_forms,
+    require_equation,
+    rows_of,
+    without_law,
+)
 from deepnet_theory.spec.sublayer import Role, sublayer
 
 EXACT = 1e-3  # of an α that code computes
@@ -36,7 +42,7 @@ def fit(found: Reading, c: Constants) -> Wanted:
                 raise Refusal(f"{m.where} is {how} in the forward pass, which has no law here")
     if found.notes:
         raise Refusal(f"the model was not understood: {found.notes[0]}")
-    if why := without_law(found):
+    if why := without_law(found, placed_forms(found)):
         raise Refusal(why)
     rule = rows_of(found, c)
     require_equation(found, rule)
@@ -66,6 +72,8 @@ def describe(found: Reading, rule: Wanted) -> dict[str, tuple[Description, ...]]
             add(m.bias, Description(*site, *_bias(s.kind, m.role)))
         for name in s.biases:
             add(name, Description(*site, *_bias(s.kind, s.matrices[-1].role)))
+        learnt = s.learnt and s.learnt.partition("[")[0]  # an entry is stepped with its parameter
+        add(learnt, Description(*site, Role.RESIDUAL_GAIN, s.multiplier))
         for norm in s.norms:
             add(norm.gain, Description(*site, Role.NORM_GAIN, "gain"))
             add(norm.bias, Description(*site, Role.NORM_BIAS, "bias", 0.0))
@@ -94,6 +102,13 @@ def blocks(model: nn.Module, m: Matrix) -> Iterator[Tensor]:
     parameter = model.get_parameter(m.name).detach()
     for start, end in m.outputs:
         yield parameter.narrow(m.axis, start, end - start)
+
+
+def multiplier(model: nn.Module, name: str) -> Tensor:
+    """A learnt multiplier in place: a parameter, or one entry of it, as ``gates[2]``."""
+    of, _, entry = name.rstrip("]").partition("[")
+    parameter = model.get_parameter(of).detach()
+    return parameter[int(entry)] if entry else parameter
 
 
 def where(s: Sublayer) -> str:

@@ -55,7 +55,7 @@ def carries_alpha(placement: Placement) -> bool:
     law = _law(placement)
     last = law.sublayer.last_map[0]
     at_one = {"alpha": ONE, last: Monomial.of(last) / Monomial.of("alpha")}
-    stays = law.keeps_stream and not placement.scales_inside
+    stays = law.keeps_stream and not placement.scales_inside and not placement.learnt
     return law.has_alpha and stays and law.weight == law.weight.put(at_one)
 
 
@@ -92,6 +92,11 @@ def in_weights(
     moved_by = {matrix: powers(selection.the_optimizer, not matrix) for matrix in (True, False)}
     if not _law(placement).has_alpha:
         return selection, rule, tuple(parameters)
+    if placement.learnt:
+        raise Refusal(
+            f"the form 'weights' of {placement.equation} is its form 'forward': alpha is in what "
+            "the learnt multipliers start at, and in no code"
+        )
     if not carries_alpha(placement):
         valid = [n for n, p in placements().items() if not _law(p).has_alpha or carries_alpha(p)]
         raise Refusal(

@@ -11,15 +11,13 @@ from itertools import groupby, product
 from deepnet_theory.sizes import update
 from deepnet_theory.sizes.equivalence import carries_alpha, powers
 from deepnet_theory.sizes.judgement import optimizer_classes
-from deepnet_theory.sizes.rule import solve_rule
-from deepnet_theory.sizes.table import texts
+from deepnet_theory.sizes.table import Table, table, texts
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.expression import evaluate
 from deepnet_theory.spec.optimizer import optimizer
-from deepnet_theory.spec.placement import Placement, placements
+from deepnet_theory.spec.placement import RESIDUAL_GAIN, Placement, placements
 from deepnet_theory.spec.results.reading import UNKNOWN, Reading, Sublayer, described
-from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.scheme import WIDTH, Scheme, SchemePart, gain_of, schemes
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.subject import (
@@ -30,6 +28,7 @@ from deepnet_theory.spec.subject import (
     WantedSublayer,
     meant_norms,
     norms_of,
+    placed_forms,
     unjudged,
     without_law,
 )
@@ -49,7 +48,7 @@ def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
     names = [under] if under else [of[0] for of in optimizer_classes().values()]
 
     def derived(method: str) -> list[Wanted]:
-        if without_law(reading):
+        if without_law(reading, placed_forms(reading)):
             return []
         of = (replace(chosen, optimizer=name, method=method) for name in names)
         return [w for selection in of for w in _derived(reading, selection)]
@@ -134,22 +133,24 @@ def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
     Each sublayer's share of the balance is one of S. So where norms stand in several ways, it
     takes what its own placement has at the depth of the whole stack.
     """
-    meant = meant_norms(reading)
+    learnt = [s.learnt_names for s in reading.sublayers]
+    meant = list(zip(meant_norms(reading), learnt, strict=True))
     ways = dict.fromkeys(meant)
     if len(ways) > 1 and len(reading.stacks) > 1:
         return  # no law says how a decoder of several placements amplifies its encoder
     of = update.law(chosen.the_optimizer)
-    for own in product(*([p for p in placements().values() if p.norms == w] for w in ways)):
+    fitting = ([p for p in placements().values() if (p.norms, p.learnt) == way] for way in ways)
+    for own in product(*fitting):
         where = " and ".join(p.name for p in own)
         for name, closure in closures().items():
             if "eta" in closure.knobs:
                 continue  # a matter of the learning rate alone: weights do not show it
             try:
                 placed = {
-                    p.norms: (p, texts(solve_rule(replace(chosen, placement=p.name, closure=name))))
+                    (p.norms, p.learnt): (p, table(replace(chosen, placement=p.name, closure=name)))
                     for p in own
                 }
-                rows = tuple(_of_rule(reading, [placed[norms] for norms in meant]))
+                rows = tuple(_of_rule(reading, [placed[way] for way in meant]))
             except DeepNetTheoryError:  # there is no such rule
                 continue
             route = "" if chosen.method == "probe" else f", {chosen.method} route"
@@ -170,17 +171,25 @@ def depth_of(reading: Reading) -> dict[str, int]:
     return {"N": layers[0], "M": layers[-1]}
 
 
-def _of_rule(reading: Reading, placed: list[tuple[Placement, Rule]]) -> Iterator[WantedSublayer]:
+def _of_rule(reading: Reading, placed: list[tuple[Placement, Table]]) -> Iterator[WantedSublayer]:
     depth = depth_of(reading)
-    for s, (placement, rule) in zip(reading.sublayers, placed, strict=True):
-        entry = rule.entry(s.stack, s.kind)
+    rules = {id(of): texts(of.rule) for _, of in placed}
+    for s, (placement, of) in zip(reading.sublayers, placed, strict=True):
+        entry = rules[id(of)].entry(s.stack, s.kind)
         alpha, beta = entry.at(**depth)
         stream, branch = placement.coefficients(alpha)
         scaled = {m.name: beta for m in sublayer(s.kind).scaled}
         gains = {**scaled, **entry.gains_at(**depth)}
         rates = dict.fromkeys(scaled, entry.rate_at(**depth))
-        epsilon = entry.norm_epsilon_at(**depth)
-        yield WantedSublayer(placement.norms, stream / branch, gains, rates, norm_epsilon=epsilon)
+        rates |= {
+            row.parameter: row.rate.at(**depth)
+            for row in of.parameters
+            if row.parameter in placement.learnt and (row.part, row.sublayer) == (s.stack, s.kind)
+        }
+        yield WantedSublayer(
+            placement.norms, stream / branch, gains, rates,
+            norm_epsilon=entry.norm_epsilon_at(**depth), learnt=RESIDUAL_GAIN in placement.learnt,
+        )  # fmt: skip
 
 
 def _published(reading: Reading, under: str | None) -> Iterator[Wanted]:

@@ -19,7 +19,7 @@ from deepnet_theory.spec.errors import InputError, UnstableWarning, shown, unkno
 from deepnet_theory.spec.files import read_text, write_text
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.parameter import KNOBS, ParameterConstants, ParameterRule
-from deepnet_theory.spec.placement import Placement, placement
+from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN, Placement, placement
 from deepnet_theory.spec.settings import ACTIVATIONS, Option
 from deepnet_theory.spec.stack import described_layer, in_turns, stack, written_share
 from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer, sublayers
@@ -552,7 +552,8 @@ def _check_sublayer(part: str, s: SublayerConstants) -> None:
     matrices = [m.name for m in sublayer(s.kind).matrices]
     for name, gain in _rows(s.gains, f"{part}: gains", f"matrix of {s.kind}", matrices):
         _need(_is_positive(gain), f"{part}: the gain of {name!r} must be positive")
-    known = [p.name for p in sublayer(s.kind).parameters] + [*_OF_NORMS.values()]
+    own_names = [p.name for p in sublayer(s.kind).parameters]
+    known = [*own_names, *_OF_NORMS.values(), RESIDUAL_GAIN, STREAM_GAIN]
     for name, own in _rows(s.parameters, f"{part}: parameters", f"parameter of {s.kind}", known):
         _check_numbers(part, name, own)
         _need(

@@ -19,7 +19,7 @@ from statistics import NormalDist
 
 from deepnet_theory.spec.constants import Constants, PartConstants
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.placement import placement
+from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN, placement, placements
 from deepnet_theory.spec.results.reading import (
     UNKNOWN,
     Matrix,
@@ -144,6 +144,7 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
                     norm_epsilon=entry.norm_epsilon,
                     part=part.name,
                     index=index,
+                    learnt=RESIDUAL_GAIN in where.learnt,
                 )
             )
     if c.architecture.residual_gain is not None:
@@ -217,9 +218,17 @@ def _place(
 
 def require_equation(found: Reading, rule: Wanted) -> None:
     """Raise :class:`Refusal` where a norm does not stand where the rule has it."""
+    placed = [placement(name) for name in rule.placement.split(" and ")]
     for s, row in zip(found.sublayers, rule.sublayers, strict=True):
-        if s.equation != (equation := residual_equation(row.norms)):
-            raise _of_another(found, f"{at(s)} is {s.equation}, the constants are for {equation}")
+        if not any((p.norms, p.learnt) == (row.norms, s.learnt_names) for p in placed) or (
+            s.around != row.norms
+        ):
+            learnt = f" with {s.learnt}, which is learnt" if s.learnt else ""
+            raise _of_another(
+                found,
+                f"{at(s)} is {s.equation}{learnt}, the constants are for "
+                f"{residual_equation(row.norms)}",
+            )
 
 
 def _of_another(found: Reading, why: str) -> Refusal:
@@ -250,11 +259,22 @@ def without_law(found: Reading, but: Container[str] = ()) -> str:
     return _shared(found)
 
 
+def placed_forms(found: Reading) -> tuple[str, ...]:
+    """``LEARNT`` where a placement has the model's learnt multipliers, and so a law of them."""
+    return (LEARNT,) if any(placement(name).learnt for name in found.placements) else ()
+
+
 def _forms(s: Sublayer) -> Iterator[tuple[str, str]]:
     if any(n.where == "inside" for n in s.norms):
         yield INSIDE, "has a norm within its branch, which has no law here"
     if s.learnt is not None:
-        yield LEARNT, f"is multiplied by {s.learnt}, which is learnt: its steps have no law here"
+        of = "has its stream" if s.multiplier == STREAM_GAIN else "is"
+        laws = " and ".join(p.equation for p in placements().values() if p.learnt)
+        yield (
+            LEARNT,
+            f"{of} multiplied by {s.learnt}, which is learnt: its steps have a law in {laws}, "
+            "where all sublayers are alike",
+        )
     elif s.branch == 0:
         yield "zero", "is multiplied by 0"
 
@@ -280,8 +300,9 @@ def _shared(found: Reading) -> str:
 
 
 def _used(beside: list[Sublayer]) -> Iterator[str | None]:
-    """The parameters of the branches of one sum: norms once, matrices once for each branch."""
+    """The parameters of the branches of one sum: norms once, all others for each branch."""
     for s in beside:
+        yield s.learnt if s.multiplier == RESIDUAL_GAIN else None
         yield from dict.fromkeys(m.where for m in s.matrices)
     yield from dict.fromkeys(n.gain for s in beside for n in s.ruled_norms)
 

@@ -64,7 +64,7 @@ def audit(
         with_degrees,
     )
     from deepnet_theory.spec.optimizer import optimizer as named
-    from deepnet_theory.spec.subject import differences, without_law
+    from deepnet_theory.spec.subject import differences, placed_forms, without_law
 
     if scheme is not None:
         if constants is not None:
@@ -81,7 +81,7 @@ def audit(
     reading = read(whole, roles=roles)
     why_not = multiplied_values(whole.module, whole, reading.sublayers)
     if scheme is None:
-        why_not = without_law(reading) or why_not
+        why_not = without_law(reading, placed_forms(reading)) or why_not
     elif asked.layer is not None:  # its norms within the branch take multiples out
         why_not = ""
     try:

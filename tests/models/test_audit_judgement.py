@@ -20,8 +20,8 @@ IDS = torch.arange(16).view(2, 8)
 
 
 def layer_scale():
-    """Every branch times a learnt vector that starts small."""
-    model = GPT(LAYERS, lambda x, f, norm: x + f(norm(x)) * f.scale)
+    """Every branch times a learnt vector that starts small, and a norm on the sum."""
+    model = GPT(LAYERS, lambda x, f, norm: norm(x + f(x) * f.scale))
     for block in model.h:
         for branch in (block.attn, block.mlp):
             branch.scale = nn.Parameter(torch.full((32,), 0.1))

@@ -135,7 +135,8 @@ def residual_equation(norms: frozenset[str], alpha: str = "") -> str:
 class Sublayer:
     r"""One residual sublayer, :math:`a x + b\,G(x)`, with a norm or not around either.
 
-    ``stream`` is a, ``branch`` is b; ``learnt`` names the parameter that one of them is.
+    ``stream`` is a, ``branch`` is b; ``learnt`` names the parameter that one of them is, and
+    ``multiplier`` which, as :attr:`~deepnet_theory.spec.placement.Placement.learnt` does.
     ``carried`` is the product of all a since the last norm on the stream, this one left out.
     ``sums`` counts the residual sums of the stack: branches of one sum stand in parallel.
     ``why`` says what was seen that leaves matrices without a role, where it is known.
@@ -153,6 +154,7 @@ class Sublayer:
     biases: tuple[str, ...] = ()
     carried: float = 1.0
     why: str = ""
+    multiplier: str = ""
 
     @property
     def alpha(self) -> float:
@@ -185,6 +187,16 @@ class Sublayer:
     def equation(self) -> str:
         """The residual equation as ``spec/placements`` write it, alpha left out."""
         return residual_equation(self.around)
+
+    @property
+    def way(self) -> tuple[frozenset[str], tuple[str, ...]]:
+        """Where norms stand and what is learnt, as a placement says the two."""
+        return self.around, self.learnt_names
+
+    @property
+    def learnt_names(self) -> tuple[str, ...]:
+        """What is learnt as :attr:`~deepnet_theory.spec.placement.Placement.learnt` has it."""
+        return (self.multiplier,) if self.multiplier else ()
 
 
 def described(row: Iterable[Sublayer], between: str = ", ") -> str:
@@ -260,16 +272,19 @@ class Reading:
 
     @property
     def placement(self) -> str | None:
-        """The placement whose norms are the model's in every sublayer, with an α or without one."""
+        """The placement whose norms are the model's in every sublayer, with an α or without one.
+
+        What is learnt in it multiplies what is learnt in the model.
+        """
         return self.placements[0] if len(self.placements) == 1 else None
 
     @property
     def placements(self) -> tuple[str, ...]:
         """Those of all sublayers in the order of the layers; none where norms stand as in none."""
         found = []
-        for norms in dict.fromkeys(s.around for s in self.sublayers):
-            on = {s.alpha_on for s in self.sublayers if s.around == norms}
-            fitting = [p for p in placements().values() if p.norms == norms]
+        for way in dict.fromkeys(s.way for s in self.sublayers):
+            on = {s.alpha_on for s in self.sublayers if s.way == way}
+            fitting = [p for p in placements().values() if (p.norms, p.learnt) == way]
             fitting.sort(key=lambda p: (p.coefficients(2.0)[1] != 1) != ("branch" in on))
             found += [p.name for p in fitting[:1]] or [""]
         return tuple(found) if all(found) else ()
