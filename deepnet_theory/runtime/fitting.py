@@ -13,7 +13,14 @@ from deepnet_theory.runtime.linear import Description
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.results.reading import UNKNOWN, Matrix, Reading, Sublayer
-from deepnet_theory.spec.subject import Wanted, require_equation, rows_of, without_law
+from deepnet_theory.spec.subject import (
+    INSIDE,
+    Wanted,
+    norms_of,
+    require_equation,
+    rows_of,
+    without_law,
+)
 from deepnet_theory.spec.sublayer import Role, sublayer
 
 EXACT = 1e-3  # of an α that code computes
@@ -67,8 +74,10 @@ def describe(found: Reading, rule: Wanted) -> dict[str, tuple[Description, ...]]
         for name in s.biases:
             add(name, Description(*site, *_bias(s.kind, s.matrices[-1].role)))
         for norm in s.norms:
-            add(norm.gain, Description(*site, Role.NORM_GAIN, "gain"))
-            add(norm.bias, Description(*site, Role.NORM_BIAS, "bias", 0.0))
+            inner = norm.where == "within" and sublayer(s.kind).inner is not None
+            prefix = "inner_" if inner else ""
+            add(norm.gain, Description(*site, Role.NORM_GAIN, f"{prefix}gain"))
+            add(norm.bias, Description(*site, Role.NORM_BIAS, f"{prefix}bias", 0.0))
     for norm in found.norms:
         part = rule.sublayers[-1 if norm.where == "final" else 0].part
         add(norm.gain, Description(part, role=Role.NORM_GAIN, name="gain"))
@@ -118,7 +127,7 @@ def multiplied_values(
     handles = []
     for index, s in enumerate(sublayers):
         maps = {m.role: m for m in s.matrices}
-        if {"value", "output"} <= maps.keys():
+        if {"value", "output"} <= maps.keys() and INSIDE not in norms_of(s):
             value, output = (
                 model.get_submodule(maps[role].name.rpartition(".")[0])
                 for role in ("value", "output")

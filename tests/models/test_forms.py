@@ -320,13 +320,13 @@ def test_a_design_of_norms_is_no_fault():
     reading = read(model, IDS)
     assert [s.around for s in reading.sublayers] == 3 * [frozenset(), frozenset({"sum"})]
     assert reading.norms == ()  # the last is its sublayer's
-    assert "x + branch(x) in attention and norm(x + branch(x)) in ffn" in refusal(model)
+    assert "x + branch(x) in attention-qkv-norm and norm(x + branch(x)) in ffn" in refusal(model)
     said = refusal(Decoder([*layers(2, post), *layers(3, pre)]))
     assert "norm(x + branch(x)) in layers 0, 1 and x + branch(norm(x)) in layers 2, 3, 4" in said
     inner = layers(2, attention=lambda: Attention(inner=True), feed=lambda: mlp(inner=True))
     for s in read(Decoder(inner), IDS).sublayers:
-        inside = [n for n in s.norms if n.where == "inside"]
-        assert [n.enters for n in inside] == [("output",) if s.kind == "attention" else ("fc2",)]
+        within = [n.enters for n in s.norms if n.where == "within"]
+        assert within == [("output",) if s.kind == "attention-sub-ln" else ("fc2",)]
 
 
 # ----------------------------------------------------------------------------------------- shared
