@@ -144,6 +144,11 @@ def test_constants_of_the_plain_sublayers_are_another_models():
         apply_(GPT(3), exported("Sub-LN", 3), inputs=IDS)
 
 
+def test_alpha_behind_a_branchs_norm_goes_into_no_matrix():
+    with pytest.raises(Refusal, match="divide what is behind the branch's norm by 6 there"):
+        apply_(sandwich(3, alpha=1.0), exported("sandwich", 3), inputs=IDS)
+
+
 def applied(kind, layers):
     model = seeded(KINDS[kind][0], layers)
     apply_(model, exported(kind, layers), inputs=IDS)
