@@ -38,6 +38,7 @@ from deepnet_theory.spec.subject import (
     WantedStep,
     differences,
     gain,
+    norms_of,
     rows_of,
     unjudged,
 )
@@ -107,8 +108,10 @@ def judge(
 
 def distance(
     reading: Reading, rule: Wanted, different: list[Difference]
-) -> tuple[int, bool, float]:
+) -> tuple[bool, int, bool, float]:
     """How much differs in kind, and then in size; a derived rule is nearer than a published one.
+
+    A model with norms everywhere that a rule has not is of another design than the rule's.
 
     What a rule has of its own, a gain or an α that is not 1, speaks for it where the model has
     it too; the size that torch makes a Linear with was chosen by nobody and speaks for none. A
@@ -127,7 +130,10 @@ def distance(
             key = (s.stack, s.kind, item)
             now = against if (index, item) in differ else -for_it
             kinds[key] = max(kinds.get(key, now), now)
-    return sum(kinds.values()), rule.published, sum(abs(log(d.ratio)) for d in different)
+    rows = zip(reading.sublayers, rule.sublayers, strict=True)
+    designed = all(norms_of(s) > w.norms for s, w in rows)
+    sizes = sum(abs(log(d.ratio)) for d in different)
+    return designed, sum(kinds.values()), rule.published, sizes
 
 
 def _near(reading: Reading, judged: Sequence[tuple[Wanted, list[Difference]]]) -> Iterator[str]:

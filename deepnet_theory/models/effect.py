@@ -21,11 +21,13 @@ from deepnet_theory.numeric.one_sublayer import (
     predict_model_update,
 )
 from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.sizes import laws
+from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.results.reading import Reading, Sublayer, described
 from deepnet_theory.spec.rule import Rule, RuleEntry
-from deepnet_theory.spec.subject import EXACT, Difference, Wanted, WantedSublayer, unjudged
+from deepnet_theory.spec.subject import EXACT, INSIDE, Difference, Wanted, WantedSublayer, unjudged
 from deepnet_theory.spec.sublayer import Role, sublayer
 
 SIZES = Settings(seeds=2, draws=1, device="cpu")  # two cases of equal draws: the ratio is near
@@ -161,7 +163,8 @@ class Effects:
             raise Refusal("the rule is of no stack of the laboratory")
         found = {d.index for d in different if d.item == "norms"}
         around = {
-            reading.sublayers[i].around if i in found else rule.sublayers[i].norms for i in inside
+            reading.sublayers[i].around if i in found else rule.sublayers[i].norms - {INSIDE}
+            for i in inside
         }
         alphas: list[float] = []
         rows = []
@@ -219,15 +222,24 @@ def _placement(norms: frozenset[str], multiplied: bool) -> str:
     raise Refusal("no placement has these norms")
 
 
-SCALED = {"value", "output", "fc1", "fc2", "gate", "up", "down"}
 APART = 1.3  # what two ways to add may differ by where a number is given
 
 
 def branch_size(s: Sublayer, alpha: float, gains: Mapping[str, float]) -> float:
     """P/α, proportional to a branch's size over its stream's; P is 1 before a norm."""
-    if "output" in s.around:
-        return 1 / alpha
-    return math.prod(gains[m.role] for m in s.matrices if m.role in SCALED & gains.keys()) / alpha
+    return (1.0 if "output" in s.around else _size(s, gains)) / alpha
+
+
+def _size(s: Sublayer, gains: Mapping[str, float]) -> float:
+    """P, the gains that the branch feels."""
+    size = laws.branch(sublayer(s.kind)).size
+    assert size is not None
+    return _at(size, gains)
+
+
+def _at(size: Monomial, gains: Mapping[str, float]) -> float:
+    """A size at these gains, which may be 0; a matrix that was not judged has 1."""
+    return math.prod(math.pow(gain, size.exponent(role)) for role, gain in gains.items())
 
 
 def shares(
@@ -239,24 +251,17 @@ def shares(
     .. math:: \kappa_i \Bigl(\frac{P_i}{\alpha}\Bigr)^{1+p} \beta_i^q, \qquad
               P_i = \prod_{j \ne i} \beta_j
 
-    P_i is 1/β_i where a norm follows the branch, which takes its size away but not a gradient's.
+    where no norm stands behind the matrix: one takes the branch's size away, or its own, but not a
+    gradient's.
     """
-    scaled = [m.role for m in s.matrices if m.role in SCALED & gains.keys()]
-    normed = "output" in s.around
-
-    def without(*roles: str) -> float:
-        if normed:
-            return math.prod(1 / gains[role] for role in roles)
-        return math.prod(gains[role] for role in scaled if role not in roles)
-
-    def moved(role: str, size: float) -> float:
-        return rates.get(role, 1.0) * math.pow(size / alpha, 1 + p) * math.pow(gains[role], q)
-
-    found = [moved(role, without(role)) for role in scaled]
-    if {"query", "key"} <= gains.keys():  # the scores are their product
-        pairs = (("query", "key"), ("key", "query"))
-        found += [moved(role, without() * gains[other]) for role, other in pairs]
-    return found
+    moved = laws.branch(sublayer(s.kind)).moved
+    divided = alpha * (_size(s, gains) if "output" in s.around else 1.0)
+    return [
+        rates.get(role, 1.0)
+        * math.pow(_at(moved[role].size, gains) / divided, 1 + p)
+        * math.pow(gains[role], q)
+        for role in gains
+    ]
 
 
 def first_order(reading: Reading, rule: Wanted, different: Sequence[Difference]) -> float | None:

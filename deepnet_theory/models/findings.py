@@ -8,12 +8,19 @@ from dataclasses import replace
 from itertools import groupby
 from statistics import fmean
 
-from deepnet_theory.models.effect import SCALED, SIMILAR, Effect, Effects
+from deepnet_theory.models.effect import SIMILAR, Effect, Effects
 from deepnet_theory.runtime.outer import SMALL, head_std, is_small
 from deepnet_theory.sizes.common_mode import carried
 from deepnet_theory.spec.results.audit import REMARK, Finding
-from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer, residual_equation
+from deepnet_theory.spec.results.reading import (
+    UNKNOWN,
+    Matrix,
+    Reading,
+    Sublayer,
+    residual_equation,
+)
 from deepnet_theory.spec.subject import EXACT, INSIDE, Difference, Wanted, WantedSublayer
+from deepnet_theory.spec.sublayer import sublayer
 
 FAR = 10.0  # the logarithm of a ratio that is none
 SLIGHT = 0.05  # of ‖ΔF‖: so near, a measured size is equal to its prediction (numeric/judging)
@@ -137,7 +144,8 @@ def of_zero_branches(reading: Reading, rule: Wanted | None) -> Iterator[str]:
     p, q = rule.degrees
     at_zero: dict[str, list[list[str]]] = {}
     for s in reading.sublayers:
-        zeros = [m.where for m in s.matrices if m.size == 0 and m.role in SCALED]
+        scaled = {m.name for m in sublayer(s.kind).scaled} if s.kind != UNKNOWN else set()
+        zeros = [m.where for m in s.matrices if m.size == 0 and m.role in scaled]
         zeros += [s.learnt] if s.learnt and s.branch == 0 else []
         if zeros:
             at_zero.setdefault("one" if len(zeros) == 1 else "several", []).append(zeros)
@@ -255,7 +263,8 @@ def _why_gain(s: Sublayer, wanted: WantedSublayer, d: Difference, m: Matrix) -> 
     packed = sum(o.fan_out for o in s.matrices if o.name == m.name)
     as_packed = m.xavier and math.sqrt(2 / (m.fan_in + packed)) / m.xavier
     of_packed = "it is drawn with the fans of the packed matrix"
-    scaled = {g for role, g in wanted.gains.items() if role in SCALED and g != 1}
+    roles = {m.name for m in sublayer(s.kind).scaled}
+    scaled = {g for role, g in wanted.gains.items() if role in roles and g != 1}
     if near(1.0):
         return "; it is not scaled"
     if as_made(m):

@@ -182,13 +182,14 @@ class Reader:
             on_sum = self._on_sum(s, following, row, beside[0][1])
             for term, branch in beside:
                 around = {**self._around(s.stream.node, branch), **on_sum}
+                kind = self._with_norms(branch, around)
                 self.placed |= around.keys()
                 where = branch.matrices[0].name if branch.matrices else f"sublayer {len(row)}"
                 self.notes += [f"{n}, in {where}" for n in branch.notes]
                 sees += [] if branch.causal is None else [branch.causal]
                 row.append(
                     Sublayer(
-                        stack="", layer=0, kind=branch.kind, sums=position,
+                        stack="", layer=0, kind=kind, sums=position,
                         stream=s.stream.coefficient, branch=term.coefficient,
                         norms=tuple(
                             n.placed(at, branch.entered_from(n.end)) for n, at in around.items()
@@ -238,6 +239,30 @@ class Reader:
             elif self.graph.depends(end, stream):
                 found[norm] = "scores" if branch.is_of_scores(end) else "inside"
         return found
+
+    def _with_norms(self, branch: Branch, around: dict[Norm, str]) -> str:
+        """The kind of a branch with the norms inside it, which are then ``within`` that kind.
+
+        Norms before the last matrix are Sub-LN's; norms of the values beside those of the scores
+        make another kind of attention. Of others no kind is known, and they stay ``inside``.
+        """
+        inside = [n for n, at in around.items() if at == "inside"]
+        plain = sublayers().get(branch.kind)
+        if not inside or plain is None:
+            return branch.kind
+        entered = {branch.entered_from(n.end) for n in inside}
+        values = branch.core is not None and all(
+            n.end is self._bare(branch.core.value) for n in inside
+        )
+        kind = branch.kind
+        if entered == {plain.last_map[:1]}:
+            kind = f"{branch.kind}-sub-ln"
+        elif values and "scores" in around.values():
+            kind = f"{branch.kind}-qkv-norm"
+        if kind == branch.kind or kind not in sublayers():
+            return branch.kind
+        around.update(dict.fromkeys(inside, "within"))
+        return kind
 
     def _bare(self, node: Node) -> Node:
         while node.op in LAYOUT and node not in self.norms and node.live and node.inputs:

@@ -237,6 +237,8 @@ def _set_alpha(model: nn.Module, found: Reading, rule: Wanted) -> list[Change]:
 def _no_place(found: Reading, d: Difference) -> str:
     if d.found != 1:  # the code has one of its own, which no initial size takes out again
         remedy = f"set it to {d.wanted:.4g} there"
+    elif "output" in found.sublayers[d.index].around:  # a norm takes out what a matrix carries
+        remedy = f"divide what is behind the branch's norm by {d.wanted:.4g} there"
     else:
         remedy = (
             "constants exported with form='weights' put it into initial sizes and learning rates"

@@ -14,7 +14,9 @@ from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.results.reading import UNKNOWN, Matrix, Reading, Sublayer
 from deepnet_theory.spec.subject import (
+    INSIDE,
     Wanted,
+    norms_of,
     placed_forms,
     require_equation,
     rows_of,
@@ -75,8 +77,10 @@ def describe(found: Reading, rule: Wanted) -> dict[str, tuple[Description, ...]]
         learnt = s.learnt and s.learnt.partition("[")[0]  # an entry is stepped with its parameter
         add(learnt, Description(*site, Role.RESIDUAL_GAIN, s.multiplier))
         for norm in s.norms:
-            add(norm.gain, Description(*site, Role.NORM_GAIN, "gain"))
-            add(norm.bias, Description(*site, Role.NORM_BIAS, "bias", 0.0))
+            inner = norm.where == "within" and sublayer(s.kind).inner is not None
+            prefix = "inner_" if inner else ""
+            add(norm.gain, Description(*site, Role.NORM_GAIN, f"{prefix}gain"))
+            add(norm.bias, Description(*site, Role.NORM_BIAS, f"{prefix}bias", 0.0))
     for norm in found.norms:
         part = rule.sublayers[-1 if norm.where == "final" else 0].part
         add(norm.gain, Description(part, role=Role.NORM_GAIN, name="gain"))
@@ -133,7 +137,7 @@ def multiplied_values(
     handles = []
     for index, s in enumerate(sublayers):
         maps = {m.role: m for m in s.matrices}
-        if {"value", "output"} <= maps.keys():
+        if {"value", "output"} <= maps.keys() and INSIDE not in norms_of(s):
             value, output = (
                 model.get_submodule(maps[role].name.rpartition(".")[0])
                 for role in ("value", "output")

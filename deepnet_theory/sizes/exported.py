@@ -101,7 +101,12 @@ def constants_of_scheme(
             f"the scheme {given.name!r} sets constants for the stack {given.stack!r}, not for "
             f"{selection.stack!r}"
         )
-    selection = replace(selection, placement=given.named_placement or "")
+    layer = selection.layer or given.named_layer
+    if given.layer is not None and layer != given.named_layer:
+        raise InputError(
+            f"the scheme {given.name!r} is of the layer {given.named_layer}, not of {layer}"
+        )
+    selection = replace(selection, placement=given.named_placement or "", layer=layer)
     if selection.stack == "decoder":
         given = _in_layers_of_a_decoder(given)
     architecture = record(Architecture, "an architecture", sizes)

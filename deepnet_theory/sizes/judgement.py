@@ -17,6 +17,7 @@ from typing import Any
 from deepnet_theory.sizes import update
 from deepnet_theory.sizes.exponents import Exponents, rival_rules
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
+from deepnet_theory.sizes.norm_epsilon import Sinking, in_words, sinking_in
 from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.schemes import PartTrial, trials
 from deepnet_theory.sizes.table import texts
@@ -208,7 +209,13 @@ class Judgement(Result):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a user of the scheme should know, each a sentence."""
-        return _warnings(self.row.parts)
+        epsilon = in_words(self.sinking, {})[:-1]
+        return (*_warnings(self.row.parts), *([epsilon] if epsilon else []))
+
+    @property
+    def sinking(self) -> tuple[Sinking, ...]:
+        """The norms that divide what falls with the depth, where their ε is overtaken."""
+        return tuple(sinking_in(self.scheme))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; exponents as texts such as ``"1/2"``, null where there is nothing."""
@@ -241,6 +248,7 @@ class Judgement(Result):
                 for s in self.sources
             ],
             "warnings": list(self.warnings),
+            "norm_epsilon": [norm.to_dict() for norm in self.sinking],
         }
 
 

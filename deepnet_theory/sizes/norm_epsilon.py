@@ -23,13 +23,15 @@ from typing import TypeVar
 
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.growth import growth
-from deepnet_theory.sizes.monomial import Monomial, parse
+from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.spec.constants import Architecture
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import DEPTH, OperatorAlgebra, evaluate, fold
 from deepnet_theory.spec.norm import EPSILON
 from deepnet_theory.spec.rule import Rule, RuleEntry
+from deepnet_theory.spec.scheme import Scheme, gain_of
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.sublayer import Matrix, Sublayer
 
 WORDS = {
@@ -135,7 +137,6 @@ class Sinking:
 
 def sinking(selection: Selection, rule: Rule) -> Iterator[Sinking]:
     """Every norm under ``rule`` whose ε must fall with the depth."""
-    floor = Monomial.number(Fraction(str(EPSILON)))
     for entry in rule.entries:
         part = next(p for p in selection.the_stack.parts if p.name == entry.part)
         own = {s.name: s for s in part.layer if entry.sublayer in ("*", s.name)}
@@ -147,10 +148,45 @@ def sinking(selection: Selection, rule: Rule) -> Iterator[Sinking]:
                     variance = Monomial.number(entries) * parse(norm.squared)
                 except ValueError:  # a rule of one's own, no monomial
                     continue
-                power = variance.exponent(part.depth)
-                rest = variance / Monomial.of(part.depth) ** power
-                found.append((name, (floor / rest) ** (1 / power)))
+                found.append((name, _sinks_from(variance, part.depth)))
             yield Sinking(part.name, entry.sublayer, norm.place, norm.squared, tuple(found))
+
+
+def sinking_in(scheme: Scheme) -> Iterator[Sinking]:
+    """The same under a scheme, whose matrices have each a gain of its own.
+
+    Nothing is said of constants that are no monomials in the depth, as a layer's index is none.
+    """
+    depths = {part.name: part.depth for part in stack(scheme.stack).parts}
+    for part in scheme.parts:
+        depth = depths[part.name]
+        alike: dict[tuple[str, str], list[tuple[str, Monomial]]] = {}
+        for of in dict.fromkeys(scheme.layer_of(part.name)):
+            texts = {m.name: gain_of(part, m.name) for m in of.matrices}
+            try:
+                values = {of: parse(text) for of, text in {**texts, "alpha": part.alpha}.items()}
+            except ValueError:
+                continue
+            for norm in laws.law(scheme.placement, of).norms:
+                terms = ((norm.branch, branch_variance(of)), (norm.stream, Fraction(1)))
+                sizes = [
+                    (term.put({**values, "stream": ONE}) ** 2, Monomial.number(entries))
+                    for term, entries in terms
+                    if term is not None
+                ]
+                squared, entries = max(sizes, key=lambda found: found[0].exponent(depth))
+                if squared.exponent(depth) < 0:
+                    at = (of.name, _sinks_from(squared * entries, depth))
+                    alike.setdefault((norm.where, str(squared)), []).append(at)
+        for (where, text), found in alike.items():
+            yield Sinking(part.name, "*", where, text, tuple(found))
+
+
+def _sinks_from(variance: Monomial, depth: str) -> Monomial:
+    """The depth where a variance that falls is as small as a fixed ε."""
+    power = variance.exponent(depth)
+    rest = variance / Monomial.of(depth) ** power
+    return (Monomial.number(Fraction(str(EPSILON))) / rest) ** (1 / power)
 
 
 def in_words(found: Sequence[Sinking], depth: dict[str, int]) -> str:

@@ -26,10 +26,12 @@ from deepnet_theory.spec.subject import (
     Wanted,
     WantedStep,
     WantedSublayer,
+    at,
     meant_norms,
     norms_of,
     placed_forms,
     unjudged,
+    with_own,
     without_law,
 )
 from deepnet_theory.spec.sublayer import Role, sublayer
@@ -187,17 +189,20 @@ def _of_rule(reading: Reading, placed: list[tuple[Placement, Table]]) -> Iterato
             if row.parameter in placement.learnt and (row.part, row.sublayer) == (s.stack, s.kind)
         }
         yield WantedSublayer(
-            placement.norms, stream / branch, gains, rates,
+            with_own(placement.norms, s), stream / branch, gains, rates,
             norm_epsilon=entry.norm_epsilon_at(**depth), learnt=RESIDUAL_GAIN in placement.learnt,
         )  # fmt: skip
 
 
 def _published(reading: Reading, under: str | None) -> Iterator[Wanted]:
-    inner = any(INSIDE in norms_of(s) for s in reading.sublayers)
     for given in schemes().values():
-        if (given.layer is not None) == inner:
+        if _has_inner(given) == any(INSIDE in norms_of(s) for s in reading.sublayers):
             with suppress(Refusal):
                 yield replace(of_scheme(reading, given, under), steps=())
+
+
+def _has_inner(given: Scheme) -> bool:
+    return any(s.inner for s in given.layer or ())
 
 
 def require_shown(given: Scheme) -> None:
@@ -237,7 +242,11 @@ def of_scheme(reading: Reading, given: Scheme, under: str | None = None) -> Want
             f"the scheme {given.name!r} sets constants for the stack {given.stack!r}, and the "
             f"model is of {' and '.join(reading.stacks)}{alike}"
         )
-    form = {INSIDE: given.layer is not None, LEARNT: given.gate is not None}
+    inner = _has_inner(given)
+    for s in reading.sublayers:
+        if not inner and INSIDE in norms_of(s):
+            raise Refusal(f"{at(s)} has a norm within its branch, and {given.name} has none there")
+    form = {INSIDE: inner, LEARNT: given.gate is not None}
     if why := without_law(reading, [of for of, has in form.items() if has]):
         raise Refusal(why)
     chosen = under or given.optimizer
@@ -296,7 +305,7 @@ def _of_scheme(
     reading: Reading, given: Scheme, parts: dict[str, SchemePart]
 ) -> Iterator[WantedSublayer]:
     depth = depth_of(reading)
-    inner = {INSIDE} if given.layer is not None else set()
+    inner = {INSIDE} if _has_inner(given) else set()
     carried = dict.fromkeys(parts, 1.0)  # as the reading has it: what no norm takes back
     for s in reading.sublayers:
         part, at = parts[s.stack], {**depth, "l": s.layer + 1}

@@ -151,8 +151,10 @@ class Scheme:
 
     @property
     def named_layer(self) -> str | None:
-        """The scheme's own layer as a selection says it, None where it is the stack's."""
-        return None if self.layer is None else ",".join(s.name for s in self.layer)
+        """The scheme's own layer as a selection says it, None where none says it."""
+        if self.layer is None or self.own_sublayers:
+            return None
+        return ",".join(s.name for s in self.layer)
 
     @property
     def own_sublayers(self) -> bool:

@@ -137,7 +137,7 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
                     for m in sublayer(s.kind).matrices}  # fmt: skip
             rows.append(
                 WantedSublayer(
-                    where.norms,
+                    with_own(where.norms, s),
                     stream / branch,
                     {role: p.gain for role, p in asks.items()},
                     {role: p.rate for role, p in asks.items()},
@@ -350,7 +350,7 @@ def differences(
 
 def norms_of(s: Sublayer) -> frozenset[str]:
     """Where norms stand, as a placement and ``INSIDE`` say it."""
-    return s.around | ({INSIDE} & {n.where for n in s.norms})
+    return s.around | ({INSIDE} if any(n.where in (INSIDE, "within") for n in s.norms) else set())
 
 
 def gain(matrix: Matrix, level: float = 0.95) -> tuple[float, float, float]:
@@ -358,6 +358,11 @@ def gain(matrix: Matrix, level: float = 0.95) -> tuple[float, float, float]:
     z = NormalDist().inv_cdf((1 + level) / 2)
     size, margin = matrix.size / matrix.xavier, z * matrix.error / matrix.xavier
     return size, size - margin, size + margin
+
+
+def with_own(norms: frozenset[str], s: Sublayer) -> frozenset[str]:
+    """Where a placement has norms, and within the branch where the sublayer's kind has one."""
+    return norms | (norms_of(s) & {INSIDE})
 
 
 def unjudged(m: Matrix) -> bool:

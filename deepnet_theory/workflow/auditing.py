@@ -82,8 +82,6 @@ def audit(
     why_not = multiplied_values(whole.module, whole, reading.sublayers)
     if scheme is None:
         why_not = without_law(reading, placed_forms(reading)) or why_not
-    elif asked.layer is not None:  # its norms within the branch take multiples out
-        why_not = ""
     try:
         if scheme is not None:
             meant = () if why_not else (of_scheme(reading, asked, under),)

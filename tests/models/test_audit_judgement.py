@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from written_models import GPT, with_inner_norms
+from written_models import GPT
 
 import deepnet_theory as dt
 from deepnet_theory.runtime import apply_
@@ -35,10 +35,18 @@ def shared():
     return model
 
 
+def before_activations():
+    """A norm between the first matrix of a feed-forward and its activation."""
+    model = GPT(LAYERS)
+    for block in model.h:
+        block.mlp.c_fc = nn.Sequential(block.mlp.c_fc, nn.LayerNorm(4 * 32))
+    return model
+
+
 WITHOUT_LAW = {
     "shared layers": (shared, "3 sublayers share h.0.attn.c_attn.weight"),
     "a learnt multiplier": (layer_scale, "which is learnt"),
-    "norms inside": (lambda: with_inner_norms(GPT(LAYERS)), "a norm within its branch"),
+    "norms inside": (before_activations, "a norm within its branch"),
     "multiplied by 0": (
         lambda: GPT(LAYERS, lambda x, f, n: x + 0.0 * f(n(x))),
         "is multiplied by 0",

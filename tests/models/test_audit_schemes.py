@@ -41,6 +41,15 @@ def of_roles(audit, severity="difference"):
     return {f.where.split(":")[0].split(", ")[-1] for f in audit.findings if f.severity == severity}
 
 
+def test_a_scheme_of_sublayers_of_its_own_is_exported_for_these_alone():
+    assert [s.kind for s in export("sub-ln").parts[0].sublayers] == [
+        "attention-sub-ln", "ffn-sub-ln",
+    ]  # fmt: skip
+    plain = Selection("adamw", placement="pre-ln", layer="attention,ffn")
+    with pytest.raises(InputError, match="is of the layer attention-sub-ln,ffn-sub-ln, not of att"):
+        dt.export(plain, LAYERS, scheme="sub-ln")
+
+
 def test_what_constants_hold_is_exported():
     assert {"deepnorm", "deepnorm-encoder-decoder", "gpt-2", "completep", "depth-mup"} <= set(
         EXPORTED
@@ -118,6 +127,8 @@ def test_what_apply_puts_into_a_decoder_follows_the_scheme(name):
     line = LINES[constants.placement](constants.parts[0].sublayers[0].alpha)
     torch.manual_seed(0)
     model = GPT(LAYERS, line, d=WIDTH, final=constants.placement != "post-ln")
+    if name == "sub-ln":
+        model = with_inner_norms(model, WIDTH)
     assert dt.audit(model, IDS, scheme=name).verdict == "REFUTED"
     apply_(model, constants, inputs=IDS)
     assert dt.audit(model, IDS, scheme=name).follows == name

@@ -336,8 +336,8 @@ def test_a_design_of_norms_is_no_fault():
     ) in said
     inner = layers(2, attention=lambda: Attention(inner=True), feed=lambda: mlp(inner=True))
     for s in read(Decoder(inner), IDS).sublayers:
-        inside = [n for n in s.norms if n.where == "inside"]
-        assert [n.enters for n in inside] == [("output",) if s.kind == "attention" else ("fc2",)]
+        within = [n.enters for n in s.norms if n.where == "within"]
+        assert within == [("output",) if s.kind == "attention-sub-ln" else ("fc2",)]
 
 
 # ----------------------------------------------------------------------------------------- shared

@@ -3,14 +3,18 @@
 import math
 from dataclasses import replace
 from functools import partial
+from statistics import fmean
 
 import pytest
 import torch
 from torch.nn import functional
 
 from deepnet_theory.numeric.case import Case
+from deepnet_theory.numeric.model_update import measure_model_update
+from deepnet_theory.numeric.one_sublayer import predict_model_update
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.trial import Trial
+from deepnet_theory.runtime import linear
 from deepnet_theory.sizes.judgement import predictions
 from deepnet_theory.sizes.schemes import trials
 from deepnet_theory.spec.errors import InputError, Refusal
@@ -197,3 +201,20 @@ def test_a_gain_that_is_not_positive_is_refused():
     selection = Selection(optimizer="sgd", placement="pre-ln")
     with pytest.raises(InputError, match="gain of fc2 must be positive"):
         _ = Case(selection, Rule("planted", (entry,)), {"N": 8}, Settings(**SMALL)).constants
+
+
+@pytest.mark.slow
+def test_pangus_branch_sinks_under_the_epsilon_of_its_outer_norm(monkeypatch):
+    """A fixed 1e-5 overtakes the branch at 90 to 159 layers; with a vanishing one N remains."""
+    selection, rule = measurable(given := scheme("pangu"), "adam", None)
+    settings = Settings(width=32, heads=4, seeds=2, data="text", device="cpu")
+
+    def sizes(epsilon, of, depths=(16, 128)):
+        monkeypatch.setattr(linear, "NORM_EPS", epsilon)
+        cases = (Case(selection, rule, {"N": n}, settings, scheme=given) for n in depths)
+        return [fmean(of(case).values) for case in cases]
+
+    usual, vanishing = (sizes(epsilon, measure_model_update) for epsilon in (1e-5, 1e-14))
+    assert vanishing[0] / usual[0] < 1.1 and vanishing[1] / usual[1] > 1.5
+    first, last = sizes(1e-14, predict_model_update)
+    assert math.log(last / first) / math.log(8) == pytest.approx(1, abs=0.1)

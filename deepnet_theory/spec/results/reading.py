@@ -71,8 +71,9 @@ class Matrix:
 class Norm:
     """A norm and where it stands.
 
-    Of a sublayer: on the residual ``sum``, at the branch's ``input`` or ``output``, ``inside`` it,
-    or on queries and keys alone, which the rules do not scale (``scores``). Of none: at the
+    Of a sublayer: on the residual ``sum``, at the branch's ``input`` or ``output``, ``within`` it
+    as its kind has it, ``inside`` it as no kind does, or on queries and keys alone, which the rules
+    do not scale (``scores``). Of none: at the
     ``start`` or end (``final``) of a stack. ``size`` is the root mean square of its gain's entries.
     ``enters`` are the roles of the branch's matrices that multiply what the norm gives: ``output``
     and ``fc2`` of Sub-LN's inner norms.
