@@ -91,8 +91,8 @@ def test_both_coefficients_of_a_residual_sum(name):
         assert (s.kind, s.equation, s.alpha_on) == ("ffn", equation, on)
         assert (s.stream, s.branch) == pytest.approx(coefficients, rel=1e-6)
         assert [m.role for m in s.matrices] == ["fc1", "fc2"]
-    learnt = name in ("a learnt scalar", "addcmul", "no norm")
-    assert (reading.sublayers[0].learnt == "s") == learnt or name == "addcmul"
+    learnt = name in ("a learnt scalar", "a scale a channel", "addcmul", "no norm")
+    assert (reading.sublayers[0].learnt == "s") == learnt
 
 
 class ByHand(nn.Module):

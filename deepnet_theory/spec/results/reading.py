@@ -199,7 +199,7 @@ class Reading:
     ``head`` those that the last stack's output enters. ``tables`` and ``logits`` are these where
     their rows and sizes were understood. ``unused`` are parameters that do not reach the output,
     ``dropped`` factors that multiplied the stream for nothing, and ``notes`` what was not
-    understood, the ``skips`` past several sublayers among them.
+    understood, the ``skips`` past several sublayers and breaks of a stream among them.
     """
 
     sublayers: tuple[Sublayer, ...]
