@@ -15,12 +15,13 @@ from deepnet_theory.models.branches import Branch, product
 from deepnet_theory.models.factory import Made, made
 from deepnet_theory.models.norms import Norm, norms
 from deepnet_theory.models.outer import logits_of, tables_of
+from deepnet_theory.models.powers import measure_powers
 from deepnet_theory.models.recording import LAYOUT, Graph, Node, record
 from deepnet_theory.models.sums import SUMS, ResidualSum, Sums, stripped
 from deepnet_theory.runtime.machine import threads
 from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.results import reading
-from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer
+from deepnet_theory.spec.results.reading import Matrix, Measured, Reading, Sublayer
 from deepnet_theory.spec.sublayer import sublayers
 
 FEW = 16  # streams at most that a matrix mixes
@@ -101,6 +102,7 @@ class Reader:
                       if skip.node in carried or not self._is_within(skip.node)}  # fmt: skip
         self.placed: set[Norm] = set()  # the norms that are a sublayer's
         self.notes: list[str] = []
+        self.measured: set[str] = set()  # the kinds of branches that were
 
     def reading(self) -> Reading:
         """The whole."""
@@ -208,11 +210,21 @@ class Reader:
                         ),
                         matrices=branch.matrices, learnt=term.learnt or s.stream.learnt,
                         biases=s.biases, carried=carried, why=branch.why(),
+                        measured=self._measured(branch, s.stream.node),
                     )
                 )  # fmt: skip
             carried = 1.0 if on_sum else carried * s.stream.coefficient
         row = self._with_norm_of_start(chain[0].stream.node, row)
         return _in_layers(row), all(sees) if sees else self._is_causal(chain)
+
+    def _measured(self, branch: Branch, stream: Node) -> Measured | None:
+        """What is measured of the first branch of each kind that was not understood."""
+        kind = _template(branch.matrices[-1].name) if branch.matrices else ""
+        if kind in self.measured or all(m.role != reading.UNKNOWN for m in branch.matrices):
+            return None
+        self.measured.add(kind)
+        vectors = {name for norm in self.norms.values() for name in (norm.gain, norm.bias)}
+        return measure_powers(self.graph, branch, stream, vectors)
 
     def _is_causal(self, chain: list[ResidualSum]) -> bool:
         """Whether tokens feel those before them and none behind, where no attention says it."""

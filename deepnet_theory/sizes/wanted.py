@@ -90,7 +90,8 @@ def _require_understood(reading: Reading) -> None:
     if strange is not None:
         where = strange.matrices[0].name if strange.matrices else f"layer {strange.layer}"
         seen = f": {strange.why}" if strange.why else f", that with {where}"
-        raise Refusal(f"a branch of the {strange.stack} was not understood{seen}")
+        law = f"; measured, {strange.measured.law}" if strange.measured else ""
+        raise Refusal(f"a branch of the {strange.stack} was not understood{seen}{law}")
     for name, own in reading.stacks.items():
         _require_alike(name, own)
 

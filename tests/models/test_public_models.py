@@ -348,9 +348,11 @@ REFUSED = {
         "tokens are mixed by a convolution (encoder.stages.0.layers.0.dwconv.weight)"),
     # attention of another kind
     "DeBERTa 2": (
-        hf("DebertaV2", **BERT, relative_attention=True, pos_att_type=["p2c", "c2p"]), MIXED),
+        hf("DebertaV2", **BERT, relative_attention=True, pos_att_type=["p2c", "c2p"]),
+        "measured, it is linear in encoder.layer.0.attention.self.value_proj.weight and encoder.l"),
     "XLNet": (
-        hf("XLNet", vocab_size=61, d_model=16, n_layer=2, n_head=4, d_inner=32), MIXED),
+        hf("XLNet", vocab_size=61, d_model=16, n_layer=2, n_head=4, d_inner=32),
+        "measured, it is linear in layer.0.rel_attn.v and layer.0.rel_attn.o alone, as attention"),
     "ProphetNet": (
         hf("ProphetNet", BOTH, hidden_size=16, vocab_size=61, max_position_embeddings=32,
            num_buckets=8, ngram=2, **{f"num_{part}_{of}": n for part in ("encoder", "decoder")
@@ -474,3 +476,30 @@ def test_what_is_refused_says_what_was_seen(name):
     except InputError as error:
         said = str(error)
     assert REFUSED[name][1] in said
+
+
+CONV = {"conv_dim": [8, 8], "conv_stride": [4, 4], "conv_kernel": [8, 8],
+        "num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2}  # fmt: skip
+PARTS = {
+    "XLNet, whose stream is sliced as a whole": (REFUSED["XLNet"][0], [POST] * 4),
+    "Conformer, whose last layer is as those before it": (
+        hf("Wav2Vec2Conformer", drawn(1, 400), **BERT, **CONV, conv_depthwise_kernel_size=3),
+        [PRE, PRE, PRE, "norm(x + branch(norm(x)))"] * 2),
+    "SegFormer, whose branch is transposed": (
+        hf("Segformer", PIXELS, num_encoder_blocks=1, depths=[2], sr_ratios=[2], hidden_sizes=[16],
+           patch_sizes=[3], strides=[2], num_attention_heads=[2], mlp_ratios=[2]), [PRE] * 4),
+    "Doge, whose mask is a parameter's": (hf("Doge", **BERT), [PRE] * 4),
+    "talking heads, a sum among scores": (x_transformers(attn_pre_talking_heads=True), [PRE] * 4),
+    "OLMo hybrid": (
+        hf("OlmoHybrid", **BERT, layer_types=["linear_attention", "full_attention"], **{
+            **LINEAR, "linear_num_value_heads": 2}), [PRE, PRE, OUT, OUT]),
+}  # fmt: skip
+TABLES["parts"] = PARTS
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_sums_and_norms_are_read_where_a_branch_is_not(name):
+    found = reading(name, "parts")
+    assert [s.equation for s in found.sublayers] == PARTS[name][1]
+    assert len(found.stacks) == 1
+    assert not found.understood
