@@ -64,7 +64,7 @@ def with_roles(found: Reading, roles: Mapping[str, str]) -> Reading:
         """The kind whose matrices these are, where the branch had none."""
         s = replace(s, matrices=tuple(named(m) for m in s.matrices))
         given = {m.role for m in s.matrices}
-        s = s if reading.UNKNOWN in given else replace(s, why="")
+        s = s if reading.UNKNOWN in given else replace(s, why="", measured=None)
         kinds = [k for k, v in sublayers().items() if {m.name for m in v.matrices} == given]
         return replace(s, kind=kinds[0]) if s.kind == reading.UNKNOWN and kinds else s
 

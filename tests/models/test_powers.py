@@ -69,6 +69,13 @@ def test_a_rotation_answers_as_much_as_its_input_changes():
     assert 0.85 < m.response < 1.0
 
 
+def test_what_is_told_is_measured_no_more():
+    roles = {"value": "*.b", "output": "*.c", "query": "*.a"}
+    model = Model(lambda x, p: torch.cumsum(x @ p["a"] * (x @ p["b"]), 1) @ p["c"] @ (x.mT @ x)[0])
+    assert read(model, X).sublayers[0].measured is not None
+    assert read(model, X, roles).sublayers[0].measured is None
+
+
 def test_what_cannot_be_measured_is_not(monkeypatch):
     monkeypatch.setattr(powers, "MOST", 2)
     assert read(Model(squared), X).sublayers[0].measured is None

@@ -390,6 +390,12 @@ REFUSED = {
     "hyper-connections": (
         x_transformers(num_residual_streams=2),
         "a sum's terms are multiplied by computed values (gates), in HyperConnection at x_transf"),
+    "manifold-constrained hyper-connections, in DeepSeek V4": (
+        hf("DeepseekV4", **BERT),
+        "a sum's terms are multiplied by computed values (gates), in DeepseekV4DecoderLayer at"),
+    "attention over the layers before": (
+        x_transformers(integrate_layers=True),
+        "not as in attention (attn_layers.layer_integrators.1.to_weights.1.weight and 2 more)"),
     "a branch's part orthogonal to the stream": (
         x_transformers(orthog_residual=True),
         "what attn_layers.layers.0.1.to_out.weight gives enters one sum in several ways, in Orth"),
@@ -405,6 +411,12 @@ REFUSED = {
     "ResiDual": (
         written(lambda: ResiDual(2, d=16)),
         "a skip past several sublayers: ResiDual adds at test_public_models.py:"),
+    "Zamba 2": (
+        hf("Zamba2", hidden_size=16, intermediate_size=32, num_hidden_layers=4, vocab_size=61,
+           num_attention_heads=4, n_mamba_heads=4, mamba_d_state=4, mamba_ngroups=1, chunk_size=8,
+           hybrid_layer_ids=[1, 3], num_mem_blocks=1, use_mem_rope=False,
+           layers_block_type=["mamba", "hybrid"] * 2),
+        "a skip past several sublayers: Zamba2MambaDecoderLayer adds at modeling_zamba2.py:"),
     "an input that every layer takes again": (
         x_transformers(reinject_input=True), "a skip past several sublayers: Residual adds at"),
     "CaiT": (
