@@ -64,8 +64,8 @@ def test_a_rotation_answers_as_much_as_its_input_changes():
     m = s.measured
     # a norm stands before it: what it takes out of a change is along a token, and its mean
     assert m.powers.keys() == {"layers.0.w"} and m.low <= m.response <= m.high
-    (bare,) = read(Model(lambda x, p: 3 * rotated(x, p), layers=1, w=centre), X).sublayers
-    assert bare.measured.response == pytest.approx(m.response, rel=1e-3)
+    (larger,) = read(Model(rotated, layers=1, w=3 * centre), X).sublayers
+    assert larger.measured.response == pytest.approx(m.response, rel=1e-3)
     assert 0.85 < m.response < 1.0
 
 

@@ -490,6 +490,11 @@ def test_what_is_refused_says_what_was_seen(name):
     assert REFUSED[name][1] in said
 
 
+def test_a_latent_norm_enters_key_and_value():
+    norms = {n.where: n.enters for n in reading("DeepSeek V2", "refused").sublayers[0].norms}
+    assert norms["inside"] == ("key", "value")  # behind a cache that is empty
+
+
 CONV = {"conv_dim": [8, 8], "conv_stride": [4, 4], "conv_kernel": [8, 8],
         "num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2}  # fmt: skip
 PARTS = {
