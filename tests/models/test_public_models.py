@@ -15,7 +15,9 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 from written_models import GPT, Block, Normed, heads, joined
 
+import deepnet_theory as dt
 from deepnet_theory.models import read
+from deepnet_theory.runtime import apply_
 from deepnet_theory.sizes.wanted import selection_of
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.results.reading import described
@@ -520,3 +522,12 @@ def test_sums_and_norms_are_read_where_a_branch_is_not(name):
     assert [s.equation for s in found.sublayers] == PARTS[name][1]
     assert len(found.stacks) == 1
     assert not found.understood
+
+
+@pytest.mark.parametrize("name", ["LongCat", "a GRU as the residual sum", "B2T"])
+def test_nothing_is_applied_to_a_stream_that_is_no_chain(name):
+    rule = dt.Selection("adamw", placement="pre-ln", stack="decoder", closure="complete")
+    model, inputs = REFUSED[name][0]()
+    with pytest.raises(Refusal) as refused:
+        apply_(model, dt.export(rule, 2, width=16, heads=4), inputs=inputs)
+    assert str(refused.value) == refusal(reading(name, "refused"))
