@@ -149,6 +149,12 @@ class Branch:
                 self.causal = self._is_causal(self.core)
             if self.gates or self.beside:  # the gate has no law, whatever it multiplies
                 self.kind, self.roles = UNKNOWN, []
+        # products that see another input than the branch's own: of cross-attention, and of scores
+        aside = ("query", "key", "value" if self.kind == "cross" else "")
+        self.foreign = [p.node for p, m in self.roles
+                        if m.role not in aside and not graph.depends(p.node, stream)]  # fmt: skip
+        if self.foreign:
+            self.kind, self.roles = UNKNOWN, []
         known = {product.node for product, _ in self.roles}
         others = (product for node, product in self.products.items() if node not in known)
         self.matrices = (
@@ -192,7 +198,8 @@ class Branch:
         left = [a for a in start.args if isinstance(a, Node)][-2] is self.products[start].source
         axis = 1 if start.op == "convolution" else -1 if left else -2
         generator = torch.Generator().manual_seed(0)
-        drawn = torch.empty(start.value.shape).normal_(generator=generator).to(start.value)
+        drawn = torch.empty_like(start.value)  # in its layout, which views rely on
+        drawn.copy_(torch.empty(start.value.shape).normal_(generator=generator))
         used = torch.zeros(drawn.shape[axis], dtype=torch.bool, device=drawn.device)
         for x in (drawn, -drawn):  # of x and -x, an activation lets one pass
             with torch.enable_grad():
@@ -233,8 +240,9 @@ class Branch:
         value, mixed = core.value.value, core.node.value
         if value.shape[-2] < 2 or mixed.shape[-2] < 2:
             return False
-        other = value.clone()
-        other[..., 1:, :] += 1  # all of them: a window in both directions reaches the next alone
+        other, memory = value.clone(), max(0, value.shape[-2] - mixed.shape[-2])
+        # all of them: a window in both directions reaches the next alone
+        other[..., memory + 1 :, :] += 1
         again = self.graph.replay(core.node, {core.value: other})
         return bool(torch.equal(again[..., 0, :], mixed[..., 0, :]))
 
@@ -259,12 +267,23 @@ class Branch:
             node = live[0]
         return ()
 
+    @cached_property
+    def convolutions(self) -> list[Node]:
+        """The products whose matrix reaches further than one token."""
+        shapes = {n: p.parameter.value.shape for n, p in self.products.items()}
+        return [n for n, s in shapes.items() if n.op == "convolution" and math.prod(s[2:]) > 1]
+
     def why(self) -> str:
         """What was seen that leaves matrices of the branch without a role, where it is known."""
         known = {product.parameter for product, _ in self.roles}
         without = [n for n in self.products if self.products[n].parameter not in known]
         if not without:
             return ""
+        if self.foreign:
+            return (
+                f"values computed with {self._names(self.foreign)} enter it, which do not see its "
+                "input (a value residual, say): they have no law here"
+            )
         if not self.roles and (router := self._router()) is not None:
             return f"a router chooses experts ({self._names([router])})"
         if self.gates:
@@ -278,6 +297,9 @@ class Branch:
             return f"values computed with {self._names(without)} enter it"
         if self.bilinear:
             return f"activations are multiplied, and not as in attention ({self._names(without)})"
+        if self.convolutions:
+            of = self._names(self.convolutions)
+            return f"tokens are mixed by a convolution ({of}), which has no law here"
         return ""
 
     def _router(self) -> Node | None:
@@ -349,7 +371,7 @@ class Branch:
 
     def _feed_forward(self) -> str:
         last = [n for n in self.origins(self.end) if n in self.products]
-        if len(last) != 1 or self.bilinear:
+        if len(last) != 1 or self.bilinear or self.convolutions:
             return UNKNOWN
         (down,) = last
         entering = self.products[down].source

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
+import torch
 from torch import nn
 
 from deepnet_theory.models.branches import Branch, product
 from deepnet_theory.models.factory import Made, made
 from deepnet_theory.models.norms import Norm, norms
 from deepnet_theory.models.outer import logits_of, tables_of
+from deepnet_theory.models.powers import measure_powers
 from deepnet_theory.models.recording import LAYOUT, Graph, Node, record
 from deepnet_theory.models.sums import SUMS, ResidualSum, Sums, Term, stripped
 from deepnet_theory.runtime.machine import threads
 from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN
 from deepnet_theory.spec.results import reading
-from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer
+from deepnet_theory.spec.results.reading import Matrix, Measured, Reading, Sublayer
 from deepnet_theory.spec.sublayer import sublayers
 
 FEW = 16  # streams at most that a matrix mixes
@@ -62,7 +65,7 @@ def with_roles(found: Reading, roles: Mapping[str, str]) -> Reading:
         """The kind whose matrices these are, where the branch had none."""
         s = replace(s, matrices=tuple(named(m) for m in s.matrices))
         given = {m.role for m in s.matrices}
-        s = s if reading.UNKNOWN in given else replace(s, why="")
+        s = s if reading.UNKNOWN in given else replace(s, why="", measured=None)
         kinds = [k for k, v in sublayers().items() if {m.name for m in v.matrices} == given]
         return replace(s, kind=kinds[0]) if s.kind == reading.UNKNOWN and kinds else s
 
@@ -82,7 +85,8 @@ class Reader:
     def __init__(self, graph: Graph, module: nn.Module) -> None:
         self.graph, self.module = graph, module
         self.norms = norms(graph)
-        self.sums, skips = Sums(graph, self.norms).residual()
+        self.all_sums = Sums(graph, self.norms)
+        self.sums, skips = self.all_sums.residual()
         products = ((node, product(graph, node)) for node in graph.nodes if node.live)
         self.products = {node: known for node, known in products if known is not None}
         if not self.sums:
@@ -91,15 +95,21 @@ class Reader:
                 f"a matrix in G was found in its forward pass{self._seen()}"
             )
         self.by_node = {s.node: s for s in self.sums}
-        self.skips = {skip.node for skip in skips}
+        self.broken: list[str] = []  # where a stream is no chain of residual sums
         self.stops = {node for s in self.sums for node in (s.node, s.stream.node)}
+        # two values or scores of several layers may add up too, which is a matter of their branch
+        carried = {stripped(skip.stream.node, self.norms)[0] for skip in skips}
+        self.skips = {skip.node: skip for skip in skips
+                      if skip.node in carried or not self._is_within(skip.node)}  # fmt: skip
         self.placed: set[Norm] = set()  # the norms that are a sublayer's
         self.notes: list[str] = []
+        self.measured: set[str] = set()  # the kinds of branches that were
 
     def reading(self) -> Reading:
         """The whole."""
         chains = self.chains()
         read = [self._stack(chain) for chain in chains]
+        self.broken += self._breaks(chains)
         rows = [row for row, _ in read]
         names = _names(rows, [causal for _, causal in read])
         starts, last = [chain[0].stream.node for chain in chains], chains[-1][-1].node
@@ -110,7 +120,7 @@ class Reader:
             for table in tables_of(self.norms[node].start if node in self.norms else node, name)
         ]  # fmt: skip
         heads = (p for p in self.products.values() if self.graph.depends(p.source, last))
-        skips = self._said_skips()
+        skips = (*dict.fromkeys(self.broken), *self._said_skips())
         return Reading(
             sublayers=tuple(
                 replace(s, stack=name) for name, row in zip(names, rows, strict=True) for s in row
@@ -143,6 +153,11 @@ class Reader:
             stack.append(s)
             ends[s.node] = stack
         return stacks
+
+    def _is_within(self, node: Node) -> bool:
+        """Whether the next residual sum has a node in its branch alone."""
+        after = next((s for s in self.sums if self.graph.depends(s.node, node)), None)
+        return after is not None and not self.graph.depends(after.stream.node, node)
 
     def _sum_of(self, node: Node) -> Node:
         """The sum that a stream's term is, without what stands on it or is taken of it.
@@ -180,6 +195,7 @@ class Reader:
             beside = [(t, Branch(*given, t.node)) for t in terms]
             beside.sort(key=lambda read: read[1].kind)  # in whatever order the code adds them
             on_sum = self._on_sum(s, following, row, beside[0][1])
+            self.broken += self._added_twice(s, [branch for _, branch in beside])
             for term, branch in beside:
                 around = {**self._around(s.stream.node, branch), **on_sum}
                 kind = self._with_norms(branch, around)
@@ -197,10 +213,44 @@ class Reader:
                         matrices=branch.matrices, learnt=term.learnt or s.stream.learnt,
                         multiplier=_multiplier(term, s.stream),
                         biases=s.biases, carried=carried, why=branch.why(),
+                        measured=self._measured(branch, s.stream.node),
                     )
                 )  # fmt: skip
             carried = 1.0 if on_sum else carried * s.stream.coefficient
-        return _in_layers(row), bool(sees) and all(sees)
+        row = self._with_norm_of_start(chain[0].stream.node, row)
+        return _in_layers(row), all(sees) if sees else self._is_causal(chain)
+
+    def _measured(self, branch: Branch, stream: Node) -> Measured | None:
+        """What is measured of the first branch of each kind that was not understood."""
+        kind = _template(branch.matrices[-1].name) if branch.matrices else ""
+        if kind in self.measured or all(m.role != reading.UNKNOWN for m in branch.matrices):
+            return None
+        self.measured.add(kind)
+        vectors = {name for norm in self.norms.values() for name in (norm.gain, norm.bias)}
+        return measure_powers(self.graph, branch, stream, vectors)
+
+    def _is_causal(self, chain: list[ResidualSum]) -> bool:
+        """Whether tokens feel those before them and none behind, where no attention says it."""
+        start, end = chain[0].stream.node, chain[-1].node
+        if start.value.dim() < 3 or start.value.shape[-2] < 2:
+            return False
+        early, late = start.value.clone(), start.value.clone()
+        early[..., 0, :] += 1
+        late[..., 1:, :] += 1
+        with torch.no_grad(), suppress(InputError, RuntimeError):
+            behind, before = (self.graph.replay(end, {start: x}) for x in (early, late))
+            same = torch.isclose(before[..., 0, :], end.value[..., 0, :], rtol=1e-3, atol=1e-5)
+            return bool(same.all()) and not torch.equal(behind[..., 1:, :], end.value[..., 1:, :])
+        return False
+
+    def _with_norm_of_start(self, start: Node, row: list[Sublayer]) -> list[Sublayer]:
+        """A stack that starts at a norm needs none before its first branch, as all others have."""
+        norm = self.norms.get(self._bare(start))
+        without = [i for i, s in enumerate(row) if not s.around]
+        if norm is None or without != [0] or {s.around for s in row[1:]} != {frozenset({"input"})}:
+            return row
+        first = replace(row[0], norms=(norm.placed("input"), *row[0].norms))
+        return [first, *row[1:]]
 
     def _on_sum(
         self, s: ResidualSum, following: Node | None, before: list[Sublayer], branch: Branch
@@ -209,15 +259,19 @@ class Reader:
         found = [n for n in self.norms.values() if self._bare(n.start) is s.node]
         if following is not None:
             return {n: "sum" for n in found if n.end is self._bare(following)}
-        # the last sum of a stack has one where another norm follows; else it is like the last one
-        # of its kind whose branch has the same norms, like the last one of its kind, or like the
-        # one before it; a lone one, where no norm is elsewhere
+        # the last sum of a stack has one where another norm follows; else it is like the one at its
+        # place in a layer before, like the last of its kind, those first whose branch has the same
+        # norms, or like the one before it; a lone one, where no norm is elsewhere
         if any(self._bare(n.start) is own.end for n in self.norms.values() for own in found):
             alike = True
         elif before:
             around = set(self._around(s.stream.node, branch).values()) & {"input", "output"}
-            kin = [b for b in before if b.kind == branch.kind] or before[-1:]
-            like = ([b for b in kin if b.around - {"sum"} == around] or kin)[-1]
+            name = _template(branch.matrices[-1].name if branch.matrices else "")
+            at_its_place = [b for b in before if _template(_own(b)) == name]
+            of_its_kind = [b for b in before if b.kind == branch.kind]
+            near = at_its_place, of_its_kind, before[-1:]
+            normed = ([b for b in own if b.around - {"sum"} == around] for own in near[:2])
+            like = next(own for own in (*normed, *near) if own)[-1]
             alike = any(n.where == "sum" for n in like.norms)
         else:
             alike = not any(self._bare(n.start) is self._bare(s.stream.node) or n.end is b.node
@@ -295,14 +349,58 @@ class Reader:
                     )
         return ""
 
+    def _breaks(self, chains: list[list[ResidualSum]]) -> Iterator[str]:
+        """What parts a stack from the one that its stream comes from, or from the output."""
+        for chain in chains:
+            node = self._sum_of(chain[0].stream.node)
+            if node not in self.by_node and any(
+                self.graph.depends(node, s.node) for s in self.sums
+            ):
+                yield f"between two residual sums the stream {self._seen_in(node)}"
+        last = chains[-1][-1].node
+        ends = [n.end for n in self.norms.values() if n.start is last]
+        for node in self.graph.users[last.index]:
+            of_norm = any(self.graph.depends(end, node) for end in ends)
+            if node.op in SUMS and len(node.live_inputs) > 1 and not of_norm | (node in self.skips):
+                yield f"behind the last residual sum the stream {self._seen_in(node)}"
+
+    def _seen_in(self, node: Node) -> str:
+        """What a stream goes through that is no residual sum: module and line."""
+        while node.line is None and len(node.live_inputs) == 1:
+            (node,) = node.live_inputs
+        seen = f"goes through {node.op}"
+        terms = [stripped(n, self.norms, self.stops)[0] for n in (node, *node.live_inputs)]
+        if node in self.products:
+            seen = f"goes through the matrix {self.products[node].parameter.name}"
+        elif any(n.op == "mul" and len(n.live_inputs) > 1 and n not in self.norms for n in terms):
+            seen = "is multiplied by computed values (gates)"
+        elif node.op in SUMS:
+            last = [s.node for s in self.sums if self.graph.depends(node, s.node)][-1]
+            early = [t for t in node.live_inputs if not self.graph.depends(t, last)]
+            seen = "takes in a sum that has no matrix of parameters in its branch"
+            if any(self.graph.depends(term, stop) for term in early for stop in self.stops):
+                seen = "takes in a branch that starts at an earlier sublayer"
+        return seen + (f", in {node.line}" if node.line else "") + ": that has no law here"
+
+    def _added_twice(self, s: ResidualSum, branches: list[Branch]) -> list[str]:
+        """Branches of one sum that end in the same matrix, as a part orthogonal to the stream."""
+        known = [b for b in branches if b.kind != reading.UNKNOWN]
+        last = Counter(n for b in known for n in b.origins(b.end) & self.products.keys())
+        twice = [self.products[n].parameter.name for n, times in last.items() if times > 1]
+        at = f", in {s.node.line}" if s.node.line else ""
+        return [f"what {name} gives enters one sum in several ways{at}: that has no law here"
+                for name in twice]  # fmt: skip
+
     def _said_skips(self) -> tuple[str, ...]:
-        """The skips past several sublayers, each line of code once."""
-        lines = Counter(n.line for n in sorted(self.skips, key=lambda n: n.index))
+        """The skips past several sublayers, from where to where, each line of code once."""
+        times = Counter(node.line for node in sorted(self.skips, key=lambda n: n.index))
+        lines = {node.line: self._sum_of(s.stream.node).line for node, s in self.skips.items()}
         return tuple(
             "a skip past several sublayers"
-            + (f": {line.module} adds it at {line.place}" if line else "")
+            + (f": {line.module} adds at {line.place} " if line else " adds ")
+            + (f"what {lines[line]} gave" if lines[line] else "what the stream starts from")
             + (f", {count} times" if count > 1 else "")
-            for line, count in lines.items()
+            for line, count in times.items()
         )
 
     def _dropped(self) -> tuple[float, ...]:
@@ -349,7 +447,8 @@ def _by_module(row: list[Sublayer]) -> list[int] | None:
         kinds = Counter(_template(path) for path in paths if path)
         usual = max(kinds, key=lambda kind: kinds[kind])
         held = [path if _template(path) == usual else None for path in paths]
-        if max(Counter(filter(None, held)).values()) < 2:
+        alone = {(path, frozenset(used)) for path, used in zip(held, whole, strict=True) if path}
+        if max(Counter(path for path, _ in alone).values()) < 2:
             continue
         now = next(filter(None, held))
         layer, seen, layers = 0, list[set[str]](), []

@@ -25,14 +25,15 @@ from torch.utils._pytree import tree_flatten, tree_map
 from deepnet_theory.models.factory import Made
 from deepnet_theory.spec.errors import InputError
 
-LOCATED = {f"aten::{op}{own}" for op in ("add", "sub", "rsub", "lerp", "addcmul", "mul")
-           for own in ("", "_")}  # fmt: skip
+LOCATED = {f"aten::{op}{own}" for op in ("add", "sub", "rsub", "lerp", "addcmul", "mul", "mm",
+           "addmm", "bmm", "convolution") for own in ("", "_")}  # fmt: skip
 TORCH = str(Path(torch.__file__).parent)
 LAYOUT = {  # operations that leave every entry what it is
     "view", "_unsafe_view", "reshape", "_reshape_alias", "permute", "transpose", "t", "expand",
     "squeeze", "unsqueeze", "clone", "contiguous", "_to_copy", "to", "alias", "detach",
     "lift_fresh", "native_dropout",
 }  # fmt: skip
+CUTS = {"slice", "cat"}
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ class Node:
     inputs: tuple[Node, ...] = ()
     live: bool = False
     name: str | None = None
-    line: Line | None = None  # of a sum or a product
+    line: Line | None = None  # of sums and products
 
     @property
     def live_inputs(self) -> list[Node]:
@@ -160,8 +161,8 @@ class Graph:
             if node.function is None:
                 raise InputError(f"the tensor {node} cannot be computed again: how is not recorded")
 
-            def value(leaf: Any) -> Any:
-                return values.get(leaf, leaf.value) if isinstance(leaf, Node) else leaf
+            def value(leaf: Any) -> Any:  # what was recorded is constant
+                return values.get(leaf, leaf.value.detach()) if isinstance(leaf, Node) else leaf
 
             if id(node.args) not in calls:
                 args, keywords = tree_map(value, (node.args, node.keywords))
@@ -255,6 +256,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         inputs = tuple(dict.fromkeys(nodes.values()))
         line = _line(sys._getframe(1)) if schema.name in LOCATED else None
         name, several = schema.name.split("::")[1].rstrip("_"), isinstance(out, tuple | list)
+        if name in CUTS and (whole := [n for n in inputs if n.value.shape == out.shape]):
+            name, inputs = "alias", tuple(whole)  # all is sliced, or put behind an empty cache
         for which, t in enumerate(out if several else [out]):
             if isinstance(t, Tensor) and t.numel():
                 made = self.add(

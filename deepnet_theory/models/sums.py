@@ -62,10 +62,13 @@ class Sums:
             if s is None:
                 continue
             others = {n: other for n, other in found.items() if n not in inner}
-            if any(self._passes(s, other) for other in others.values()):
+            passed = [other for other in others.values() if self._passes(s, other)]
+            if len(passed) == 1 and self.through_matrix(s.stream.node, passed[0].stream.node):
+                del others[passed[0].node]  # a sum of its branch's own, as among scores
+            elif passed:
                 skips.append(s)
-            else:  # what it is made of are no sums of their own
-                found = {**others, node: s}
+                continue
+            found = {**others, node: s}  # what it is made of are no sums of their own
         return list(found.values()), skips
 
     def _passes(self, s: ResidualSum, other: ResidualSum) -> bool:
@@ -91,12 +94,13 @@ class Sums:
         live = _collected([t for t in terms if t.node.live])
         for stream in live:
             others = [t for t in live if t is not stream]
-            if others and all(self._through_matrix(stream.node, t.node) for t in others):
+            if others and all(self.through_matrix(stream.node, t.node) for t in others):
                 biases = tuple(t.node.name for t in terms if t.node.name is not None)
                 return ResidualSum(node, stream, tuple(others), biases)
         return None
 
-    def _through_matrix(self, start: Node, end: Node) -> bool:
+    def through_matrix(self, start: Node, end: Node) -> bool:
+        """Whether a way from one node to another leads through a matrix of parameters."""
         ancestors = self.graph.ancestors
         bits = (ancestors[end.index] & self.products) >> start.index
         return any(
@@ -138,9 +142,13 @@ class Sums:
 
 def multiple(node: Node) -> tuple[Node, float, str | None] | None:
     """The node that this one is a multiple or another layout of."""
-    if len(node.live_inputs) != 1:
+    live = node.live_inputs
+    if node.op == "mul" and len(live) == 2:  # a mask that lets all tokens pass
+        passed = (x for mask, x in (live, live[::-1]) if _lets_pass(mask, x))
+        return next(((x, 1.0, None) for x in passed), None)
+    if len(live) != 1:
         return None
-    (source,) = node.live_inputs
+    (source,) = live
     if node.op in LAYOUT:
         same = source.value.numel() == node.value.numel() or node.op == "expand"
         return (source, 1.0, None) if same else None
@@ -155,6 +163,12 @@ def multiple(node: Node) -> tuple[Node, float, str | None] | None:
         if c is not None and (node.op == "mul" or c):
             return source, c if node.op == "mul" else 1 / c, _name(other)
     return None
+
+
+def _lets_pass(mask: Node, x: Node) -> bool:
+    """Whether one number a token, of no parameter, is 1 for all."""
+    of_tokens = mask.value.dim() == x.value.dim() and mask.value.shape[-1] == 1
+    return of_tokens and bool((mask.value == 1).all()) and not mask.parameters
 
 
 def stripped(node: Node, *stops: Container[Node]) -> tuple[Node, float]:

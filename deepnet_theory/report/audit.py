@@ -144,6 +144,10 @@ def _alpha_differs(audited: Audited) -> bool:
 
 def _not_understood(audit: Audit) -> Iterator[str]:
     yield from (f"{note}." for note in audit.reading.notes)
+    for s in audit.reading.sublayers:
+        if s.measured is not None:
+            of = f"{s.stack}, layer {s.layer}"
+            yield f"A branch without a formula here, measured ({of}): {s.measured}."
     seen: dict[tuple[str, str], list[str]] = {}
     for s in audit.reading.sublayers:
         if s.why:

@@ -30,6 +30,8 @@ TIED = "tied_embedding"  # a table of tokens that is the head too
 
 def fit(found: Reading, c: Constants) -> Wanted:
     """The constants as rows of a model that can take them; :class:`Refusal` where it cannot."""
+    if found.skips:
+        raise Refusal(found.skips[0])
     for s in found.sublayers:
         for m in s.matrices:
             if m.role == UNKNOWN and s.why:

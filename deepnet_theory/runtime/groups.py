@@ -76,8 +76,9 @@ def parameter_groups(
     A model of one's own is known here after :func:`apply_`; before, as when it was loaded, one
     forward pass on ``inputs`` shows what its parameters are (``roles`` as there). What no rule
     speaks of, such as LoRA's adapters, is stepped at ``lr`` in the group ``"other"``. Query, key
-    and value packed into one parameter step at the least of their rates, and a norm gain near 1
-    loses a step that its type does not resolve there: a :class:`UserWarning` says so.
+    and value packed into one parameter step at the least of their rates, and under Muon by one
+    polar factor; a norm gain near 1 loses a step that its type does not resolve there: a
+    :class:`UserWarning` says so.
 
     Raises :class:`InputError` where no constants are known, or a role has no optimizer or one that
     cannot step it; :class:`Refusal` where the constants do not fit the model, or an optimizer has
@@ -260,10 +261,13 @@ def _ruled(
     convention = _convention(c) if weight_decay else ""
     found: dict[tuple[str, str], dict[Multipliers, list[tuple[nn.Parameter, Description]]]] = {}
     packed: list[str] = []
+    whole: list[str] = []  # packed too, and stepped by the polar factor of all of it
     for parameter, blocks in members:
         own, d, one_rate = slowest(blocks, c)
         if not one_rate:
             packed.append("+".join(d.name for d in blocks))
+        if len(blocks) > 1 and parameter.dim() == 2 and optimizer and "polar(" in optimizer.update:
+            whole.append("+".join(dict.fromkeys(d.name for d in blocks)))
         if weight_decay and not own.weight_decay and c.outer and d.role in MATRICES:
             raise Refusal(f"{role_of(d)}: {own.formulas.get('weight_decay', 'no weight decay')}")
         if d.name == TIED and (head := c.outer.get("head", own)).rate != own.rate:
@@ -279,6 +283,13 @@ def _ruled(
         warnings.warn(
             f"{packed[0]} are packed into one parameter and would step at different rates: they "
             "step at the least of them",
+            stacklevel=3,
+        )
+    if whole:
+        warnings.warn(
+            f"{whole[0]} are one matrix, and {c.optimizer} takes its polar factor as a whole: each "
+            "block steps by the size of its gradient beside the others', not as a matrix of its "
+            "own would; split the matrix, or take the factor block by block",
             stacklevel=3,
         )
     groups = []

@@ -86,16 +86,17 @@ def selection_of(reading: Reading, under: str) -> Selection:
 
 def _require_understood(reading: Reading) -> None:
     """Stacks that the theory speaks of, each of layers that are alike."""
+    if reading.skips:
+        raise Refusal(reading.skips[0])
     names = tuple(reading.stacks)
     if names not in (("encoder",), ("decoder",), ("encoder", "decoder")):
         raise Refusal(f"the theory has no law for the stacks {', '.join(names)}")
-    if reading.skips:
-        raise Refusal(reading.skips[0])
     strange = next((s for s in reading.sublayers if s.kind == UNKNOWN), None)
     if strange is not None:
         where = strange.matrices[0].name if strange.matrices else f"layer {strange.layer}"
         seen = f": {strange.why}" if strange.why else f", that with {where}"
-        raise Refusal(f"a branch of the {strange.stack} was not understood{seen}")
+        law = f"; measured, {strange.measured.law}" if strange.measured else ""
+        raise Refusal(f"a branch of the {strange.stack} was not understood{seen}{law}")
     for name, own in reading.stacks.items():
         _require_alike(name, own)
 

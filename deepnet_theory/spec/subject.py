@@ -218,11 +218,9 @@ def _place(
 
 def require_equation(found: Reading, rule: Wanted) -> None:
     """Raise :class:`Refusal` where a norm does not stand where the rule has it."""
-    placed = [placement(name) for name in rule.placement.split(" and ")]
+    ways = {(p.norms, p.learnt) for p in map(placement, rule.placement.split(" and "))}
     for s, row in zip(found.sublayers, rule.sublayers, strict=True):
-        if not any((p.norms, p.learnt) == (row.norms, s.learnt_names) for p in placed) or (
-            s.around != row.norms
-        ):
+        if s.around != row.norms - {INSIDE} or s.way not in ways:
             learnt = f" with {s.learnt}, which is learnt" if s.learnt else ""
             raise _of_another(
                 found,

@@ -255,7 +255,8 @@ def test_a_skip_is_one_sentence_with_module_and_line_and_does_not_tear_the_stack
     (note,) = reading.notes
     line = Skips.stream.__code__.co_firstlineno + 3
     assert note == (
-        f"a skip past several sublayers: Skips adds it at test_forms.py:{line}, 3 times"
+        f"a skip past several sublayers: Skips adds at test_forms.py:{line} what the stream starts "
+        "from, 3 times"
     )
     assert note in refusal(model)
 

@@ -256,6 +256,13 @@ def normed_heads(x, p):
     return mixed(q, k, heads(x @ p.v)) @ p.o
 
 
+def channels_last(x, p):
+    """A view that holds in the layout of a convolution's input alone."""
+    w = p.a.contiguous(memory_format=torch.channels_last)
+    y = F.conv2d(x.unflatten(1, (2, 3)).permute(0, 3, 1, 2), w)
+    return (y.permute(0, 2, 3, 1).view(-1, 40).relu() @ p.b).view_as(x)
+
+
 SQUARE = dict.fromkeys("qkvo", (D, D))
 BRANCHES = {
     "einsum, a matrix a head": (
@@ -284,6 +291,10 @@ BRANCHES = {
     "packed gate": (
         lambda: Branch(gated, w=(D, 6 * D), o=(3 * D, D)), "ffn-swiglu",
         [("gate", "w", [0, 48]), ("up", "w", [48, 96]), ("down", "o", [0, 16])],
+    ),
+    "a pointwise convolution": (
+        lambda: Branch(channels_last, a=(40, D, 1, 1), b=(40, D)), "ffn",
+        [("fc1", "a", [0, 40]), ("fc2", "b", [0, 16])],
     ),
     "transposed and squared ReLU": (
         lambda: Branch(lambda x, p: F.relu(x @ p.a).square() @ p.b, a=(D, 40), b=(40, D)), "ffn",

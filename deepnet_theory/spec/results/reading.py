@@ -17,6 +17,7 @@ from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.stack import PLAIN_LAYER, described_layer, written_share
 
 UNKNOWN = "unknown"
+NEAR = 0.05  # of a measured power: nearer to 0 or 1, it is taken as that
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,46 @@ class Logits:
         return math.log(self.head.fan_out)
 
 
+@dataclass(frozen=True)
+class Measured:
+    r"""What a branch without a formula did when it was computed again.
+
+    ``powers`` say by parameter the p of :math:`\mathrm{rms}(G)\propto t^p` where it is multiplied
+    by t near 1, and how far p differs between t > 1 and t < 1. ``response`` is the change of G
+    by a small change of its input at right angles to it, both relative, from ``low`` to ``high``
+    over the draws.
+    """
+
+    powers: dict[str, tuple[float, float]]
+    response: float
+    low: float
+    high: float
+
+    @property
+    def law(self) -> str:
+        """What the powers say, as part of a sentence; those near 0 are left out."""
+        grows = [name for name, (power, _) in self.powers.items() if abs(power) > NEAR]
+        linear = [name for name in grows if abs(self.powers[name][0] - 1) < NEAR]
+        others = [name for name in grows if name not in linear]
+        if not others:
+            alike = ", as attention is in value and output" * (len(linear) == 2)
+            return f"it is linear in {' and '.join(linear)} alone{alike}"
+        told = ", ".join(f"{self.powers[n][0]:.2f} of {n}" for n in others)
+        also = f" and is linear in {', '.join(linear)}" * bool(linear)
+        return f"it grows as the power {told}{also}: no sublayer here has such a law"
+
+    def __str__(self) -> str:
+        at = sorted(self.powers, key=lambda name: -self.powers[name][0])
+        told = ", ".join(
+            f"{power:.2f}{f' ± {spread:.2f}' * (spread > NEAR / 10)} of {name}"
+            for name, (power, spread) in ((name, self.powers[name]) for name in at)
+        )
+        return (
+            f"it grows as the power {told}; a change across its input changes it "
+            f"{self.response:.2f} times as much ({self.low:.2f} to {self.high:.2f})"
+        )
+
+
 def residual_equation(norms: frozenset[str], alpha: str = "") -> str:
     """The equation with these norms, and with α, a name or a number, where one is given."""
     inner = "branch(norm(x))" if "input" in norms else "branch(x)"
@@ -140,7 +181,8 @@ class Sublayer:
     ``multiplier`` which, as :attr:`~deepnet_theory.spec.placement.Placement.learnt` does.
     ``carried`` is the product of all a since the last norm on the stream, this one left out.
     ``sums`` counts the residual sums of the stack: branches of one sum stand in parallel.
-    ``why`` says what was seen that leaves matrices without a role, where it is known.
+    ``why`` says what was seen that leaves matrices without a role, where it is known. The first
+    branch of each kind that was not understood is ``measured``.
     """
 
     stack: str
@@ -156,6 +198,7 @@ class Sublayer:
     carried: float = 1.0
     why: str = ""
     multiplier: str = ""
+    measured: Measured | None = None
 
     @property
     def alpha(self) -> float:
@@ -248,7 +291,7 @@ class Reading:
     ``head`` those that the last stack's output enters. ``tables`` and ``logits`` are these where
     their rows and sizes were understood. ``unused`` are parameters that do not reach the output,
     ``dropped`` factors that multiplied the stream for nothing, and ``notes`` what was not
-    understood, the ``skips`` past several sublayers among them.
+    understood, the ``skips`` past several sublayers and breaks of a stream among them.
     """
 
     sublayers: tuple[Sublayer, ...]

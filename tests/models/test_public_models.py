@@ -1,0 +1,533 @@
+"""Public models by their libraries' small random configurations, each with what is read of it.
+
+A row is how to build a model and one line of what the reader says: stack, layers, the kinds of a
+layer (a plus between branches of one sum), the residual equations, and what multiplies or
+normalises beside them. A model without a law has the sentence that refuses it. Families whose
+parameters are read one by one stand in ``test_families``.
+"""
+
+from functools import cache
+from itertools import groupby
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+from written_models import GPT, Block, Normed, heads, joined
+
+import deepnet_theory as dt
+from deepnet_theory.models import read
+from deepnet_theory.runtime import apply_
+from deepnet_theory.sizes.wanted import selection_of
+from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.results.reading import described
+from deepnet_theory.spec.subject import without_law
+
+transformers = pytest.importorskip("transformers")
+
+PRE, POST, OUT = "x + branch(norm(x))", "norm(x + branch(x))", "x + norm(branch(x))"
+SANDWICH = "x + norm(branch(norm(x)))"
+GATED, PLAIN = "attention, ffn-swiglu", "attention, ffn"
+
+
+def drawn(*shape):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(0))
+
+
+IDS = torch.randint(3, 61, (2, 9), generator=torch.Generator().manual_seed(0))
+PIXELS = drawn(2, 3, 16, 16)
+BOTH = {"input_ids": IDS, "decoder_input_ids": IDS.flip(0)}
+TOKENS = {"vocab_size": 61, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2}
+SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2,
+         "num_attention_heads": 4}  # fmt: skip
+BERT = {**SIZES, **TOKENS, "max_position_embeddings": 40}
+LLAMA = {**BERT, "num_key_value_heads": 2}
+HEADS = {**LLAMA, "head_dim": 4}
+TWO_HEADS = {**LLAMA, "num_attention_heads": 2}
+GPT_2 = {"n_embd": 16, "n_layer": 2, "n_head": 4, "n_positions": 32, **TOKENS}
+BART = {"d_model": 16, **TOKENS, "decoder_start_token_id": 2, "max_position_embeddings": 32,
+        **{f"{part}_{name}": size for part in ("encoder", "decoder") for name, size in (
+            ("layers", 2), ("attention_heads", 4), ("ffn_dim", 32))}}  # fmt: skip
+T5 = {"d_model": 16, "d_ff": 32, "num_layers": 2, "num_heads": 4, "d_kv": 4, "vocab_size": 61}
+IMAGE = {**SIZES, "image_size": 16, "patch_size": 8}
+LATENT = {**BERT, "num_key_value_heads": 4, "kv_lora_rank": 8, "q_lora_rank": 8,
+          "qk_rope_head_dim": 4, "qk_nope_head_dim": 4, "v_head_dim": 4}  # fmt: skip
+EXPERTS = {"num_experts": 4, "num_experts_per_tok": 2}
+
+
+def hf(name, inputs=IDS, **sizes):
+    """A model of transformers by the name of its class, and what it reads."""
+
+    def make():
+        own = name.removesuffix("Model")
+        return getattr(transformers, f"{own}Model")(
+            getattr(transformers, f"{own}Config")(**sizes)
+        ), inputs
+
+    return make
+
+
+def x_transformers(part="Decoder", **options):
+    def make():
+        library = pytest.importorskip("x_transformers")
+        layers = getattr(library, part)(dim=16, depth=2, heads=2, attn_dim_head=8, **options)
+        return library.TransformerWrapper(num_tokens=61, max_seq_len=16, attn_layers=layers), IDS
+
+    return make
+
+
+def written(make, inputs=IDS):
+    return lambda: (make(), inputs)
+
+
+class PaLM(nn.Module):
+    """Both branches and the gate from one matrix."""
+
+    def __init__(self, line, d):
+        super().__init__()
+        self.norm, self.parts = nn.LayerNorm(d), (d, d, d, 4 * d, 4 * d)
+        self.first = nn.Linear(d, sum(self.parts), bias=False)
+        self.out, self.down = nn.Linear(d, d, bias=False), nn.Linear(4 * d, d, bias=False)
+
+    def forward(self, x):
+        q, k, v, gate, up = self.first(self.norm(x)).split(self.parts, -1)
+        y = F.scaled_dot_product_attention(heads(q), heads(k), heads(v), is_causal=True)
+        return x + self.out(joined(y)) + self.down(F.silu(gate) * up)
+
+
+def both_sides(x, branch, norm):
+    return x + norm(branch(norm(x)))
+
+
+class B2T(Block):
+    """A layer's input once more at its end."""
+
+    def forward(self, x):
+        y = self.ln_1(x + self.attn(x))
+        return self.ln_2(x + y + self.mlp(y))
+
+
+class ResiDual(GPT):
+    """A stream with norms on its sums, and one without, together at the end."""
+
+    def forward(self, ids):
+        x = kept = self.first(ids)
+        for block in self.h:
+            for branch, norm in ((block.attn, block.ln_1), (block.mlp, block.ln_2)):
+                y = branch(x)
+                x, kept = norm(x + y), kept + y
+        return self.lm_head(x + self.ln_f(kept))
+
+
+class UNet(GPT):
+    """What the first half gave enters the second, in reverse."""
+
+    def forward(self, ids):
+        x, kept = self.first(ids), []
+        for i, block in enumerate(self.h):
+            x = block(x if i < 2 else x + kept.pop())
+            kept += [x] * (i < 2)
+        return self.lm_head(self.ln_f(x))
+
+
+class CaiT(nn.Module):
+    """LayerScale, and last layers that carry a token of their own."""
+
+    def __init__(self, d=16):
+        super().__init__()
+        self.g = nn.Parameter(torch.full((d,), 0.1))
+        self.h, self.last = (
+            nn.ModuleList(Block(self.scaled, d) for _ in range(2)) for _ in range(2)
+        )
+        self.token, self.norm = nn.Parameter(torch.randn(1, 1, d)), nn.LayerNorm(d)
+
+    def scaled(self, x, branch, norm):
+        return x + self.g * branch(norm(x))
+
+    def forward(self, x):
+        for block in self.h:
+            x = block(x)
+        own = self.token.expand(len(x), -1, -1)
+        for block in self.last:
+            whole = block.ln_1(torch.cat([own, x], 1))
+            own = own + self.g * block.attn(whole)[:, :1]
+            own = own + self.g * block.mlp(block.ln_2(own))
+        return self.norm(own)
+
+
+def decoder(kinds, equation=PRE, more=""):
+    return f"decoder: 2 x ({kinds}); {equation}{more}"
+
+
+def encoder(kinds, equation=PRE, more=""):
+    return f"encoder: 2 x ({kinds}); {equation}{more}"
+
+
+def both(ffn, equation=PRE):
+    return f"{encoder(f'attention, {ffn}', equation)} / " + decoder(
+        f"attention, cross, {ffn}", equation
+    )
+
+
+SCORES = "; norms of scores"
+READ = {
+    # parallel branches
+    "GPT-J": (hf("GPTJ", **GPT_2, rotary_dim=4), decoder("attention+ffn")),
+    "GPT-NeoX": (hf("GPTNeoX", **BERT), decoder("attention+ffn")),
+    "GPT-NeoX, one after the other": (
+        hf("GPTNeoX", **BERT, use_parallel_residual=False), decoder(PLAIN)),
+    "Phi": (hf("Phi", **BERT), decoder("attention+ffn")),
+    "Falcon, one norm": (
+        hf("Falcon", **BERT, new_decoder_architecture=False), decoder("attention+ffn")),
+    "Falcon, two norms": (
+        hf("Falcon", **BERT, new_decoder_architecture=True, num_kv_heads=2),
+        decoder("attention+ffn")),
+    "Falcon RW": (
+        hf("Falcon", **BERT, new_decoder_architecture=False, multi_query=False,
+           parallel_attn=False, alibi=True, bias=True), decoder(PLAIN)),
+    "Cohere": (hf("Cohere", **HEADS), decoder("attention+ffn-swiglu")),
+    "Cohere 2": (hf("Cohere2", **HEADS), decoder("attention+ffn-swiglu")),
+    "StableLM, parallel": (
+        hf("StableLm", **TWO_HEADS, use_parallel_residual=True, partial_rotary_factor=0.5),
+        decoder("attention+ffn-swiglu")),
+    "StableLM": (hf("StableLm", **TWO_HEADS, partial_rotary_factor=0.5), decoder(GATED)),
+    "CodeGen": (hf("CodeGen", **GPT_2, rotary_dim=4), decoder("attention+ffn")),
+    "PaLM": (written(lambda: GPT(2, block=PaLM, d=16)), decoder("attention+ffn-swiglu")),
+    # norms behind the branch, within it, on both sides of it
+    "OLMo 2": (hf("Olmo2", **BERT), decoder(GATED, OUT, SCORES)),
+    "OLMo 3": (hf("Olmo3", **BERT), decoder(GATED, OUT, SCORES)),
+    "Exaone 4": (
+        hf("Exaone4", **HEADS, sliding_window=8, sliding_window_pattern=2),
+        decoder(GATED, OUT, SCORES)),
+    "Swin v2": (
+        hf("Swinv2", PIXELS, image_size=16, patch_size=2, embed_dim=16, depths=[2], num_heads=[4],
+           window_size=4), encoder(PLAIN, OUT, SCORES)),
+    "Gemma 3": (hf("Gemma3Text", **HEADS), decoder(GATED, SANDWICH, SCORES + "; tokens x 4")),
+    "GLM 4": (hf("Glm4", **HEADS), decoder(GATED, SANDWICH)),
+    "sandwich norms": (x_transformers(sandwich_norm=True), decoder(PLAIN, SANDWICH)),
+    "norms before a branch and on its sum": (
+        x_transformers(pre_and_post_norm=True), decoder(PLAIN, "norm(x + branch(norm(x)))")),
+    "Peri-LN": (written(lambda: Normed(2, both_sides, d=16)), decoder(PLAIN, SANDWICH)),
+    # pre-LN decoders
+    "OLMo": (hf("Olmo", **BERT), decoder(GATED)),
+    "GLM": (hf("Glm", **HEADS), decoder(GATED)),
+    "Qwen 3": (hf("Qwen3", **HEADS), decoder(GATED, more=SCORES)),
+    "Mistral": (hf("Mistral", **HEADS), decoder(GATED)),
+    "Phi 3": (hf("Phi3", **BERT), decoder(GATED)),
+    "SmolLM 3": (hf("SmolLM3", **LLAMA), decoder(GATED)),
+    "Seed-OSS": (hf("SeedOss", **HEADS), decoder(GATED)),
+    "Starcoder 2": (hf("Starcoder2", **LLAMA), decoder(PLAIN)),
+    "Nemotron": (hf("Nemotron", **HEADS), decoder(PLAIN)),
+    "Persimmon": (hf("Persimmon", **BERT), decoder(PLAIN, more=SCORES)),
+    "Apertus": (hf("Apertus", **LLAMA), decoder(PLAIN, more=SCORES)),
+    "NanoChat": (hf("NanoChat", **LLAMA), decoder(PLAIN, more=SCORES)),
+    "Granite": (
+        hf("Granite", **LLAMA, residual_multiplier=0.22, embedding_multiplier=12.0),
+        decoder(GATED, more="; branch x 0.22; tokens x 12")),
+    "MPT": (
+        hf("Mpt", d_model=16, n_heads=4, n_layers=2, expansion_ratio=2, vocab_size=61,
+           max_seq_len=32), decoder(PLAIN)),
+    "BLOOM": (hf("Bloom", hidden_size=16, n_layer=2, n_head=4, vocab_size=61), decoder(PLAIN)),
+    "BLOOM, its residual behind the norm": (
+        hf("Bloom", hidden_size=16, n_layer=2, n_head=4, vocab_size=61,
+           apply_residual_connection_post_layernorm=True), decoder(PLAIN, POST)),
+    "OPT": (hf("OPT", **BERT, ffn_dim=32, word_embed_proj_dim=16), decoder(PLAIN)),
+    "OPT 350M": (
+        hf("OPT", **BERT, ffn_dim=32, word_embed_proj_dim=16, do_layer_norm_before=False),
+        decoder(PLAIN, POST)),
+    "GPT-BigCode": (hf("GPTBigCode", **GPT_2), decoder(PLAIN)),
+    "CTRL": (
+        hf("CTRL", **{**GPT_2, "dff": 32}), decoder(PLAIN, more="; tokens x 4")),
+    "XGLM": (
+        hf("XGLM", d_model=16, num_layers=2, attention_heads=4, ffn_dim=32, vocab_size=61,
+           max_position_embeddings=32), decoder(PLAIN, more="; tokens x 4")),
+    "memories beside keys and values": (x_transformers(attn_num_mem_kv=2), decoder(PLAIN)),
+    # encoders
+    "ModernBERT, whose first norm is that of the embedding": (
+        hf("ModernBert", **BERT, cls_token_id=1, sep_token_id=2), encoder(GATED)),
+    "XLM, which multiplies its stream by a mask": (
+        hf("XLM", emb_dim=16, n_layers=2, n_heads=4, n_words=61, max_position_embeddings=32),
+        encoder(PLAIN, POST)),
+    "RoBERTa": (hf("Roberta", **BERT), encoder(PLAIN, POST)),
+    "RoBERTa-PreLN": (hf("RobertaPreLayerNorm", **BERT), encoder(PLAIN)),
+    "ELECTRA": (hf("Electra", **BERT, embedding_size=8), encoder(PLAIN, POST)),
+    "NomicBERT": (hf("NomicBert", **BERT), encoder(GATED, POST)),
+    "ESM 2": (hf("Esm", **BERT), encoder(PLAIN)),
+    "DeiT": (hf("DeiT", PIXELS, **IMAGE), encoder(PLAIN)),
+    # LayerScale: its steps have no law here yet
+    "DINOv2": (hf("Dinov2", PIXELS, **IMAGE), encoder(PLAIN, more="; learnt")),
+    "BEiT": (hf("Beit", PIXELS, **IMAGE), encoder(PLAIN, more="; learnt; branch x 0.1")),
+    "CLIP, text": (hf("CLIPText", **BERT), decoder(PLAIN)),
+    "CLIP, images": (hf("CLIPVision", PIXELS, **IMAGE), encoder(PLAIN)),
+    "SigLIP, text": (hf("SiglipText", **BERT), encoder(PLAIN)),
+    # encoders with decoders
+    "T5 1.1": (hf("T5", BOTH, **T5, feed_forward_proj="gated-gelu"), both("ffn-swiglu")),
+    "BART": (hf("Bart", BOTH, **BART), both("ffn", POST)),
+    "mBART": (hf("MBart", BOTH, **BART), both("ffn")),
+    "Marian": (hf("Marian", BOTH, **BART), both("ffn", POST)),
+    "Pegasus": (hf("Pegasus", BOTH, **BART), both("ffn")),
+    "Whisper": (
+        hf("Whisper", {"input_features": drawn(2, 8, 12), "decoder_input_ids": IDS}, **{
+            **BART, "num_mel_bins": 8, "max_source_positions": 6, "max_target_positions": 12}),
+        both("ffn")),
+    # macaron
+    "feed-forwards on both sides": (
+        x_transformers(macaron=True),
+        decoder("ffn, attention, ffn", more="; branch x 0.5 in ffn")),
+}  # fmt: skip
+
+
+MIXED = "activations are multiplied, and not as in attention"
+BROKEN = "between two residual sums the stream "
+STATES = {"vocab_size": 61, "state_size": 4}
+LINEAR = {
+    f"linear_{name}": size
+    for name, size in (
+        ("num_key_heads", 2),
+        ("num_value_heads", 4),
+        ("key_head_dim", 4),
+        ("value_head_dim", 4),
+    )
+}
+REFUSED = {
+    # norms within a branch: the law of one is to come
+    "BitNet": (hf("BitNet", **LLAMA), "o_proj.weight has a norm within its branch"),
+    "DeepSeek V2": (
+        hf("DeepseekV2", **{**LATENT, "q_lora_rank": None}, moe_intermediate_size=8,
+           n_routed_experts=2, num_experts_per_tok=1, n_group=1, topk_group=1,
+           first_k_dense_replace=2, n_shared_experts=1), "has a norm within its branch"),
+    "MiniCPM 3": (hf("MiniCPM3", **BERT), "has a norm within its branch"),
+    # multipliers that are learnt: the law of their steps is to come
+    "LayerScale": (
+        x_transformers(use_layerscale=True, layerscale_init_value=0.1),
+        "is multiplied by attn_layers.layers.0.1.gamma, which is learnt"),
+    # shared layers: the law of one matrix in several layers is to come
+    "ALBERT": (hf("Albert", **BERT, embedding_size=8), "2 sublayers share encoder.albert_layer_g"),
+    "layers that are used twice": (
+        x_transformers(weight_tie_layers=True), "2 sublayers share attn_layers.layers.0.1.to_q"),
+    # experts: the law of a share of the tokens is to come
+    "Mixtral": (
+        hf("Mixtral", **LLAMA, num_local_experts=4),
+        "a router chooses experts (layers.0.mlp.gate.weight)"),
+    "Qwen 2 MoE": (
+        hf("Qwen2Moe", **LLAMA, **EXPERTS, moe_intermediate_size=8,
+           shared_expert_intermediate_size=8), "a router chooses experts (layers.0.mlp.gate"),
+    "Qwen 3 MoE": (
+        hf("Qwen3Moe", **HEADS, **EXPERTS, moe_intermediate_size=8), "a router chooses experts"),
+    "DeepSeek V3": (
+        hf("DeepseekV3", **LATENT, moe_intermediate_size=8, n_routed_experts=4, n_group=2,
+           topk_group=1, num_experts_per_tok=2, first_k_dense_replace=1),
+        "a router chooses experts (layers.1.mlp.gate.weight)"),
+    "OLMoE": (hf("Olmoe", **BERT, **EXPERTS), "a router chooses experts (layers.0.mlp.gate."),
+    "gpt-oss": (
+        hf("GptOss", **HEADS, num_local_experts=4, num_experts_per_tok=2),
+        "a router chooses experts (layers.0.mlp.router.weight)"),
+    "Llama 4": (hf("Llama4Text", **HEADS), "a router chooses experts (layers.0.feed_forward"),
+    # state spaces and linear attention
+    "Mamba": (hf("Mamba", hidden_size=16, num_hidden_layers=2, **STATES), MIXED),
+    "Mamba 2": (
+        hf("Mamba2", hidden_size=16, num_hidden_layers=2, **STATES, num_heads=4, head_dim=8,
+           n_groups=1, chunk_size=8), MIXED),
+    "Falcon Mamba": (hf("FalconMamba", hidden_size=16, num_hidden_layers=2, **STATES), MIXED),
+    "RWKV": (
+        hf("Rwkv", hidden_size=16, num_hidden_layers=2, vocab_size=61, context_length=32),
+        "a branch of the decoder was not understood, that with blocks.0.attention.key.weight"),
+    "RecurrentGemma": (
+        hf("RecurrentGemma", **{**LLAMA, "num_key_value_heads": 1}, lru_width=16,
+           block_types=["recurrent", "attention"], attention_window_size=8), MIXED),
+    "Qwen 3 Next": (
+        hf("Qwen3Next", **HEADS, **LINEAR, num_experts=0, partial_rotary_factor=1.0,
+           layer_types=["linear_attention", "full_attention"]), MIXED),
+    "Falcon H1": (
+        hf("FalconH1", **HEADS, mamba_n_heads=4, mamba_d_head=8, mamba_d_ssm=32, mamba_d_state=4,
+           mamba_n_groups=1, mamba_chunk_size=8), MIXED),
+    "LFM 2": (
+        hf("Lfm2", **LLAMA, layer_types=["conv", "full_attention"], block_ff_dim=32,
+           block_auto_adjust_ff_dim=False),
+        "tokens are mixed by a convolution (layers.0.conv.conv.weight), which has no law here"),
+    "ConvNeXt": (
+        hf("ConvNext", PIXELS, hidden_sizes=[16], depths=[2], num_stages=1, patch_size=2),
+        "tokens are mixed by a convolution (encoder.stages.0.layers.0.dwconv.weight)"),
+    # attention of another kind
+    "DeBERTa 2": (
+        hf("DebertaV2", **BERT, relative_attention=True, pos_att_type=["p2c", "c2p"]),
+        "measured, it is linear in encoder.layer.0.attention.self.value_proj.weight and encoder.l"),
+    "XLNet": (
+        hf("XLNet", vocab_size=61, d_model=16, n_layer=2, n_head=4, d_inner=32),
+        "measured, it is linear in layer.0.rel_attn.v and layer.0.rel_attn.o alone, as attention"),
+    "ProphetNet": (
+        hf("ProphetNet", BOTH, hidden_size=16, vocab_size=61, max_position_embeddings=32,
+           num_buckets=8, ngram=2, **{f"num_{part}_{of}": n for part in ("encoder", "decoder")
+           for of, n in (("layers", 2), ("attention_heads", 4))}, encoder_ffn_dim=32,
+           decoder_ffn_dim=32), MIXED),
+    "differential attention": (hf("DiffLlama", **LLAMA), MIXED),
+    "a gate on attention": (
+        x_transformers(attn_gate_values=True),
+        "values computed with attn_layers.layers.0.1.to_v_gate.weight enter its output matrix"),
+    "a value residual": (
+        x_transformers(add_value_residual=True, learned_value_residual_mix=False),
+        "values computed with attn_layers.layers.0.1.to_v.weight enter it, which do not see"),
+    "a value residual by a gate": (
+        x_transformers(add_value_residual=True),
+        "values computed with attn_layers.layers.0.1.to_v.weight enter it, which do not see"),
+    # streams that are no chain of residual sums
+    "Gemma 3n": (
+        hf("Gemma3nText", **HEADS, hidden_size_per_layer_input=8, vocab_size_per_layer_input=61,
+           laurel_rank=4, num_kv_shared_layers=0, layer_types=["full_attention"] * 2,
+           activation_sparsity_pattern=[0.0] * 2, altup_num_inputs=2),
+        BROKEN + "takes in a branch that starts at an earlier sublayer, in Gemma3nTextDecoderLay"),
+    "SigLIP, images": (
+        hf("SiglipVision", PIXELS, **IMAGE),
+        BROKEN + "goes through the matrix head.attention.out_proj.weight, in SiglipMultihead"),
+    "FNet": (
+        hf("FNet", **BERT),
+        BROKEN + "takes in a sum that has no matrix of parameters in its branch, in FNetBasicOut"),
+    "LongCat": (
+        hf("LongcatFlash", **{**LATENT, "head_dim": 4}, num_layers=2, ffn_hidden_size=32,
+           expert_ffn_hidden_size=8, n_routed_experts=4, zero_expert_num=0, moe_topk=2),
+        "behind the last residual sum the stream takes in a branch that starts at an earlier subl"),
+    "a GRU as the residual sum": (
+        x_transformers(gate_residual=True),
+        BROKEN + "is multiplied by computed values (gates), in GRUGating at x_transformers.py:"),
+    "hyper-connections": (
+        x_transformers(num_residual_streams=2),
+        "a sum's terms are multiplied by computed values (gates), in HyperConnection at x_transf"),
+    "manifold-constrained hyper-connections, in DeepSeek V4": (
+        hf("DeepseekV4", **BERT),
+        "a sum's terms are multiplied by computed values (gates), in DeepseekV4DecoderLayer at"),
+    "attention over the layers before": (
+        x_transformers(integrate_layers=True),
+        "not as in attention (attn_layers.layer_integrators.1.to_weights.1.weight and 2 more)"),
+    "a branch's part orthogonal to the stream": (
+        x_transformers(orthog_residual=True),
+        "what attn_layers.layers.0.1.to_out.weight gives enters one sum in several ways, in Orth"),
+    "skips of a U-Net, by a matrix": (
+        x_transformers("Encoder", unet_skips=True),
+        BROKEN + "goes through the matrix attn_layers.skip_combines.2.combine.weight, in Concat"),
+    "skips of a U-Net, by sums": (
+        written(lambda: UNet(4, d=16)),
+        "a skip past several sublayers: UNet adds at test_public_models.py:"),
+    "B2T": (
+        written(lambda: GPT(2, block=B2T, d=16)),
+        "a skip past several sublayers: B2T adds at test_public_models.py:"),
+    "ResiDual": (
+        written(lambda: ResiDual(2, d=16)),
+        "a skip past several sublayers: ResiDual adds at test_public_models.py:"),
+    "Zamba 2": (
+        hf("Zamba2", hidden_size=16, intermediate_size=32, num_hidden_layers=4, vocab_size=61,
+           num_attention_heads=4, n_mamba_heads=4, mamba_d_state=4, mamba_ngroups=1, chunk_size=8,
+           hybrid_layer_ids=[1, 3], num_mem_blocks=1, use_mem_rope=False,
+           layers_block_type=["mamba", "hybrid"] * 2),
+        "a skip past several sublayers: Zamba2MambaDecoderLayer adds at modeling_zamba2.py:"),
+    "an input that every layer takes again": (
+        x_transformers(reinject_input=True), "a skip past several sublayers: Residual adds at"),
+    "CaiT": (
+        written(CaiT, drawn(2, 5, 16)),
+        BROKEN + "takes in a sum that has no matrix of parameters in its branch, in CaiT at"),
+}  # fmt: skip
+
+
+@cache
+def reading(name, table):
+    torch.manual_seed(0)
+    return read(*TABLES[table][name][0]())
+
+
+def told(found):
+    """A reading in one line."""
+    own = (_of_stack(name, row, found) for name, row in found.stacks.items())
+    return " / ".join(own)
+
+
+def _of_stack(name, row, found):
+    layers = [described(own) for _, own in groupby(row, lambda s: s.layer)]
+    assert len(set(layers)) == 1, layers
+    (equation,) = {s.equation for s in row}
+    text = f"{name}: {len(layers)} x ({layers[0]}); {equation}"
+    if {"inside"} & {n.where for s in row for n in s.norms}:
+        roles = dict.fromkeys(role for s in row for n in s.norms if n.where == "inside"
+                              for role in n.enters)  # fmt: skip
+        text += f"; norms before {', '.join(roles)}"
+    if {"scores"} & {n.where for s in row for n in s.norms}:
+        text += SCORES
+    if any(s.learnt for s in row):
+        text += "; learnt"
+    for side in ("stream", "branch"):
+        times = {(s.kind, round(getattr(s, side), 3)) for s in row}
+        for number in sorted({number for _, number in times} - {1.0}):
+            of = sorted({kind for kind, n in times if n == number})
+            text += f"; {side} x {number:g}"
+            text += f" in {', '.join(of)}" if len(of) < len({kind for kind, _ in times}) else ""
+    for table in found.tables:
+        if table.of_inputs and table.stack == name and table.times != 1:
+            text += f"; tokens x {table.times:g}"
+    return text
+
+
+def refusal(found):
+    """Why a model that was read has no rule."""
+    try:
+        selection_of(found, "adamw")
+    except Refusal as refused:
+        return str(refused)
+    return without_law(found)
+
+
+TABLES = {"read": READ, "refused": REFUSED}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_what_is_read(name):
+    found = reading(name, "read")
+    assert told(found) == READ[name][1]
+    assert found.understood
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_says_what_was_seen(name):
+    try:
+        said = refusal(reading(name, "refused"))
+    except InputError as error:
+        said = str(error)
+    assert REFUSED[name][1] in said
+
+
+def test_a_latent_norm_enters_key_and_value():
+    norms = {n.where: n.enters for n in reading("DeepSeek V2", "refused").sublayers[0].norms}
+    assert norms["inside"] == ("key", "value")  # behind a cache that is empty
+
+
+CONV = {"conv_dim": [8, 8], "conv_stride": [4, 4], "conv_kernel": [8, 8],
+        "num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2}  # fmt: skip
+PARTS = {
+    "XLNet, whose stream is sliced as a whole": (REFUSED["XLNet"][0], [POST] * 4),
+    "Conformer, whose last layer is as those before it": (
+        hf("Wav2Vec2Conformer", drawn(1, 400), **BERT, **CONV, conv_depthwise_kernel_size=3),
+        [PRE, PRE, PRE, "norm(x + branch(norm(x)))"] * 2),
+    "SegFormer, whose branch is transposed": (
+        hf("Segformer", PIXELS, num_encoder_blocks=1, depths=[2], sr_ratios=[2], hidden_sizes=[16],
+           patch_sizes=[3], strides=[2], num_attention_heads=[2], mlp_ratios=[2]), [PRE] * 4),
+    "Doge, whose mask is a parameter's": (hf("Doge", **BERT), [PRE] * 4),
+    "talking heads, a sum among scores": (x_transformers(attn_pre_talking_heads=True), [PRE] * 4),
+    "OLMo hybrid": (
+        hf("OlmoHybrid", **BERT, layer_types=["linear_attention", "full_attention"], **{
+            **LINEAR, "linear_num_value_heads": 2}), [PRE, PRE, OUT, OUT]),
+}  # fmt: skip
+TABLES["parts"] = PARTS
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_sums_and_norms_are_read_where_a_branch_is_not(name):
+    found = reading(name, "parts")
+    assert [s.equation for s in found.sublayers] == PARTS[name][1]
+    assert len(found.stacks) == 1
+    assert not found.understood
+
+
+@pytest.mark.parametrize("name", ["LongCat", "a GRU as the residual sum", "B2T"])
+def test_nothing_is_applied_to_a_stream_that_is_no_chain(name):
+    rule = dt.Selection("adamw", placement="pre-ln", stack="decoder", closure="complete")
+    model, inputs = REFUSED[name][0]()
+    with pytest.raises(Refusal) as refused:
+        apply_(model, dt.export(rule, 2, width=16, heads=4), inputs=inputs)
+    assert str(refused.value) == refusal(reading(name, "refused"))
