@@ -223,6 +223,12 @@ def of_scheme(reading: Reading, given: Scheme, under: str | None = None) -> Want
             f"the scheme {given.name!r} sets constants for the stack {given.stack!r}, and the "
             f"model is of {' and '.join(reading.stacks)}{alike}"
         )
+    if (given.uses == "1") != (reading.uses == "1"):
+        whose = "of their own" if given.uses == "1" else f"that are used {given.uses} times"
+        raise Refusal(
+            f"the scheme {given.name!r} sets constants for layers {whose}: "
+            f"{reading.shared[0] if reading.shared else 'no layer of the model is used twice'}"
+        )
     form = {INSIDE: given.layer is not None, LEARNT: given.gate is not None}
     if why := without_law(reading, [of for of, has in form.items() if has]):
         raise Refusal(why)

@@ -75,7 +75,7 @@ class Scheme:
     by role. ``std`` is the standard deviation, in the width d, of every matrix of gain 1 where
     that is not Xavier's. ``streams`` counts the residual streams; ``schedule`` is the branch's
     multiplier in the step t of training where it is not constant. ``layer`` replaces the stack's
-    layer.
+    layer. ``uses`` is how often each layer is used.
     """
 
     name: str
@@ -97,8 +97,10 @@ class Scheme:
     streams: int = 1
     schedule: str = ""
     std: str = ""
+    uses: str = "1"
 
     def __post_init__(self) -> None:
+        stack(self.stack, uses=self.uses)
         if self.std:
             WIDTH.parse(self.std)
         optimizer(self.optimizer)
@@ -250,6 +252,7 @@ def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tupl
         placement=given.named_placement or ("pre-ln" if given.final_norm else "post-ln"),
         norm=given.norm,
         stack=given.stack,
+        uses=given.uses,
     )
     entries = tuple(
         RuleEntry(part.name, "*", part.alpha, "1", gains=tuple(part.gains.items()))

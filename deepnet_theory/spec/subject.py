@@ -11,7 +11,6 @@ from the fourth moment of the entries.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -117,6 +116,13 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
     rows = []
     for (name, of), part in zip(stacks.items(), parts, strict=True):
         asked = part.described()
+        used = max((found.users[m.where] for s in of for m in s.matrices), default=1)
+        if part.layers == found.layers[name] and part.uses != used:
+            raise _of_another(
+                found,
+                f"each layer of the {name} is used {_times(used)}, the constants are for layers "
+                f"that are used {_times(part.uses)}",
+            )
         for layer in kinds[name]:
             if layer != asked:
                 raise _of_another(
@@ -170,6 +176,10 @@ def _of_another(found: Reading, why: str) -> Refusal:
     return Refusal(f"{why}; constants for this model are derived with {words}")
 
 
+def _times(count: int) -> str:
+    return f"{count} times" if count > 1 else "once"
+
+
 def at(s: Sublayer) -> str:
     """A sublayer by the matrix that it ends in."""
     return f"the sublayer of {s.matrices[-1].name if s.matrices else s.kind}"
@@ -200,30 +210,19 @@ def _forms(s: Sublayer) -> Iterator[tuple[str, str]]:
 
 
 def _shared(found: Reading) -> str:
-    """Which parameters several sublayers share; no word where none do.
-
-    The branches of one sum may share the norms around them.
-    """
-    used = Counter(
-        name
-        for _, beside in groupby(found.sublayers, lambda s: (s.stack, s.sums))
-        for name in _used(list(beside))
-    )
-    names = [name for name, times in used.items() if name and times > 1]
-    if not names:
+    """Which parameters are used more often than others; no word where all are used alike."""
+    if found.uses:
         return ""
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    (most, times), *_, (least, fewer) = found.users.most_common()
+    if times == fewer:
+        return (
+            f"{times} sublayers share {most} and {least}, in stacks or layers that do not share "
+            "alike, which has no law here"
+        )
     return (
-        f"{used[names[0]]} sublayers share {names[0]}{more}: a step of it is a step of all of "
-        "them at once, which has no law here"
+        f"{times} sublayers share {most}, and {fewer} {'use' if fewer > 1 else 'uses'} {least}: "
+        "a law of parameters that are used differently often is missing"
     )
-
-
-def _used(beside: list[Sublayer]) -> Iterator[str | None]:
-    """The parameters of the branches of one sum: norms once, matrices once for each branch."""
-    for s in beside:
-        yield from dict.fromkeys(m.where for m in s.matrices)
-    yield from dict.fromkeys(n.gain for s in beside for n in s.ruled_norms)
 
 
 # --------------------------------------------------------------------------------- differences
