@@ -93,8 +93,9 @@ class Part(nn.Module):
         self.checkpoint = False  # recompute the layers' activations in the backward pass
         self.layers, self.uses = nn.ModuleList(), part.uses
         if layers is None:
-            layers = [[Placed(placed, s) for s in part.sublayers]] * part.layers
-        for index, sublayers in enumerate(layers[: len(layers) // part.uses]):
+            distinct = part.layers // part.uses
+            layers = [[Placed(placed, s) for s in part.sublayers]] * distinct
+        for index, sublayers in enumerate(layers):
             layer = Layer()
             for position, (where, s, normed) in enumerate(sublayers):
                 site = Site(part.name, index, position, s.kind)
