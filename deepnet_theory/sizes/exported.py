@@ -101,7 +101,7 @@ def constants_of_scheme(
             f"the scheme {given.name!r} sets constants for the stack {given.stack!r}, not for "
             f"{selection.stack!r}"
         )
-    selection = replace(selection, placement=given.named_placement or "")
+    selection = replace(selection, placement=given.named_placement or "", uses=given.uses)
     if selection.stack == "decoder":
         given = _in_layers_of_a_decoder(given)
     architecture = record(Architecture, "an architecture", sizes)

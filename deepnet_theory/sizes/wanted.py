@@ -223,7 +223,7 @@ def of_scheme(reading: Reading, given: Scheme, under: str | None = None) -> Want
             f"the scheme {given.name!r} sets constants for the stack {given.stack!r}, and the "
             f"model is of {' and '.join(reading.stacks)}{alike}"
         )
-    if (given.uses == "1") != (reading.uses == "1"):
+    if given.uses != reading.uses:
         whose = "of their own" if given.uses == "1" else f"that are used {given.uses} times"
         raise Refusal(
             f"the scheme {given.name!r} sets constants for layers {whose}: "
