@@ -202,7 +202,7 @@ class Select:
         own = {n: value for n, value in self.given.items() if n != "scheme"}
         if self.optimizer is None and self.update is None:
             own["optimizer"] = scheme.optimizer
-        return Selection(**{"stack": scheme.stack, "norm": scheme.norm, **own})
+        return Selection(**{"stack": scheme.stack, "norm": scheme.norm, "uses": scheme.uses, **own})
 
     def selection(self) -> Selection:
         """The selection; raises :class:`InputError` for anything unknown."""

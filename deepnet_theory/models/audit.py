@@ -254,8 +254,9 @@ def of_constants(reading: Reading, constants: Constants | str | Path) -> Wanted:
     selection = None
     if c.optimizer in optimizers() and len(c.parts) == len(reading.stacks):
         layer = ";".join(part.described(",") for part in c.parts)
+        uses = reading.select.get("uses", "1")
         selection = Selection(c.optimizer, placement=c.placement, norm=c.norm, stack=c.stack,
-                              layer=layer)  # fmt: skip
+                              layer=layer, uses=uses)  # fmt: skip
     return replace(rule, selection=selection, steps=tuple(steps_of(reading, rule, c)))
 
 

@@ -324,7 +324,7 @@ class _Schedule:
 
     def _find(self, row: _Row, scale: Scale, follow: Callable[[Measured], Iterator[Job]]) -> Job:
         def keep(found: Measured) -> Iterator[Job]:
-            self._require_change(row.depth, found.shapes)
+            self._require_change(row.depth, found)
             self._keep(row, row.seeds[0], found)
             return follow(found)
 
@@ -361,8 +361,9 @@ class _Schedule:
         if self.watch is not None and row.complete:
             self.watch(row.point())
 
-    def _require_change(self, depth: Depth, shapes: str) -> None:
-        other = self.shapes.setdefault(shapes, depth)
+    def _require_change(self, depth: Depth, found: Measured) -> None:
+        # shared layers have one shape at every depth, and move the output by another amount
+        other = self.shapes.setdefault(f"{found.shapes} {found.sizes[ALL]:.5g}", depth)
         if other != depth:
             few, many = sorted((other, depth), key=cost_of)
             what, unit = ("width", "") if "d" in depth else ("depth", " layers")

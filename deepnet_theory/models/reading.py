@@ -447,8 +447,9 @@ def _by_module(row: list[Sublayer]) -> list[int] | None:
         kinds = Counter(_template(path) for path in paths if path)
         usual = max(kinds, key=lambda kind: kinds[kind])
         held = [path if _template(path) == usual else None for path in paths]
-        alone = {(path, frozenset(used)) for path, used in zip(held, whole, strict=True) if path}
-        if max(Counter(path for path, _ in alone).values()) < 2:
+        # a sublayer that is used again is one that it holds, not two
+        holding = {(path, *sorted(used)) for path, used in zip(held, whole, strict=True) if path}
+        if max(Counter(path for path, *_ in holding).values()) < 2:
             continue
         now = next(filter(None, held))
         layer, seen, layers = 0, list[set[str]](), []

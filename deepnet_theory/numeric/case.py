@@ -13,7 +13,7 @@ from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, Placed
 from deepnet_theory.spec.expression import Call, Node, Operation, Power
-from deepnet_theory.spec.placement import Placement
+from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.scheme import Scheme, SchemePart
 from deepnet_theory.spec.selection import Selection
@@ -66,8 +66,8 @@ class Case:
         return self.scheme.layer_at(self._of_scheme(part.name), index + 1, **self.depth)
 
     def layers(self, part: PartConstants) -> Sequence[Sequence[Placed]]:
-        """The layers that the stack has in a part, from the bottom to the top."""
-        return [self.layer(part, index) for index in range(part.layers)]
+        """The layers of a part that have parameters of their own, from the bottom to the top."""
+        return [self.layer(part, index) for index in range(part.layers // part.uses)]
 
     def input_size(self, part: str) -> float:
         """The size of what enters a part."""
@@ -127,6 +127,7 @@ class Case:
 SAMPLED = 2  # layers of a part: the least that have a product of two layers' changes
 NEAR = 1.5  # up to this S·r² a block between two sampled layers is one layer
 BLOCK = 0.5  # S·r² of a block where there are more
+LOOPS = 8  # of a short stack, at most: n uses of a layer are as many of n/8 times the branch
 
 
 class Group(NamedTuple):
@@ -142,8 +143,8 @@ class Sampled(Case):
 
     The L − 2 other layers are shared out before, between and behind them as u : v − u : 1 − v, and
     m of them are one layer whose branches are :math:`\sqrt m` times as large: as many
-    independent branches add up to that size; n uses of each add alike, to :math:`\sqrt{mn}`. The
-    short stack's size does not depend on the depth.
+    independent branches add up to that size. The short stack's size does not depend on the depth.
+    Layers that are used n times each are looped ``LOOPS`` times, with branches as much larger.
     ``index`` tells its branch weights from those of other ones, and the same ones are drawn at
     every depth.
 
@@ -162,14 +163,20 @@ class Sampled(Case):
 
     @property
     def constants(self) -> Constants:
-        """Those of the short stack, whose layers are all its own."""
+        """Those of the distinct layers, looped as often as the short stack is."""
         found = super().constants
-        return replace(found, parts=tuple(replace(part, uses=1) for part in found.parts))
+        looped = (
+            replace(p, layers=p.layers // p.uses * loops, uses=loops)
+            for p in found.parts
+            for loops in (min(p.uses, LOOPS),)
+        )
+        return replace(found, parts=tuple(looped))
 
     @cached_property
-    def uses(self) -> dict[str, int]:
-        """How many times each layer of a part is used in the whole stack."""
-        return {part.name: part.uses for part in super().constants.parts}
+    def _larger(self) -> dict[str, float]:
+        """What each use of a layer in the short stack stands for, in uses."""
+        short = {p.name: p.uses for p in self.constants.parts}
+        return {p.name: p.uses / short[p.name] for p in super().constants.parts}
 
     def groups(self, layers: int) -> Iterator[Group]:
         """The layers of the short stack of a part, from the bottom to the top."""
@@ -210,18 +217,18 @@ class Sampled(Case):
 
     def layers(self, part: PartConstants) -> Sequence[Sequence[Placed]]:
         """The layers of the short stack."""
-        found, below = [], 0.0
-        for group in self.groups(part.layers):
+        found, below, times = [], 0.0, self._larger[part.name]
+        for group in self.groups(part.layers // part.uses):
             whole = self.layer(part, max(0.0, below + (group.layers - 1) / 2))
             one = group.copy is not None
-            added = group.layers * self.uses[part.name]
-            found.append([s if one else _standing_for(s, added) for s in whole])
+            own = [s if one else _standing_for(s, group.layers) for s in whole]
+            found.append(own if times == 1 else [_multiplied(s, times) for s in own])
             below += group.layers
         return found
 
     def copy_of(self, part: PartConstants, layer: int) -> int | None:
         """Which sampled one a layer of the short stack is; None for a block."""
-        return list(self.groups(part.layers))[layer].copy
+        return list(self.groups(part.layers // part.uses))[layer].copy
 
     @property
     def branches(self) -> str:
@@ -241,6 +248,16 @@ def _standing_for(placed: Placed, layers: float) -> Placed:
     last = sublayer(s.kind).scaled[-1].name
     gains = {**s.gains, last: s.gain(last) * size}
     return placed._replace(constants=replace(s, gains=gains))
+
+
+def _multiplied(placed: Placed, times: float) -> Placed:
+    """The sublayer with a branch that is multiplied, its matrices as they are."""
+    where, s = placed
+    if where.coefficients(1.0) == where.coefficients(2.0):  # there is no alpha to divide
+        ways = (p for p in placements().values() if (p.norms, p.learnt) == (where.norms, ()))
+        where = next(p for p in ways if p != where)
+    alpha = _weaker(where, s.alpha, times)
+    return placed._replace(placement=where, constants=replace(s, alpha=alpha))
 
 
 def _weaker(where: Placement, alpha: float, size: float) -> float:

@@ -6,11 +6,11 @@ the changes :math:`V_l` that the layers make add up,
 .. math:: E\|\Delta F\|^2 = L\,E\|V\|^2 + L(L-1)\,E\langle V, V'\rangle,
 
 with V and V' of two independent layers: the first part adds as :math:`\sqrt L`, the second, what
-their changes have in common, as :math:`L`. Of layers that are used n times each, a gradient is n
-times that of one use, and so is what a change of one of them moves: :math:`Ln` and :math:`L(L-n)`.
-Both are measured on two sampled layers, with the laboratory's own tokens, targets, embeddings and
-heads. What the others do to those two, the corrections in S·r and S·r², comes with the blocks that
-stand for them, of :class:`~deepnet_theory.numeric.case.Sampled`.
+their changes have in common, as :math:`L`. Both are measured on two sampled layers, with the
+laboratory's own tokens, targets, embeddings and heads. What the others do to those two, the
+corrections in S·r and S·r², comes with the blocks that stand for them, and L is the number of
+distinct layers where they are looped, of
+:class:`~deepnet_theory.numeric.case.Sampled`.
 """
 
 from __future__ import annotations
@@ -155,10 +155,11 @@ def _weights(sampled: Sampled) -> Tensor:
     """The squared branch weights of every layer of a short stack: (layers, seeds)."""
     with fitting_threads(sampled.settings):
         found = take_trace(Trial(sampled)).sublayers
+    uses = {part.name: part.uses for part in sampled.constants.parts}  # which add alike
     keys = list(dict.fromkeys((s.part, s.layer) for s in found))
     rows = torch.zeros(len(keys), sampled.settings.seeds, dtype=torch.float64)
     for s in found:
-        rows[keys.index((s.part, s.layer))] += s.branch_weight.square().cpu()
+        rows[keys.index((s.part, s.layer))] += uses[s.part] * s.branch_weight.square().cpu()
     return rows
 
 
@@ -166,7 +167,7 @@ def _growth(case: Case) -> float:
     """b² of a stream that grows beyond what blocks of equal share can be near, or of layers that
     depend on where they stand; else 0.
     """
-    grows = not case.equation.normalises_sum
+    grows = not case.equation.normalises_sum and all(p.uses == 1 for p in case.constants.parts)
     if not case.indexed and not (grows and _weights(_sampled(case)).sum(0).mean() > NEAR):
         return 0.0
     first, *_ = _weights(_sampled(case, places=(0.0, 1.0)))  # the layer that a block goes behind
@@ -190,7 +191,7 @@ def _predict(
                 with math_attention():
                     directions = _sampled_directions(trial, sampled)
                     for key, changes in split(trial, sampled, directions).items():
-                        squares.setdefault(key, []).append(_square(trial, sampled.uses, changes))
+                        squares.setdefault(key, []).append(_square(trial, changes))
             for key, found in squares.items():
                 sizes.setdefault(key, []).append(_root(torch.cat(found, dim=1)))
     result = {}
@@ -232,9 +233,7 @@ def directions_of(
     trial: Trial, chosen: Sequence[tuple[nn.Parameter, Description]]
 ) -> list[Direction]:
     """The update of every chosen parameter, per unit of the learning rate."""
-    uses = trial.case.uses if isinstance(trial.case, Sampled) else {}
-    times = [uses.get(d.part or "", 1) if d.layer is not None else 1 for _, d in chosen]
-    changes = trial.first_step([p for p, _ in chosen], times=times).changes
+    changes = trial.first_step([p for p, _ in chosen]).changes
     return [(p, d, change) for (p, d), change in zip(chosen, changes, strict=True)]
 
 
@@ -251,7 +250,7 @@ def _changes(trial: Trial, sampled: Sampled, directions: Sequence[Direction]) ->
     return {
         (part, inside): [
             (
-                sampled.stands_for(c, parts[part].layers) if inside else 1.0,
+                sampled.stands_for(c, parts[part].layers // parts[part].uses) if inside else 1.0,
                 change_along(trial, copies[c]),
             )
             for c in sorted(copies)
@@ -260,19 +259,19 @@ def _changes(trial: Trial, sampled: Sampled, directions: Sequence[Direction]) ->
     }
 
 
-def _square(trial: Trial, uses: dict[str, int], changes: Changes) -> Tensor:
+def _square(trial: Trial, changes: Changes) -> Tensor:
     """The expected ‖ΔF_t‖² of every token from these changes: (seeds, copies, tokens).
 
     A sampled layer's change V counts n times, as many layers as it stands for.
     """
-    layers = {part.name: part.layers for part in trial.model.constants.parts}
+    layers = {part.name: part.layers // part.uses for part in trial.model.constants.parts}
     total = torch.zeros(())
     for (part, inside), own in changes.items():
-        count, alike = layers[part], uses[part] if inside else 1
-        total = total + alike * _mean([n * v.square().sum(-1) for n, v in own])
-        if inside and count > alike:  # a part has one final norm
+        total = total + _mean([n * v.square().sum(-1) for n, v in own])
+        count = layers[part]
+        if inside and count > 1:  # a part has one final norm
             (n, v), (m, w) = own
-            total = total + n * m * (count - alike) / count * (v * w).sum(-1)
+            total = total + n * m * (count - 1) / count * (v * w).sum(-1)
     for first, second in combinations(changes.values(), 2):
         total = total + 2 * _mean([n * m * (v * w).sum(-1) for n, v in first for m, w in second])
     return total.reshape(-1, trial.copies, total[0].numel())

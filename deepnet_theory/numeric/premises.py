@@ -102,7 +102,7 @@ def _inhomogeneity(probe: Probe) -> Tensor:
 
 def _squares(probe: Probe) -> Tensor:
     """S·n·r² of every seed: the n uses of one layer add alike."""
-    uses = {part.name: part.uses for part in probe.trial().model.constants.parts}
+    uses = {part.name: part.uses for part in probe.case.constants.parts}
     rows = [uses[s.part] * s.branch_weight.square() for s in probe.trace.sublayers]
     return torch.stack(rows).sum(0)
 

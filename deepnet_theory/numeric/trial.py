@@ -236,18 +236,11 @@ class Trial:
             wanted |= {Role.RESIDUAL_GAIN}  # which published schemes speak of
         return [(p, d) for p, d in self._described if d.role in wanted]
 
-    def first_step(
-        self, parameters: Sequence[nn.Parameter], eta: float = 1.0, times: Iterable[int] = ()
-    ) -> FirstStep:
-        """The first update of ``parameters`` with a learning rate; nothing is moved yet.
-
-        ``times`` multiply the gradients: a short stack has one use of a layer of several.
-        """
+    def first_step(self, parameters: Sequence[nn.Parameter], eta: float = 1.0) -> FirstStep:
+        """The first update of ``parameters`` with a learning rate; nothing is moved yet."""
         with only(self.model, parameters):
             before = self.output()
-            found: Sequence[Tensor] = gradients(self.loss(before), parameters)
-        if times:
-            found = [n * g for n, g in zip(times, found, strict=True)]
+            found = gradients(self.loss(before), parameters)
         expression = self.selection.the_optimizer.expression
         with torch.no_grad():
             changes = [

@@ -226,12 +226,12 @@ def _set_alpha(model: nn.Module, found: Reading, rule: Wanted) -> list[Change]:
     """Set α where it differs."""
     if not (different := _alphas(found, rule)):
         return []
-    places = Places(model, found.sublayers)
+    own = [(found.sublayers[i], rule.sublayers[i]) for i in found.distinct]
+    places = Places(model, [s for s, _ in own])
     if not places.whole:
         raise Refusal(_no_place(found, different[0]))
-    rows = list(zip(found.sublayers, rule.sublayers, strict=True))
-    places.multiply([row.alpha / s.alpha for s, row in rows])
-    return [Change(where(s), f"norm({row.alpha:.6g}·x + G(x))") for s, row in rows]
+    places.multiply([row.alpha / s.alpha for s, row in own])
+    return [Change(where(s), f"norm({row.alpha:.6g}·x + G(x))") for s, row in own]
 
 
 def _no_place(found: Reading, d: Difference) -> str:
@@ -252,7 +252,7 @@ def _no_place(found: Reading, d: Difference) -> str:
 def _draw(model: nn.Module, found: Reading, rule: Wanted, draw: Draw) -> Iterator[Change]:
     """Draw every matrix at its gain, biases 0; learnt multipliers start at 1/α."""
     zeros: set[str] = set()
-    for s, row in zip(found.sublayers, rule.sublayers, strict=True):
+    for s, row in ((found.sublayers[i], rule.sublayers[i]) for i in found.distinct):
         for m in s.matrices:
             gain = row.gain(m)
             std = gain * m.xavier

@@ -67,7 +67,7 @@ def describe(found: Reading, rule: Wanted) -> dict[str, tuple[Description, ...]]
         if name is not None and description not in described.setdefault(name, []):
             described[name].append(description)
 
-    for s, row in zip(found.sublayers, rule.sublayers, strict=True):
+    for s, row in ((found.sublayers[i], rule.sublayers[i]) for i in found.distinct):
         site = (row.part, s.layer, row.index, s.kind)
         roles = {m.name: m.role for m in sublayer(s.kind).matrices}
         for m in s.matrices:

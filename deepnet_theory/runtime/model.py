@@ -98,8 +98,9 @@ class Part(nn.Module):
             )
         self.layers, self.uses = nn.ModuleList(), part.uses
         if layers is None:
-            layers = [[Placed(placed, part.sublayers[i]) for i in own] for own in part.placed]
-        for index, sublayers in enumerate(layers[: len(layers) // part.uses]):
+            own = part.placed[: part.layers // part.uses]
+            layers = [[Placed(placed, part.sublayers[i]) for i in layer] for layer in own]
+        for index, sublayers in enumerate(layers):
             layer = Layer()
             for position, (where, s) in enumerate(sublayers):
                 place = position

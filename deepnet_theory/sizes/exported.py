@@ -106,7 +106,9 @@ def constants_of_scheme(
         raise InputError(
             f"the scheme {given.name!r} is of the layer {given.named_layer}, not of {layer}"
         )
-    selection = replace(selection, placement=given.named_placement or "", layer=layer)
+    selection = replace(
+        selection, placement=given.named_placement or "", layer=layer, uses=given.uses
+    )
     if selection.stack == "decoder":
         given = _in_layers_of_a_decoder(given)
     architecture = record(Architecture, "an architecture", sizes)

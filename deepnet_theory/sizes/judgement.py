@@ -65,8 +65,10 @@ class Derived:
 
 
 @cache
-def derived_rules(where: str, name: str, method: str = "probe") -> tuple[Derived, ...]:
-    selection = Selection(optimizer=name, placement=where, method=method)
+def derived_rules(
+    where: str, name: str, method: str = "probe", uses: str = "1"
+) -> tuple[Derived, ...]:
+    selection = Selection(optimizer=name, placement=where, method=method, uses=uses)
     found = []
     for how in closures():
         try:
@@ -93,6 +95,7 @@ def as_scheme(rule: Rule, selection: Selection) -> Scheme:
         optimizer=selection.the_optimizer.name,
         parts=(SchemePart(part.name, entries[0].alpha, gains),),
         norm=selection.norm,
+        uses=part.uses,
         rates={
             **{role.value: rule.eta for role in Role},
             Role.SCALED: f"({rule.eta})*({entries[0].rate})",
@@ -100,13 +103,13 @@ def as_scheme(rule: Rule, selection: Selection) -> Scheme:
     )
 
 
-def same_class(trial: PartTrial, under: str) -> tuple[Derived, ...]:
+def same_class(trial: PartTrial, under: str, uses: str = "1") -> tuple[Derived, ...]:
     """The derived rules of one optimizer class with the invariants of a trial."""
     return tuple(
         rule
         for where, placement in placements().items()
         if not placement.learnt  # whose rules are those of the same equation without
-        for rule in derived_rules(where, under)
+        for rule in derived_rules(where, under, uses=uses)
         if rule.trial.invariants == trial.invariants
     )
 
@@ -135,7 +138,7 @@ def _candidates(scheme: Scheme) -> Iterator[Derived]:
     for where, placement in placements().items():
         if placement.equation == scheme.equation:
             for method, names in product(("lemma", "probe"), optimizer_classes().values()):
-                yield from derived_rules(where, names[0], method)
+                yield from derived_rules(where, names[0], method, scheme.uses)
 
 
 def _ratios(one: Scheme, other: Scheme) -> Iterator[Monomial | None]:
@@ -322,7 +325,9 @@ def judge(scheme: Scheme, under: Optimizer | None = None) -> Judgement:
 
 def _judged(scheme: Scheme, names: tuple[str, ...]) -> Row:
     parts = trials(scheme, optimizer(names[0]))
-    return Row(names, parts, same_class(parts[0], names[0]), alike(scheme.name, names[0]))
+    return Row(
+        names, parts, same_class(parts[0], names[0], scheme.uses), alike(scheme.name, names[0])
+    )
 
 
 def predictions(scheme: Scheme, selection: Selection) -> Predictions:

@@ -162,6 +162,13 @@ class _Segment:
     length: Fraction
 
     @cached_property
+    def uses(self) -> Power:
+        """n, how often each layer is used."""
+        found = self.text(self.scheme.uses)
+        assert found is not None
+        return found
+
+    @cached_property
     def laws(self) -> list[tuple[Sublayer, laws.Law]]:
         own = dict.fromkeys(self.scheme.layer_of(self.part.name))
         return [(s, laws.law(self.placement, s, norm(self.scheme.norm))) for s in own]
@@ -213,7 +220,9 @@ class _Segment:
         for _, law in self.laws:
             added = self.size(law.added)
             if added is not None:
-                squared = squared + ((added * shrunk**-1) ** 2).summed()
+                each = added * shrunk**-1
+                alike = self.uses.largest > 0  # what the uses of one layer add, adds up
+                squared = squared + (each.summed() ** 2 if alike else (each**2).summed())
         return squared ** Fraction(1, 2) * shrunk
 
     @property
@@ -253,9 +262,10 @@ class _Segment:
         return total if abs(total) > Decimal(10) ** -180 else Decimal(0)
 
     def weights(self, power: int, stream: Power | None = None) -> Fraction | None:
-        """The exponent of the sum of r^power over the sublayers."""
+        """The exponent of the sum of r^power over the sublayers; n uses of one add alike."""
+        alike = self.uses ** (power - 1)
         sizes = (self.size(law.weight, stream or self.stream) for _, law in self.laws)
-        return _most(self._total(size**power) for size in sizes if size is not None)
+        return _most(self._total(size**power * alike) for size in sizes if size is not None)
 
     def _total(self, size: Power) -> Fraction:
         return size.summed().at(self.length)
@@ -281,7 +291,7 @@ class _Segment:
                 gradient = response * self.stream**-1 * end
                 own, rate = self._own(law, name, role), self.text(self.scheme.rate_of(role))
                 assert rate is not None
-                moved = gradient**self.of.p * rate
+                moved = (gradient * self.uses) ** self.of.p * rate
                 if own is not None:
                     moved = moved * own**self.of.q
                 yield _Step(sublayer.name, name, role, gradient, moved, own)

@@ -243,6 +243,12 @@ def of_scheme(reading: Reading, given: Scheme, under: str | None = None) -> Want
             f"the scheme {given.name!r} sets constants for the stack {given.stack!r}, and the "
             f"model is of {' and '.join(reading.stacks)}{alike}"
         )
+    if given.uses != reading.uses:
+        whose = "of their own" if given.uses == "1" else f"that are used {given.uses} times"
+        raise Refusal(
+            f"the scheme {given.name!r} sets constants for layers {whose}: "
+            f"{reading.shared[0] if reading.shared else 'no layer of the model is used twice'}"
+        )
     inner = _has_inner(given)
     for s in reading.sublayers:
         if not inner and INSIDE in norms_of(s):

@@ -122,6 +122,13 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
         raise Refusal(f"the model has {len(stacks)} stack(s), the constants {len(c.parts)}")
     rows, norms = [], iter(meant_norms(found))
     for (name, of), part in zip(stacks.items(), parts, strict=True):
+        used = max((found.users[m.where] for s in of for m in s.matrices), default=1)
+        if part.layers == found.layers[name] and part.uses != used:
+            raise _of_another(
+                found,
+                f"each layer of the {name} is used {_times(used)}, the constants are for layers "
+                f"that are used {_times(part.uses)}",
+            )
         _require_layers(found, name, kinds[name], part)
         for position, s in enumerate(of):
             if any(n.centred is not (c.norm == "layer") for n in s.ruled_norms):
@@ -237,6 +244,10 @@ def _of_another(found: Reading, why: str) -> Refusal:
     return Refusal(f"{why}; constants for this model are derived with {words}")
 
 
+def _times(count: int) -> str:
+    return f"{count} times" if count > 1 else "once"
+
+
 def at(s: Sublayer) -> str:
     """A sublayer by the matrix that it ends in."""
     return f"the sublayer of {s.matrices[-1].name if s.matrices else s.kind}"
@@ -278,31 +289,19 @@ def _forms(s: Sublayer) -> Iterator[tuple[str, str]]:
 
 
 def _shared(found: Reading) -> str:
-    """Which parameters several sublayers share; no word where none do.
-
-    The branches of one sum may share the norms around them.
-    """
-    used = Counter(
-        name
-        for _, beside in groupby(found.sublayers, lambda s: (s.stack, s.sums))
-        for name in _used(list(beside))
-    )
-    names = [name for name, times in used.items() if name and times > 1]
-    if not names:
+    """Which parameters are used more often than others; no word where all are used alike."""
+    if found.uses:
         return ""
-    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    (most, times), *_, (least, fewer) = found.users.most_common()
+    if times == fewer:
+        return (
+            f"{times} sublayers share {most} and {least}, in stacks or layers that do not share "
+            "alike, which has no law here"
+        )
     return (
-        f"{used[names[0]]} sublayers share {names[0]}{more}: a step of it is a step of all of "
-        "them at once, which has no law here"
+        f"{times} sublayers share {most}, and {fewer} {'use' if fewer > 1 else 'uses'} {least}: "
+        "a law of parameters that are used differently often is missing"
     )
-
-
-def _used(beside: list[Sublayer]) -> Iterator[str | None]:
-    """The parameters of the branches of one sum: norms once, all others for each branch."""
-    for s in beside:
-        yield s.learnt if s.multiplier == RESIDUAL_GAIN else None
-        yield from dict.fromkeys(m.where for m in s.matrices)
-    yield from dict.fromkeys(n.gain for s in beside for n in s.ruled_norms)
 
 
 # --------------------------------------------------------------------------------- differences

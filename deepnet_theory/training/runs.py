@@ -153,7 +153,8 @@ def _fits(course: _Course, found: Run) -> bool:
     taken = [tuple(filter(is_taken, range(n))) for n in (steps, steps + 1)]
     rows = (found.common_mode, found.token_cosine, found.branch_weights)
     whole = {len(found.common_mode_steps)} == {*map(len, rows)} and found.common_mode_steps in taken
-    layers = {*map(len, found.branch_weights)} <= {course.constants.parts[-1].layers}
+    last = course.constants.parts[-1]
+    layers = {*map(len, found.branch_weights)} <= {last.layers // last.uses}
     return ended and whole and layers and found.rule == course.rule
 
 

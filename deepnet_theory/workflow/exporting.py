@@ -67,7 +67,7 @@ def export(
                 f"the scheme {scheme!r} has constants of its own: leave {beside[0]} out"
             )
         given = scheme_of_depth(scheme)
-        selection = Selection(given.optimizer, norm=given.norm, stack=given.stack)
+        selection = Selection(given.optimizer, norm=given.norm, stack=given.stack, uses=given.uses)
         if answer is not None:
             selection = answered(answer).selection
         published = constants_of_scheme(given, selection, depth, form, architecture)

@@ -29,9 +29,9 @@ def layer_scale():
 
 
 def shared():
-    """ALBERT's: one layer, used again and again."""
+    """One layer used again and again, and one of its own."""
     model = GPT(LAYERS)
-    model.h = nn.ModuleList([model.h[0]] * LAYERS)
+    model.h = nn.ModuleList([*[model.h[0]] * (LAYERS - 1), model.h[1]])
     return model
 
 
@@ -44,7 +44,7 @@ def before_activations():
 
 
 WITHOUT_LAW = {
-    "shared layers": (shared, "3 sublayers share h.0.attn.c_attn.weight"),
+    "shared layers": (shared, "2 sublayers share h.0.attn.c_attn.weight"),
     "a learnt multiplier": (layer_scale, "which is learnt"),
     "norms inside": (before_activations, "a norm within its branch"),
     "multiplied by 0": (

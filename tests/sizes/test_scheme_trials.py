@@ -74,10 +74,11 @@ def test_the_exponents_are_those_of_the_sum_by_hand(name, under):
 @pytest.mark.parametrize("under", ["sgd", "adam", "lamb"])
 @pytest.mark.parametrize("where", placements())
 @pytest.mark.parametrize("rule_of", ["sgd", "adam"])
-def test_a_rule_as_a_scheme_moves_the_output_as_the_laws_of_rules_say(where, under, rule_of):
+@pytest.mark.parametrize("uses", ["1", "N/3"])
+def test_a_rule_as_a_scheme_moves_the_output_as_the_laws_of_rules_say(where, under, rule_of, uses):
     """One beta for all matrices is a special case of a gain for each."""
-    rule = solve_rule(Selection(optimizer=rule_of, placement=where))
-    selection = Selection(optimizer=under, placement=where)
+    rule = solve_rule(Selection(optimizer=rule_of, placement=where, uses=uses))
+    selection = Selection(optimizer=under, placement=where, uses=uses)
     (found,) = trials(as_scheme(rule, selection), optimizer(under))
     assert found.first == Exponents(selection, rule).all()["N", "all"]
 
@@ -109,6 +110,24 @@ def test_a_wrong_gain_changes_what_is_found():
     (found,) = trials(replace(right, parts=(part,)), optimizer("sgd"))
     totals = {(m.sublayer, m.name): m.total for m in found.moved}
     assert totals["ffn", "fc1"] == Fraction(-1, 6) and totals["ffn", "fc2"] == 0
+
+
+def test_loops_of_one_block_are_balanced_by_1_over_n_and_by_nothing_larger():
+    """Under all three, S*r, S*n*r^2 and rho too: arXiv 2606.18524's, and deeploop's under two."""
+    for under in ("sgd", "adam", "lamb"):
+        found = trial("looped", under)
+        assert (found.first, found.aligned, found.independent, found.relative) == (0, 0, 0, 0)
+    assert [trial("deeploop", under).first for under in ("sgd", "adam")] == [0, 0]
+    # 1/sqrt(N), which distinct layers take, leaves the neighbourhood of the identity
+    weaker = replace(scheme("looped"), parts=(SchemePart("encoder", "sqrt(N)"),))
+    (found,) = trials(weaker, optimizer("adam"))
+    assert found.independent > 0 and found.stream == Fraction(1, 2)
+    # layers of their own are stepped by one use each
+    (alone,) = trials(replace(scheme("looped"), uses="1"), optimizer("sgd"))
+    assert (alone.first, alone.independent) == (-1, -1)
+    # L layers in a fixed number of loops: the learning rate follows L
+    block = replace(scheme("looped"), uses="4", parts=(SchemePart("encoder", "4*sqrt(N/4)"),))
+    assert [trials(block, optimizer(of))[0].first for of in ("sgd", "adam")] == [0, Fraction(1, 2)]
 
 
 REFUSED = (

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import chain, groupby
 from typing import NamedTuple
 
-from deepnet_theory.spec.placement import placements
+from deepnet_theory.spec.placement import RESIDUAL_GAIN, placements
 from deepnet_theory.spec.stack import PLAIN_LAYER, described_layer, written_share
 
 UNKNOWN = "unknown"
@@ -243,6 +243,15 @@ class Sublayer:
         return (self.multiplier,) if self.multiplier else ()
 
 
+def _used(beside: list[Sublayer]) -> Iterator[str]:
+    """The parameters of the branches of one sum: norms once, all others for each branch."""
+    for s in beside:
+        if s.learnt and s.multiplier == RESIDUAL_GAIN:
+            yield s.learnt
+        yield from dict.fromkeys(m.where for m in s.matrices)
+    yield from dict.fromkeys(n.gain for s in beside for n in s.ruled_norms if n.gain)
+
+
 def described(row: Iterable[Sublayer], between: str = ", ") -> str:
     """Sublayers by their kinds, a plus between the branches of one sum."""
     sums = (list(own) for _, own in groupby(row, lambda s: (s.stack, s.sums)))
@@ -345,6 +354,7 @@ class Reading:
             "norm": "layer" if centred else "rms",
             "stack": "-".join(self.stacks),
             "layer": ";".join(layers),
+            **({"uses": self.uses} if self.uses not in ("", "1") else {}),
         }
 
     @property
@@ -365,6 +375,37 @@ class Reading:
         """The rms of each stream that no norm has taken to 1 where it starts."""
         normed = any(n.where == "start" for n in self.norms)
         return {} if normed else dict(self.stream)
+
+    @property
+    def users(self) -> Counter[str]:
+        """How many sublayers use each parameter; branches of one sum may share the norms there."""
+        sums = (list(own) for _, own in groupby(self.sublayers, lambda s: (s.stack, s.sums)))
+        return Counter(name for beside in sums for name in _used(beside))
+
+    @property
+    def uses(self) -> str:
+        """How often each layer is used, as a selection says it; "" where parameters differ in it.
+
+        One that is used in two stacks differs too, and so do stacks that no selection says.
+        """
+        every, found = self.users, []
+        for name, own in self.stacks.items():
+            counts = {every[p] for _, g in groupby(own, lambda s: s.sums) for p in _used(list(g))}
+            one, layers = max(counts, default=1), self.layers[name]
+            inside = replace(self, sublayers=tuple(own)).users
+            if counts - {one} or layers % one or any(every[p] != inside[p] for p in inside):
+                return ""
+            found.append({str(one), f"N/{layers // one}" if one < layers else "N"})
+        said = set[str].intersection(*found)
+        return "1" if "1" in said else max(said, default="")
+
+    @property
+    def distinct(self) -> tuple[int, ...]:
+        """The indices of sublayers with matrices of their own, each where it is used first."""
+        first: dict[tuple[str, ...], int] = {}
+        for index, s in enumerate(self.sublayers):
+            first.setdefault(tuple(m.where for m in s.matrices), index)
+        return tuple(first.values())
 
     @property
     def shared(self) -> tuple[str, ...]:

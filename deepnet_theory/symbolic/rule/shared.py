@@ -53,7 +53,7 @@ def shared_steps(
         f"shared-response-{part.name}",
         sp.diff((1 + r * G) ** n, G),
         n * r,
-        "a product of n equal maps, differentiated in the map: the uses of one matrix add up, "
+        "a product of n_u equal maps, differentiated in the map: the uses of one matrix add up, "
         "alike to first order in r, in what the output answers to it, in its gradient and in "
         "what its branches add to the stream",
         regime=Regime(r, sp.S.Zero),

@@ -1,0 +1,248 @@
+"""Models that use their layers several times: read, judged, mended, measured."""
+
+import copy
+import re
+import warnings
+from functools import partial
+from statistics import fmean
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+from written_models import GPT, post, pre
+
+import deepnet_theory as dt
+from deepnet_theory.models import read
+from deepnet_theory.runtime import apply_, parameter_groups
+from deepnet_theory.spec.errors import InputError, Refusal
+
+D, V = 32, 61
+IDS = torch.randint(V, (2, 16), generator=torch.Generator().manual_seed(0))
+
+
+class Looped(GPT):
+    """A block of layers gone through again and again: a universal Transformer where it is one."""
+
+    def __init__(self, block=1, loops=4, line=pre, d=D, **options):
+        super().__init__(block, line, d, **options)
+        self.h = nn.ModuleList([*self.h] * loops)
+
+
+def looped(block=1, loops=4, line=pre, **options):
+    torch.manual_seed(0)
+    return Looped(block, loops, line, final=line is pre, **options)
+
+
+def albert(layers=4, groups=1, inner=1):
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    return transformers.AlbertModel(transformers.AlbertConfig(
+        hidden_size=D, intermediate_size=64, num_hidden_layers=layers, num_attention_heads=4,
+        vocab_size=V, embedding_size=16, num_hidden_groups=groups, inner_group_num=inner,
+    ))  # fmt: skip
+
+
+def universal(layers=3):
+    """torch's own layer, used again and again: its code has a place for α."""
+    layer = nn.TransformerEncoderLayer(D, 4, 64, batch_first=True, dropout=0.0)
+    encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+    encoder.layers = nn.ModuleList([encoder.layers[0]] * layers)
+    return encoder
+
+
+MODELS = {
+    "ALBERT": (albert, "N", 4),
+    "ALBERT, two groups": (partial(albert, groups=2), "N/2", 4),
+    "ALBERT, a group of two": (partial(albert, inner=2), "N/2", 8),
+    "ALBERT, all their own": (partial(albert, groups=4), None, 4),
+    "universal": (looped, "N", 4),
+    "looped": (partial(looped, 3, 2), "N/3", 6),
+}
+
+
+def exported(layers, uses="1", **options):
+    rule = dt.derive("adamw", placement="pre-ln", stack="decoder", uses=uses)
+    return dt.export(rule, layers, width=D, heads=4, vocab=V, **options)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [m if m in ("ALBERT", "looped") else pytest.param(m, marks=pytest.mark.slow) for m in MODELS],
+)
+def test_uses_are_read_judged_and_mended_each_parameter_once(name):
+    make, uses, layers = MODELS[name]
+    model = make()
+    found = read(model, IDS)
+    assert found.select.get("uses") == uses and list(found.layers.values()) == [layers]
+    audit = dt.audit(model, IDS, optimizer="adamw")
+    assert audit.against == "adamw" and not audit.refusal
+    assert (f"--uses {uses}" in audit.command) is (uses is not None)
+    rule = dt.derive("adamw", closure="complete", **found.select)
+    sizes = {"width": D, "heads": 4, "vocab": V, "form": "weights"}
+    constants = dt.export(rule, layers, **sizes)
+    done = apply_(model, constants, inputs=IDS, initialise=True, outer=False)
+    names = [change.name for change in done.changes]
+    assert names and len(names) == len(set(names))
+    again = dt.audit(model, IDS, constants=constants)
+    assert (again.verdict, again.findings) == ("SUPPORTED", ())
+    with warnings.catch_warnings(action="ignore"):  # packed matrices
+        groups = parameter_groups(model, 1e-3)
+    listed = [id(p) for g in groups for p in g["params"]]
+    assert len(listed) == len(set(listed)) == len(list(model.parameters()))
+    # the laws are those of as many uses, and of no others
+    other = dt.derive("adamw", **{**found.select, "uses": "1" if uses else "N"})
+    with pytest.raises(Refusal, match=r"is used .*, the constants are for layers that are used"):
+        apply_(model, dt.export(other, layers, **sizes), inputs=IDS, initialise=True)
+
+
+def test_alpha_is_put_into_a_layer_once_however_often_it_is_used():
+    x, model = torch.randn(2, 5, D), universal()
+    rule = dt.derive("sgd", uses="N")
+    constants = dt.export(rule, 3, width=D, heads=4)
+    assert constants.parts[0].sublayers[0].alpha > 1
+    apply_(model, constants, inputs=x)
+    assert apply_(model, constants, inputs=x).changes == ()
+    assert {s.alpha for s in read(model, x).sublayers} == {constants.parts[0].sublayers[0].alpha}
+    fresh = universal()
+    apply_(fresh, constants, inputs=x, initialise=False)
+    fresh.load_state_dict(model.state_dict())
+    torch.testing.assert_close(fresh(x), model(x))
+
+
+def a_matrix(model):
+    model.h[2].mlp.c_fc.weight = model.h[0].mlp.c_fc.weight
+
+
+def matrices_alone(model):
+    """Norms of their own around shared matrices."""
+    for block in model.h[1:]:
+        block.attn, block.mlp = model.h[0].attn, model.h[0].mlp
+
+
+def attention_alone(model):
+    for block in model.h[1:]:
+        block.attn = model.h[0].attn
+
+
+def norms_alone(model):
+    for block in model.h[1:]:
+        block.ln_1, block.ln_2 = model.h[0].ln_1, model.h[0].ln_2
+
+
+def first_and_last(model):
+    model.h[3] = model.h[0]
+
+
+UNEVEN = {
+    a_matrix: r"2 sublayers share h\.0\.mlp\.c_fc\.weight, and 1 uses",
+    matrices_alone: r"4 sublayers share h\.0\.attn\.c_attn.*, and 1 uses h\.\d\.ln_\d\.weight",
+    attention_alone: r"4 sublayers share h\.0\.attn",
+    norms_alone: r"4 sublayers share h\.0\.ln_1\.weight",
+    first_and_last: r"2 sublayers share h\.0\.attn",
+}
+
+
+@pytest.mark.parametrize("share", UNEVEN)
+def test_parameters_that_are_used_differently_often_have_no_law(share):
+    torch.manual_seed(0)
+    model = GPT(4)
+    share(model)
+    audit = dt.audit(model, IDS, optimizer="adamw")
+    assert (audit.verdict, audit.findings) == ("UNDECIDED", ())
+    why = f"{UNEVEN[share]}.*: a law of parameters that are used differently often is missing"
+    # one that comes again begins a layer: there they differ
+    assert re.search(why, audit.refusal) or "the layers of the decoder differ" in audit.refusal
+    with pytest.raises(Refusal, match=why):
+        apply_(model, exported(4), inputs=IDS)
+
+
+def test_a_scheme_of_layers_of_their_own_is_not_of_shared_ones():
+    of = dt.audit(looped(line=post), IDS, scheme="deepnorm")
+    assert "'deepnorm' sets constants for layers of their own: the matrices of" in of.refusal
+    of = dt.audit(GPT(4), IDS, scheme="looped")
+    assert "'looped' sets constants for layers that are used N/4 times" in of.refusal
+
+
+# ---- what one step moves ----
+
+
+def started(model):
+    """Rows that make a stream of rms 1, which the rules take."""
+    with torch.no_grad():
+        for p in (model.wte.weight, model.wpe.weight):
+            p.normal_(0.0, 0.5**0.5, generator=torch.Generator().manual_seed(p.shape[0]))
+    return model
+
+
+def applied(optimizer, loops, block=1, line=pre, uses="N", d=D, closure="complete"):
+    model = started(looped(block, loops, line, d=d))
+    where = {"placement": "pre-ln" if line is pre else "post-ln", "stack": "decoder"}
+    rule = dt.derive(optimizer, uses=uses, closure=closure, **where)
+    constants = dt.export(
+        rule, block * loops, width=d, heads=4, vocab=V,
+        form="forward" if line is pre else "weights",
+    )  # fmt: skip
+    apply_(model, constants, inputs=IDS)
+    return model, IDS
+
+
+def stepped(kind, model):
+    with warnings.catch_warnings(action="ignore"):
+        return kind(parameter_groups(model, 2.0**-10))
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adam", marks=pytest.mark.slow)])
+def test_one_step_moves_a_mended_model_alike_at_every_number_of_loops(optimizer):
+    by = partial(stepped, {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[optimizer])
+    found = dt.measure(partial(applied, optimizer), [4, 16], optimizer=by, seeds=2)
+    assert abs(found.exponents[0].estimate) < 0.15, found
+    plain = dt.measure(
+        lambda n: (started(looped(1, n)), IDS), [4, 16], optimizer=optimizer, seeds=2
+    )
+    assert plain.exponents[0].estimate > 0.3, plain
+
+
+def branch_step(model, step):
+    """‖ΔF‖ of one step of the branches' matrices, in double precision."""
+    model, sizes = copy.deepcopy(model).double(), []
+    moved = {id(p) for block in model.h for p in block.parameters() if p.dim() > 1}
+    generator = torch.Generator().manual_seed(5)
+    for _ in range(6):
+        ids = torch.randint(V, (1, 32), generator=generator)
+        model.zero_grad()
+        final = []
+        hook = model.ln_f.register_forward_hook(lambda *args: final.append(args[-1].detach()))  # noqa: B023
+        F.cross_entropy(model(ids)[0], torch.randint(V, (32,), generator=generator)).backward()
+        with torch.no_grad():
+            own = [p for p in model.parameters() if id(p) in moved]
+            kept = [p.clone() for p in own]
+            for p in own:
+                p -= 1e-6 * step(p.grad)
+            model(ids)
+            for p, old in zip(own, kept, strict=True):
+                p.copy_(old)
+        hook.remove()
+        sizes.append((final[1] - final[0]).norm(dim=-1).mean().item())
+    return fmean(sizes)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adam", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("block", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_predicted_effect_is_that_of_a_real_step(optimizer, block):
+    uses = "N" if block == 1 else f"N/{block}"
+    right, _ = applied(optimizer, 8 // block, block, uses=uses, d=64, closure="unit-residual")
+    wrong = copy.deepcopy(right)
+    with torch.no_grad():
+        for own in {id(layer): layer for layer in wrong.h}.values():
+            own.mlp.c_proj.weight.mul_(3)
+    audit = dt.audit(wrong, IDS, optimizer=optimizer)
+    assert audit.predicted and audit.effect > 1.3
+    step = torch.sign if optimizer == "adam" else lambda g: g
+    real = branch_step(wrong, step) / branch_step(right, step)
+    assert audit.effect == pytest.approx(real, rel=0.3)
+
+
+def test_a_depth_that_no_block_fills_is_said():
+    with pytest.raises(InputError, match="10 layers of the decoder cannot be layers"):
+        dt.export(dt.derive("adam", stack="decoder", uses="N/4"), 10)
