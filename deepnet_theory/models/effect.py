@@ -25,7 +25,7 @@ from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.results.reading import Reading, Sublayer
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.subject import EXACT, Difference, Wanted, WantedSublayer, unjudged
-from deepnet_theory.spec.sublayer import Role, sublayer
+from deepnet_theory.spec.sublayer import Role, one_expert, sublayer
 
 SIZES = Settings(seeds=2, draws=1, device="cpu")  # two cases of equal draws: the ratio is near
 SIMILAR = 1.25  # layers whose ratios are within this factor differ alike
@@ -45,7 +45,8 @@ class Effects:
     r"""What differences of a reading from a rule do to ‖ΔF‖ of the rule.
 
     Both are stacks of the model's depth, sublayers and placement in the laboratory's width, with
-    the same draws; the model's is the rule's with these gains, α and norms as they were found.
+    the same draws; the model's is the rule's with these gains, α and norms as they were found. For
+    experts stands one dense branch that steps as all of them together.
     Constants do not say layers that differ among themselves, a stream that is multiplied without a
     norm or starts far from rms 1, matrices that were not judged, a stack far from the identity:
     then, and beyond ``MOST`` predictions, the first order is asked.
@@ -102,7 +103,8 @@ class Effects:
 
     def _case(self, where: str, rows: Rows) -> Case:
         assert self._rule.selection is not None
-        selection = replace(self._rule.selection, placement=where)
+        given = self._rule.selection
+        selection = replace(given, placement=where, layer=given.layer and one_expert(given.layer))
         layers = zip(selection.the_stack.parts, self._reading.layers.values(), strict=True)
         depth = {part.depth: count for part, count in layers}
         return Case(selection, Rule(self._rule.name, rows), depth, SIZES)
@@ -123,10 +125,13 @@ class Effects:
             own = [d for d in different if d.index in at]
             alphas.append(alpha := self._common("alpha", at, own))
             gains = tuple(
-                (m.name, repr(self._common(m.name, at, own))) for m in sublayer(kind).matrices
+                (m.name, repr(self._common(m.name, at, own)))
+                for m in sublayer(one_expert(kind)).matrices
             )
-            rate = repr(self._rate(kind, at))
-            rows.append(RuleEntry(parts[stack].name, kind, repr(alpha), "1", rate, gains=gains))
+            rate, part = repr(self._rate(kind, at)), parts[stack].name
+            rows.append(RuleEntry(part, one_expert(kind), repr(alpha), "1", rate, gains=gains))
+        if len({(row.part, row.sublayer) for row in rows}) < len(rows):
+            raise Refusal("a dense branch beside experts of its kind, both of them of one name")
         multiplied = any(not math.isclose(a, 1, rel_tol=EXACT) for a in alphas)
         (norms,) = around if len(around) == 1 else (frozenset[str](),)
         if not norms or ("sum" not in norms and self._runs_away()):
@@ -135,10 +140,15 @@ class Effects:
 
     def _common(self, item: str, at: Sequence[int], different: Sequence[Difference]) -> float:
         """α or the gain of one role in the sublayers of one kind, all alike."""
-        found = {d.index: d.found for d in different if d.item == item}
-        values = [found.get(i, wanted) for i in at for wanted in self._wanted(item, i)]
-        one_each = len(values) == len(at) and all(0 < v < math.inf for v in values)
-        if not one_each or max(values) > SIMILAR * min(values):
+        values: list[float] = []
+        for i in at:
+            found = [d.found for d in different if (d.index, d.item) == (i, item)]
+            wanted = self._wanted(item, i)
+            alone = len(wanted) == 1 or sublayer(self._reading.sublayers[i].kind).experts > 1
+            if not wanted or not alone or len(found) not in (0, len(wanted)):
+                raise Refusal(f"{item} was not judged in each, or differs in some")
+            values += found or wanted
+        if not all(0 < v < math.inf for v in values) or max(values) > SIMILAR * min(values):
             raise Refusal(f"layers differ in {item}, or it was not judged in each")
         return geometric_mean(values)
 
@@ -150,12 +160,13 @@ class Effects:
         return [wanted.gain(m) for m in judged if m.role == item]
 
     def _rate(self, kind: str, at: Sequence[int]) -> float:
-        """κ, of the scaled matrices."""
+        """κ, of the scaled matrices; a dense branch has E times the gradient of one expert."""
+        p = self._rule.degrees[0] if self._rule.degrees else 0.0
         scaled = [m.name for m in sublayer(kind).matrices if m.role is Role.SCALED]
         rates = {self._rule.sublayers[i].rates.get(role, 1.0) for i in at for role in scaled}
         if len(rates) > 1:
             raise Refusal("scaled matrices of several learning rates")
-        return max(rates, default=1.0)
+        return max(rates, default=1.0) * math.pow(sublayer(kind).experts, -p)
 
     def _runs_away(self) -> bool:
         far = any(not 0.5 < size < 2 for size in self._reading.stream.values())
@@ -178,7 +189,12 @@ def branch_size(s: Sublayer, alpha: float, gains: Mapping[str, float]) -> float:
     """P/α, proportional to a branch's size over its stream's; P is 1 before a norm."""
     if "output" in s.around:
         return 1 / alpha
-    return math.prod(gains[m.role] for m in s.matrices if m.role in SCALED & gains.keys()) / alpha
+    return math.prod(gains[role] for role in _scaled(s, gains)) / alpha
+
+
+def _scaled(s: Sublayer, gains: Mapping[str, float]) -> list[str]:
+    """The roles of a branch's scaled matrices, each once however many experts there are."""
+    return list(dict.fromkeys(m.role for m in s.matrices if m.role in SCALED & gains.keys()))
 
 
 def shares(
@@ -192,7 +208,7 @@ def shares(
 
     P_i is 1/β_i where a norm follows the branch, which takes its size away but not a gradient's.
     """
-    scaled = [m.role for m in s.matrices if m.role in SCALED & gains.keys()]
+    scaled = _scaled(s, gains)
     normed = "output" in s.around
 
     def without(*roles: str) -> float:

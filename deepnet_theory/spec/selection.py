@@ -66,7 +66,11 @@ class Selection:
     stack: Annotated[str, Option("NAME", "encoder, decoder or encoder-decoder", STACKS)] = "encoder"
     layer: Annotated[
         str | None,
-        Option("SPEC", 'Your own layer, e.g. "attention,ffn:swiglu"; in parallel "attention+ffn"'),
+        Option(
+            "SPEC",
+            'Your own layer, e.g. "attention,ffn:swiglu"; in parallel "attention+ffn"; with 2 of 8 '
+            'experts "attention,ffn@2/8"',
+        ),
     ] = None
     method: Annotated[str, Option("NAME", "probe, lemma or moments", METHODS)] = "probe"
     closure: Annotated[
