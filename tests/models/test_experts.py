@@ -128,7 +128,10 @@ def test_experts_of_a_list_are_read_judged_and_mended(options, layer, unpredicte
     assert found.select["layer"] == layer and found.understood
     own = found.sublayers[-1].matrices
     assert [m.role for m in own] == ["router", *["fc1", "fc2"] * 4]
-    assert dt.audit(model, IDS, optimizer="adamw").verdict == "REFUTED"
+    audit = dt.audit(model, IDS, optimizer="adamw")
+    assert audit.verdict == "REFUTED"
+    (line,) = {line for line in str(audit).splitlines() if "─ router" in line}
+    assert line.count("fc1") == line.count("fc2") == 1
     apply_(model, constants, inputs=IDS)
     audit = dt.audit(model, IDS, constants=constants)
     assert (audit.verdict, audit.findings) == ("SUPPORTED", ())
