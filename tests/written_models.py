@@ -71,6 +71,46 @@ class Block(nn.Module):
         return self.line(x, self.mlp, self.ln_2)
 
 
+class Experts(nn.Module):
+    """Switch-like: a router picks k of E feed-forwards for every token, one module each."""
+
+    def __init__(self, d, chosen=2, experts=4, normed=True):
+        super().__init__()
+        self.router = nn.Linear(d, experts, bias=False)
+        self.experts = nn.ModuleList(MLP(d) for _ in range(experts))
+        self.chosen, self.normed = chosen, normed
+
+    def forward(self, x):
+        tokens = x.flatten(0, 1)
+        logits = self.router(tokens)
+        if self.normed:
+            gates, which = logits.topk(self.chosen, dim=-1)
+            gates = gates.softmax(-1)
+        else:
+            gates, which = logits.softmax(-1).topk(self.chosen, dim=-1)
+        y = torch.zeros_like(tokens)
+        for i, expert in enumerate(self.experts):
+            token, place = torch.where(which == i)
+            y.index_add_(0, token, gates[token, place, None] * expert(tokens[token]))
+        return y.view_as(x)
+
+
+class Mixture(Block):
+    """A block whose feed-forward is a mixture of experts, with a shared one beside it or not."""
+
+    def __init__(self, line=pre, d=32, chosen=2, experts=4, shared=False, normed=True, **options):
+        super().__init__(line, d, **options)
+        if not shared:
+            del self.mlp
+        self.moe = Experts(d, chosen, experts, normed)
+        self.shared = shared
+
+    def forward(self, x):
+        x = self.line(x, self.attn, self.ln_1)
+        both = (lambda h: self.mlp(h) + self.moe(h)) if self.shared else self.moe
+        return self.line(x, both, self.ln_2)
+
+
 class Parallel(Block):
     """GPT-J's: attention and feed-forward of one stream."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 import torch
@@ -18,7 +18,7 @@ from torch import Tensor
 
 from deepnet_theory.models.norms import Norm
 from deepnet_theory.models.recording import LAYOUT, Graph, Node
-from deepnet_theory.models.sums import PRODUCTS, multiple, stripped
+from deepnet_theory.models.sums import CHOICES, GROUPED, PRODUCTS, multiple, stripped
 from deepnet_theory.spec.results.reading import UNKNOWN, Matrix
 
 
@@ -27,7 +27,8 @@ class Product:
     """One product of a live tensor with a matrix of parameters.
 
     ``matrix`` is (out, in), as the product uses it; ``offset`` is the first of the parameter's
-    outputs that it is made of, None where it is computed from the parameter.
+    outputs that it is made of, None where it is computed from the parameter. ``stacked`` matrices
+    of one parameter stand side by side in it, (out, stacked·in).
     """
 
     node: Node
@@ -37,6 +38,7 @@ class Product:
     axis: int
     offset: int | None
     bias: str | None
+    stacked: int = 1
 
 
 def product(graph: Graph, node: Node) -> Product | None:
@@ -45,6 +47,8 @@ def product(graph: Graph, node: Node) -> Product | None:
         return None
     operands = [a for a in node.args if isinstance(a, Node)]
     vector: Node | None = None
+    if node.op in GROUPED:
+        operands = operands[:2]
     if node.op in ("addmm", "baddbmm"):
         vector, *operands = operands
     if node.op == "convolution":
@@ -58,7 +62,9 @@ def product(graph: Graph, node: Node) -> Product | None:
     if node.op == "convolution":
         matrix = value.flatten(1)
     else:
-        value = value[0] if value.dim() == 3 and value.shape[0] == 1 else value
+        if value.dim() == 3 and len(value) > 1:
+            return _stacked(node, source, weight, value if operands[1] is source else value.mT)
+        value = value[0] if value.dim() == 3 else value
         if value.dim() != 2:
             return None
         matrix = value if operands[1] is source else value.T
@@ -68,6 +74,16 @@ def product(graph: Graph, node: Node) -> Product | None:
         return Product(node, source, matrix, parameter, axis, None, None)
     bias = vector.name if vector is not None else _added(graph, node)
     return Product(node, source, matrix, parameter, axis, offset or 0, bias)
+
+
+def _stacked(node: Node, source: Node, weight: Node, each: Tensor) -> Product | None:
+    """A product with one matrix, (out, in), of each group of rows; they are one parameter."""
+    parameter = weight.parameters[0]
+    if parameter.value.dim() != 3 or not _is_copy(weight):
+        return None
+    axis, offset = _place(each[0], parameter.value[0])
+    beside = each.movedim(0, 1).flatten(1)
+    return Product(node, source, beside, parameter, axis + 1, offset, None, len(each))
 
 
 def _place(matrix: Tensor, parameter: Tensor) -> tuple[int, int | None]:
@@ -104,8 +120,11 @@ def _added(graph: Graph, node: Node) -> str | None:
 
 
 FUSED = "scaled_dot_product"
-CHOICES = ("topk", "argmax", "sort")
 LINEAR = LAYOUT | {"add", "sub", "mul", "div", "neg", "slice", "select", "split", "chunk"}
+
+
+def _index(node: Node) -> int:
+    return node.index
 
 
 @dataclass(frozen=True)
@@ -131,17 +150,22 @@ class Branch:
         self.graph, self.norms, self.end = graph, norms, end
         self.stops = frozenset(stops)
         self.nodes = self._nodes()
-        self.products = {n: products[n] for n in self.nodes if n in products}
+        own = {n: products[n] for n in self.nodes if n in products}
+        chooses = any(n.op in CHOICES for n in self.nodes)  # else stacked matrices are no experts
+        self.products = {n: p for n, p in own.items() if chooses or p.stacked == 1}
         self.bilinear = {
             n for n in self.nodes
-            if (n.op in PRODUCTS and n not in products) or (FUSED in n.op and not n.which)
+            if (n.op in PRODUCTS and n not in self.products) or (FUSED in n.op and not n.which)
         }  # fmt: skip
         self.notes: list[str] = []
+        self.because, self.gating = "", set[Node]()
         self.origins = cache(self._origins)
         self.roles: list[tuple[Product, Matrix]] = []
         self.beside: set[Node] = set()  # what enters attention's output beside its mixture
         self.causal: bool | None = None
-        if self.core is None:
+        if self.core is None and (choice := self._choice()) is not None:
+            self.kind = self._experts(*choice)
+        elif self.core is None:
             self.kind = UNKNOWN if self.gates else self._feed_forward()
         else:
             self.kind = self._attention(self.core, stream)
@@ -196,6 +220,7 @@ class Branch:
     def _outputs(self, start: Node, end: Node) -> list[int]:
         """The outputs of a product that ``end`` depends on."""
         left = [a for a in start.args if isinstance(a, Node)][-2] is self.products[start].source
+        left = left or start.op in GROUPED
         axis = 1 if start.op == "convolution" else -1 if left else -2
         generator = torch.Generator().manual_seed(0)
         drawn = torch.empty_like(start.value)  # in its layout, which views rely on
@@ -275,6 +300,8 @@ class Branch:
 
     def why(self) -> str:
         """What was seen that leaves matrices of the branch without a role, where it is known."""
+        if self.because:
+            return self.because
         known = {product.parameter for product, _ in self.roles}
         without = [n for n in self.products if self.products[n].parameter not in known]
         if not without:
@@ -285,7 +312,10 @@ class Branch:
                 "input (a value residual, say): they have no law here"
             )
         if not self.roles and (router := self._router()) is not None:
-            return f"a router chooses experts ({self._names([router])})"
+            return (
+                f"a router chooses experts ({self._names([router])}), whose branches are of no "
+                "form that has a law here"
+            )
         if self.gates:
             return f"the branch is multiplied by values computed with {self._names(self.gates)}"
         if self.beside:
@@ -371,9 +401,59 @@ class Branch:
 
     def _feed_forward(self) -> str:
         last = [n for n in self.origins(self.end) if n in self.products]
-        if len(last) != 1 or self.bilinear or self.convolutions:
+        alone = len(last) == 1 and not (self.bilinear or self.convolutions)
+        return self._maps(last[0]) if alone else UNKNOWN
+
+    def _choice(self) -> tuple[Node, int, int] | None:
+        """The product of a router, how many experts it chooses for a token, and of how many."""
+        for node in (n for n in reversed(self.nodes) if n.op in CHOICES):
+            scores = node.args[0]
+            found = [n for n in self.origins(scores) if n in self.products]
+            experts = scores.value.shape[-1]
+            if len(found) == 1 and len(self.products[found[0]].matrix) == experts > 1:
+                return found[0], node.value.shape[-1] if node.op == "topk" else 1, experts
+        return None
+
+    def _experts(self, router: Node, chosen: int, experts: int) -> str:
+        """k of E feed-forwards weighed by gates, stacked in one parameter or one by one."""
+        last = sorted(self.origins(self.end) & self.products.keys() - {router}, key=_index)
+        kinds = {self._maps(down) for down in last}
+        entered = [p for p, m in self.roles if m.role in ("fc1", "gate")]
+        if any(self._outputs(router, p.source) for p in entered):
+            self.because = (
+                f"the gates of experts multiply what enters them ({self._names([router])}), and "
+                "not what leaves them, which has no law here"
+            )
+        if len(kinds) != 1 or UNKNOWN in kinds or self.because:
+            self.roles = []
             return UNKNOWN
-        (down,) = last
+        seen = sum(self.products[down].stacked for down in last)
+        if seen < experts:
+            self.notes.append(
+                f"{seen} of {experts} experts were chosen in the forward pass: give it more tokens"
+            )
+        self.gating = {  # what makes gates of the router's logits
+            n for n in self.graph.between(router, self.end)
+            if not any(self.graph.depends(n, p.node) for p in entered)
+            and not any(self.graph.depends(p.node, n) for p in entered)
+        }  # fmt: skip
+        # what the gates of a token add up to: a number that multiplies what leaves the experts
+        ones, none = (
+            self.graph.replay(self.end, {n: torch.full_like(n.value, v) for n in last})
+            for v in (1.0, 0.0)
+        )
+        total = abs(float((ones - none).mean()))
+        for place, (product, m) in enumerate(self.roles):
+            if product.node in last:
+                size, times, error = m.size * total, m.times * total, m.error * total
+                self.roles[place] = product, replace(m, size=size, times=times, error=error)
+        of = self.products[router]
+        self.roles.insert(0, (of, matrix_of("router", of, range(experts))))
+        (kind,) = kinds
+        return f"{kind}@{chosen}/{experts}"
+
+    def _maps(self, down: Node) -> str:
+        """The roles of a feed-forward that ends in a product, and its kind."""
         entering = self.products[down].source
         factors = self.origins(entering)
         if len(factors) == 1 and self._is_linear(next(iter(factors)), entering):
@@ -407,8 +487,12 @@ class Branch:
                     continue  # an activation that is written as a product
             elif self.origins(left) & self.origins(right):
                 continue
-            straight = all(self._is_linear(n, left) for n in self.origins(left))
-            return (right, left) if straight else (left, right)
+            straight = [
+                all(self._is_linear(n, side) for n in self.origins(side)) for side in (left, right)
+            ]
+            if not any(straight):
+                continue  # two activations, neither of them a gate of the other
+            return (right, left) if straight[0] else (left, right)
         return None
 
     def _times(self, product: Product) -> float:
@@ -428,13 +512,14 @@ def matrix_of(
     """These outputs of a product as a matrix, its size with the numbers that multiply it."""
     every = product.parameter.value.shape[product.axis]
     squares = product.matrix[list(outputs)].detach().double().square()
+    fan_in = product.matrix.shape[1] // product.stacked
     size = float(squares.mean().sqrt()) * times
     deviation = float(squares.std(correction=min(1, squares.numel() - 1))) * times**2
     spread = deviation / math.sqrt(squares.numel())  # of the mean square
     return Matrix(
         product.parameter.name or "", role, product.axis,
         outputs=_runs([o + (product.offset or 0) for o in outputs]),
-        fan_in=product.matrix.shape[1], fan_out=len(outputs), bias=product.bias,
+        fan_in=fan_in, fan_out=len(outputs), bias=product.bias,
         whole=len(outputs) >= every or product.offset is None,
         factor=factor, computed=product.offset is None,
         size=size, times=times, error=spread / (2 * size) if size else 0.0,

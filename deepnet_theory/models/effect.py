@@ -28,7 +28,7 @@ from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.results.reading import Reading, Sublayer, described
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.subject import EXACT, INSIDE, Difference, Wanted, WantedSublayer, unjudged
-from deepnet_theory.spec.sublayer import Role, sublayer
+from deepnet_theory.spec.sublayer import Role, one_expert, sublayer
 
 SIZES = Settings(seeds=2, draws=1, device="cpu")  # two cases of equal draws: the ratio is near
 SIMILAR = 1.25  # layers whose ratios are within this factor differ alike
@@ -51,7 +51,8 @@ class Effects:
     the same draws; the model's is the rule's with these gains, α and norms as they were found.
     Where layers differ in kind, each range of layers is such a stack, of as many sublayers as the
     model has, and counts by its share of them: under the rule every sublayer moves the output by
-    its share, and what they do adds up. Constants do not say sizes that vary by the layer, a stream
+    its share, and what they do adds up. For experts stands one dense branch that steps as all of
+    them together. Constants do not say sizes that vary by the layer, a stream
     that is multiplied without a norm or starts far from rms 1, matrices that were not judged, a
     stack far from the identity: then, and beyond ``MOST`` predictions, the first order is asked.
     """
@@ -141,12 +142,13 @@ class Effects:
 
     def _case(self, own: list[int], where: str, rows: Rows) -> Case:
         assert self._rule.selection is not None
-        selection = replace(self._rule.selection, placement=where)
+        given = self._rule.selection
+        selection = replace(given, placement=where, layer=given.layer and one_expert(given.layer))
         layers = list(self._reading.layers.values())
         if len(layers) == 1:
             first = self._reading.sublayers[own[0]].layer
             layer = [i for i in own if self._reading.sublayers[i].layer == first]
-            selection = replace(selection, layer=self._described(layer))
+            selection = replace(selection, layer=one_expert(self._described(layer)))
             layers = [round(len(self._reading.sublayers) / len(layer))]
         depths = zip(selection.the_stack.depths, layers, strict=True)
         return Case(selection, Rule(self._rule.name, rows), dict(depths), SIZES)
@@ -175,10 +177,13 @@ class Effects:
             own = [d for d in different if d.index in at]
             alphas.append(alpha := self._common("alpha", at, own))
             gains = tuple(
-                (m.name, repr(self._common(m.name, at, own))) for m in sublayer(kind).matrices
+                (m.name, repr(self._common(m.name, at, own)))
+                for m in sublayer(one_expert(kind)).matrices
             )
-            rate = repr(self._rate(kind, at))
-            rows.append(RuleEntry(parts[stack].name, kind, repr(alpha), "1", rate, gains=gains))
+            rate, part = repr(self._rate(kind, at)), parts[stack].name
+            rows.append(RuleEntry(part, one_expert(kind), repr(alpha), "1", rate, gains=gains))
+        if len({(row.part, row.sublayer) for row in rows}) < len(rows):
+            raise Refusal("a dense branch beside experts of its kind, both of them of one name")
         multiplied = any(not math.isclose(a, 1, rel_tol=EXACT) for a in alphas)
         (norms,) = around if len(around) == 1 else (frozenset[str](),)
         if not norms or ("sum" not in norms and self._runs_away(inside)):
@@ -187,10 +192,15 @@ class Effects:
 
     def _common(self, item: str, at: Sequence[int], different: Sequence[Difference]) -> float:
         """α or the gain of one role in the sublayers of one kind, all alike."""
-        found = {d.index: d.found for d in different if d.item == item}
-        values = [found.get(i, wanted) for i in at for wanted in self._wanted(item, i)]
-        one_each = len(values) == len(at) and all(0 < v < math.inf for v in values)
-        if not one_each or max(values) > SIMILAR * min(values):
+        values: list[float] = []
+        for i in at:
+            found = [d.found for d in different if (d.index, d.item) == (i, item)]
+            wanted = self._wanted(item, i)
+            alone = len(wanted) == 1 or sublayer(self._reading.sublayers[i].kind).experts > 1
+            if not wanted or not alone or len(found) not in (0, len(wanted)):
+                raise Refusal(f"{item} was not judged in each, or differs in some")
+            values += found or wanted
+        if not all(0 < v < math.inf for v in values) or max(values) > SIMILAR * min(values):
             raise Refusal(f"layers differ in {item}, or it was not judged in each")
         return geometric_mean(values)
 
@@ -202,12 +212,13 @@ class Effects:
         return [wanted.gain(m) for m in judged if m.role == item]
 
     def _rate(self, kind: str, at: Sequence[int]) -> float:
-        """κ, of the scaled matrices."""
+        """κ, of the scaled matrices; a dense branch has E times the gradient of one expert."""
+        p = self._rule.degrees[0] if self._rule.degrees else 0.0
         scaled = [m.name for m in sublayer(kind).matrices if m.role is Role.SCALED]
         rates = {self._rule.sublayers[i].rates.get(role, 1.0) for i in at for role in scaled}
         if len(rates) > 1:
             raise Refusal("scaled matrices of several learning rates")
-        return max(rates, default=1.0)
+        return max(rates, default=1.0) * math.pow(sublayer(kind).experts, -p)
 
     def _runs_away(self, inside: Sequence[int]) -> bool:
         far = any(not 0.5 < size < 2 for size in self._reading.stream.values())

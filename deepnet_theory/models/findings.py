@@ -69,7 +69,8 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
     size = max(math.inf if d.ratio in (0, math.inf) else _apart(d.ratio) for d in group)
     if equal and size < math.inf:
         size = _apart(mean)
-    layers = in_layers([reading.sublayers[d.index].layer for d in group], reading.layers[s.stack])
+    own = dict.fromkeys(reading.sublayers[d.index].layer for d in group)
+    layers = in_layers(list(own), reading.layers[s.stack])
     where = f"{s.stack}, {layers}, {s.kind}"
     where += f": {first.item}" if m is None else f", {first.item}: {m.where}"
     so = "" if len(group) == 1 else f"  # and in {layers}"
@@ -293,7 +294,7 @@ def _code(m: Matrix) -> str:
     if m.whole:
         return whole
     start, end = m.outputs[0]
-    return f"{whole}[{start}:{end}]" if m.axis == 0 else f"{whole}[:, {start}:{end}]"
+    return f"{whole}[{':, ' * m.axis}{start}:{end}]"
 
 
 def as_made(m: Matrix) -> bool:

@@ -283,7 +283,7 @@ class Reader:
         found: dict[Norm, str] = {}
         inside = set(branch.nodes)
         for end, norm in self.norms.items():
-            if end not in inside:
+            if end not in inside or end in branch.gating:
                 continue
             # a norm does not feel a number that multiplies what enters it
             if stripped(norm.start, self.norms)[0] is stripped(stream, self.norms)[0]:

@@ -15,7 +15,9 @@ from deepnet_theory.models.norms import Norm
 from deepnet_theory.models.recording import LAYOUT, Graph, Node
 
 SUMS = {"add", "sub", "rsub", "lerp", "addcmul"}
-PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "mv", "convolution", "dot"}
+GROUPED = {"_grouped_mm", "grouped_mm_fallback"}  # a matrix for each group of rows
+CHOICES = {"topk", "argmax"}  # of experts, by a router
+PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "mv", "convolution", "dot"} | GROUPED
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,7 @@ class Sums:
 
     def __init__(self, graph: Graph, found: dict[Node, Norm]) -> None:
         self.graph, self.norms = graph, found
+        self.choices = sum(1 << n.index for n in graph.nodes if n.live and n.op in CHOICES)
         self.products = 0  # with a matrix of parameters, as bits
         for node in graph.nodes:
             if node.op in PRODUCTS and node.live and any(not n.live for n in node.inputs):
@@ -122,6 +125,8 @@ class Sums:
             if parts is None:
                 return [Term(node, factor, learnt)]
             inner.add(node)
+            if not root and self._is_weighed(node):
+                return [Term(node, factor, learnt)]  # experts are one branch
             return [
                 term
                 for part, c, name in parts
@@ -138,6 +143,14 @@ class Sums:
             if node.op not in LAYOUT and base not in self.norms:
                 return [Term(node, factor, learnt)]  # a stream starts here, as scaled embeddings
         return self.terms(source, factor * c, inner, learnt=name or learnt)
+
+    def _is_weighed(self, node: Node) -> bool:
+        """Whether a term is experts', each multiplied by the gate that a router gives it."""
+        if node.op in SUMS:
+            parts = linear(node) or ()
+            return bool(parts) and all(self._is_weighed(part) for part, _, _ in parts)
+        gated = node.op == "mul" and len(node.live_inputs) == 2
+        return gated and bool(self.graph.ancestors[node.index] & self.choices)
 
 
 def multiple(node: Node) -> tuple[Node, float, str | None] | None:

@@ -128,7 +128,9 @@ def _branch(audited: Audited) -> doc.Branch:
         times = f"{factor[where][0]}, " if where in factor else ""
         factor[where] = f"{times}alpha {number(s.alpha, '.2g')}", wanted
     boxes = [("norm", "")] * ("input" in s.around)
-    for g in audited.gains:
+    # of experts one is drawn, one that is not as wanted where there is such a one
+    once = {g.matrix.role: g for g in sorted(audited.gains, key=lambda g: g.verdict == "differs")}
+    for g in once.values() if "@" in s.kind else audited.gains:
         wanted = known(g.wanted, ".2g") if g.verdict == "differs" else ""
         boxes.append((f"{g.matrix.role} {number(g.gain, '.2g')}", wanted))
     boxes += [("norm", "")] * ("output" in s.around)

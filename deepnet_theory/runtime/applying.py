@@ -36,6 +36,7 @@ from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.results.reading import Reading
 from deepnet_theory.spec.subject import Difference, Wanted, differences
+from deepnet_theory.spec.sublayer import sublayer
 
 
 class Draw(Protocol):
@@ -95,7 +96,8 @@ def apply_(
     One forward pass on ``inputs`` (without them token ids or vectors are tried) shows what every
     parameter is; ``roles`` say what it does not, as ``{"value": "*.v_proj.weight"}``. Every
     branch matrix is drawn anew by Xavier's law at its gain, packed ones block by block, each with
-    its own fans; the branches' biases become 0, norms are left alone.
+    its own fans; the branches' biases become 0, norms are left alone. Experts whose gates add up to
+    another number than 1 have it taken out of their last matrices.
 
     Tables of tokens and positions are drawn so that the stream starts at rms 1, the head of a
     language model so that the loss starts at ln V. Pretrained rows and sinusoids stay where
@@ -159,6 +161,8 @@ def _applied(
         changes += _draw_outer(model, found, constants, initialise, draw)
     if drawn:
         changes += _draw(model, found, rule, draw)
+    if drawn and any(sublayer(s.kind).experts > 1 for s in found.sublayers):
+        changes += _draw_behind_gates(model, *_read(whole, constants, None, roles)[1:], draw)
     try:
         _, again, asked = _read(whole, constants, None, roles)
         left = _alphas(again, asked)
@@ -269,6 +273,19 @@ def _draw(model: nn.Module, found: Reading, rule: Wanted, draw: Draw) -> Iterato
                 zeros.add(name)
                 draw(name, [model.get_parameter(name)], 0.0)
                 yield Change(name, "bias, 0")
+
+
+def _draw_behind_gates(
+    model: nn.Module, found: Reading, rule: Wanted, draw: Draw
+) -> Iterator[Change]:
+    """Draw the last matrices of experts whose gates, once the router is drawn, do not add to 1."""
+    for s, row in zip(found.sublayers, rule.sublayers, strict=True):
+        for m in s.matrices if sublayer(s.kind).experts > 1 else ():
+            if not math.isclose(m.times, 1, rel_tol=EXACT):
+                std = row.gain(m) * m.xavier / m.times
+                draw(m.name, blocks(model, m), std)
+                what = f"behind gates that add up to {m.times:.4g}, standard deviation {std:.6g}"
+                yield Change(m.where, what)
 
 
 def _draw_outer(

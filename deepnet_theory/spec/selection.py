@@ -69,8 +69,9 @@ class Selection:
         str | None,
         Option(
             "SPEC",
-            'Your own layer, e.g. "attention,ffn:swiglu"; in parallel "attention+ffn"; of a '
-            'quarter of the layers "1/4*ffn"; of both parts "attention,ffn;attention,cross,ffn"',
+            'Your own layer, e.g. "attention,ffn:swiglu"; in parallel "attention+ffn"; with 2 of 8 '
+            'experts "attention,ffn@2/8"; of a quarter of the layers "1/4*ffn"; of both parts '
+            '"attention,ffn;attention,cross,ffn"',
         ),
     ] = None
     uses: Annotated[

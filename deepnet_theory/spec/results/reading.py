@@ -25,7 +25,8 @@ class Matrix:
     """A block of a parameter with one role: ``outputs`` are runs of its outputs.
 
     ``role`` is the name of a matrix of ``spec/sublayers`` (query, key, value, output, fc1, fc2,
-    gate, up, down) or ``unknown``. ``axis`` is that of the outputs: 0 in a Linear, 1 in a Conv1D.
+    gate, up, down) or ``unknown``. ``axis`` is that of the outputs: 0 in a Linear, 1 in a Conv1D,
+    1 or 2 where the matrices of experts are stacked in one parameter, which have one role.
     A low-rank factor has the role of the product that it is a factor of. ``computed`` marks a
     matrix that the forward pass computes from the parameter, which then does not hold it.
     ``size`` is the root mean square of the entries, ``error`` its standard error, both with the
@@ -65,7 +66,7 @@ class Matrix:
         start, end = self.outputs[0]
         several = f", … {len(self.outputs)} blocks" if len(self.outputs) > 1 else ""
         span = f"{start}:{end}{several}"
-        return f"{self.name}[{span}]" if self.axis == 0 else f"{self.name}[:, {span}]"
+        return f"{self.name}[{':, ' * self.axis}{span}]"
 
 
 @dataclass(frozen=True)

@@ -318,8 +318,8 @@ def increment_step(
 ) -> Step:
     """One sublayer's increment: over its scaled matrices, γ·|Δθ| with |Δθ| = η γ^p |θ|^q.
 
-    γ is the value of the gradient's step, p and q those of the degrees' step. To all experts
-    together the output answers as to a dense branch, to which the whole gradient comes.
+    γ is the value of the gradient's step, p and q those of the degrees' step. The output answers
+    all experts together as one dense branch, while each of them sees 1/E of its gradient.
     """
     p, q = degrees_of(degrees)
     size = gradient.rhs
