@@ -40,7 +40,7 @@ from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
 from deepnet_theory.sizes.update import law
 from deepnet_theory.spec.constants import FORMS
-from deepnet_theory.spec.errors import InputError, Refusal, unknown
+from deepnet_theory.spec.errors import InputError, Refusal, shown, unknown
 from deepnet_theory.spec.expression import UPDATE, FloatAlgebra, fold
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.rule import Rule
@@ -78,7 +78,7 @@ class Place:
 
     @property
     def starts_at_zero(self) -> bool:
-        return not self.is_matrix and self.kind is not Role.NORM_GAIN
+        return not self.is_matrix and self.kind not in (Role.NORM_GAIN, Role.RESIDUAL_GAIN)
 
     @property
     def is_hidden(self) -> bool:
@@ -103,7 +103,9 @@ def places(selection: Selection) -> Iterator[Place]:
             for p in branch.parameters:
                 shape = SQUARE if p.role in MATRICES else COLUMN
                 yield Place(part.name, branch.name, p.name, role_name(p.name), p.role, shape)
-            for name in ("norm_gain", "norm_bias"):
+            if of.starts and not selection.the_placement.per_channel:
+                _require_no_sum(selection)
+            for name in ("norm_gain", "norm_bias", *of.starts):
                 if name in of.responses:
                     kind = of.role(name)
                     yield Place(part.name, branch.name, name, kind.value, kind, COLUMN)
@@ -113,6 +115,15 @@ def places(selection: Selection) -> Iterator[Place]:
     yield Place(last, "", "head", "head", Role.HEAD, HEAD)
     yield Place(last, "", "head_bias", "head-bias", Role.HEAD_BIAS, (ONE, ONE))
     yield Place(last, "", "tied_head", TIED, Role.EMBEDDING, COLUMN)
+
+
+def _require_no_sum(selection: Selection) -> None:
+    """One number for all channels has the sum of their gradients, where the update feels it."""
+    if law(selection.the_optimizer).p:
+        raise Refusal(
+            "the law in the width of one learnt number for all channels is missing for an update "
+            f"that scales with the gradient, {shown(selection.the_optimizer.update)}"
+        )
 
 
 @dataclass(frozen=True)

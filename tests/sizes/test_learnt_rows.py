@@ -2,10 +2,11 @@
 
 import pytest
 
+import deepnet_theory as dt
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.sizes.table import table
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.placement import Placement, placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import sublayer
@@ -75,3 +76,18 @@ def test_what_starts_at_zero_has_no_size_and_keeps_what_it_multiplies():
 def test_learnt_numbers_stand_on_one_term_each(equation, says):
     with pytest.raises(InputError, match=says):
         Placement("own", equation, True)
+
+
+@pytest.mark.parametrize(("where", "times"), [("layer-scale", 1 / 2), ("stream-scalar", 0.5**0.5)])
+def test_over_a_base_the_share_of_the_depth_is_kept(where, times):
+    """8 layers over 4, at twice the base's width: a sign-like step of one entry is of any width."""
+    derived = dt.derive("adamw", placement=where, closure="complete")
+    sublayer_of = dt.export(derived, 8, width=64, base=(32, 4)).parts[0].sublayers[0]
+    (name,) = placement(where).learnt
+    assert sublayer_of.parameters[name].rate == pytest.approx(times)
+
+
+def test_one_number_for_all_channels_has_no_law_in_the_width_under_sgd():
+    derived = dt.derive("sgd", placement="stream-scalar", closure="complete")
+    with pytest.raises(Refusal, match="one learnt number for all channels"):
+        dt.export(derived, 8, width=64, base=(32, 4))
