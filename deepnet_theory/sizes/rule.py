@@ -241,10 +241,14 @@ class _Problem:
 
     @cached_property
     def closure(self) -> Closure:
-        first = self.selection.the_stack.parts[0].layer[0]
-        return self.selection.the_closure or default_closure(
-            self.selection.method, self.update, self.law(first)
-        )
+        if self.selection.the_closure is not None:
+            return self.selection.the_closure
+        every = [
+            default_closure(self.selection.method, self.update, self.law(s))
+            for s in self.selection.the_stack.parts[0].layer
+        ]
+        # the first sublayer's, unless another one leaves κ alone to balance
+        return next((c for c in every if "rate" in c.knobs), every[0])
 
     def law(self, sublayer: Sublayer) -> laws.Law:
         return laws.law(self.selection.the_placement, sublayer)

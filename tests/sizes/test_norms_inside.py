@@ -48,6 +48,14 @@ def test_where_no_gain_changes_a_step_the_learning_rate_does(optimizer):
     assert post.parts[0].alpha(post.parts[0].kinds[0]) ** (1 + p) == SUBLAYERS
 
 
+def test_the_order_of_sublayers_does_not_pick_the_closure():
+    layers = ("ffn,attention-sub-ln", "attention-sub-ln,ffn")
+    found = [solve_rule(Selection("adamw", placement="pre-ln", layer=layer)) for layer in layers]
+    assert [rule.closure.name for rule in found] == ["complete", "complete"]
+    betas = [{k.name: rule.parts[0].beta(k) for k in rule.parts[0].kinds} for rule in found]
+    assert betas[0] == betas[1] and betas[0]["attention-sub-ln"] == ONE / SUBLAYERS
+
+
 def test_gain_and_bias_of_a_norm_within_have_rows_of_their_own():
     rows = {r.parameter: r for r in table(Selection("adamw", layer=LAYER)).parameters}
     assert rows["inner_gain"].size == ONE and rows["inner_bias"].size is None
