@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from deepnet_theory.spec.results.audit import Audit, Audited, Finding
     from deepnet_theory.spec.results.reading import Range
 
-RANGES = 6  # of layers that one sentence names
 FIRST = 3  # findings that fit a screen with the verdict
 
 
@@ -44,7 +43,9 @@ def document(audit: Audit) -> doc.Document:
 
 def answer(audit: Audit) -> doc.Words:
     layers = " and ".join(f"{n} of the {name}" for name, n in audit.reading.layers.items())
-    placement = audit.placement or _in_ranges(audit)
+    alike = len({s.sublayer.equation for s in audit.sublayers}) == 1
+    nameless = "of a placement that has no name here" if alike else audit.reading.said_ranges()
+    placement = audit.placement or nameless
     held, count = f"{audit.against} ({audit.detail})", len(audit.differences)
     if audit.verdict is Verdict.SUPPORTED:
         also = f"; so do {', '.join(audit.alike)}" if audit.alike else ""
@@ -67,20 +68,6 @@ def answer(audit: Audit) -> doc.Words:
         what = "" if audit.scheme else "the nearest rule, "
         told = f"{count} difference{'s' * (count > 1)} from {what}{held}{moved}"
     return audit.verdict, f", {placement}, layers: {layers}. {told}."
-
-
-def _in_ranges(audit: Audit) -> str:
-    """Where norms stand, range by range; a range more where only the kinds of layers change."""
-    ranges = audit.reading.ranges
-    if len({r.equations for r in ranges}) == 1 == len(ranges[0].equations):
-        return "of a placement that has no name here"
-    several = len(audit.reading.layers) > 1
-    told = [
-        f"layer{'s' * (r.first < r.last)} {r.layers}{f' of the {r.stack}' * several}: "
-        + " and ".join(r.equations)
-        for r in ranges[:RANGES]
-    ]
-    return "; ".join([*told, *["…"] * (len(ranges) > RANGES)])
 
 
 def _how(predicted: bool) -> str:
@@ -174,14 +161,9 @@ def _to_derive(audit: Audit) -> Iterator[doc.Block]:
     lines = wrap(told, 54, break_on_hyphens=False, break_long_words=False)
     yield doc.Listing(" \\\n  ".join(lines).replace("\0", " "))
     if not audit.scheme:
-        beside = (
-            "; Constants.beside puts those of two placements together"
-            if not audit.placement
-            else ""
-        )
-        yield doc.Paragraph(
-            f"export with the same options writes the constants for apply_{beside}."
-        )
+        beside = "" if audit.placement else "; Constants.beside puts those of two together"
+        told = "export with the same options writes the constants for apply_"
+        yield doc.Paragraph(f"{told}{beside}.")
 
 
 def _gains(audit: Audit) -> doc.Table:

@@ -36,8 +36,6 @@ from deepnet_theory.spec.subject import (
 )
 from deepnet_theory.spec.sublayer import Role, sublayer
 
-MOST_RANGES = 4  # that one sentence names
-
 
 def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
     """Every rule that a model may follow: of one optimizer, or of each class of them; and schemes.
@@ -56,11 +54,15 @@ def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
         return [w for selection in of for w in _derived(reading, selection)]
 
     published = list(_published(reading, under))
-    if len(set(meant_norms(reading))) > 1:
+    several = len(set(meant_norms(reading))) > 1
+    if several:
         published = [w for w in published if _has_norms_of(reading, w)]
     rules = [*derived("probe"), *published, *derived("lemma")]
-    if not rules and not without_law(reading):
-        raise _no_rule(reading)
+    if several and not rules and not without_law(reading):
+        missing = "no rule here has them so"
+        if len(reading.stacks) > 1:
+            missing = "how a decoder of several placements amplifies its encoder has no law here"
+        raise Refusal(f"norms stand in several ways, {reading.said_ranges()}: {missing}")
     return rules
 
 
@@ -111,18 +113,6 @@ def _require_alike(name: str, own: list[Sublayer]) -> None:
             f"the layers of the {name} differ: layer {odd} is {kinds[odd]}, others are {usual}, "
             "and no law here counts sums of several branches in some layers alone"
         )
-
-
-def _no_rule(reading: Reading) -> Refusal:
-    """Norms that stand as in no placement, or as in several where no rule has that."""
-    told = [
-        f"layers {r.layers} of the {r.stack}: {' and '.join(r.equations)}" for r in reading.ranges
-    ]
-    more = [] if len(told) <= MOST_RANGES else ["…"]
-    return Refusal(
-        f"norms stand in several ways, {'; '.join([*told[:MOST_RANGES], *more])}: no rule here "
-        "has them so"
-    )
 
 
 def _has_norms_of(reading: Reading, rule: Wanted) -> bool:

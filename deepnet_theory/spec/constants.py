@@ -301,15 +301,13 @@ class Constants:
         """
         alike = ("stack", "norm", "optimizer", "update", "eta", "form", "scores", "outer")
         apart = [name for name in alike if getattr(self, name) != getattr(other, name)]
-        if other.placement in self.placements:
-            apart.append("placement, which is to be another")
         mine, theirs = ([(p.layers, p.described()) for p in c.parts] for c in (self, other))
-        if apart or mine != theirs or len(mine) > 1:
+        apart += ["their parts"] * (mine != theirs or len(mine) > 1)
+        apart += ["placement, which is to be another"] * (other.placement in self.placements)
+        if apart:
             raise InputError(
-                "constants stand beside those of another placement, for one stack of one part; "
-                f"these differ in {', '.join(apart or ['their parts'])}"
-                if apart or mine != theirs
-                else "how a decoder of several placements amplifies its encoder has no law here"
+                "constants stand beside those of another placement for one stack of one part; "
+                f"these differ in {', '.join(apart)}"
             )
         ((part, beside),) = zip(self.parts, other.parts, strict=True)
         more = (replace(s, placement=s.placement or other.placement) for s in beside.sublayers)

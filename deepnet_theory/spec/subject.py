@@ -26,6 +26,7 @@ from deepnet_theory.spec.results.reading import (
     Reading,
     Sublayer,
     described,
+    layer_of,
     residual_equation,
 )
 from deepnet_theory.spec.selection import Selection
@@ -166,24 +167,16 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
 def _require_layers(found: Reading, name: str, layers: list[str], part: PartConstants) -> None:
     """Raise :class:`Refusal` where a model's layers are not those of a part.
 
-    Where layers differ, how many sublayers of each kind there are decides, not where they stand.
+    Where layers differ, their number of each kind decides, not where they stand.
     """
-    asked = part.described()
-    wrong = next((layer for layer in layers if layer != asked), "") if part.alike else ""
+    asked, own = part.described(), layer_of(found.stacks[name]).replace(",", ", ")
+    wrong = next((layer for layer in layers if layer != asked), "")
+    if not part.alike:
+        wrong = own if sorted(own.split(", ")) != sorted(asked.split(", ")) else ""
     if wrong:
         raise _of_another(
             found, f"a layer of the {part.name} is {wrong}, the constants are for {asked}"
         )
-    if part.alike or part.layers != len(layers):  # another depth is said by ``layers``
-        return
-    own = [s for s in part.sublayers if not s.placement]
-    wanted = Counter({s.kind: 0 for s in own})
-    for s in own:
-        wanted[s.kind] += s.layers or part.layers
-    has = Counter(s.kind for s in found.stacks[name])
-    if has != wanted:
-        told = (", ".join(f"{n} of {kind}" for kind, n in of.items()) for of in (has, wanted))
-        raise _of_another(found, "the {} has {}, the constants are for {}".format(name, *told))
 
 
 def meant_norms(reading: Reading) -> list[frozenset[str]]:

@@ -336,8 +336,8 @@ def test_a_design_of_norms_is_no_fault():
     assert ", layers 0-2: x + branch(x) and norm(x + branch(x)), " in " ".join(str(refused).split())
     said = refusal(Decoder([*layers(2, bare), *layers(3, pre)]))
     assert (
-        "norms stand in several ways, layers 0-1 of the decoder: x + branch(x); layers 2-4 of the "
-        "decoder: x + branch(norm(x)): no rule here has them so"
+        "norms stand in several ways, layers 0-1: x + branch(x); layers 2-4: "
+        "x + branch(norm(x)): no rule here has them so"
     ) in said
     inner = layers(2, attention=lambda: Attention(inner=True), feed=lambda: mlp(inner=True))
     for s in read(Decoder(inner), IDS).sublayers:

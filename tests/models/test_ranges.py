@@ -278,7 +278,9 @@ def test_constants_of_two_placements_stand_beside_each_other():
         exported(4).beside(of_kinds(8, "attention,ffn", placement="branch-multiplier"))
     model = GPT(4, vocab=V)
     model.h[0] = Skipping()
-    with pytest.raises(Refusal, match="has 4 of attention, 3 of ffn, the constants are for 4 of"):
+    with pytest.raises(
+        Refusal, match=r"is attention, 3/4\*ffn, the constants are for attention, ffn"
+    ):
         apply_(model, exported(4), inputs=IDS)
 
 

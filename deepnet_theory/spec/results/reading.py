@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import chain, groupby
+from itertools import groupby
 from typing import NamedTuple
 
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, placements
@@ -18,6 +18,7 @@ from deepnet_theory.spec.stack import PLAIN_LAYER, described_layer, written_shar
 
 UNKNOWN = "unknown"
 NEAR = 0.05  # of a measured power: nearer to 0 or 1, it is taken as that
+NAMED = 6  # ranges of layers that one sentence names
 
 
 @dataclass(frozen=True)
@@ -265,15 +266,10 @@ def layer_of(own: Iterable[Sublayer]) -> str:
     texts = [described(row, ",") for row in layers]
     if len(set(texts)) == 1 or any("+" in text for text in texts):
         return texts[0]
-    usual = max(layers, key=lambda row: texts.count(described(row, ",")))
-    counts = Counter(s.kind for row in layers for s in row)
-    shares = {kind: divmod(count, len(layers)) for kind, count in counts.items()}
-    whole = [kind for kind in dict.fromkeys(s.kind for s in (*usual, *chain(*layers)))
-             for _ in range(shares[kind][0])]  # fmt: skip
-    rest = [
-        written_share(Fraction(rest, len(layers))) + kind
-        for kind, (_, rest) in shares.items() if rest
-    ]  # fmt: skip
+    counts = Counter(s.kind for row in reversed(layers) for s in row)
+    whole = [kind for kind, count in counts.items() for _ in range(count // len(layers))]
+    shares = {kind: Fraction(count % len(layers), len(layers)) for kind, count in counts.items()}
+    rest = [written_share(share) + kind for kind, share in reversed(shares.items()) if share]
     return ",".join([*whole, *rest])
 
 
@@ -286,10 +282,10 @@ class Range(NamedTuple):
     layer: str
     equations: tuple[str, ...]  # of its sublayers, each once
 
-    @property
-    def layers(self) -> str:
-        """Their numbers."""
-        return f"{self.first}" if self.first == self.last else f"{self.first}-{self.last}"
+    def __str__(self) -> str:
+        several = self.first < self.last
+        layers = f"layers {self.first}-{self.last}" if several else f"layer {self.first}"
+        return f"{layers}: {' and '.join(self.equations)}"
 
 
 @dataclass(frozen=True)
@@ -370,6 +366,14 @@ class Reading:
                 new = found.pop()._replace(last=layer)
             found.append(new)
         return tuple(found)
+
+    def said_ranges(self) -> str:
+        """Where norms stand, range by range."""
+        named = [
+            str(r).replace(":", f" of the {r.stack}:") if len(self.stacks) > 1 else str(r)
+            for r in self.ranges
+        ]
+        return "; ".join([*named[:NAMED], *["…"] * (len(named) > NAMED)])
 
     @property
     def starts(self) -> dict[str, float]:
