@@ -120,7 +120,9 @@ def _added(graph: Graph, node: Node) -> str | None:
 
 
 FUSED = "scaled_dot_product"
-LINEAR = LAYOUT | {"add", "sub", "mul", "div", "neg", "slice", "select", "split", "chunk"}
+LINEAR = LAYOUT | {
+    "add", "sub", "mul", "div", "neg", "slice", "select", "split", "split_with_sizes", "chunk",
+}  # fmt: skip
 
 
 def _index(node: Node) -> int:
@@ -427,11 +429,13 @@ class Branch:
         if len(kinds) != 1 or UNKNOWN in kinds or self.because:
             self.roles = []
             return UNKNOWN
-        seen = sum(self.products[down].stacked for down in last)
+        felt = {p.node for p, _ in self.roles}  # the output does not feel one that no token chose
+        seen = sum(self.products[down].stacked for down in felt.intersection(last))
         if seen < experts:
-            self.notes.append(
+            self.because = (
                 f"{seen} of {experts} experts were chosen in the forward pass: give it more tokens"
             )
+            self.notes.append(self.because)
         self.gating = {  # what makes gates of the router's logits
             n for n in self.graph.between(router, self.end)
             if not any(self.graph.depends(n, p.node) for p in entered)

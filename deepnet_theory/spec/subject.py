@@ -11,7 +11,6 @@ from the fourth moment of the entries.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby

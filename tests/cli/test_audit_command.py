@@ -51,7 +51,7 @@ def mine(tmp_path):
     ("name", "code", "says"),
     [
         ("faithful", 0, "SUPPORTED, pre-ln, layers: 4 of the encoder"),
-        ("shared", 3, "the matrices of layer 0 are used 4 times"),
+        ("shared", 0, "the matrices of layer 0 are used 4 times"),
         ("odd", 3, "The role of 0.up.weight"),
     ],
 )
@@ -60,7 +60,7 @@ def test_the_verdict_is_the_exit_code(cli, mine, name, code, says):
     told = cli(*words)
     assert told.code == code and says in " ".join(told.out.split())
     data = json.loads(cli(*words, "--format", "json").out)
-    assert (data["follows"] == "lamb", data["layers"]) == (name == "faithful", 4)
+    assert (data["follows"] == "lamb", data["layers"]) == (code == 0, 4)
     assert data["verdict"] == {0: "SUPPORTED", 3: "UNDECIDED"}[code]
 
 

@@ -142,13 +142,23 @@ class Experts(nn.Module):
 
 @pytest.mark.parametrize("most", [None, 1], ids=["weighed", "chosen"])
 def test_a_router_is_said_to_be_one_and_dense_layers_before_it_count(most):
+    torch.manual_seed(0)
     model = Decoder([Layer(), *layers(3, feed=lambda: Experts(most))])
-    assert read(model, IDS).layers == {"decoder": 4}
-    why = {
-        None: "a router chooses experts (layers.1.feed.route.weight)",
-        1: "layer 0 is attention, ffn, others are attention, ffn@1/3",
-    }
-    assert why[most] in refusal(model)
+    reading = read(model, IDS)
+    assert reading.layers == {"decoder": 4}
+    if most is None:
+        assert "a router chooses experts (layers.1.feed.route.weight)" in refusal(model)
+    else:
+        ranges = [(r.first, r.last, r.layer) for r in reading.ranges]
+        assert ranges == [(0, 0, "attention, ffn"), (1, 3, "attention, ffn@1/3")]
+        assert dt.audit(model, IDS, optimizer="adam").findings
+
+
+def test_an_expert_that_no_token_chose_asks_for_more_tokens():
+    torch.manual_seed(1)
+    model = Decoder(layers(3, feed=lambda: Experts(1)))
+    (note,) = [n for n in read(model, IDS[:1, :3]).notes if "layers.0" in n]
+    assert "of 3 experts were chosen in the forward pass: give it more tokens" in note
 
 
 class Chosen(nn.Module):

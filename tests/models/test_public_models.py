@@ -28,6 +28,7 @@ transformers = pytest.importorskip("transformers")
 PRE, POST, OUT = "x + branch(norm(x))", "norm(x + branch(x))", "x + norm(branch(x))"
 SANDWICH = "x + norm(branch(norm(x)))"
 GATED, PLAIN = "attention, ffn-swiglu", "attention, ffn"
+MIXTURE = "attention, ffn-swiglu@2/4"
 
 
 def drawn(*shape):
@@ -193,7 +194,16 @@ READ = {
     "StableLM": (hf("StableLm", **TWO_HEADS, partial_rotary_factor=0.5), decoder(GATED)),
     "CodeGen": (hf("CodeGen", **GPT_2, rotary_dim=4), decoder("attention+ffn")),
     "PaLM": (written(lambda: GPT(2, block=PaLM, d=16)), decoder("attention+ffn-swiglu")),
+    # experts that a router chooses
+    "Mixtral": (hf("Mixtral", **LLAMA, num_local_experts=4), decoder(MIXTURE)),
+    "Qwen 3 MoE": (
+        hf("Qwen3Moe", **HEADS, **EXPERTS, moe_intermediate_size=8), decoder(MIXTURE, PRE, SCORES)),
+    "OLMoE": (hf("Olmoe", **BERT, **EXPERTS), decoder(MIXTURE, PRE, SCORES)),
+    # layers that are used several times
+    "ALBERT": (hf("Albert", **BERT, embedding_size=8), encoder(PLAIN, POST)),
+    "layers that are used twice": (x_transformers(weight_tie_layers=True), decoder(PLAIN)),
     # norms behind the branch, within it, on both sides of it
+    "BitNet": (hf("BitNet", **LLAMA), decoder("attention-sub-ln, ffn-swiglu-sub-ln")),
     "OLMo 2": (hf("Olmo2", **BERT), decoder(GATED, OUT, SCORES)),
     "OLMo 3": (hf("Olmo3", **BERT), decoder(GATED, OUT, SCORES)),
     "Exaone 4": (
@@ -290,39 +300,26 @@ LINEAR = {
     )
 }
 REFUSED = {
-    # norms within a branch: the law of one is to come
-    "BitNet": (hf("BitNet", **LLAMA), "o_proj.weight has a norm within its branch"),
     "DeepSeek V2": (
         hf("DeepseekV2", **{**LATENT, "q_lora_rank": None}, moe_intermediate_size=8,
            n_routed_experts=2, num_experts_per_tok=1, n_group=1, topk_group=1,
            first_k_dense_replace=2, n_shared_experts=1), "has a norm within its branch"),
     "MiniCPM 3": (hf("MiniCPM3", **BERT), "has a norm within its branch"),
-    # multipliers that are learnt: the law of their steps is to come
     "LayerScale": (
         x_transformers(use_layerscale=True, layerscale_init_value=0.1),
         "is multiplied by attn_layers.layers.0.1.gamma, which is learnt"),
-    # shared layers: the law of one matrix in several layers is to come
-    "ALBERT": (hf("Albert", **BERT, embedding_size=8), "2 sublayers share encoder.albert_layer_g"),
-    "layers that are used twice": (
-        x_transformers(weight_tie_layers=True), "2 sublayers share attn_layers.layers.0.1.to_q"),
-    # experts: the law of a share of the tokens is to come
-    "Mixtral": (
-        hf("Mixtral", **LLAMA, num_local_experts=4),
-        "a router chooses experts (layers.0.mlp.gate.weight)"),
     "Qwen 2 MoE": (
         hf("Qwen2Moe", **LLAMA, **EXPERTS, moe_intermediate_size=8,
-           shared_expert_intermediate_size=8), "a router chooses experts (layers.0.mlp.gate"),
-    "Qwen 3 MoE": (
-        hf("Qwen3Moe", **HEADS, **EXPERTS, moe_intermediate_size=8), "a router chooses experts"),
+           shared_expert_intermediate_size=8),
+        "multiplied by values computed with layers.0.mlp.shared_expert_gate.weight"),
     "DeepSeek V3": (
         hf("DeepseekV3", **LATENT, moe_intermediate_size=8, n_routed_experts=4, n_group=2,
            topk_group=1, num_experts_per_tok=2, first_k_dense_replace=1),
-        "a router chooses experts (layers.1.mlp.gate.weight)"),
-    "OLMoE": (hf("Olmoe", **BERT, **EXPERTS), "a router chooses experts (layers.0.mlp.gate."),
+        "no law here counts sums of several branches in some layers alone"),
     "gpt-oss": (
         hf("GptOss", **HEADS, num_local_experts=4, num_experts_per_tok=2),
         "a router chooses experts (layers.0.mlp.router.weight)"),
-    "Llama 4": (hf("Llama4Text", **HEADS), "a router chooses experts (layers.0.feed_forward"),
+    "Llama 4": (hf("Llama4Text", **HEADS), "gates of experts multiply what enters them"),
     # state spaces and linear attention
     "Mamba": (hf("Mamba", hidden_size=16, num_hidden_layers=2, **STATES), MIXED),
     "Mamba 2": (

@@ -128,5 +128,5 @@ def test_norms_on_queries_and_keys_have_no_part_in_the_rule():
     assert dt.audit(model, inputs, constants=c).verdict.value == "SUPPORTED"
     for layer in model.model.layers:  # on the value it has one
         layer.self_attn.v_proj = torch.nn.Sequential(layer.self_attn.v_proj, torch.nn.RMSNorm(32))
-    with pytest.raises(Refusal, match="a norm within its branch"):
+    with pytest.raises(Refusal, match="a layer of the decoder is attention-qkv-norm"):
         apply_(model, c, inputs=inputs)
