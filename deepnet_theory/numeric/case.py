@@ -61,8 +61,7 @@ class Case:
     def layer(self, part: PartConstants, index: float) -> Sequence[Placed]:
         """The sublayers of one layer of a part, counted from 0; of a block of them, its middle."""
         if self.scheme is None:
-            own = part.placed[math.floor(index)]
-            return [Placed(self.equation, part.sublayers[place]) for place in own]
+            return [Placed(self.equation, s) for s in part.in_layer(math.floor(index))]
         return self.scheme.layer_at(self._of_scheme(part.name), index + 1, **self.depth)
 
     def layers(self, part: PartConstants) -> Sequence[Sequence[Placed]]:

@@ -98,8 +98,8 @@ class Part(nn.Module):
             )
         self.layers, self.uses = nn.ModuleList(), part.uses
         if layers is None:
-            own = part.placed[: part.layers // part.uses]
-            layers = [[Placed(placed, part.sublayers[i]) for i in layer] for layer in own]
+            distinct = range(part.layers // part.uses)
+            layers = [[Placed(placed, s) for s in part.in_layer(index)] for index in distinct]
         for index, sublayers in enumerate(layers):
             layer = Layer()
             for position, (where, s) in enumerate(sublayers):

@@ -21,7 +21,7 @@ from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.parameter import KNOBS, ParameterConstants, ParameterRule
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN, Placement, placement
 from deepnet_theory.spec.settings import ACTIVATIONS, Option
-from deepnet_theory.spec.stack import described_layer, in_turns, stack, written_share
+from deepnet_theory.spec.stack import described_layer, in_turn, stack, written_share
 from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer, sublayers
 
 if TYPE_CHECKING:
@@ -108,10 +108,10 @@ class PartConstants:
         """Whether all layers have all sublayers, by one residual equation."""
         return not any(s.layers or s.placement for s in self.sublayers)
 
-    @property
-    def placed(self) -> list[list[int]]:
-        """The places in ``sublayers`` of what each layer has, from the bottom to the top."""
-        return in_turns([s.layers or self.layers for s in self.sublayers], self.layers)
+    def in_layer(self, index: int) -> list[SublayerConstants]:
+        """What one layer has, counted from 0 at the bottom."""
+        counts = [s.layers or self.layers for s in self.sublayers]
+        return [self.sublayers[place] for place in in_turn(counts, self.layers, index)]
 
 
 @dataclass(frozen=True)

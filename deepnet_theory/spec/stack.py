@@ -46,8 +46,9 @@ class Part:
 
     def listed(self, layers: int) -> list[Sublayer]:
         """All sublayers of this number of layers, from the bottom to the top."""
-        turns = in_turns([int(share * layers) for share in self.shares], layers)
-        return [self.layer[place] for layer in turns for place in layer]
+        counts = [int(share * layers) for share in self.shares]
+        places = (place for layer in range(layers) for place in in_turn(counts, layers, layer))
+        return [self.layer[place] for place in places]
 
     @property
     def sums(self) -> tuple[int, ...]:
@@ -158,16 +159,15 @@ def written_share(share: Fraction) -> str:
     return "" if share == 1 else f"{share}*"
 
 
-def in_turns(counts: Iterable[int], layers: int) -> list[list[int]]:
-    """Which sublayers each layer has, by how many layers have each.
+def in_turn(counts: Iterable[int], layers: int, layer: int) -> list[int]:
+    """Which sublayers one layer has, by how many layers have each.
 
     Those that some layers lack take turns from the lowest layer on, in the order given.
     """
-    found: list[list[int]] = [[] for _ in range(layers)]
-    start = 0
+    found, start = [], 0
     for place, count in enumerate(counts):
-        for layer in range(start, start + count) if count < layers else range(layers):
-            found[layer % layers].append(place)
+        if (layer - start) % layers < count:
+            found.append(place)
         start += count % layers
     return found
 

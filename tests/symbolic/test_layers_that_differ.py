@@ -8,7 +8,7 @@ from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.table import texts
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import Part, in_turns, stack
+from deepnet_theory.spec.stack import Part, in_turn, stack
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derive import derive
 
@@ -22,7 +22,7 @@ def test_a_share_says_how_many_layers_have_a_sublayer():
     assert part.described == "attention, 1/4*ffn, 3/4*ffn-swiglu"
     kinds = [s.name for s in part.listed(4)]
     assert kinds == ["attention", "ffn"] + 3 * ["attention", "ffn-swiglu"]
-    assert in_turns([4, 1, 3], 4) == [[0, 1], [0, 2], [0, 2], [0, 2]]
+    assert [in_turn([4, 1, 3], 4, i) for i in range(4)] == [[0, 1], [0, 2], [0, 2], [0, 2]]
 
 
 @pytest.mark.parametrize("share", ["0", "5/4", "-1/4", "1/0", "a", "", "1/1001", "nan"])
