@@ -66,7 +66,7 @@ class Case:
 
     def layers(self, part: PartConstants) -> Sequence[Sequence[Placed]]:
         """The layers of a part that have parameters of their own, from the bottom to the top."""
-        return [self.layer(part, index) for index in range(part.layers // part.uses)]
+        return [self.layer(part, index) for index in range(part.distinct)]
 
     def input_size(self, part: str) -> float:
         """The size of what enters a part."""
@@ -165,7 +165,7 @@ class Sampled(Case):
         """Those of the distinct layers, looped as often as the short stack is."""
         found = super().constants
         looped = (
-            replace(p, layers=p.layers // p.uses * loops, uses=loops)
+            replace(p, layers=p.distinct * loops, uses=loops)
             for p in found.parts
             for loops in (min(p.uses, LOOPS),)
         )
@@ -217,7 +217,7 @@ class Sampled(Case):
     def layers(self, part: PartConstants) -> Sequence[Sequence[Placed]]:
         """The layers of the short stack."""
         found, below, times = [], 0.0, self._larger[part.name]
-        for group in self.groups(part.layers // part.uses):
+        for group in self.groups(part.distinct):
             whole = self.layer(part, max(0.0, below + (group.layers - 1) / 2))
             one = group.copy is not None
             own = [s if one else _standing_for(s, group.layers) for s in whole]
@@ -227,7 +227,7 @@ class Sampled(Case):
 
     def copy_of(self, part: PartConstants, layer: int) -> int | None:
         """Which sampled one a layer of the short stack is; None for a block."""
-        return list(self.groups(part.layers // part.uses))[layer].copy
+        return list(self.groups(part.distinct))[layer].copy
 
     @property
     def branches(self) -> str:

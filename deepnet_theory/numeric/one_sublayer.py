@@ -250,7 +250,7 @@ def _changes(trial: Trial, sampled: Sampled, directions: Sequence[Direction]) ->
     return {
         (part, inside): [
             (
-                sampled.stands_for(c, parts[part].layers // parts[part].uses) if inside else 1.0,
+                sampled.stands_for(c, parts[part].distinct) if inside else 1.0,
                 change_along(trial, copies[c]),
             )
             for c in sorted(copies)
@@ -264,7 +264,7 @@ def _square(trial: Trial, changes: Changes) -> Tensor:
 
     A sampled layer's change V counts n times, as many layers as it stands for.
     """
-    layers = {part.name: part.layers // part.uses for part in trial.model.constants.parts}
+    layers = {part.name: part.distinct for part in trial.model.constants.parts}
     total = torch.zeros(())
     for (part, inside), own in changes.items():
         total = total + _mean([n * v.square().sum(-1) for n, v in own])

@@ -55,7 +55,7 @@ class Probe:
         """
         trial = self.trial()
         # a layer that is used several times is stepped once
-        layers = {part.name: part.layers // part.uses for part in trial.model.constants.parts}
+        layers = {part.name: part.distinct for part in trial.model.constants.parts}
         sampled = {name: sample_layers(count) for name, count in layers.items()}
         # a norm's parameters belong to its residual sublayer, a final norm's to none
         chosen = [

@@ -221,7 +221,7 @@ def load(
         vectors,
         constants.architecture.bias,
     )
-    layers = sum(p.layers // p.uses * len(p.sublayers) for p in constants.parts)
+    layers = sum(p.distinct * len(p.sublayers) for p in constants.parts)
     if layers > 10 * len(tensors):
         raise InputError(f"{str(path)!r} holds too few tensors for its {layers} sublayers")
     model = Model(constants, make)

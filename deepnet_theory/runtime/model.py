@@ -98,8 +98,8 @@ class Part(nn.Module):
             )
         self.layers, self.uses = nn.ModuleList(), part.uses
         if layers is None:
-            distinct = range(part.layers // part.uses)
-            layers = [[Placed(placed, s) for s in part.in_layer(index)] for index in distinct]
+            every = map(part.in_layer, range(part.distinct))
+            layers = [[Placed(placed, s) for s in own] for own in every]
         for index, sublayers in enumerate(layers):
             layer = Layer()
             for position, (where, s) in enumerate(sublayers):

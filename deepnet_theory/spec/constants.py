@@ -108,6 +108,11 @@ class PartConstants:
         """Whether all layers have all sublayers, by one residual equation."""
         return not any(s.layers or s.placement for s in self.sublayers)
 
+    @property
+    def distinct(self) -> int:
+        """How many layers have parameters of their own."""
+        return self.layers // self.uses
+
     def in_layer(self, index: int) -> list[SublayerConstants]:
         """What one layer has, counted from 0 at the bottom."""
         counts = [s.layers or self.layers for s in self.sublayers]

@@ -154,7 +154,7 @@ def _fits(course: _Course, found: Run) -> bool:
     rows = (found.common_mode, found.token_cosine, found.branch_weights)
     whole = {len(found.common_mode_steps)} == {*map(len, rows)} and found.common_mode_steps in taken
     last = course.constants.parts[-1]
-    layers = {*map(len, found.branch_weights)} <= {last.layers // last.uses}
+    layers = {*map(len, found.branch_weights)} <= {last.distinct}
     return ended and whole and layers and found.rule == course.rule
 
 
