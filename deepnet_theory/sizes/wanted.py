@@ -18,6 +18,7 @@ from deepnet_theory.spec.expression import evaluate
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, Placement, placements
 from deepnet_theory.spec.results.reading import UNKNOWN, Reading, Sublayer, described
+from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.scheme import WIDTH, Scheme, SchemePart, gain_of, schemes
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.subject import (
@@ -139,10 +140,9 @@ def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
             if "eta" in closure.knobs:
                 continue  # a matter of the learning rate alone: weights do not show it
             try:
-                placed = {
-                    (p.norms, p.learnt): (p, table(replace(chosen, placement=p.name, closure=name)))
-                    for p in own
-                }
+                tables = [table(replace(chosen, placement=p.name, closure=name)) for p in own]
+                rules = [texts(each.rule) for each in tables]
+                placed = dict(zip(ways, zip(own, tables, rules, strict=True), strict=True))
                 rows = tuple(_of_rule(reading, [placed[way] for way in meant]))
             except DeepNetTheoryError:  # there is no such rule
                 continue
@@ -164,11 +164,12 @@ def depth_of(reading: Reading) -> dict[str, int]:
     return {"N": layers[0], "M": layers[-1]}
 
 
-def _of_rule(reading: Reading, placed: list[tuple[Placement, Table]]) -> Iterator[WantedSublayer]:
+def _of_rule(
+    reading: Reading, placed: list[tuple[Placement, Table, Rule]]
+) -> Iterator[WantedSublayer]:
     depth = depth_of(reading)
-    rules = {id(of): texts(of.rule) for _, of in placed}
-    for s, (placement, of) in zip(reading.sublayers, placed, strict=True):
-        entry = rules[id(of)].entry(s.stack, s.kind)
+    for s, (placement, of, rule) in zip(reading.sublayers, placed, strict=True):
+        entry = rule.entry(s.stack, s.kind)
         alpha, beta = entry.at(**depth)
         stream, branch = placement.coefficients(alpha)
         scaled = {m.name: beta for m in sublayer(s.kind).scaled}
