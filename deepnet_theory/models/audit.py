@@ -361,9 +361,8 @@ def _of_matrices(reading: Reading, rule: Wanted) -> Iterator[WantedStep]:
             rate = w.rates.get(m.role, 1.0)
             if m.name not in least or rate < least[m.name].times["lr"]:
                 least[m.name] = WantedStep(m.name, s.stack, s.layer, s.kind, m.role, {"lr": rate})
-        if s.learnt and s.multiplier in w.rates:
+        if (name := s.learnt_parameter) and s.multiplier in w.rates:
             rate = w.rates[s.multiplier]
-            name = s.learnt.partition("[")[0]
             least[name] = WantedStep(name, s.stack, s.layer, s.kind, "multiplier",
                                          {"lr": rate})  # fmt: skip
     return iter(least.values())

@@ -262,11 +262,11 @@ def _draw(model: nn.Module, found: Reading, rule: Wanted, draw: Draw) -> Iterato
             std = gain * m.xavier
             draw(m.name, blocks(model, m), std)
             yield Change(m.where, f"{m.role}, gain {gain:.6g}, standard deviation {std:.6g}")
-        if s.learnt and row.learnt:
+        if s.learnt and (parameter := s.learnt_parameter) and row.learnt:
             own = multiplier(model, s.learnt)
             size = float(own.square().mean().sqrt())
             start = s.alpha / row.alpha * size if size else 1 / row.alpha
-            draw(s.learnt.partition("[")[0], [own], 0.0, start)
+            draw(parameter, [own], 0.0, start)
             yield Change(s.learnt, f"learnt multiplier, {start:.6g}")
         for name in (*(m.bias for m in s.matrices), *s.biases):
             if name is not None and name not in zeros:  # packed ones have one in common

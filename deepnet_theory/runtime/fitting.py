@@ -76,8 +76,7 @@ def describe(found: Reading, rule: Wanted) -> dict[str, tuple[Description, ...]]
             add(m.bias, Description(*site, *_bias(s.kind, m.role)))
         for name in s.biases:
             add(name, Description(*site, *_bias(s.kind, s.matrices[-1].role)))
-        learnt = s.learnt and s.learnt.partition("[")[0]  # an entry is stepped with its parameter
-        add(learnt, Description(*site, Role.RESIDUAL_GAIN, s.multiplier))
+        add(s.learnt_parameter, Description(*site, Role.RESIDUAL_GAIN, s.multiplier))
         for norm in s.norms:
             inner = norm.where == "within" and sublayer(s.kind).inner is not None
             prefix = "inner_" if inner else ""

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
@@ -240,6 +241,11 @@ class Sublayer:
         return self.around, self.learnt_names
 
     @property
+    def learnt_parameter(self) -> str | None:
+        """The parameter that the learnt multiplier is, or is an entry of; it steps as a whole."""
+        return self.learnt and self.learnt.partition("[")[0]
+
+    @property
     def learnt_names(self) -> tuple[str, ...]:
         """What is learnt as :attr:`~deepnet_theory.spec.placement.Placement.learnt` has it."""
         return (self.multiplier,) if self.multiplier else ()
@@ -381,13 +387,13 @@ class Reading:
         normed = any(n.where == "start" for n in self.norms)
         return {} if normed else dict(self.stream)
 
-    @property
+    @cached_property
     def users(self) -> Counter[str]:
         """How many sublayers use each parameter; branches of one sum may share the norms there."""
         sums = (list(own) for _, own in groupby(self.sublayers, lambda s: (s.stack, s.sums)))
         return Counter(name for beside in sums for name in _used(beside))
 
-    @property
+    @cached_property
     def uses(self) -> str:
         """How often each layer is used, as a selection says it; "" where parameters differ in it.
 
