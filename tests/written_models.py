@@ -1,6 +1,8 @@
 """Models as people write them, shared by the tests that read, audit, step and mend them."""
 
+import copy
 import math
+from statistics import fmean
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -235,3 +237,43 @@ def train(model, both, batches, after=lambda: None):
         after()
         losses.append(loss.item())
     return losses
+
+
+# ------------------------------------------------------------------------------ a real step
+
+
+def started(model):
+    """The GPT with a stream that starts at rms 1, as rules take it."""
+    with torch.no_grad():
+        for p in (model.wte.weight, model.wpe.weight):
+            p.normal_(0.0, 0.5**0.5, generator=torch.Generator().manual_seed(p.shape[0]))
+    return model
+
+
+def branch_step(model, rates=None, step=torch.sign, batches=6):
+    """‖ΔF‖ of a GPT in one step at small ``rates``, in double precision, the mean over batches.
+
+    Without rates the matrices of its branches step, each at 1e-6.
+    """
+    model, sizes = copy.deepcopy(model).double(), []
+    if rates is None:
+        rates = {n: 1e-6 for n, p in model.named_parameters() if n[:2] == "h." and p.dim() > 1}
+    generator = torch.Generator().manual_seed(5)
+    for _ in range(batches):
+        ids = torch.randint(VOCAB, (1, 32), generator=generator)
+        model.zero_grad()
+        final = []
+        hook = model.ln_f.register_forward_hook(lambda *args: final.append(args[-1].detach()))  # noqa: B023
+        targets = torch.randint(VOCAB, (32,), generator=generator)
+        F.cross_entropy(model(ids)[0], targets).backward()
+        own = dict(model.named_parameters())
+        kept = {n: own[n].detach().clone() for n in rates}
+        with torch.no_grad():  # in place, as layers may be shared
+            for n, rate in rates.items():
+                own[n] -= rate * step(own[n].grad)
+            model(ids)
+            for n, before in kept.items():
+                own[n].copy_(before)
+        hook.remove()
+        sizes.append((final[1] - final[0]).norm(dim=-1).mean().item())
+    return fmean(sizes)

@@ -3,13 +3,11 @@
 import copy
 import warnings
 from functools import partial
-from statistics import fmean
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from written_models import GPT, Mixture
+from written_models import GPT, Mixture, branch_step, started
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
@@ -216,30 +214,16 @@ def test_one_step_moves_a_mended_mixture_alike_at_every_depth(optimizer, kind):
 
 
 def sign_step(model):
-    """‖ΔF‖ of one sign step of the branches' matrices, so small that no token is sent elsewhere."""
-    model, sizes = copy.deepcopy(model).double(), []
-    moved = [n for n, p in model.named_parameters() if n.startswith("h.") and p.dim() > 1]
-    generator = torch.Generator().manual_seed(5)
-    for _ in range(4):
-        ids = torch.randint(V, (1, 32), generator=generator)
-        model.zero_grad()
-        final = []
-        hook = model.ln_f.register_forward_hook(lambda *args: final.append(args[-1].detach()))  # noqa: B023
-        F.cross_entropy(model(ids)[0], torch.randint(V, (32,), generator=generator)).backward()
-        steps = {n: p - 1e-10 * p.grad.sign() for n, p in model.named_parameters() if n in moved}
-        torch.func.functional_call(model, steps, (ids,))
-        hook.remove()
-        sizes.append((final[1] - final[0]).norm(dim=-1).mean().item())
-    return fmean(sizes)
+    """‖ΔF‖ of a sign step so small that no token is sent elsewhere."""
+    own = [n for n, p in model.named_parameters() if n.startswith("h.") and p.dim() > 1]
+    return branch_step(model, dict.fromkeys(own, 1e-10), batches=4)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("last", ["c_fc", "c_proj"])
 def test_a_predicted_effect_is_that_of_a_real_step(last):
     right = made(8, d=64)
-    with torch.no_grad():  # a stream of rms 1, which the rule takes
-        for p in (right.wte.weight, right.wpe.weight):
-            p.normal_(0.0, 0.5**0.5, generator=torch.Generator().manual_seed(p.shape[0]))
+    started(right)
     apply_(right, exported(8, "adam", d=64), inputs=IDS)
     wrong = copy.deepcopy(right)
     with torch.no_grad():

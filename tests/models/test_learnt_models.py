@@ -4,13 +4,12 @@ import copy
 import math
 import warnings
 from functools import partial
-from statistics import fmean
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from written_models import GPT
+from written_models import GPT, branch_step, started
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
@@ -125,33 +124,17 @@ def test_one_step_moves_a_mended_model_alike_at_every_depth(placement, kind):
     assert plain.exponents[0].estimate > 0.2, plain
 
 
-def branch_step(model):
-    """‖ΔF‖ of one sign step of the branches' matrices and multipliers at the rule's rates."""
-    model, sizes = copy.deepcopy(model).double(), []
-    rates = {n: 1.0 if p.dim() > 1 else 1 / 16 for n, p in model.named_parameters()
-             if n.startswith("h.") and ".ln" not in n}  # fmt: skip
-    generator = torch.Generator().manual_seed(5)
-    for _ in range(6):
-        ids = torch.randint(V, (1, 32), generator=generator)
-        model.zero_grad()
-        final = []
-        hook = model.ln_f.register_forward_hook(lambda *args: final.append(args[-1].detach()))  # noqa: B023
-        F.cross_entropy(model(ids)[0], torch.randint(V, (32,), generator=generator)).backward()
-        parameters = dict(model.named_parameters())
-        steps = {n: parameters[n] - 1e-6 * r * parameters[n].grad.sign() for n, r in rates.items()}
-        torch.func.functional_call(model, steps, (ids,))
-        hook.remove()
-        sizes.append((final[1] - final[0]).norm(dim=-1).mean().item())
-    return fmean(sizes)
+def rule_rates(model):
+    """Small rates of the branches' matrices and multipliers, in the rule's ratio."""
+    own = {n: p.dim() for n, p in model.named_parameters() if n.startswith("h.") and ".ln" not in n}
+    return {name: 1e-6 if dim > 1 else 1e-6 / 16 for name, dim in own.items()}
 
 
 @pytest.mark.parametrize("times", [3.0, pytest.param(1 / 3, marks=pytest.mark.slow)])
 def test_a_predicted_effect_is_that_of_a_real_step(times):
     """CaiT's and DINOv2's: multipliers of another size than 1/alpha."""
     right = scaled(layer_scale, 8, shape=(64,), d=64)
-    with torch.no_grad():  # a stream of rms 1, which the rule takes
-        for p in (right.wte.weight, right.wpe.weight):
-            p.normal_(0.0, 0.5**0.5, generator=torch.Generator().manual_seed(p.shape[0]))
+    started(right)
     apply_(right, exported(8, width=64), inputs=IDS)
     wrong = copy.deepcopy(right)
     with torch.no_grad():
@@ -159,7 +142,8 @@ def test_a_predicted_effect_is_that_of_a_real_step(times):
             block.mlp.scale.mul_(times)
     audit = dt.audit(wrong, IDS, optimizer="adamw")
     assert audit.predicted and abs(math.log(audit.effect)) > 0.1
-    assert audit.effect == pytest.approx(branch_step(wrong) / branch_step(right), rel=0.3)
+    steps = [branch_step(model, rule_rates(model)) for model in (wrong, right)]
+    assert audit.effect == pytest.approx(steps[0] / steps[1], rel=0.3)
 
 
 # ---- models of libraries, and as they are written ----

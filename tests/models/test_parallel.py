@@ -3,13 +3,12 @@
 import copy
 import warnings
 from functools import partial
-from statistics import fmean
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from written_models import GPT, Block, Parallel, heads, joined, pre
+from written_models import GPT, Block, Parallel, branch_step, heads, joined, pre, started
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
@@ -193,24 +192,6 @@ def test_one_step_moves_a_mended_model_alike_at_every_depth(kind):
     assert plain.exponents[0].estimate > 0.2, plain
 
 
-def branch_step(model):
-    """‖ΔF‖ of one sign step of the branches' matrices, in double precision."""
-    model, sizes = copy.deepcopy(model).double(), []
-    moved = [n for n, p in model.named_parameters() if n.startswith("h.") and p.dim() > 1]
-    generator = torch.Generator().manual_seed(5)
-    for _ in range(6):
-        ids = torch.randint(V, (1, 32), generator=generator)
-        model.zero_grad()
-        final = []
-        hook = model.ln_f.register_forward_hook(lambda *args: final.append(args[-1].detach()))  # noqa: B023
-        F.cross_entropy(model(ids)[0], torch.randint(V, (32,), generator=generator)).backward()
-        steps = {n: p - 1e-6 * p.grad.sign() for n, p in model.named_parameters() if n in moved}
-        torch.func.functional_call(model, steps, (ids,))
-        hook.remove()
-        sizes.append((final[1] - final[0]).norm(dim=-1).mean().item())
-    return fmean(sizes)
-
-
 LAST = [
     ("GPT-NeoX", "mlp.c_proj"), pytest.param("Falcon", "attn.dense", marks=pytest.mark.slow),
     pytest.param("Cohere", "mlp.down", marks=pytest.mark.slow),
@@ -220,9 +201,7 @@ LAST = [
 @pytest.mark.parametrize(("kind", "last"), LAST)
 def test_a_predicted_effect_is_that_of_a_real_step(kind, last):
     right = GPT(8, block=KINDS[kind][0], d=64)
-    with torch.no_grad():  # a stream of rms 1, which the rule takes
-        for p in (right.wte.weight, right.wpe.weight):
-            p.normal_(0.0, 0.5**0.5, generator=torch.Generator().manual_seed(p.shape[0]))
+    started(right)
     rule = dt.derive("adam", placement="pre-ln", stack="decoder", layer=KINDS[kind][1])
     apply_(right, dt.export(rule, 8, width=64, heads=4, vocab=V), inputs=IDS)
     wrong = copy.deepcopy(right)

@@ -3,13 +3,12 @@
 import copy
 import warnings
 from functools import partial
-from statistics import fmean
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from written_models import GPT, Block, heads, joined, post, pre
+from written_models import GPT, Block, branch_step, heads, joined, post, pre, started
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
@@ -285,31 +284,6 @@ def test_constants_of_two_placements_stand_beside_each_other():
 
 
 # ---------------------------------------------------------------------- effects and real steps
-
-
-def branch_step(model):
-    """‖ΔF‖ of one sign step of the branches' matrices, in double precision."""
-    model, sizes = copy.deepcopy(model).double(), []
-    moved = [n for n, p in model.named_parameters() if n.startswith("h.") and p.dim() > 1]
-    generator = torch.Generator().manual_seed(5)
-    for _ in range(6):
-        ids = torch.randint(V, (1, 32), generator=generator)
-        model.zero_grad()
-        final = []
-        hook = model.ln_f.register_forward_hook(lambda *args: final.append(args[-1].detach()))  # noqa: B023
-        F.cross_entropy(model(ids)[0], torch.randint(V, (32,), generator=generator)).backward()
-        steps = {n: p - 1e-6 * p.grad.sign() for n, p in model.named_parameters() if n in moved}
-        torch.func.functional_call(model, steps, (ids,))
-        hook.remove()
-        sizes.append((final[1] - final[0]).norm(dim=-1).mean().item())
-    return fmean(sizes)
-
-
-def started(model):
-    with torch.no_grad():  # a stream of rms 1, which the rule takes
-        for p in (model.wte.weight, model.wpe.weight):
-            p.normal_(0.0, 0.5**0.5, generator=torch.Generator().manual_seed(p.shape[0]))
-    return model
 
 
 def with_alpha(n, d=D):

@@ -4,13 +4,11 @@ import copy
 import re
 import warnings
 from functools import partial
-from statistics import fmean
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from written_models import GPT, post, pre
+from written_models import GPT, branch_step, post, pre, started
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
@@ -167,14 +165,6 @@ def test_a_scheme_of_layers_of_their_own_is_not_of_shared_ones():
 # ---- what one step moves ----
 
 
-def started(model):
-    """Rows that make a stream of rms 1, which the rules take."""
-    with torch.no_grad():
-        for p in (model.wte.weight, model.wpe.weight):
-            p.normal_(0.0, 0.5**0.5, generator=torch.Generator().manual_seed(p.shape[0]))
-    return model
-
-
 def applied(optimizer, loops, block=1, line=pre, uses="N", d=D, closure="complete"):
     model = started(looped(block, loops, line, d=d))
     where = {"placement": "pre-ln" if line is pre else "post-ln", "stack": "decoder"}
@@ -203,30 +193,6 @@ def test_one_step_moves_a_mended_model_alike_at_every_number_of_loops(optimizer)
     assert plain.exponents[0].estimate > 0.3, plain
 
 
-def branch_step(model, step):
-    """‖ΔF‖ of one step of the branches' matrices, in double precision."""
-    model, sizes = copy.deepcopy(model).double(), []
-    moved = {id(p) for block in model.h for p in block.parameters() if p.dim() > 1}
-    generator = torch.Generator().manual_seed(5)
-    for _ in range(6):
-        ids = torch.randint(V, (1, 32), generator=generator)
-        model.zero_grad()
-        final = []
-        hook = model.ln_f.register_forward_hook(lambda *args: final.append(args[-1].detach()))  # noqa: B023
-        F.cross_entropy(model(ids)[0], torch.randint(V, (32,), generator=generator)).backward()
-        with torch.no_grad():
-            own = [p for p in model.parameters() if id(p) in moved]
-            kept = [p.clone() for p in own]
-            for p in own:
-                p -= 1e-6 * step(p.grad)
-            model(ids)
-            for p, old in zip(own, kept, strict=True):
-                p.copy_(old)
-        hook.remove()
-        sizes.append((final[1] - final[0]).norm(dim=-1).mean().item())
-    return fmean(sizes)
-
-
 @pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adam", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("block", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_predicted_effect_is_that_of_a_real_step(optimizer, block):
@@ -239,7 +205,7 @@ def test_a_predicted_effect_is_that_of_a_real_step(optimizer, block):
     audit = dt.audit(wrong, IDS, optimizer=optimizer)
     assert audit.predicted and audit.effect > 1.3
     step = torch.sign if optimizer == "adam" else lambda g: g
-    real = branch_step(wrong, step) / branch_step(right, step)
+    real = branch_step(wrong, step=step) / branch_step(right, step=step)
     assert audit.effect == pytest.approx(real, rel=0.3)
 
 
