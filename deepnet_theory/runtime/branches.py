@@ -74,7 +74,7 @@ class Branch(nn.Module):
         self, kind: str, make: Make, site: Site, gain: Gain, sizes: dict[str, int], norm: NormSpec
     ) -> None:
         super().__init__()
-        spec = sublayer(kind)
+        self.spec = spec = sublayer(kind)
         if spec.experts > 1:
             raise Refusal(
                 f"no mixture of experts is built here: {kind!r} is for a model of your own, with "
@@ -98,9 +98,8 @@ class Branch(nn.Module):
 class Attention(Branch):
     """softmax(s·q kᵀ/√h) v · output, over the tokens themselves or over a memory (``cross``).
 
-    s is ``scores``, 1 but where the head size h is not that of the model's base. Of the kind
-    ``attention-qk-norm`` each head's queries and keys are divided by their root mean square, of
-    ``attention-qkv-norm`` its values too.
+    s is ``scores``, 1 but where the head size h is not that of the model's base. What a norm takes
+    in the spec's formula, each head's queries, say, is divided by its root mean square.
 
     Source: Vaswani et al., arXiv 1706.03762, §3.2; grouped keys and values: Ainslie et al.,
     arXiv 2305.13245; norms: Henry et al., arXiv 2010.04245.
@@ -117,10 +116,7 @@ class Attention(Branch):
     ) -> None:  # fmt: skip
         sizes = {"d": a.width, "key": a.kv_width, "value": a.kv_width}
         super().__init__(kind, make, site, gain, sizes, norm)
-        self.crosses = kind == "cross"
-        # a norm that it has by its formula and without a gain is one of each head
-        self.normalises = kind in ("attention-qk-norm", "attention-qkv-norm")
-        self.normalises_values = kind == "attention-qkv-norm"
+        self.crosses = self.spec.reads_memory
         self.head_width = a.width // a.heads
         self.scale = scores / math.sqrt(self.head_width)
         self.grouped = a.kv_width != a.width
@@ -155,26 +151,21 @@ class Attention(Branch):
 
     def queries(self, x: Tensor) -> Tensor:
         """(…, tokens, width) → the queries of each head, (batch, heads, tokens, head_width)."""
-        return _each(self.split(self.query(x)), self.normalises)
+        return self._of_heads(self.query, x)
 
     def keys(self, x: Tensor) -> Tensor:
-        """(…, tokens, width) → the keys of each head, (batch, heads, tokens, head_width)."""
-        return _each(self.split(self.key(x)), self.normalises)
+        """As :meth:`queries`."""
+        return self._of_heads(self.key, x)
 
     def values(self, x: Tensor) -> Tensor:
-        """(…, tokens, width) → the values of each head, (batch, heads, tokens, head_width)."""
-        return _each(self.split(self.value(x)), self.normalises_values)
+        """As :meth:`queries`."""
+        return self._of_heads(self.value, x)
 
-    def split(self, y: Tensor) -> Tensor:
-        """(…, tokens, heads·head_width) → (batch, heads, tokens, head_width), k in the batch."""
-        return y.reshape(
-            -1, y.shape[-2], y.shape[-1] // self.head_width, self.head_width
-        ).transpose(1, 2)
-
-
-def _each(y: Tensor, normalised: bool) -> Tensor:
-    """The vectors of each head as they are, or divided by their root mean square."""
-    return F.rms_norm(y, y.shape[-1:]) if normalised else y
+    def _of_heads(self, linear: Linear, x: Tensor) -> Tensor:
+        y = linear(x)  # (…, tokens, heads·head_width); k goes into the batch
+        y = y.reshape(-1, y.shape[-2], y.shape[-1] // self.head_width, self.head_width)
+        name = linear.descriptions["weight"].name
+        return (F.rms_norm(y, y.shape[-1:]) if name in self.spec.normed else y).transpose(1, 2)
 
 
 class _Hidden(Branch):

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 
 from deepnet_theory.spec.discovery import builtin, choose
 from deepnet_theory.spec.errors import InputError, Refusal
-from deepnet_theory.spec.expression import Call, Expression, Grammar, Name, Operation
+from deepnet_theory.spec.expression import Call, Expression, Grammar, Name, Operation, parts
 
 
 class Role(StrEnum):
@@ -122,6 +122,16 @@ class Sublayer:
             case Operation("*", _, Name(matrix)) if matrix in {m.name for m in self.matrices}:
                 return (matrix, *behind)
         raise Refusal(f"the branch of {self.name!r} does not end in a matrix: {self.branch}")
+
+    @cached_property
+    def normed(self) -> frozenset[str]:
+        """The matrices whose output a norm without parameters takes, one of each head."""
+        found = set()
+        for node in parts(self.expression.root):
+            match node:
+                case Call("norm", (Operation("*", _, Name(matrix)),)):
+                    found.add(matrix)
+        return frozenset(found)
 
     @property
     def inner(self) -> Vector | None:

@@ -97,7 +97,7 @@ def test_post_ln_quantities_written_out():
 
 
 def _weights(attention, x):
-    q, k = attention.split(attention.query(x)), attention.split(attention.key(x))
+    q, k = attention.queries(x), attention.keys(x)
     return (q @ k.mT / math.sqrt(8)).softmax(-1)
 
 

@@ -2,17 +2,19 @@
 
 import copy
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deepnet_theory.runtime import branches as branches_module
 from deepnet_theory.runtime import build, described, initialise_, unstack
 from deepnet_theory.runtime.linear import NORM_EPS, normalise
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.norm import norms
-from deepnet_theory.spec.sublayer import Role, sublayers
+from deepnet_theory.spec.sublayer import Role, sublayer, sublayers
 
 
 @pytest.mark.parametrize("ffn", ["ffn", "ffn-swiglu"])
@@ -197,11 +199,28 @@ def test_queries_and_keys_are_normed_head_by_head(constants):
         q, k = (y / y.square().mean(-1, keepdim=True).sqrt() for y in (q, k))
         mixed = (q @ k.mT / 4**0.5).softmax(-1) @ v
         torch.testing.assert_close(G(x), G.output(mixed.transpose(0, 1).reshape(1, 5, 16)))
-        before = G(x)
-        G.query.weight[:4] *= 30  # the first head's alone
-        torch.testing.assert_close(G(x), before)
-        G.value.weight[:4] *= 30
-        assert not torch.allclose(G(x), before)
+
+
+@pytest.mark.parametrize(
+    "branch, normed",
+    [
+        (sublayer("attention-qk-norm").branch, {"query", "key"}),
+        (sublayer("attention-qkv-norm").branch, {"query", "key", "value"}),
+        ("softmax(x*query*T(norm(x*key)))*x*value*output", {"key"}),  # no file has it
+    ],
+)
+def test_what_is_normed_is_read_off_the_formula(constants, monkeypatch, branch, normed):
+    own = replace(sublayer("attention-qk-norm"), branch=branch)
+    monkeypatch.setattr(branches_module, "sublayer", lambda name: own)
+    (G,) = (
+        r.branch for r in build(constants(layers=1), dtype=F64).residuals() if r.site.sublayer == 0
+    )
+    x = torch.randn(1, 5, 16, dtype=F64)
+    with torch.no_grad():
+        for name in ("query", "key", "value"):
+            before = G(x)
+            getattr(G, name).weight[:4] *= 30  # the first head's alone
+            assert torch.allclose(G(x), before) is (name in normed)
 
 
 @pytest.mark.parametrize("name", sorted(norms()))
