@@ -155,11 +155,10 @@ def _weights(sampled: Sampled) -> Tensor:
     """The squared branch weights of every layer of a short stack: (layers, seeds)."""
     with fitting_threads(sampled.settings):
         found = take_trace(Trial(sampled)).sublayers
-    uses = {part.name: part.uses for part in sampled.constants.parts}  # which add alike
     keys = list(dict.fromkeys((s.part, s.layer) for s in found))
     rows = torch.zeros(len(keys), sampled.settings.seeds, dtype=torch.float64)
     for s in found:
-        rows[keys.index((s.part, s.layer))] += uses[s.part] * s.branch_weight.square().cpu()
+        rows[keys.index((s.part, s.layer))] += s.square.cpu()
     return rows
 
 

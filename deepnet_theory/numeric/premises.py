@@ -100,13 +100,6 @@ def _inhomogeneity(probe: Probe) -> Tensor:
     return probe.trace.over_sublayers("inhomogeneity").amax(0)
 
 
-def _squares(probe: Probe) -> Tensor:
-    """S·n·r² of every seed: the n uses of one layer add alike."""
-    uses = {part.name: part.uses for part in probe.case.constants.parts}
-    rows = [uses[s.part] * s.branch_weight.square() for s in probe.trace.sublayers]
-    return torch.stack(rows).sum(0)
-
-
 def _above_epsilon(probe: Probe) -> Tensor:
     """The share of all stepped entries with |g| ≥ 10 ε, which an optimizer's ε does not reach."""
     traced = probe.trace.above_epsilon
@@ -136,7 +129,7 @@ QUANTITIES: dict[str, Callable[[Probe], Tensor]] = {
     # ‖ΔF‖ of queries and keys alone, over ‖ΔF‖
     "query_key_share": lambda p: p.share(lambda d: d.name in ("query", "key")) / p.values,
     # S·r², the sum over sublayers of (‖G‖/‖αx‖)², n times where n of them are one
-    "self_consistency": _squares,
+    "self_consistency": lambda probe: probe.trace.over_sublayers("square").sum(0),
     # the mean cosine of two tokens at the last sublayer's input
     "token_correlation": lambda probe: probe.trace.sublayers[-1].token_correlation,
     # ‖∂L/∂x_{l+1}‖ for a loss that is one token's

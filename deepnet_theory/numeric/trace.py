@@ -36,6 +36,7 @@ class SublayerTrace:
     part: str
     layer: int
     kind: str
+    uses: int
     input_size: Tensor
     token_correlation: Tensor
     branch_weight: Tensor = NOTHING
@@ -45,6 +46,11 @@ class SublayerTrace:
     upstream_gradient: Tensor = NOTHING
     attention_average: Tensor | None = None
     inhomogeneity: Tensor | None = None
+
+    @property
+    def square(self) -> Tensor:
+        """n·r²: what it adds to the distance from the identity, for n uses of it add alike."""
+        return self.uses * self.branch_weight.square()
 
 
 @dataclass
@@ -124,8 +130,9 @@ def _watch(
         inputs[:] = [x := args[0].detach()]
         site = residual.site
         assert site.layer is not None and site.part is not None and site.kind is not None
-        sizes = size(x) / math.sqrt(width), correlation(x)
-        sublayers.append(SublayerTrace(site.part, site.layer, site.kind, *sizes))
+        uses, sizes = trial.model.parts[site.part].uses, (size(x) / math.sqrt(width), correlation(x))
+        assert isinstance(uses, int)
+        sublayers.append(SublayerTrace(site.part, site.layer, site.kind, uses, *sizes))
 
     def at_branch(branch: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         now, y = sublayers[-1], output.detach()
