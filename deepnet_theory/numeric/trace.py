@@ -130,8 +130,7 @@ def _watch(
         inputs[:] = [x := args[0].detach()]
         site = residual.site
         assert site.layer is not None and site.part is not None and site.kind is not None
-        uses, sizes = trial.model.parts[site.part].uses, (size(x) / math.sqrt(width), correlation(x))
-        assert isinstance(uses, int)
+        uses, sizes = trial.uses[site.part], (size(x) / math.sqrt(width), correlation(x))
         sublayers.append(SublayerTrace(site.part, site.layer, site.kind, uses, *sizes))
 
     def at_branch(branch: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
