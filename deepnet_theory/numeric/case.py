@@ -26,8 +26,7 @@ VOCAB = 256  # bytes
 class Case:
     """The stack of ``selection`` under ``rule`` at one ``depth``, on what ``settings`` say.
 
-    A published ``scheme`` stands in place of the rule: each layer has the equation and the numbers
-    that it gives there.
+    A published ``scheme`` stands in place of the rule, with each layer's own equation and numbers.
     """
 
     selection: Selection
@@ -69,7 +68,6 @@ class Case:
         return [self.layer(part, index) for index in range(part.distinct)]
 
     def input_size(self, part: str) -> float:
-        """The size of what enters a part."""
         if self.scheme is None:
             return 1.0
         return self.scheme.value(self._of_scheme(part).embedding, **self.depth)
@@ -94,9 +92,7 @@ class Case:
 
     @property
     def alike(self) -> bool:
-        """Whether layers have one equation and the same sublayers, and m of them are one.
-
-        Its branch is √m times as large.
+        """Whether layers have one equation and the same sublayers: m of them are one, √m as large.
 
         No law of such a block is known where the stream is multiplied and neither a norm nor the
         branch's own weight takes it back.
@@ -109,12 +105,10 @@ class Case:
 
     @property
     def indexed(self) -> bool:
-        """Whether the numbers of a layer depend on where it stands."""
         return self.scheme is not None and any(part.indexed for part in self.scheme.parts)
 
     @property
     def eta_factor(self) -> float:
-        """What the rule multiplies the learning rate by at this depth."""
         return self.rule.eta_at(**self.depth)
 
     @property
@@ -140,16 +134,13 @@ class Group(NamedTuple):
 class Sampled(Case):
     r"""Two layers of each part of a case, at relative ``places`` u ≤ v, between blocks.
 
-    The L − 2 other layers are shared out before, between and behind them as u : v − u : 1 − v, and
-    m of them are one layer whose branches are :math:`\sqrt m` times as large: as many
-    independent branches add up to that size. The short stack's size does not depend on the depth.
-    Layers that are used n times each are looped ``LOOPS`` times, with branches as much larger.
-    ``index`` tells its branch weights from those of other ones, and the same ones are drawn at
-    every depth.
+    The L − 2 others are shared out as u : v − u : 1 − v, and m of them are one layer with branches
+    :math:`\sqrt m` times as large, as independent branches add up to: the size does not depend on
+    the depth. Layers of n uses are looped ``LOOPS`` times, with branches as much larger. ``index``
+    tells draws of branch weights apart; the same ones are drawn at every depth.
 
-    Where the stream grows from layer to layer, S·r² is a logarithm of the depth, which no bound
-    holds; where constants are powers of the layer's index, layers differ on that scale too.
-    With the ``growth`` b², what a layer adds to the squared size of the first one's stream,
+    Where the stream grows, S·r² is a logarithm of the depth, which no bound holds. With the
+    ``growth`` b², what a layer adds to the squared size of the first one's stream,
 
     .. math:: X_l^2 = 1 + b^2 l, \qquad \tau(l) = \sum_{k<l} r_k^2 = \log(1 + b^2 l),
 
@@ -205,9 +196,9 @@ class Sampled(Case):
         return math.expm1(place * self._distance(layers)) / (self.growth * layers)
 
     def stands_for(self, copy: int, layers: int) -> float:
-        r"""How many layers a sampled one stands for where its change is summed over all of them.
+        r"""How many layers a sampled one stands for in a sum over all of them.
 
-        They are those of a unit of its place: :math:`dl/du = \tau(L)\,(1/b^2 + l)`.
+        Those of a unit of its place: :math:`dl/du = \tau(L)\,(1/b^2 + l)`.
         """
         if not self.growth:
             return float(layers)
@@ -215,7 +206,6 @@ class Sampled(Case):
         return self._distance(layers) * (1 / self.growth + below)
 
     def layers(self, part: PartConstants) -> Sequence[Sequence[Placed]]:
-        """The layers of the short stack."""
         found, below, times = [], 0.0, self._larger[part.name]
         for group in self.groups(part.distinct):
             whole = self.layer(part, max(0.0, below + (group.layers - 1) / 2))
@@ -226,7 +216,6 @@ class Sampled(Case):
         return found
 
     def copy_of(self, part: PartConstants, layer: int) -> int | None:
-        """Which sampled one a layer of the short stack is; None for a block."""
         return list(self.groups(part.distinct))[layer].copy
 
     @property
@@ -269,7 +258,6 @@ def _weaker(where: Placement, alpha: float, size: float) -> float:
 
 
 def _normed(node: Node) -> bool:
-    """Whether a placement's equation normalises the branch alone."""
     match node:
         case Call("norm", (Call("branch", _),)):
             return True

@@ -2,10 +2,9 @@ r"""R and the tokens' cosine of a model in training: do its branches move all to
 
 .. math:: R = \Bigl\|\sum_l \frac{b_l\,\overline{f_l}}{a_l\,\|x_l\|}\Bigr\|
 
-with :math:`\overline{f_l}` the mean of a branch over tokens, a and b what the residual equation
-multiplies stream and branch by, and ‖x‖ the stream's size beside it: that of each sublayer where
-a norm takes the sum back, else that of the stream that enters. What R does to what is a token's own
-is :mod:`deepnet_theory.sizes.common_mode`'s to say.
+with :math:`\overline{f_l}` the mean of a branch over tokens, a and b the factors of stream and
+branch, ‖x‖ the stream's size beside it where a norm takes the sum back, else where it enters.
+What R does is :mod:`deepnet_theory.sizes.common_mode`'s to say.
 """
 
 from __future__ import annotations
@@ -123,7 +122,6 @@ class Watch:
         self.found = total.found(self._by_model(output))
 
     def _by_model(self, x: Tensor) -> Tensor:
-        """(models, tokens, width), one model where there is no stack."""
         return x.flatten(1, -2) if self.stacked else x.flatten(0, -2)[None]
 
 

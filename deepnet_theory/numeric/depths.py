@@ -20,9 +20,8 @@ _T = TypeVar("_T")
 def parse_depths(depths: str | Iterable[object], stack: Stack) -> tuple[Depth, ...]:
     """The depths of a text or of a sequence, sorted, without repetition.
 
-    An item is a number of layers; a pair ``NxM``, tuple or mapping where the stack has two
-    parts. ``a:b`` stands for depths from a to b in equal ratios close to 2. Raises
-    :class:`InputError` for anything empty, non-integer, not positive, or of the wrong form.
+    An item is a number of layers, or a pair ``NxM``, tuple or mapping where the stack has two
+    parts; ``a:b`` are depths in equal ratios close to 2. Raises :class:`InputError`.
     """
     whole = written(depths) if isinstance(depths, str) else None
     try:
@@ -50,8 +49,7 @@ def parse_depths(depths: str | Iterable[object], stack: Stack) -> tuple[Depth, .
 def parse_widths(widths: str | Iterable[object], fewest: int = FEWEST) -> tuple[int, ...]:
     """The widths of a text, ``64,128`` or ``64:1024``, each twice the one before, or of a sequence.
 
-    Sorted, without repetition. Raises :class:`InputError` for anything else, and for fewer than
-    the ``fewest`` that show an exponent.
+    Sorted, once each. Raises :class:`InputError` for anything else, and for less than ``fewest``.
     """
     found: set[int] = set()
     try:

@@ -58,9 +58,8 @@ def judge_level(
 ) -> Level | None:
     """The verdict on the sizes at every depth, (seeds, depths): that of the worst one.
 
-    SUPPORTED where the interval of the ratio lies within ``LEVEL`` of 1, REFUTED where it lies
-    beyond, UNDECIDED between them, and where the blocks of the prediction are not near the
-    ``identity``, by their S·r². None where there is no depth.
+    SUPPORTED where the ratio's interval lies within ``LEVEL`` of 1, REFUTED beyond, else UNDECIDED,
+    and where the prediction's blocks are far from the ``identity``, by S·r². None without a depth.
     """
     levels = []
     for index, depth in enumerate(depths):
@@ -100,10 +99,8 @@ def judge_assumption(
 ) -> AssumptionResult:
     """Test exactly the criteria that ``assumption`` gives against ``values`` (seeds, depths).
 
-    Slopes are tested within the tolerance of exponents; a ceiling or a floor must hold at
-    every depth, by the interval over seeds. The estimate shown is the slope where one is
-    tested, else the value at the depth where the criterion is nearest to failing. An
-    assumption without criteria is ASSUMED, with what was measured beside it.
+    Slopes within the tolerance of exponents; a ceiling or a floor at every depth, by the interval
+    over seeds. Shown is the slope, else the value nearest to failing. Without criteria: ASSUMED.
     """
     found: list[tuple[Verdict, str]] = []
     shown: Interval | None = None
@@ -173,10 +170,7 @@ DEEP = (MOST_LAYERS // 16, MOST_LAYERS)  # the powers are read off between these
 
 @dataclass(frozen=True)
 class Arrival:
-    """Which shares of ΔF have the predicted power deep down, and where they begin to lead.
-
-    No share leads where another power is the largest one, ``power``.
-    """
+    """Which shares of ΔF have the predicted power deep down, none where ``power`` is larger."""
 
     leading: tuple[Key, ...]
     depth: float | None  # where they equal all the others; None where no other is left
@@ -198,10 +192,9 @@ def find_arrival(
 ) -> Arrival | None:
     """Whether the prediction has the power ``exponent`` far beyond the measured depths, and why.
 
-    Every kind of parameter is stepped alone at two great depths, where its share of ΔF is one
-    power of the depth. The largest power must be the predicted one; the shares that have it
-    exceed the others from where the two lines cross. None where the stack there is not near the
-    identity, or the rule has no value.
+    At two great depths the share of each kind of parameter is one power of the depth. The largest
+    must be the predicted one; it leads from where the lines of the two kinds cross. None where the
+    stack there is not near the identity, or the rule has no value.
     """
     try:
         cases = [case_at({**depth, **dict.fromkeys(symbols, n)}) for n in DEEP]
@@ -239,7 +232,6 @@ class Plan:
     total: bool
 
     def groups(self, depths: Sequence[Depth]) -> list[object]:
-        """The depths that are held fixed, for each point."""
         if self.total:
             return [None] * len(depths)
         variable = self.prediction.variable
@@ -251,9 +243,8 @@ def plan_exponents(
 ) -> list[Plan]:
     """Which exponents these depths can give.
 
-    An exponent in N needs two depths that differ in N alone. Where every depth has the same
-    ratio of N to M the sum of both exponents is fitted, as one exponent in N. Raises
-    :class:`InputError` where the depths give neither.
+    One in N needs two depths that differ in N alone; where all have one ratio of N to M, the sum
+    of both is fitted. Raises :class:`InputError` where the depths give neither.
     """
     symbols = selection.the_stack.depths
     given = predictions.exponents or tuple(Prediction(s, ALL, None) for s in symbols)
@@ -322,11 +313,10 @@ def judge_exponent(
 ) -> Exponent:
     """The exponent of ``values`` (seeds, depths), measured at these of the ``wanted`` depths.
 
-    A slope that has not arrived at the exponent is SUPPORTED where it is the one that is
-    ``expected`` over these depths from single sublayers, and that prediction has an ``arrival`` at
-    the exponent deeper down; where the measurement is not sharp enough for that, such a slope does
-    not refute the exponent either. SUPPORTED falls to UNDECIDED where a step of the fitted depths
-    was not linear or a seed was not finite, and any verdict where depths are missing.
+    A slope off the exponent is SUPPORTED where it is the one ``expected`` from single sublayers
+    over these depths and that has an ``arrival`` at the exponent; too blunt for that, it does not
+    refute either. A step that was not linear or a seed that was not finite takes SUPPORTED to
+    UNDECIDED, missing depths any verdict.
     """
     prediction = plan.prediction
     variable, share = prediction.variable, prediction.share

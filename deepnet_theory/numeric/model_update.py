@@ -32,11 +32,9 @@ Chosen = Callable[[Description], bool]
 class ModelUpdate:
     r"""One measured step at one depth; per-seed values as tuples.
 
-    ``values`` are :math:`\|\Delta F\|/\eta` per token: the root of the squared change summed
-    over the width, averaged over tokens and over a seed's draws of data and weights;
-    ``first_draw`` the same of the first draw alone, whose losses these are.
-    ``second_order`` is the part of ΔF that is not linear in η, rounding included;
-    ``relative_change`` is ‖ΔF‖/‖F‖. ``finding`` says where a value became infinite or NaN.
+    ``values`` are :math:`\|\Delta F\|/\eta` per token, averaged over tokens and a seed's draws;
+    ``first_draw`` those of the first draw, whose losses these are. ``second_order`` is the part of
+    ΔF that is not linear in η, ``relative_change`` ‖ΔF‖/‖F‖, ``finding`` where a value broke.
     """
 
     depth: Depth
@@ -51,23 +49,19 @@ class ModelUpdate:
     finding: str = ""
 
     def to_dict(self) -> dict[str, object]:
-        """Plain data, for the checks of a verification, whose points have the values."""
         return {k: v for k, v in asdict(self).items() if k not in ("values", "finding")}
 
 
 def measure_model_update(
     case: Case, *, eta: float | None = None, draws: int = 1, chosen: Chosen | None = None
 ) -> ModelUpdate:
-    r"""Measure ‖ΔF‖/η on the stacks of all seeds at one depth.
+    r"""Measure ‖ΔF‖/η on the stacks of all seeds at one depth, the mean of ``draws``.
 
-    η begins at ``eta``, or where a stack of one layer has it, larger in stacks so deep that their
-    rounding would drown it, so that it depends on the case alone; it is changed until the step is
-    linear. A twin of the first seed takes half the step, so that the second-order part is measured
-    in the same pass:
+    η begins at ``eta``, or by the case alone, and is changed until the step is linear, as a twin of
+    the first seed at half of it shows:
 
     .. math:: \Delta F(\eta) - 2\,\Delta F(\eta/2) = \tfrac12\eta^2 F'' + O(\eta^3)
 
-    is half of it. Each of the ``draws`` has data and weights of its own.
     ``chosen`` restricts the step to some of the parameters: a share of ΔF.
     """
 
@@ -101,8 +95,7 @@ def average_draws(drawn: Sequence[ModelUpdate]) -> ModelUpdate:
 def find_linear_step(step: Callable[[float], ModelUpdate], eta: float) -> ModelUpdate:
     """A step small enough for the output to change linearly, beginning at ``eta``.
 
-    η is a power of two: added to a gain of 1, or to a weight, such a step is not rounded,
-    where any other would be rounded alike in every entry.
+    η is a power of two, which a gain of 1 or a weight takes without rounding.
     """
     found = step(_power_of_two(eta))
     for _ in range(ATTEMPTS):
@@ -131,7 +124,7 @@ def find_linear_step(step: Callable[[float], ModelUpdate], eta: float) -> ModelU
 def _eta_to_begin_with(case: Case) -> float:
     r"""The η of one layer, larger where rounding would be more than half of what is allowed.
 
-    Each layer rounds by itself, so that :math:`\sqrt L\,\epsilon\,\|F\|` adds up beside ΔF.
+    Each layer rounds by itself: :math:`\sqrt L\,\epsilon\,\|F\|` adds up beside ΔF.
     """
     precision = torch.finfo(case.settings.torch_dtype).eps
     layers = sum(case.depth.values())
@@ -248,8 +241,7 @@ def counts(updates: int) -> Iterator[int]:
 def measure_updates(case: Case) -> dict[int, list[float]]:
     r"""Each seed's :math:`\|F_T - F_0\|` per token after T updates of the settings' ``eta``.
 
-    The optimizer goes on from its running means, on fresh data at every update; F is the output
-    on the first batch. NaN where it is not finite any more.
+    On fresh data at every update; F on the first batch. NaN where it is not finite any more.
     """
     settings, selection = case.settings, case.selection
     trial = Trial(case)

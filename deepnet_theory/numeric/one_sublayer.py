@@ -1,16 +1,13 @@
-r"""‖ΔF‖/η in absolute size, predicted from single sublayers: no stack, no free constant.
+r"""‖ΔF‖/η in absolute size from single sublayers, at any depth and at the price of one.
 
-Near the identity every sublayer sees almost the same input and the same backward signal, so
-the changes :math:`V_l` that the layers make add up,
+Near the identity the changes :math:`V_l` that the layers make add up,
 
 .. math:: E\|\Delta F\|^2 = L\,E\|V\|^2 + L(L-1)\,E\langle V, V'\rangle,
 
-with V and V' of two independent layers: the first part adds as :math:`\sqrt L`, the second, what
-their changes have in common, as :math:`L`. Both are measured on two sampled layers, with the
-laboratory's own tokens, targets, embeddings and heads. What the others do to those two, the
-corrections in S·r and S·r², comes with the blocks that stand for them, and L is the number of
-distinct layers where they are looped, of
-:class:`~deepnet_theory.numeric.case.Sampled`.
+with V and V' of two independent layers: the first part adds as :math:`\sqrt L`, what they have
+in common as :math:`L`. Both are measured on two sampled layers with the laboratory's own data,
+embeddings and heads, between the blocks of :class:`~deepnet_theory.numeric.case.Sampled`, which
+stand for the others' corrections; L counts distinct layers.
 """
 
 from __future__ import annotations
@@ -50,10 +47,7 @@ Changes = dict[tuple[str, bool], list[tuple[float, Tensor]]]
 
 @dataclass(frozen=True)
 class PredictedUpdate:
-    """The predicted ‖ΔF‖/η of every seed, with its standard error over independent layers.
-
-    Every seed has data, an embedding, a head and layers of its own: seeds are independent.
-    """
+    """The predicted ‖ΔF‖/η of independent seeds, with its standard error over layers."""
 
     depth: Depth
     values: tuple[float, ...]
@@ -61,7 +55,6 @@ class PredictedUpdate:
 
     @property
     def mean(self) -> float:
-        """The mean over seeds."""
         return fmean(self.values)
 
     @property
@@ -83,10 +76,7 @@ def predict_model_update(case: Case) -> PredictedUpdate:
 
 
 def predict_samples(case: Case) -> dict[str, list[float]]:
-    """What is predicted of one depth, by name and one number a seed; the key is that of a share.
-
-    Of several parts each one's share is predicted too, stepped alone.
-    """
+    """What is predicted of one depth, and of each of several parts: by name, a number a seed."""
     distance = distance_from_identity(case)
     samples = {IDENTITY: distance.whole, BLOCK: distance.block}
     for (share, _), predicted in _predict(case, by_part, case.settings.draws).items():
@@ -129,9 +119,7 @@ def by_kind(directions: list[Direction]) -> dict[Key, list[Direction]]:
 class Distance(NamedTuple):
     """S·r² of every seed: of the ``whole`` stack, and of the ``block`` that is farthest.
 
-    A block's branch is as large as those of the sublayers that it stands for together. The
-    prediction reaches as far as its blocks are near the identity; where no stretch is cut into
-    several, the whole stands for them.
+    The prediction reaches as far as its blocks are near the identity; uncut, the whole stands.
     """
 
     whole: list[float]
@@ -205,10 +193,10 @@ def _predict(
 
 
 def places_of(draw: int, draws: int, pairs: int = PLACES) -> Iterator[tuple[float, float]]:
-    """The ``pairs`` of places of one draw; all draws together are spread over all pairs.
+    """The ``pairs`` of places of one draw, each with its mirror image; all draws together spread.
 
-    Two independent places in [0, 1] are apart by more than g with probability (1 − g)²: one
-    value of g is taken from each of equally likely ranges, and each pair with its mirror image.
+    Two places in [0, 1] are apart by more than g with probability (1 − g)²: g is one of each of
+    equally likely ranges.
     """
     ranges = pairs * draws
     for index in range(draw, ranges, draws):
@@ -333,9 +321,7 @@ def measure_shares(case: Case) -> Shares:
     .. math:: \Delta F_s/\eta = \frac{\partial F}{\partial\theta_s}\,\frac{\Delta\theta_s}{\eta}
               \qquad \|\Delta F\| \le \sum_s \|\Delta F_s\|
 
-    on the whole stacks of the first draw: one backward pass gives the steps of all kinds, one
-    derivative of the output along its step each kind's share. No size of step is chosen, so that
-    neither curvature nor rounding hides a share that is small.
+    One derivative of the output along each kind's step, so that no rounding hides a small share.
     """
     found = {}
     with fitting_threads(case.settings), math_attention():

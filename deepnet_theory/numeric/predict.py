@@ -41,12 +41,11 @@ def predict(
     scheme: Scheme | None = None,
     **work: Unpack[Work],
 ) -> UpdatePrediction:
-    """‖ΔF‖/η per token of ``rule`` at ``depths``; the shares are those of the deepest one.
+    """‖ΔF‖/η per token of ``rule`` at ``depths``, at one price each; shares at the deepest.
 
-    Each depth costs the same. ``scheme`` and ``work`` are those of
-    :func:`~deepnet_theory.numeric.verify.verify`. Raises :class:`InputError` where the rule has
-    no value at one of them or the prediction is not finite,
-    :class:`~deepnet_theory.spec.errors.Refusal` where no sampled layer can stand for the others.
+    ``scheme`` and ``work`` as in :func:`~deepnet_theory.numeric.verify.verify`. Raises
+    :class:`InputError` where the rule or the prediction has no finite value, :class:`Refusal` where
+    no sampled layer can stand for the others.
     """
     began = time.perf_counter()
     cases = [Case(selection, rule.plain(), depth, settings, scheme=scheme) for depth in depths]

@@ -32,7 +32,6 @@ class Probe:
 
     @cached_property
     def trace(self) -> Trace:
-        """One forward and backward pass, recorded sublayer by sublayer."""
         return take_trace(self.trial())
 
     @property
@@ -48,10 +47,9 @@ class Probe:
 
     @cached_property
     def sum_of_sublayer_updates(self) -> Tensor:
-        r"""The sum over sublayers of ‖ΔF_l‖/η, each sublayer stepped alone: (seeds,).
+        """The sum over sublayers of ‖ΔF_l‖/η, each alone by one stack's gradients: (seeds,).
 
-        All gradients are those of the one unstepped stack. Layers are sampled evenly over
-        each part, every sublayer of a sampled layer counted for its share of the part.
+        Layers are sampled evenly over each part, and counted for their share of it.
         """
         trial = self.trial()
         # a layer that is used several times is stepped once
@@ -85,7 +83,6 @@ def sample_layers(count: int, most: int = SAMPLED_LAYERS) -> set[int]:
 
 
 def _root_mean_square(quantity: str) -> Callable[[Probe], Tensor]:
-    """Over the sublayers that have the quantity."""
     return lambda probe: probe.trace.over_sublayers(quantity).square().mean(0).sqrt()
 
 

@@ -18,10 +18,7 @@ from deepnet_theory.spec.optimizer import Reference
 
 
 def library_optimizer(reference: Reference) -> Callable[..., torch.optim.Optimizer]:
-    """The library's own optimizer with the reference's options, to be given parameters and lr.
-
-    Raises :class:`MissingExtraError` where its library is not installed.
-    """
+    """The reference's optimizer with its options; raises :class:`MissingExtraError`."""
     module, _, name = reference.target.partition(":")
     try:
         optimizer: Any = getattr(import_module(module), name)
@@ -49,8 +46,7 @@ class RealStep(_Depth, total=False):
 def compare_with_real_step(case: Case, eta: float) -> RealStep:
     """Step one seed by the expression and by the real optimizer, and compare the two ‖ΔF‖.
 
-    ``difference`` is relative, of the two sizes; ``deviation`` is ‖ΔF − ΔF'‖/‖ΔF‖. Where the
-    optimizer has no real implementation, or it is not installed, the row says so.
+    ``difference`` is of the sizes, ``deviation`` ‖ΔF − ΔF'‖/‖ΔF‖; without one the row says so.
     """
     row: RealStep = {"depth": dict(case.depth), "eta": eta}
     optimizer = case.selection.the_optimizer

@@ -41,10 +41,7 @@ Samples = dict[str, list[float]]  # by name, one value a seed
 
 @dataclass
 class Record:
-    """Model updates by depth, and samples by quantity and depth, one value a seed.
-
-    ``kinds`` has what each kind of parameter moves at the deepest depth, measured and predicted.
-    """
+    """Model updates by depth, samples by quantity and depth, and the deepest one's ``kinds``."""
 
     updates: dict[str, ModelUpdate] = field(default_factory=dict)
     samples: dict[str, dict[str, list[float]]] = field(default_factory=dict)
@@ -52,15 +49,11 @@ class Record:
     kinds: list[tuple[Shares, dict[Key, PredictedUpdate]]] = field(default_factory=list)
 
     def keep(self, key: str, found: Samples) -> None:
-        """Samples of one depth."""
         for name, values in found.items():
             self.samples.setdefault(name, {})[key] = values
 
     def checks(self) -> dict[str, Any]:
-        """The record as plain data, within a verification's ``checks``.
-
-        By depth and by name, whatever came first from several processes.
-        """
+        """Plain data for a verification's ``checks``, in order whatever came first."""
         return {
             "steps": [u.to_dict() for u in by_depth(self.updates).values()],
             "reference": list(by_depth(self.references).values()),
@@ -98,15 +91,12 @@ def _fits(case: Case, names: set[object], found: Any) -> bool:
 
 @dataclass
 class Schedule:
-    """What ``record`` is to hold of ``depths``, as jobs.
+    """What ``record`` is to hold of ``depths``, as jobs of ``threads`` threads.
 
-    The first draw of a depth finds the size of its step, by itself: what is measured at a depth
-    depends on the settings alone, not on the other depths. All else at the depth follows it.
-    ``names`` are the measurements and ``shares`` the shares of ΔF that are wanted; ``complete``
-    receives each depth's model update when its last draw has come. Where ``predicted``, each
-    depth's size is predicted from single sublayers too, and with ``by_kind`` the deepest one's
-    shares of every kind of parameter are measured and predicted. Jobs compute with ``threads``
-    threads.
+    The first draw of a depth finds the size of its step by itself, so that what is measured there
+    depends on the settings alone; all else follows it. Wanted are the measurements ``names``, the
+    ``shares`` of ΔF, where ``predicted`` what single sublayers say, and ``by_kind`` the deepest
+    depth's shares of every kind of parameter. ``complete`` receives each depth's model update.
     """
 
     case_at: Callable[[Depth], Case]
@@ -119,10 +109,7 @@ class Schedule:
     by_kind: bool
 
     def cost(self, depths: Sequence[Depth]) -> float:
-        """The layers worked on, each once for the first draw, the others, a share, the premises.
-
-        A prediction costs the same at every depth, and counts as one.
-        """
+        """The layers worked on, by stages; a prediction costs one at every depth."""
         layers = [sum(depth.values()) for depth in depths]
         several = self.case_at(depths[0]).settings.updates > 1
         stages = 2 + len(self.shares) + bool(self.names) + several
@@ -197,7 +184,6 @@ class Schedule:
 
 
 def share_key(share: str) -> str:
-    """The name of a share's samples in a record."""
     return f"share {share}"
 
 

@@ -31,20 +31,17 @@ class Settings(Measurement):
 
     @property
     def torch_device(self) -> torch.device:
-        """The device that ``auto`` resolves to, or the one asked for."""
         return device_called(self.device)
 
     @property
     def torch_dtype(self) -> torch.dtype:
-        """The floating-point type of weights and activations."""
         return DTYPES[self.dtype]
 
 
 def needed_bytes(selection: Selection, depth: Depth, settings: Settings) -> int:
     """What one step at one depth holds at least: the weights, and activations until the backward.
 
-    A sublayer of half a layer's share keeps about 4 activations of the stream's width and one of
-    the hidden width; with a twin of the first seed.
+    A sublayer keeps about 4 activations of the width and one of the hidden width; with a twin.
     """
     width, hidden = settings.width, int(settings.ffn_ratio * settings.width)
     sublayers = int(sum(depth[p.depth] * p.sublayers_per_layer for p in selection.the_stack.parts))
@@ -91,10 +88,7 @@ LONG = 2**27  # activations times layers; below it a process takes longer to sta
 
 @contextmanager
 def fitting_threads(settings: Settings) -> Iterator[int]:
-    """As many threads as suit the settings, whatever else runs: results depend on their number.
-
-    A GPU is made repeatable.
-    """
+    """Threads by the settings alone: results depend on their number. A GPU is made repeatable."""
     count = machine.fitting_threads(_activations(settings))
     with machine.threads(count), machine.repeatable(settings.torch_device):
         yield count

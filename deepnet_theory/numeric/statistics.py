@@ -24,10 +24,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and its confidence interval; infinite where there are too few samples.
-
-    ``slack`` is the part of its half-width that no further sample narrows.
-    """
+    """An estimate and its interval; ``slack`` is the part that no further sample narrows."""
 
     estimate: float
     low: float
@@ -53,7 +50,6 @@ class Interval:
 
     @property
     def numbers(self) -> tuple[float, float, float]:
-        """The estimate and the two ends."""
         return self.estimate, self.low, self.high
 
 
@@ -75,8 +71,7 @@ def what_decides(interval: Interval, *edges: float) -> str:
 
     .. math:: (t_{n-1,\,0.975} + t_{n-1,\,0.8})\, s/\sqrt n \le \min_k |\bar b - e_k|
 
-    with the scatter s that was measured, if the mean stays where it is: n seeds then decide four
-    times of five, since each end of the interval passes an edge once in ten.
+    with the scatter s as measured: each end passes an edge once in ten, four of five decide.
     """
     n, half = interval.samples, (interval.high - interval.low) / 2 - interval.slack
     if not (n and edges and math.isfinite(interval.estimate)):
@@ -134,10 +129,9 @@ def positive_interval(samples: Sequence[float] | Array) -> Interval:
 def slopes(x: Array, y: Array, groups: Sequence[object] | None = None) -> Array:
     r"""Each seed's least-squares slope of y (seeds, depths) on x (depths,).
 
-    With ``groups`` every group of depths has an intercept of its own, so that a second depth
-    that differs from group to group is held fixed.
-
     .. math:: b_k = \frac{\sum_i (x_i - \bar x)\,y_{ki}}{\sum_i (x_i - \bar x)^2}
+
+    Every group of depths has an intercept of its own: another depth is held fixed.
     """
     centred = np.array(x, dtype=float)
     labels = list(groups) if groups is not None else [None] * len(x)
@@ -164,11 +158,9 @@ def fit_exponent(
 ) -> Fit:
     """The exponent in depth of positive ``values`` (seeds, depths), from where it has settled.
 
-    Finite depth bends the line. The least depth is left out as long as the local slope that
-    leads away from it differs from the slope of what lies deeper, by more than half the tolerance
-    and by more than the seeds' noise; three depths always remain. A depth that is alone in its
-    group says nothing of a slope. Seeds are paired: each contributes its own slope, and the
-    interval is over those. Seeds whose values are not all positive and finite are left out.
+    The least depth is left out as long as the slope that leads away from it differs from that of
+    what lies deeper by more than half the tolerance and the seeds' noise; three depths remain.
+    Seeds are paired: the interval is over their slopes; those not positive and finite are left out.
     """
     d = np.asarray(depths)
     labels: list[object] = [None] * len(d) if groups is None else list(groups)
@@ -210,9 +202,8 @@ def judge(
 ) -> tuple[Verdict, str]:
     """The verdict on a predicted exponent, and the reason in one sentence.
 
-    SUPPORTED needs both the equivalence test (the whole interval within ``tolerance`` of the
-    prediction) and the exclusion of the nearest rival; REFUTED that the whole interval lies
-    beyond the tolerance; anything else is UNDECIDED.
+    SUPPORTED: the whole interval lies within ``tolerance`` of it, and the nearest rival outside.
+    REFUTED: the whole interval lies beyond the tolerance. UNDECIDED: anything else.
     """
     if not math.isfinite(interval.estimate):
         return Verdict.UNDECIDED, "nothing finite was measured"

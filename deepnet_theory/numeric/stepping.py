@@ -25,7 +25,6 @@ def norm(x: Tensor) -> Tensor:
 
 
 def numel(x: Tensor) -> int:
-    """The number of entries of one seed's parameter."""
     return x[0].numel()
 
 
@@ -45,11 +44,10 @@ def inner_product(a: Tensor, b: Tensor) -> Tensor:
 def polar(g: Tensor) -> Tensor:
     r"""The polar factor :math:`UV^\top` of each seed's :math:`g = U\Sigma V^\top`: (k, out, in).
 
-    Only singular values above the numerical rank's threshold count, since the gradient of a
-    matrix from few tokens has low rank and the rest is rounding. A vector is a matrix of one
-    row, whose polar factor is its direction. Where ``g`` is not finite, so is the result.
-
     .. math:: UV^\top = (gg^\top)^{-1/2} g
+
+    on singular values above the numerical rank's threshold: few tokens give low rank, and rounding.
+    A vector is a matrix of one row. Where ``g`` is not finite, so is the result.
     """
     if g.ndim == 2:
         size = norm(g)
@@ -68,10 +66,7 @@ def polar(g: Tensor) -> Tensor:
 
 
 def _inverse_root(wide: Tensor, threshold: float) -> Tensor:
-    """The polar factor of a wide matrix (k, m, n) from its Gram matrix, in double precision.
-
-    The Gram matrix squares the condition number.
-    """
+    """The polar factor of a wide (k, m, n) from its Gram matrix, in double precision."""
     squares, vectors = torch.linalg.eigh(wide @ wide.mT)
     kept = squares > threshold**2 * squares[:, -1:]
     inverse = torch.where(kept, squares, torch.ones_like(squares)).rsqrt() * kept
@@ -80,10 +75,7 @@ def _inverse_root(wide: Tensor, threshold: float) -> Tensor:
 
 
 def _range(wide: Tensor, threshold: float) -> Tensor | None:
-    """An orthonormal basis (k, m, SKETCHED) of the columns of large matrices of low rank, or None.
-
-    Few tokens give a gradient of low rank, and a product with random columns shows its range.
-    """
+    """An orthonormal basis (k, m, SKETCHED) of large matrices of low rank, or None."""
     if wide.shape[-2] < 4 * SKETCHED:
         return None
     generator = torch.Generator(wide.device).manual_seed(0)
@@ -151,20 +143,13 @@ class UpdateAlgebra(OperatorAlgebra[Any]):
 
 
 def update(expression: Expression, eta: Tensor | float, g: Tensor, theta: Tensor) -> Tensor:
-    """The first-step update Δθ of stacked parameters, each seed by itself.
-
-    ``g`` and ``theta`` have shape (k, out, in) or (k, n); ``eta`` is a number or (k,), one
-    learning rate per seed.
-    """
+    """The first-step Δθ of stacked parameters (k, out, in) or (k, n), ``eta`` a number or (k,)."""
     value = fold(expression.root, UpdateAlgebra(eta, g, theta))
     return torch.broadcast_to(torch.as_tensor(value, dtype=g.dtype, device=g.device), g.shape)
 
 
 def backward(losses: Tensor) -> None:
-    """Send gradients back from a loss, or from the losses (k,) of seeds, which never meet.
-
-    They arrive in each parameter's ``grad``, or in the hooks that wait there.
-    """
+    """Send gradients back from a loss, or from the losses (k,) of seeds, which never meet."""
     losses.sum().backward()  # type: ignore[no-untyped-call]
 
 
@@ -177,10 +162,7 @@ def gradients(losses: Tensor, parameters: Sequence[nn.Parameter]) -> tuple[Tenso
 def arriving(
     parameters: Iterable[nn.Parameter], take: Callable[[nn.Parameter, Tensor], None]
 ) -> Iterator[None]:
-    """Within this context ``take`` receives each parameter's gradient as soon as it is there.
-
-    The gradient is freed then, so that no second copy of the parameters lives.
-    """
+    """Within it ``take`` receives each parameter's gradient when it is there; it is freed then."""
 
     @torch.no_grad()
     def hook(parameter: nn.Parameter) -> None:
@@ -208,9 +190,8 @@ def stepping(
 ) -> AbstractContextManager[None]:
     """Within this context a backward pass steps each parameter as soon as its gradient is there.
 
-    The update is evaluated per seed with the learning rates ``eta`` (seeds,), times the
-    parameter's ``rate``, and added in place. ``observe`` receives each parameter, its gradient and
-    its update, before it is added.
+    By the update at the seeds' rates ``eta`` (seeds,), times the parameter's ``rate``; ``observe``
+    receives parameter, gradient and update before it is added.
     """
 
     def step(parameter: nn.Parameter, gradient: Tensor) -> None:
@@ -249,9 +230,8 @@ def running_of(optimizer: Optimizer) -> Running:
 class Trajectory:
     """Optimizer steps of stacked parameters, each seed by itself, with its running means.
 
-    ``rates`` gives each parameter's learning rates, a number or (k,), one a seed. Within
-    :meth:`stepping` every backward pass is one step: a parameter is stepped as soon as its
-    gradient is there, and the gradient is freed.
+    ``rates`` are each parameter's, a number or (k,). Within :meth:`stepping` a backward pass is one
+    step; a gradient is freed when it has been taken.
     """
 
     def __init__(
@@ -295,6 +275,5 @@ class Trajectory:
         return kept / sum(decay**s for s in range(self.steps))
 
     def step(self, losses: Tensor) -> None:
-        """One step of every seed on its own loss (k,)."""
         self.steps += 1
         backward(losses)

@@ -27,10 +27,10 @@ NOTHING = torch.empty(0)  # where a sublayer has no such quantity
 class SublayerTrace:
     r"""One residual sublayer; every tensor has shape (seeds,), sizes are roots of token means.
 
-    ``branch_weight`` is :math:`\|G\|/\|\alpha x\|`, of what the residual sum really adds;
-    ``branch_response`` is :math:`\|G\|/(\sqrt d\,\prod\beta)`; ``norm_jacobian`` the greatest
-    :math:`\sqrt d/\|Pz\|` of its norms, z in units of x; ``upstream_gradient`` the size of
-    :math:`\partial L/\partial x_{l+1}` for a loss that is one token's.
+    ``branch_weight`` is :math:`\|G\|/\|\alpha x\|`; ``branch_response``
+    :math:`\|G\|/(\sqrt d\,\prod\beta)`; ``norm_jacobian`` the greatest :math:`\sqrt d/\|Pz\|`, z in
+    units of x; ``upstream_gradient`` the size of :math:`\partial L/\partial x_{l+1}` for the loss
+    of one token.
     """
 
     part: str
@@ -55,10 +55,7 @@ class SublayerTrace:
 
 @dataclass
 class Trace:
-    """All sublayers of a stack, the gradients of what is stepped, and the loss's own.
-
-    ``above_epsilon`` has each parameter's number of entries and their share with |g| ≥ 10 ε.
-    """
+    """All sublayers; entries and their share with |g| ≥ 10 ε by parameter; the loss's gradient."""
 
     sublayers: list[SublayerTrace] = field(default_factory=list)
     above_epsilon: list[tuple[int, Tensor]] = field(default_factory=list)

@@ -25,10 +25,7 @@ from deepnet_theory.spec.sublayer import Role
 
 @cache
 def text_bytes() -> Tensor:
-    """The bytes of Python's own documentation topics, in order of their names: (length,) int64.
-
-    Real text that every Python ships, so nothing is downloaded.
-    """
+    """The bytes of Python's own documentation topics, which every Python ships: (length,) int64."""
     text = "\n".join(topics[name] for name in sorted(topics)).encode("utf-8")
     return torch.frombuffer(bytearray(text), dtype=torch.uint8).to(torch.int64)
 
@@ -45,10 +42,9 @@ def text_windows(count: int, length: int, generator: torch.Generator) -> Tensor:
 def gaussian_tokens(
     shape: tuple[int, int, int, int], correlation: float, generator: torch.Generator
 ) -> Tensor:
-    r"""Tokens :math:`\sqrt\rho\,c + \sqrt{1-\rho}\,e_t`, c common to a sequence.
+    r"""Tokens :math:`\sqrt\rho\,c + \sqrt{1-\rho}\,e_t`, c common to a sequence, of variance 1.
 
-    Shape (seeds, batch, tokens, width); entries have variance 1, and any two tokens of a
-    sequence have correlation ρ. The draws do not depend on ρ.
+    (seeds, batch, tokens, width); the draws do not depend on ρ, any two tokens' correlation.
     """
     seeds, batch, _, width = shape
     common = torch.randn((seeds, batch, 1, width), generator=generator, dtype=torch.float64)
@@ -73,8 +69,7 @@ def generator_for(seed: int, purpose: str, device: torch.device | str = "cpu") -
 def keep_freed_memory() -> None:
     """Let the C library keep what is freed, up to about 64 MiB, for what is asked for next.
 
-    glibc returns a large block to the system as soon as it is free, and every gradient then
-    costs a page fault for each of its pages. It learns from the largest block ever freed.
+    glibc learns from the largest block ever freed; else every gradient costs page faults.
     """
     torch.empty(31 * 2**20, dtype=torch.uint8)
 
@@ -83,15 +78,14 @@ def keep_freed_memory() -> None:
 class Batch:
     """What the stacks see: tokens, or vectors in their place, and what they should say.
 
-    ``inputs`` holds one entry a part: bytes (seeds, batch, tokens) or vectors
-    (seeds, batch, tokens, width). ``targets`` (seeds, batch, tokens) are bytes.
+    ``inputs`` has one a part, bytes (seeds, batch, tokens) or vectors (…, width); ``targets``
+    bytes.
     """
 
     inputs: tuple[Tensor, ...]
     targets: Tensor
 
     def of_seeds(self, seeds: list[int]) -> Batch:
-        """The data of these seeds, in this order."""
         return Batch(tuple(x[seeds] for x in self.inputs), self.targets[seeds])
 
 
@@ -100,8 +94,8 @@ def draw_batch(
 ) -> Batch:
     """The data of all seeds in one draw: the same at every depth and for every rule.
 
-    Of text, consecutive windows, one a part, and the bytes that follow as targets, modulo a smaller
-    vocabulary; else independent Gaussian tokens for each part, and random targets.
+    Of text, consecutive windows, one a part, and the bytes that follow as targets, all modulo
+    ``vocab``; else Gaussian tokens and random targets.
     """
     generator = generator_for(settings.seed, f"data {draw}")
     shape = (seeds, settings.batch, settings.tokens)
@@ -136,10 +130,9 @@ class FirstStep(NamedTuple):
 class Trial:
     """The stacked model of ``seeds`` seeds under a rule at a depth, and its data.
 
-    Tokens, targets, embeddings and head come from generators of their own, so a seed sees the
-    same ones at every depth; branch weights are drawn anew at each depth. All of them are drawn
-    again for each ``draw``. With ``twin`` one more seed is added, a copy of the first. With
-    ``copies`` every seed is there as many times, with branch weights of its own.
+    Tokens, targets, embeddings and head have generators of their own: a seed sees the same ones at
+    every depth. A ``twin`` is a copy of the first seed; ``copies`` have branch weights of their
+    own.
     """
 
     def __init__(
@@ -199,7 +192,6 @@ class Trial:
             parameter[drawn:].copy_(parameter[:1])
 
     def again(self) -> Trial:
-        """The same trial as it was drawn, before any step."""
         twin = self.seeds > self.drawn
         seeds = self.drawn // self.copies
         return Trial(self.case, seeds=seeds, draw=self.draw, twin=twin, copies=self.copies)

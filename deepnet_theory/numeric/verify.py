@@ -71,20 +71,17 @@ def verify(
     scheme: Scheme | None = None,
     **work: Unpack[Work],
 ) -> Verification:
-    r"""Measure ‖ΔF‖/η per token of ``rule`` at ``depths`` and test what was predicted of it.
+    """Measure ‖ΔF‖/η per token of ``rule`` at ``depths`` and test what was predicted of it.
 
-    The verdict is that of the first exponent: SUPPORTED needs the interval inside the
-    tolerance, the rivals excluded and steps that are linear. Each assumption of
-    ``predictions`` is measured beside it; ``watch`` receives each depth's point. An interrupt
-    (Ctrl-C), a process that dies or a lack of memory ends the measuring and gives the partial
-    result, UNDECIDED and with the reason in ``stopped``. ``work`` says who does it: processes
-    share it where the device is the CPU (None: one a core, where it is long), and the result is the
-    same whatever does. What its cache has is not measured again. With ``shares``
-    each kind of parameter is stepped alone at the deepest depth, beside what is predicted of it.
-    A published ``scheme`` is measured in place of the rule, which then is its texts.
+    The verdict is that of the first exponent: SUPPORTED needs the interval inside the tolerance,
+    the rivals excluded and linear steps. Assumptions of ``predictions`` are measured beside it,
+    with ``shares`` each kind of parameter at the deepest depth. ``watch`` receives each depth's
+    point. A published ``scheme``, whose texts ``rule`` then has, is measured in its place. ``work``
+    says who does it, with the same result. Ctrl-C, a process that dies or a lack of memory gives
+    the partial result, UNDECIDED, with the reason in ``stopped``.
 
-    Raises :class:`InputError` where the depths give no exponent, the rule has no value at one
-    of them, or memory does not suffice.
+    Raises :class:`InputError` where the depths give no exponent, the rule has no value at one of
+    them, or memory does not suffice.
     """
     began = time.perf_counter()
     wanted = list(depths)

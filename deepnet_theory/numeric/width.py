@@ -63,10 +63,7 @@ Moves = dict[str, list[float]]  # by role, one value a seed
 
 @dataclass(frozen=True)
 class Wide(Case):
-    """A case at the width of its settings, where roles scale from the width ``base`` on.
-
-    At ``base`` all is as the constants have it, there every role's power of the width is 1.
-    """
+    """A case whose roles scale from the width ``base`` on, where every power of the width is 1."""
 
     scalings: tuple[Scaling, ...] = ()
     base: int = 1
@@ -78,22 +75,19 @@ class Wide(Case):
 
     @property
     def constants(self) -> Constants:
-        """Those of the depth, with a small vocabulary."""
         sizes = replace(super().constants.architecture, vocab=VOCABULARY)
         return Constants.of(self.selection, self.rule, self.depth, sizes, self.parameters)
 
     @property
     def place(self) -> Depth:
-        """The depth and the width, the key of the measurement."""
         return {**self.depth, "d": self.settings.width}
 
 
 class Roles:
     """The parameters of a trial by role, at the sizes, multipliers and rates of a wide case.
 
-    The model has no multipliers, and its embedding one of √d. A role's own matrix W, with
-    multiplier c, stands there as P = mW for an m that makes the two models one: its gradient is
-    m times that of P, and the update of P is m times that of W.
+    The model has no multipliers, its embedding one of √d. A role's W with multiplier c stands there
+    as P = mW: its gradient is m times that of P, and the update of P m times that of W.
     """
 
     def __init__(self, case: Wide, draw: int = 0) -> None:
@@ -202,10 +196,9 @@ def judge_power(
 ) -> Exponent:
     """The exponent of ``values`` (seeds, places) in one symbol, the others held fixed.
 
-    In d it is fitted from ``LEAST`` on, where enough widths are left. A sum of several powers has
-    the largest one at great width alone: ``expected`` is such a sum, and the slope is held against
-    its own over the same widths. With more than a ``FEW``-th of the width in ``tokens``, what
-    differs from the law by up to ``APART`` may be the tokens' doing: UNDECIDED.
+    In d it is fitted from ``LEAST`` on, where enough widths are left. ``expected`` is a sum of
+    powers, held against its slope over the same widths. With ``tokens`` above a ``FEW``-th of the
+    width, what is off by up to ``APART`` may be theirs: UNDECIDED.
     """
     symbol, groups = prediction.variable, Plan(prediction, total=False).groups(places)
     numbers, widths = (np.array([place[name] for place in places]) for name in (symbol, "d"))
@@ -251,8 +244,7 @@ def judge_power(
 def predictions(scalings: Sequence[Scaling], places: Sequence[Depth]) -> Iterator[Prediction]:
     """What is predicted: of the loss by all roles together, of each role, and of the loss by it.
 
-    Where a depth varies too, the whole is to be the same at each. Nothing is said of the whole
-    where something of it is not predicted.
+    The whole is to be the same at each depth. Nothing is said of it where a role's is not known.
     """
     losses = [s.loss for s in scalings if s.loss is not None]
     if len(losses) == len(scalings):
@@ -291,10 +283,7 @@ def judge_moves(
 
 
 def verdict_on(exponents: Sequence[Exponent]) -> Verdict:
-    """REFUTED where any exponent is; else the worst of the whole and of the roles' own outputs.
-
-    What the loss does by one role scatters over seeds, and may stay open.
-    """
+    """REFUTED where any exponent is; else the worst of all but the loss by single roles."""
     verdicts = [e.verdict for e in exponents]
     if Verdict.REFUTED in verdicts:
         return Verdict.REFUTED
@@ -315,10 +304,9 @@ def verify_width(
 ) -> Verification:
     """Measure one update at ``places`` (depth and width d) under the parametrisation of a name.
 
-    Selection, the depth's rule and settings are those of ``case``; ``parameters`` are what the
-    depth asks for. Points are the change of the loss by one update of everything; exponents that of
-    it, of each role's own output, and of the loss by each role alone. Raises :class:`InputError`
-    for widths that the heads do not divide, data without tokens, and too little memory.
+    Selection, rule and settings are those of ``case``; ``parameters`` what the depth asks for.
+    Points are the change of the loss by one update of everything. Raises :class:`InputError` for
+    widths that the heads do not divide, data without tokens, and too little memory.
     """
     began, settings = time.perf_counter(), replace(case.settings, step="all")
     if settings.correlation is not None:

@@ -32,12 +32,10 @@ BEGUN = re.compile(r"\.[0-9a-f]{32}\..+")  # what a writer that was killed has l
 class Cache:
     """Results in ``folder``, where any number of processes may read and write.
 
-    A file is replaced as a whole, and begins with the digest of its name and of what follows.
-    Whatever is no regular file in a regular folder, was cut short or damaged, or holds another
-    form of result than was asked for is as good as none. Links are neither followed nor written
-    through. Where nothing can be written, the disk being full, say, the work goes on, and
-    ``trouble`` says why. ``taken`` counts what was found, of what was
-    ``asked`` for.
+    A file is replaced as a whole, and begins with the digest of its name and content. What is no
+    regular file in a regular folder, was damaged, or has another form than was asked for is as good
+    as none; links are not followed. Where nothing can be written the work goes on, and ``trouble``
+    says why. ``taken`` counts what was found of what was ``asked`` for.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -67,7 +65,6 @@ class Cache:
         return found
 
     def put(self, depends_on: object, result: object) -> None:
-        """Keep a result."""
         content = pickle.dumps(result, protocol=5)
         file = self._file(depends_on)
         try:
@@ -139,7 +136,6 @@ class _Reader(pickle.Unpickler):
         self._known = {(one.__module__, one.__qualname__): one for one in classes(kind)}
 
     def find_class(self, module: str, name: str) -> Any:
-        """One of these classes."""
         if (module, name) not in self._known:
             raise pickle.UnpicklingError(f"{module}.{name} is no result")
         return self._known[module, name]
@@ -158,9 +154,9 @@ def default_folder() -> Path | None:
 
 
 def cache_of(given: Kept) -> Cache | None:
-    """The cache that is meant: of a folder, with True of the user's own, else none.
+    """The cache of a folder, with True of the user's own, else none.
 
-    Raises :class:`InputError` where a folder that was named cannot be made, or holds other files.
+    Raises :class:`InputError` where a named folder cannot be made, or holds other files.
     """
     if given is None or given is False or isinstance(given, Cache):
         return given or None

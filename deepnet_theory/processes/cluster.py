@@ -24,12 +24,9 @@ Environment = dict[str, str]
 def cluster(address: str) -> Iterator[Executor]:
     """An executor whose work is done by the workers of the scheduler at ``address``.
 
-    A worker that dies is replaced by the others. Workers may come later, and none may be there
-    yet; one that has other versions or another kind of processor than this machine is refused,
-    since results would depend on who computes them, and so is one of several threads.
-
-    Raises :class:`MissingExtraError` where dask.distributed is not installed,
-    :class:`InputError` where no scheduler answers or a worker differs.
+    One that dies is replaced; they may come later. One of other versions, another kind of processor
+    or several threads is refused, since results would depend on who computes them. Raises
+    :class:`MissingExtraError` without dask.distributed, else :class:`InputError`.
     """
     if not ADDRESS.fullmatch(address):
         raise InputError(

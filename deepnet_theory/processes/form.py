@@ -11,10 +11,7 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints, is
 
 
 def promised(work: Callable[..., Any]) -> Any:
-    """The type that a function's annotation promises, also of one with arguments filled in.
-
-    A function that hands on what another gives, with a type variable, promises what that one does.
-    """
+    """The type that an annotation promises; a type variable stands for what its argument gives."""
     if not isinstance(work, partial):
         return get_type_hints(work).get("return", Any)
     found = promised(work.func)

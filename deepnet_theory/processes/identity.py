@@ -46,7 +46,7 @@ CODE = sources(*(PACKAGE / room for room in MEASURING))
 def source_of(value: object) -> str | None:
     """Empty for an installed function or class, which :func:`installed` tells of, else None.
 
-    Of any other object in memory no file says what it is: variables of its module may have changed.
+    No file says what any other object is: its module's variables may have changed.
     """
     if isinstance(value, functools.partial):
         given = [v for v in (*value.args, *value.keywords.values()) if callable(v)]
@@ -56,10 +56,9 @@ def source_of(value: object) -> str | None:
 
 
 def source_beside(file: Path) -> str | None:
-    """The digest of the Python files in the folder of ``file``, which is read now, and below.
+    """The digest of the Python files beside ``file`` and below, as they are now.
 
-    None where another of them, edited since this process began, is loaded: what runs may be older
-    than what is read here.
+    None where another of them is loaded and was edited since this process began.
     """
     file = file.resolve()
     try:
@@ -95,10 +94,7 @@ def environment() -> dict[str, str]:
 
 
 def identity(value: object) -> str:
-    """The digest of a value: equal for equal values in every process, else different.
-
-    Raises :class:`TypeError` for a value whose identity is not known: nothing is guessed.
-    """
+    """The digest of a value, equal for equal values in every process; else :class:`TypeError`."""
     text = json.dumps(_plain(value), ensure_ascii=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 

@@ -23,10 +23,7 @@ Progress = Callable[[float, float, str], None]  # receives work done, whole work
 
 
 class Work(TypedDict, total=False):
-    """Who does the work, who watches it, and what of it is kept: keywords of whatever measures.
-
-    ``processes`` share it (None: as many as suit it), or an ``executor`` does it.
-    """
+    """Who does the work (None: as many ``processes`` as suit it), who watches, what is kept."""
 
     processes: int | None
     executor: Executor | None
@@ -57,11 +54,10 @@ class ProcessDied(DeepNetTheoryError):  # noqa: N818  what happened, not whose e
 class Job:
     """``work``, which travels by pickle, and what this process does with its result.
 
-    ``keep`` receives the result and hands back the jobs that it has made possible, if any.
-    ``cost`` is in the units of the progress, which tells ``what`` is done. ``depends_on`` is all
-    that the result depends on, beside code and machine; None keeps the job out of every cache,
-    as ``lasting`` does a result if it is false. What a cache has must be of the type that
-    the annotation of ``work`` promises, and ``fits`` be true of it.
+    ``keep`` hands back the jobs that the result has made possible, if any; ``cost`` is in the
+    progress's units. ``depends_on`` is all that the result depends on beside code and machine; with
+    None, or where ``lasting`` is false of the result, no cache keeps it. What a cache has must be
+    of the type that ``work`` promises, and ``fits`` be true of it.
     """
 
     what: str
@@ -82,9 +78,8 @@ def run_jobs(
 ) -> None:
     """Have the jobs done, with those that they make possible; a result is kept when it comes.
 
-    What ``cache`` has is taken from it, and what is done is put there. ``total`` is the cost of
-    all. Raises what the work raises, :class:`ProcessDied` where a process ended; what has been
-    kept by then is kept, and what has not begun is not submitted.
+    ``total`` is the cost of all. Raises what the work raises, :class:`ProcessDied` where a process
+    ended; what was kept stays kept, and what has not begun is not submitted.
     """
     todo, running, done = deque(jobs), dict[Future[Any], Job](), 0.0
     room = getattr(executor, "_max_workers", MANY) + 1  # few wait, so that what follows comes soon
@@ -142,8 +137,7 @@ def run_where(
 def run_until_stopped(jobs: Iterable[Job], total: float, **work: Unpack[Work]) -> str:
     """Have the jobs done by :func:`run_where`; why that ended early, or no word.
 
-    An interrupt (Ctrl-C), a process that died and a lack of memory end it and lose nothing that
-    has been kept; any other error is raised.
+    An interrupt (Ctrl-C), a process that died and a lack of memory end it, and lose nothing kept.
     """
     try:
         run_where(jobs, total, **work)

@@ -52,8 +52,8 @@ def require_processes(processes: int) -> int:
 def executor_of(processes: int, given: Executor | None = None) -> Iterator[Executor]:
     """The executor ``given``, else this process, or a pool of ``processes`` of one thread each.
 
-    The others are fresh interpreters: a script needs no guard around its main part, and the
-    current folder is not on their path. They heed no Ctrl-C; leaving the context ends them.
+    Fresh interpreters: a script needs no guard, the current folder is not on their path. They heed
+    no Ctrl-C; leaving the context ends them.
     """
     if given is not None:
         yield given

@@ -1,10 +1,9 @@
 """What code of somebody else's reads while it runs: files, modules, variables of the environment.
 
-Which of them it reads is known when it has run, not before: a result is kept with all that was
-seen, and holds as long as that is unchanged. All that a process has seen counts for each of its
-results, since a module may have read for all that import it. Installed libraries read hundreds of
-variables while they are imported; their versions stand for that. What code reads without Python
-is not seen: a file opened by a compiled library (safetensors, HDF5), a network, a subprocess.
+A result is kept with all that was seen, and holds as long as that is unchanged. All that a
+process has seen counts, since a module may have read for all that import it; installed libraries
+have versions. Not seen is what is read without Python: by a compiled library (safetensors,
+HDF5), a network, a subprocess.
 """
 
 from __future__ import annotations

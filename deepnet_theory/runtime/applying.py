@@ -91,33 +91,27 @@ def apply_(
     outer: bool = True,
     generator: torch.Generator | None = None,
 ) -> Applied:
-    r"""Put the constants into a model that :func:`build` did not make, in place.
+    """Put the constants into a model that :func:`build` did not make, in place.
 
     One forward pass on ``inputs`` (without them token ids or vectors are tried) shows what every
     parameter is; ``roles`` say what it does not, as ``{"value": "*.v_proj.weight"}``. Every
-    branch matrix is drawn anew by Xavier's law at its gain, packed ones block by block, each with
-    its own fans; the branches' biases become 0, norms are left alone. Experts whose gates add up to
-    another number than 1 have it taken out of their last matrices.
+    branch matrix is drawn by Xavier's law at its gain, packed ones block by block, each with its
+    own fans, experts divided by what their gates add up to; biases become 0, norms are left alone.
+    Tables are drawn so that the stream starts at rms 1, a head so that the loss starts at ln V
+    (``outer=False``: not); pretrained and tied ones stay, and what they need in the forward pass
+    is in :attr:`Applied.lines`, as code.
 
-    Tables of tokens and positions are drawn so that the stream starts at rms 1, the head of a
-    language model so that the loss starts at ln V. Pretrained rows and sinusoids stay where
-    ``initialise`` is not True; so does a table that is the head too: what it needs in the forward
-    pass is in :attr:`Applied.lines`, as code. A model whose loss would start well above ln V is
-    refused. ``outer=False`` leaves embedding and head alone.
+    α is put into the forward pass where the code has a place for it: in layers of ``torch.nn``,
+    and in modules that are called with (h, x) and compute norm(G(h) + x), as BERT's are. It is
+    saved in the ``state_dict``; loading without it fails. Hugging Face's ``from_pretrained`` does
+    not load it: make the model from its configuration, apply with ``initialise=False``, and load
+    the weights with ``load_state_dict``.
 
-    α is put into the forward pass where the model's code has a place for it: in layers of
-    ``torch.nn``, and in modules that are called with (h, x) and compute norm(G(h) + x), as BERT's
-    are. It is saved in the ``state_dict``; loading without it fails, Hugging Face's
-    ``from_pretrained`` too: make the model from its configuration, apply with
-    ``initialise=False``, and load the weights with ``load_state_dict``. A model without such a
-    place takes constants exported with ``form="weights"``.
-
-    Then the forward pass is read once more: what does not show the constants' α and sizes is
-    put back as it was and refused. ``initialise=False`` sets α alone; weights that look trained
-    are redrawn with ``initialise=True`` only. A model that has the same constants is left as it
-    is. Raises :class:`Refusal` for a model that was not understood, that does not fit the constants
-    or whose parameters are spread over processes; any error, an interrupt too, leaves the model as
-    it was.
+    ``initialise=False`` sets α alone; weights that look trained are redrawn with
+    ``initialise=True`` only; a model that has these constants is left as it is. The forward pass
+    is then read once more. Raises :class:`Refusal` where that does not show the constants, for a
+    model that was not understood or does not fit, and for parameters spread over processes; any
+    error, an interrupt too, leaves the model as it was.
     """
     constants = checked(constants)
     constants.warn()
@@ -143,7 +137,6 @@ def _applied(
     model: nn.Module, constants: Constants, inputs: object, roles: Mapping[str, str] | None,
     initialise: bool | None, outer: bool, draw: Draw,
 ) -> Applied:  # fmt: skip
-    """As :func:`apply_` says of a module that is no wrapper."""
     whole, found, rule = _read(model, constants, inputs, roles)
     if multiplied := multiplied_values(model, whole, found.sublayers):
         raise Refusal(multiplied)
@@ -227,7 +220,6 @@ def _read(
 
 
 def _set_alpha(model: nn.Module, found: Reading, rule: Wanted) -> list[Change]:
-    """Set α where it differs."""
     if not (different := _alphas(found, rule)):
         return []
     own = [(found.sublayers[i], rule.sublayers[i]) for i in found.distinct]
@@ -337,8 +329,8 @@ def _trained(model: nn.Module, found: Reading) -> str:
 def _stands_out(w: Tensor) -> bool:
     r"""Whether a singular value is one that independent entries do not have.
 
-    Their largest is :math:`\sigma(\sqrt m + \sqrt n)`, with fluctuations of scale
-    :math:`n^{-2/3}`; that of w comes from below, by iteration.
+    Their largest is :math:`\sigma(\sqrt m + \sqrt n)` with fluctuations of scale
+    :math:`n^{-2/3}`; w's comes from below, by iteration.
     """
     w = w.float()
     m, n = w.shape

@@ -39,10 +39,7 @@ def math_attention() -> Iterator[None]:
 
 
 class Cache:
-    """The keys and values of the tokens seen so far, for generation: one pair an attention.
-
-    An attention that is used several times has one pair a ``loop``.
-    """
+    """Keys and values of the tokens seen so far, a pair an attention and ``loop`` of its layer."""
 
     def __init__(self) -> None:
         self.length = 0  # tokens seen
@@ -65,10 +62,7 @@ ALONE = Context()
 
 
 class Branch(nn.Module):
-    """A branch of one kind, with linear maps made from the spec's matrices and their roles.
-
-    ``inner`` is the norm before its last map, where the spec has one.
-    """
+    """The linear maps of the spec's matrices; ``inner`` is a norm before the last map."""
 
     def __init__(
         self, kind: str, make: Make, site: Site, gain: Gain, sizes: dict[str, int], norm: NormSpec
@@ -96,13 +90,13 @@ class Branch(nn.Module):
 
 
 class Attention(Branch):
-    """softmax(s·q kᵀ/√h) v · output, over the tokens themselves or over a memory (``cross``).
+    """softmax(s·q kᵀ/√h) v · output, over the tokens themselves or over a memory (``crosses``).
 
     s is ``scores``, 1 but where the head size h is not that of the model's base. What a norm takes
     in the spec's formula, each head's queries, say, is divided by its root mean square.
 
-    Source: Vaswani et al., arXiv 1706.03762, §3.2; grouped keys and values: Ainslie et al.,
-    arXiv 2305.13245; norms: Henry et al., arXiv 2010.04245.
+    Source: Vaswani et al., arXiv 1706.03762, §3.2; Ainslie et al., arXiv 2305.13245 (grouped keys
+    and values); Henry et al., arXiv 2010.04245 (norms).
     """
 
     query: Linear
@@ -169,8 +163,6 @@ class Attention(Branch):
 
 
 class _Hidden(Branch):
-    """A branch through a hidden width."""
-
     def __init__(
         self, kind: str, a: Architecture, make: Make, site: Site, gain: Gain, norm: NormSpec
     ) -> None:
@@ -221,7 +213,6 @@ def branch(
     kind: str, a: Architecture, make: Make, site: Site, gain: Gain, norm: NormSpec, causal: bool,
     scores: float = 1.0,
 ) -> Branch:  # fmt: skip
-    """The branch of one kind of sublayer."""
     if kind in _HIDDEN:
         return _HIDDEN[kind](kind, a, make, site, gain, norm)
     return Attention(kind, a, make, site, gain, norm, causal, scores)

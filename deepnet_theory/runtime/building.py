@@ -27,10 +27,10 @@ def load_constants(path: str | Path) -> Constants:
 
 
 def checked(given: Constants | str | Path) -> Constants:
-    """Constants that this room builds, or the file that holds them.
+    """Constants that this room builds, or those of a file.
 
-    Raises :class:`InputError` for anything else, and for a sublayer that it has no module for.
-    A mixture of experts is for a model of somebody's own: :func:`build` refuses it.
+    Raises :class:`InputError` for anything else, and for a sublayer without a module; experts are
+    for somebody's own model, and :func:`build` refuses them.
     """
     if isinstance(given, str | Path):
         return load_constants(given)
@@ -62,14 +62,12 @@ def build(
               feed-forward matrices, } 1 \text{ for the others.}
 
     With ``seeds=k`` every parameter has a leading dimension k and the model maps
-    (k, batch, tokens). ``trainable_vectors=False`` leaves out every gain and bias, which at
-    their initial values 1 and 0 change nothing. On ``device="meta"`` nothing is drawn; call
-    :func:`initialise_` once the parameters are real. Warns of constants whose relative update grows
-    with the depth (:class:`~deepnet_theory.spec.errors.UnstableWarning`). Raises
-    :class:`InputError` where the constants name something unknown.
+    (k, batch, tokens). ``trainable_vectors=False`` leaves out gains and biases. On
+    ``device="meta"`` nothing is drawn: see :func:`initialise_`. Warns
+    (:class:`~deepnet_theory.spec.errors.UnstableWarning`) of a relative update that grows with the
+    depth; raises :class:`InputError` where the constants name something unknown.
 
-    Source: Glorot and Bengio, AISTATS 2010; DeepNet, arXiv 2203.00555, Figure 2 (which
-    matrices take β).
+    Source: Glorot and Bengio, AISTATS 2010; DeepNet, arXiv 2203.00555, Figure 2.
     """
     constants = checked(constants)
     constants.warn()
@@ -92,11 +90,9 @@ def initialise_(
     generator: torch.Generator | None = None,
     embedding_generator: torch.Generator | None = None,
 ) -> None:
-    """Draw every parameter anew by its description.
+    """Draw every parameter anew by its description: embedding, head, then the stack from below.
 
-    The embedding comes first, then the head, then the stack from the bottom up, a stacked
-    weight at once; so one generator gives the same embedding and head at every depth. They may
-    have a generator of their own.
+    So one generator gives the same embedding and head at every depth; they may have their own.
     """
     if isinstance(model, Model):
         model.tie_()
@@ -117,10 +113,8 @@ def start_head_(head: nn.Module, counts: Tensor) -> None:
     .. math:: b_i = \ln p_i - \overline{\ln p}, \qquad
               p_i = \frac{n_i + 1}{\sum_j (n_j + 1)}
 
-    ``counts`` (vocab,) are how often each token occurs. Nothing that all tokens have in common is
-    left to learn then, so that the branches do not move all of them alike. For the ``head`` of
-    ``build(…)`` with ``head_bias``, or any module with a ``bias`` of that length. Raises
-    :class:`InputError` for a head without one.
+    with ``counts`` n (vocab,): no part common to all tokens is left to learn then. Raises
+    :class:`InputError` for a head without a bias of that length.
 
     Source: derived here (:mod:`deepnet_theory.sizes.common_mode`).
     """
@@ -165,8 +159,7 @@ def schema() -> dict[str, Any]:
 def save(model: Model, path: str | Path) -> None:
     """Write parameters and constants into one safetensors file, by atomic replacement.
 
-    Raises :class:`MissingExtraError` without safetensors, :class:`InputError` where the file
-    cannot be written.
+    Raises :class:`MissingExtraError`, and :class:`InputError` where it cannot be written.
     """
     try:
         from safetensors.torch import save as to_bytes
@@ -184,8 +177,7 @@ def load(
 ) -> Model:
     """The model in a file that :func:`save` wrote; no code of the file is ever run.
 
-    Raises :class:`InputError` for a file that is damaged, or whose tensors are not those of a
-    model of its constants.
+    Raises :class:`InputError` for a file that is damaged or does not fit its constants.
     """
     try:
         from safetensors import SafetensorError, safe_open
@@ -241,12 +233,10 @@ def load(
 
 
 def from_torch(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Translate a state_dict of ``torch.nn`` into one of a :class:`Layer` or :class:`Part`.
+    """Translate a state_dict of ``torch.nn`` into one of a layer, a part, or ``Model.parts``.
 
-    A ``TransformerEncoderLayer`` or ``TransformerDecoderLayer`` becomes a layer, a
-    ``TransformerEncoder`` or ``TransformerDecoder`` a part, a ``Transformer`` the ``parts`` of
-    an encoder–decoder. The packed q/k/v matrix is cut into its three; the α that ``apply_``
-    saves with a layer are no parameters, and are left out. Raises
+    A ``Transformer…Layer`` becomes a layer, a ``TransformerEncoder`` or ``Decoder`` a part; the
+    packed q/k/v matrix is cut in three; α that ``apply_`` saved are left out. Raises
     :class:`InputError` at a name that is none of theirs.
     """
     cross = {k.rsplit("multihead_attn.", 1)[0] for k in state if "multihead_attn." in k}

@@ -130,9 +130,8 @@ def multiplied_values(
 ) -> str:
     """An attention that multiplies its values by a number, and which; no word where none does.
 
-    The values of all tokens are made those of one token while ``run`` is the forward pass: the
-    weights of a softmax then make nothing of them but these values, which must enter the output
-    matrix at their size. Attention whose maps are not modules that are called is not tried.
+    All tokens' values are made one token's in the forward pass: a softmax then hands on just
+    these, at the size at which they enter the output matrix. Only maps that are modules are tried.
     """
     sizes: dict[int, dict[str, float]] = {}
     handles = []

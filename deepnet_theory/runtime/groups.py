@@ -43,46 +43,33 @@ def parameter_groups(
     inputs: object = None,
     roles: Mapping[str, str] | None = None,
 ) -> list[dict[str, Any]]:
-    r"""One group for all parameters of a part and role that step alike.
+    r"""One group for all parameters of a part and role that step alike, for any torch optimizer.
 
     .. math:: \mathrm{lr}\cdot\eta\cdot\mathrm{rate}, \qquad
               \mathrm{eps}\cdot\mathrm{epsilon}, \qquad
               \mathrm{weight\_decay}\cdot\mathrm{weight\_decay}
 
-    are its ``lr``, ``eps`` and ``weight_decay``, with η and the multipliers by kind of parameter
-    of ``constants``, or of those that the model was built from. They take the place of what the
-    optimizer itself is given. ``eps`` is by default that of the library's optimizer. Gains and
-    biases do not decay; a group that decays says in ``decay`` whether that is ``decoupled`` (AdamW,
-    Muon: torch subtracts lr·decay·θ) or ``coupled`` (SGD, Adam: decay·θ is added to the gradient).
+    are its ``lr``, ``eps`` and ``weight_decay``, with η and the multipliers of ``constants``, or of
+    those that the model was built from or took by :func:`apply_`; for any other model one forward
+    pass on ``inputs`` shows what its parameters are (``roles`` as there). ``eps`` is by default
+    that of the library's optimizer. Gains and biases do not decay.
 
-    Each group has a ``name``, ``"encoder/norm-gain"`` or ``"encoder/scaled/ffn/fc2"``, and a
-    ``role``, ``"query"`` or ``"fc1+fc2"``. ``base``, its width or (width, depth), asks for groups
-    relative to a base, a role each; ``lr``, ``eps`` and ``weight_decay`` are then the base's, and
-    the head's multiplier and size yours to set where the constants are relative to none. Frozen
-    parameters are left out. Works on a model wrapped by ``torch.compile``, DDP or FSDP2.
+    A group has a ``name``, a ``role``, its ``optimizer``, an ``lr_scale`` (its rate over the
+    ``lr`` that was given; see :func:`guard`), and where it decays a ``decay``: ``decoupled``
+    (lr·decay·θ is subtracted) or ``coupled`` (decay·θ is added to the gradient). Frozen parameters
+    are left out; what no rule speaks of, such as LoRA's adapters, steps at ``lr`` as ``"other"``.
 
-    ``optimizers`` says what steps which role, as ``{"hidden": "muon", "*": "adamw"}``: a role by
-    its name, ``"hidden"`` for the matrices of the branches, ``"*"`` for the rest. Each role then
-    takes what its own optimizer asks for at the initial sizes of the constants; ``lr``, ``eps`` and
-    ``weight_decay`` may be mappings by optimizer, and each group names its ``optimizer``. The shape
-    factor that its library gives Muon decides the name: ``muon`` (torch.optim.Muon's "original",
-    Keller Jordan's), ``muon-moonlight`` (torch's "match_rms_adamw", dion's "rms_norm"),
-    ``muon-spectral`` (dion's default) or ``muon-plain`` (dion's None).
+    ``base``, its width or (width, depth), asks for groups relative to a base, a role each; ``lr``,
+    ``eps`` and ``weight_decay`` are then the base's. ``optimizers`` says what steps which role, as
+    ``{"hidden": "muon", "*": "adamw"}``: a role by its name, ``"hidden"`` for the matrices of the
+    branches, ``"*"`` for the rest; ``lr``, ``eps`` and ``weight_decay`` may then be mappings by
+    optimizer. The factor of the shape decides Muon's name: ``muon`` (torch's "original"),
+    ``muon-moonlight`` ("match_rms_adamw"), ``muon-spectral`` (dion's default), ``muon-plain``.
 
-    ``lr_scale`` is what a group's rate is to the ``lr`` that was given. torch's schedulers keep the
-    ratios; a loop of one's own writes ``g["lr"] = lr * g["lr_scale"]``, with the ``lr`` of the
-    group's optimizer, and :func:`guard` warns of one that does not.
-
-    A model of one's own is known here after :func:`apply_`; before, as when it was loaded, one
-    forward pass on ``inputs`` shows what its parameters are (``roles`` as there). What no rule
-    speaks of, such as LoRA's adapters, is stepped at ``lr`` in the group ``"other"``. Query, key
-    and value packed into one parameter step at the least of their rates, and under Muon by one
-    polar factor; a norm gain near 1 loses a step that its type does not resolve there: a
-    :class:`UserWarning` says so.
-
-    Raises :class:`InputError` where no constants are known, or a role has no optimizer or one that
-    cannot step it; :class:`Refusal` where the constants do not fit the model, or an optimizer has
-    no law.
+    Warns where blocks packed into one parameter have several rates, or one polar factor, and where
+    a norm gain loses its step. Raises :class:`InputError` where no constants are known, or a role
+    has no optimizer or one that cannot step it; :class:`Refusal` where the constants do not fit
+    the model, or an optimizer has no law.
     """
     own = constants_of(model)
     if own is None and constants is None:
@@ -133,7 +120,6 @@ def parameter_groups(
 
 
 def _given(what: str, value: ByOptimizer, optimizer: str) -> float:
-    """What a number, or a mapping by optimizer, is for one optimizer."""
     if not isinstance(value, Mapping):
         return value
     if optimizer not in value:
@@ -216,10 +202,7 @@ def _optimizer_of(p: nn.Parameter, of: Blocks, by_role: Mapping[str, str]) -> st
 
 
 def _left_to_set(own: Constants, used: Constants, apart: bool) -> str:
-    """What a model with its own constants lacks for those that are relative to a base.
-
-    ``apart`` says whether its head is a matrix of its own, which may be drawn at another size.
-    """
+    """What a model with its own constants, and a head ``apart``, lacks for those of a base."""
     gain, before = (c.outer["head"].gain if "head" in c.outer else 1.0 for c in (used, own))
     sizes, drawn_at = (
         [(s.alpha, s.beta, s.gains) for p in c.parts for s in p.sublayers] for c in (used, own)
@@ -318,7 +301,7 @@ def slowest(
 ) -> tuple[ParameterConstants, Description, bool]:
     """What the slowest block of a parameter steps with, that block, and whether all have its rate.
 
-    The embedding follows the first part's constants and the head the last part's.
+    The embedding follows the first part's constants, the head the last part's.
     """
     outside = {"embedding": c.parts[0].name, "head": c.parts[-1].name}
     asked = []
@@ -349,7 +332,7 @@ def _convention(c: Constants) -> str:
 
 
 def _names(groups: list[list[Description]]) -> list[tuple[str, ...]]:
-    """What tells the groups of one role apart: nothing, the kind of sublayer, the parameters."""
+    """What tells the groups of one role apart."""
     kinds = ["+".join(dict.fromkeys(d.kind or "final" for d in members)) for members in groups]
     names = ["+".join(dict.fromkeys(d.name for d in members)) for members in groups]
     if len(groups) == 1:
@@ -382,11 +365,9 @@ def _warn_of_lost_steps(groups: Iterable[dict[str, Any]]) -> None:
 def guard(optimizer: torch.optim.Optimizer, *others: torch.optim.Optimizer) -> RemovableHandle:
     """Warn, once, before a step whose schedule has flattened the multipliers of the groups.
 
-    Their rates must stay as their ``lr_scale`` to one another, and as the rates that each optimizer
-    began with; ``others`` are those of the same schedule. ``g["lr"] = lr`` breaks it, and so does
-    a least rate in common such as the ``eta_min`` of CosineAnnealingLR. A step of ``optimizer``
-    compares a number a group; ``remove()`` of what is handed back ends that. Raises
-    :class:`InputError` for an optimizer without groups of :func:`parameter_groups`.
+    Rates must stay as ``lr_scale`` to one another, those of the schedule's ``others`` too;
+    ``g["lr"] = lr`` breaks it, and so does an ``eta_min`` in common. ``remove()`` of what is handed
+    back ends it. Raises :class:`InputError` for an optimizer without :func:`parameter_groups`.
     """
     every, warned = (optimizer, *others), False
     for one in every:

@@ -1,9 +1,7 @@
 """Parameters that say what they are, and the two maps that own them: a linear map and a norm.
 
-What a parameter is stands where it is made, and is never guessed from its name. Everything takes
-one model or a stack of k models ("seeds"): a stacked parameter has a leading dimension k, and so
-have the activations. Nothing else in the runtime knows the difference, apart from attention,
-which folds k into the batch.
+Everything takes one model or a stack of k models ("seeds"): a stacked parameter has a leading
+dimension k, and so have the activations; attention alone folds k into the batch.
 """
 
 from __future__ import annotations
@@ -49,7 +47,6 @@ class Description(Site):
 
     @property
     def is_matrix(self) -> bool:
-        """Whether the parameter is a matrix (drawn) or a vector (filled)."""
         return self.fan_in is not None
 
     @property
@@ -63,8 +60,7 @@ class Description(Site):
 class Described(nn.Module):
     """A module that describes the parameters it owns, by attribute name.
 
-    The description is kept on the module and not on the tensor, because copying, sharding and
-    compiling replace tensors and leave modules in place.
+    Not on the tensors: copying, sharding and compiling replace them, and leave modules in place.
     """
 
     descriptions: dict[str, Description]
@@ -88,10 +84,7 @@ NORM_EPS = EPSILON
 def describe_(
     model: nn.Module, found: Mapping[str, Blocks], constants: Constants, drawn: bool
 ) -> None:
-    """Keep what each parameter of somebody's model is, on the module that owns it.
-
-    ``drawn`` says whether its weights were drawn at the constants.
-    """
+    """Keep on its module what each parameter of a model is, and whether it was ``drawn`` so."""
     for module in model.modules():
         module.__dict__.pop(OF_FOREIGN, None)
     for name, own in found.items():
@@ -101,7 +94,6 @@ def describe_(
 
 
 def mark_of(model: nn.Module) -> tuple[Constants, bool] | None:
-    """The constants that somebody's model, wrapped or not, has, and whether it was drawn so."""
     found = (module.__dict__.get(OF_FOREIGN, {}).get("") for module in model.modules())
     return next((mark for mark in found if mark is not None), None)
 
@@ -145,8 +137,7 @@ class Make:
     def weight(self, fan_out: int, fan_in: int) -> nn.Parameter:
         """An uninitialised weight (out, in), or (k, out, in) for a stack of k seeds.
 
-        A stacked one lies in memory as (k, in, out): a batched product then gives the gradient
-        in the same layout, and no copy of it is made.
+        A stacked one lies as (k, in, out): so a batched product's gradient does, uncopied.
         """
         if self.seeds is None:
             return self.empty(fan_out, fan_in)
@@ -183,9 +174,7 @@ class Linear(Described):
 
 
 class Norm(Described):
-    r"""LayerNorm or RMSNorm over the width, :math:`\sqrt d\,Px/\|Px\|` times gain plus bias.
-
-    Its ε is the usual one times ``epsilon``.
+    r"""LayerNorm or RMSNorm, :math:`\sqrt d\,Px/\|Px\|` times gain plus bias; ε times ``epsilon``.
 
     Source: Ba et al., arXiv 1607.06450; Zhang and Sennrich, arXiv 1910.07467.
     """
@@ -207,7 +196,6 @@ class Norm(Described):
                 self.bias = self.own("bias", make.empty(width), site, Role.NORM_BIAS, bias, 0.0)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(…, width) → (…, width)."""
         if self.gain is None or self.gain.dim() == 1:
             return normalise(x, self.spec, self.gain, self.bias, self.epsilon)
         # a stack of seeds: (k, width) against (k, …, width)

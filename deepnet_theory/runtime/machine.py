@@ -37,7 +37,7 @@ def threads(count: int) -> Iterator[None]:
 def repeatable(device: torch.device) -> Iterator[None]:
     """Within this context a GPU gives the same bits again, as a CPU does; or torch warns.
 
-    Attention is made of products: its fused kernels add gradients in any order.
+    Attention is made of products: fused kernels add gradients in any order.
     """
     if device.type != "cuda":
         yield

@@ -23,12 +23,11 @@ from deepnet_theory.spec.sublayer import Role
 
 
 class Embedding(Described):
-    r"""x₀ = norm(√d · E[token] + positions), so that ‖x₀‖ = √width for every token.
+    """x₀ = norm(√d · E[token] + positions), so that ‖x₀‖ = √width for every token.
 
-    A lookup sums over no inputs, so both fans are the width: entries have variance 1/d whatever
-    the vocabulary, and a tied head gives logits of variance 1. The norm has no gain and no bias.
-
-    Source: Vaswani et al., arXiv 1706.03762, §3.4 and §3.5; the norm is our own.
+    A lookup has both fans d: entries of variance 1/d whatever the vocabulary, and a tied head
+    gives logits of variance 1. Source: Vaswani et al., arXiv 1706.03762, §3.4, §3.5; the norm is
+    our own.
     """
 
     def __init__(self, c: Constants, make: Make) -> None:
@@ -40,10 +39,7 @@ class Embedding(Described):
         self.weight = self.own("weight", weight, site, role, "embedding", fans=fans)
 
     def forward(self, tokens: Tensor, start: int = 0) -> Tensor:
-        """(batch, tokens) → (batch, tokens, width); with seeds (k, …) → (k, …, width).
-
-        A stack of seeds takes (batch, tokens) as well: every seed then reads the same text.
-        """
+        """(batch, tokens) → (…, width); with seeds (k, …), or one text for all, → (k, …, width)."""
         w = self.weight
         if w.dim() == 2:
             x = F.embedding(tokens, w)
@@ -79,10 +75,7 @@ class Layer(nn.ModuleList):
 
 
 class Part(nn.Module):
-    """An encoder or a decoder: its layers, and a final norm where the placement has one.
-
-    ``layers`` are those with parameters of their own; all of them are gone through ``uses`` times.
-    """
+    """Layers with parameters of their own, gone through ``uses`` times, then a final norm."""
 
     def __init__(
         self, part: PartConstants, c: Constants, make: Make,
@@ -135,8 +128,8 @@ class Part(nn.Module):
 class Model(nn.Module):
     """Token ids → logits; ``embed``, ``body`` and ``logits`` are usable one by one.
 
-    With two parts the first reads ``memory`` and the second attends to its output. ``layers``
-    are those of a part by its name, where the constants do not say them.
+    With two parts the first reads ``memory``, and the second attends to its output. ``layers`` are
+    those of a part by its name, where the constants do not say them.
     """
 
     def __init__(
@@ -167,10 +160,9 @@ class Model(nn.Module):
     ) -> Tensor:  # fmt: skip
         """Hidden states → the stack's output F before the head.
 
-        ``x`` is (batch, tokens, width), or (k, batch, tokens, width) for a stack of seeds, where
-        a batch of one may be left out: (k, tokens, width). In an encoder–decoder ``memory`` is
-        the *input* of the encoder in the same shape, ``x`` the decoder's. Paddings are boolean,
-        (batch, tokens) or (k, batch, tokens), True at tokens that are not to be seen.
+        ``x`` is (batch, tokens, width), with seeds (k, batch, tokens, width) or (k, tokens, width);
+        ``memory`` is the *input* of the encoder, alike. Paddings, (batch, tokens) or (k, batch,
+        tokens), are True at tokens that are not to be seen.
         """
         return self.decode(
             x, self.encode(memory, padding=memory_padding),
@@ -206,10 +198,7 @@ class Model(nn.Module):
         self, tokens: Tensor, memory: Tensor | None = None, *, padding: Tensor | None = None,
         memory_padding: Tensor | None = None,
     ) -> Tensor:  # fmt: skip
-        """Token ids (batch, tokens) → logits (batch, tokens, vocab), with a leading k for seeds.
-
-        ``memory`` holds the source's token ids in an encoder–decoder.
-        """
+        """Token ids (batch, tokens) → logits, both with a leading k for seeds; ``memory`` alike."""
         source = None if memory is None else self.embed(memory)
         x = self.embed(tokens)  # (batch, tokens, width)
         x = self.body(x, source, padding=padding, memory_padding=memory_padding)
@@ -226,10 +215,7 @@ class Model(nn.Module):
         memory_padding: Tensor | None = None, temperature: float = 0.0,
         generator: torch.Generator | None = None,
     ) -> Tensor:  # fmt: skip
-        """Continue (batch, tokens) by ``steps`` tokens, greedily at temperature 0.
-
-        Every token is computed once: keys and values are kept in a cache.
-        """
+        """Continue (batch, tokens) by ``steps``, greedily at temperature 0, each computed once."""
         if not self.constants.parts[-1].causal:
             raise InputError("only a causal decoder generates")
         cache = Cache()

@@ -1,14 +1,12 @@
 r"""The outer parts of somebody's model: where the streams start, and the head.
 
-The rules take a stream to start at rms 1. A token's row has it at most, a position's
-:math:`1/\sqrt2` of a token's, as in the model of :func:`~deepnet_theory.runtime.build`. Logits of
-variance v raise the loss by v/2 above ln V, V the vocabulary: a head is drawn by Xavier's law, or
-smaller where v/2 would be more than a share of ln V.
+The rules take a stream to start at rms 1: a token's row has it, a position's
+:math:`1/\sqrt2` of that. Logits of variance v raise the loss by v/2 above ln V: a head is drawn
+by Xavier's law, or smaller where v/2 is more than a share of ln V.
 
-A tied matrix E, entries σ, serves both: a multiple of it multiplies the logits, whose largest is a
-token's own, :math:`E_t \cdot x/\sigma \approx d\sigma`. So the stream is multiplied in the
-forward pass, and the logits by :math:`1/(d\sigma)` where that one shows in the loss: condition (H)
-of the width, that a move of the features by 1 moves the logits by 1.
+A tied matrix E, entries σ, serves both: the stream is multiplied in the forward pass, and the
+logits by :math:`1/(d\sigma)`, since a token's own is :math:`E_t \cdot x/\sigma \approx d\sigma`:
+condition (H) of the width, a move of the features by 1 moves the logits by 1.
 """
 
 from __future__ import annotations
@@ -31,11 +29,7 @@ OF_A_TOKEN = {True: 1.0, False: math.sqrt(1 / 2)}  # the size of a table's rows 
 
 
 def outer_draws(found: Reading, c: Constants) -> Iterator[tuple[str, str, float]]:
-    """Each table and head to draw: its parameter, what it is, its standard deviation.
-
-    Left out are a table that is the head too, one with a norm behind it, and what was not
-    understood.
-    """
+    """Each table and head to draw: parameter, what it is, deviation; no tied or normed table."""
     named: set[str] = set()
     for stack in found.starts:
         tables = [t for t in found.tables if t.stack == stack]
@@ -51,10 +45,7 @@ def outer_draws(found: Reading, c: Constants) -> Iterator[tuple[str, str, float]
 
 
 def head_std(logits: Logits, c: Constants | None = None) -> float:
-    """Xavier's standard deviation at the constants' gain, less where the loss would begin too high.
-
-    How much less is that of the base, where the constants have one: the gain is relative to it.
-    """
+    """Xavier's deviation at the constants' gain, less where the base's loss would begin high."""
     head, gain, width = logits.head, 1.0, logits.head.fan_in
     if c is not None:
         gain = c.parameter(c.parts[-1].name, None, "head", Role.HEAD).gain
@@ -66,17 +57,14 @@ def head_std(logits: Logits, c: Constants | None = None) -> float:
 
 
 def is_small(logits: Logits, c: Constants | None = None) -> bool:
-    """Whether a head is well below the size that it is drawn at."""
     return logits.head.size < SMALL * head_std(logits, c)
 
 
 def is_tied(found: Reading) -> bool:
-    """Whether the head is a table of tokens."""
     return found.logits is not None and any(t.name == found.logits.head.name for t in found.tables)
 
 
 def near_one(size: float) -> bool:
-    """Whether a stream starts where the rules take it to start."""
     return 1 / NEAR_ONE < size < NEAR_ONE
 
 
@@ -127,10 +115,8 @@ def lines_of_logits(found: Reading, c: Constants) -> Iterator[str]:
 def multiplier_of(c: Constants) -> float:
     r"""What the logits of a model of one's own are multiplied by, relative to the base.
 
-    By condition (H) :math:`m\,d\,\eta` stays, η the step of the head's entries. A tied matrix of
-    one's own has rows of one size σ at every width, which the forward pass brings to 1: its step
-    is that of the base, and a token's own logit mdσ stays too. Those of
-    :func:`~deepnet_theory.runtime.build` are 1/√d.
+    By condition (H) :math:`m\,d\,\eta` stays, η the step of the head's entries. The rows of a tied
+    matrix keep one size σ, brought to 1 in the forward pass: its step is the base's, and mdσ stays.
     """
     base = c.origin.get("base")
     if not (c.architecture.tied_head and c.outer and isinstance(base, dict)):

@@ -35,15 +35,12 @@ LINES: dict[str, Callable[[Tensor, Tensor, float, Sequence[Map], Map], Tensor]] 
 class Residual(Described):
     """One residual sublayer: a branch, its norms in order of application, and α.
 
-    ``residual_gain`` is the initial value of a learnable scalar on the branch, None for none that
-    the equation does not name;
-    ``norm_epsilon`` multiplies the norms' ε by their place.
-    Source: DeepNet, arXiv 2203.00555, §3 (post-ln); each file of ``spec/placements`` names its
-    own; the scalar is ReZero's, Bachlechner et al., arXiv 2003.04887.
+    ``residual_gain`` starts a learnable scalar on the branch that the equation does not name (None:
+    none); ``norm_epsilon`` multiplies ε by place. Branches of one sum read the same x, each through
+    its own norms, x + Σ G_i(norm_i(x)): a ``parallel`` one adds to the sum before it, an ``open``
+    one is followed by such, and a norm on the sum stands behind the last alone.
 
-    Branches of one sum read the same x, each through norms of its own: x + Σ G_i(norm_i(x)). A
-    ``parallel`` one adds to the sum of the one before it; an ``open`` one is followed by such, and
-    the norm on the sum stands behind the last of them alone.
+    Source: DeepNet, arXiv 2203.00555, §3; Bachlechner et al., arXiv 2003.04887 (the scalar).
     """
 
     residual_gain: nn.Parameter | None

@@ -1,8 +1,7 @@
 """α in the forward pass of somebody's post-LN model, where its own code has a place for it.
 
-A layer of ``torch.nn`` whose code is known takes a class of ours; a module that is called with
-(h, x) and normalises its residual sum takes a hook that multiplies x. Whether that gives
-norm(αx + G) is seen by reading the forward pass again.
+A layer of ``torch.nn`` takes a class of ours; a module called with (h, x) that normalises its
+residual sum takes a hook that multiplies x. Reading the forward pass again judges it.
 """
 
 from __future__ import annotations
@@ -21,10 +20,7 @@ from deepnet_theory.spec.results.reading import Sublayer
 
 
 class Scaled(nn.Module):
-    """A module whose α are saved and loaded with the weights.
-
-    A strict ``load_state_dict`` fails where one of the two models has no α.
-    """
+    """A module whose α are saved and loaded with the weights, strictly."""
 
     alphas: tuple[float, ...]
 
@@ -47,7 +43,7 @@ class ScaledEncoderLayer(Scaled, nn.TransformerEncoderLayer):
         src_key_padding_mask: Tensor | None = None,
         is_causal: bool = False,
     ) -> Tensor:
-        """As in the base class, without its fast path, which knows no α."""
+        """Without torch's fast path, which knows no α."""
         α, α_ff = self.alphas
         x: Tensor = src
         x = self.norm1(α * x + self._sa_block(x, src_mask, src_key_padding_mask, is_causal))
@@ -69,7 +65,6 @@ class ScaledDecoderLayer(Scaled, nn.TransformerDecoderLayer):
         tgt_is_causal: bool = False,
         memory_is_causal: bool = False,
     ) -> Tensor:
-        """As in the base class."""
         α, α_cross, α_ff = self.alphas
         own, cross = (tgt_mask, tgt_key_padding_mask), (memory_mask, memory_key_padding_mask)
         x: Tensor = tgt
@@ -88,11 +83,9 @@ SCALED: dict[type, type] = {
 class ScaledInput(Scaled):
     """A forward pre-hook on a module that computes norm(G(h) + x): multiplies x by α.
 
-    It is a child of that module, so that α is saved and loaded with the weights; a strict
-    ``load_state_dict`` of another model misses it or has no place for it. Hugging Face's
-    ``from_pretrained`` only warns of what has no place. So the norm's gain, the parameter
-    ``gain`` of that module, is saved as (1, width), which a model without α refuses as the wrong
-    shape.
+    As a child of that module it saves and loads α with the weights. ``from_pretrained`` only warns
+    of what has no place: so the norm's ``gain`` is saved as (1, width), the wrong shape for a
+    model without α.
     """
 
     def __init__(self, end: nn.Module, alpha: float, gain: str) -> None:
@@ -138,7 +131,6 @@ class Places:
         self.whole = len(self.ends) + sum(map(len, self.layers.values())) == len(sublayers)
 
     def multiply(self, ratios: Sequence[float]) -> None:
-        """Multiply every sublayer's α, in order."""
         for layer, own in self.layers.items():
             now = getattr(layer, "alphas", (1.0,) * len(own))
             layer.__class__ = SCALED.get(type(layer), type(layer))
@@ -192,8 +184,7 @@ def own_module(model: nn.Module) -> nn.Module:
 def restored_on_error(model: nn.Module) -> Iterator[Callable[[Tensor], None]]:
     """Within it a model is changed; whatever ends it early leaves the model as it was, to the bit.
 
-    Kept are the modules' classes and attributes, and buffers, since a forward pass may write to
-    them. A weight takes memory: what is yielded keeps one that is about to change.
+    Classes, attributes and buffers are kept; what is yielded keeps a weight about to change.
     """
     modules = [
         (module, type(module), {k: (v, _contents(v)) for k, v in vars(module).items()})

@@ -1,7 +1,6 @@
-"""What is trained on: windows of real text.
+"""What is trained on: windows of real text, as bytes.
 
-Tokens are bytes. A tenth of a corpus is held out, in pieces spread evenly through it: the topic
-of a text changes from beginning to end, and its last tenth alone would be another text.
+A tenth is held out in pieces spread evenly through it: its topic changes from start to end.
 """
 
 from __future__ import annotations
@@ -37,7 +36,6 @@ class Batch:
         return Batch(self.tokens, self.targets, self.source.roll(1, 0))
 
     def to(self, device: torch.device) -> Batch:
-        """The batch on a device."""
         source = None if self.source is None else self.source.to(device)
         return Batch(self.tokens.to(device), self.targets.to(device), source)
 
@@ -45,9 +43,8 @@ class Batch:
 class Text:
     """Windows of a text: each byte is predicted from those before it.
 
-    For an encoder–decoder (``parts=2``) the source is one window and the decoder continues it
-    with the next. ``train`` and ``held_out`` are (cycles, bytes): the text is cut into cycles of
-    ten pieces, the last one held out, and no window crosses from one into another.
+    For an encoder–decoder (``parts=2``) the source is one window, continued by the next. ``train``
+    and ``held_out`` are (cycles, bytes): no window crosses from one piece into another.
     """
 
     def __init__(self, path: str | Path | None, tokens: int, parts: int = 1) -> None:
@@ -94,10 +91,7 @@ class Text:
 
 
 def entropy(symbols: Tensor) -> float:
-    r"""The entropy :math:`-\sum p\ln p` of the bytes' frequencies, in nats.
-
-    It is the least loss of a model that ignores its input.
-    """
+    r"""The entropy :math:`-\sum p\ln p`, nats: the least loss of a model that ignores its input."""
     p = torch.bincount(symbols.flatten(), minlength=BYTES).double()
     p = p[p > 0] / p.sum()
     return -float((p * p.log()).sum()) if math.isfinite(float(p.sum())) else math.nan

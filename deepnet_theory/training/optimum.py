@@ -35,11 +35,7 @@ Losses = tuple[float, ...]  # one a seed
 
 @dataclass(frozen=True)
 class Optimum:
-    """The best rate of one curve and the loss there; NaN, and the side, where it lies outside.
-
-    ``slack`` is how far it may lie away in log η: half a step of the grid where it is a rate of the
-    grid and no vertex.
-    """
+    """The best rate of a curve, the loss there, ``slack`` in log η; NaN ``outside`` on a side."""
 
     rate: float
     loss: float
@@ -50,11 +46,9 @@ class Optimum:
 def best_rate(rates: Sequence[float], losses: Sequence[float], baseline: float) -> Optimum:
     r"""The vertex of the parabola in :math:`\log\eta` through the least loss and its neighbours.
 
-    In a lopsided valley the three least losses lie on its flat side, and a parabola through them
-    extrapolates; the neighbours always enclose the least. Where one of them has failed, its loss
-    no better than the baseline, it says where the cliff is and nothing of the valley: the rate of
-    the least loss is taken. A run that diverged, NaN, is worse than any. Where the least loss is
-    at an end of the grid, the best rate lies outside.
+    These always enclose the least; the three least losses may lie on one flat side. A neighbour
+    that failed, no better than the baseline, is a cliff: the rate of the least loss is taken. NaN
+    is worse than any. A least loss at an end of the grid has its best rate outside.
     """
     x = np.log(np.asarray(rates, dtype=float))
     y = np.asarray(losses, dtype=float)
@@ -74,10 +68,7 @@ def best_rate(rates: Sequence[float], losses: Sequence[float], baseline: float) 
 
 
 def failing_rate(rates: Sequence[float], losses: Sequence[float], baseline: float) -> float | None:
-    """The least rate above that of the least loss whose run diverged or does not beat the baseline.
-
-    Where every run fails, it is the least rate: nothing of the grid trains.
-    """
+    """The least rate above the best that diverged or does not beat the baseline; or None."""
     y = np.where(np.isfinite(losses), losses, math.inf)
     for rate, loss in list(zip(rates, y, strict=True))[int(y.argmin()) :]:
         if not loss < baseline:
@@ -104,13 +95,9 @@ def best_exponent(
 ) -> Exponent:
     """The exponent in depth of the best rates (seeds, depths), and whether the rate transfers.
 
-    ``groups`` hold what else varies, as in :func:`fit_exponent`.
-
-    SUPPORTED where its interval over seeds lies inside ±1/16, from the depth on where the slope
-    has settled, as of every exponent here. ``outside`` are the sentences on
-    depths whose best rates the grid does not bracket: they leave it UNDECIDED. ``slack`` is how
-    far each depth's may lie away in log η, the mean over seeds; what the slope can change by it
-    widens the interval.
+    SUPPORTED where its interval lies inside ±1/16, fitted as in :func:`fit_exponent`, ``groups``
+    too. ``outside`` are sentences on depths that the grid does not bracket: UNDECIDED. ``slack``,
+    each depth's in log η, widens the interval by what the slope can change.
     """
     if outside or len(set(depths)) < 2 or not len(best):
         because = "; ".join(outside) or "an exponent needs two depths"
@@ -150,8 +137,8 @@ def failing_exponent(
 ) -> Exponent:
     """The exponent in depth of the first failing rates (seeds, depths) of a grid of this ratio.
 
-    A rate fails somewhere between the first failing one and the one before it. The middle is
-    taken; what the slope can change by where it is not is added to the interval over seeds.
+    A rate fails somewhere between the first failing one and the one before: the interval is wider
+    by what the slope can change within.
     """
     if len(set(depths)) < 2 or not failing:
         return _undecided(variable, "failing rate", "an exponent needs two depths")
@@ -171,8 +158,7 @@ def cost_of_depth(
 ) -> tuple[float, Interval]:
     """The rate of the grid nearest to ``best``, and what the loss there is above the shallow one's.
 
-    ``shallow`` and ``deep`` are losses (rates, seeds); the interval is over seeds, paired. A deep
-    run that diverged, NaN, has learnt nothing: its loss is the baseline's.
+    ``shallow`` and ``deep`` are (rates, seeds), paired; NaN has learnt nothing: the baseline.
     """
     at = int(np.abs(np.log(np.asarray(rates) / best)).argmin())
     return float(rates[at]), t_interval(np.nan_to_num(deep[at], nan=baseline) - shallow[at])
@@ -181,9 +167,7 @@ def cost_of_depth(
 def transfers(exponent: Exponent, cost: Interval, learnt: float) -> Verdict:
     """Whether one rate serves every depth: as its exponent says, unless depth costs too much.
 
-    A stack that hardly trains has no best rate, and its exponent decides nothing; that the
-    shallow stack's rate leaves it worse, by more than a tenth of what the shallow one has
-    ``learnt`` (both in nats, an interval over paired seeds), does.
+    REFUTED where the shallow rate leaves the deep stack worse by a tenth of what was ``learnt``.
     """
     if cost.low > MATERIAL * learnt:
         return Verdict.REFUTED
@@ -224,10 +208,7 @@ def judged(
     baseline: float,
     predicted: float | None,
 ) -> Judged:
-    """The curves of ``losses``, which each depth has by rate, and what they say of the best rate.
-
-    ``predicted`` is the exponent that is derived of the failing rate.
-    """
+    """What ``losses``, each depth's by rate, say; ``predicted`` is the failing rate's exponent."""
     rows = [{rate: row[rate] for rate in rates if rate in row} for row in losses]
     curves = tuple(curve_of(d, row, rates, baseline) for d, row in zip(depths, rows, strict=True))
     whole = all(len(row) == len(rates) for row in rows)

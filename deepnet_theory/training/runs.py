@@ -49,25 +49,15 @@ def train(
 ) -> Training:
     """Train the model of the constants beside plain post-LN, plain pre-LN and GPT-2's pre-LN.
 
-    ``constants`` may be the name of their file. The optimizer that they were made for, as torch or
-    pytorch-optimizer has it, from the first step at its full learning rate ``lr``, no warm-up, no
-    weight decay, no clipping; the constants' own run takes their multipliers of learning rate and
-    epsilon. Plain is α = β = 1, and GPT-2's the same with the last matrix of every branch drawn
-    smaller. All start from the same embedding and head and see the same batches, with ``seeds``
-    seeds one after another: the verdict is on the differences of their held-out losses, paired by
-    seed.
+    With their optimizer, as torch or pytorch-optimizer has it, at its full ``lr`` from the first
+    step: no warm-up, decay or clipping. Plain is α = β = 1; GPT-2's draws the last matrix of a
+    branch smaller. All start from the same embedding and head and see the same batches of ``text``;
+    the verdict is on held-out losses, paired by seed. One part predicts the next byte under a
+    causal mask; an encoder–decoder continues one window by the next.
 
-    One part predicts the next byte of ``text`` (an encoder is trained with a causal mask,
-    else the task would be copying); an encoder–decoder continues one window by the next.
-
-    The useful ``lr`` depends on the rule's closure: Adam moves a matrix by lr whatever its size, so
-    that under ``complete`` it is the same at every depth (``benchmarks/learning_rate.py``).
-
-    A run is one rule with one seed. ``work`` shares out the runs, and its cache keeps each that is
-    finished, so that a call that was stopped goes on with the others. On Ctrl-C the result of what
-    is finished is returned. Raises :class:`InputError` for settings that cannot be run,
-    :class:`Refusal` for constants whose optimizer no library has, and :class:`MissingExtraError`
-    where its library is not installed.
+    A run is one rule with one seed, shared out and kept as ``work`` says; on Ctrl-C the result of
+    those that are finished is returned. Raises :class:`InputError` for settings that cannot be run,
+    :class:`Refusal` for constants whose optimizer no library has, and :class:`MissingExtraError`.
     """
     settings, work = split(given)
     asked = record(ShortRun, "a training", settings)
@@ -175,7 +165,6 @@ def _means(
 
 
 def _reference(constants: Constants) -> Reference:
-    """The library's optimizer that the constants were made for."""
     known = optimizers()
     found = known.get(constants.optimizer)
     if found is None or found.reference is None:
@@ -288,10 +277,7 @@ def plain(constants: Constants, placement: str) -> Constants:
 
 
 def gpt_2(constants: Constants) -> Constants:
-    """The rival of GPT-2: plain pre-LN whose branches' last matrices have the scheme's gain.
-
-    Its N counts layers of two residual sublayers; others are counted as halves.
-    """
+    """Plain pre-LN with the scheme's gain of last matrices; N counts layers of two sublayers."""
     scheme = published("gpt-2")
     (part,) = scheme.parts
     (gain,) = set(part.gains.values())
@@ -305,10 +291,7 @@ def gpt_2(constants: Constants) -> Constants:
 
 
 def causal(constants: Constants) -> Constants:
-    """The same constants with a causal last part, so that the next byte is not in sight.
-
-    What they warn of is said once, where they are read, and not at every build.
-    """
+    """The same constants with a causal last part, and their warning already said."""
     *before, last = constants.parts
     return replace(constants, parts=(*before, replace(last, causal=True)), warning="")
 

@@ -1,8 +1,7 @@
 """Training runs of one's own: a factory of model, optimizer and data, at every size and rate.
 
-``train_setup(depth, width, lr, seed)`` gives two functions: ``step()`` trains once, and
-``evaluate()`` says how good the model is, the less the better. All that happens in a run is
-theirs: schedule, clipping, precision and data are as people really train.
+``train_setup(depth, width, lr, seed)`` gives ``step()``, which trains once, and ``evaluate()``,
+the less the better. All that happens in a run is theirs.
 """
 
 from __future__ import annotations
@@ -56,10 +55,7 @@ class Setup:
     dtype: torch.dtype
 
     def train(self, place: Depth, rate: float, seed: int) -> Ended:
-        """One run; raises :class:`InputError` for a factory that keeps to no contract.
-
-        It computes with one thread, so that its result is the same in whichever process.
-        """
+        """One run in one thread; :class:`InputError` for a factory that keeps no contract."""
         at = f"{self.factory.name} at {_words(place)}, lr {rate:g}, seed {seed}"
         ended: tuple[float, float | None, str]
         with (
@@ -107,10 +103,7 @@ class Setup:
             return {}
 
     def require_arguments(self, places: Sequence[Depth]) -> None:
-        """Raise :class:`InputError` where the factory does not take what varies, or asks for more.
-
-        A parameter with a default may keep it: widths alone leave the depth as it is.
-        """
+        """Raise :class:`InputError` where the factory lacks what varies, or asks for more."""
         name, takes = self.factory.name, self._parameters()
         there = self._arguments(places[0], 0.0, 0)
         for argument, symbol, what in (
@@ -135,10 +128,7 @@ class Setup:
 
 @contextmanager
 def _theirs(sentence: str, but: type[Exception] = MemoryError) -> Iterator[None]:
-    """Within it runs somebody else's code, whose errors end in this sentence.
-
-    ``but`` is left as it is, and so is a lack of memory, which ends all work.
-    """
+    """Somebody's code runs within: errors ``but`` these, or of memory, end in this sentence."""
     try:
         with talking_aside():
             yield
@@ -227,20 +217,16 @@ def transfer(
 ) -> Transfer:
     """Train one's own runs at every size and rate, and say whether the best rate transfers.
 
-    ``train_setup`` is a function or a text ``FILE.py:NAME``. It takes ``lr``, and ``depth``,
-    ``width``, ``seed`` and ``steps`` where it names them, and returns ``step, evaluate`` or
-    ``step, evaluate, baseline``. ``step()`` trains once; it may return the loss, so that a run
-    ends where that is not finite. After ``steps`` of them ``evaluate()`` gives the number that is
-    to be least: a held-out loss, or any other quantity. ``baseline`` is what a model has that
-    ignores its input, ln V or the unigram entropy: a run that ends no better has failed. Torch's
-    generator is seeded before each run.
+    ``train_setup``, a function or a text ``FILE.py:NAME``, takes ``lr``, and ``depth``, ``width``,
+    ``seed`` and ``steps`` where it names them, and returns ``step, evaluate`` or ``step, evaluate,
+    baseline``. ``step()`` trains once and may return the loss; after ``steps`` of them
+    ``evaluate()`` gives the number that is to be least. ``baseline`` is what a model has that
+    ignores its input: a run that ends no better has failed. Torch is seeded before each run; a run
+    that diverges, by a number not finite or an :class:`ArithmeticError`, counts as the worst.
 
-    A run that diverges, by a number that is not finite or an :class:`ArithmeticError` of the two
-    functions, counts as the worst. Each finished run is kept by the ``cache`` of ``work``, as
-    :func:`measure` keeps a model, where the factory is named by a text; an interrupt (Ctrl-C)
-    gives the partial result. A run takes one thread: ``processes`` share the cores.
-
-    Raises :class:`InputError` for what cannot be trained.
+    A run takes one thread, and is kept by the ``cache`` where the factory is named by a text; an
+    interrupt (Ctrl-C) gives the partial result. Raises :class:`InputError` for what cannot be
+    trained.
     """
     began = time.perf_counter()
     if depths is None and widths is None:

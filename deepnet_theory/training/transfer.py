@@ -74,8 +74,7 @@ class Candidate:
 class Course:
     """What every model goes through: ``steps`` of the optimizer on windows of a text.
 
-    ``outer`` says what becomes of embedding and head: ``stepped`` at their derived multipliers,
-    or ``held`` as they are drawn, so that the stack alone learns.
+    ``outer`` embedding and head are ``stepped`` at their multipliers, or ``held`` as drawn.
     """
 
     optimizer: Optimizer
@@ -95,7 +94,6 @@ class Course:
             )
 
     def corpus(self) -> Text:
-        """The text in windows of the settings' tokens."""
         return Text(self.text, self.settings.tokens)
 
     def to_dict(self) -> dict[str, Any]:
@@ -107,10 +105,7 @@ class Course:
 
 @dataclass(frozen=True)
 class Trained:
-    """What one rate ends with: held-out losses by seed, NaN where one diverged.
-
-    ``common_mode`` and ``token_cosine`` are the largest of all seeds and steps that were taken.
-    """
+    """Held-out losses by seed, NaN where one diverged; the largest common mode and cosine taken."""
 
     losses: Losses
     common_mode: float
@@ -128,7 +123,6 @@ class Record:
 
     @cached_property
     def _learnt_from(self) -> str:
-        """The digest of the text, whose name says nothing of its content."""
         path = self.course.text
         return "" if path is None else sha256(read_bytes(path, MAX_BYTES)).hexdigest()
 
@@ -190,13 +184,10 @@ def transfer(
 ) -> Transfer:
     """Train every candidate at every depth with every rate, and say which rates transfer.
 
-    All seeds of one run are one stack of models, and so are several rates, as far as memory goes
-    and it is faster. A seed begins with the same embedding and head, and sees the same batches,
-    at every depth and rate and under every rule. An interrupt (Ctrl-C) gives the partial result,
-    UNDECIDED. The cache of ``work`` keeps every rate's losses by themselves, to be joined by
-    other rates.
-
-    Raises :class:`InputError` for what cannot be trained.
+    All seeds of a run, and several rates, are one stack of models. A seed has the same embedding,
+    head and batches everywhere. An interrupt (Ctrl-C) gives the partial result, UNDECIDED; the
+    cache of ``work`` keeps every rate by itself. Raises :class:`InputError` for what cannot be
+    trained.
     """
     began = time.perf_counter()
     settings = course.settings
@@ -256,11 +247,9 @@ def wanted_rates(rates: str | Iterable[float]) -> tuple[float, ...]:
 
 
 def parse_rates(rates: str | Sequence[float]) -> tuple[float, ...]:
-    """The learning rates of a list, or of a text: ``1e-4,1e-3``, or ``1e-4:1e-2``.
+    """The learning rates of a list or a text: ``1e-4,1e-3``, or in ratios of about 2 ``1e-4:1e-2``.
 
-    A range is in equal ratios close to 2, ``1e-4:1e-2:9`` in nine rates. Raises
-    :class:`InputError` for anything else, or where they are not in equal ratios: the grid is
-    geometric.
+    ``1e-4:1e-2:9`` are nine. Raises :class:`InputError` for anything else.
     """
     items: list[object] = []
     for item in rates.split(",") if isinstance(rates, str) else rates:

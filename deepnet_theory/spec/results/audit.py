@@ -17,9 +17,8 @@ DIFFERENCE, REMARK = "difference", "remark"
 class Finding:
     """One difference: where, what, how many times too much or too little, the line that mends it.
 
-    ``effect`` is what it alone multiplies the stack's ‖ΔF‖ after one update with: the ratio of
-    two predictions where it is ``predicted``, else by the first order of the theory; None where
-    that has no law. ``severity`` is ``difference``, or ``remark`` for what decides no verdict.
+    ``effect`` is what it alone multiplies ‖ΔF‖ after one update with, ``predicted`` or of first
+    order; None without a law. ``severity`` is ``difference``, or ``remark``, which decides nothing.
     """
 
     where: str
@@ -94,11 +93,10 @@ class Audited:
 class Audit(Result):
     """Does a model follow a rule, and where not.
 
-    ``follows`` names the optimizer or scheme whose rule fits, ``against`` the one that it was
-    held against, ``alike`` others that fit. ``plan`` is what to change, parameter by parameter.
-    ``refusal`` says why it was held against no rule; ``near`` are the nearest rules where no
-    optimizer was given and several may be meant. ``scheme`` names the one that was asked for.
-    ``command`` are the words that derive, or export, what ``apply_`` needs.
+    ``follows`` is the optimizer or scheme whose rule fits, ``alike`` others that do, ``against``
+    the one that it was held against, or ``refusal`` why none; ``near`` are the nearest rules
+    without an optimizer. ``plan`` is what to change; ``command`` derives or exports what ``apply_``
+    needs.
     """
 
     model: str

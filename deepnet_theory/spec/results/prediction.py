@@ -12,12 +12,10 @@ from deepnet_theory.spec.results.result import Result
 
 @dataclass(frozen=True)
 class Prediction:
-    r"""The predicted exponent :math:`d\log\|\Delta F\| / d\log N` of the model update.
+    r"""The predicted exponent :math:`d\log\|\Delta F\| / d\log N` of the model update; None: none.
 
-    ``variable`` is ``N`` or ``M`` (the other depth held fixed), ``share`` is ``all``, a part's
-    name or a kind of parameter. ``rivals`` are the exponents that other optimizers' rules
-    would have, by name: a measurement must tell them apart where they differ. ``None`` for
-    the exponent means that the theory makes no prediction.
+    ``variable`` is ``N`` or ``M``, the other held fixed; ``share`` is ``all``, a part or a kind of
+    parameter. ``rivals`` are other optimizers' exponents, to be told apart where they differ.
     """
 
     variable: str
@@ -37,11 +35,10 @@ class Predictions:
 
 @dataclass(frozen=True)
 class Scaling:
-    r"""How one role starts and steps as the width d grows, all as exponents of d.
+    """How one role starts and steps as the width d grows, all as exponents of d.
 
-    The map is cWx: ``size`` is that of W's entries, ``multiplier`` that of c, ``rate`` that of the
-    learning rate. Predicted of one update: how far it moves the role's own ``output``, and along
-    its gradient the ``loss``; None where nothing is.
+    ``size`` and ``multiplier`` are W's and c's of cWx. Predicted of one update: how far it moves
+    the role's ``output``, and along its gradient the ``loss``; None where nothing is.
     """
 
     role: str
@@ -54,10 +51,9 @@ class Scaling:
 
 @dataclass(frozen=True)
 class PredictedPoint:
-    """‖ΔF‖/η per token at one depth, predicted from single sublayers, with a 95 % interval.
+    """‖ΔF‖/η per token at one depth from single sublayers, with a 95 % interval over whole seeds.
 
-    ``low`` and ``high`` are over seeds, each with data, embedding, head and layers of its own.
-    ``identity`` is S·r², how far the stack is from the identity, near which the prediction holds.
+    ``identity`` is S·r², how far the stack is from the identity.
     """
 
     depth: dict[str, int]

@@ -26,13 +26,11 @@ NAMED = 6  # ranges of layers that one sentence names
 class Matrix:
     """A block of a parameter with one role: ``outputs`` are runs of its outputs.
 
-    ``role`` is the name of a matrix of ``spec/sublayers`` (query, key, value, output, fc1, fc2,
-    gate, up, down) or ``unknown``. ``axis`` is that of the outputs: 0 in a Linear, 1 in a Conv1D,
-    1 or 2 where the matrices of experts are stacked in one parameter, which have one role.
-    A low-rank factor has the role of the product that it is a factor of. ``computed`` marks a
-    matrix that the forward pass computes from the parameter, which then does not hold it.
-    ``size`` is the root mean square of the entries, ``error`` its standard error, both with the
-    factors of the forward pass on what enters it and on what leaves it (``times``).
+    ``role`` is a name of ``spec/sublayers`` or ``unknown``; of a low-rank ``factor`` that of the
+    product. ``axis`` is that of the outputs: 0 in a Linear, 1 in a Conv1D, 1 or 2 of stacked
+    experts. ``computed``: the forward pass makes it from the parameter. ``size`` is the root mean
+    square of the entries, ``error`` its standard error, with the factors before and behind
+    (``times``).
     """
 
     name: str
@@ -73,14 +71,11 @@ class Matrix:
 
 @dataclass(frozen=True)
 class Norm:
-    """A norm and where it stands.
+    """A norm and where it stands; ``size`` is the root mean square of its gain.
 
-    Of a sublayer: on the residual ``sum``, at the branch's ``input`` or ``output``, ``within`` it
-    as its kind has it, ``inside`` it as no kind does, or on queries and keys alone, which the rules
-    do not scale (``scores``). Of none: at the
-    ``start`` or end (``final``) of a stack. ``size`` is the root mean square of its gain's entries.
-    ``enters`` are the roles of the branch's matrices that multiply what the norm gives: ``output``
-    and ``fc2`` of Sub-LN's inner norms.
+    On the residual ``sum``, at the branch's ``input`` or ``output``, ``within`` it as its kind has
+    it, ``inside`` as no kind does, on queries and keys alone (``scores``); of no sublayer at the
+    ``start`` or end (``final``) of a stack. ``enters`` are the roles that multiply what it gives.
     """
 
     where: str
@@ -95,8 +90,7 @@ class Norm:
 class Table:
     """Rows that a stream starts from: ``times`` those of the parameter ``name``, of rms ``size``.
 
-    ``of_inputs`` says that the inputs choose the rows, as tokens do and positions do not. Without
-    a name it is no parameter, as sinusoids are, and ``size`` is that of what is added.
+    ``of_inputs``: the inputs choose them, as tokens do. Without a name, as sinusoids are.
     """
 
     stack: str
@@ -111,8 +105,8 @@ class Table:
 class Logits:
     """What a language model's ``head`` makes of a final state of rms ``state``.
 
-    ``loss`` is the mean cross-entropy of targets drawn evenly over the vocabulary, the head's bias
-    (of rms ``bias``) left out; ``loss_at_one`` the same where every stream starts at rms 1.
+    ``loss`` is of targets drawn evenly, without the head's bias (of rms ``bias``);
+    ``loss_at_one`` where every stream starts at rms 1.
     """
 
     head: Matrix
@@ -131,10 +125,9 @@ class Logits:
 class Measured:
     r"""What a branch without a formula did when it was computed again.
 
-    ``powers`` say by parameter the p of :math:`\mathrm{rms}(G)\propto t^p` where it is multiplied
-    by t near 1, and how far p differs between t > 1 and t < 1. ``response`` is the change of G
-    by a small change of its input at right angles to it, both relative, from ``low`` to ``high``
-    over the draws.
+    ``powers`` are the p of :math:`\mathrm{rms}(G)\propto t^p`, by the parameter times t near 1, and
+    their difference between t > 1 and t < 1; ``response`` the change of G by a small change of its
+    input at right angles, both relative, ``low`` to ``high`` over draws.
     """
 
     powers: dict[str, tuple[float, float]]
@@ -180,12 +173,10 @@ def residual_equation(norms: frozenset[str], alpha: str = "") -> str:
 class Sublayer:
     r"""One residual sublayer, :math:`a x + b\,G(x)`, with a norm or not around either.
 
-    ``stream`` is a, ``branch`` is b; ``learnt`` names the parameter that one of them is, and
-    ``multiplier`` which, as :attr:`~deepnet_theory.spec.placement.Placement.learnt` does.
-    ``carried`` is the product of all a since the last norm on the stream, this one left out.
-    ``sums`` counts the residual sums of the stack: branches of one sum stand in parallel.
-    ``why`` says what was seen that leaves matrices without a role, where it is known. The first
-    branch of each kind that was not understood is ``measured``.
+    ``stream`` is a, ``branch`` is b; ``learnt`` names the parameter that one of them is and
+    ``multiplier`` which. ``carried`` is the product of the a since the last norm on the stream,
+    this one left out. ``sums`` counts the stack's residual sums, for branches in parallel; ``why``
+    says what left matrices without a role; the first branch of such a kind is ``measured``.
     """
 
     stack: str
@@ -207,8 +198,7 @@ class Sublayer:
     def alpha(self) -> float:
         r"""What the stream is multiplied by against the branch; infinite for no branch.
 
-        It is a/b where a norm stands on the sum. Where none does, the stream keeps every factor
-        and the norm of a branch takes them out: of :math:`x_l = y_l \prod_{j<l} a_j`, the sum is
+        a/b where a norm stands on the sum; else of :math:`x_l = y_l \prod_{j<l} a_j` the sum is
         :math:`y_l + G(y_l)\, b_l / \prod_{j \le l} a_j`, and α grows with the layer.
         """
         return self.carried * self.stream / self.branch if self.branch else float("inf")
@@ -298,12 +288,10 @@ class Range(NamedTuple):
 class Reading:
     """The residual stacks of a model, in the order of the forward pass.
 
-    ``norms`` are those of no sublayer: at the start of a stack, at its end. ``stream`` is the root
-    mean square of what enters each stack; ``embeddings`` the parameters that it is made of;
-    ``head`` those that the last stack's output enters. ``tables`` and ``logits`` are these where
-    their rows and sizes were understood. ``unused`` are parameters that do not reach the output,
-    ``dropped`` factors that multiplied the stream for nothing, and ``notes`` what was not
-    understood, the ``skips`` past several sublayers and breaks of a stream among them.
+    ``norms`` are of no sublayer; ``stream`` the root mean square of what enters each stack, made of
+    ``embeddings`` and understood as ``tables``; ``head`` and ``logits`` likewise what it ends in.
+    ``unused`` parameters do not reach the output, ``dropped`` factors multiplied the stream for
+    nothing; ``notes`` and ``skips`` are what was not understood.
     """
 
     sublayers: tuple[Sublayer, ...]

@@ -19,14 +19,11 @@ if TYPE_CHECKING:
 class Curve:
     """Held-out loss against learning rate at one depth, nats a byte.
 
-    ``values`` has one row a rate and one loss a seed in it, NaN where a run diverged; ``losses``
-    are the means over seeds. ``best`` is the geometric mean of the seeds' best rates, with its
-    interval over seeds, NaN where the grid does not bracket them; ``best_loss`` the loss there.
-    ``first_failing`` is the least rate above the best one where a seed diverged or the mean
-    loss is no better than the unigram entropy, None where none of the grid fails. ``collapsed`` is
-    how many seeds of each rate ended no better than it, those that diverged too. ``common_mode``
-    is the largest R of each rate over steps and seeds, ``token_cosine`` the largest mean cosine
-    between tokens at the output; None where no model of ours was trained.
+    ``values`` has a row a rate and a loss a seed, NaN where one diverged; ``losses`` are the means.
+    ``best`` is the geometric mean of the seeds' best rates, NaN outside the grid; ``best_loss`` the
+    loss there. ``first_failing`` is the least rate above where a seed diverged or the mean does not
+    beat the unigram entropy, ``collapsed`` the number of such seeds a rate. ``common_mode`` and
+    ``token_cosine`` are the largest of each rate; None where no model of ours was trained.
     """
 
     depth: dict[str, int]
@@ -48,11 +45,10 @@ class Curve:
 
 @dataclass(frozen=True)
 class Cost:
-    """What depth costs: the loss of the deepest above that of the shallowest, nats a byte.
+    """What depth costs: the loss of the deepest above that of the shallowest, nats a byte, paired.
 
-    Both at ``rate``, of the grid the nearest to the shallowest one's best; ``low`` and ``high``
-    are the interval over seeds, paired. A run of the deepest that diverged counts as having learnt
-    nothing, the baseline's loss. NaN where nothing was measured.
+    At the ``rate`` of the grid nearest to the shallowest one's best. A deep run that diverged has
+    learnt nothing: the baseline's loss. NaN where nothing was measured.
     """
 
     rate: float = nan
@@ -65,9 +61,8 @@ class Cost:
 class ClosureTransfer:
     """One rule's curves, the exponents of its best and its failing rate, and the verdict.
 
-    SUPPORTED: the learning rate transfers, the exponent's interval lies inside ±1/16. REFUTED:
-    it lies outside, or at the shallowest stack's best rate the deepest one is worse by more than
-    a tenth of what the shallowest has learnt, the whole interval over seeds.
+    REFUTED where the best rate's exponent lies outside ±1/16, or at the shallowest one's best rate
+    the deepest stack loses more than a tenth of what the shallowest has learnt.
     """
 
     closure: str
@@ -85,10 +80,8 @@ class ClosureTransfer:
 class Transfer(Measured):
     """Loss against learning rate after a fixed number of steps, by closure and depth.
 
-    ``measure`` and ``select`` say what was trained; ``baseline`` is the unigram entropy of the
-    held-out windows, which no model has a loss below that ignores its input, or of a model of
-    one's own what its factory gives, None where it gives none. Plain data: ``to_json`` writes the
-    public form, ``plot`` draws it.
+    ``measure`` and ``select`` say what was trained; ``baseline`` is the held-out unigram entropy,
+    or what a factory of one's own gives, or None.
     """
 
     schema = "deepnet-theory/transfer/1"
@@ -124,16 +117,11 @@ class Transfer(Measured):
 class Run:
     """One rule's curve, the mean over its seeds.
 
-    ``losses`` is the mean cross-entropy per byte in nats, one value a step; it ends where a
-    loss was not finite, and ``finding`` then names the step. ``held_out`` is the loss on
-    text that no step has seen, ``held_out_by_seed`` that of each seed; ``shuffled`` the same
-    where every target is given the source of another. ``reads_source`` tells whether an
-    encoder–decoder reads its source: whether another's source made the loss higher in every one
-    of the held-out batches of every seed, which a decoder that does not notice would pass once
-    in 2^batches. ``common_mode`` is R, the summed weight of what the branches add to all tokens
-    alike, the largest over the seeds, at ``common_mode_steps``; ``token_cosine`` the mean cosine
-    between tokens at the output there, ``branch_weights`` what the branches of each layer weigh
-    beside the stream.
+    ``losses`` is the mean cross-entropy per byte in nats a step, until one is not finite, which
+    ``finding`` names; ``held_out`` that on unseen text. ``shuffled`` is with another's source, and
+    ``reads_source`` whether that was worse in every batch of every seed, by chance once in
+    2^batches. At ``common_mode_steps``: ``common_mode``, R, the largest of the seeds,
+    ``token_cosine`` at the output, ``branch_weights`` of each layer beside the stream.
     """
 
     rule: str
@@ -154,8 +142,7 @@ class Run:
 class Comparison:
     """The rule's held-out loss minus a rival's, paired by seed: below 0 the rule is better.
 
-    ``low`` and ``high`` are Student's 95 % interval of the mean over seeds, in nats a byte; all
-    three are None where one of the two has no loss, and the last two where one seed was run.
+    With Student's 95 % interval, nats a byte; None where there is no loss, or one seed's.
     """
 
     rival: str

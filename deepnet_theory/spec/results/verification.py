@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 class Point:
     """‖ΔF‖/η per token at one depth: mean over seeds, interval, and each seed's value.
 
-    ``low`` and ``high`` hold the scatter of the data. ``predicted`` is of the same data, and its
-    interval, over sampled layers alone, does not: the two are compared seed by seed.
+    ``low`` and ``high`` hold the scatter of the data; those of ``predicted`` that of layers alone.
     """
 
     depth: dict[str, int]
@@ -49,8 +48,7 @@ class Level:
 class MeasuredShare:
     """‖ΔF‖/η at the deepest depth when one kind of parameter of one part is stepped alone.
 
-    ``predicted`` is as in :class:`Point`; ``ratio`` is measured over predicted, paired by seed,
-    None where nothing moves: LAMB leaves a bias of 0 where it is.
+    ``ratio`` is measured over predicted, paired; None where nothing moves, as LAMB's bias of 0.
     """
 
     part: str
@@ -134,11 +132,9 @@ class AssumptionResult:
 class Verification(AtSeveralSizes):
     """The result of ``verify``: points, exponents, assumptions, and a verdict.
 
-    ``points`` hold ‖ΔF‖/η per token at each depth, as mean and 95% interval over seeds, and
-    ``exponents`` their log–log slopes; the first gives the ``verdict``. ``level`` holds
-    the absolute sizes against what single sublayers predict. ``measure``,
-    ``device`` and ``versions`` say what it was measured on. Plain data: ``to_json`` writes the
-    public form, ``plot`` draws it.
+    ``points`` hold ‖ΔF‖/η per token, ``exponents`` their log–log slopes, the first with the
+    verdict; ``level`` the absolute sizes against single sublayers'. ``measure``, ``device`` and
+    ``versions`` say what it was measured on.
     """
 
     schema = "deepnet-theory/verification/1"
@@ -167,10 +163,7 @@ class Verification(AtSeveralSizes):
         return "; ".join(e.trend for e in self.whole)
 
     def plot(self, variable: str | None = None, rivals: tuple[Verification, ...] = ()) -> Plot:
-        """‖ΔF‖/η against a depth, log–log, with lines of the predicted slopes.
-
-        ``rivals`` are measurements of other rules, drawn beside this one.
-        """
+        """‖ΔF‖/η against a depth, log–log, beside predicted slopes and ``rivals``' measurements."""
         from deepnet_theory.report.measurement import update_figure
         from deepnet_theory.report.svg import drawn
 
@@ -196,10 +189,8 @@ class Share:
 class Following:
     """The first updates of the models of one depth, as far as all seeds went.
 
-    ``losses`` are before each update and behind the last, the mean over seeds. The rest is at
-    ``common_mode_steps``: ``common_mode``, R, the summed weight of what the branches add to all
-    tokens alike, the largest of the seeds; ``token_cosine``, the mean cosine between tokens at the
-    output; ``branch_weights``, what the branches of each layer weigh beside the stream.
+    ``losses`` are before each update and behind the last, means over seeds; the rest is as in
+    :class:`~deepnet_theory.spec.results.training.Run`.
     """
 
     depth: dict[str, int]
@@ -214,11 +205,8 @@ class Following:
 class ModelMeasurement(AtSeveralSizes):
     """‖ΔF‖/η per token of a family of models at each depth, and whether it is constant.
 
-    The ``verdict`` is that of the first of ``exponents``: SUPPORTED where ‖ΔF‖ is constant in
-    depth, REFUTED where it grows or falls. ``shares`` say what the parameters of each name
-    pattern contribute at the deepest point, ``updates`` what the tokens come to share where
-    several updates were asked for. Plain data: ``to_json`` writes the public form,
-    ``plot`` draws it.
+    The ``verdict`` is that of the first exponent. ``shares`` are each name pattern's at the deepest
+    point, ``updates`` what the tokens come to share after several.
     """
 
     schema = "deepnet-theory/model/1"
