@@ -58,7 +58,7 @@ class Case:
         return replace(found, parts=tuple(replace(p, multipliers=rates) for p in found.parts))
 
     def layer(self, part: PartConstants, index: float) -> Sequence[Placed]:
-        """The sublayers of one layer of a part, counted from 0; of a block of them, its middle."""
+        """The sublayers of one layer of a part, from 0; of a block of them, its middle."""
         if self.scheme is None:
             return [Placed(self.equation, s) for s in part.in_layer(math.floor(index))]
         return self.scheme.layer_at(self._of_scheme(part.name), index + 1, **self.depth)
@@ -169,7 +169,6 @@ class Sampled(Case):
         return {p.name: p.uses / short[p.name] for p in super().constants.parts}
 
     def groups(self, layers: int) -> Iterator[Group]:
-        """The layers of the short stack of a part, from the bottom to the top."""
         count = min(SAMPLED, layers)
         ends = (0.0, *self.places[:count], 1.0)
         for copy in range(count + 1):

@@ -60,7 +60,6 @@ class Sum:
         self.layers[layer] = self.layers.get(layer, 0.0) + weight
 
     def found(self, output: Tensor) -> tuple[CommonMode, ...]:
-        """What each model has, by the ``output`` whose tokens are compared."""
         unit = nn.functional.normalize(output, dim=-1)
         n = unit.shape[1]
         assert self.common is not None

@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
+from deepnet_theory.spec.depth import MAX_LAYERS
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.errors import shown as written
 from deepnet_theory.spec.stack import Stack
 
 Depth = dict[str, int]
-MOST_LAYERS = 10**6
 MOST_WIDTH = 2**20
 FEWEST = 3  # widths that show whether a line is one
 _T = TypeVar("_T")
@@ -91,14 +91,12 @@ def by_depth(rows: Mapping[str, _T]) -> dict[str, _T]:
 
 
 def default_depths(stack: Stack) -> str:
-    """The depths measured by default; with two parts each one varies while the other is fixed."""
     if len(stack.parts) == 1:
         return "8,16,32,64,128"
     return "8x8,16x8,32x8,64x8,8x16,8x32,8x64"
 
 
 def wanted_depths(depths: str | Iterable[object] | None, stack: Stack) -> tuple[Depth, ...]:
-    """The depths as :func:`parse_depths` reads them, or those measured by default."""
     return parse_depths(default_depths(stack) if depths is None else depths, stack)
 
 
@@ -131,8 +129,8 @@ def _layers(number: object) -> int:
         value = int(number[:20]) if number.isascii() and number.isdigit() else None
     if not isinstance(value, int) or isinstance(value, bool):
         raise ValueError(f"{written(number)} is not a positive whole number")
-    if not 1 <= value <= MOST_LAYERS:
-        raise ValueError(f"{written(value)} is not from 1 to {MOST_LAYERS}")
+    if not 1 <= value <= MAX_LAYERS:
+        raise ValueError(f"{written(value)} is not from 1 to {MAX_LAYERS}")
     return value
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from deepnet_theory.numeric.case import NEAR, Case
-from deepnet_theory.numeric.depths import MOST_LAYERS, Depth, depth_key
+from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.model_update import LINEAR, ModelUpdate
 from deepnet_theory.numeric.one_sublayer import Key, distance_from_identity, predict_shares
 from deepnet_theory.numeric.statistics import (
@@ -27,6 +27,7 @@ from deepnet_theory.numeric.statistics import (
     what_decides,
 )
 from deepnet_theory.spec.assumption import Assumption
+from deepnet_theory.spec.depth import MAX_LAYERS
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.results.prediction import Prediction, Predictions
 from deepnet_theory.spec.results.verification import AssumptionResult, Exponent, Level
@@ -165,7 +166,7 @@ def _ceiling(interval: Interval, ceiling: float, what: str) -> tuple[Verdict, st
     return Verdict.UNDECIDED, f"{shown} reaches above {ceiling:g}{f'; {more}' * bool(more)}"
 
 
-DEEP = (MOST_LAYERS // 16, MOST_LAYERS)  # the powers are read off between these
+DEEP = (MAX_LAYERS // 16, MAX_LAYERS)  # the powers are read off between these
 
 
 @dataclass(frozen=True)
@@ -265,7 +266,6 @@ def plan_exponents(
 
 
 def varies_alone(symbol: str, depths: Sequence[Depth]) -> bool:
-    """Whether two of the depths differ in this one and in no other."""
     seen: dict[tuple[int, ...], set[int]] = {}
     for d in depths:
         others = tuple(n for s, n in d.items() if s != symbol)

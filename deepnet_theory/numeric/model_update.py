@@ -77,7 +77,6 @@ def measure_draw(case: Case, eta: float, draw: int, chosen: Chosen | None = None
 
 
 def further_draws(first: ModelUpdate, draws: int) -> range:
-    """The draws that are left after the first one: none where nothing moved, or all broke."""
     return range(1, 1 if first.finding or not first.relative_change else draws)
 
 

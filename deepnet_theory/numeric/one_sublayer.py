@@ -107,7 +107,6 @@ def by_part(trial: Trial, sampled: Sampled, directions: list[Direction]) -> dict
 
 
 def by_kind(directions: list[Direction]) -> dict[Key, list[Direction]]:
-    """The steps of each kind of parameter, by part and name."""
     found: dict[Key, list[Direction]] = {}
     for direction in directions:
         d = direction[1]
@@ -334,5 +333,4 @@ def measure_shares(case: Case) -> Shares:
 
 
 def compare_shares(case: Case) -> tuple[Shares, dict[Key, PredictedUpdate]]:
-    """The shares as measured, and as predicted from single sublayers on the same data."""
     return measure_shares(case), predict_shares(case)

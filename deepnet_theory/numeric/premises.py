@@ -27,7 +27,6 @@ class Probe:
     model_update: ModelUpdate
 
     def trial(self) -> Trial:
-        """The stacks as they were drawn, before any step."""
         return Trial(self.case)
 
     @cached_property
@@ -40,7 +39,6 @@ class Probe:
         return torch.tensor(self.model_update.first_draw, dtype=torch.float64)
 
     def share(self, chosen: Chosen, draws: int = 1) -> Tensor:
-        """‖ΔF‖/η when only the ``chosen`` parameters are stepped: (seeds,)."""
         eta = self.model_update.eta
         found = measure_model_update(self.case, eta=eta, draws=draws, chosen=chosen)
         return torch.tensor(found.values, dtype=torch.float64)

@@ -83,7 +83,6 @@ def predicting(case: Case, keep: Callable[[Samples], Iterable[Job] | None], thre
 
 
 def _fits(case: Case, names: set[object], found: Any) -> bool:
-    """Whether a kept result is of this depth, has these names, and one number a seed."""
     depth = found.get("depth") if isinstance(found, dict) else getattr(found, "depth", None)
     named = not names or names <= found.keys()
     return named and depth in (None, case.depth) and per_seed(found, case.settings.seeds)
@@ -132,7 +131,6 @@ class Schedule:
             yield predicting(self.case_at(depth), predicted, self.threads)
 
     def _first(self, depth: Depth, at_end: bool, deepest: bool) -> Job:
-        """The first draw of a depth, and by its result all else that is measured there."""
         case, key, layers = self.case_at(depth), depth_key(depth), float(sum(depth.values()))
         record, settings = self.record, case.settings
 
@@ -188,7 +186,6 @@ def share_key(share: str) -> str:
 
 
 def updates_share(count: int) -> str:
-    """What the exponent of several updates is called."""
     return f"{count} updates"
 
 

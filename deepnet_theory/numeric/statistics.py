@@ -33,15 +33,12 @@ class Interval:
     slack: float = field(default=0.0, compare=False)
 
     def within(self, low: float, high: float) -> bool:
-        """Whether the whole interval lies in [low, high]."""
         return low <= self.low and self.high <= high
 
     def outside(self, low: float, high: float) -> bool:
-        """Whether the whole interval lies out of [low, high], on one side."""
         return self.high < low or self.low > high
 
     def widened(self, by: float) -> Interval:
-        """The interval with so much slack more at either end."""
         low, high = self.low - by, self.high + by
         return Interval(self.estimate, low, high, self.samples, self.slack + by)
 
@@ -184,7 +181,6 @@ def fit_exponent(
 
 
 def _varying(mask: NDArray[np.bool_], depths: Array, labels: list[object]) -> set[object]:
-    """The groups that have two different depths there."""
     there = {(n, label) for n, label, m in zip(depths, labels, mask, strict=True) if m}
     return {label for label, count in Counter(label for _, label in there).items() if count > 1}
 

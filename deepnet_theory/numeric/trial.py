@@ -31,7 +31,6 @@ def text_bytes() -> Tensor:
 
 
 def text_windows(count: int, length: int, generator: torch.Generator) -> Tensor:
-    """``count`` windows of ``length`` consecutive bytes at random places: (count, length)."""
     text = text_bytes()
     if length > len(text):
         raise InputError(f"the text has {len(text)} bytes, fewer than a window of {length} tokens")
@@ -211,7 +210,6 @@ class Trial:
         return losses.view(self.seeds, -1).mean(dim=1)
 
     def _rate(self, d: Description) -> float:
-        """The multiplier of a kind of parameter; embedding, head and final norm have none."""
         if d.part is None or d.sublayer is None:
             return 1.0
         return self.model.constants.parameter(d.part, d.sublayer, d.name, d.role).rate
@@ -223,7 +221,6 @@ class Trial:
     def parameters(
         self, roles: Iterable[Role] | None = None
     ) -> list[tuple[nn.Parameter, Description]]:
-        """The parameters that a step moves, or those of other ``roles``."""
         wanted = STEPPED[self.settings.step] if roles is None else frozenset(roles)
         if roles is None and self.case.scheme is not None:
             wanted |= {Role.RESIDUAL_GAIN}  # which published schemes speak of

@@ -264,8 +264,6 @@ def judge_moves(
     moves: Sequence[Moves],
     tokens: int,
 ) -> tuple[Exponent, ...]:
-    """The exponents of what was measured at ``places``, each against its prediction."""
-
     def values(name: str) -> Array:
         return np.array([one[name] for one in moves], dtype=float).T
 

@@ -120,7 +120,6 @@ def _digest(file: Path, content: bytes) -> bytes:
 
 
 def _scanned(folder: Path | str) -> list[os.DirEntry[str]]:
-    """What a folder holds, by name; nothing where it cannot be read."""
     try:
         with os.scandir(folder) as entries:
             return sorted(entries, key=lambda entry: entry.name)

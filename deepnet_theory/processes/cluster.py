@@ -121,5 +121,4 @@ def _require_alike(here: Environment, there: Environment, worker: str, threads: 
 
 
 def _told(value: str) -> str:
-    """A version without the digest of the source behind it."""
     return re.sub(" [0-9a-f]{64}$", "", value)

@@ -81,12 +81,10 @@ def _each(values: Any, kinds: Any) -> bool:
 
 
 def _named(kind: Any) -> bool:
-    """Whether this is a tuple with named places."""
     return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
 
 
 def _fields(kind: Any) -> dict[str, Any]:
-    """The annotations of all that a dataclass or a named tuple holds."""
     names = kind._fields if _named(kind) else [f.name for f in fields(kind)]
     hints = get_type_hints(kind)
     return {name: hints[name] for name in names}

@@ -32,7 +32,6 @@ class Work(TypedDict, total=False):
 
 
 def split(given: Mapping[str, Any]) -> tuple[dict[str, Any], Work]:
-    """What is done of what was given, and who does it."""
     work = {name: value for name, value in given.items() if name in Work.__annotations__}
     return {name: v for name, v in given.items() if name not in work}, cast(Work, work)
 
@@ -153,7 +152,6 @@ def run_until_stopped(jobs: Iterable[Job], total: float, **work: Unpack[Work]) -
 
 
 def travels(work: object) -> bool:
-    """Whether it can be sent to other processes."""
     try:
         pickle.dumps(work)
     except (pickle.PicklingError, AttributeError, TypeError):

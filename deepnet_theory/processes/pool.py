@@ -35,7 +35,6 @@ class ThisProcess(Executor):
 
 
 def cores() -> int:
-    """How many processor cores this process may use."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -96,7 +95,6 @@ def _begin() -> None:
 
 @contextmanager
 def environment_variable(name: str, value: str) -> Iterator[None]:
-    """Within this context a variable of the environment has this value."""
     before = os.environ.get(name)
     os.environ[name] = value
     try:

@@ -246,7 +246,6 @@ def _no_place(found: Reading, d: Difference) -> str:
 
 
 def _draw(model: nn.Module, found: Reading, rule: Wanted, draw: Draw) -> Iterator[Change]:
-    """Draw every matrix at its gain, biases 0; learnt multipliers start at 1/α."""
     zeros: set[str] = set()
     for s, row in ((found.sublayers[i], rule.sublayers[i]) for i in found.distinct):
         for m in s.matrices:
@@ -283,7 +282,6 @@ def _draw_behind_gates(
 def _draw_outer(
     model: nn.Module, found: Reading, c: Constants, initialise: bool | None, draw: Draw
 ) -> Iterator[Change]:
-    """Draw what the streams start from, and the head, where they are as a model begins with."""
     for name, what, std in outer_draws(found, c):
         parameter = model.get_parameter(name)
         fresh = initialise or not _stands_out(parameter.flatten(0, -2))
@@ -346,7 +344,6 @@ def _stands_out(w: Tensor) -> bool:
 def _summary(
     found: Reading, rule: Wanted, c: Constants, changes: Sequence[Change], lines: Sequence[str]
 ) -> list[str]:
-    """What was done, in five lines, and what training needs beside it."""
     layers = " and ".join(f"{n} layers of the {name}" for name, n in found.layers.items())
     gains: dict[str, list[str]] = {}
     for s, row in zip(found.sublayers, rule.sublayers, strict=True):

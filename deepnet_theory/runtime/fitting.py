@@ -117,7 +117,6 @@ def multiplier(model: nn.Module, name: str) -> Tensor:
 
 
 def where(s: Sublayer) -> str:
-    """The place of a sublayer, in words."""
     return f"{s.stack} layer {s.layer}, {s.kind}"
 
 

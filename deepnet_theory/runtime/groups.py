@@ -223,7 +223,6 @@ def _layers(c: Constants) -> str:
 
 
 def constants_of(model: nn.Module) -> Constants | None:
-    """The constants that a model, wrapped or not, was built from, or that were put into it."""
     for module in model.modules():
         constants = getattr(module, "constants", None)
         if isinstance(constants, Constants):
@@ -314,7 +313,6 @@ def slowest(
 
 
 def role_of(d: Description) -> str:
-    """The public name of a parameter's role."""
     if d.role is Role.EMBEDDING:
         return "token-embedding"
     if d.role in (Role.NORM_GAIN, Role.NORM_BIAS):
@@ -323,7 +321,6 @@ def role_of(d: Description) -> str:
 
 
 def _convention(c: Constants) -> str:
-    """Whether the weight decay of the constants' optimizer is coupled or decoupled."""
     # the algebra is loaded where something decays
     from deepnet_theory.sizes.update import is_coupled
 

@@ -24,7 +24,6 @@ def fitting_threads(activations: int) -> int:
 
 @contextmanager
 def threads(count: int) -> Iterator[None]:
-    """Within this context torch computes with ``count`` threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -60,7 +59,6 @@ def in_threads(count: int, work: Callable[[], T]) -> T:
 
 
 def device_called(name: str) -> torch.device:
-    """The device of this name; ``auto`` is CUDA where it is there."""
     if name not in DEVICES:
         raise unknown("device", name, DEVICES)
     if name == "cuda" and not torch.cuda.is_available():
@@ -84,6 +82,5 @@ def device_of(device: torch.device | str) -> torch.device:
 
 
 def require_dtype(dtype: object) -> None:
-    """Raises :class:`InputError` for anything but a floating-point type that torch draws in."""
     if dtype not in DTYPES:
         raise InputError(f"unknown dtype {shown(dtype)}; valid are: {', '.join(map(str, DTYPES))}")

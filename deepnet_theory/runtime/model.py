@@ -205,7 +205,6 @@ class Model(nn.Module):
         return self.logits(x)
 
     def logits(self, x: Tensor) -> Tensor:
-        """The stack's output F (…, width) → (…, vocab)."""
         logits: Tensor = self.head(self.constants.head_multiplier * x)
         return logits
 

@@ -6,6 +6,7 @@ A tenth is held out in pieces spread evenly through it: its topic changes from s
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +21,7 @@ from deepnet_theory.spec.files import read_bytes
 BYTES = 256
 MAX_BYTES = 2**30
 MAX_CYCLES = 20  # pieces that are held out, at most
+HELD_OUT_BATCHES = 8
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,11 @@ class Text:
         source = window[:, : self.tokens] if self.parts == 2 else None
         own = window[:, -self.tokens - 1 :]
         return Batch(own[:, :-1], own[:, 1:], source)
+
+    def trials(self, size: int, generator: Callable[[int], torch.Generator]) -> list[Batch]:
+        """The held-out windows that every model is judged on, by generators of -1, -2 and so on."""
+        drawn = (generator(-1 - index) for index in range(HELD_OUT_BATCHES))
+        return [self.batch(size, one, held_out=True) for one in drawn]
 
 
 def entropy(symbols: Tensor) -> float:

@@ -36,8 +36,6 @@ from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.training.corpus import BYTES, Batch, Text
 
-HELD_OUT_BATCHES = 8
-
 
 class Given(Train, Work, total=False):
     """What to train with, who does the work and who watches it."""
@@ -220,11 +218,8 @@ def _train(course: _Course, corpus: Text, watch: Callable[[int, str], None] | No
         course.rule, c.placement, tuple(losses), finding=finding,
         **columns([*common], [[*common.values()]]),
     )  # fmt: skip
-    held_out = [
-        corpus.batch(asked.batch, _generator(seed, -1 - i), held_out=True).to(where)
-        for i in range(HELD_OUT_BATCHES)
-    ]
-    return run if finding else _judged(run, model, held_out)
+    held_out = corpus.trials(asked.batch, partial(_generator, seed))
+    return run if finding else _judged(run, model, [batch.to(where) for batch in held_out])
 
 
 def _judged(run: Run, model: Model, held_out: Sequence[Batch]) -> Run:

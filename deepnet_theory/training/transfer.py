@@ -51,7 +51,7 @@ from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.results.training import ClosureTransfer, Transfer
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.training.corpus import MAX_BYTES, Batch, Text, entropy
+from deepnet_theory.training.corpus import HELD_OUT_BATCHES, MAX_BYTES, Batch, Text, entropy
 from deepnet_theory.training.optimum import Losses, judged
 
 MOST = 2**20
@@ -169,7 +169,6 @@ class Record:
         )
 
 
-HELD_OUT_BATCHES = 8
 FREE = 0.6  # of the memory that one stack of models may take
 KEPT = 22  # numbers of the width that a token leaves in a sublayer for the backward pass, at most
 
@@ -393,12 +392,8 @@ def _evaluated(model: nn.Module, course: Course, k: int) -> Tensor:
 
 
 def held_out(course: Course) -> list[Batch]:
-    """The windows that every model is judged on, of text that no step has seen."""
-    settings, corpus = course.settings, course.corpus()
-    return [
-        corpus.batch(settings.batch, _generator(settings.seed, -1 - index), held_out=True)
-        for index in range(HELD_OUT_BATCHES)
-    ]
+    settings = course.settings
+    return course.corpus().trials(settings.batch, partial(_generator, settings.seed))
 
 
 def cross_entropies(model: nn.Module, tokens: Tensor, targets: Tensor) -> Tensor:

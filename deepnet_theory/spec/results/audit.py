@@ -130,7 +130,6 @@ class Audit(Result):
 
     @property
     def layers(self) -> int:
-        """The number of layers, of all stacks together."""
         return sum(self.reading.layers.values())
 
     @property

@@ -251,7 +251,6 @@ def _used(beside: list[Sublayer]) -> Iterator[str]:
 
 
 def described(row: Iterable[Sublayer], between: str = ", ") -> str:
-    """Sublayers by their kinds, a plus between the branches of one sum."""
     sums = (list(own) for _, own in groupby(row, lambda s: (s.stack, s.sums)))
     return described_layer(((s.kind, s is not own[0]) for own in sums for s in own), between)
 
@@ -371,7 +370,6 @@ class Reading:
 
     @property
     def starts(self) -> dict[str, float]:
-        """The rms of each stream that no norm has taken to 1 where it starts."""
         normed = any(n.where == "start" for n in self.norms)
         return {} if normed else dict(self.stream)
 
@@ -439,5 +437,4 @@ class Reading:
 
     @property
     def understood(self) -> bool:
-        """Whether every matrix of every branch has a role."""
         return not self.notes and not self.strange
