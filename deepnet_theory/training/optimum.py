@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
-from typing import TypedDict
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from deepnet_theory.numeric.statistics import (
     t_interval,
     to_decide,
 )
-from deepnet_theory.spec.results.training import Cost, Curve
+from deepnet_theory.spec.results.training import ClosureTransfer, Cost, Curve
 from deepnet_theory.spec.results.verification import Exponent
 from deepnet_theory.spec.verdict import Verdict
 
@@ -190,24 +190,16 @@ def _undecided(variable: str, share: str, because: str) -> Exponent:
     return _exponent(variable, share, nan, Verdict.UNDECIDED, because, None)
 
 
-class Judged(TypedDict):
-    """What the losses of one rule at all depths and rates say."""
-
-    curves: tuple[Curve, ...]
-    exponent: Exponent
-    exponents: tuple[Exponent, ...]
-    failing: Exponent
-    cost: Cost
-    verdict: Verdict
-
-
 def judged(
     depths: Sequence[Depth],
     rates: Sequence[float],
     losses: Sequence[Mapping[float, Losses]],
     baseline: float,
     predicted: float | None,
-) -> Judged:
+    closure: str = "own",
+    rule: dict[str, Any] | None = None,
+    rho: str = "",
+) -> ClosureTransfer:
     """What ``losses``, each depth's by rate, say; ``predicted`` is the failing rate's exponent."""
     rows = [{rate: row[rate] for rate in rates if rate in row} for row in losses]
     curves = tuple(curve_of(d, row, rates, baseline) for d, row in zip(depths, rows, strict=True))
@@ -228,7 +220,7 @@ def judged(
         )
         for symbol in free
     )  # fmt: skip
-    exponent, variable = exponents[0], free[0]
+    variable = free[0]
     layers = [depth[variable] for depth in depths]
     by_seed = list(zip(*failing, strict=True)) if whole else []
     ratio = max((b / a for a, b in pairwise(rates)), default=1.0)
@@ -239,18 +231,13 @@ def judged(
             shallow.rates, shallow.best, np.array(shallow.values), np.array(deep.values), baseline
         )
         cost = Cost(rate, found.estimate, found.low, found.high)
-    learnt = baseline - shallow.best_loss
-    return {
-        "curves": curves,
-        "exponent": exponent,
-        "exponents": exponents,
-        "failing": failing_exponent(variable, layers, by_seed, ratio, predicted),
-        "cost": cost,
-        "verdict": min(
-            (transfers(e, Interval(cost.estimate, cost.low, cost.high), learnt) for e in exponents),
-            key=WORST_FIRST.index,
-        ),
-    }
+    learnt, lost = baseline - shallow.best_loss, Interval(cost.estimate, cost.low, cost.high)
+    verdict = min((transfers(e, lost, learnt) for e in exponents), key=WORST_FIRST.index)
+    failed = failing_exponent(variable, layers, by_seed, ratio, predicted)
+    rule = rule or {"name": closure}
+    return ClosureTransfer(
+        closure, rule, rho, curves, exponents[0], failed, cost, verdict, exponents
+    )
 
 
 def curve_of(

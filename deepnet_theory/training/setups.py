@@ -28,7 +28,7 @@ from deepnet_theory.processes import Job, Work, cache_of, cores, run_until_stopp
 from deepnet_theory.processes.seen import Seen, seen, watched
 from deepnet_theory.runtime import machine
 from deepnet_theory.spec.errors import InputError, ran_out_of_memory, shown
-from deepnet_theory.spec.results.training import ClosureTransfer, Transfer
+from deepnet_theory.spec.results.training import Transfer
 from deepnet_theory.training.optimum import Losses, judged
 from deepnet_theory.training.transfer import require_steps, wanted_rates
 
@@ -275,7 +275,7 @@ def transfer(
             "depths": [depth_key(place) for place in places],
             **({"width": list(across)} if across else {}),
         },
-        closures=(ClosureTransfer(closure="own", rule={"name": "own"}, rho="", **found),),
+        closures=(found,),
         baseline=baseline,
         device="cuda" if torch.cuda.is_available() else "cpu",
         seconds=time.perf_counter() - began,

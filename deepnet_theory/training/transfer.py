@@ -155,18 +155,18 @@ class Record:
         """The candidate's curves, with the common mode of each rate, and what they say."""
         rows = [self.of(candidate.closure, depth_key(depth)) for depth in depths]
         losses = [{rate: one.losses for rate, one in row.items()} for row in rows]
-        found = judged(depths, rates, losses, baseline, candidate.failing)
-        found["curves"] = tuple(
+        found = judged(
+            depths, rates, losses, baseline, candidate.failing,
+            candidate.closure, candidate.rule, candidate.rho,
+        )  # fmt: skip
+        return replace(found, curves=tuple(
             replace(
                 curve,
                 common_mode=tuple(row[rate].common_mode for rate in curve.rates),
                 token_cosine=tuple(row[rate].token_cosine for rate in curve.rates),
             )
-            for curve, row in zip(found["curves"], rows, strict=True)
-        )
-        return ClosureTransfer(
-            closure=candidate.closure, rule=candidate.rule, rho=candidate.rho, **found
-        )
+            for curve, row in zip(found.curves, rows, strict=True)
+        ))  # fmt: skip
 
 
 FREE = 0.6  # of the memory that one stack of models may take

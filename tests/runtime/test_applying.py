@@ -46,13 +46,16 @@ def close(tensor, std):
 
 
 @pytest.mark.parametrize("placement", ["post-ln", "pre-ln"])
-@pytest.mark.parametrize("padded", [False, True])
-def test_an_applied_encoder_is_the_built_one(constants, placement, padded):
-    c = constants(placement=placement, width=D, beta=0.3)
-    model = encoder(first=placement == "pre-ln")
+@pytest.mark.parametrize(("padded", "activation"), [(False, "gelu"), (True, "relu")])
+def test_an_applied_encoder_is_the_built_one(constants, placement, padded, activation):
+    c = constants(placement=placement, width=D, beta=0.3, activation=activation)
+    model = encoder(first=placement == "pre-ln", activation=activation)
     torch_class = type(model.layers[0])
     apply_(model, c)
     assert isinstance(model.layers[0], torch_class)
+    with torch.no_grad():  # biases and gains too, so that they count
+        for p in model.parameters():
+            p.add_(0.1 * torch.randn_like(p))
     part = build(c, dtype=F64).parts["encoder"]
     part.load_state_dict(from_torch(model.state_dict()))
     x = torch.randn(2, 9, D, dtype=F64)
@@ -65,6 +68,13 @@ def test_an_applied_encoder_is_the_built_one(constants, placement, padded):
         with torch.set_grad_enabled(training):
             y = model(x, src_key_padding_mask=padding if padded else None)
         torch.testing.assert_close(y[seen], expected, rtol=0, atol=1e-10)
+    # one layer's state_dict fits one layer, and gradients agree as well
+    part.layers[0].load_state_dict(from_torch(model.layers[0].state_dict()))
+    for one in (part, model.train()):
+        one(x).square().sum().backward()
+    packed = model.layers[0].self_attn.in_proj_weight.grad
+    query = part.layers[0][0].branch.query.weight.grad
+    torch.testing.assert_close(query, packed[:D], rtol=1e-10, atol=1e-9)
     if placement == "post-ln":  # planted error: without α the outputs differ
         for layer in model.layers:
             layer.alphas = (1.0, 1.0)

@@ -72,11 +72,11 @@ def test_the_planted_power_of_the_width_is_found_at_every_depth(
 ) -> None:
     places, rows = losses(power)
     found = judged(places, RATES, rows, 5.0, None)
-    in_width, in_depth = found["exponents"]
+    in_width, in_depth = found.exponents
     assert (in_width.variable, in_depth.variable) == ("d", "N")
     assert in_width.estimate == pytest.approx(power, abs=0.03)
     assert in_depth.estimate == pytest.approx(0, abs=0.03)
-    assert (in_width.verdict, found["verdict"]) == (verdict, verdict)
+    assert (in_width.verdict, found.verdict) == (verdict, verdict)
 
 
 @pytest.mark.parametrize(
