@@ -156,10 +156,15 @@ class Attention(Branch):
         return self._of_heads(self.value, x)
 
     def _of_heads(self, linear: Linear, x: Tensor) -> Tensor:
-        y = linear(x)  # (…, tokens, heads·head_width); k goes into the batch
-        y = y.reshape(-1, y.shape[-2], y.shape[-1] // self.head_width, self.head_width)
-        name = linear.descriptions["weight"].name
-        return (F.rms_norm(y, y.shape[-1:]) if name in self.spec.normed else y).transpose(1, 2)
+        y = self.split(linear(x))
+        normed = linear.descriptions["weight"].name in self.spec.normed
+        return F.rms_norm(y, y.shape[-1:]) if normed else y
+
+    def split(self, y: Tensor) -> Tensor:
+        """(…, tokens, heads·head_width) → (batch, heads, tokens, head_width), k in the batch."""
+        return y.reshape(
+            -1, y.shape[-2], y.shape[-1] // self.head_width, self.head_width
+        ).transpose(1, 2)
 
 
 class _Hidden(Branch):
