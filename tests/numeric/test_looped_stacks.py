@@ -7,7 +7,7 @@ import pytest
 import deepnet_theory as dt
 from deepnet_theory.numeric.case import Case
 from deepnet_theory.numeric.model_update import measure_model_update
-from deepnet_theory.numeric.one_sublayer import predict_model_update
+from deepnet_theory.numeric.one_sublayer import distance_from_identity, predict_model_update
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.trace import take_trace
 from deepnet_theory.numeric.trial import Trial
@@ -42,22 +42,27 @@ def test_what_looped_layers_change_is_predicted_from_one_of_them(optimizer, wher
 @pytest.mark.parametrize("power", ["N**(1/2)", "N"])
 def test_branches_of_one_layer_need_1_over_n_to_stay_near_the_identity(power):
     """1/sqrt(N) bounds S·r² where layers are distinct, and not S·n·r² where all are one."""
-    sizes = {}
+    sizes, distances = {}, {}
     for uses in ("1", "N"):
         of = Selection("sgd", placement="branch-multiplier", uses=uses)
         rule = Rule("own", (RuleEntry("encoder", "*", power, "1"),))
-        found = []
+        found, far = [], []
         for depth in (16, 64):
             constants = Case(of, rule, {"N": depth}, SMALL)
             trace = take_trace(Trial(constants))
             first, last = trace.sublayers[0].input_size, trace.sublayers[-1].input_size
             found.append(float((last / first).square().mean()) - 1)
-        sizes[uses] = found[1] / found[0]
+            far.append(float(trace.over_sublayers("square").sum(0).mean()))
+            short = fmean(distance_from_identity(constants).whole)
+            assert short == pytest.approx(far[-1], rel=0.5)
+        sizes[uses], distances[uses] = found[1] / found[0], far[1] / far[0]
     if power == "N":
-        assert sizes["N"] == pytest.approx(1, rel=0.4)  # S*n*r^2 is constant
+        # S*n*r^2 is constant
+        assert (sizes["N"], distances["N"]) == pytest.approx((1, 1), rel=0.4)
     else:
-        assert sizes["1"] == pytest.approx(1, rel=0.4)  # S*r^2 is constant
-        assert sizes["N"] > 2
+        # S*r^2 is constant
+        assert (sizes["1"], distances["1"]) == pytest.approx((1, 1), rel=0.4)
+        assert sizes["N"] > 2 < distances["N"]
 
 
 @pytest.mark.slow
