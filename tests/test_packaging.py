@@ -164,7 +164,6 @@ PUT_OFF = {
     "processes/cluster.py": {"distributed", "deepnet_theory.processes"},
     "processes/identity.py": {"torch"},  # the check of a claim may need none
     "report/live.py": {"rich"},
-    "report/terminal.py": {"plotext"},
     "report/text.py": {"deepnet_theory.report.notation"},  # SymPy, for steps alone
     "runtime/groups.py": {"deepnet_theory.sizes"},  # another base or optimizer, what a decay means
     "runtime/applying.py": {"deepnet_theory.models"},  # somebody else's model is read there

@@ -146,10 +146,8 @@ def _show(result: Any, format: str, said: Callable[[Any], Document | str] | None
 def _printed(document: Document | str, format: str = "text") -> str:
     from deepnet_theory.report import text as terminal
 
-    if format == "text":  # a small plot is for a terminal alone
-        page = document
-        if not isinstance(page, str):
-            page = terminal.text(page, sys.stdout.isatty())
+    if format == "text":
+        page = document if isinstance(document, str) else terminal.text(document)
         return terminal.coloured(page) if shows_colour(sys.stdout) else page
     assert not isinstance(document, str)
     from deepnet_theory.report.latex import latex

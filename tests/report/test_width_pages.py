@@ -19,7 +19,7 @@ def found() -> Verification:
 
 
 def test_the_page_counts_what_is_as_predicted_by_parametrisation(found: Verification) -> None:
-    page = text(document(found), plots=False)
+    page = text(document(found))
     count = len(found.exponents)
     told = f"of {count} exponents as predicted"
     for words in (
