@@ -31,8 +31,7 @@ from deepnet_theory.cli.options import (
     one_of,
     words_of,
 )
-from deepnet_theory.cli.saving import deliver, save, save_page
-from deepnet_theory.cli.streams import say, shows_colour
+from deepnet_theory.cli.streams import deliver, save, save_page, say, shows_colour
 from deepnet_theory.spec.constants import FORMS, Constants
 from deepnet_theory.spec.depth import DepthLike
 from deepnet_theory.spec.errors import InputError, UnstableWarning
@@ -131,9 +130,9 @@ def derive(
 
 def _show(result: Any, format: str, said: Callable[[Any], Document | str] | None = None) -> int:
     """Print a result, as JSON or as what is ``said`` of it, its document; its exit code."""
-    from deepnet_theory.report.composers import document
+    from deepnet_theory.report.document import composed
 
-    shown = said or document
+    shown = said or composed
     print(result.to_json() if format == "json" else _printed(shown(result), format))
     return int(getattr(result, "exit_code", 0))
 
@@ -183,8 +182,8 @@ def _measured(
         output = page = None
     deliver(
         lambda: _show(result, format, said),
-        lambda: save(output, saved, result, talk, whole=not stopped),
-        lambda: save_page(page, result, talk, whole=not stopped),
+        lambda: save(output, saved, result, talk.quiet, whole=not stopped),
+        lambda: save_page(page, result, talk.quiet, whole=not stopped),
     )
     return int(getattr(result, "exit_code", 0))
 
@@ -302,7 +301,7 @@ def check(
         ),
     ] = None,
     full: Annotated[bool, Option("", "The long measurements instead of the quick ones")] = False,
-    seed: Annotated[int, Option("S", "Seed of all draws, on which no verdict should hang")] = 0,
+    seed: Annotated[int, Option("S", "Seed of all draws; no verdict should depend on it")] = 0,
     format: TextOrJson = "text",
 ) -> int:
     """Check the claims of the literature and compare with the recorded verdicts."""
@@ -367,7 +366,7 @@ def export(
             say(f"warning: {constants.warning}")
     if output is None:
         print(constants.to_json(), end="")
-    save(output, Constants.to_json, constants, talk)
+    save(output, Constants.to_json, constants, talk.quiet)
     return 0
 
 
@@ -622,7 +621,7 @@ def audit(
     result = workflow.audit(
         made, optimizer=optimizer, constants=constants, scheme=scheme, name=model
     )
-    deliver(lambda: _show(result, format), lambda: save_page(page, result, talk))
+    deliver(lambda: _show(result, format), lambda: save_page(page, result, talk.quiet))
     return result.exit_code
 
 
@@ -657,17 +656,7 @@ def cache(
     return 0
 
 
-COMMANDS: dict[str, Callable[..., int]] = {
-    "derive": derive,
-    "verify": verify,
-    "predict": predict,
-    "check": check,
-    "export": export,
-    "train": train,
-    "transfer": transfer,
-    "measure": measure,
-    "report": report,
-    "audit": audit,
-    "list": list_,
-    "cache": cache,
-}
+_ALL = (
+    derive, verify, predict, check, export, train, transfer, measure, report, audit, list_, cache,
+)  # fmt: skip
+COMMANDS: dict[str, Callable[..., int]] = {run.__name__.rstrip("_"): run for run in _ALL}

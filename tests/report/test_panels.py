@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import deepnet_theory as dt
 from deepnet_theory.report import layer, training
-from deepnet_theory.report.composers import COMPOSERS
-from deepnet_theory.report.document import Branch, Curve, Document, Layer, Mark, Panels
+from deepnet_theory.report.document import COMPOSERS, Branch, Curve, Document, Layer, Mark, Panels
 from deepnet_theory.report.html import page
 from deepnet_theory.report.latex import latex
 from deepnet_theory.report.markdown import markdown
