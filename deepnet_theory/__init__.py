@@ -47,111 +47,64 @@ from typing import TYPE_CHECKING
 from deepnet_theory.spec import __version__ as __version__
 
 if TYPE_CHECKING:
-    from deepnet_theory.models.measuring import measure
-    from deepnet_theory.runtime import apply_, build
-    from deepnet_theory.spec.constants import Constants
-    from deepnet_theory.spec.errors import (
-        DeepNetTheoryError,
-        InputError,
-        MissingExtraError,
-        Refusal,
-    )
-    from deepnet_theory.spec.results.prediction import UpdatePrediction
-    from deepnet_theory.spec.results.training import Transfer
-    from deepnet_theory.spec.results.verification import ModelMeasurement, Verification
-    from deepnet_theory.spec.rule import Rule
-    from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.spec.verdict import Verdict
-    from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.training import train
-    from deepnet_theory.workflow import (
-        audit,
-        derive,
-        derive_across,
-        export,
-        judge_scheme,
-        make_report,
-        own_rule,
-        predict_scheme,
-        predict_update,
-        transfer,
-        verify,
-        verify_scheme,
-        verify_width,
-    )
+    from deepnet_theory.models.measuring import measure as measure
+    from deepnet_theory.runtime import apply_ as apply_
+    from deepnet_theory.runtime import build as build
+    from deepnet_theory.spec.constants import Constants as Constants
+    from deepnet_theory.spec.errors import DeepNetTheoryError as DeepNetTheoryError
+    from deepnet_theory.spec.errors import InputError as InputError
+    from deepnet_theory.spec.errors import MissingExtraError as MissingExtraError
+    from deepnet_theory.spec.errors import Refusal as Refusal
+    from deepnet_theory.spec.results.prediction import UpdatePrediction as UpdatePrediction
+    from deepnet_theory.spec.results.training import Transfer as Transfer
+    from deepnet_theory.spec.results.verification import ModelMeasurement as ModelMeasurement
+    from deepnet_theory.spec.results.verification import Verification as Verification
+    from deepnet_theory.spec.rule import Rule as Rule
+    from deepnet_theory.spec.selection import Selection as Selection
+    from deepnet_theory.spec.verdict import Verdict as Verdict
+    from deepnet_theory.symbolic.derivation import Derivation as Derivation
+    from deepnet_theory.training import train as train
+    from deepnet_theory.workflow import audit as audit
+    from deepnet_theory.workflow import derive as derive
+    from deepnet_theory.workflow import derive_across as derive_across
+    from deepnet_theory.workflow import export as export
+    from deepnet_theory.workflow import judge_scheme as judge_scheme
+    from deepnet_theory.workflow import make_report as make_report
+    from deepnet_theory.workflow import own_rule as own_rule
+    from deepnet_theory.workflow import predict_scheme as predict_scheme
+    from deepnet_theory.workflow import predict_update as predict_update
+    from deepnet_theory.workflow import transfer as transfer
+    from deepnet_theory.workflow import verify as verify
+    from deepnet_theory.workflow import verify_scheme as verify_scheme
+    from deepnet_theory.workflow import verify_width as verify_width
 
 _HOMES = {
-    "audit": "workflow",
-    "derive": "workflow",
-    "derive_across": "workflow",
-    "verify": "workflow",
-    "export": "workflow",
-    "make_report": "workflow",
-    "own_rule": "workflow",
-    "judge_scheme": "workflow",
-    "verify_scheme": "workflow",
-    "verify_width": "workflow",
-    "predict_update": "workflow",
-    "predict_scheme": "workflow",
-    "transfer": "workflow",
-    "measure": "models.measuring",
-    "apply_": "runtime",
-    "build": "runtime",
-    "train": "training",
-    "ModelMeasurement": "spec.results.verification",
-    "Derivation": "symbolic.derivation",
-    "Transfer": "spec.results.training",
-    "UpdatePrediction": "spec.results.prediction",
-    "Verification": "spec.results.verification",
-    "Constants": "spec.constants",
-    "Selection": "spec.selection",
-    "Rule": "spec.rule",
-    "Verdict": "spec.verdict",
-    "DeepNetTheoryError": "spec.errors",
-    "InputError": "spec.errors",
-    "MissingExtraError": "spec.errors",
-    "Refusal": "spec.errors",
-}
-
-__all__ = [
-    "Constants",
-    "DeepNetTheoryError",
-    "Derivation",
-    "InputError",
-    "MissingExtraError",
-    "ModelMeasurement",
-    "Refusal",
-    "Rule",
-    "Selection",
-    "Transfer",
-    "UpdatePrediction",
-    "Verdict",
-    "Verification",
-    "apply_",
-    "audit",
-    "build",
-    "derive",
-    "derive_across",
-    "export",
-    "judge_scheme",
-    "make_report",
-    "measure",
-    "own_rule",
-    "predict_scheme",
-    "predict_update",
-    "train",
-    "transfer",
-    "verify",
-    "verify_scheme",
-    "verify_width",
-]
+    "models.measuring": ("measure",),
+    "runtime": ("apply_", "build"),
+    "spec.constants": ("Constants",),
+    "spec.errors": ("DeepNetTheoryError", "InputError", "MissingExtraError", "Refusal"),
+    "spec.results.prediction": ("UpdatePrediction",),
+    "spec.results.training": ("Transfer",),
+    "spec.results.verification": ("ModelMeasurement", "Verification"),
+    "spec.rule": ("Rule",),
+    "spec.selection": ("Selection",),
+    "spec.verdict": ("Verdict",),
+    "symbolic.derivation": ("Derivation",),
+    "training": ("train",),
+    "workflow": (
+        "audit", "derive", "derive_across", "export", "judge_scheme", "make_report", "own_rule",
+        "predict_scheme", "predict_update", "transfer", "verify", "verify_scheme", "verify_width",
+    ),
+}  # fmt: skip
+__all__ = sorted(name for names in _HOMES.values() for name in names)
 
 
 def __getattr__(name: str) -> object:
     # Names are fetched at first use: importing the package must not pay for SymPy or torch.
-    if name not in _HOMES:
-        raise AttributeError(f"module 'deepnet_theory' has no attribute {name!r}")
-    return getattr(import_module(f"deepnet_theory.{_HOMES[name]}"), name)
+    for module, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"{__name__}.{module}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -24,24 +24,19 @@ from deepnet_theory.cli.options import (
     Takes,
     Talk,
     Work,
-    choice,
     chosen,
     file_to_write,
     goes_on,
     in_lower_case,
-    names_of,
     one_of,
-    real,
-    text,
-    whole,
     words_of,
 )
-from deepnet_theory.cli.saving import deliver, save, save_page
-from deepnet_theory.cli.streams import say, shows_colour
+from deepnet_theory.cli.streams import deliver, save, save_page, say, shows_colour
 from deepnet_theory.spec.constants import FORMS, Constants
 from deepnet_theory.spec.depth import DepthLike
 from deepnet_theory.spec.errors import InputError, UnstableWarning
 from deepnet_theory.spec.selection import ACROSS, ALIGNMENTS
+from deepnet_theory.spec.settings import Option
 
 if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
@@ -50,7 +45,12 @@ if TYPE_CHECKING:
 TextOrJson = Annotated[str, one_of("text", "json")]
 Output = Annotated[str | None, file_to_write("Write the JSON there.", "--output", "-o")]
 Page = Annotated[str | None, file_to_write("Write an HTML page there.", "--page")]
-Across = Annotated[str, choice("depth, width or both.", words_of("depth", *ACROSS))]
+Text = str | None
+Number = int | None
+Across = Annotated[str, Option("NAME", "depth, width or both", ("depth", *ACROSS))]
+Alignment = Annotated[Text, Option("NAME", "In width, full (default) or none", ALIGNMENTS)]
+Widths = Annotated[Text, Option("LIST", "Widths: 64,128,256 or 64:1024")]
+BaseWidth = Annotated[Number, Option("D0", "Width of the model that was tuned")]
 Derived = Annotated[Select, Takes(without=("scheme",))]
 Given = dict[str, Any]
 MODEL = "FILE.py:FACTORY or package.module:FACTORY"
@@ -59,29 +59,23 @@ MODEL = "FILE.py:FACTORY or package.module:FACTORY"
 def derive(
     select: Select,
     talk: Talk,
-    depth: Annotated[str | None, text("N[,M]", "Print numbers for this many layers.")] = None,
-    steps: Annotated[bool, typer.Option("--steps", help="Show every step.")] = False,
-    section: Annotated[str | None, text("NAME", "Show one part, such as assumptions.")] = None,
+    depth: Annotated[Text, Option("N[,M]", "Print numbers for this many layers")] = None,
+    steps: Annotated[bool, Option("", "Show every step")] = False,
+    section: Annotated[Text, Option("NAME", "Show one part, such as assumptions")] = None,
     compare_closures: Annotated[
-        bool,
-        typer.Option("--compare-closures", help="Every closure's rule and what it implies."),
+        bool, Option("", "Every closure's rule and what it implies")
     ] = False,
     across: Across = "depth",
-    alignment: Annotated[
-        str | None, choice("In width, full (default) or none.", words_of(*ALIGNMENTS))
-    ] = None,
+    alignment: Alignment = None,
     form: Annotated[
-        str | None,
-        choice(
-            "In width, forward (default): a multiplier on the head; weights: none.",
-            words_of(*FORMS),
+        Text,
+        Option(
+            "NAME", "In width, forward (default): a multiplier on the head; weights: none", FORMS
         ),
     ] = None,
-    width: Annotated[int | None, whole("D", "Print numbers for this width.")] = None,
-    base_width: Annotated[int | None, whole("D0", "Width of the model that was tuned.")] = None,
-    base_depth: Annotated[
-        str | None, text("N0[,M0]", "Layers of the model that was tuned.")
-    ] = None,
+    width: Annotated[Number, Option("D", "Print numbers for this width")] = None,
+    base_width: BaseWidth = None,
+    base_depth: Annotated[Text, Option("N0[,M0]", "Layers of the model that was tuned")] = None,
     format: Annotated[str, one_of("text", "markdown", "latex", "json")] = "text",
 ) -> int:
     """Derive alpha and beta: the answer, or with --steps every checked step that leads to it.
@@ -136,9 +130,9 @@ def derive(
 
 def _show(result: Any, format: str, said: Callable[[Any], Document | str] | None = None) -> int:
     """Print a result, as JSON or as what is ``said`` of it, its document; its exit code."""
-    from deepnet_theory.report.composers import document
+    from deepnet_theory.report.document import composed
 
-    shown = said or document
+    shown = said or composed
     print(result.to_json() if format == "json" else _printed(shown(result), format))
     return int(getattr(result, "exit_code", 0))
 
@@ -146,10 +140,8 @@ def _show(result: Any, format: str, said: Callable[[Any], Document | str] | None
 def _printed(document: Document | str, format: str = "text") -> str:
     from deepnet_theory.report import text as terminal
 
-    if format == "text":  # a small plot is for a terminal alone
-        page = document
-        if not isinstance(page, str):
-            page = terminal.text(page, sys.stdout.isatty())
+    if format == "text":
+        page = document if isinstance(document, str) else terminal.text(document)
         return terminal.coloured(page) if shows_colour(sys.stdout) else page
     assert not isinstance(document, str)
     from deepnet_theory.report.latex import latex
@@ -190,8 +182,8 @@ def _measured(
         output = page = None
     deliver(
         lambda: _show(result, format, said),
-        lambda: save(output, saved, result, talk, whole=not stopped),
-        lambda: save_page(page, result, talk, whole=not stopped),
+        lambda: save(output, saved, result, talk.quiet, whole=not stopped),
+        lambda: save_page(page, result, talk.quiet, whole=not stopped),
     )
     return int(getattr(result, "exit_code", 0))
 
@@ -231,24 +223,20 @@ def verify(
     measure: Annotated[Given, MEASURE],
     work: Work,
     talk: Talk,
-    across: Annotated[str, choice("depth, width or both.", words_of("depth", *ACROSS))] = "depth",
+    across: Across = "depth",
     widths: Annotated[
-        str | None,
-        text("LIST", "Across the width: 64,128,256 or 64:1024, the default."),
+        Text, Option("LIST", "Across the width: 64,128,256 or 64:1024, the default")
     ] = None,
     rules: Annotated[
-        str | None,
-        text(
+        Text,
+        Option(
             "LIST",
             "Across the width: rule (default), or published parametrisations, such as sp "
-            "(standard) and ntp; the first one's verdict is the exit code.",
-            in_lower_case,
+            "(standard) and ntp; the first one's verdict is the exit code",
+            folder="parametrisations",
         ),
     ] = None,
-    alignment: Annotated[
-        str | None,
-        choice("Across the width, full (default) or none.", words_of(*ALIGNMENTS)),
-    ] = None,
+    alignment: Alignment = None,
     format: TextOrJson = "text",
     output: Output = None,
 ) -> int:
@@ -312,18 +300,14 @@ def check(
             metavar="[ID]...", help="Claims; all if none is given.", parser=in_lower_case
         ),
     ] = None,
-    full: Annotated[
-        bool, typer.Option("--full", help="The long measurements instead of the quick ones.")
-    ] = False,
-    seed: Annotated[
-        int | None, whole("S", "Seed of all draws; 0. Verdicts should not depend on it.")
-    ] = None,
+    full: Annotated[bool, Option("", "The long measurements instead of the quick ones")] = False,
+    seed: Annotated[int, Option("S", "Seed of all draws; no verdict should depend on it")] = 0,
     format: TextOrJson = "text",
 ) -> int:
     """Check the claims of the literature and compare with the recorded verdicts."""
     from deepnet_theory.claims.check import Checked, check
 
-    run = partial(check, tuple(ids or ()), full=full, seed=seed or 0)
+    run = partial(check, tuple(ids or ()), full=full, seed=seed)
     return _measured(run, work, talk, "check", format=format, said=Checked.table)
 
 
@@ -332,27 +316,23 @@ def export(
     own: Own,
     model: Annotated[Given, SIZES],
     talk: Talk,
-    depth: Annotated[str, text("N[,M]", "Layers of the model.")],
+    depth: Annotated[str, Option("N[,M]", "Layers of the model")],
     form: Annotated[
         str,
-        choice(
-            "forward: alpha in the residual sum; weights: in initial sizes and rates alone.",
-            words_of(*FORMS),
+        Option(
+            "NAME",
+            "forward: alpha in the residual sum; weights: in initial sizes and rates alone",
+            FORMS,
         ),
     ] = "forward",
-    base_width: Annotated[
-        int | None, whole("D0", "Width of the model that was tuned; numbers are relative to it.")
-    ] = None,
+    base_width: BaseWidth = None,
     base_depth: Annotated[
-        str | None,
-        text("N0[,M0]", "Layers of that model, if it is a plain one, alpha 1."),
+        Text, Option("N0[,M0]", "Layers of that model, if it is a plain one, alpha 1")
     ] = None,
     base_heads: Annotated[
-        int | None, whole("H0", "Heads of that model, if they are not as wide as this one's.")
+        Number, Option("H0", "Heads of that model, if they are not as wide as this one's")
     ] = None,
-    alignment: Annotated[
-        str, choice("In width, full or none.", words_of(*ALIGNMENTS))
-    ] = ALIGNMENTS[0],
+    alignment: Annotated[str, Option("NAME", "In width, full or none", ALIGNMENTS)] = ALIGNMENTS[0],
     output: Annotated[
         str | None, file_to_write("File; standard output if not given.", "--output", "-o")
     ] = None,
@@ -386,7 +366,7 @@ def export(
             say(f"warning: {constants.warning}")
     if output is None:
         print(constants.to_json(), end="")
-    save(output, Constants.to_json, constants, talk)
+    save(output, Constants.to_json, constants, talk.quiet)
     return 0
 
 
@@ -412,10 +392,17 @@ def train(
 def transfer(
     select: Annotated[Select, Takes(("scheme",), {"stack": "encoder or decoder; encoder."})],
     own: Annotated[Own, Takes(("decoder_alpha", "decoder_beta"))],
-    measure: Annotated[Given, TRANSFER, Takes(("draws", "updates", "eta", "data"))],
+    measure: Annotated[
+        Given,
+        TRANSFER,
+        Takes(
+            ("draws", "updates", "eta", "data"),
+            {"depths": "8,16,32 or 8:1000. Default 8,16,32,64,128."},
+        ),
+    ],
     work: Work,
     talk: Talk,
-    rates: Annotated[str, text("LIST", "Learning rates: 1e-4,1e-3 or 1e-4:1e-1.")],
+    rates: Annotated[str, Option("LIST", "Learning rates: 1e-4,1e-3 or 1e-4:1e-1")],
     model: Annotated[
         str | None,
         typer.Argument(
@@ -425,35 +412,32 @@ def transfer(
         ),
     ] = None,
     closures: Annotated[
-        str | None,
-        text(
+        Text,
+        Option(
             "LIST",
-            "One curve each, and the first one's verdict is the exit code; complete, and "
-            "what derive shows.",
-            in_lower_case,
+            "One curve each, and the first one's verdict is the exit code; complete, and what "
+            "derive shows",
+            folder="closures",
         ),
     ] = None,
-    widths: Annotated[
-        str | None,
-        text("LIST", "Train at each: 32,64,128,256 or 32:256."),
-    ] = None,
+    widths: Widths = None,
     rules: Annotated[
-        str | None,
-        text(
+        Text,
+        Option(
             "LIST",
             "Across widths, one curve each: rule, sp (standard, one rate), sp-sizes (at the "
-            "derived rates); all.",
-            in_lower_case,
+            "derived rates); all",
+            ("rule", "sp", "sp-sizes"),
         ),
     ] = None,
-    steps: Annotated[int, whole("N", "Steps of the optimizer; 100.")] = 100,
-    text: Annotated[str | None, text("FILE", "Text to train on.")] = None,
+    steps: Annotated[int, Option("N", "Steps of the optimizer")] = 100,
+    text: Annotated[Text, Option("FILE", "Text to train on")] = None,
     outer: Annotated[
         str,
-        choice(
-            "Embedding and head: stepped, or held as they are drawn.",
-            words_of("stepped", "held"),
+        Option(
             "WHICH",
+            "Embedding and head: stepped, or held as they are drawn",
+            ("stepped", "held"),
         ),
     ] = "stepped",
     format: TextOrJson = "text",
@@ -489,32 +473,28 @@ def measure(
             "a torch.nn.Module, or (module, inputs); FACTORY(depth, width) across widths.",
         ),
     ],
-    depths: Annotated[str | None, text("LIST", "Layers: 6,12,24 or 8:128.")] = None,
-    widths: Annotated[str | None, text("LIST", "Widths: 64,128,256 or 64:1024.")] = None,
+    depths: Annotated[Text, Option("LIST", "Layers: 6,12,24 or 8:128")] = None,
+    widths: Widths = None,
     optimizer: Annotated[
-        str | None,
-        text(
-            "NAME", "See `list optimizers`; or FILE.py:FUNCTION, which gives a model's optimizer."
+        Text,
+        Option(
+            "NAME", "See `list optimizers`; or FILE.py:FUNCTION, which gives a model's optimizer"
         ),
     ] = None,
-    update: Annotated[
-        str | None, text("EXPR", "Instead: a first update, in eta, g and theta.")
-    ] = None,
-    seeds: Annotated[int, whole("N", "Independent repetitions; 8.")] = 8,
-    seed: Annotated[int, whole("S", "Seed of all random draws; 0.")] = 0,
+    update: Annotated[Text, Option("EXPR", "Instead: a first update, in eta, g and theta")] = None,
+    seeds: Annotated[int, Option("N", "Independent repetitions")] = 8,
+    seed: Annotated[int, Option("S", "Seed of all random draws")] = 0,
     share: Annotated[
         list[str] | None,
-        text("PATTERN", 'Names of parameters to step alone, "*.mlp.*"; repeatable.'),
+        Option("PATTERN", 'Names of parameters to step alone, "*.mlp.*"; repeatable'),
     ] = None,
     final_state: Annotated[
-        str | None,
-        text("MODULE", "Take its output as F; what enters the head if not given."),
+        Text, Option("MODULE", "Take its output as F; what enters the head if not given")
     ] = None,
     updates: Annotated[
-        int,
-        whole("K", "Also take K steps, and follow what all tokens come to share: R, cosine; 0."),
+        int, Option("K", "Also take K steps, and follow what all tokens come to share: R, cosine")
     ] = 0,
-    eta: Annotated[float | None, real("ETA", "Their learning rate; the optimizer's own.")] = None,
+    eta: Annotated[float | None, Option("ETA", "Their learning rate; the optimizer's own")] = None,
     format: TextOrJson = "text",
     output: Output = None,
     page: Page = None,
@@ -541,13 +521,9 @@ def report(
     talk: Talk,
     output: Annotated[str, file_to_write("The HTML page.", "--output", "-o")],
     depth: Annotated[
-        list[str] | None,
-        text("N[,M]", "Print constants at this depth; repeatable."),
+        list[str] | None, Option("N[,M]", "Print constants at this depth; repeatable")
     ] = None,
-    rivals: Annotated[
-        bool,
-        typer.Option("--rivals/--no-rivals", help="Other optimizers' rules beside it; measured."),
-    ] = True,
+    rivals: Annotated[bool, Option("", "Other optimizers' rules beside it; measured")] = True,
 ) -> int:
     """Derive, verify and export in one self-contained HTML page."""
     selection = select.selection()
@@ -616,22 +592,21 @@ def audit(
         ),
     ],
     optimizer: Annotated[
-        str | None,
-        choice(
-            "Compare with the rules of this one; with those of all if not given.",
-            names_of("optimizers"),
+        Text,
+        Option(
+            "NAME",
+            "Compare with the rules of this one; with those of all if not given",
+            folder="optimizers",
         ),
     ] = None,
-    constants: Annotated[
-        str | None, text("FILE", "Compare with exported constants instead.")
-    ] = None,
+    constants: Annotated[Text, Option("FILE", "Compare with exported constants instead")] = None,
     scheme: Annotated[
-        str | None,
-        choice(
-            "Compare with this published scheme alone; see `list schemes`.", names_of("schemes")
+        Text,
+        Option(
+            "NAME", "Compare with this published scheme alone; see `list schemes`", folder="schemes"
         ),
     ] = None,
-    depth: Annotated[int | None, whole("N", "Depth given to the factory; 12.")] = None,
+    depth: Annotated[Number, Option("N", "Depth given to the factory; 12")] = None,
     format: TextOrJson = "text",
     page: Page = None,
 ) -> int:
@@ -646,7 +621,7 @@ def audit(
     result = workflow.audit(
         made, optimizer=optimizer, constants=constants, scheme=scheme, name=model
     )
-    deliver(lambda: _show(result, format), lambda: save_page(page, result, talk))
+    deliver(lambda: _show(result, format), lambda: save_page(page, result, talk.quiet))
     return result.exit_code
 
 
@@ -655,7 +630,7 @@ def cache(
     what: Annotated[
         str, typer.Argument(metavar="[WHAT]", help="show or clear; show.", parser=in_lower_case)
     ] = "show",
-    cache: Annotated[str | None, text("DIR", "Folder of the cache; the user's own.")] = None,
+    cache: Annotated[Text, Option("DIR", "Folder of the cache; the user's own")] = None,
     format: TextOrJson = "text",
 ) -> int:
     """Show or clear what is kept of finished work."""
@@ -681,17 +656,7 @@ def cache(
     return 0
 
 
-COMMANDS: dict[str, Callable[..., int]] = {
-    "derive": derive,
-    "verify": verify,
-    "predict": predict,
-    "check": check,
-    "export": export,
-    "train": train,
-    "transfer": transfer,
-    "measure": measure,
-    "report": report,
-    "audit": audit,
-    "list": list_,
-    "cache": cache,
-}
+_ALL = (
+    derive, verify, predict, check, export, train, transfer, measure, report, audit, list_, cache,
+)  # fmt: skip
+COMMANDS: dict[str, Callable[..., int]] = {run.__name__.rstrip("_"): run for run in _ALL}

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
 
@@ -18,32 +18,20 @@ from deepnet_theory.spec.discovery import names
 from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.files import require_writable
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.settings import Measurement, Setting, ShortRun, settings_of
+from deepnet_theory.spec.settings import (
+    Measurement,
+    Option,
+    Setting,
+    ShortRun,
+    setting,
+    settings_of,
+)
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
 
     from deepnet_theory.spec.rule import Rule
     from deepnet_theory.spec.scheme import Scheme
-
-
-def names_of(*folders: str) -> Callable[[str], list[str]]:
-    """Completion of a name from the discovered folders."""
-
-    def complete(incomplete: str) -> list[str]:
-        found = sorted({name for folder in folders for name in names(folder)})
-        return [name for name in found if name.startswith(incomplete.lower())]
-
-    return complete
-
-
-def words_of(*words: str) -> Callable[[str], list[str]]:
-    """Completion of one of a few fixed words."""
-
-    def complete(incomplete: str) -> list[str]:
-        return [word for word in words if word.startswith(incomplete.lower())]
-
-    return complete
 
 
 def _whole(text: str) -> int:
@@ -66,23 +54,14 @@ def in_lower_case(text: str) -> str:
     return text.lower()
 
 
-def choice(help: str, complete: Callable[[str], list[str]], metavar: str = "NAME") -> Any:
-    return typer.Option(metavar=metavar, help=help, autocompletion=complete, parser=in_lower_case)
+def words_of(*words: str, folders: str = "") -> Callable[[str], list[str]]:
+    """Completion of one of a few words, or of a name from the discovered folders."""
 
+    def complete(incomplete: str) -> list[str]:
+        found = words or sorted({name for folder in folders.split() for name in names(folder)})
+        return [word for word in found if word.startswith(incomplete.lower())]
 
-def text(metavar: str, help: str, parser: Callable[[str], str] | None = None) -> Any:
-    """An option that takes words."""
-    return typer.Option(metavar=metavar, help=help, parser=parser)
-
-
-def whole(metavar: str, help: str) -> Any:
-    """An option that takes a whole number; its help ends in the default."""
-    return typer.Option(metavar=metavar, help=help, parser=_whole, show_default=False)
-
-
-def real(metavar: str, help: str) -> Any:
-    """An option that takes a real number; its help ends in the default."""
-    return typer.Option(metavar=metavar, help=help, parser=_real, show_default=False)
+    return complete
 
 
 def one_of(*formats: str) -> Any:
@@ -119,36 +98,32 @@ def options_of(kind: type, **defaults: object) -> Options:
 
 def _option(one: Setting, default: object) -> Any:
     """The annotation of the parameter that a setting becomes; its help ends in the default."""
-    o, name = one.option, f"--{one.name.replace('_', '-')}"
-    if one.kind is bool:
-        flag = f"{name}/--no-{one.name.replace('_', '-')}" if default else name
-        return Annotated[bool | None, typer.Option(flag, help=f"{o.help}.")]
+    o, name = one.option, one.name.replace("_", "-")
     told = f"{default:.10g}" if isinstance(default, float) else default
-    text = f"{o.help}." if default is None else f"{o.help}; {told}."
-    if one.kind is int:
-        return Annotated[int | None, whole(o.metavar, text)]
-    if one.kind is float:
-        return Annotated[float | None, real(o.metavar, text)]
-    if o.words or o.folder:
-        complete = names_of(o.folder) if o.folder else words_of(*o.words)
-        return Annotated[str | None, choice(text, complete, o.metavar)]
-    return _text(o.metavar, text)
+    help = f"{o.help}." if default is None or one.kind is bool else f"{o.help}; {told}."
+    if one.kind is bool:
+        flags = (f"--{name}/--no-{name}" if default else f"--{name}", *filter(None, [o.letter]))
+        return Annotated[bool | None, typer.Option(*flags, help=help, show_default=False)]
+    how: dict[str, Any] = {"metavar": o.metavar, "help": help, "show_default": False}
+    if parser := {int: _whole, float: _real}.get(one.kind):
+        how["parser"] = parser
+    elif o.words or o.folder:
+        how |= {"parser": in_lower_case, "autocompletion": words_of(*o.words, folders=o.folder)}
+    return Annotated[one.kind | None, typer.Option(**how)]
 
 
-def _text(metavar: str, help: str) -> Any:
-    return Annotated[str | None, text(metavar, help)]
+@dataclass(frozen=True)
+class _Depths:
+    """Where a measurement is made: what is taken where none are given is the laboratory's."""
+
+    depths: Annotated[
+        str | None,
+        Option("LIST", "8,16,32 or 8:1000; encoder-decoder 8x6,16x6. Default 8,16,32,64,128"),
+    ] = None
 
 
-def _flag(help: str, *names: str) -> Any:
-    return Annotated[bool | None, typer.Option(*names, help=help)]
-
-
-def _depths(form: str = "8,16,32 or 8:1000; encoder-decoder 8x6,16x6.") -> Options:
-    return {"depths": _text("LIST", f"{form} Default 8,16,32,64,128.")}
-
-
-MEASURE = {**_depths(), **options_of(Measurement)}
-TRANSFER = {**_depths("8,16,32 or 8:1000."), **options_of(Measurement, batch=8, seeds=4)}
+MEASURE = {**options_of(_Depths), **options_of(Measurement)}
+TRANSFER = {**options_of(_Depths), **options_of(Measurement, batch=8, seeds=4)}
 SIZES = options_of(Architecture)
 TRAIN = options_of(ShortRun)
 
@@ -171,25 +146,28 @@ class Takes:
         return Annotated[kind, own]
 
 
+@dataclass(frozen=True)
+class _Beside:
+    """What a selection is not made of as it is typed."""
+
+    regime: Annotated[
+        list[str] | None,
+        Option("A>B", "Which of two terms of an update is the larger; repeatable"),
+    ] = None
+    scheme: Annotated[
+        str | None,
+        Option(
+            "NAME",
+            "Judge a published scheme instead; see `list schemes`",
+            folder="schemes parametrisations",
+        ),
+    ] = None
+
+
 class Select:
     """What to derive for."""
 
-    options: ClassVar[Options] = {
-        **options_of(Selection),
-        "regime": Annotated[
-            list[str] | None,
-            typer.Option(
-                metavar="A>B", help="Which of two terms of an update is the larger; repeatable."
-            ),
-        ],
-        "scheme": Annotated[
-            str | None,
-            choice(
-                "Judge a published scheme instead; see `list schemes`.",
-                names_of("schemes", "parametrisations"),
-            ),
-        ],
-    }
+    options: ClassVar[Options] = {**options_of(Selection), **options_of(_Beside)}
 
     def __init__(self, **given: Any) -> None:
         self.given = given
@@ -241,20 +219,17 @@ def _comparison(text: str) -> tuple[str, str]:
     return larger.strip(), smaller.strip()
 
 
+_OF_DECODER = "{} of the decoder, if it differs"
+
+
 @dataclass(frozen=True)
 class Own:
     """A rule of one's own in place of the derived one."""
 
-    options: ClassVar[Options] = {
-        "alpha": _text("EXPR", 'Your own alpha, e.g. "N**(1/3)".'),
-        "beta": _text("EXPR", "Your own beta."),
-        "decoder_alpha": _text("EXPR", "Alpha of the decoder, if it differs."),
-        "decoder_beta": _text("EXPR", "Beta of the decoder, if it differs."),
-    }
-    alpha: str | None = None
-    beta: str | None = None
-    decoder_alpha: str | None = None
-    decoder_beta: str | None = None
+    alpha: Annotated[str | None, Option("EXPR", 'Your own alpha, e.g. "N**(1/3)"')] = None
+    beta: Annotated[str | None, Option("EXPR", "Your own beta")] = None
+    decoder_alpha: Annotated[str | None, Option("EXPR", _OF_DECODER.format("Alpha"))] = None
+    decoder_beta: Annotated[str | None, Option("EXPR", _OF_DECODER.format("Beta"))] = None
 
     def refuse_beside(self, other: str) -> None:
         """Raise :class:`InputError` where a rule was given beside an option that brings its own."""
@@ -279,18 +254,16 @@ class Own:
 class Work:
     """Where the work is done, and what of it is kept."""
 
-    options: ClassVar[Options] = {
-        "processes": Annotated[
-            int | None, whole("N", "Processes that share the work; one per core if it is long.")
-        ],
-        "cluster": _text("ADDRESS", "Dask scheduler; its workers do the work."),
-        "cache": _text("DIR", "Keep finished work there; ~/.cache/deepnet-theory."),
-        "no_cache": _flag("Measure everything again and keep nothing.", "--no-cache"),
-    }
-    processes: int | None = None
-    cluster: str | None = None
-    cache: str | None = None
-    no_cache: bool = False
+    processes: Annotated[
+        int | None, Option("N", "Processes that share the work; one per core if it is long")
+    ] = None
+    cluster: Annotated[str | None, Option("ADDRESS", "Dask scheduler; its workers do the work")] = (
+        None
+    )
+    cache: Annotated[
+        str | None, Option("DIR", "Keep finished work there; ~/.cache/deepnet-theory")
+    ] = None
+    no_cache: Annotated[bool, Option("", "Measure everything again and keep nothing")] = False
 
     @contextmanager
     def place(self, talk: Talk) -> Iterator[dict[str, Any]]:
@@ -340,12 +313,10 @@ def goes_on(stopped: str, place: dict[str, Any]) -> None:
 class Talk:
     """How much to say on standard error."""
 
-    options: ClassVar[Options] = {
-        "verbose": _flag("Log to standard error.", "--verbose", "-v"),
-        "quiet": _flag("No progress, no notes on standard error.", "--quiet", "-q"),
-    }
-    verbose: bool = False
-    quiet: bool = False
+    verbose: Annotated[bool, Option("", "Log to standard error", letter="-v")] = False
+    quiet: Annotated[bool, Option("", "No progress, no notes on standard error", letter="-q")] = (
+        False
+    )
 
     def note(self, message: str) -> None:
         """Say on standard error what has been done, where ``--verbose`` asks for it."""
@@ -354,28 +325,31 @@ class Talk:
 
 
 def grouped(command: Callable[..., int]) -> Callable[..., int]:
-    """Give a command the options of its groups as parameters of its own.
+    """Give a command the options of its settings, and those of its groups as parameters.
 
-    A group is a parameter whose type has ``options``, or that is annotated with some: the command
-    receives that type, or a dictionary, made of those that were given.
+    A group is a parameter whose type holds settings, or that is annotated with their options: the
+    command receives that type, or a dictionary, made of those that were given.
     """
     keyword, parameters = inspect.Parameter.KEYWORD_ONLY, []
     groups: dict[str, tuple[Callable[..., Any], Options]] = {}
+    signature = inspect.signature(command).parameters
     for name, kind in get_type_hints(command, include_extras=True).items():
         of, *notes = get_args(kind) if get_origin(kind) is Annotated else (kind,)
-        options = getattr(of, "options", None)
-        takes = Takes()
-        for note in notes:
-            options = note if isinstance(note, dict) else options
-            takes = note if isinstance(note, Takes) else takes
+        takes = next((note for note in notes if isinstance(note, Takes)), Takes())
+        given = next((note for note in notes if isinstance(note, dict)), None)
+        held = isinstance(of, type) and is_dataclass(of)
+        options = options_of(of) if held else getattr(of, "options", given)
         if options is not None:
-            groups[name] = (of if hasattr(of, "options") else dict, options)
+            groups[name] = (dict if get_origin(of) is dict else of, options)
             parameters += [
                 inspect.Parameter(n, keyword, default=None, annotation=takes.option(n, o))
                 for n, o in options.items()
             ]
         elif name != "return":
-            own = inspect.signature(command).parameters[name]
+            own = signature[name]
+            if isinstance(notes[0], Option):
+                default = None if own.default is own.empty else own.default
+                kind = _option(setting(name, kind, default), default)
             parameters.append(own.replace(annotation=kind, kind=keyword))
     # those that must be given come first, then the command's own
     shared = {name for _, options in groups.values() for name in options}

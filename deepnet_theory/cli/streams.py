@@ -1,18 +1,21 @@
-"""What the caller has made of standard output and error, and what asks a command to end."""
+"""Where a command writes, whatever the caller has made of it, and what asks it to end."""
 
 from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stdout, suppress
-from typing import TextIO
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
+from pathlib import Path
+from typing import Any, TextIO
 
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.files import write_text
 
 
 class ClosedPipe(Exception):  # noqa: N818  what has happened; the reader need not be at fault
@@ -131,3 +134,48 @@ def asked_to_end() -> Iterator[None]:
     finally:
         for one, handler in before.items():
             signal.signal(one, handler)
+
+
+# results, shown and written into files
+
+
+def deliver(show: Callable[[], object], *saves: Callable[[], object]) -> None:
+    """Show a result, then save it; each is tried, whatever becomes of the others.
+
+    A full disk takes nothing off the screen, a closed pipe nothing off the disk.
+    """
+    with ExitStack() as after:
+        for write in reversed(saves):
+            after.callback(write)
+        show()
+
+
+def save_page(file: str | None, result: Any, quiet: bool, whole: bool = True) -> None:
+    """Write a result as a page of HTML, where a file is given."""
+    if file is not None:
+        from deepnet_theory.report.document import composed
+        from deepnet_theory.report.html import page
+
+        save(file, lambda one: page(composed(one)), result, quiet, whole)
+
+
+def save(
+    file: str | None, written: Callable[[Any], str], result: Any, quiet: bool, whole: bool = True
+) -> None:
+    """Write a result, and where it went; part of one replaces no whole one, and goes beside it."""
+    if file is None:
+        return
+    path = Path(file)
+    if not whole and path.is_file() and not _is_part(path):
+        path = path.with_name(f"{path.name}.partial")
+    write_text(path, written(result))
+    if not quiet:
+        say(f"wrote {path}")
+
+
+def _is_part(path: Path) -> bool:
+    """Whether a file holds part of a result, as the commands write it when interrupted."""
+    try:
+        return json.loads(path.read_bytes()).get("complete") is False
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return False

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, TypeVar
 
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
     from sympy import Expr
+
+K = TypeVar("K")
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,15 @@ def spelled(
             case _:
                 line += prose(piece)
     return line
+
+
+def gathered(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
+    """The names of everything that has the same key, each once."""
+    found: dict[K, list[str]] = {}
+    for key, name in pairs:
+        names = found.setdefault(key, [])
+        names += [name] * (name not in names)
+    return found
 
 
 def cells(*row: Words) -> tuple[Words, ...]:
@@ -295,3 +307,25 @@ def _in_order(body: tuple[Block | Section, ...], level: int) -> Iterator[Heading
         elif item.body:
             yield Heading(item.title, level)
             yield from _in_order(item.body, level + 1)
+
+
+COMPOSERS = {  # by the name of the result's class: a module, and a function of it
+    "Audit": ("audit", "document"),
+    "Comparison": ("rule", "comparison"),
+    "Derivation": ("rule", "document"),
+    "Judgement": ("scheme", "document"),
+    "ModelMeasurement": ("measurement", "model_document"),
+    "Training": ("training", "document"),
+    "Transfer": ("training", "transfer_document"),
+    "UpdatePrediction": ("measurement", "prediction_document"),
+    "WidthJudgement": ("scheme", "width_document"),
+    "WidthDerivation": ("width", "document"),
+    "Verification": ("measurement", "document"),
+}
+
+
+def composed(result: object) -> Document:
+    """What a result says; the composer of its kind alone is imported."""
+    module, function = COMPOSERS[type(result).__name__]
+    told: Document = getattr(import_module(f"deepnet_theory.report.{module}"), function)(result)
+    return told

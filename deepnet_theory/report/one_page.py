@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report import measurement, rule
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from deepnet_theory.spec.results.verification import Verification
     from deepnet_theory.symbolic.derivation import Derivation
 
-K = TypeVar("K")
 _QUESTION = (
     "How must the residual multiplier α and the initialisation gain β of this network depend on "
     "its depth, so that one step of this optimizer changes the output by as much at any depth?"
@@ -108,7 +107,9 @@ def _gains(constants: Sequence[Constants]) -> doc.Table:
         (_layers(c), part.name, ", ".join(names), *(f"{value:.6g}" for value in (*values, c.eta)))
         for c in constants
         for part in c.parts
-        for values, names in _alike(((s.alpha, s.beta), s.kind) for s in part.sublayers).items()
+        for values, names in doc.gathered(
+            ((s.alpha, s.beta), s.kind) for s in part.sublayers
+        ).items()
     )
     return doc.Table(("layers", "of", "sublayers", "α", "β", "factor on η"), rows, (3, 4, 5))
 
@@ -118,14 +119,14 @@ def _rates(constants: Sequence[Constants]) -> tuple[doc.Block, ...]:
     rows: list[tuple[doc.Words, ...]] = []
     for c in constants:
         for part in c.parts:
-            other = _alike(
+            other = doc.gathered(
                 ((name, own.rate), s.kind)
                 for s in part.sublayers
                 for name, own in s.parameters.items()
                 if own.rate != 1
             )
             for (name, rate), kinds in other.items():
-                of = f"{name} of {', '.join(dict.fromkeys(kinds))}"
+                of = f"{name} of {', '.join(kinds)}"
                 rows.append((_layers(c), part.name, of, f"{rate:.6g}"))
     if not rows:
         return ()
@@ -135,14 +136,6 @@ def _rates(constants: Sequence[Constants]) -> tuple[doc.Block, ...]:
     )
     table = doc.Table(("layers", "of", "parameters", "multiplier"), tuple(rows), numbers=(3,))
     return rule.COMPUTED, doc.Paragraph(told), table
-
-
-def _alike(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
-    """The names of everything that has the same key."""
-    found: dict[K, list[str]] = {}
-    for key, name in pairs:
-        found.setdefault(key, []).append(name)
-    return found
 
 
 def _layers(constants: Constants) -> str:

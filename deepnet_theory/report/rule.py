@@ -269,11 +269,11 @@ def _valued(
 
 def _beside(derivation: Derivation) -> tuple[doc.Section, ...]:
     """The parameters that β does not reach and the rule's own learning rate would move too far."""
-    found: dict[tuple[str, Monomial], list[str]] = {}
-    for share in derivation.shares:
-        if share.standing == "dominant":
-            names = found.setdefault((share.part, share.balancing), [])
-            names += [share.parameter] * (share.parameter not in names)
+    found = doc.gathered(
+        ((share.part, share.balancing), share.parameter)
+        for share in derivation.shares
+        if share.standing == "dominant"
+    )
     rows = ((str(by), by, f"{part}: {', '.join(names)}") for (part, by), names in found.items())
     table = _valued(derivation, "learning rate times", "for", rows)
     return (doc.Section(f"Beside the matrices, {NOT_PROVED}", (table,)),) if found else ()

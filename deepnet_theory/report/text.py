@@ -11,7 +11,6 @@ from shutil import get_terminal_size
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.layer import lines
 from deepnet_theory.report.numbers import GREEK
-from deepnet_theory.report.terminal import characters, panels
 
 LEAST, MOST, FILE = 60, 120, 80  # columns of a page
 INDENT = 6  # of what stands under an equation's number
@@ -36,8 +35,8 @@ def coloured(page: str) -> str:
     return _VERDICT.sub(lambda verdict: f"{COLOURS[verdict[0]]}{verdict[0]}{PLAIN}", bold)
 
 
-def text(document: doc.Document, plots: bool = False) -> str:
-    """The whole document; ``plots`` draws its figures where plotext is installed."""
+def text(document: doc.Document) -> str:
+    """The whole document; its figures are for pages, and their numbers stand in its tables."""
     told = [""]
     before: object = None
     for block in doc.in_order(document):
@@ -45,13 +44,13 @@ def text(document: doc.Document, plots: bool = False) -> str:
         close = isinstance(block, doc.Step) and isinstance(before, doc.Step | doc.Heading)
         if close and isinstance(before, doc.Heading):
             told.pop()
-        if lines := _block(block, plots):
+        if lines := _block(block):
             told += [*([] if close else [""]), *lines]
             before = block
     return "\n".join(told[2:])
 
 
-def _block(block: doc.Heading | doc.Block, plots: bool) -> list[str]:
+def _block(block: doc.Heading | doc.Block) -> list[str]:
     match block:
         case doc.Heading():
             title = _folded(lettered(block.title), 0)
@@ -72,10 +71,8 @@ def _block(block: doc.Heading | doc.Block, plots: bool) -> list[str]:
             return [*_folded(block.caption, 0), "", *(f"  {line}" for line in lines(block))]
         case doc.Files():
             return _folded(block.named, 0)
-        case doc.Figure():
-            return characters(block) if plots else []
-        case doc.Panels():
-            return panels(block) if plots else []
+        case doc.Figure() | doc.Panels():
+            return []
 
 
 # a Greek letter's name among words or in a formula, and not in an option's

@@ -55,9 +55,11 @@ def short(derivation: WidthDerivation) -> doc.Document:
 def document(derivation: WidthDerivation) -> doc.Document:
     """All of it: the sizes behind the table, and every step."""
     rows = derivation.table.rows
+    refused = doc.gathered((r.coupled_refused, r.role) for r in rows if r.coupled_refused)
+    coupled = doc.paragraphs(f"{', '.join(roles)}: {why}." for why, roles in refused.items())
     sections = (
         doc.Section("Sizes of one update, per unit of learning rate", (_table(rows, SIZES),)),
-        doc.Section("Coupled weight decay", (_table(rows, COUPLED), *_coupled(rows))),
+        doc.Section("Coupled weight decay", (_table(rows, COUPLED), *coupled)),
         *short(derivation).sections,
         doc.Section("Derivation", rule.steps(derivation)),  # type: ignore[arg-type]
     )
@@ -96,8 +98,9 @@ def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
     if table.floors:
         reached = ", ".join(f"{role} {number(d, '.3g')}" for role, d in table.floors.items())
         yield doc.Paragraph(f"The regime's floor is reached at these widths: {reached}.")
-    for why, rows in _alike(row for row in table.rows if row.refused is not None):
-        yield doc.Paragraph(f"Refused, {', '.join(rows)}: {why}.")
+    refused = doc.gathered((row.refused, row.role) for row in table.rows if row.refused is not None)
+    for why, roles in refused.items():
+        yield doc.Paragraph(f"Refused, {', '.join(roles)}: {why}.")
 
 
 def _table(
@@ -119,20 +122,3 @@ def cell(name: str, size: Monomial | None, ratio: Callable[[Monomial], float] | 
     if size is None:
         return "0" if name == "init" else "-"
     return doc.Formula(written(size)) if ratio is None else number(ratio(size))
-
-
-def _coupled(rows: Iterable[WidthRow]) -> Iterator[doc.Paragraph]:
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        if row.coupled_refused:
-            found.setdefault(row.coupled_refused, []).append(row.role)
-    for why, roles in found.items():
-        yield doc.Paragraph(f"{', '.join(dict.fromkeys(roles))}: {why}.")
-
-
-def _alike(rows: Iterable[WidthRow]) -> Iterator[tuple[str, list[str]]]:
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        roles = found.setdefault(row.refused or "", [])
-        roles += [row.role] * (row.role not in roles)
-    yield from found.items()

@@ -25,7 +25,7 @@ class Option:
     """What a setting is on the command line: its value's name, what it means, some of its values.
 
     A whole number has a ``least``; a setting whose ``words`` are ``all`` its values takes no other.
-    A ``folder`` holds a file for each of its values.
+    A ``folder`` (or several) holds a file for each of its values; a flag may have a ``letter``.
     """
 
     metavar: str
@@ -34,6 +34,7 @@ class Option:
     all: bool = True
     least: int | None = None
     folder: str = ""
+    letter: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,8 +52,13 @@ def settings_of(kind: type) -> Iterator[Setting]:
     hints = get_type_hints(kind, include_extras=True)
     for field in fields(kind):
         if get_origin(hints[field.name]) is Annotated:
-            of, option = get_args(hints[field.name])
-            yield Setting(field.name, (get_args(of) or (of,))[0], field.default, option)
+            yield setting(field.name, hints[field.name], field.default)
+
+
+def setting(name: str, annotation: Any, default: Any) -> Setting:
+    """The setting that an annotated field or parameter is."""
+    of, option = get_args(annotation)
+    return Setting(name, (get_args(of) or (of,))[0], default, option)
 
 
 def require_valid(settings: object) -> None:

@@ -52,6 +52,7 @@ BAD = {  # what is typed, and what its one sentence says
     "verify --optimizer sgd --depths 0,8": "0 is not from 1",
     "verify --optimizer sgd --seeds x": "'x' is not a whole number",
     "verify --optimizer sgd --seeds 1": "seeds 1 is not",
+    "measure mine.py:plain --depths 1,2 --eta x": "'x' is not a number",
     "verify --optimizer sgd --data images": "unknown data 'images'",
     "verify --optimizer sgd --data gaussian:nan": "unknown data 'gaussian:nan'",
     "verify --optimizer sgd --device tpu": "valid are: auto, cpu, cuda",

@@ -13,7 +13,7 @@ import sympy as sp
 
 from deepnet_theory import workflow
 from deepnet_theory.report import rule
-from deepnet_theory.report.document import Document, Formula
+from deepnet_theory.report.document import Document, Formula, gathered
 from deepnet_theory.report.document import Step as Equation
 from deepnet_theory.report.html import fragment
 from deepnet_theory.report.latex import escape, latex
@@ -219,6 +219,11 @@ def test_every_relation_has_its_sign_in_every_format():
         assert tex in latex(told) and tex in markdown(told)
         assert drawn in re.sub("<[^>]+>", "", fragment(told))
         assert '<mo form="infix" lspace="0">' in fragment(told)  # the space before is the page's
+
+
+def test_who_has_the_same_key_is_gathered_in_order_and_once():
+    pairs = (("b", "fc1"), ("a", "query"), ("b", "fc2"), ("b", "fc1"))
+    assert [*gathered(pairs).items()] == [("b", ["fc1", "fc2"]), ("a", ["query"])]
 
 
 def test_words_are_escaped(derivation):

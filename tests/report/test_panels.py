@@ -1,4 +1,4 @@
-"""Axes, curves, pieces of notebooks, and the pages of results: as SVG and in a terminal."""
+"""Axes, curves, pieces of notebooks, and the pages of results: as SVG."""
 
 import html
 import math
@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import deepnet_theory as dt
 from deepnet_theory.report import layer, training
-from deepnet_theory.report.composers import COMPOSERS
-from deepnet_theory.report.document import Branch, Curve, Document, Layer, Mark, Panels
+from deepnet_theory.report.document import COMPOSERS, Branch, Curve, Document, Layer, Mark, Panels
 from deepnet_theory.report.html import page
 from deepnet_theory.report.latex import latex
 from deepnet_theory.report.markdown import markdown
@@ -64,7 +63,6 @@ def test_a_line_is_broken_where_a_run_diverged():
     assert len(places) > 4 and all(b - a >= 38 for a, b in pairwise(places))
     nothing = Panels((("one", (Curve("N = 8", ((1e-3, math.nan),)),)),), "x", "y", 3.2, "entropy")
     assert "no finite loss" in panels(nothing).svg
-    assert isinstance(text(Document("t", (nothing,)), plots=True), str)
 
 
 def drawn_heights(svg):
@@ -108,10 +106,6 @@ def test_every_printer_writes_them():
     document = Document("A title", (FIGURE,))
     assert "<svg" in page(document) and "A caption." in page(document)
     assert "A caption." in markdown(document) and "A caption." in latex(document)
-    pytest.importorskip("plotext")
-    drawn = text(document, plots=True)
-    assert "one: a N = 8" in drawn and "two: a N = 8" in drawn
-    assert max(map(len, drawn.splitlines())) <= 80
 
 
 RAISED = "⁻⁰¹²³⁴⁵⁶⁷⁸⁹"

@@ -406,10 +406,6 @@ def test_a_verification_by_every_printer_and_in_three_lines(verification):
     assert len(repr(replace(verification, points=(), exponents=())).splitlines()) == 3
     with live("x", quiet=True) as seen:  # where nobody watches
         assert seen == {"progress": None}
-    pytest.importorskip("plotext")
-    drawn = text(told, plots=True)
-    assert len(drawn.splitlines()) > len(pages[0].splitlines()) + 8
-    assert max(map(len, drawn.splitlines())) <= 80 and "\x1b" not in drawn
 
 
 def browser():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deepnet_theory import workflow
-from deepnet_theory.report.composers import document
+from deepnet_theory.report.document import composed
 from deepnet_theory.report.text import text
 from deepnet_theory.spec.results.verification import Verification
 
@@ -19,7 +19,7 @@ def found() -> Verification:
 
 
 def test_the_page_counts_what_is_as_predicted_by_parametrisation(found: Verification) -> None:
-    page = text(document(found), plots=False)
+    page = text(composed(found))
     count = len(found.exponents)
     told = f"of {count} exponents as predicted"
     for words in (

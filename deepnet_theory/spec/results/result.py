@@ -54,10 +54,10 @@ class Measured(Result):
         return found
 
     def _repr_html_(self) -> str:
-        from deepnet_theory.report.composers import document
+        from deepnet_theory.report.document import composed
         from deepnet_theory.report.html import fragment
 
-        return fragment(document(self))
+        return fragment(composed(self))
 
 
 class AtSeveralSizes(Measured):
