@@ -82,7 +82,7 @@ def lemma_route(selection: Selection) -> Route:
         sums.append(steps[-1].name)
     weights = {name: weight_of(s, law) for name, s in distinct.items()}
     increments = {
-        name: increment_of(s, law, gains(len(s.scaled)), moved[len(s.scaled)], selection)
+        name: increment_of(s, law, gains(len(s.scaled)), moved[len(s.scaled)])
         for name, s in distinct.items()
     }
     steps += [*weights.values(), *increments.values()]
