@@ -387,11 +387,11 @@ def multiplier_steps(of: OfKind) -> Iterator[Step]:
         if along:
             behind = placement.final_norm and not placement.normalises_sum
             derivative = (sp.sqrt(balanced.sublayers) if behind else 1) * of.kind.weight
-        share = partial(_share, name)
+        share, size = partial(_share, name), present(simplified(derivative))
         yield LEARNT.equal(
             f"{name}-response-{of.tag}",
             derivative,
-            present(simplified(derivative)),
+            size,
             "one number on the whole stream leaves its direction: what it moves is the stream "
             "beside what is added to it, S independent branches behind a multiplier, sqrt(S)*r"
             if along
@@ -400,8 +400,8 @@ def multiplier_steps(of: OfKind) -> Iterator[Step]:
             assumptions=("near-identity",),
             checks=(of.measured(methodcaller("response", name), *FREE),),
         )
-        moved = balanced.sublayers * balanced.factor * balanced.rate * derivative ** (1 + p)
-        moved *= start**q if start != 0 else 1
+        count = balanced.sublayers * balanced.factor * balanced.rate
+        moved = count * size ** (1 + p) * (start**q if start != 0 else 1)
         at_rule = balanced.at_solution(moved)
         yield LEARNT.equal(
             f"{name}-share-{of.tag}",

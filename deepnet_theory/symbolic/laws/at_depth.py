@@ -143,9 +143,8 @@ class Place:
 
     def order(self, k: int) -> float:
         """What one update of ``k`` of a branch's matrices at once adds to the output."""
-        several = math.comb(len(self.sublayer.scaled), k)
-        together = self.experts.together / self.experts.size
-        return self.amplified[0] * self.aligned * together * several * self.rho**k
+        together = self.amplified[0] * self.aligned / self.experts.size * self.experts.together
+        return together * math.comb(len(self.sublayer.scaled), k) * self.rho**k
 
     @cached_property
     def amplified(self) -> tuple[float, float, float]:
