@@ -38,7 +38,7 @@ from deepnet_theory.symbolic.laws.at_depth import Place
 from deepnet_theory.symbolic.proof.checks import number
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.proof.witness import Matrix
-from deepnet_theory.symbolic.rule.kinds import Balanced
+from deepnet_theory.symbolic.rule.amplification import Balanced
 from deepnet_theory.symbolic.rule.parallel import second_order
 from deepnet_theory.symbolic.rule.problem import Problem
 

@@ -29,7 +29,7 @@ from deepnet_theory.symbolic.laws.at_depth import SAME, Knobs, Place
 from deepnet_theory.symbolic.laws.placement import AT_REST, P, delta, gains_product, residual
 from deepnet_theory.symbolic.proof.checks import number
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
-from deepnet_theory.symbolic.rule.kinds import Balanced, Kind
+from deepnet_theory.symbolic.rule.amplification import Balanced, Kind
 from deepnet_theory.symbolic.rule.problem import Problem
 from deepnet_theory.symbolic.rule.shared import n
 

@@ -16,17 +16,18 @@ from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer, letters
 from deepnet_theory.symbolic.algebra.monomial import alpha, beta, eta, exponents
 from deepnet_theory.symbolic.algebra.nodes import ONES, Branch, coefficient
 from deepnet_theory.symbolic.expectation import norm_of, output_change
-from deepnet_theory.symbolic.laws.experts import Mixture, mixture
 from deepnet_theory.symbolic.laws.explicit_matrices import agree, value_of, values_of
 from deepnet_theory.symbolic.laws.optimizer import degrees_of, homogeneity_step
 from deepnet_theory.symbolic.laws.placement import (
     AT_REST,
+    Mixture,
     P,
     at_common_gains,
     delta,
     direction,
     gain,
     memory,
+    mixture,
     placement_law,
     probed,
     residual,

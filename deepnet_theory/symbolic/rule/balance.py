@@ -34,8 +34,14 @@ from deepnet_theory.symbolic.proof.checks import (
     number,
 )
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
-from deepnet_theory.symbolic.rule.amplification import SECTION, amplification, listed
-from deepnet_theory.symbolic.rule.kinds import Balanced, Kind, rate
+from deepnet_theory.symbolic.rule.amplification import (
+    SECTION,
+    Balanced,
+    Kind,
+    amplification,
+    listed,
+    rate,
+)
 from deepnet_theory.symbolic.rule.parallel import parallel_steps
 from deepnet_theory.symbolic.rule.shared import shared_steps
 

@@ -28,8 +28,8 @@ from deepnet_theory.symbolic.algebra.monomial import (
 from deepnet_theory.symbolic.laws.at_depth import ExplicitStack
 from deepnet_theory.symbolic.laws.placement import PlacementLaw, placement_law, relative_update
 from deepnet_theory.symbolic.routes.route import Route, route_of
+from deepnet_theory.symbolic.rule.amplification import Balanced, Kind
 from deepnet_theory.symbolic.rule.balance import balance
-from deepnet_theory.symbolic.rule.kinds import Balanced, Kind
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from deepnet_theory.symbolic.algebra.monomial import M, N, alpha, beta, v, w
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.expectation import RowSum
 from deepnet_theory.symbolic.proof.step import Relation
-from deepnet_theory.symbolic.routes.moments.parts import Parts
-from deepnet_theory.symbolic.routes.moments.route import moment_route
+from deepnet_theory.symbolic.routes.moments.route import Parts, moment_route
 from deepnet_theory.symbolic.routes.moments.sublayer import Reading, d, m
 
 SELECTIONS = {
