@@ -15,7 +15,7 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.laws import experts as law
+from deepnet_theory.symbolic.laws import placement as law
 from deepnet_theory.symbolic.proof import witness
 
 NAMES = ("experts sgd", "experts adam", "experts complete")

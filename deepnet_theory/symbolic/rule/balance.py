@@ -116,10 +116,22 @@ def sum_step(problem: Problem, of: Balanced, alike: Sequence[Step]) -> Step:
     terms = [n * one * kind.increment for n, kind in zip(several, of.kinds, strict=True)]
 
     def points(_: Step) -> Iterator[Point]:
-        at = {s: sp.Rational(3 + 2 * place, 7) for place, s in enumerate(of.knobs)}
+        at: dict[sp.Expr, sp.Expr] = {
+            s: sp.Rational(3 + 2 * place, 7) for place, s in enumerate(of.knobs)
+        }
+        at[eta] = _ONE
         for layers in (part.period, 2 * part.period, 3 * part.period):
-            values = {**at, eta: _ONE, of.depth: sp.Integer(layers)}
-            yield values, mpmath.fsum(_each(problem, of, layers, values))
+            depth = {of.depth: sp.Integer(layers)}
+            # a matrix is stepped under the gradients of all its uses
+            used = step_length(problem.selection.the_optimizer, number(of.uses, depth), 1)
+            yield {**at, **depth}, number(used) * mpmath.fsum(each(at, layers))
+
+    def each(at: dict[sp.Expr, sp.Expr], layers: int) -> Iterator[mpmath.mpf]:
+        """The increments per η of an explicit stack, one sublayer after the other."""
+        for sublayer in part.listed(layers):
+            kind = next(k for k in of.kinds if sublayer.name in k.members)
+            own = {eta: _ONE, **{plain: at[knob] for plain, knob in kind.own.items()}}
+            yield number(problem.route.increments[sublayer.name].rhs, own)
 
     return SECTION.equal(
         f"sum-{part.name}",
@@ -139,20 +151,6 @@ def sum_step(problem: Problem, of: Balanced, alike: Sequence[Step]) -> Step:
         checks=(at_points("added up sublayer by sublayer", points),),
         left=output_change(),
     )
-
-
-def _each(
-    problem: Problem, of: Balanced, layers: int, at: dict[sp.Symbol, sp.Expr]
-) -> Iterator[mpmath.mpf]:
-    """The increments per η of an explicit stack, one sublayer after the other."""
-    used = number(of.uses, {of.depth: sp.Integer(layers)})
-    for sublayer in of.part.listed(layers):
-        # its matrix is stepped under the gradients of all its uses
-        grown = number(step_length(problem.selection.the_optimizer, used, 1)) if used != 1 else 1
-        kind = next(k for k in of.kinds if sublayer.name in k.members)
-        knobs = {plain: at[own] for plain, own in kind.own.items()}
-        knobs[eta] = at.get(kind.rate, _ONE)  # an update is proportional to its learning rate
-        yield grown * number(problem.route.increments[sublayer.name].rhs, knobs)
 
 
 # ---- what is imposed: every part changes its output by η, each sublayer by its share ----
