@@ -117,9 +117,9 @@ def sum_step(problem: Problem, of: Balanced, alike: Sequence[Step]) -> Step:
 
     def points(_: Step) -> Iterator[Point]:
         at: dict[sp.Expr, sp.Expr] = {
-            s: sp.Rational(3 + 2 * place, 7) for place, s in enumerate(of.knobs)
+            s: sp.Rational(4 + 2 * place, 7) for place, s in enumerate(of.knobs)
         }
-        at[eta] = _ONE
+        at[eta] = sp.Rational(2, 5)
         for layers in (part.period, 2 * part.period, 3 * part.period):
             depth = {of.depth: sp.Integer(layers)}
             # a matrix is stepped under the gradients of all its uses
@@ -130,7 +130,7 @@ def sum_step(problem: Problem, of: Balanced, alike: Sequence[Step]) -> Step:
         """The increments per η of an explicit stack, one sublayer after the other."""
         for sublayer in part.listed(layers):
             kind = next(k for k in of.kinds if sublayer.name in k.members)
-            own = {eta: _ONE, **{plain: at[knob] for plain, knob in kind.own.items()}}
+            own = {eta: at[eta], **{plain: at[knob] for plain, knob in kind.own.items()}}
             yield number(problem.route.increments[sublayer.name].rhs, own)
 
     return SECTION.equal(
