@@ -75,9 +75,9 @@ def _has_rule(select: dict[str, str]) -> bool:
         selection = Selection(**select)  # type: ignore[arg-type]
         Problem(selection).balanced  # noqa: B018
         if selection.method == "moments":
-            from deepnet_theory.symbolic.routes.moments.route import sublayers
+            from deepnet_theory.symbolic.routes.moments.route import kinds_of
 
-            sublayers(selection)
+            kinds_of(selection)
     except Refusal:
         return False
     return True

@@ -9,11 +9,11 @@ it, ``epsilon`` and ``decay``. Nothing is typed in: a new update has its law as 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 from typing import Any, TypeAlias
 
@@ -393,30 +393,47 @@ def number(root: Node, values: Mapping[str, Decimal]) -> Decimal:
     return value
 
 
+Point = tuple[Fraction, ...]  # two entries of g, two of θ
+
+
+def points(size: tuple[str, ...], scale_g: int = 1, scale_theta: int = 1) -> Iterator[Point]:
+    """Entries of g and θ at one size, of every sign."""
+    scales = (scale_g, scale_g, scale_theta, scale_theta)
+    for signs in product((1, -1), repeat=4):
+        yield tuple(c * s * Fraction(m) for c, s, m in zip(scales, signs, size, strict=True))
+
+
+@lru_cache(maxsize=256)
+def exactly(update: Node, at: Point) -> Entries:
+    """The update at η = 1/3, to ``DIGITS`` digits: what is below those of its terms is 0.
+
+    Raises ``ArithmeticError`` where it is not finite or not real.
+    """
+    found = []
+    # rounding differs between two precisions, a value does not
+    for digits in (DIGITS + 20, 2 * DIGITS + 40):
+        with localcontext(prec=digits):
+            a, b, c, d = map(_decimal, at)
+            values: dict[str, Value] = {"g": (a, b), "theta": (c, d)}
+            values["eta"] = _decimal(Fraction(1, 3))
+            found.append(entries(update, values))
+    with localcontext(prec=2 * DIGITS):
+        first, second = (
+            f if abs(c - f) <= abs(f) * Decimal(10) ** -DIGITS else _ZERO
+            for c, f in zip(*found, strict=True)
+        )
+    return first, second
+
+
 def _descent(update: Node) -> frozenset[int] | None:
     """The sign of the mean of ⟨g, u⟩ over the signs of g and θ at each size; None where u is 0."""
     found, moves = set(), False
-    for sizes in SIZES:
-        increments = []
-        for signs in product((1, -1), repeat=4):
-            exact = [s * Fraction(m) for s, m in zip(signs, sizes, strict=True)]
-            # rounding differs between two precisions, a value does not
-            coarse, fine = (_at(update, exact, digits) for digits in (DIGITS + 20, 2 * DIGITS + 40))
-            with localcontext(prec=2 * DIGITS):
-                kept = [
-                    f if abs(c - f) <= abs(f) * Decimal(10) ** -DIGITS else _ZERO
-                    for c, f in zip(coarse, fine, strict=True)
-                ]
-                moves = moves or any(kept)
-                increments += [_decimal(g) * u for g, u in zip(exact[:2], kept, strict=True)]
+    for size in SIZES:
+        sampled = [(at, exactly(update, at)) for at in points(size)]
+        moves = moves or any(any(kept) for _, kept in sampled)
         with localcontext(prec=2 * DIGITS):
-            mean, size = sum(increments, _ZERO), sum(map(abs, increments), _ZERO)
-            null = abs(mean) <= size * Decimal(10) ** (5 - DIGITS)
+            each = [_decimal(g) * u for at, kept in sampled for g, u in zip(at, kept, strict=False)]
+            mean, whole = sum(each, _ZERO), sum(map(abs, each), _ZERO)
+            null = abs(mean) <= whole * Decimal(10) ** (5 - DIGITS)
             found.add(0 if null else (1 if mean > 0 else -1))
     return frozenset(found) if moves else None
-
-
-def _at(update: Node, exact: list[Fraction], digits: int) -> Entries:
-    with localcontext(prec=digits):
-        a, b, c, d = map(_decimal, exact)
-        return entries(update, {"eta": _decimal(Fraction(1, 3)), "g": (a, b), "theta": (c, d)})

@@ -22,7 +22,7 @@ from deepnet_theory.symbolic.implications.equivalence import equivalence_steps
 from deepnet_theory.symbolic.implications.many_steps import implied_steps
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.routes.route import supporting
-from deepnet_theory.symbolic.rule.problem import Problem, rule_of
+from deepnet_theory.symbolic.rule.problem import Problem
 
 
 def chain(problem: Problem) -> tuple[list[Step], list[str]]:
@@ -47,7 +47,7 @@ def derive(selection: Selection) -> Derivation:
     """
     problem = Problem(selection)
     steps, kept = chain(problem)
-    rule = rule_of(problem)
+    rule = problem.rule
     conclusion = tuple(name for b in reversed(problem.balanced) for name in b.conclusion)
     require_stated(rule, [step for step in steps if step.name in conclusion])
     return Derivation(

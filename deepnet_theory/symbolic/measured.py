@@ -1,9 +1,8 @@
 r"""Every number that stands beside the chain of steps, measured on an explicit sublayer.
 
-The table's entries come from the algebra of sizes. Here each is computed again by another road:
-how a sublayer responds is measured on matrices (:mod:`~deepnet_theory.symbolic.proof.witness`), the
-optimizer's update is evaluated on entries of the sizes at hand, sublayers and cross-attentions are
-counted one by one. A row holds where both agree at several depths, constants included.
+The table's entries come from the algebra of sizes. Here each is held against an explicit sublayer
+(:mod:`~deepnet_theory.symbolic.laws.at_depth`): a row holds where both agree at several depths,
+constants included.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from deepnet_theory.sizes.exponents import predictions
-from deepnet_theory.sizes.laws import OF_NORMS
 from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.sizes.norm_epsilon import of_entry
 from deepnet_theory.sizes.table import (
@@ -26,30 +24,16 @@ from deepnet_theory.sizes.table import (
     table,
     texts,
 )
-from deepnet_theory.sizes.update import law
-from deepnet_theory.spec.expression import (
-    DEPTH,
-    UPDATE,
-    FloatAlgebra,
-    Number,
-    evaluate,
-    fold,
-    parts,
-)
-from deepnet_theory.spec.placement import STREAM_GAIN
-from deepnet_theory.spec.rule import Rule, RuleEntry
+from deepnet_theory.spec.expression import DEPTH, UPDATE, FloatAlgebra, evaluate, fold
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import Part
-from deepnet_theory.spec.sublayer import MATRICES, Role, Sublayer
+from deepnet_theory.spec.sublayer import MATRICES
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.laws.optimizer import Practised, step_length
-from deepnet_theory.symbolic.proof.witness import Mixed, Sizes, mixed, of_uses, sizes
+from deepnet_theory.symbolic.laws.at_depth import SAME, Depth, ExplicitStack, Moved, Place
+from deepnet_theory.symbolic.laws.optimizer import Practised
 
-Depth = dict[str, int]
 DEPTHS: tuple[Depth, ...] = (
     {"N": 6, "M": 4}, {"N": 10**4, "M": 700}, {"N": 10**8, "M": 10**6},
 )  # fmt: skip
-SAME = 1e-6  # two roads to one number
 CONSTANT = 1e-3  # a share that must not change with the depth, by a difference quotient
 
 
@@ -89,143 +73,6 @@ def measured(of: Table) -> tuple[Measured, ...]:
     return tuple(_Rows(of).all())
 
 
-# ---- one sublayer of a part, at one depth ----
-
-
-@dataclass(frozen=True)
-class Moved:
-    """What one update does through one parameter, per η."""
-
-    size: float
-    kappa: float
-    gradient: float
-    update: float
-    share: float
-
-
-@dataclass(frozen=True)
-class Place:
-    """The numbers of a sublayer at a depth, none of them from the table's laws."""
-
-    rows: _Rows
-    part: Part
-    sublayer: Sublayer
-    depth: Depth
-
-    @cached_property
-    def entry(self) -> RuleEntry:
-        return self.rows.rule.entry(self.part.name, self.sublayer.name)
-
-    @cached_property
-    def knobs(self) -> tuple[float, float]:
-        """α and β."""
-        return self.entry.at(**self.depth)
-
-    @property
-    def beta(self) -> float:
-        return self.knobs[1]
-
-    @cached_property
-    def eta(self) -> float:
-        """The learning rate's factor."""
-        return evaluate(DEPTH.parse(self.rows.rule.eta), **self.depth)
-
-    @cached_property
-    def sizes(self) -> Sizes:
-        return sizes(self.rows.selection.the_placement, self.sublayer)
-
-    @cached_property
-    def weight(self) -> float:
-        """r."""
-        return self.sizes.weight.at(*self.knobs)
-
-    @cached_property
-    def experts(self) -> Mixed:
-        return mixed(self.sublayer)
-
-    @cached_property
-    def aligned(self) -> float:
-        """S·r, the sublayers of a layer listed."""
-        return float(sum(self.part.shares)) * self.depth[self.part.depth] * self.weight
-
-    @cached_property
-    def uses(self) -> float:
-        """How many sublayers use one matrix."""
-        return evaluate(DEPTH.parse(self.part.uses), **self.depth)
-
-    def of_uses(self, parameter: str = "") -> float:
-        """What they are together beside one: the response to a parameter, or the branch's r."""
-        if self.part.uses == "1":
-            return 1.0
-        powers = of_uses(self.rows.selection.the_placement, self.sublayer)
-        return float(self.uses ** powers[parameter])
-
-    @cached_property
-    def rho(self) -> float:
-        """ρ: an update of a scaled matrix over the matrix."""
-        moved = self.moved_by(self.sublayer.scaled[0].name, Role.SCALED)
-        assert moved is not None
-        return moved.update / moved.size
-
-    @cached_property
-    def amplified(self) -> tuple[float, float, float]:
-        """What a later part multiplies a change of the output, the update and the gradient with."""
-        if self.part is self.rows.selection.the_stack.parts[-1]:
-            return 1.0, 1.0, 1.0
-        size, p = self._passage(self.depth), float(law(self.rows.selection.the_optimizer).p)
-        if self.rows.selection.amplification == "published":
-            shallow, deep = (self._passage({**self.depth, "M": n}) for n in (10**3, 10**6))
-            return (size if deep > shallow * (1 + SAME) else 1.0), 1.0, 1.0
-        return size, size**p, size
-
-    def _passage(self, depth: Depth) -> float:
-        """A: the cross-attentions of the later part, one after the other."""
-        later = self.rows.selection.the_stack.parts[-1]
-        reading = [sublayer.name for sublayer in later.layer if sublayer.reads_memory]
-        many = float(later.crossings) * depth[later.depth]
-        independent = self.rows.selection.amplification == "independent"
-        one = self.rows.at(later.name, reading[0], depth).weight
-        return one * (math.sqrt(many) if independent else many)
-
-    def size_of(self, parameter: str, role: Role) -> float:
-        """What a parameter starts at."""
-        placement = self.rows.selection.the_placement
-        if role is Role.SCALED:
-            return self.beta
-        starts = zip(placement.learnt, placement.starts(self.knobs[0]), strict=True)
-        return dict(starts).get(parameter, 1.0)
-
-    @property
-    def along_stream(self) -> bool:
-        """Whether one number multiplies a stream that the last norm alone divides."""
-        placement = self.rows.selection.the_placement
-        return placement.final_norm and not placement.per_channel
-
-    def moved_by(self, parameter: str, role: Role) -> Moved | None:
-        """What an update through a parameter does; None where the output does not respond."""
-        powers = self.sizes.responses[parameter]
-        if powers is None:
-            return None
-        scaled = role is Role.SCALED  # nothing else has a rate that is not 1
-        size = self.size_of(parameter, role)
-        kappa = self.entry.rate_at(**self.depth) if scaled else 1.0
-        forward, backward, upstream = self.amplified
-        response = powers.at(*self.knobs) * self.of_uses(parameter)
-        if parameter == STREAM_GAIN and self.along_stream:
-            # each of the sublayers behind adds as much, in a direction of its own
-            response *= math.sqrt(sum(self.part.shares) * self.depth[self.part.depth])
-        inside = parameter in {p.name for p in self.sublayer.parameters}
-        reached = response * (self.experts.reached if inside else 1.0)
-        stepped = step_length(self.rows.selection.the_optimizer, reached, size)
-        update = self.eta * kappa * float(stepped) * backward
-        # such parameters, listed: a norm on the sum stands behind all its branches, once
-        once = parameter in OF_NORMS and self.rows.selection.the_placement.normalises_sum
-        own = zip(self.part.shares, self.part.parallel, strict=True)
-        many = float(sum(share for share, joins in own if not (once and joins))) / self.uses
-        share = many * self.depth[self.part.depth] * forward * response * update
-        return Moved(size, kappa, reached * upstream, update, share)
-
-
 # ---- the rows ----
 
 
@@ -247,41 +94,19 @@ class _Rows:
         return self.of.selection
 
     @cached_property
-    def rule(self) -> Rule:
-        return texts(self.of.rule)
-
-    def part(self, name: str) -> Part:
-        return next(part for part in self.selection.the_stack.parts if part.name == name)
+    def stack(self) -> ExplicitStack:
+        return ExplicitStack(self.selection, texts(self.of.rule))
 
     def at(self, part: str, sublayer: str, depth: Depth) -> Place:
-        key = (part, sublayer, *depth.values())
-        if key not in self._places:
-            own = self.part(part)
-            one = next(s for s in own.layer if s.name == sublayer)
-            self._places[key] = Place(self, own, one, depth)
-        return self._places[key]
-
-    @cached_property
-    def _places(self) -> dict[tuple[object, ...], Place]:
-        return {}
+        return self.stack.at(part, sublayer, depth)
 
     def row(self, of: str, value: Monomial, because: str, found: list[float]) -> Measured:
-        """A monomial of the table against what is found, at every depth.
-
-        The witness measures powers of α and β. The numbers of an equation such as
-        ``norm(alpha*x + branch(x)/2)`` make constants beside them, which are not measured.
-        """
+        """A monomial of the table against what is found, at every depth."""
         stated = tuple(value.at(**depth) for depth in DEPTHS)
-        if self._numbered:
+        if self.stack.numbered:
             ratios = [a / b for a, b in zip(stated, found, strict=True)]
             return self.constant(of, str(value), because, ratios)
         return Measured(of, str(value), because, stated, tuple(found))
-
-    @cached_property
-    def _numbered(self) -> bool:
-        """Whether the equation of the placement holds numbers, other than 1."""
-        equation = self.selection.the_placement.expression.root
-        return any(isinstance(node, Number) and abs(node.value) != 1 for node in parts(equation))
 
     def constant(self, of: str, says: str, because: str, found: list[float]) -> Measured:
         """A quantity that must not change with the depth."""
@@ -300,19 +125,14 @@ class _Rows:
             ("r", explicit, row.weight, [at.weight for at in every]),
             ("S*r", explicit, row.aligned, [at.aligned for at in every]),
             (every[0].part.squares, explicit, row.independent,
-             [at.aligned / at.uses * at.weight * at.of_uses() ** 2 for at in every]),
+             [at.independent for at in every]),
             ("rho", "the update of a matrix under the gradient it has", row.rho, rho),
         ):  # fmt: skip
             yield self.row(f"{name} of {of}", stated, because, found)
         matrices = len(every[0].sublayer.scaled)
         for k, size in enumerate(row.orders, start=1):
-            several, because = math.comb(matrices, k), f"{k} of a branch's matrices moved at once"
-            found = [
-                at.amplified[0] * at.aligned / at.experts.size * at.experts.together
-                * several * at.rho**k
-                for at in every
-            ]  # fmt: skip
-            yield self.row(f"order {k} of {of}", size, because, found)
+            because = f"{k} of a branch's matrices moved at once"
+            yield self.row(f"order {k} of {of}", size, because, [at.order(k) for at in every])
         # the rate where aligned steps have moved the branch by as much as itself
         shallow, deep = (
             self.at(row.part, row.members[0], {**DEPTHS[0], row.depth: n}).rho
@@ -325,8 +145,8 @@ class _Rows:
 
     def _norms(self, row: SublayerRow) -> Iterator[Measured]:
         """The ε of every norm, beside what the norm divides in the deepest branch of the entry."""
-        entry = self.rule.entry(row.part, row.members[0])
-        sharing = [s for s in self.part(row.part).layer if entry.sublayer in ("*", s.name)]
+        entry = self.stack.rule.entry(row.part, row.members[0])
+        sharing = [s for s in self.stack.part(row.part).layer if entry.sublayer in ("*", s.name)]
         deepest = max(sharing, key=lambda sublayer: len(sublayer.scaled)).name
         for norm in of_entry(self.selection, entry):
             shares = []
@@ -398,7 +218,7 @@ class _Rows:
         far = any(row.independent.exponent(row.depth) > 0 for row in self.of.sublayers)
         if far or len(self.selection.the_stack.parts) > 1 or not matrices:
             return
-        for prediction in predictions(self.selection, self.rule).exponents:
+        for prediction in predictions(self.selection, self.stack.rule).exponents:
             if prediction.exponent is None:
                 continue
             totals = []
@@ -422,12 +242,12 @@ class _Rows:
         for crossing in crossings(self.of):
             regime = next(r for r in self.of.rule.update.regimes if r.is_floor)
             floor = abs(float(fold(UPDATE.parse(regime.smaller).root, FloatAlgebra())))
-            part = self.part(crossing.part)
+            part = self.stack.part(crossing.part)
             own = next(s for s in part.layer if crossing.matrix in {m.name for m in s.matrices})
             fans = sum({"d": 64, "hidden": 256}[fan] for fan in crossing.fans)
             # at any depth of the other part, which an encoder's constants may hold
             depth = {**DEPTHS[0], part.depth: crossing.depth.at(**DEPTHS[0], fans=fans)}
-            beta = evaluate(DEPTH.parse(self.rule.entry(part.name, own.name).beta), **depth)
+            beta = evaluate(DEPTH.parse(self.stack.rule.entry(part.name, own.name).beta), **depth)
             yield Measured(
                 f"floor of {crossing.matrix}, {crossing.part}",
                 str(crossing.depth),

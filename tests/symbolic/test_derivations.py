@@ -164,16 +164,33 @@ def scalars(step):
     return [*first, *sorted(held - {*first}, key=str)] or [N]
 
 
+# bounds whose constant is checked too, so that a larger one is refuted
+TIGHT = {
+    "moment-coefficient", "amplification-independent", "ffn-parameter-bound-in-theta",
+    "cross-parameter-bound-in-theta",
+}  # fmt: skip
+
+
 def errors(step):
     """What no step of its relation may pass."""
-    power = scalars(step)[0] ** SIXTEENTH
+    # an order holds where one depth grows, whatever the other is
+    of = step.regime.variable if step.relation.name == "ORDER" and step.regime else scalars(step)[0]
+    power = of**SIXTEENTH
     yield "exponent", replace(step, rhs=step.rhs * power)
     if step.relation.name in ("EQUAL", "ASYMPTOTIC"):
         yield "sign", replace(step, rhs=-step.rhs)
         yield "factor 2", replace(step, rhs=2 * step.rhs)
         yield "factor 2 on the left", replace(step, lhs=2 * step.lhs)
+        yield "addend", replace(step, rhs=step.rhs + 1)
+        # an increment is held at the rule, where a knob may be 1, as a power 0 is in a law of rho
+        last, held = scalars(step)[-1], step.name.startswith(("increment-", "relative-law-"))
+        if step.rhs.has(last) and not step.imposed and not held:
+            yield f"{last} squared", replace(step, rhs=step.rhs.subs(last, last**2))
     if step.relation.name == "AT_MOST":
         yield "sign", replace(step, rhs=-step.rhs)
+        yield "sides exchanged", replace(step, lhs=step.rhs, rhs=step.lhs)
+        if step.name in TIGHT:
+            yield "larger", replace(step, rhs=2 * step.rhs)
         # a bound is not reached, and need not see a factor two; a hundred million it must
         yield "left", replace(step, lhs=10**8 * step.lhs)
     if step.name.startswith(("sum-", "solution-", "self-consistency-")) and step.rhs.has(N):

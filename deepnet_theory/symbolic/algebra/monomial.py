@@ -10,8 +10,9 @@ from math import gcd, lcm
 
 import sympy as sp
 from sympy.core.function import AppliedUndef
+from sympy.polys.fields import FracElement, FracField
 from sympy.polys.orderings import lex
-from sympy.polys.rings import PolyElement, PolyRing
+from sympy.polys.rings import PolyElement
 
 from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.spec.errors import InputError
@@ -222,8 +223,9 @@ class NotRationalError(ValueError):
 def vanishes(expression: sp.Expr) -> bool:
     """Whether an expression is zero by expanding its numerator; False where that is not seen."""
     try:
-        above, below = fraction(expression)
-        return bool(above == 0 and below != 0)
+        return not fraction(expression)
+    except ZeroDivisionError:
+        return False
     except NotRationalError:
         return bool(sp.expand(sp.numer(sp.together(expression))) == 0)
 
@@ -231,9 +233,11 @@ def vanishes(expression: sp.Expr) -> bool:
 def is_nonnegative(expression: sp.Expr) -> bool:
     """Whether numerator and denominator are sums of non-negative terms."""
     try:
-        above, below = fraction(expression)
-        if below != 0 and has_no_negative_term(above) and has_no_negative_term(below):
+        value = fraction(expression)
+        if has_no_negative_term(value.numer) and has_no_negative_term(value.denom):
             return True
+    except ZeroDivisionError:
+        return False
     except NotRationalError:
         pass
     numerator, denominator = sp.fraction(sp.together(expression))
@@ -246,47 +250,18 @@ def is_nonnegative(expression: sp.Expr) -> bool:
     )
 
 
-def fraction(expression: sp.Expr) -> tuple[PolyElement, PolyElement]:
-    """Numerator and denominator as ring elements; raises :class:`NotRationalError`."""
-    generators = sorted(_generators(expression), key=str)
-    ring = PolyRing(generators or [sp.Symbol("_")], sp.QQ, lex)
-    values = dict(zip(generators, ring.gens, strict=False))
+def fraction(expression: sp.Expr) -> FracElement:
+    """A quotient of polynomials, in lowest terms.
 
-    def pair(node: sp.Expr) -> tuple[PolyElement, PolyElement]:
-        if node in values:
-            return values[node], ring.one
-        if node.is_Rational:
-            return ring(sp.QQ.from_sympy(node)), ring.one
-        if node.is_Pow:
-            above, below = pair(node.base)
-            power = int(node.exp)
-            return (above**power, below**power) if power > 0 else (below**-power, above**-power)
-        parts = [pair(argument) for argument in node.args]
-        above, below = parts[0]
-        for top, bottom in parts[1:]:
-            if node.is_Mul:
-                above, below = above * top, below * bottom
-            elif bottom == below:
-                above = above + top
-            else:
-                above, below = above * bottom + top * below, below * bottom
-        return above, below
-
-    return pair(expression)
-
-
-def _generators(node: sp.Expr) -> set[sp.Expr]:
-    if node.is_Rational:
-        return set()
-    if node.is_Add or node.is_Mul:
-        return set().union(*(_generators(argument) for argument in node.args))
-    if node.is_Pow:
-        if not node.exp.is_Integer:
-            raise NotRationalError(str(node))
-        return _generators(node.base)
-    if not (node.is_Symbol or isinstance(node, AppliedUndef)):
-        raise NotRationalError(str(node))
-    return {node}
+    Raises :class:`NotRationalError` where it is none, ``ZeroDivisionError`` where it is nowhere
+    defined.
+    """
+    atoms = expression.free_symbols | expression.atoms(AppliedUndef)
+    field = FracField(sorted(atoms, key=str) or [sp.Symbol("_")], sp.QQ, lex)
+    try:
+        return field.from_expr(expression)
+    except (ValueError, TypeError) as error:
+        raise NotRationalError(str(expression)) from error
 
 
 def has_no_negative_term(polynomial: PolyElement) -> bool:

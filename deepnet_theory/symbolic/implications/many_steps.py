@@ -20,25 +20,25 @@ from deepnet_theory.symbolic.algebra.monomial import (
     rational,
     simplified,
 )
-from deepnet_theory.symbolic.implications.multiplier import multiplier_steps
 from deepnet_theory.symbolic.implications.orders import (
     SECTION,
     Numbers,
     OfKind,
     complete_knobs,
     increment_identity,
+    multiplier_steps,
     order_within,
     orders_across,
     power_of,
-    put_in,
     relative_law,
     relative_update,
     self_consistency,
 )
-from deepnet_theory.symbolic.proof.checks import DIGITS, number
+from deepnet_theory.symbolic.laws.at_depth import Place
+from deepnet_theory.symbolic.proof.checks import number
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
-from deepnet_theory.symbolic.proof.witness import Matrix, sizes
-from deepnet_theory.symbolic.rule.kinds import Balanced
+from deepnet_theory.symbolic.proof.witness import Matrix
+from deepnet_theory.symbolic.rule.amplification import Balanced
 from deepnet_theory.symbolic.rule.parallel import second_order
 from deepnet_theory.symbolic.rule.problem import Problem
 
@@ -206,22 +206,10 @@ def norm_epsilons(of: OfKind) -> Iterator[Step]:
             f"{WORDS[norm.place]} is z/sqrt(var(z) + epsilon), and z falls with the depth as "
             f"{what}: epsilon keeps its share under the root where it scales as the square",
             uses=of.at_rule,
-            checks=(
-                put_in(of),
-                Check(
-                    "its share under the root at two depths", partial(_share_kept, of, norm.place)
-                ),
-            ),
+            checks=(of.measured(partial(_variance, norm.place), constant=True),),
         )
 
 
-def _share_kept(of: OfKind, place: str, step: Step) -> bool:
-    """ε beside the variance that an explicit norm divides by, at two depths."""
-    placement, shares = of.problem.selection.the_placement, []
-    variance = sizes(placement, of.kind.sublayer).variances[place]
-    with mpmath.workdps(DIGITS):
-        for layers in (10**100, 10**200):
-            at = of.numbers(layers, 7)
-            divided = at[of.kind.alpha] ** variance.alpha * at[of.kind.beta] ** variance.beta
-            shares.append(number(step.rhs, at) / divided)
-    return bool(abs(shares[1] / shares[0] - 1) < mpmath.mpf("1e-6"))
+def _variance(place: str, at: Place) -> float:
+    """What the norm at a place divides by."""
+    return at.sizes.variances[place].at(*at.knobs)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from math import comb
+from dataclasses import dataclass, replace
+from functools import partial
+from operator import methodcaller
 from typing import Any
 
-import mpmath
 import sympy as sp
 
+from deepnet_theory.spec.placement import STREAM_GAIN
 from deepnet_theory.symbolic.algebra.monomial import (
     DEPTHS,
     S,
@@ -21,17 +23,21 @@ from deepnet_theory.symbolic.algebra.monomial import (
     present,
     simplified,
 )
+from deepnet_theory.symbolic.algebra.nodes import Branch, coefficient
 from deepnet_theory.symbolic.expectation import output_change
-from deepnet_theory.symbolic.laws.optimizer import step_length
-from deepnet_theory.symbolic.laws.placement import gradients
-from deepnet_theory.symbolic.proof.checks import Point, at_points, number
+from deepnet_theory.symbolic.laws.at_depth import SAME, Knobs, Place
+from deepnet_theory.symbolic.laws.placement import AT_REST, P, delta, gains_product, residual
+from deepnet_theory.symbolic.proof.checks import number
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
-from deepnet_theory.symbolic.rule.kinds import Balanced, Kind
+from deepnet_theory.symbolic.rule.amplification import Balanced, Kind
 from deepnet_theory.symbolic.rule.problem import Problem
 from deepnet_theory.symbolic.rule.shared import n
 
 SECTION = Section("Beyond the first order")
+LEARNT = Section("Learnt multipliers")
 SELF_CONSISTENCY = Section("Self-consistency", "Su, §Post-hoc analysis")
+_BOTH = DEPTHS.values()
+FREE = ((3 / 7, 2.5), (11.0, 1 / 3), (1 / 9, 0.4))  # α and β of no rule
 DEPTH_POINTS = ((3, 5), (10_000, 700), (10**8, 10**6))  # its own depth, and any other
 Numbers = dict[sp.Expr, Any]
 
@@ -106,45 +112,40 @@ class OfKind:
 
     def depths(self, own: int, other: int) -> Numbers:
         """The depths where its own is one number and any other another."""
-        return {
-            symbol: sp.Integer(own if symbol == self.balanced.depth else other)
-            for symbol in DEPTHS.values()
-        }
+        return {s: sp.Integer(own if s == self.balanced.depth else other) for s in _BOTH}
 
-    def numbers(self, own: int, other: int) -> Numbers:
-        """Depths and knobs at a depth."""
-        depths = self.depths(own, other)
+    def numbers(self, depths: Numbers) -> Numbers:
+        """Depths, and the knobs there."""
         return depths | {s: number(value, depths) for s, value in self.balanced.values.items()}
 
-    def at_depths(self, name: str, expected: Callable[[Numbers], Any]) -> Check:
-        """Both sides are at several depths what is computed anew of its numbers there."""
+    def place(self, own: int, other: int, free: Knobs | None = None) -> Place:
+        """An explicit sublayer of its kind there."""
+        part = self.balanced.part
+        depth = {name: own if name == part.depth else other for name in DEPTHS}
+        return self.problem.stack.at(part.name, self.kind.members[0], depth, free)
 
-        def points(step: Step) -> Iterator[Point]:
-            if not step.rhs.free_symbols <= {*DEPTHS.values()}:
-                raise ValueError("a knob is left at the rule")
-            for at in (self.numbers(*point) for point in DEPTH_POINTS):
-                yield at, expected(at)
+    def measured(self, of: Callable[[Place], Any], *free: Knobs, constant: bool = False) -> Check:
+        """Both sides are what an explicit sublayer shows, at depths of :data:`DEPTH_POINTS`.
 
-        return at_points(name, points)
-
-    def rho_at(self, numbers: Numbers) -> Any:
-        """ρ by running the optimizer on entries of the gradient's and the matrix's size."""
-        amplified = self.balanced.amplification
-        passes = amplified and self.problem.selection.amplification != "published"
-        grown = number(amplified.size, numbers) if amplified and passes else 1
-        grown *= number(self.balanced.uses, numbers)
-        return number(self.multiplier, numbers) * self.stepped(numbers, grown)
-
-    def stepped(self, knobs: Numbers, grown: Any = 1) -> Any:
-        """The update of a scaled matrix over the matrix at values of its knobs, without κ.
-
-        ``grown`` is what a later part multiplies the gradient with.
+        At the rule, or at ``free`` α and β where a step holds of any. ``constant``: up to one.
         """
-        at = {plain: knobs[own] for plain, own in self.kind.own.items()}
-        gradient = grown * number(gradients(self.kind.sublayer, self.problem.law)[0], at)
-        size = number(self.kind.beta, knobs)
-        optimizer = self.problem.selection.the_optimizer
-        return number(step_length(optimizer, gradient, size)) / size
+
+        def holds(step: Step) -> bool:
+            ratios = []
+            for own, other in DEPTH_POINTS:
+                for knobs in free or (None,):
+                    depths, place = self.depths(own, other), self.place(own, other, knobs)
+                    left = self.numbers(depths)
+                    left[self.rho] = number(self.rho_at_rule, depths)
+                    left |= dict(zip((self.kind.alpha, self.kind.beta), knobs or (), strict=False))
+                    # no knob is left on the right at the rule, but beside rho
+                    right = left if knobs or step.rhs.has(self.rho) else depths
+                    sides = number(step.lhs, left), number(step.rhs, right)
+                    ratios += [side / of(place) for side in sides]
+            one = ratios[0] if constant or self.problem.stack.numbered else 1
+            return all(abs(ratio / one - 1) < SAME for ratio in ratios)
+
+        return Check("what an explicit sublayer shows", holds)
 
 
 def power_of(size: sp.Expr) -> str:
@@ -181,16 +182,8 @@ def self_consistency(of: OfKind, power: int) -> Step:
         f"r = {present(of.weight_at_rule)}; {shown} {behaviour}; "
         f"{_PRODUCTS[power if of.problem.law.normalised else -power]}",
         uses=(f"sublayers-{balanced.part.name}", *of.weights, *balanced.conclusion),
-        checks=(put_in(of),),
+        checks=(of.measured(lambda at: at.aligned if power == 1 else at.independent),),
         left=S * (1 if together == 1 else n) * of.r**power,
-    )
-
-
-def put_in(of: OfKind) -> Check:
-    """Both sides are one monomial in the depths once the solution is put in."""
-    return Check(
-        "holds once the solution is put in",
-        lambda step: not exponents(of.balanced.at_solution(step.lhs / step.rhs)),
     )
 
 
@@ -212,7 +205,7 @@ def relative_update(of: OfKind) -> Step:
         "rho = |dW|/(eta*|W|) of a scaled matrix, its gradient and its size put in the "
         f"update; it scales as {power_of(of.rho_at_rule)}",
         uses=("degrees", *of.at_rule),
-        checks=(of.at_depths("the update of matrices of these sizes", of.rho_at),),
+        checks=(of.measured(lambda at: at.rho),),
         left=of.rho,
     )
 
@@ -224,13 +217,9 @@ def increment_identity(of: OfKind) -> Step:
     constant = simplified(kind.increment / (kind.weight * kind.relative))
     because = "" if constant == 1 else f" with c = {constant} of the route"
 
-    def points(_: Step) -> Iterator[Point]:
-        route = of.problem.route.increments[kind.sublayer.name].rhs
-        for own, other in DEPTH_POINTS:
-            at = of.numbers(own, other)
-            one = number(route, {**{a: at[b] for a, b in kind.own.items()}, eta: 1})
-            count = own * sp.Rational(part.sublayers_per_layer)
-            yield {**at, of.rho: of.rho_at(at)}, count * one * number(times, at)
+    def added_up(at: Place) -> Any:
+        knobs = dict(zip((kind.alpha, kind.beta), at.knobs, strict=True))
+        return number(constant, knobs) * at.aligned * at.rho
 
     return SECTION.equal(
         f"increment-identity-{of.tag}",
@@ -245,7 +234,7 @@ def increment_identity(of: OfKind) -> Step:
             f"relative-update-{of.tag}",
         ),
         establishes=(of.rho,),
-        checks=(at_points("the sublayers' increments added up", points),),
+        checks=(of.measured(added_up),),
         left=output_change() / eta,
     )
 
@@ -255,11 +244,6 @@ def relative_law(of: OfKind) -> Step:
     p, left = of.problem.degrees.p, of.problem.degrees.q - 1 - of.problem.degrees.p
     kind = of.kind
     constant = simplified(kind.relative / (kind.weight**p * kind.beta**left))
-
-    def points(_: Step) -> Iterator[Point]:
-        for a, b in (("3/7", "5/2"), ("11", "1/3"), ("1/9", "2/5")):
-            at = {kind.alpha: sp.Rational(a), kind.beta: sp.Rational(b), of.balanced.depth: 12}
-            yield at, of.stepped(at, number(of.balanced.uses, at))
 
     powers = (sp.Pow(kind.weight, p, evaluate=False), sp.Pow(kind.beta, left, evaluate=False))
     times = () if constant == 1 else (constant,)
@@ -272,7 +256,7 @@ def relative_law(of: OfKind) -> Step:
         f"the gradient of a scaled matrix is r/|W|: rho = kappa*{shown}r^({p})*|W|^({left})"
         + (f", times {constant} of experts" if times else ""),
         uses=(*of.weights, f"relative-update-{of.tag}"),
-        checks=(at_points("the update of matrices of many sizes", points),),
+        checks=(of.measured(lambda at: at.rho, *FREE),),
         left=of.rho,
     )
 
@@ -285,13 +269,12 @@ def complete_knobs(of: OfKind) -> Step:
     rows = [[powers.get(knob, sp.Integer(0)) for knob in knobs] for powers in of_sizes]
 
     def doubled(step: Step) -> bool:
-        once: Numbers = {knob: sp.Integer(1) for knob in knobs}
-        found = []
-        for size in (lambda at: number(kind.weight, at), of.stepped):
-            ratios = (size({**once, knob: sp.Integer(2)}) / size(once) for knob in knobs)
-            found.append([mpmath.log(ratio, 2) for ratio in ratios])
-        expected = found[0][0] * found[1][1] - found[0][1] * found[1][0]
-        return all(abs(number(side.doit()) - expected) < 1e-12 for side in (step.lhs, step.rhs))
+        once, *twice = (of.place(3, 5, free) for free in ((1, 1), (2, 1), (1, 2)))
+        (a, b), (c, d) = (
+            [math.log2(getattr(at, size) / getattr(once, size)) for at in twice]
+            for size in ("weight", "rho")
+        )
+        return all(abs(side.doit() - (a * d - b * c)) < SAME for side in (step.lhs, step.rhs))
 
     return SECTION.equal(
         f"complete-knobs-{of.tag}",
@@ -337,13 +320,8 @@ def _how_many(of: OfKind, of_alpha: sp.Expr, of_beta: sp.Expr) -> str:
 def order_within(of: OfKind, order: int) -> Step:
     """The size of one order of η within a branch: ``order`` of its matrices moved at once."""
     m, rho = of.kind.matrices, of.rho_at_rule
-    several = comb(m, order)
+    several = math.comb(m, order)
     value = simplified(of.forward * several * of.together * of.aligned_at_rule * rho**order)
-
-    def multiplied_out(at: Numbers) -> Any:
-        branch = product([[1, of.rho_at(at)]] * m)
-        aligned = of.together * of.kind.weight * of.balanced.sublayers * of.forward
-        return number(aligned, at) * branch[order]
 
     return SECTION.equal(
         f"order-{order}-{of.tag}",
@@ -354,7 +332,7 @@ def order_within(of: OfKind, order: int) -> Step:
         f"it scales as {power_of(value)}",
         uses=(f"increment-identity-{of.tag}", *of.at_rule),
         assumptions=("aligned-updates",),
-        checks=(of.at_depths("the branches' products multiplied out", multiplied_out),),
+        checks=(of.measured(lambda at: at.order(order)),),
         left=output_change(str(order)) / eta**order,
     )
 
@@ -365,19 +343,16 @@ def orders_across(of: OfKind) -> Step:
     aligned = of.balanced.sublayers * of.kind.weight
     first = present(simplified(of.aligned_at_rule * rho))
 
-    def points(_: Step) -> Iterator[Point]:
-        """The coefficient of r^j η^k in a product of S branches, over how often it stands there."""
-        moved = [0, *product([[1, 1]] * m)[1:]]
-        for point in DEPTH_POINTS:
-            at = of.numbers(*point)
-            weight, relative = number(aligned, at), of.rho_at(at)
-            for taking in (1, 2, 3):
-                for order, often in enumerate(product([moved] * taking)):
-                    if (often != 0) != (taking <= order <= m * taking):
-                        raise ArithmeticError("other orders than the step says")
-                    if often:
-                        both = {j: sp.Integer(taking), k: sp.Integer(order)}
-                        yield {**at, **both}, weight**taking * relative**order
+    def products(step: Step) -> bool:
+        """Of 1 to 3 sublayers, at each of their orders."""
+        return all(
+            of.measured(lambda at: at.aligned**taking * at.rho**order).holds(  # noqa: B023
+                replace(step, lhs=step.lhs.subs(both), rhs=step.rhs.subs(both))
+            )
+            for taking in (1, 2, 3)
+            for order in range(taking, m * taking + 1)
+            if (both := {j: taking, k: order})
+        )
 
     return SECTION.equal(
         f"orders-across-{of.tag}",
@@ -389,18 +364,81 @@ def orders_across(of: OfKind) -> Step:
         uses=(f"increment-identity-{of.tag}", *of.at_rule),
         assumptions=("aligned-updates", "near-identity"),
         establishes=(j, k),
-        checks=(at_points("stacks multiplied out", points),),
+        checks=(Check("products of explicit sublayers", products),),
         left=(S * of.r) ** j * of.rho**k,
     )
 
 
-def product(factors: list[list[Any]]) -> list[Any]:
-    """The coefficients of a product of polynomials."""
-    result: list[Any] = [1]
-    for factor in factors:
-        grown = [0] * (len(result) + len(factor) - 1)
-        for a, left in enumerate(result):
-            for b, right in enumerate(factor):
-                grown[a + b] += left * right
-        result = grown
-    return result
+# ---- learnt multipliers: a number that multiplies the branch, or the stream, is a parameter ----
+
+#   d(x + lambda*P*B)/d(lambda) = P*B on the branch moves the output by the branch before it. One
+#   number on the whole stream changes no direction: the norm at the end sees it beside what is
+#   added later, sqrt(S)*r, for d/d(lambda) of (lambda*x + w*b)/|lambda*x + w*b| is w/(1 + w^2)
+#   across, for a unit x at right angles to b, at lambda = 1.
+
+
+def multiplier_steps(of: OfKind) -> Iterator[Step]:
+    """Response, share and learning rate of every learnt multiplier of the placement."""
+    placement, balanced = of.problem.selection.the_placement, of.balanced
+    p, q = of.problem.degrees.p, of.problem.degrees.q
+    for index, name in enumerate(placement.learnt):
+        start, derivative = _derivative(of, index)
+        along = name == STREAM_GAIN and not placement.per_channel
+        if along:
+            behind = placement.final_norm and not placement.normalises_sum
+            derivative = (sp.sqrt(balanced.sublayers) if behind else 1) * of.kind.weight
+        share, size = partial(_share, name), present(simplified(derivative))
+        yield LEARNT.equal(
+            f"{name}-response-{of.tag}",
+            derivative,
+            size,
+            "one number on the whole stream leaves its direction: what it moves is the stream "
+            "beside what is added to it, S independent branches behind a multiplier, sqrt(S)*r"
+            if along
+            else "the derivative in a learnt multiplier is what it multiplies",
+            uses=(f"sublayers-{balanced.part.name}", *of.weights),
+            assumptions=("near-identity",),
+            checks=(of.measured(methodcaller("response", name), *FREE),),
+        )
+        count = balanced.sublayers * balanced.factor * balanced.rate
+        moved = count * size ** (1 + p) * (start**q if start != 0 else 1)
+        at_rule = balanced.at_solution(moved)
+        yield LEARNT.equal(
+            f"{name}-share-{of.tag}",
+            moved,
+            present(at_rule),
+            "S multipliers, each stepped under the gradient that its response makes, move the "
+            "output by this share of the learning rate, where the scaled matrices move it by 1",
+            uses=(f"{name}-response-{of.tag}", *of.at_rule),
+            assumptions=("aligned-updates",),
+            checks=(of.measured(share),),
+        )
+        if exponent_in(at_rule, balanced.depth) > 0:
+            yield LEARNT.equal(
+                f"{name}-rate-{of.tag}",
+                1 / moved,
+                present(simplified(1 / at_rule)),
+                "its share grows with the depth: its learning rate takes the inverse",
+                uses=(f"{name}-share-{of.tag}", *of.at_rule),
+                checks=(of.measured(lambda at: 1 / share(at)),),  # noqa: B023
+            )
+
+
+def _share(name: str, at: Place) -> float:
+    moved = at.moved_by(name)
+    assert moved is not None
+    return moved.share
+
+
+def _derivative(of: OfKind, index: int) -> tuple[sp.Expr, sp.Expr]:
+    """What a multiplier starts at, and the size of the output's derivative in it."""
+    starts: list[sp.Expr] = []
+
+    def learnt(start: sp.Expr) -> sp.Expr:
+        starts.append(sp.sympify(start))
+        return start + (delta if len(starts) == index + 1 else 0)
+
+    output = residual(of.problem.selection.the_placement, lambda y: P * Branch(y), learnt=learnt)
+    moved = coefficient(sp.expand_mul(output.diff(delta)).xreplace(AT_REST))
+    own = {**of.kind.own, P: gains_product(of.kind.sublayer).xreplace(of.kind.own)}
+    return starts[index].xreplace(of.kind.own), moved.xreplace(own)

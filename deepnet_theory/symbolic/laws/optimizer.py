@@ -12,7 +12,17 @@ from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.sizes.update import DIGITS, SIZES, Entries, Update, Value, entries, law
+from deepnet_theory.sizes.update import (
+    DIGITS,
+    SIZES,
+    Entries,
+    Update,
+    Value,
+    entries,
+    exactly,
+    law,
+    points,
+)
 from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.symbolic.algebra.monomial import eta
@@ -31,35 +41,6 @@ def decimal(value: Any) -> Decimal:
     if isinstance(value, sp.Basic):
         return Decimal(str(sp.N(value, PRECISION)))
     return Decimal(value if isinstance(value, int | float) else str(value))
-
-
-@lru_cache(maxsize=64)
-def samples(
-    update: Node, scale_g: int = 1, scale_theta: int = 1, sizes: int = len(SIZES)
-) -> tuple[Entries, ...]:
-    """The update at entries of every sign and of several sizes, to ``DIGITS`` digits.
-
-    What is below the digits of its terms is 0. Raises ``ArithmeticError`` where it is not finite
-    or not real.
-    """
-    scales = (scale_g, scale_g, scale_theta, scale_theta)
-    found = []
-    for magnitudes, signs in product(SIZES[:sizes], _SIGNS):
-        exact = [c * s * Fraction(m) for c, s, m in zip(scales, signs, magnitudes, strict=True)]
-        # rounding differs between two precisions, a value does not
-        coarse, fine = (_at(update, exact, digits) for digits in (DIGITS + 20, 2 * DIGITS + 40))
-        first, second = (
-            f if abs(c - f) <= abs(f) * Decimal(10) ** -DIGITS else ZERO
-            for c, f in zip(coarse, fine, strict=True)
-        )
-        found.append((first, second))
-    return tuple(found)
-
-
-def _at(update: Node, exact: Sequence[Fraction], digits: int) -> Entries:
-    with localcontext(prec=digits):
-        a, b, c, d = map(decimal, exact)
-        return entries(update, {"eta": decimal(Fraction(1, 3)), "g": (a, b), "theta": (c, d)})
 
 
 def step_entries(update: Node, g: Value, theta: Value, **constants: Decimal) -> Entries:
@@ -169,13 +150,13 @@ def _apart(one: Entries, other: Entries) -> Decimal:
 
 def _scaled(update: Node, scale_g: int, scale_theta: int, times: Decimal) -> bool:
     """Whether the update of scaled g and θ is ``times`` that of g and θ."""
-    scaled = samples(update, scale_g, scale_theta, sizes=1)
     with localcontext(prec=2 * DIGITS):
         least = Decimal(10) ** (5 - DIGITS)
+        pairs = zip(points(SIZES[0]), points(SIZES[0], scale_g, scale_theta), strict=True)
         return all(
             abs(other - times * one) <= least * abs(other)
-            for before, after in zip(samples(update), scaled, strict=False)
-            for one, other in zip(before, after, strict=True)
+            for pair in pairs
+            for one, other in zip(*(exactly(update, at) for at in pair), strict=True)
         )
 
 

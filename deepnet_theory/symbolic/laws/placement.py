@@ -1,9 +1,16 @@
-"""The laws of a branch and of a placement, derived from their formulas.
+r"""The laws of a branch and of a placement, derived from their formulas.
 
 A branch is probed: every matrix is W = λU, or W = λU + hV for a transverse probe. In a residual
 equation it is written P·B, P the product of its gains and B a map of order one; the law says how
 much the branch weighs against the identity path, and how the sublayer's output responds to a change
 of the branch.
+
+A mixture of k of E experts, :math:`y = \sum_{i \in K} p_i E_i(x)` with :math:`p_i = 1/k`, stands
+beside one dense branch by three numbers. Independent outputs add as a root, so that y is
+:math:`k^{-1/2}` of one expert. A loss is a mean over tokens: a share k/E of them reaches an expert,
+each weighed by 1/k, and its gradient is 1/E of the dense one's. What one step makes of the k chosen
+experts points where the loss's gradient does, and adds up in line: the output answers all experts
+together as it answers one dense branch.
 """
 
 from __future__ import annotations
@@ -11,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import sympy as sp
 
@@ -19,7 +26,7 @@ from deepnet_theory.sizes.update import Update
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.sublayer import Role, Sublayer
-from deepnet_theory.symbolic.algebra.monomial import alpha, beta, in_sympy
+from deepnet_theory.symbolic.algebra.monomial import alpha, beta, i, in_sympy
 from deepnet_theory.symbolic.algebra.nodes import (
     ONES,
     Activation,
@@ -31,6 +38,8 @@ from deepnet_theory.symbolic.algebra.nodes import (
     coefficient,
     split,
 )
+from deepnet_theory.symbolic.proof.step import IDENTITY, Check, Section, Step
+from deepnet_theory.symbolic.proof.witness import TOLERANCE, mixed
 
 x = sp.Symbol("x", commutative=False)
 memory = sp.Symbol("y", commutative=False)
@@ -238,3 +247,61 @@ def gradients(sublayer: Sublayer, law: PlacementLaw) -> tuple[sp.Expr, ...]:
 def relative_update(sublayer: Sublayer, law: PlacementLaw, degrees: Update) -> sp.Expr:
     """γ^p |θ|^{q-1}: what a step makes of a scaled matrix over the matrix, in units of η."""
     return gradients(sublayer, law)[0] ** degrees.p * beta ** (degrees.q - 1)
+
+
+# ---- a mixture of experts beside one dense branch: three numbers, whatever the experts are ----
+
+
+EXPERTS = Section("Experts")
+
+
+class Mixture(NamedTuple):
+    """The steps of a mixture; their right-hand sides are the factors beside a dense branch."""
+
+    size: Step
+    reached: Step
+    together: Step
+
+
+def mixture(of: Sublayer) -> Mixture | None:
+    """What k of E experts are to one; None for a branch without experts."""
+    if of.experts == 1:
+        return None
+    k, experts = sp.Integer(of.chosen), sp.Integer(of.experts)
+    gate = 1 / k
+
+    def step(name: str, lhs: sp.Expr, rhs: sp.Expr, because: str) -> Step:
+        def explicit(step: Step) -> bool:
+            found = getattr(mixed(of), name)
+            return all(abs(float(s.doit()) - found) < TOLERANCE for s in (step.lhs, step.rhs))
+
+        return EXPERTS.equal(
+            f"experts-{name}-{of.name}",
+            lhs,
+            rhs,
+            because,
+            assumptions=("alike-experts",),
+            checks=(IDENTITY, Check("explicit experts", explicit)),
+        )
+
+    return Mixture(
+        step(
+            "size",
+            sp.sqrt(sp.Sum(gate**2, (i, 1, k))),
+            1 / sp.sqrt(k),
+            f"{k} independent outputs weighed by {gate} beside one",
+        ),
+        step(
+            "reached",
+            sp.Mul(k / experts, gate, evaluate=False),
+            1 / experts,
+            f"the share {k}/{experts} of the tokens reaches an expert, each weighed by {gate}",
+        ),
+        step(
+            "together",
+            sp.Sum(gate, (i, 1, k)),
+            sp.Integer(1),
+            f"{k} experts, each weighed by {gate}, that one step moves in the direction of the "
+            "loss's gradient",
+        ),
+    )

@@ -75,17 +75,6 @@ def at_points(name: str, points: Callable[[Step], Iterable[Point]], digits: int 
     return Check(name, holds)
 
 
-def in_proportion(name: str, points: Callable[[Step], Iterable[Point]], digits: int = 20) -> Check:
-    """The right-hand side is at all points by one factor what is computed anew there."""
-
-    def holds(step: Step) -> bool:
-        with mpmath.workdps(DIGITS):
-            ratios = [number(step.rhs, at) / number(value) for at, value in points(step)]
-            return all(abs(ratio / ratios[0] - 1) < mpmath.mpf(10) ** -digits for ratio in ratios)
-
-    return Check(name, holds)
-
-
 def near(found: Any, expected: Any, digits: int = 25) -> bool:
     """Whether two numbers are the same to a number of digits."""
     value = number(expected)

@@ -223,6 +223,7 @@ SAMPLED = Check(
 )
 LIMIT = Check("ratio tends to 1", ratio_tends_to_one)
 ORDER_ONE = Check("ratio stays of order 1", lambda step: stays_bounded(step, or_vanishes=False))
+DROPPED = Check("nothing that is bounded is left", lambda step: not step.rhs.has(*step.bounded))
 BOUNDED = Check("ratio stays bounded", stays_bounded)
 SIGN = Check("rhs - lhs is non-negative", difference_is_nonnegative)
 SAMPLED_AT_MOST = Check(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -10,24 +10,24 @@ import sympy as sp
 
 from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer, letters
 from deepnet_theory.symbolic.algebra.monomial import alpha, beta, eta, exponents
 from deepnet_theory.symbolic.algebra.nodes import ONES, Branch, coefficient
 from deepnet_theory.symbolic.expectation import norm_of, output_change
-from deepnet_theory.symbolic.laws.experts import Mixture, mixture
 from deepnet_theory.symbolic.laws.explicit_matrices import agree, value_of, values_of
-from deepnet_theory.symbolic.laws.optimizer import degrees_of, homogeneity_step, step_length
+from deepnet_theory.symbolic.laws.optimizer import degrees_of, homogeneity_step
 from deepnet_theory.symbolic.laws.placement import (
     AT_REST,
+    Mixture,
     P,
     at_common_gains,
     delta,
     direction,
     gain,
     memory,
+    mixture,
     placement_law,
     probed,
     residual,
@@ -35,10 +35,9 @@ from deepnet_theory.symbolic.laws.placement import (
     weight_beside_identity,
     x,
 )
-from deepnet_theory.symbolic.proof.checks import NAMED, Point, in_proportion, number
-from deepnet_theory.symbolic.proof.step import ORDER_ONE, Check, Section, Step
+from deepnet_theory.symbolic.proof.checks import NAMED
+from deepnet_theory.symbolic.proof.step import DROPPED, ORDER_ONE, Check, Section, Step
 from deepnet_theory.symbolic.proof.witness import TOLERANCE, Witness, distance
-from deepnet_theory.symbolic.proof.witness import Matrix as Explicit
 from deepnet_theory.symbolic.routes.route import Route
 
 SUBLAYER = Section("The sublayer", "Su, §Feed-forward gradient")
@@ -69,7 +68,7 @@ def probe_route(selection: Selection) -> Route:
         of = mixture(sublayer)
         gradient = gradient_step(sublayer, placement, sublayer.scaled, of)
         weights[sublayer.name] = weight = weight_step(sublayer, placement, of)
-        increments[sublayer.name] = increment_step(sublayer, gradient, counted, optimizer, of)
+        increments[sublayer.name] = increment_step(sublayer, gradient, counted, of)
         steps += [*(of or ()), forward_step(sublayer, placement, scaling)]
         steps += [*derivative_steps(sublayer, placement, sublayer.scaled), gradient, weight]
     matrices = (matrix.name for s in selection.the_stack.sublayers for matrix in s.matrices)
@@ -139,12 +138,6 @@ def weight_step(sublayer: Sublayer, placement: Placement, of: Mixture | None) ->
         own = beta ** len(sublayer.scaled) * together
         return not exponents(law.xreplace({P: own}) / step.rhs)
 
-    alike = _grows_alike(
-        "the branch of explicit matrices grows alike",
-        sublayer,
-        placement,
-        lambda witness: witness.inner() - witness.stream[0],
-    )
     return section_of(sublayer).equal(
         f"branch-weight-{sublayer.name}",
         r,
@@ -154,28 +147,8 @@ def weight_step(sublayer: Sublayer, placement: Placement, of: Mixture | None) ->
         uses=(f"probe-{sublayer.name}", *(() if of is None else (of.size.name,))),
         assumptions=("equal-gains",),
         establishes=(r,),
-        checks=(*alike, Check("the placement's law for any branch", stated), NAMED),
+        checks=(Check("the placement's law for any branch", stated), NAMED),
     )
-
-
-# compare sizes of explicit matrices at these (α, β): every power of either shows
-KNOBS = ((1.3, 0.7), (2.6, 0.7), (1.3, 1.4))
-
-
-def _grows_alike(
-    name: str, sublayer: Sublayer, placement: Placement, of: Callable[[Witness], Explicit]
-) -> tuple[Check, ...]:
-    """How the size of something on explicit matrices grows with α and β.
-
-    None where the identity path is no term of z: what is added to it does not scale exactly then.
-    """
-
-    def points(_: Step) -> Iterator[Point]:
-        for a, b in KNOBS:
-            yield {alpha: a, beta: b}, of(Witness.at(sublayer, placement, a, b)).norm
-
-    exact = x in sp.Add.make_args(probed(placement, sublayer))
-    return (in_proportion(name, points, digits=6),) if exact else ()
 
 
 # ---- the gradient of each matrix: its probe, and its order once bounded factors are dropped ----
@@ -271,16 +244,6 @@ def gradient_step(
         law = placement_law(placement).response
         scalar = scalar * of.reached.rhs * law.xreplace({P: P * of.size.rhs}) / law
     unscaled = matrices[0].role is Role.UNSCALED
-    alike = (
-        check
-        for name in names
-        for check in _grows_alike(
-            f"the derivative in {name} grows alike",
-            sublayer,
-            placement,
-            lambda witness, name=name: witness.inner(name).derivative,  # type: ignore[misc]
-        )
-    )
     return section_of(sublayer).order(
         f"gradient-{sublayer.name}" + ("-unscaled" if unscaled else ""),
         upstream * jacobian * unit * scalar,
@@ -305,7 +268,7 @@ def gradient_step(
             *(("attention-keeps-magnitude",) if "softmax" in sublayer.branch and not of else ()),
         ),
         bounded=(upstream, jacobian, unit),
-        checks=(ORDER_ONE, *alike),
+        checks=(ORDER_ONE, DROPPED),
         left=sp.Abs(of_sublayer("g", sublayer)),
     )
 
@@ -313,9 +276,7 @@ def gradient_step(
 # ---- the increment of one sublayer: its gradients' size times its updates', by the degrees ----
 
 
-def increment_step(
-    sublayer: Sublayer, gradient: Step, degrees: Step, optimizer: Optimizer, of: Mixture | None
-) -> Step:
+def increment_step(sublayer: Sublayer, gradient: Step, degrees: Step, of: Mixture | None) -> Step:
     """One sublayer's increment: over its scaled matrices, γ·|Δθ| with |Δθ| = η γ^p |θ|^q.
 
     γ is the value of the gradient's step, p and q those of the degrees' step. The output answers
@@ -327,13 +288,6 @@ def increment_step(
     constants = sp.symbols(f"C_1:{len(sublayer.scaled) + 1}", positive=True)
     update = eta * size**p * beta**q
 
-    def points(_: Step) -> Iterator[Point]:
-        """γ·‖Δθ‖ of the optimizer's own expression, a gradient of size γ and a matrix of β."""
-        for a, b in KNOBS:
-            at = {alpha: a, beta: b, eta: 1}
-            gamma = number(size, at)
-            yield at, gamma * number(times) * number(step_length(optimizer, gamma, b))
-
     return BALANCE.order(
         f"increment-{sublayer.name}",
         sp.Add(*(constant * times * size * update for constant in constants)),
@@ -343,7 +297,7 @@ def increment_step(
         uses=("degrees", gradient.name, *(() if of is None else (of.together.name,))),
         assumptions=("aligned-updates",),
         bounded=constants,
+        checks=(ORDER_ONE, DROPPED),
         establishes=constants,
-        checks=(ORDER_ONE, in_proportion("the update on exact entries", points)),
         left=output_change(letters(sublayer.name)),
     )

@@ -19,7 +19,6 @@ from deepnet_theory.symbolic.algebra.monomial import (
     eta,
     exponents,
     in_sympy,
-    monomial,
     present,
     rational,
     simplified,
@@ -28,17 +27,21 @@ from deepnet_theory.symbolic.algebra.monomial import (
 from deepnet_theory.symbolic.expectation import output_change
 from deepnet_theory.symbolic.laws.optimizer import step_length
 from deepnet_theory.symbolic.proof.checks import (
-    DIGITS,
     NAMED,
     Point,
     at_points,
     defines,
-    near,
     number,
 )
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
-from deepnet_theory.symbolic.rule.amplification import SECTION, amplification, listed, one_by_one
-from deepnet_theory.symbolic.rule.kinds import Balanced, Kind, rate
+from deepnet_theory.symbolic.rule.amplification import (
+    SECTION,
+    Balanced,
+    Kind,
+    amplification,
+    listed,
+    rate,
+)
 from deepnet_theory.symbolic.rule.parallel import parallel_steps
 from deepnet_theory.symbolic.rule.shared import shared_steps
 
@@ -78,7 +81,7 @@ def balance(problem: Problem, sized: Sized, later: Balanced | None) -> Balanced:
     if solution is None or len(solution) < len(unknowns):
         raise TypeError(f"the steps of the {part.name} determine no rule where sizes do")
     found = replace(bare, values=solution)
-    solved_by = tuple(_solution(solution, imposed, part, _whole_stack(problem, found, later)))
+    solved_by = tuple(_solution(solution, imposed, part))
     values = {step.lhs: simplified(step.rhs) for step in solved_by}
     return replace(found, values=values, steps=(*alike, *before, *imposed, *solved_by))
 
@@ -113,10 +116,22 @@ def sum_step(problem: Problem, of: Balanced, alike: Sequence[Step]) -> Step:
     terms = [n * one * kind.increment for n, kind in zip(several, of.kinds, strict=True)]
 
     def points(_: Step) -> Iterator[Point]:
-        at = {s: sp.Rational(3 + 2 * place, 7) for place, s in enumerate(of.knobs)}
+        at: dict[sp.Expr, sp.Expr] = {
+            s: sp.Rational(4 + 2 * place, 7) for place, s in enumerate(of.knobs)
+        }
+        at[eta] = sp.Rational(2, 5)
         for layers in (part.period, 2 * part.period, 3 * part.period):
-            values = {**at, eta: _ONE, of.depth: sp.Integer(layers)}
-            yield values, mpmath.fsum(_each(problem, of, layers, values))
+            depth = {of.depth: sp.Integer(layers)}
+            # a matrix is stepped under the gradients of all its uses
+            used = step_length(problem.selection.the_optimizer, number(of.uses, depth), 1)
+            yield {**at, **depth}, number(used) * mpmath.fsum(each(at, layers))
+
+    def each(at: dict[sp.Expr, sp.Expr], layers: int) -> Iterator[mpmath.mpf]:
+        """The increments per η of an explicit stack, one sublayer after the other."""
+        for sublayer in part.listed(layers):
+            kind = next(k for k in of.kinds if sublayer.name in k.members)
+            own = {eta: at[eta], **{plain: at[knob] for plain, knob in kind.own.items()}}
+            yield number(problem.route.increments[sublayer.name].rhs, own)
 
     return SECTION.equal(
         f"sum-{part.name}",
@@ -136,20 +151,6 @@ def sum_step(problem: Problem, of: Balanced, alike: Sequence[Step]) -> Step:
         checks=(at_points("added up sublayer by sublayer", points),),
         left=output_change(),
     )
-
-
-def _each(
-    problem: Problem, of: Balanced, layers: int, at: dict[sp.Symbol, sp.Expr]
-) -> Iterator[mpmath.mpf]:
-    """The increments per η of an explicit stack, one sublayer after the other."""
-    used = number(of.uses, {of.depth: sp.Integer(layers)})
-    for sublayer in of.part.listed(layers):
-        # its matrix is stepped under the gradients of all its uses
-        grown = number(step_length(problem.selection.the_optimizer, used, 1)) if used != 1 else 1
-        kind = next(k for k in of.kinds if sublayer.name in k.members)
-        knobs = {plain: at[own] for plain, own in kind.own.items()}
-        knobs[eta] = at.get(kind.rate, _ONE)  # an update is proportional to its learning rate
-        yield grown * number(problem.route.increments[sublayer.name].rhs, knobs)
 
 
 # ---- what is imposed: every part changes its output by η, each sublayer by its share ----
@@ -250,15 +251,14 @@ def _conditions(
         )
 
 
-# ---- the conditions solved, by two methods ----
+# ---- the conditions solved ----
 
 
 def _solution(
-    solution: dict[sp.Symbol, sp.Expr], imposed: Sequence[Step], part: Part, whole: Check
+    solution: dict[sp.Symbol, sp.Expr], imposed: Sequence[Step], part: Part
 ) -> Iterator[Step]:
-    """Each unknown's value; ``whole`` checks it on an explicit stack."""
+    """Each unknown's value."""
     conditions = [sp.sympify(one.lhs / one.rhs) for one in imposed]
-    powers = [exponents(condition) for condition in conditions]
     unknowns = list(solution)
 
     def satisfied(step: Step) -> bool:
@@ -266,19 +266,6 @@ def _solution(
         return bool(step.rhs.is_positive) and all(
             not exponents(simplified(one.xreplace(values))) for one in conditions
         )
-
-    def again(step: Step) -> bool:
-        """Aᵀ A x = Aᵀ b by its inverse, base by base; an inconsistent system leaves a residual."""
-        system = sp.Matrix([[row.get(u, 0) for u in unknowns] for row in powers])
-        inverse = (system.T * system).inv() * system.T
-        found = {}
-        for base in {b for row in powers for b in row} - set(unknowns):
-            side = sp.Matrix([-row.get(base, 0) for row in powers])
-            values = inverse * side
-            if system * values != side:
-                return False
-            found[base] = values[unknowns.index(step.lhs)]
-        return not exponents(simplified(step.rhs / monomial(found)))
 
     for symbol in unknowns:
         yield CLOSURE.equal(
@@ -291,40 +278,6 @@ def _solution(
             establishes=(symbol,),
             checks=(
                 Check("satisfies its conditions", satisfied),
-                Check("the normal equations' only solution", again),
-                whole,
                 NAMED,
             ),
         )
-
-
-def _whole_stack(problem: Problem, found: Balanced, later: Balanced | None) -> Check:
-    """At the rule, the increments of an explicit stack, one by one, times A, make one η."""
-
-    def holds(step: Step) -> bool:
-        values = {**found.values, step.lhs: step.rhs}
-        reading = 1 if later is None else later.part.period
-        for layers, beyond in ((n * found.part.period, m * reading) for n, m in ((2, 3), (7, 5))):
-            at = {found.depth: sp.Integer(layers)}
-            if later is not None:
-                at[later.depth] = sp.Integer(beyond)
-            with mpmath.workdps(DIGITS):
-                knobs = {s: number(value, at) for s, value in values.items()}
-                moved = mpmath.fsum(_each(problem, found, layers, knobs)) * knobs.get(rate, 1)
-                times = 1 if later is None else _passage(problem, later, beyond)
-                if not near(times * moved, 1):
-                    return False
-        return True
-
-    return Check("the whole stack added up", holds)
-
-
-def _passage(problem: Problem, later: Balanced, layers: int) -> mpmath.mpf:
-    """A^k at an explicit depth of the later part, from its cross-attentions one by one."""
-    form = problem.selection.amplification
-    if form != "published":
-        size = one_by_one(problem, later, layers, form != "independent")
-        return size ** number(1 + problem.degrees.p)
-    ends = (16 * later.part.period, 64 * later.part.period)
-    size, shallow, deep = (one_by_one(problem, later, n, True) for n in (layers, *ends))
-    return size if deep > shallow * mpmath.mpf("1.000001") else mpmath.mpf(1)

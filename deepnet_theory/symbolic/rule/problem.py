@@ -25,10 +25,11 @@ from deepnet_theory.symbolic.algebra.monomial import (
     plain,
     present,
 )
+from deepnet_theory.symbolic.laws.at_depth import ExplicitStack
 from deepnet_theory.symbolic.laws.placement import PlacementLaw, placement_law, relative_update
 from deepnet_theory.symbolic.routes.route import Route, route_of
+from deepnet_theory.symbolic.rule.amplification import Balanced, Kind
 from deepnet_theory.symbolic.rule.balance import balance
-from deepnet_theory.symbolic.rule.kinds import Balanced, Kind
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,16 @@ class Problem:
         for part in reversed(self.sized.parts):
             solved.insert(0, balance(self, part, solved[0] if solved else None))
         return tuple(solved)
+
+    @cached_property
+    def rule(self) -> SolvedRule:
+        """The rule that the solved balances amount to."""
+        return rule_of(self)
+
+    @cached_property
+    def stack(self) -> ExplicitStack:
+        """Its sublayers at that rule, on matrices and entries."""
+        return ExplicitStack(self.selection, self.rule)
 
     def kinds(self, part: Part) -> tuple[Kind, ...]:
         """The kinds of sublayers of a part; one kind ``"*"`` where all behave alike."""

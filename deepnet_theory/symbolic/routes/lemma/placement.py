@@ -27,8 +27,6 @@ from deepnet_theory.symbolic.proof.checks import (
     written_at,
 )
 from deepnet_theory.symbolic.proof.step import (
-    IDENTITY,
-    SAMPLED,
     Check,
     Regime,
     Relation,
@@ -113,8 +111,6 @@ def _one_sublayer(found: Directions) -> tuple[Step, ...]:
     exact, leading = found.response, found.leading
     same = vanishes(exact - leading)
     law = placement_law(found.placement)  # the same in matrices that do not commute
-    # a norm around the sum leaves 1
-    square = sp.S.One if law.normalised else law.stream**2 * (s**2 + law.weight**2)
     reached = ratio_in_branch_weight(found.vanishing, found.weight)
     return (
         SECTION.equal(
@@ -125,7 +121,6 @@ def _one_sublayer(found: Directions) -> tuple[Step, ...]:
             "independent of the path",
             source=source,
             assumptions=("independent-signs",),
-            checks=(_as_the_matrix_law(square), IDENTITY, SAMPLED),
             establishes=() if found.placement.normalises_sum else (s,),
         ),
         SECTION.equal(
@@ -161,17 +156,10 @@ def _one_sublayer(found: Directions) -> tuple[Step, ...]:
             ),
             source=source,
             uses=("branch-change", "branch-weight-of-placement"),
-            checks=(
-                _as_the_matrix_law(law.response),
-                # a bound is reached as the weight vanishes: no constant may be lost in it
-                *((IDENTITY, SAMPLED) if same else (SQUARES_AT_MOST, reached)),
-            ),
+            # a bound is reached as the weight vanishes: no constant may be lost in it
+            checks=() if same else (SQUARES_AT_MOST, reached),
         ),
     )
-
-
-def _as_the_matrix_law(expected: sp.Expr) -> Check:
-    return Check("the matrix law of the placement", lambda step: vanishes(step.rhs - expected))
 
 
 def _squared_limit(step: Step) -> bool:

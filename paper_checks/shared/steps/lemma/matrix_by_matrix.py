@@ -14,7 +14,7 @@ import sympy as sp
 from deepnet_theory.symbolic.algebra.monomial import S, alpha, beta, eta
 from deepnet_theory.symbolic.laws.placement import P
 from deepnet_theory.symbolic.proof.step import Check, Step
-from deepnet_theory.symbolic.routes.lemma.increment import SECTION, SOURCE, Law, loss_gradient
+from deepnet_theory.symbolic.routes.lemma.route import SECTION, SOURCE, Law, loss_gradient
 from deepnet_theory.symbolic.routes.lemma.scalar import Gains
 
 

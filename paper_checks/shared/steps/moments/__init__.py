@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from deepnet_theory.spec.selection import AMPLIFICATIONS, Selection
 from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.moments.route import moment_route, sublayers
+from deepnet_theory.symbolic.routes.moments.route import kinds_of, moment_route
 from paper_checks.shared.steps.moments.concentration import concentration_steps
 from paper_checks.shared.steps.moments.heads import head_steps
 from paper_checks.shared.steps.moments.mask import mask_steps
@@ -28,7 +28,7 @@ def moment_asides(selection: Selection) -> Iterator[Step]:
 
     Raises :class:`~deepnet_theory.spec.errors.Refusal` where the route has no law.
     """
-    kinds = tuple(BRANCHES[kind.name] for kind in sublayers(selection) if kind.name in BRANCHES)
+    kinds = tuple(BRANCHES[kind.name] for kind in kinds_of(selection) if kind.name in BRANCHES)
     for branch in kinds:
         yield from source_steps(branch)
         if branch.rectified:
