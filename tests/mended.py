@@ -13,8 +13,8 @@ from deepnet_theory.runtime import apply_, parameter_groups
 
 def put_right(model, constants, inputs, **options):
     """The audit of a model that takes its constants: none differs, each parameter learns once."""
-    names = [change.name for change in apply_(model, constants, inputs=inputs, **options).changes]
-    assert names and len(names) == len(set(names))
+    changes = apply_(model, constants, inputs=inputs, **options).changes
+    assert changes and len(changes) == len(set(changes))  # once however often a layer is used
     audit = dt.audit(model, inputs, constants=constants)
     assert (audit.verdict, audit.findings) == ("SUPPORTED", ()), audit
     assert apply_(model, constants, inputs=inputs, **options).changes == ()

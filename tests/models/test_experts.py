@@ -13,6 +13,8 @@ from deepnet_theory.models import read
 from deepnet_theory.runtime import apply_, build, parameter_groups
 from deepnet_theory.spec.errors import Refusal
 
+pytestmark = pytest.mark.usefixtures("unpredicted")
+
 D, V = 32, 61
 IDS = torch.randint(V, (2, 32), generator=torch.Generator().manual_seed(0))
 SIZES = {
@@ -119,7 +121,7 @@ def exported(layers, optimizer="adamw", layer="attention,ffn@2/4", d=D, **select
         ),
     ],
 )
-def test_experts_of_a_list_are_read_judged_and_mended(options, layer, unpredicted):
+def test_experts_of_a_list_are_read_judged_and_mended(options, layer):
     model, constants = made(3, **options), exported(3, layer=layer)
     found = read(model, IDS)
     assert found.select["layer"] == layer and found.understood
@@ -149,7 +151,7 @@ class Stacked(nn.Module):
         return (torch.bmm(every, self.out) * gates.T[..., None]).sum(0).view_as(x)
 
 
-def test_experts_in_one_parameter_are_read_by_its_axes(unpredicted):
+def test_experts_in_one_parameter_are_read_by_its_axes():
     model = made(2)
     for block in model.h:
         block.moe = Stacked(D)
@@ -165,7 +167,7 @@ def test_experts_in_one_parameter_are_read_by_its_axes(unpredicted):
     assert float(drawn) == pytest.approx(into.xavier * 4**-0.5, rel=0.03)
 
 
-def test_sgd_steps_an_expert_by_as_much_more_as_it_sees_less(unpredicted):
+def test_sgd_steps_an_expert_by_as_much_more_as_it_sees_less():
     model = made(3)
     apply_(model, exported(3, "sgd"), inputs=IDS)
     scales = {
@@ -201,6 +203,7 @@ def sign_step(model):
     return branch_step(model, dict.fromkeys(own, 1e-10), batches=4)
 
 
+@pytest.mark.usefixtures("predicted")
 @pytest.mark.slow
 @pytest.mark.parametrize("last", ["c_fc", "c_proj"])
 def test_a_predicted_effect_is_that_of_a_real_step(last):

@@ -16,6 +16,8 @@ from deepnet_theory.models import read
 from deepnet_theory.runtime import apply_, parameter_groups
 from deepnet_theory.spec.errors import Refusal
 
+pytestmark = pytest.mark.usefixtures("unpredicted")
+
 IDS = torch.arange(16).view(2, 8)
 V = 61
 
@@ -42,7 +44,6 @@ def exported(layers=3, optimizer="adamw", closure="complete", placement="layer-s
     return dt.export(rule, layers, **{"width": 32, "heads": 4, "vocab": V, **sizes})
 
 
-@pytest.mark.usefixtures("unpredicted")
 def test_layer_scale_is_read_judged_and_mended():
     model = scaled(layer_scale)
     assert read(model, IDS).select["placement"] == "layer-scale"
@@ -121,6 +122,7 @@ def rule_step(model):
     return branch_step(model, rule_rates(model))
 
 
+@pytest.mark.usefixtures("predicted")
 @pytest.mark.parametrize("factor", [3.0, pytest.param(1 / 3, marks=pytest.mark.slow)])
 def test_a_predicted_effect_is_that_of_a_real_step(factor):
     """CaiT's and DINOv2's: multipliers of another size than 1/alpha."""
@@ -149,7 +151,6 @@ def beit():
     return transformers.BeitModel(config, add_pooling_layer=False)
 
 
-@pytest.mark.usefixtures("unpredicted")
 @pytest.mark.parametrize("make", [dino, beit])
 def test_public_models_with_layer_scale_are_judged_and_mended(make):
     torch.manual_seed(0)
@@ -235,7 +236,6 @@ def remarks(model, under):
     return [remark for remark in said if "add nothing at the start" in remark]
 
 
-@pytest.mark.usefixtures("unpredicted")
 def test_the_first_steps_of_branches_of_zero_are_said():
     (output,) = remarks(zero_outputs(GPT(3)), "adamw")
     assert output.startswith("6 of 6 branches") and "h.0.attn.c_proj.weight is 0" in output

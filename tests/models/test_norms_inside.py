@@ -14,6 +14,8 @@ from deepnet_theory.models import read
 from deepnet_theory.runtime import apply_, build, parameter_groups
 from deepnet_theory.spec.errors import Refusal
 
+pytestmark = pytest.mark.usefixtures("unpredicted")
+
 V = 61
 IDS = torch.randint(V, (2, 16), generator=torch.Generator().manual_seed(0))
 SUB_LN = "attention-sub-ln,ffn-sub-ln"
@@ -168,6 +170,7 @@ LAST = [
 ]
 
 
+@pytest.mark.usefixtures("predicted")
 @pytest.mark.parametrize(("kind", "part"), LAST)
 def test_a_predicted_effect_is_that_of_a_real_step(kind, part):
     right = started(KINDS[kind][0](8, d=64))

@@ -14,6 +14,8 @@ from deepnet_theory.models import read
 from deepnet_theory.runtime import apply_
 from deepnet_theory.spec.errors import Refusal
 
+pytestmark = pytest.mark.usefixtures("unpredicted")
+
 D, V, LAYERS = 32, 61, 3
 IDS = torch.randint(V, (2, 16), generator=torch.Generator().manual_seed(0))
 
@@ -177,6 +179,7 @@ LAST = [
 ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("predicted")
 @pytest.mark.parametrize(("kind", "last"), LAST)
 def test_a_predicted_effect_is_that_of_a_real_step(kind, last):
     right = started(GPT(8, block=KINDS[kind][0], d=64))

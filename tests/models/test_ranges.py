@@ -20,6 +20,8 @@ from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.subject import differences
 
+pytestmark = pytest.mark.usefixtures("unpredicted")
+
 D, V = 32, 61
 IDS = torch.randint(V, (2, 16), generator=torch.Generator().manual_seed(0))
 
@@ -274,6 +276,7 @@ def with_alpha(n, d=D):
     return mix_ln(n, d=d, lines=(lambda x, branch, norm: norm(2 * n * x + branch(x)), pre))
 
 
+@pytest.mark.usefixtures("predicted")
 @pytest.mark.parametrize(
     ("make", "last", "low", "high"),
     [

@@ -14,6 +14,8 @@ from deepnet_theory.models import read
 from deepnet_theory.runtime import apply_
 from deepnet_theory.spec.errors import InputError, Refusal
 
+pytestmark = pytest.mark.usefixtures("unpredicted")
+
 D, V = 32, 61
 IDS = torch.randint(V, (2, 16), generator=torch.Generator().manual_seed(0))
 
@@ -169,6 +171,7 @@ def test_one_step_moves_a_mended_model_alike_at_every_number_of_loops(optimizer)
     assert abs(mended) < 0.15 and plain > 0.3
 
 
+@pytest.mark.usefixtures("predicted")
 @pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adam", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("block", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_predicted_effect_is_that_of_a_real_step(optimizer, block):
