@@ -18,6 +18,7 @@ from deepnet_theory.spec.depth import parse_depth
 from deepnet_theory.spec.selection import Select
 from deepnet_theory.spec.settings import Measure, Measurement, ShortRun, Train
 from deepnet_theory.spec.stack import stack
+from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.workflow.given import selection_of
 
 SMALL = {"width": 16, "heads": 2, "tokens": 8, "seeds": 2}
@@ -27,6 +28,11 @@ N = sp.Symbol("N", positive=True)
 @pytest.fixture(scope="module")
 def derivation():
     return dt.derive(optimizer="lamb")
+
+
+def test_an_exit_code_says_the_verdict():
+    codes = {verdict: verdict.exit_code for verdict in Verdict if verdict.exit_code}
+    assert codes == {Verdict.REFUTED: 1, Verdict.UNDECIDED: 3, Verdict.ASSUMED: 3}
 
 
 def test_verify_export_build(derivation, tmp_path):
