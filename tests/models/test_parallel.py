@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from mended import audit_of_a_real_step, depth_exponents, put_right, times
 from torch import nn
-from written_models import GPT, Block, Parallel, heads, joined, pre, started
+from written_models import GPT, Block, Parallel, SwiGLU, heads, joined, pre, started
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
@@ -52,22 +52,12 @@ class Falcon(GPTJ):
         self.attn = MultiQuery(d, **options)
 
 
-class Gated(nn.Module):
-    def __init__(self, d):
-        super().__init__()
-        self.gate, self.up = (nn.Linear(d, 4 * d, bias=False) for _ in range(2))
-        self.down = nn.Linear(4 * d, d, bias=False)
-
-    def forward(self, x):
-        return self.down(F.silu(self.gate(x)) * self.up(x))
-
-
 class Cohere(Falcon):
     """Grouped queries beside a gated feed-forward."""
 
     def __init__(self, line=None, d=D):
         super().__init__(line, d, kv=2)
-        self.mlp = Gated(d)
+        self.mlp = SwiGLU(d)
 
 
 class PaLM(nn.Module):

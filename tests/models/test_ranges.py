@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from mended import audit_of_a_real_step, depth_exponents, put_right
 from torch import nn
-from written_models import GPT, Block, heads, joined, post, pre, started
+from written_models import GPT, Block, SwiGLU, heads, joined, post, pre, started
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
@@ -24,16 +24,6 @@ pytestmark = pytest.mark.usefixtures("unpredicted")
 
 D, V = 32, 61
 IDS = torch.randint(V, (2, 16), generator=torch.Generator().manual_seed(0))
-
-
-class SwiGLU(nn.Module):
-    def __init__(self, d):
-        super().__init__()
-        self.gate, self.up = (nn.Linear(d, 4 * d, bias=False) for _ in range(2))
-        self.down = nn.Linear(4 * d, d, bias=False)
-
-    def forward(self, x):
-        return self.down(F.silu(self.gate(x)) * self.up(x))
 
 
 class Skipping(Block):
