@@ -55,7 +55,10 @@ TESTS = (
     ),
     *(
         f"tests/test_{law}.py"
-        for law in ("equations", "equivalence", "norm_epsilon", "rates", "scheme_table", "workflow")
+        for law in (
+            "derivation_in_prose", "equations", "equivalence", "norm_epsilon", "rates",
+            "scheme_table", "workflow",
+        )
     ),
 )  # fmt: skip
 OPTIONS = ("-m", "not slow and not notebooks", "--hypothesis-seed=0")
