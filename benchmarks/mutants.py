@@ -1,6 +1,6 @@
 """Errors planted in the source at random: how many of them do the fast tests see?
 
-    python benchmarks/mutants.py [--sample 300] [--seed 0] [--seconds 60]
+    python benchmarks/mutants.py [--sample 300] [--seed 0] [--seconds 60] [--again PAGE]
 
 A mutant is one change: a number by 1, another operator or comparison, `and` for `or`, a sign or a
 `not` lost, None for what is returned, or the condition of a refusal that never holds. The places
@@ -8,8 +8,9 @@ are shuffled by the seed, so that a smaller sample is the beginning of a larger 
 
 The fast tests run once, in a copy of the tree whose statements are marked, to see which test
 executes which statement. Against a mutant run those that execute it, the cheapest first, until one
-fails, in a fork of a process that has imported everything but the package. Tests that search the
-source for a text would see any change of it, and are left out.
+fails or the CPU seconds are spent, in a fork of a process that has imported everything but the
+package. Tests that search the source for a text would see any change of it, and are left out.
+``--again`` meets the survivors of an earlier page once more.
 """
 
 from __future__ import annotations
@@ -28,13 +29,11 @@ import shutil
 import signal
 import sys
 import tempfile
-import time
-from bisect import bisect
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.machinery import SourceFileLoader
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -56,7 +55,10 @@ TESTS = (
     ),
     *(
         f"tests/test_{law}.py"
-        for law in ("equations", "equivalence", "norm_epsilon", "rates", "scheme_table", "workflow")
+        for law in (
+            "derivation_in_prose", "equations", "equivalence", "norm_epsilon", "rates",
+            "scheme_table", "workflow",
+        )
     ),
 )  # fmt: skip
 OPTIONS = ("-m", "not slow and not notebooks", "--hypothesis-seed=0")
@@ -174,6 +176,11 @@ def mark(tree: ast.AST, file: str, called: bool = False) -> ast.AST:
     return ast.fix_missing_locations(tree)
 
 
+def spent() -> float:
+    """The CPU seconds of this process and of those that it has waited for."""
+    return sum(os.times()[:4])
+
+
 class Record:
     """A plugin of pytest: what each test that passes costs, and the statements that it executes."""
 
@@ -207,11 +214,11 @@ class Record:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, Any, Any]:
-        before, places = time.process_time(), self.begin()
+        before, places = spent(), self.begin()
         ended = yield
         places |= self.collected[item.nodeid.split("::")[0]]
         places |= {(file, 0) for file, _ in places}
-        self.tests[item.nodeid] = (time.process_time() - before, places)
+        self.tests[item.nodeid] = (spent() - before, places)
         return ended
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -220,14 +227,18 @@ class Record:
 
 
 class Chosen:
-    """A plugin of pytest: of what it collects the chosen tests, in their order."""
+    """A plugin of pytest: of what it collects the chosen tests, in their order, in time."""
 
-    def __init__(self, tests: Sequence[str]) -> None:
-        self.order = {test: place for place, test in enumerate(tests)}
+    def __init__(self, tests: Sequence[str], most: float) -> None:
+        self.order, self.most = {test: place for place, test in enumerate(tests)}, most
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         chosen = [item for item in items if item.nodeid in self.order]
         items[:] = sorted(chosen, key=lambda item: self.order[item.nodeid])
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> bool | None:
+        return True if spent() > self.most else None  # True: nothing else is to run it
 
 
 def forked(tree: Path, limit: int, work: Callable[[], int]) -> int:
@@ -264,70 +275,78 @@ def record(tree: Path) -> Seen:
         return int(code)
 
     code = forked(tree, 10**6, work)
-    if code:
-        print(f"some of the fast tests fail without a mutant (exit code {code})", flush=True)
     seen: Seen = pickle.loads(file.read_bytes())
+    if code not in (0, pytest.ExitCode.TESTS_FAILED) or not seen:
+        raise SystemExit(f"the fast tests do not run without a mutant (exit code {code})")
+    if code:
+        print("some of the fast tests fail without a mutant", flush=True)
     return dict(sorted(seen.items(), key=lambda test: test[1][0]))
 
 
-def run(tests: Sequence[str]) -> int:
+def run(tests: Sequence[str], most: float) -> int:
     """The exit code of tests: a few first, since few suffice against most mutants."""
     for first, last in pairwise((0, 8, 64, len(tests))):
         part = tests[first:last]
         files = dict.fromkeys(test.split("::")[0] for test in part)
-        code = pytest.main(["-x", *OPTIONS, *files], [Chosen(part)]) if part else 0
+        code = pytest.main(["-x", *OPTIONS, *files], [Chosen(part, most)]) if part else 0
         if code not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
             return int(code)
     return 0
 
 
 def fate(mutant: Mutant, tree: Path, seen: Seen, most: float) -> str:
-    """What becomes of a mutant in a copy of the tree, by tests of at most the given CPU seconds.
+    """What becomes of a mutant in a copy of the tree within the given CPU seconds.
 
-    The tests are those that execute its statement, those of its own room first; where importing
-    the module does, those that execute anything of it; and all of them where it has no functions.
+    The tests are those that execute its statement, the cheapest first; where importing the module
+    does, those that execute anything of it; and all of them where it has no functions.
     """
     place = (mutant.file, mutant.statement)
     tests = [test for test, (_, places) in seen.items() if place in places]
     if not tests and mutant.statement == 0:
         tests = list(seen)
-    home = next(f"tests/{f}/" for f in Path(mutant.file).parents if (tree / "tests" / f).exists())
-    tests.sort(key=lambda test: not test.startswith(home))
-    costs = list(accumulate(seen[test][0] for test in tests))
-    few = bisect(costs, most)
+    few = [test for test in tests if seen[test][0] < most]
     file = tree / PACKAGE / mutant.file
     source = file.read_text(encoding="utf-8")
     file.write_text(mutant.applied(source), encoding="utf-8")
-    code = forked(tree, int(20 + 3 * sum(costs[few - 1 : few])), partial(run, tests[:few]))
+    code = forked(tree, int(20 + 3 * most), partial(run, few, most))
     file.write_text(source, encoding="utf-8")
     return LATE if code == -signal.SIGXCPU else "killed" if code else "survived"
 
 
 def copied(tree: Path) -> Path:
     """The folder, with a copy of what the tests need."""
-    for name in (PACKAGE, "tests", "paper_checks", "pyproject.toml"):
+    for name in (PACKAGE, "tests", "paper_checks", "docs", "pyproject.toml"):
         copy = partial(shutil.copytree, ignore=shutil.ignore_patterns("__pycache__"))
         (copy if (ROOT / name).is_dir() else shutil.copy)(ROOT / name, tree / name)
     return tree
 
 
-def reasons() -> dict[tuple[str, str], str]:
-    """The reasons that the committed page gives, by file and change."""
-    page = RESULTS.read_text(encoding="utf-8") if RESULTS.exists() else ""
-    rows = re.findall(r"^\| (\S+):\d+ \| (.*) \| (.*) \|$", page, re.MULTILINE)
-    return {(file, change): reason for file, change, reason in rows}
+def survivors(page: Path) -> list[tuple[str, int, str, str]]:
+    """The file, line, change and reason of the survivors on a page."""
+    text = page.read_text(encoding="utf-8") if page.exists() else ""
+    rows = re.findall(r"^\| (\S+):(\d+) \| (.*) \| (.*) \|$", text, re.MULTILINE)
+    return [(file, int(line), change, reason) for file, line, change, reason in rows]
 
 
-def page(fates: dict[Mutant, str], all_of_them: int, seed: int, most: int) -> str:
+def listed(page: Path, among: Sequence[Mutant]) -> list[Mutant]:
+    """The survivors on a page, each the nearest to its line where the source has changed since."""
+    found = []
+    for file, line, change, _ in survivors(page):
+        alike = [m for m in among if (m.file, m.change) == (file, change) and m not in found]
+        found += sorted(alike, key=lambda m: abs(m.line - line))[:1]
+    return found
+
+
+def page(fates: dict[Mutant, str], of: str, most: int) -> str:
     """The result as Markdown: the counts, and the survivors with the reasons known so far."""
     alive = sorted((m for m in fates if fates[m] == "survived"), key=lambda m: (m.file, m.line))
-    share, late, known = 1 - len(alive) / len(fates), list(fates.values()).count(LATE), reasons()
+    share, late = 1 - len(alive) / len(fates), list(fates.values()).count(LATE)
+    known = {(file, change): reason for file, _, change, reason in survivors(RESULTS)}
     return "\n".join([
         "# Mutants", "",
-        f"`make mutants`: the first {len(fates)} of {all_of_them} mutants in the order of seed "
-        f"{seed}, each against at most {most} CPU seconds of the tests that execute it. Killed: "
-        f"{len(fates) - len(alive)} ({share:.0%}), {late} of them by thrice the CPU seconds that "
-        "the tests take. A reason is kept when the page is renewed.", "",
+        f"`make mutants`: the first {len(fates)} of {of}, each against at most {most} CPU seconds "
+        f"of the tests that execute it. Killed: {len(fates) - len(alive)} ({share:.0%}), {late} of "
+        "them by thrice that time. A reason is kept when the page is renewed.", "",
         "| place | survived | reason |", "|---|---|---|",
         *(f"| {m.file}:{m.line} | {m.change} | {known.get((m.file, m.change), '')} |"
           for m in alive), "",
@@ -340,10 +359,15 @@ def main() -> None:
     parser.add_argument("--sample", type=whole(), default=300)
     parser.add_argument("--seed", type=whole(0), default=0)
     parser.add_argument("--seconds", type=whole(), default=60)
+    parser.add_argument("--again", type=Path, metavar="PAGE", help="the survivors of this page")
     parser.add_argument("-o", "--output", type=output, default=RESULTS)
     asked = parser.parse_args()
     found = all_mutants()
+    of = f"{len(found)} mutants in the order of seed {asked.seed}"
     random.Random(asked.seed).shuffle(found)
+    if asked.again and not (found := listed(asked.again, found)):
+        parser.error(f"{asked.again} lists no survivor that the source still has")
+    of = f"{len(found)} survivors of {asked.again}" if asked.again else of
     for module in IMPORTED:
         importlib.import_module(module)
     fates: dict[Mutant, str] = {}
@@ -353,8 +377,7 @@ def main() -> None:
         for mutant in found[: asked.sample]:
             fates[mutant] = fate(mutant, tree, seen, asked.seconds)
             print(f"{fates[mutant]}: {mutant.file}:{mutant.line} {mutant.change}", flush=True)
-            text = page(fates, len(found), asked.seed, asked.seconds)
-            asked.output.write_text(text, encoding="utf-8")
+            asked.output.write_text(page(fates, of, asked.seconds), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -69,6 +69,18 @@ def test_a_mutant_is_one_change_of_what_runs_where_its_text_stood():
     }  # fmt: skip
 
 
+def test_the_survivors_of_a_page_are_found_again_where_lines_have_moved(tmp_path):
+    mutants, page = import_module("mutants"), tmp_path / "page.md"
+    every = list(mutants.mutants("half.py", SOURCE * 2))
+    alive = [m for m in every if m.change in ("`2` → `(3)`", "`-x` → `(x)`")]
+    page.write_text(mutants.page(dict.fromkeys(alive, "survived"), "4", 20), encoding="utf-8")
+    moved = list(mutants.mutants("half.py", "\n" + SOURCE * 2))
+    assert [(m.line - 1, m.change) for m in mutants.listed(page, moved)] == [
+        (m.line, m.change) for m in alive
+    ]
+    assert mutants.listed(tmp_path / "none.md", every) == []
+
+
 def test_marks_tell_which_statements_run_and_change_nothing(monkeypatch):
     ran = []
     names = {"__mark__": ran.append, "small": False}

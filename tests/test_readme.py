@@ -1,14 +1,15 @@
 """What the README and CONTRIBUTING say is so: tables, commands, code, links."""
 
-import importlib.util
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -36,11 +37,7 @@ def commands():
 
 
 def script(name):
-    specification = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
-    assert specification is not None and specification.loader is not None
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+    return SimpleNamespace(**runpy.run_path(str(ROOT / "docs" / f"{name}.py")))
 
 
 def test_the_tables_are_what_the_engine_derives():

@@ -1,8 +1,9 @@
 """docs/width.md is what the engine says of the width now."""
 
-import importlib.util
+import runpy
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,10 +17,7 @@ PAGE = (DOCS / "width.md").read_text(encoding="utf-8")
 
 @pytest.fixture(scope="module")
 def maker():
-    specification = importlib.util.spec_from_file_location("width_page", DOCS / "width.py")
-    module = importlib.util.module_from_spec(specification)
-    specification.loader.exec_module(module)
-    return module
+    return SimpleNamespace(**runpy.run_path(str(DOCS / "width.py")))
 
 
 @pytest.mark.slow  # .ci/run asks `docs/width.py --check` beside the pages of the schemes

@@ -2,6 +2,7 @@
 
 import inspect
 import textwrap
+from types import SimpleNamespace
 from typing import get_type_hints
 
 import pytest
@@ -13,11 +14,13 @@ from hypothesis import strategies as st
 import deepnet_theory as dt
 from deepnet_theory import workflow
 from deepnet_theory.models import measuring
+from deepnet_theory.report.measurement import to_decide
 from deepnet_theory.spec.constants import Architecture, Sizes
 from deepnet_theory.spec.depth import parse_depth
 from deepnet_theory.spec.selection import Select
 from deepnet_theory.spec.settings import Measure, Measurement, ShortRun, Train
 from deepnet_theory.spec.stack import stack
+from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.workflow.given import selection_of
 
 SMALL = {"width": 16, "heads": 2, "tokens": 8, "seeds": 2}
@@ -27,6 +30,17 @@ N = sp.Symbol("N", positive=True)
 @pytest.fixture(scope="module")
 def derivation():
     return dt.derive(optimizer="lamb")
+
+
+def test_an_exit_code_says_the_verdict():
+    codes = {verdict: verdict.exit_code for verdict in Verdict if verdict.exit_code}
+    assert codes == {Verdict.REFUTED: 1, Verdict.UNDECIDED: 3, Verdict.ASSUMED: 3}
+
+
+def test_what_would_decide_is_said_of_what_is_undecided_alone():
+    lacking = [SimpleNamespace(would_decide=why) for why in ("more seeds", "", "more seeds")]
+    assert to_decide(Verdict.UNDECIDED, lacking) == ": more seeds."
+    assert to_decide(Verdict.REFUTED, lacking) == to_decide(Verdict.UNDECIDED, []) == "."
 
 
 def test_verify_export_build(derivation, tmp_path):

@@ -57,6 +57,16 @@ class MLP(nn.Module):
         return self.c_proj(F.gelu(self.c_fc(x)))
 
 
+class SwiGLU(nn.Module):
+    def __init__(self, d):
+        super().__init__()
+        self.gate, self.up = (nn.Linear(d, 4 * d, bias=False) for _ in range(2))
+        self.down = nn.Linear(4 * d, d, bias=False)
+
+    def forward(self, x):
+        return self.down(F.silu(self.gate(x)) * self.up(x))
+
+
 class Block(nn.Module):
     """A block whose residual line is given: ``line(x, branch, norm)``."""
 

@@ -42,9 +42,6 @@ class Consequence:
     def text(self) -> str:
         return "0" if self.value is None else str(self.value)
 
-    def at(self, **depth: float) -> float:
-        return 0.0 if self.value is None else self.value.at(**depth)
-
 
 def consequences(of: Table) -> Iterator[Consequence]:
     for row in of.sublayers:

@@ -2,8 +2,16 @@
 
 import pytest
 
+EFFECTS = "deepnet_theory.models.effect.MOST"
+
 
 @pytest.fixture
 def unpredicted(monkeypatch):
-    """Audits that leave the prediction of effects, which has tests of its own, out."""
-    monkeypatch.setattr("deepnet_theory.models.effect.MOST", 0)
+    """Audits leave the prediction of effects, some tenths of a second each, out."""
+    monkeypatch.setattr(EFFECTS, 0)
+
+
+@pytest.fixture
+def predicted(unpredicted, monkeypatch):
+    """Audits predict effects, in a file whose other tests leave that out."""
+    monkeypatch.setattr(EFFECTS, 8)

@@ -21,6 +21,8 @@ from deepnet_theory.sizes.wanted import wanted
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.subject import gain
 
+pytestmark = pytest.mark.usefixtures("unpredicted")
+
 N, WIDTH = 6, 64
 ALPHA, BETA = (2 * N) ** 0.25, (8 * N) ** -0.25  # DeepNorm, arXiv 2203.00555, Figure 2
 
@@ -181,7 +183,6 @@ def found(audit):
     return rows
 
 
-@pytest.mark.usefixtures("unpredicted")
 @pytest.mark.parametrize("name", FAULTY)
 def test_a_fault_is_named_in_its_place_and_with_its_size(name):
     make, expected, words = FAULTY[name]
@@ -194,7 +195,6 @@ def test_a_fault_is_named_in_its_place_and_with_its_size(name):
     assert all(("layer 5" if one_layer else "all 6 layers") in f.where for f in audit.findings)
 
 
-@pytest.mark.usefixtures("unpredicted")
 def test_alpha_grows_with_the_layer_where_no_norm_stands_on_the_sum():
     """αx + f(norm x) is α^{l+1} of the first sublayer's stream, and no rule's α."""
     for optimizer in ("adamw", "lamb"):
@@ -210,7 +210,6 @@ def test_alpha_grows_with_the_layer_where_no_norm_stands_on_the_sum():
         )
 
 
-@pytest.mark.usefixtures("unpredicted")
 @pytest.mark.parametrize("times", [1, 2, 1 / 3], ids=["LeCun", "He", "a Linear of torch"])
 def test_a_gain_on_another_usual_law_is_said_to_be_that(times):
     def draw(w, gain):
@@ -230,7 +229,6 @@ EVERY_PLAN = [
 ]
 
 
-@pytest.mark.usefixtures("unpredicted")
 @pytest.mark.parametrize("name", EVERY_PLAN)
 def test_the_plan_mends_the_gains(name):
     model = FAULTY[name][0]()
@@ -312,7 +310,6 @@ def test_a_rule_is_found_in_the_model_that_is_built_from_it(name):
     assert again.verdict == "REFUTED"
 
 
-@pytest.mark.usefixtures("unpredicted")
 def test_a_model_as_torch_makes_it_is_held_against_a_rule_of_its_own_placement():
     """Query and key happen to be near Fixup's gain, in a model that has norms."""
     torch.manual_seed(0)
@@ -512,6 +509,7 @@ PREDICTED = {  # the first-order formula tells of 1.86, 3.46, 1.52 and of nothin
 }  # fmt: skip
 
 
+@pytest.mark.usefixtures("predicted")
 def test_biases_are_what_a_prediction_leaves_out():
     """Torch's own biases beside matrices of std 0.02: in truth 0.30, as predicted 0.21."""
 
@@ -534,6 +532,7 @@ def test_biases_are_what_a_prediction_leaves_out():
     assert quiet.predicted and not [r for r in quiet.remarks if "biases" in r]
 
 
+@pytest.mark.usefixtures("predicted")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=m) for n, m in PREDICTED.items()])
 def test_the_effect_is_predicted_and_is_what_one_update_does(name):
     audit = dt.audit(FAULTY[name][0](), X, optimizer="adamw")
@@ -551,7 +550,6 @@ class Cosine(Mixer):
         return self.out(mixed.transpose(1, 2).flatten(2))
 
 
-@pytest.mark.usefixtures("unpredicted")
 def test_gains_of_norms_other_than_1_are_a_remark_but_for_those_of_scores():
     def told(model):
         return [r for r in dt.audit(model, X, optimizer="adamw").remarks if "norm gains" in r]
@@ -563,6 +561,7 @@ def test_gains_of_norms_other_than_1_are_a_remark_but_for_those_of_scores():
     assert told(model) == ["1 norm gains are not 1, such as norms.3.weight of rms 0.5"]
 
 
+@pytest.mark.usefixtures("predicted")
 def test_matrices_of_zeros_have_no_ratio_and_are_no_rule():
     model = Net(post, SCALED)
     with torch.no_grad():
@@ -575,7 +574,6 @@ def test_matrices_of_zeros_have_no_ratio_and_are_no_rule():
     assert "normal_(" in finding.mend and json.loads(audit.to_json())["findings"]
 
 
-@pytest.mark.usefixtures("unpredicted")
 def test_without_an_optimizer_several_faults_are_held_against_no_one_rule():
     audit = dt.audit(Net(post, dict.fromkeys(SCALED, 1 / BETA)), X)
     assert (audit.verdict, audit.against, audit.findings, audit.plan) == ("REFUTED", None, (), ())
@@ -589,6 +587,7 @@ def test_without_an_optimizer_several_faults_are_held_against_no_one_rule():
     assert one.findings[0].size == pytest.approx(1 / BETA, rel=0.03)
 
 
+@pytest.mark.usefixtures("predicted")
 def test_a_gain_that_moves_no_update_is_a_remark():
     """Query and key scaled with the matrix that they are packed in."""
     audit = dt.audit(Net(post, {**SCALED, "query": BETA, "key": BETA}), X, optimizer="adamw")

@@ -17,6 +17,8 @@ from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.scheme import not_exportable, schemes
 from deepnet_theory.spec.selection import Selection
 
+pytestmark = pytest.mark.usefixtures("unpredicted")
+
 LAYERS, WIDTH = 3, 32
 IDS = torch.arange(16).view(2, 8)
 EXPORTED = [name for name, given in schemes().items() if not not_exportable(given)]
@@ -60,7 +62,6 @@ def test_what_constants_hold_is_exported():
 
 
 @pytest.mark.filterwarnings("ignore:Unstable")
-@pytest.mark.usefixtures("unpredicted")
 @pytest.mark.parametrize("name", EXPORTED)
 def test_what_is_built_from_a_scheme_follows_it(name):
     constants = export(name)
@@ -83,7 +84,6 @@ def test_what_is_built_from_a_scheme_follows_it(name):
 
 
 @pytest.mark.filterwarnings("ignore:Unstable")
-@pytest.mark.usefixtures("unpredicted")
 @pytest.mark.parametrize("name", ["deepnorm", "deepnorm-encoder-decoder", "completep", "depth-mup"])
 def test_a_scheme_whose_alpha_is_in_the_weights_follows_it_too(name):
     constants = export(name, form="weights")
@@ -118,7 +118,6 @@ LINES = {  # α stands in the model's own code, where the equation has one
 
 
 @pytest.mark.filterwarnings("ignore:Unstable")
-@pytest.mark.usefixtures("unpredicted")
 @pytest.mark.parametrize(
     "name",
     [n for n in EXPORTED if len(schemes()[n].parts) == 1 and schemes()[n].uses == "1"],
@@ -140,7 +139,6 @@ def test_what_apply_puts_into_a_decoder_follows_the_scheme(name):
 
 
 @pytest.mark.filterwarnings("ignore:Unstable")
-@pytest.mark.usefixtures("unpredicted")
 def test_apply_puts_both_alphas_of_deepnorm_into_torchs_own_transformer():
     constants = export("deepnorm-encoder-decoder")
     model = nn.Transformer(WIDTH, 4, LAYERS, 2, 4 * WIDTH, 0.0, batch_first=True)
@@ -166,6 +164,7 @@ def scaled(times, *roles):
     return change
 
 
+@pytest.mark.usefixtures("predicted")
 @pytest.mark.filterwarnings("ignore:Unstable")
 def test_alpha_forgotten_in_the_decoder_is_the_finding():
     name = "deepnorm-encoder-decoder"
@@ -183,6 +182,7 @@ def test_alpha_forgotten_in_the_decoder_is_the_finding():
     assert audit.effect > 1.1
 
 
+@pytest.mark.usefixtures("predicted")
 @pytest.mark.filterwarnings("ignore:Unstable")
 @pytest.mark.parametrize(
     ("name", "times"),
@@ -201,6 +201,7 @@ def test_beta_on_query_and_key_is_a_remark(name, times):
     assert "Remark: encoder, all 3 layers, attention" in " ".join(str(audit).split())
 
 
+@pytest.mark.usefixtures("predicted")
 def test_gpt_2_whose_outputs_were_not_scaled_differs_and_its_queries_stay_a_remark():
     def both(model):
         scaled(0.5, "query")(model)
@@ -214,6 +215,7 @@ def test_gpt_2_whose_outputs_were_not_scaled_differs_and_its_queries_stay_a_rema
     assert repr(audit) == "Audit(REFUTED, against gpt-2, 2 findings)"
 
 
+@pytest.mark.usefixtures("predicted")
 @pytest.mark.filterwarnings("ignore:Unstable")
 def test_no_threshold_makes_a_remark_of_an_alpha_and_0_makes_one_of_nothing(monkeypatch):
     constants = export("deepnorm")
@@ -284,7 +286,6 @@ FORMS = {  # a model, its scheme, and a model that lacks one thing, with the wor
 }  # fmt: skip
 
 
-@pytest.mark.usefixtures("unpredicted")
 @pytest.mark.parametrize("name", FORMS)
 def test_a_schemes_own_form_is_no_fault_and_its_lack_is(name):
     right, scheme, wrong, words = FORMS[name]
@@ -323,7 +324,6 @@ def test_what_was_not_understood_is_undecided_and_said():
         dt.audit(GPT(LAYERS), IDS, scheme="gpt-2", constants=export("gpt-2"))
 
 
-@pytest.mark.usefixtures("unpredicted")
 @pytest.mark.parametrize("name", ["depth-mup", "completep"])
 def test_the_multipliers_of_a_scheme_are_held_against_an_optimizers_groups(name):
     model, ids = made(export(name))

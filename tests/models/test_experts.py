@@ -1,11 +1,10 @@
 """Mixtures of experts: read in both forms that people write, judged, mended and measured."""
 
-import copy
-import warnings
 from functools import partial
 
 import pytest
 import torch
+from mended import audit_of_a_real_step, depth_exponents, put_right
 from torch import nn
 from written_models import GPT, Mixture, branch_step, started
 
@@ -13,6 +12,8 @@ import deepnet_theory as dt
 from deepnet_theory.models import read
 from deepnet_theory.runtime import apply_, build, parameter_groups
 from deepnet_theory.spec.errors import Refusal
+
+pytestmark = pytest.mark.usefixtures("unpredicted")
 
 D, V = 32, 61
 IDS = torch.randint(V, (2, 32), generator=torch.Generator().manual_seed(0))
@@ -120,7 +121,7 @@ def exported(layers, optimizer="adamw", layer="attention,ffn@2/4", d=D, **select
         ),
     ],
 )
-def test_experts_of_a_list_are_read_judged_and_mended(options, layer, unpredicted):
+def test_experts_of_a_list_are_read_judged_and_mended(options, layer):
     model, constants = made(3, **options), exported(3, layer=layer)
     found = read(model, IDS)
     assert found.select["layer"] == layer and found.understood
@@ -130,10 +131,7 @@ def test_experts_of_a_list_are_read_judged_and_mended(options, layer, unpredicte
     assert audit.verdict == "REFUTED"
     (line,) = {line for line in str(audit).splitlines() if "─ router" in line}
     assert line.count("fc1") == line.count("fc2") == 1
-    apply_(model, constants, inputs=IDS)
-    audit = dt.audit(model, IDS, constants=constants)
-    assert (audit.verdict, audit.findings) == ("SUPPORTED", ())
-    assert apply_(model, constants, inputs=IDS).changes == ()
+    put_right(model, constants, IDS)
 
 
 class Stacked(nn.Module):
@@ -153,7 +151,7 @@ class Stacked(nn.Module):
         return (torch.bmm(every, self.out) * gates.T[..., None]).sum(0).view_as(x)
 
 
-def test_experts_in_one_parameter_are_read_by_its_axes(unpredicted):
+def test_experts_in_one_parameter_are_read_by_its_axes():
     model = made(2)
     for block in model.h:
         block.moe = Stacked(D)
@@ -169,7 +167,7 @@ def test_experts_in_one_parameter_are_read_by_its_axes(unpredicted):
     assert float(drawn) == pytest.approx(into.xavier * 4**-0.5, rel=0.03)
 
 
-def test_sgd_steps_an_expert_by_as_much_more_as_it_sees_less(unpredicted):
+def test_sgd_steps_an_expert_by_as_much_more_as_it_sees_less():
     model = made(3)
     apply_(model, exported(3, "sgd"), inputs=IDS)
     scales = {
@@ -190,27 +188,13 @@ def test_experts_that_no_token_chose_are_said_and_a_mixture_is_not_built():
         build(exported(2))
 
 
-def applied(optimizer, layers):
-    model = made(layers)
-    apply_(model, exported(layers, optimizer), inputs=IDS)
-    return model, IDS
-
-
-def stepped(kind, model):
-    with warnings.catch_warnings(action="ignore"):
-        return kind(parameter_groups(model, 2.0**-10), lr=2.0**-10)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("optimizer", "kind"), [("adam", torch.optim.Adam), ("sgd", torch.optim.SGD)]
-)
-def test_one_step_moves_a_mended_mixture_alike_at_every_depth(optimizer, kind):
-    found = dt.measure(partial(applied, optimizer), [4, 8, 16], optimizer=partial(stepped, kind),
-                       seeds=2)  # fmt: skip
-    assert abs(found.exponents[0].estimate) < 0.15, found
-    plain = dt.measure(lambda n: (made(n), IDS), [4, 8, 16], optimizer=optimizer, seeds=2)
-    assert plain.exponents[0].estimate > 0.8, plain
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
+def test_one_step_moves_a_mended_mixture_alike_at_every_depth(optimizer):
+    mended, plain = depth_exponents(
+        made, partial(exported, optimizer=optimizer), IDS, optimizer, [4, 8, 16]
+    )
+    assert abs(mended) < 0.15 and plain > 0.8
 
 
 def sign_step(model):
@@ -219,19 +203,19 @@ def sign_step(model):
     return branch_step(model, dict.fromkeys(own, 1e-10), batches=4)
 
 
+@pytest.mark.usefixtures("predicted")
 @pytest.mark.slow
 @pytest.mark.parametrize("last", ["c_fc", "c_proj"])
 def test_a_predicted_effect_is_that_of_a_real_step(last):
-    right = made(8, d=64)
-    started(right)
+    right = started(made(8, d=64))
     apply_(right, exported(8, "adam", d=64), inputs=IDS)
-    wrong = copy.deepcopy(right)
-    with torch.no_grad():
+
+    def change(wrong):
         for name, p in wrong.named_parameters():
             if "experts" in name and last in name:
                 p.mul_(3)
-    audit = dt.audit(wrong, IDS, optimizer="adam")
-    assert audit.predicted and audit.effect > 1.3
-    assert audit.effect == pytest.approx(sign_step(wrong) / sign_step(right), rel=0.3)
+
+    audit = audit_of_a_real_step(right, change, IDS, sign_step, optimizer="adam")
+    assert audit.effect > 1.3
     (finding,) = audit.findings
     assert "all 8 layers" in finding.where and finding.size == pytest.approx(3, rel=0.05)

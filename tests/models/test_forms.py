@@ -12,6 +12,8 @@ from deepnet_theory.sizes.wanted import wanted as rules_for
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.subject import differences
 
+pytestmark = pytest.mark.usefixtures("unpredicted")
+
 D = 16
 IDS = torch.randint(31, (2, 7), generator=torch.Generator().manual_seed(0))
 

@@ -3,11 +3,11 @@
 import copy
 import math
 import warnings
-from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+from mended import audit_of_a_real_step, depth_exponents, put_right, times
 from torch import nn
 from written_models import GPT, branch_step, started
 
@@ -15,6 +15,8 @@ import deepnet_theory as dt
 from deepnet_theory.models import read
 from deepnet_theory.runtime import apply_, parameter_groups
 from deepnet_theory.spec.errors import Refusal
+
+pytestmark = pytest.mark.usefixtures("unpredicted")
 
 IDS = torch.arange(16).view(2, 8)
 V = 61
@@ -42,7 +44,6 @@ def exported(layers=3, optimizer="adamw", closure="complete", placement="layer-s
     return dt.export(rule, layers, **{"width": 32, "heads": 4, "vocab": V, **sizes})
 
 
-@pytest.mark.usefixtures("unpredicted")
 def test_layer_scale_is_read_judged_and_mended():
     model = scaled(layer_scale)
     assert read(model, IDS).select["placement"] == "layer-scale"
@@ -95,21 +96,6 @@ def test_a_multiplier_beside_other_norms_has_no_law_and_is_named():
 # ---- a real step ----
 
 
-def stepped(model):
-    with warnings.catch_warnings(action="ignore"):
-        return torch.optim.AdamW(parameter_groups(model, 2.0**-10))
-
-
-def made(line, value, shape, layers):
-    return scaled(line, layers, value, shape), IDS
-
-
-def applied(line, value, shape, placement, layers):
-    model, _ = made(line, value, shape, layers)
-    apply_(model, exported(layers, placement=placement), inputs=IDS)
-    return model, IDS
-
-
 LINES = [
     ("layer-scale", (layer_scale, 0.5, (32,))),
     pytest.param("stream-scalar", (stream_scalar, 1.0, ()), marks=pytest.mark.slow),
@@ -118,10 +104,12 @@ LINES = [
 
 @pytest.mark.parametrize(("placement", "kind"), LINES)
 def test_one_step_moves_a_mended_model_alike_at_every_depth(placement, kind):
-    found = dt.measure(partial(applied, *kind, placement), [4, 16], optimizer=stepped, seeds=2)
-    assert abs(found.exponents[0].estimate) < 0.15, found
-    plain = dt.measure(partial(made, *kind), [4, 16], optimizer="adam", seeds=2)
-    assert plain.exponents[0].estimate > 0.2, plain
+    line, value, shape = kind
+    mended, plain = depth_exponents(
+        lambda n: scaled(line, n, value, shape), lambda n: exported(n, placement=placement),
+        IDS, "adamw",
+    )  # fmt: skip
+    assert abs(mended) < 0.15 and plain > 0.2
 
 
 def rule_rates(model):
@@ -130,20 +118,19 @@ def rule_rates(model):
     return {name: 1e-6 if dim > 1 else 1e-6 / 16 for name, dim in own.items()}
 
 
-@pytest.mark.parametrize("times", [3.0, pytest.param(1 / 3, marks=pytest.mark.slow)])
-def test_a_predicted_effect_is_that_of_a_real_step(times):
+def rule_step(model):
+    return branch_step(model, rule_rates(model))
+
+
+@pytest.mark.usefixtures("predicted")
+@pytest.mark.parametrize("factor", [3.0, pytest.param(1 / 3, marks=pytest.mark.slow)])
+def test_a_predicted_effect_is_that_of_a_real_step(factor):
     """CaiT's and DINOv2's: multipliers of another size than 1/alpha."""
-    right = scaled(layer_scale, 8, shape=(64,), d=64)
-    started(right)
+    right = started(scaled(layer_scale, 8, shape=(64,), d=64))
     apply_(right, exported(8, width=64), inputs=IDS)
-    wrong = copy.deepcopy(right)
-    with torch.no_grad():
-        for block in wrong.h:
-            block.mlp.scale.mul_(times)
-    audit = dt.audit(wrong, IDS, optimizer="adamw")
-    assert audit.predicted and abs(math.log(audit.effect)) > 0.1
-    steps = [branch_step(model, rule_rates(model)) for model in (wrong, right)]
-    assert audit.effect == pytest.approx(steps[0] / steps[1], rel=0.3)
+    change = times(factor, "mlp.scale")
+    audit = audit_of_a_real_step(right, change, IDS, rule_step, optimizer="adamw")
+    assert abs(math.log(audit.effect)) > 0.1
 
 
 # ---- models of libraries, and as they are written ----
@@ -164,7 +151,6 @@ def beit():
     return transformers.BeitModel(config, add_pooling_layer=False)
 
 
-@pytest.mark.usefixtures("unpredicted")
 @pytest.mark.parametrize("make", [dino, beit])
 def test_public_models_with_layer_scale_are_judged_and_mended(make):
     torch.manual_seed(0)
@@ -175,8 +161,7 @@ def test_public_models_with_layer_scale_are_judged_and_mended(make):
     rule = dt.derive("adamw", closure="complete", **read(model, pixels).select)
     constants = dt.export(rule, 3, width=32, heads=4)
     with warnings.catch_warnings(action="ignore"):
-        apply_(model, constants, inputs=pixels)
-    assert dt.audit(model, pixels, constants=constants).verdict == "SUPPORTED"
+        put_right(model, constants, pixels)
     (group,) = (g for g in parameter_groups(model, 1.0) if "residual-gain" in g["name"])
     assert group["lr"] == pytest.approx(1 / 6) and len(group["params"]) == 6
 
@@ -251,7 +236,6 @@ def remarks(model, under):
     return [remark for remark in said if "add nothing at the start" in remark]
 
 
-@pytest.mark.usefixtures("unpredicted")
 def test_the_first_steps_of_branches_of_zero_are_said():
     (output,) = remarks(zero_outputs(GPT(3)), "adamw")
     assert output.startswith("6 of 6 branches") and "h.0.attn.c_proj.weight is 0" in output

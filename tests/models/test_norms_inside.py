@@ -1,11 +1,11 @@
 """Norms within a branch and behind it: read, judged, put right, measured."""
 
-import copy
 import warnings
 from functools import partial
 
 import pytest
 import torch
+from mended import audit_of_a_real_step, depth_exponents, put_right, times
 from torch import nn
 from written_models import GPT, branch_step, started, with_inner_norms
 
@@ -13,6 +13,8 @@ import deepnet_theory as dt
 from deepnet_theory.models import read
 from deepnet_theory.runtime import apply_, build, parameter_groups
 from deepnet_theory.spec.errors import Refusal
+
+pytestmark = pytest.mark.usefixtures("unpredicted")
 
 V = 61
 IDS = torch.randint(V, (2, 16), generator=torch.Generator().manual_seed(0))
@@ -110,9 +112,7 @@ def test_a_model_of_bitnets_kind_is_judged_by_the_rule_of_its_sublayers_and_take
     assert dt.audit(model, IDS, optimizer="adamw").against == "adamw"
     rule = dt.derive("adamw", **read(model, IDS).select)
     constants = dt.export(rule, 2, width=32, heads=4, ffn_ratio=2, vocab=V)
-    apply_(model, constants, inputs=IDS)
-    audit = dt.audit(model, IDS, constants=constants)
-    assert (audit.verdict, audit.findings) == ("SUPPORTED", ())
+    put_right(model, constants, IDS)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -123,13 +123,7 @@ def test_a_model_is_judged_by_the_rule_of_its_norms_and_mended(kind):
     assert select.items() <= {**found.select}.items()
     audit = dt.audit(model, IDS, optimizer="adam")
     assert audit.verdict == "REFUTED" and audit.against == "adam", audit
-    apply_(model, constants, inputs=IDS)
-    audit = dt.audit(model, IDS, constants=constants)
-    assert (audit.verdict, audit.findings) == ("SUPPORTED", ())
-    assert apply_(model, constants, inputs=IDS).changes == ()
-    with warnings.catch_warnings(action="ignore"):  # packed matrices
-        groups = parameter_groups(model, 1e-3)
-    assert len([p for g in groups for p in g["params"]]) == len(list(model.parameters()))
+    put_right(model, constants, IDS)
 
 
 def test_constants_of_the_plain_sublayers_are_another_models():
@@ -147,37 +141,27 @@ def test_alpha_behind_a_branchs_norm_goes_into_no_matrix():
         apply_(sandwich(3, alpha=1.0), exported("sandwich", 3), inputs=IDS)
 
 
-def applied(kind, layers):
-    model = seeded(KINDS[kind][0], layers)
-    apply_(model, exported(kind, layers), inputs=IDS)
-    return model, IDS
-
-
-def stepped(model):
-    with warnings.catch_warnings(action="ignore"):
-        return torch.optim.Adam(parameter_groups(model, 2.0**-10))
-
-
 SLOW = pytest.param("sandwich", marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize("kind", ["Sub-LN", SLOW])
 def test_one_step_moves_a_mended_model_alike_at_every_depth(kind):
-    found = dt.measure(partial(applied, kind), [4, 8, 16], optimizer=stepped, seeds=2)
-    assert abs(found.exponents[0].estimate) < 0.1, found
-    options = {"alpha": 1.0} if kind == "sandwich" else {}
-    make = partial(seeded, KINDS[kind][0], **options)
-    plain = dt.measure(lambda n: (make(n), IDS), [4, 16], optimizer="adam", seeds=2)
-    assert plain.exponents[0].estimate > 0.4, plain
+    make = partial(seeded, KINDS[kind][0])
+    mended, plain = depth_exponents(make, partial(exported, kind), IDS)
+    if kind == "sandwich":  # whose code has its alpha
+        make = partial(make, alpha=1.0)
+        plain = dt.measure(lambda n: (make(n), IDS), [4, 16], optimizer="adam", seeds=2)
+        plain = plain.exponents[0].estimate
+    assert abs(mended) < 0.1 and plain > 0.4
 
 
-def matrix_rates(model):
-    """The small rates of the branches' matrices, by name."""
+def rule_step(model):
+    """‖ΔF‖ at small rates of the branches' matrices, in the rule's ratio."""
     with warnings.catch_warnings(action="ignore"):
         groups = parameter_groups(model, 1e-6)
     names = {p: n for n, p in model.named_parameters()}
     rates = {names[p]: g["lr"] for g in groups for p in g["params"] if p.dim() > 1}
-    return {name: rate for name, rate in rates.items() if name.startswith("h.")}
+    return branch_step(model, {name: rate for name, rate in rates.items() if name[:2] == "h."})
 
 
 LAST = [
@@ -186,17 +170,12 @@ LAST = [
 ]
 
 
+@pytest.mark.usefixtures("predicted")
 @pytest.mark.parametrize(("kind", "part"), LAST)
 def test_a_predicted_effect_is_that_of_a_real_step(kind, part):
-    right = KINDS[kind][0](8, d=64)
-    started(right)
+    right = started(KINDS[kind][0](8, d=64))
     apply_(right, exported(kind, 8, 64), inputs=IDS)
-    wrong = copy.deepcopy(right)
-    times = 3 if kind == "Sub-LN" else 1 / 3  # behind a norm small matrices move most
-    with torch.no_grad():
-        for block in wrong.h:
-            block.get_submodule(part).weight.mul_(times)
-    audit = dt.audit(wrong, IDS, optimizer="adam")
-    assert audit.predicted and abs(audit.effect - 1) > 0.2, audit
-    steps = [branch_step(model, matrix_rates(model)) for model in (wrong, right)]
-    assert audit.effect == pytest.approx(steps[0] / steps[1], rel=0.3)
+    # behind a norm small matrices move most
+    change = times(3 if kind == "Sub-LN" else 1 / 3, f"{part}.weight")
+    audit = audit_of_a_real_step(right, change, IDS, rule_step, optimizer="adam")
+    assert abs(audit.effect - 1) > 0.2

@@ -1,19 +1,20 @@
 """Models whose attention and feed-forward stand in parallel: read, judged, mended, measured."""
 
-import copy
-import warnings
 from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+from mended import audit_of_a_real_step, depth_exponents, put_right, times
 from torch import nn
-from written_models import GPT, Block, Parallel, branch_step, heads, joined, pre, started
+from written_models import GPT, Block, Parallel, SwiGLU, heads, joined, pre, started
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
-from deepnet_theory.runtime import apply_, parameter_groups
+from deepnet_theory.runtime import apply_
 from deepnet_theory.spec.errors import Refusal
+
+pytestmark = pytest.mark.usefixtures("unpredicted")
 
 D, V, LAYERS = 32, 61, 3
 IDS = torch.randint(V, (2, 16), generator=torch.Generator().manual_seed(0))
@@ -51,22 +52,12 @@ class Falcon(GPTJ):
         self.attn = MultiQuery(d, **options)
 
 
-class Gated(nn.Module):
-    def __init__(self, d):
-        super().__init__()
-        self.gate, self.up = (nn.Linear(d, 4 * d, bias=False) for _ in range(2))
-        self.down = nn.Linear(4 * d, d, bias=False)
-
-    def forward(self, x):
-        return self.down(F.silu(self.gate(x)) * self.up(x))
-
-
 class Cohere(Falcon):
     """Grouped queries beside a gated feed-forward."""
 
     def __init__(self, line=None, d=D):
         super().__init__(line, d, kv=2)
-        self.mlp = Gated(d)
+        self.mlp = SwiGLU(d)
 
 
 class PaLM(nn.Module):
@@ -113,9 +104,9 @@ def made(kind, layers=LAYERS, **options):
     return GPT(layers, block=KINDS[kind][0], **options)
 
 
-def exported(kind, layers=LAYERS, optimizer="adamw", **options):
+def exported(kind, layers=LAYERS, optimizer="adamw", d=D):
     rule = dt.derive(optimizer, placement="pre-ln", stack="decoder", layer=KINDS[kind][1])
-    return dt.export(rule, layers, width=D, heads=4, vocab=V, **options)
+    return dt.export(rule, layers, width=d, heads=4, vocab=V)
 
 
 @pytest.mark.parametrize(
@@ -123,21 +114,13 @@ def exported(kind, layers=LAYERS, optimizer="adamw", **options):
     [k if k in ("GPT-J", "PaLM") else pytest.param(k, marks=pytest.mark.slow) for k in KINDS],
 )
 def test_two_branches_of_one_sum_are_read_judged_and_mended(kind):
-    model, constants = made(kind), exported(kind)
+    model = made(kind)
     found = read(model, IDS)
     assert found.select["layer"] == KINDS[kind][1] and found.understood
     assert [s.sums for s in found.sublayers] == [0, 0, 1, 1, 2, 2]
     assert {s.equation for s in found.sublayers} == {"x + branch(norm(x))"}
     assert dt.audit(model, IDS, optimizer="adamw").verdict == "REFUTED"
-    apply_(model, constants, inputs=IDS)
-    audit = dt.audit(model, IDS, constants=constants)
-    assert (audit.verdict, audit.findings) == ("SUPPORTED", ())
-    assert "\n+ ffn" in str(audit).replace("  ", "")
-    assert apply_(model, constants, inputs=IDS).changes == ()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # packed matrices
-        groups = parameter_groups(model, 1e-3)
-    assert len([p for g in groups for p in g["params"]]) == len(list(model.parameters()))
+    assert "\n+ ffn" in str(put_right(model, exported(kind), IDS)).replace("  ", "")
 
 
 @pytest.mark.parametrize(
@@ -173,23 +156,11 @@ def test_layers_that_share_a_norm_between_sums_have_no_law():
         apply_(model, exported("GPT-J"), inputs=IDS)
 
 
-def stepped(model):
-    with warnings.catch_warnings(action="ignore"):
-        return torch.optim.Adam(parameter_groups(model, 2.0**-10))
-
-
-def applied(kind, layers):
-    model = made(kind, layers)
-    apply_(model, exported(kind, layers, "adam"), inputs=IDS)
-    return model, IDS
-
-
 @pytest.mark.parametrize("kind", ["GPT-J", pytest.param("Cohere", marks=pytest.mark.slow)])
 def test_one_step_moves_a_mended_model_alike_at_every_depth(kind):
-    found = dt.measure(partial(applied, kind), [4, 16], optimizer=stepped, seeds=2)
-    assert abs(found.exponents[0].estimate) < 0.1, found
-    plain = dt.measure(lambda n: (made(kind, n), IDS), [4, 16], optimizer="adam", seeds=2)
-    assert plain.exponents[0].estimate > 0.2, plain
+    constants = partial(exported, kind, optimizer="adam")
+    mended, plain = depth_exponents(partial(made, kind), constants, IDS)
+    assert abs(mended) < 0.1 and plain > 0.2
 
 
 LAST = [
@@ -198,19 +169,13 @@ LAST = [
 ]  # fmt: skip
 
 
+@pytest.mark.usefixtures("predicted")
 @pytest.mark.parametrize(("kind", "last"), LAST)
 def test_a_predicted_effect_is_that_of_a_real_step(kind, last):
-    right = GPT(8, block=KINDS[kind][0], d=64)
-    started(right)
-    rule = dt.derive("adam", placement="pre-ln", stack="decoder", layer=KINDS[kind][1])
-    apply_(right, dt.export(rule, 8, width=64, heads=4, vocab=V), inputs=IDS)
-    wrong = copy.deepcopy(right)
-    with torch.no_grad():
-        for block in wrong.h:
-            block.get_submodule(last).weight.mul_(3)
-    audit = dt.audit(wrong, IDS, optimizer="adam")
-    assert audit.predicted and audit.effect > 1.3
-    assert audit.effect == pytest.approx(branch_step(wrong) / branch_step(right), rel=0.3)
+    right = started(GPT(8, block=KINDS[kind][0], d=64))
+    apply_(right, exported(kind, 8, "adam", d=64), inputs=IDS)
+    audit = audit_of_a_real_step(right, times(3, f"{last}.weight"), IDS, optimizer="adam")
+    assert audit.effect > 1.3
 
 
 class PostLN(Block):

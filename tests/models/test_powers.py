@@ -11,6 +11,8 @@ import deepnet_theory as dt
 from deepnet_theory.models import powers, read
 from deepnet_theory.spec.results.reading import Measured
 
+pytestmark = pytest.mark.usefixtures("unpredicted")
+
 D = 16
 X = torch.randn(2, 6, D, generator=torch.Generator().manual_seed(0))
 

@@ -1,19 +1,18 @@
 """Stacks of ranges of layers: read, judged, mended and measured as a list of layers."""
 
-import copy
-import warnings
 from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+from mended import audit_of_a_real_step, depth_exponents, put_right
 from torch import nn
-from written_models import GPT, Block, branch_step, heads, joined, post, pre, started
+from written_models import GPT, Block, SwiGLU, heads, joined, post, pre, started
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
 from deepnet_theory.models.audit import of_constants
-from deepnet_theory.runtime import apply_, build, parameter_groups
+from deepnet_theory.runtime import apply_, build
 from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.table import texts
 from deepnet_theory.sizes.wanted import wanted
@@ -21,18 +20,10 @@ from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.subject import differences
 
+pytestmark = pytest.mark.usefixtures("unpredicted")
+
 D, V = 32, 61
 IDS = torch.randint(V, (2, 16), generator=torch.Generator().manual_seed(0))
-
-
-class SwiGLU(nn.Module):
-    def __init__(self, d):
-        super().__init__()
-        self.gate, self.up = (nn.Linear(d, 4 * d, bias=False) for _ in range(2))
-        self.down = nn.Linear(4 * d, d, bias=False)
-
-    def forward(self, x):
-        return self.down(F.silu(self.gate(x)) * self.up(x))
 
 
 class Skipping(Block):
@@ -177,10 +168,8 @@ def test_layers_that_differ_are_a_selection_with_shares(model, layer):
     found = read(model, IDS)
     assert found.select["layer"] == layer
     constants = of_kinds(found.layers["decoder"], layer)
-    apply_(model, constants, inputs=IDS)
+    put_right(model, constants, IDS)
     assert dt.audit(model, IDS, optimizer="adam").follows == "adam"
-    assert dt.audit(model, IDS, constants=constants).verdict == "SUPPORTED"
-    assert apply_(model, constants, inputs=IDS).changes == ()
     made = build(constants)
     assert read(made, IDS).select == found.select | {"norm": "layer"}
 
@@ -188,8 +177,7 @@ def test_layers_that_differ_are_a_selection_with_shares(model, layer):
 def test_both_stacks_may_have_layers_of_their_own():
     model = Apart(4)
     assert read(model, IDS).select["layer"] == LAYERS_APART
-    apply_(model, of_both(4), inputs=IDS)
-    assert dt.audit(model, IDS, constants=of_both(4)).verdict == "SUPPORTED"
+    put_right(model, of_both(4), IDS)
     audit = dt.audit(model, IDS, optimizer="adam")
     assert audit.follows == "adam"
     assert f"--layer '{LAYERS_APART}' --closure complete --depth 4,4" in audit.command
@@ -225,17 +213,6 @@ def test_a_norm_left_out_in_one_layer_is_its_fault_and_no_range():
 # ----------------------------------------------------------------------------------- mended
 
 
-def stepped(model):
-    with warnings.catch_warnings(action="ignore"):
-        return torch.optim.Adam(parameter_groups(model, 2.0**-10))
-
-
-def applied(make, constants, n):
-    model = make(n)
-    apply_(model, constants(n), inputs=IDS)
-    return model, IDS
-
-
 def by_kind(n):
     return GPT(n, block=ByKind, final=False, vocab=V)
 
@@ -259,10 +236,8 @@ MADE = {
 )
 def test_one_step_moves_a_mended_stack_alike_at_every_depth(name):
     seeds = 2 if name == "mix-ln" else 4
-    found = dt.measure(partial(applied, *MADE[name]), [4, 16], optimizer=stepped, seeds=seeds)
-    assert abs(found.exponents[0].estimate) < 0.1, found
-    plain = dt.measure(lambda n: (MADE[name][0](n), IDS), [4, 16], optimizer="adam", seeds=2)
-    assert plain.exponents[0].estimate > 0.2, plain
+    mended, plain = depth_exponents(*MADE[name], IDS, seeds=seeds)
+    assert abs(mended) < 0.1 and plain > 0.2
 
 
 def test_constants_of_two_placements_stand_beside_each_other():
@@ -291,6 +266,7 @@ def with_alpha(n, d=D):
     return mix_ln(n, d=d, lines=(lambda x, branch, norm: norm(2 * n * x + branch(x)), pre))
 
 
+@pytest.mark.usefixtures("predicted")
 @pytest.mark.parametrize(
     ("make", "last", "low", "high"),
     [
@@ -308,13 +284,12 @@ def test_a_predicted_effect_is_that_of_a_real_step(make, last, low, high):
         else of_kinds(8, "attention,1/4*ffn,3/4*ffn-swiglu", d=64)
     )
     apply_(right, constants, inputs=IDS)
-    wrong = copy.deepcopy(right)
-    with torch.no_grad():
+
+    def change(wrong):
         for block in wrong.h[low:high]:
             block.get_submodule(last).weight.mul_(3)
-    audit = dt.audit(wrong, IDS, constants=constants)
-    assert audit.predicted and audit.effect > 1.1
-    measured = branch_step(wrong) / branch_step(right)
-    assert audit.effect == pytest.approx(measured, rel=0.3)
+
+    audit = audit_of_a_real_step(right, change, IDS, constants=constants)
+    assert audit.effect > 1.1
     (finding,) = audit.findings
     assert f"decoder, layers {low}" in finding.where and finding.size == pytest.approx(3, rel=0.05)

@@ -1,19 +1,20 @@
 """Models that use their layers several times: read, judged, mended, measured."""
 
-import copy
 import re
-import warnings
 from functools import partial
 
 import pytest
 import torch
+from mended import audit_of_a_real_step, depth_exponents, put_right, times
 from torch import nn
 from written_models import GPT, branch_step, post, pre, started
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
-from deepnet_theory.runtime import apply_, parameter_groups
+from deepnet_theory.runtime import apply_
 from deepnet_theory.spec.errors import InputError, Refusal
+
+pytestmark = pytest.mark.usefixtures("unpredicted")
 
 D, V = 32, 61
 IDS = torch.randint(V, (2, 16), generator=torch.Generator().manual_seed(0))
@@ -79,15 +80,7 @@ def test_uses_are_read_judged_and_mended_each_parameter_once(name):
     rule = dt.derive("adamw", closure="complete", **found.select)
     sizes = {"width": D, "heads": 4, "vocab": V, "form": "weights"}
     constants = dt.export(rule, layers, **sizes)
-    done = apply_(model, constants, inputs=IDS, initialise=True, outer=False)
-    names = [change.name for change in done.changes]
-    assert names and len(names) == len(set(names))
-    again = dt.audit(model, IDS, constants=constants)
-    assert (again.verdict, again.findings) == ("SUPPORTED", ())
-    with warnings.catch_warnings(action="ignore"):  # packed matrices
-        groups = parameter_groups(model, 1e-3)
-    listed = [id(p) for g in groups for p in g["params"]]
-    assert len(listed) == len(set(listed)) == len(list(model.parameters()))
+    put_right(model, constants, IDS, initialise=True, outer=False)
     # the laws are those of as many uses, and of no others
     other = dt.derive("adamw", **{**found.select, "uses": "1" if uses else "N"})
     with pytest.raises(Refusal, match=r"is used .*, the constants are for layers that are used"):
@@ -165,48 +158,29 @@ def test_a_scheme_of_layers_of_their_own_is_not_of_shared_ones():
 # ---- what one step moves ----
 
 
-def applied(optimizer, loops, block=1, line=pre, uses="N", d=D, closure="complete"):
-    model = started(looped(block, loops, line, d=d))
-    where = {"placement": "pre-ln" if line is pre else "post-ln", "stack": "decoder"}
-    rule = dt.derive(optimizer, uses=uses, closure=closure, **where)
-    constants = dt.export(
-        rule, block * loops, width=d, heads=4, vocab=V,
-        form="forward" if line is pre else "weights",
-    )  # fmt: skip
-    apply_(model, constants, inputs=IDS)
-    return model, IDS
-
-
-def stepped(kind, model):
-    with warnings.catch_warnings(action="ignore"):
-        return kind(parameter_groups(model, 2.0**-10))
+def by_loops(optimizer, layers, uses="N", d=D, closure="complete"):
+    rule = dt.derive(optimizer, uses=uses, closure=closure, placement="pre-ln", stack="decoder")
+    return dt.export(rule, layers, width=d, heads=4, vocab=V)
 
 
 @pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adam", marks=pytest.mark.slow)])
 def test_one_step_moves_a_mended_model_alike_at_every_number_of_loops(optimizer):
-    by = partial(stepped, {"sgd": torch.optim.SGD, "adam": torch.optim.Adam}[optimizer])
-    found = dt.measure(partial(applied, optimizer), [4, 16], optimizer=by, seeds=2)
-    assert abs(found.exponents[0].estimate) < 0.15, found
-    plain = dt.measure(
-        lambda n: (started(looped(1, n)), IDS), [4, 16], optimizer=optimizer, seeds=2
+    mended, plain = depth_exponents(
+        lambda n: started(looped(1, n)), partial(by_loops, optimizer), IDS, optimizer
     )
-    assert plain.exponents[0].estimate > 0.3, plain
+    assert abs(mended) < 0.15 and plain > 0.3
 
 
+@pytest.mark.usefixtures("predicted")
 @pytest.mark.parametrize("optimizer", ["sgd", pytest.param("adam", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("block", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_predicted_effect_is_that_of_a_real_step(optimizer, block):
     uses = "N" if block == 1 else f"N/{block}"
-    right, _ = applied(optimizer, 8 // block, block, uses=uses, d=64, closure="unit-residual")
-    wrong = copy.deepcopy(right)
-    with torch.no_grad():
-        for own in {id(layer): layer for layer in wrong.h}.values():
-            own.mlp.c_proj.weight.mul_(3)
-    audit = dt.audit(wrong, IDS, optimizer=optimizer)
-    assert audit.predicted and audit.effect > 1.3
-    step = torch.sign if optimizer == "adam" else lambda g: g
-    real = branch_step(wrong, step=step) / branch_step(right, step=step)
-    assert audit.effect == pytest.approx(real, rel=0.3)
+    right = started(looped(block, 8 // block, d=64))
+    apply_(right, by_loops(optimizer, 8, uses, 64, "unit-residual"), inputs=IDS)
+    of = partial(branch_step, step=torch.sign if optimizer == "adam" else lambda g: g)
+    change = times(3, "mlp.c_proj.weight")
+    assert audit_of_a_real_step(right, change, IDS, of, optimizer=optimizer).effect > 1.3
 
 
 def test_a_depth_that_no_block_fills_is_said():

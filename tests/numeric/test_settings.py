@@ -59,6 +59,14 @@ def test_a_stack_that_does_not_fit_is_refused(adam, monkeypatch):
         memory.require_memory(adam, depths(2), SMALL)
 
 
+def test_the_memory_that_can_be_had_is_the_least_that_system_and_limits_leave(monkeypatch):
+    files = {"meminfo": "MemTotal: 9 kB\nMemAvailable:   7 kB\n", "memory.current": "1000"}
+    monkeypatch.setattr(memory.Path, "read_text", lambda path, **_: files[path.name])
+    for limit, left in (("5000", 4000), ("max", 7 * 1024)):
+        files["memory.max"] = limit
+        assert memory.available_bytes(torch.device("cpu")) == left
+
+
 # 8 seeds of 32 tokens in width 64, 4 draws: 2^16 activations a layer
 SETTINGS = Settings(width=64, tokens=32, seeds=8, batch=1, draws=4, device="cpu")
 

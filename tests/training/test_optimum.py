@@ -122,7 +122,11 @@ def test_the_interval_of_failing_rates_holds_what_the_grid_leaves_open():
         Verdict.UNDECIDED
     )
     falling = [[0.4, 0.2, 0.1, 0.05]] * 3
-    assert failing_exponent("N", DEPTHS, falling, 2.0, -0.25).verdict is Verdict.REFUTED
+    alike = failing_exponent("N", DEPTHS, falling, 2.0, -0.25)
+    assert alike.verdict is Verdict.REFUTED
+    x = np.log(DEPTHS) - np.log(DEPTHS).mean()  # each threshold is known to half a step
+    grid = math.log(2) / 2 * np.abs(x).sum() / (x**2).sum()
+    assert (alike.high - alike.low) / 2 == pytest.approx(grid)
 
 
 def test_what_depth_costs_is_paired_by_seed():

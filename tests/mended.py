@@ -1,0 +1,66 @@
+"""What holds of every model that was put right by its constants: shared by the tests of models."""
+
+import copy
+import warnings
+
+import pytest
+import torch
+from written_models import branch_step
+
+import deepnet_theory as dt
+from deepnet_theory.runtime import apply_, parameter_groups
+
+
+def put_right(model, constants, inputs, **options):
+    """The audit of a model that takes its constants: none differs, each parameter learns once."""
+    changes = apply_(model, constants, inputs=inputs, **options).changes
+    assert changes and len(changes) == len(set(changes))  # once however often a layer is used
+    audit = dt.audit(model, inputs, constants=constants)
+    assert (audit.verdict, audit.findings) == ("SUPPORTED", ()), audit
+    assert apply_(model, constants, inputs=inputs, **options).changes == ()
+    with warnings.catch_warnings(action="ignore"):  # packed matrices
+        groups = parameter_groups(model, 1e-3)
+    listed = [id(p) for g in groups for p in g["params"]]
+    assert len(listed) == len(set(listed)) == len(list(model.parameters()))
+    return audit
+
+
+def depth_exponents(make, constants, inputs, optimizer="adam", depths=(4, 16), seeds=2):
+    """The exponents of ‖ΔF‖ in depth of a model that takes its constants, and of the plain one."""
+
+    def mended(n):
+        model = make(n)
+        apply_(model, constants(n), inputs=inputs)
+        return model, inputs
+
+    def stepped(model):
+        kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+        with warnings.catch_warnings(action="ignore"):
+            return kinds[optimizer](parameter_groups(model, 2.0**-10), lr=2.0**-10)
+
+    found = (
+        dt.measure(mended, depths, optimizer=stepped, seeds=seeds),
+        dt.measure(lambda n: (make(n), inputs), depths, optimizer=optimizer, seeds=2),
+    )
+    return [of.exponents[0].estimate for of in found]
+
+
+def audit_of_a_real_step(right, change, inputs, of=branch_step, **asked):
+    """The audit of a right model that was changed, whose effect is ``of`` both within 30 %."""
+    wrong = copy.deepcopy(right)
+    with torch.no_grad():
+        change(wrong)
+    audit = dt.audit(wrong, inputs, **asked)
+    assert audit.predicted
+    assert audit.effect == pytest.approx(of(wrong) / of(right), rel=0.3)
+    return audit
+
+
+def times(factor, path):
+    """A change: one matrix of every layer times a number."""
+
+    def change(model):
+        for block in {id(layer): layer for layer in model.h}.values():
+            block.get_parameter(path).mul_(factor)
+
+    return change
