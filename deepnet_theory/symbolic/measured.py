@@ -36,7 +36,7 @@ from deepnet_theory.spec.expression import (
     fold,
     parts,
 )
-from deepnet_theory.spec.placement import STREAM_GAIN
+from deepnet_theory.spec.placement import STREAM_GAIN, Placement
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
@@ -130,9 +130,13 @@ class Place:
         """The learning rate's factor."""
         return evaluate(DEPTH.parse(self.rows.rule.eta), **self.depth)
 
+    @property
+    def placement(self) -> Placement:
+        return self.rows.selection.placed(self.sublayer)
+
     @cached_property
     def sizes(self) -> Sizes:
-        return sizes(self.rows.selection.the_placement, self.sublayer)
+        return sizes(self.placement, self.sublayer)
 
     @cached_property
     def weight(self) -> float:
@@ -157,7 +161,7 @@ class Place:
         """What they are together beside one: the response to a parameter, or the branch's r."""
         if self.part.uses == "1":
             return 1.0
-        powers = of_uses(self.rows.selection.the_placement, self.sublayer)
+        powers = of_uses(self.placement, self.sublayer)
         return float(self.uses ** powers[parameter])
 
     @cached_property
@@ -189,7 +193,7 @@ class Place:
 
     def size_of(self, parameter: str, role: Role) -> float:
         """What a parameter starts at."""
-        placement = self.rows.selection.the_placement
+        placement = self.placement
         if role is Role.SCALED:
             return self.beta
         starts = zip(placement.learnt, placement.starts(self.knobs[0]), strict=True)
@@ -198,8 +202,7 @@ class Place:
     @property
     def along_stream(self) -> bool:
         """Whether one number multiplies a stream that the last norm alone divides."""
-        placement = self.rows.selection.the_placement
-        return placement.final_norm and not placement.per_channel
+        return self.placement.final_norm and not self.placement.per_channel
 
     def moved_by(self, parameter: str, role: Role) -> Moved | None:
         """What an update through a parameter does; None where the output does not respond."""
@@ -219,7 +222,7 @@ class Place:
         stepped = step_length(self.rows.selection.the_optimizer, reached, size)
         update = self.eta * kappa * float(stepped) * backward
         # such parameters, listed: a norm on the sum stands behind all its branches, once
-        once = parameter in OF_NORMS and self.rows.selection.the_placement.normalises_sum
+        once = parameter in OF_NORMS and self.placement.normalises_sum
         own = zip(self.part.shares, self.part.parallel, strict=True)
         many = float(sum(share for share, joins in own if not (once and joins))) / self.uses
         share = many * self.depth[self.part.depth] * forward * response * update
@@ -279,9 +282,9 @@ class _Rows:
 
     @cached_property
     def _numbered(self) -> bool:
-        """Whether the equation of the placement holds numbers, other than 1."""
-        equation = self.selection.the_placement.expression.root
-        return any(isinstance(node, Number) and abs(node.value) != 1 for node in parts(equation))
+        """Whether the equation of a placement holds numbers, other than 1."""
+        nodes = (n for p in self.selection.placements for n in parts(p.expression.root))
+        return any(isinstance(node, Number) and abs(node.value) != 1 for node in nodes)
 
     def constant(self, of: str, says: str, because: str, found: list[float]) -> Measured:
         """A quantity that must not change with the depth."""

@@ -217,7 +217,7 @@ def norm_epsilons(of: OfKind) -> Iterator[Step]:
 
 def _share_kept(of: OfKind, place: str, step: Step) -> bool:
     """ε beside the variance that an explicit norm divides by, at two depths."""
-    placement, shares = of.problem.selection.the_placement, []
+    placement, shares = of.problem.selection.placed(of.kind.sublayer), []
     variance = sizes(placement, of.kind.sublayer).variances[place]
     with mpmath.workdps(DIGITS):
         for layers in (10**100, 10**200):

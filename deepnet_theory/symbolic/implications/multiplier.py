@@ -31,7 +31,7 @@ SECTION = Section("Learnt multipliers")
 
 def multiplier_steps(of: OfKind) -> Iterator[Step]:
     """Response, share and learning rate of every learnt multiplier of the placement."""
-    placement = of.problem.selection.the_placement
+    placement = of.problem.selection.placed(of.kind.sublayer)
     for index, name in enumerate(placement.learnt):
         start, derivative = _derivative(of, index)
         along = name == STREAM_GAIN and not placement.per_channel
@@ -53,7 +53,9 @@ def _derivative(of: OfKind, index: int) -> tuple[sp.Expr, sp.Expr]:
         starts.append(sp.sympify(start))
         return start + (delta if len(starts) == index + 1 else 0)
 
-    output = residual(of.problem.selection.the_placement, lambda y: P * Branch(y), learnt=learnt)
+    output = residual(
+        of.problem.selection.placed(of.kind.sublayer), lambda y: P * Branch(y), learnt=learnt
+    )
     moved = coefficient(sp.expand_mul(output.diff(delta)).xreplace(AT_REST))
     own = {**of.kind.own, P: gains_product(of.kind.sublayer).xreplace(of.kind.own)}
     return starts[index].xreplace(of.kind.own), moved.xreplace(own)
@@ -63,7 +65,7 @@ def _response(of: OfKind, name: str, derivative: sp.Expr, along: bool) -> Step:
     balanced, kind = of.balanced, of.kind
 
     def points(_: Step) -> Iterator[Point]:
-        found = sizes(of.problem.selection.the_placement, kind.sublayer).responses[name]
+        found = sizes(of.problem.selection.placed(kind.sublayer), kind.sublayer).responses[name]
         assert found is not None
         for a, b, layers in (("7", "1/5", 3), ("11", "1/3", 10**4), ("40", "2/5", 10**8)):
             at = {kind.alpha: sp.Rational(a), kind.beta: sp.Rational(b)}

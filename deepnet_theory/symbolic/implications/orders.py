@@ -141,7 +141,9 @@ class OfKind:
         ``grown`` is what a later part multiplies the gradient with.
         """
         at = {plain: knobs[own] for plain, own in self.kind.own.items()}
-        gradient = grown * number(gradients(self.kind.sublayer, self.problem.law)[0], at)
+        gradient = grown * number(
+            gradients(self.kind.sublayer, self.problem.law(self.kind.sublayer))[0], at
+        )
         size = number(self.kind.beta, knobs)
         optimizer = self.problem.selection.the_optimizer
         return number(step_length(optimizer, gradient, size)) / size
@@ -179,7 +181,7 @@ def self_consistency(of: OfKind, power: int) -> Step:
         balanced.sublayers * together * kind.weight**power,
         present(value),
         f"r = {present(of.weight_at_rule)}; {shown} {behaviour}; "
-        f"{_PRODUCTS[power if of.problem.law.normalised else -power]}",
+        f"{_PRODUCTS[power if of.problem.law(of.kind.sublayer).normalised else -power]}",
         uses=(f"sublayers-{balanced.part.name}", *of.weights, *balanced.conclusion),
         checks=(put_in(of),),
         left=S * (1 if together == 1 else n) * of.r**power,
