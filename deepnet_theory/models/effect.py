@@ -228,7 +228,11 @@ class Effects:
 def _placement(norms: frozenset[str], multiplied: bool) -> str:
     """The placement with these norms; with a residual multiplier where one is not 1."""
     for name, where in placements().items():
-        if where.norms == norms and (not multiplied or "alpha" in where.expression.names):
+        if (
+            where.norms == norms
+            and not where.learnt
+            and (not multiplied or "alpha" in where.expression.names)
+        ):
             return name
     raise Refusal("no placement has these norms")
 

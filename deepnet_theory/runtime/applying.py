@@ -34,8 +34,9 @@ from deepnet_theory.runtime.outer import (
 from deepnet_theory.runtime.scaling import Places, own_module, restored_on_error
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
+from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.results.reading import Reading
-from deepnet_theory.spec.subject import Difference, Wanted, differences
+from deepnet_theory.spec.subject import Difference, Wanted, as_asked, differences
 from deepnet_theory.spec.sublayer import sublayer
 
 
@@ -222,7 +223,7 @@ def _read(
     from deepnet_theory.models import Made, made, read
 
     whole = model if isinstance(model, Made) else made(model, inputs)
-    found = read(whole, roles=roles)
+    found = as_asked(read(whole, roles=roles), constants)
     return whole, found, fit(found, constants)
 
 
@@ -242,7 +243,13 @@ def _no_place(found: Reading, d: Difference) -> str:
     if d.found != 1:  # the code has one of its own, which no initial size takes out again
         remedy = f"set it to {d.wanted:.4g} there"
     elif "output" in found.sublayers[d.index].around:  # a norm takes out what a matrix carries
+        around = found.sublayers[d.index].around
         remedy = f"divide what is behind the branch's norm by {d.wanted:.4g} there"
+        for other in placements().values():
+            if other.learnt and other.norms == around:
+                remedy += (
+                    f", or take the placement {other.name}, whose alpha starts that norm's gain"
+                )
     else:
         remedy = (
             "constants exported with form='weights' put it into initial sizes and learning rates"
@@ -266,6 +273,8 @@ def _draw(model: nn.Module, found: Reading, rule: Wanted, draw: Draw) -> Iterato
             own = multiplier(model, s.learnt)
             size = float(own.square().mean().sqrt())
             start = s.alpha / row.alpha * size if size else 1 / row.alpha
+            if s.start:  # a norm's gain, which may be written as 1 + w
+                start = float(own.mean()) + s.start * (s.alpha / row.alpha - 1)
             draw(parameter, [own], 0.0, start)
             yield Change(s.learnt, f"learnt multiplier, {start:.6g}")
         for name in (*(m.bias for m in s.matrices), *s.biases):

@@ -163,6 +163,12 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
     )  # fmt: skip
 
 
+def as_asked(found: Reading, c: Constants) -> Reading:
+    """A reading in the terms of constants: a norm's gain is a multiplier where they have one."""
+    places = map(placement, c.placements)
+    return found.in_gains if any(p.learnt and "output" in p.norms for p in places) else found
+
+
 def _require_layers(found: Reading, name: str, layers: list[str], part: PartConstants) -> None:
     """Raise :class:`Refusal` where a model's layers are not those of a part.
 
