@@ -97,7 +97,8 @@ def apply_(
     One forward pass on ``inputs`` (without them token ids or vectors are tried) shows what every
     parameter is; ``roles`` say what it does not, as ``{"value": "*.v_proj.weight"}``. Every
     branch matrix is drawn anew by Xavier's law at its gain, packed ones block by block, each with
-    its own fans; the branches' biases become 0, norms are left alone. Experts whose gates add up to
+    its own fans; the branches' biases become 0; of norms an ε is set where
+    the rule asks for a smaller one, which no ``state_dict`` holds. Experts whose gates add up to
     another number than 1 have it taken out of their last matrices.
 
     Tables of tokens and positions are drawn so that the stream starts at rms 1, the head of a
@@ -160,8 +161,10 @@ def _applied(
     changes = _set_alpha(model, found, rule)
     if drawn and outer:  # first, so that one generator gives the same at every depth
         changes += _draw_outer(model, found, constants, initialise, draw)
+    large: dict[str, float] = {}
     if drawn:
         changes += _draw(model, found, rule, draw)
+        changes += _set_epsilons(model, found, rule, large)
     if drawn and any(sublayer(s.kind).experts > 1 for s in found.sublayers):
         changes += _draw_behind_gates(model, *_read(whole, constants, None, roles)[1:], draw)
     try:
@@ -187,7 +190,7 @@ def _applied(
         _require_outer(again, constants, {change.name for change in changes})
     describe_(model, describe(found, rule), constants, drawn=drawn)
     lines = tuple(lines_of_code(again, constants)) if drawn else ()
-    summary = _summary(again, rule, constants, changes, lines)
+    summary = _summary(again, rule, constants, changes, lines, large)
     return Applied(tuple(changes), tuple(summary), lines)
 
 
@@ -284,6 +287,29 @@ def _draw(model: nn.Module, found: Reading, rule: Wanted, draw: Draw) -> Iterato
                 yield Change(name, "bias, 0")
 
 
+def _set_epsilons(
+    model: nn.Module, found: Reading, rule: Wanted, large: dict[str, float]
+) -> Iterator[Change]:
+    """Set a norm's ε where a smaller one is asked for; ``large`` takes up what has no place.
+
+    It is an attribute of the module that has the norm's gain: torch's ``eps``, or the
+    ``variance_epsilon`` of Llama's kin.
+    """
+    for s, row in ((found.sublayers[i], rule.sublayers[i]) for i in found.distinct):
+        for norm in (n for n in s.norms if n.where in row.norm_epsilon):
+            aim = row.norm_epsilon[norm.where] * NORM_EPS
+            gain = norm.gain or (s.learnt_parameter if s.start and norm.where == "output" else None)
+            owner = model.get_submodule(gain.rpartition(".")[0]) if gain else nn.Module()
+            names = [
+                n for n in ("eps", "variance_epsilon") if isinstance(vars(owner).get(n), float)
+            ]
+            if not names:
+                large[norm.where] = aim
+            elif getattr(owner, names[0]) > aim:
+                setattr(owner, names[0], aim)
+                yield Change(f"{gain}, {names[0]}", f"epsilon {aim:.3g}")
+
+
 def _draw_behind_gates(
     model: nn.Module, found: Reading, rule: Wanted, draw: Draw
 ) -> Iterator[Change]:
@@ -361,7 +387,12 @@ def _stands_out(w: Tensor) -> bool:
 
 
 def _summary(
-    found: Reading, rule: Wanted, c: Constants, changes: Sequence[Change], lines: Sequence[str]
+    found: Reading,
+    rule: Wanted,
+    c: Constants,
+    changes: Sequence[Change],
+    lines: Sequence[str],
+    large: Mapping[str, float],
 ) -> list[str]:
     """What was done, in five lines, and what training needs beside it."""
     layers = " and ".join(f"{n} layers of the {name}" for name, n in found.layers.items())
@@ -390,13 +421,13 @@ def _summary(
         f"gains: {told}" if matrices else "gains: left as they were",
         f"alpha {alpha}: {into}",
         f"learning rates: {spans} by kind, parameter_groups(model, lr)",
-        f"outer parts: {_outside(found, rule, changes)}",
+        f"outer parts: {_outside(found, changes, large)}",
         *(f"to be written in the model's code: {line}" for line in lines),
         *([f"to train with it: {c.condition}"] if c.condition else []),
     ]
 
 
-def _outside(found: Reading, rule: Wanted, changes: Sequence[Change]) -> str:
+def _outside(found: Reading, changes: Sequence[Change], large: Mapping[str, float]) -> str:
     """What was drawn of embedding and head, what stays, and where stream and loss start."""
     drawn = {c.name: c.what for c in changes if c.what.startswith(("rows,", "head,"))}
     told = [f"{name} {what.rpartition(' ')[2]}" for name, what in drawn.items()]
@@ -404,9 +435,10 @@ def _outside(found: Reading, rule: Wanted, changes: Sequence[Change]) -> str:
     left = [name for name in (*found.embeddings, *found.head) if name not in drawn]
     more = ["…"] if len(left) > 2 else []
     told.append(f"left alone: {', '.join(('norms', *dict.fromkeys(left[:2]), *more))}")
-    epsilons = {at: e for row in rule.sublayers for at, e in row.norm_epsilon.items()}
-    for at, times in epsilons.items():
-        told.append(f"set the epsilon of norms on the {at} to {times * NORM_EPS:.3g} in their code")
+    smaller = dict.fromkeys(c.what for c in changes if c.what.startswith("epsilon"))
+    told += [f"{what} was set in the norms that need it" for what in smaller]
+    for at, aim in large.items():
+        told.append(f"set the epsilon of norms on the {at} to {aim:.3g} in their code")
     told += [
         f"the {stack}'s stream starts at rms {size:.3g}" for stack, size in found.stream.items()
     ]

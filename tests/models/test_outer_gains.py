@@ -10,7 +10,7 @@ import torch.nn.functional as F  # noqa: N812
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
-from deepnet_theory.runtime import apply_, parameter_groups
+from deepnet_theory.runtime import apply_, applying, parameter_groups
 from deepnet_theory.spec.errors import Refusal
 
 transformers = pytest.importorskip("transformers")
@@ -73,6 +73,38 @@ def test_alpha_is_put_into_the_gain_of_the_norm_behind_the_branch(name):
         norms[1] += 1
     wrong = dt.audit(model, IDS, constants=constants(name, 4))
     assert wrong.verdict == "REFUTED" and "alpha" in wrong.findings[0].where
+
+
+def of_sgd(placement="res-post-gain"):
+    rule = dt.derive(
+        "sgd", placement=placement, norm="rms", stack="decoder", layer="attention,ffn-swiglu",
+        closure="complete",
+    )  # fmt: skip
+    return dt.export(rule, 4, width=D, heads=4, vocab=V)
+
+
+def test_an_epsilon_that_is_to_be_smaller_is_set_and_put_back_on_refusal(monkeypatch):
+    model, c = made("Olmo2", 4), of_sgd()
+    (times,) = {s.norm_epsilon["output"] for s in c.parts[0].sublayers[:1]}
+    norm = model.model.layers[1].post_attention_layernorm
+    norm.variance_epsilon = 1e-5
+    kept = [m.variance_epsilon for m in model.modules() if hasattr(m, "variance_epsilon")]
+    with monkeypatch.context() as refusing, pytest.raises(Refusal, match="planted"):
+        refusing.setattr(applying, "describe_", lambda *_, **__: _refuse())
+        apply_(model, c, inputs=IDS)
+    assert kept == [m.variance_epsilon for m in model.modules() if hasattr(m, "variance_epsilon")]
+    told = str(apply_(model, c, inputs=IDS))
+    assert norm.variance_epsilon == pytest.approx(times * 1e-5) and times < 0.1
+    assert f"epsilon {times * 1e-5:.3g} was set in the norms that need it" in told
+    assert model.model.norm.variance_epsilon == kept[-1]  # no rule speaks of it
+    small = made("Olmo2", 4)
+    small.model.layers[0].post_attention_layernorm.variance_epsilon = 1e-12
+    apply_(small, c, inputs=IDS)
+    assert small.model.layers[0].post_attention_layernorm.variance_epsilon == 1e-12
+
+
+def _refuse():
+    raise Refusal("planted")
 
 
 def test_a_model_without_that_norm_and_one_without_its_gain_are_refused():
