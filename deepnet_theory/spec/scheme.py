@@ -164,6 +164,12 @@ class Scheme:
         """Whether a sublayer is the scheme's alone, which no stack here has."""
         return any(unplaced(s.name) not in sublayers() for s in self.layer or ())
 
+    @property
+    def equations(self) -> str:
+        """The residual equations above the first layers, each once."""
+        of = (self.placed(s).equation for p in self.parts for s in self.layer_of(p.name))
+        return " and ".join(dict.fromkeys(of))
+
     def own(self, of: Sublayer) -> Sublayer:
         """The scheme's own sublayer in the place of one with the same matrices, else that one."""
         names = [m.name for m in of.matrices]
