@@ -74,7 +74,7 @@ def _lines(one: Judgement) -> list[str]:
         several = len(one.row.parts) > 1
         cells = [
             f"{one.scheme.name}{f', {part.part}' if several else ''}",
-            f"`{one.scheme.equation}`",
+            f"`{one.scheme.equations}`",
             *(
                 _first(one, name, rows[name].parts[index].first, index, part)
                 for name in ("sgd", "adam", "lamb")

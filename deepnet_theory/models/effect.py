@@ -185,8 +185,8 @@ class Effects:
         if len({(row.part, row.sublayer) for row in rows}) < len(rows):
             raise Refusal("a dense branch beside experts of its kind, both of them of one name")
         multiplied = any(not math.isclose(a, 1, rel_tol=EXACT) for a in alphas)
-        (norms,) = around if len(around) == 1 else (frozenset[str](),)
-        if not norms or ("sum" not in norms and self._runs_away(inside)):
+        norms, *others = around
+        if others or ("sum" not in norms and self._runs_away(inside)):
             raise Refusal("constants do not say these norms, or the size of this stream")
         return _placement(norms, multiplied), tuple(rows)
 
@@ -228,7 +228,11 @@ class Effects:
 def _placement(norms: frozenset[str], multiplied: bool) -> str:
     """The placement with these norms; with a residual multiplier where one is not 1."""
     for name, where in placements().items():
-        if where.norms == norms and (not multiplied or "alpha" in where.expression.names):
+        if (
+            where.norms == norms
+            and not where.learnt
+            and (not multiplied or "alpha" in where.expression.names)
+        ):
             return name
     raise Refusal("no placement has these norms")
 

@@ -60,7 +60,8 @@ class Case:
     def layer(self, part: PartConstants, index: float) -> Sequence[Placed]:
         """The sublayers of one layer of a part, from 0; of a block of them, its middle."""
         if self.scheme is None:
-            return [Placed(self.equation, s) for s in part.in_layer(math.floor(index))]
+            of = self.selection.placed
+            return [Placed(of(sublayer(s.kind)), s) for s in part.in_layer(math.floor(index))]
         return self.scheme.layer_at(self._of_scheme(part.name), index + 1, **self.depth)
 
     def layers(self, part: PartConstants) -> Sequence[Sequence[Placed]]:
@@ -77,9 +78,14 @@ class Case:
         return next(p for p in self.scheme.parts if p.name == part)
 
     @property
-    def equation(self) -> Placement:
-        """The residual equation, of all layers but the first ones of a scheme that differ."""
-        return self.selection.the_placement if self.scheme is None else self.scheme.placement
+    def normalises(self) -> bool:
+        """Whether a norm stands on the stream in every layer."""
+        if self.scheme is not None:
+            return self.scheme.placement.normalises_sum
+        parts = self.selection.the_stack.parts
+        return all(
+            any(self.selection.placed(s).normalises_sum for s in p.everywhere) for p in parts
+        )
 
     @property
     def select(self) -> dict[str, object]:
@@ -99,9 +105,9 @@ class Case:
         """
         if self.scheme is None:
             return all(part.period == 1 for part in self.selection.the_stack.parts)
-        x, branch = self.equation.coefficients(2.0)
+        x, branch = self.scheme.placement.coefficients(2.0)
         kept = x == 1 or math.isclose(x * x + branch * branch, 1)  # the stream, or its variance
-        return self.scheme.first is None and (kept or self.equation.normalises_sum)
+        return self.scheme.first is None and (kept or self.normalises)
 
     @property
     def indexed(self) -> bool:

@@ -153,7 +153,7 @@ def _growth(case: Case) -> float:
     """b² of a stream that grows beyond what blocks of equal share can be near, or of layers that
     depend on where they stand; else 0.
     """
-    grows = not case.equation.normalises_sum and all(p.uses == 1 for p in case.constants.parts)
+    grows = not case.normalises and all(p.uses == 1 for p in case.constants.parts)
     if not case.indexed and not (grows and _weights(_sampled(case)).sum(0).mean() > NEAR):
         return 0.0
     first, *_ = _weights(_sampled(case, places=(0.0, 1.0)))  # the layer that a block goes behind

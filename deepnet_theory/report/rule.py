@@ -124,7 +124,14 @@ def one_line(derivation: Derivation) -> str:
 
 def title(selection: Selection) -> str:
     optimizer = selection.the_optimizer.name if selection.optimizer else selection.update
-    return f"{selection.placement} {selection.stack} under {optimizer}"
+    placements = " and ".join(p.name for p in selection.placements)
+    return f"{placements} {selection.stack} under {optimizer}"
+
+
+def equations(selection: Selection) -> tuple[doc.Inline, ...]:
+    """The residual equations, which are several where sublayers have placements of their own."""
+    first, *others = (doc.Formula(p.equation) for p in selection.placements)
+    return (first, *(piece for other in others for piece in (" and ", other)))
 
 
 def owner(part: str, sublayer: str) -> str:
@@ -180,7 +187,7 @@ def reach(derivation: Derivation) -> tuple[doc.Inline, ...]:
     learned = ", kappa their learning rate" if rates else ""
     return (
         "In ",
-        doc.Formula(derivation.selection.the_placement.equation),
+        *equations(derivation.selection),
         f" beta multiplies the initialisation of {'; '.join(reached)}{learned}; "
         "all other matrices keep theirs.",
     )
@@ -300,7 +307,7 @@ def setting(selection: Selection) -> doc.Terms:
     return doc.Terms(
         (
             ("update", doc.Formula(selection.the_optimizer.update)),
-            ("sublayer", doc.Formula(selection.the_placement.equation)),
+            ("sublayer", equations(selection)),
             ("stack", layers),
             ("norm", selection.norm),
             ("method", selection.method or "-"),
@@ -401,7 +408,7 @@ def comparison(comparison: Comparison) -> doc.Document:
         del rows["kappa"]
     named = [f"{FIRST.capitalize()} (without --closure): {c.default}."]
     if c.training:
-        condition = c.selection.the_placement.training_condition
+        condition = c.selection.training_condition
         named.append(f"{TO_TRAIN_WITH.capitalize()}: {c.training}. {condition}".rstrip())
     sections = (
         *(doc.Section(owner(e.part, e.sublayer), (_closures(c, e),)) for e in first.entries),

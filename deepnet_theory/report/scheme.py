@@ -37,7 +37,7 @@ def document(judgement: Judgement) -> doc.Document:
         f"{scheme.name} under {judgement.under}",
         doc.paragraphs(
             (
-                (f"{scheme.summary}: ", doc.Code(scheme.equation), "."),
+                (f"{scheme.summary}: ", doc.Code(scheme.equations), "."),
                 standing(scheme.name, row),
                 *(f"Warning: {warning}." for warning in judgement.warnings),
             )

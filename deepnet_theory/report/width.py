@@ -77,14 +77,14 @@ def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
     symbols = "d" if table.across == "width" else "d, N and M"
     closure = f", closure {table.closure}" if table.closure else ""
     if table.rule is not None:
-        placement = table.selection.the_placement
         alphas = dict.fromkeys(e.alpha for e in table.rule.entries)
-        if "alpha" in placement.expression.names:
+        if any("alpha" in p.expression.names for p in table.selection.placements):
             shown = (piece for a in alphas for piece in (", alpha = ", doc.Formula(a)))
-            equation = doc.Formula(placement.equation)
-            yield doc.Paragraph(("Every sublayer is ", equation, *shown, "."))
-        if placement.training_condition:
-            yield doc.Paragraph(placement.training_condition)
+            yield doc.Paragraph(
+                ("Every sublayer is ", *rule.equations(table.selection), *shown, ".")
+            )
+        if condition := table.selection.training_condition:
+            yield doc.Paragraph(condition)
     yield doc.Paragraph(f"In powers of {symbols}, alignment {table.alignment}, form {table.form}"
                         f"{closure}:")  # fmt: skip
     yield _table(kept, COLUMNS)

@@ -34,8 +34,9 @@ from deepnet_theory.runtime.outer import (
 from deepnet_theory.runtime.scaling import Places, own_module, restored_on_error
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
+from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.results.reading import Reading
-from deepnet_theory.spec.subject import Difference, Wanted, differences
+from deepnet_theory.spec.subject import Difference, Wanted, as_asked, differences
 from deepnet_theory.spec.sublayer import sublayer
 
 
@@ -96,7 +97,8 @@ def apply_(
     One forward pass on ``inputs`` (without them token ids or vectors are tried) shows what every
     parameter is; ``roles`` say what it does not, as ``{"value": "*.v_proj.weight"}``. Every
     branch matrix is drawn by Xavier's law at its gain, packed ones block by block, each with its
-    own fans, experts divided by what their gates add up to; biases become 0, norms are left alone.
+    own fans, experts divided by what their gates add up to; biases become 0; of a norm, an ε is set
+    where the rule asks for a smaller one, which no ``state_dict`` holds.
     Tables are drawn so that the stream starts at rms 1, a head so that the loss starts at ln V
     (``outer=False``: not); pretrained and tied ones stay, and what they need in the forward pass
     is in :attr:`Applied.lines`, as code.
@@ -152,8 +154,10 @@ def _applied(
     changes = _set_alpha(model, found, rule)
     if drawn and outer:  # first, so that one generator gives the same at every depth
         changes += _draw_outer(model, found, constants, initialise, draw)
+    large: dict[str, float] = {}
     if drawn:
         changes += _draw(model, found, rule, draw)
+        changes += _set_epsilons(model, found, rule, large)
     if drawn and any(sublayer(s.kind).experts > 1 for s in found.sublayers):
         changes += _draw_behind_gates(model, *_read(whole, constants, None, roles)[1:], draw)
     try:
@@ -179,7 +183,7 @@ def _applied(
         _require_outer(again, constants, {change.name for change in changes})
     describe_(model, describe(found, rule), constants, drawn=drawn)
     lines = tuple(lines_of_code(again, constants)) if drawn else ()
-    summary = _summary(again, rule, constants, changes, lines)
+    summary = _summary(again, rule, constants, changes, lines, large)
     return Applied(tuple(changes), tuple(summary), lines)
 
 
@@ -215,7 +219,7 @@ def _read(
     from deepnet_theory.models import Made, made, read
 
     whole = model if isinstance(model, Made) else made(model, inputs)
-    found = read(whole, roles=roles)
+    found = as_asked(read(whole, roles=roles), constants)
     return whole, found, fit(found, constants)
 
 
@@ -234,7 +238,13 @@ def _no_place(found: Reading, d: Difference) -> str:
     if d.found != 1:  # the code has one of its own, which no initial size takes out again
         remedy = f"set it to {d.wanted:.4g} there"
     elif "output" in found.sublayers[d.index].around:  # a norm takes out what a matrix carries
+        around = found.sublayers[d.index].around
         remedy = f"divide what is behind the branch's norm by {d.wanted:.4g} there"
+        for other in placements().values():
+            if other.learnt and other.norms == around:
+                remedy += (
+                    f", or take the placement {other.name}, whose alpha starts that norm's gain"
+                )
     else:
         remedy = (
             "constants exported with form='weights' put it into initial sizes and learning rates"
@@ -257,6 +267,8 @@ def _draw(model: nn.Module, found: Reading, rule: Wanted, draw: Draw) -> Iterato
             own = multiplier(model, s.learnt)
             size = float(own.square().mean().sqrt())
             start = s.alpha / row.alpha * size if size else 1 / row.alpha
+            if s.start:  # a norm's gain, which may be written as 1 + w
+                start = float(own.mean()) + s.start * (s.alpha / row.alpha - 1)
             draw(parameter, [own], 0.0, start)
             yield Change(s.learnt, f"learnt multiplier, {start:.6g}")
         for name in (*(m.bias for m in s.matrices), *s.biases):
@@ -264,6 +276,29 @@ def _draw(model: nn.Module, found: Reading, rule: Wanted, draw: Draw) -> Iterato
                 zeros.add(name)
                 draw(name, [model.get_parameter(name)], 0.0)
                 yield Change(name, "bias, 0")
+
+
+def _set_epsilons(
+    model: nn.Module, found: Reading, rule: Wanted, large: dict[str, float]
+) -> Iterator[Change]:
+    """Set a norm's ε where a smaller one is asked for; ``large`` takes up what has no place.
+
+    It is an attribute of the module that has the norm's gain: torch's ``eps``, or the
+    ``variance_epsilon`` of Llama's kin.
+    """
+    for s, row in ((found.sublayers[i], rule.sublayers[i]) for i in found.distinct):
+        for norm in (n for n in s.norms if n.where in row.norm_epsilon):
+            aim = row.norm_epsilon[norm.where] * NORM_EPS
+            gain = norm.gain or (s.learnt_parameter if s.start and norm.where == "output" else None)
+            owner = model.get_submodule(gain.rpartition(".")[0]) if gain else nn.Module()
+            names = [
+                n for n in ("eps", "variance_epsilon") if isinstance(vars(owner).get(n), float)
+            ]
+            if not names:
+                large[norm.where] = aim
+            elif getattr(owner, names[0]) > aim:
+                setattr(owner, names[0], aim)
+                yield Change(f"{gain}, {names[0]}", f"epsilon {aim:.3g}")
 
 
 def _draw_behind_gates(
@@ -342,7 +377,12 @@ def _stands_out(w: Tensor) -> bool:
 
 
 def _summary(
-    found: Reading, rule: Wanted, c: Constants, changes: Sequence[Change], lines: Sequence[str]
+    found: Reading,
+    rule: Wanted,
+    c: Constants,
+    changes: Sequence[Change],
+    lines: Sequence[str],
+    large: Mapping[str, float],
 ) -> list[str]:
     layers = " and ".join(f"{n} layers of the {name}" for name, n in found.layers.items())
     gains: dict[str, list[str]] = {}
@@ -370,13 +410,13 @@ def _summary(
         f"gains: {told}" if matrices else "gains: left as they were",
         f"alpha {alpha}: {into}",
         f"learning rates: {spans} by kind, parameter_groups(model, lr)",
-        f"outer parts: {_outside(found, rule, changes)}",
+        f"outer parts: {_outside(found, changes, large)}",
         *(f"to be written in the model's code: {line}" for line in lines),
         *([f"to train with it: {c.condition}"] if c.condition else []),
     ]
 
 
-def _outside(found: Reading, rule: Wanted, changes: Sequence[Change]) -> str:
+def _outside(found: Reading, changes: Sequence[Change], large: Mapping[str, float]) -> str:
     """What was drawn of embedding and head, what stays, and where stream and loss start."""
     drawn = {c.name: c.what for c in changes if c.what.startswith(("rows,", "head,"))}
     told = [f"{name} {what.rpartition(' ')[2]}" for name, what in drawn.items()]
@@ -384,9 +424,10 @@ def _outside(found: Reading, rule: Wanted, changes: Sequence[Change]) -> str:
     left = [name for name in (*found.embeddings, *found.head) if name not in drawn]
     more = ["…"] if len(left) > 2 else []
     told.append(f"left alone: {', '.join(('norms', *dict.fromkeys(left[:2]), *more))}")
-    epsilons = {at: e for row in rule.sublayers for at, e in row.norm_epsilon.items()}
-    for at, times in epsilons.items():
-        told.append(f"set the epsilon of norms on the {at} to {times * NORM_EPS:.3g} in their code")
+    smaller = dict.fromkeys(c.what for c in changes if c.what.startswith("epsilon"))
+    told += [f"{what} was set in the norms that need it" for what in smaller]
+    for at, aim in large.items():
+        told.append(f"set the epsilon of norms on the {at} to {aim:.3g} in their code")
     told += [
         f"the {stack}'s stream starts at rms {size:.3g}" for stack, size in found.stream.items()
     ]

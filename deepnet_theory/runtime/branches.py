@@ -20,7 +20,7 @@ from deepnet_theory.runtime.linear import Linear, Make, Norm, Site
 from deepnet_theory.spec.constants import Architecture
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.norm import Norm as NormSpec
-from deepnet_theory.spec.sublayer import sublayer
+from deepnet_theory.spec.sublayer import sublayer, unplaced
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -218,6 +218,7 @@ def branch(
     kind: str, a: Architecture, make: Make, site: Site, gain: Gain, norm: NormSpec, causal: bool,
     scores: float = 1.0,
 ) -> Branch:  # fmt: skip
+    kind = unplaced(kind)
     if kind in _HIDDEN:
         return _HIDDEN[kind](kind, a, make, site, gain, norm)
     return Attention(kind, a, make, site, gain, norm, causal, scores)

@@ -18,7 +18,7 @@ from deepnet_theory.runtime.model import Model
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError, MissingExtraError, shown, unknown
 from deepnet_theory.spec.files import write_bytes
-from deepnet_theory.spec.sublayer import Role, sublayer
+from deepnet_theory.spec.sublayer import Role, sublayer, unplaced
 
 
 def load_constants(path: str | Path) -> Constants:
@@ -40,7 +40,7 @@ def checked(given: Constants | str | Path) -> Constants:
             "their file"
         )
     for s in (s for part in given.parts for s in part.sublayers):
-        if s.kind not in KINDS and sublayer(s.kind).experts == 1:
+        if unplaced(s.kind) not in KINDS and sublayer(s.kind).experts == 1:
             raise unknown("sublayer", s.kind, KINDS)
     return given
 

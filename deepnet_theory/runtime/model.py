@@ -18,7 +18,6 @@ from deepnet_theory.runtime.residual import Residual
 from deepnet_theory.spec.constants import Constants, PartConstants, Placed
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.norm import norm
-from deepnet_theory.spec.placement import placement
 from deepnet_theory.spec.sublayer import Role
 
 
@@ -82,9 +81,9 @@ class Part(nn.Module):
         layers: Sequence[Sequence[Placed]] | None = None,
     ) -> None:  # fmt: skip
         super().__init__()
-        a, placed, kind_of_norm = c.architecture, placement(c.placement), norm(c.norm)
+        a, kind_of_norm = c.architecture, norm(c.norm)
         self.checkpoint = False  # recompute the layers' activations in the backward pass
-        if len(c.placements) > 1:
+        if any(s.placement for s in part.sublayers):
             raise Refusal(
                 f"constants do not say which layers are {' and which are '.join(c.placements)}; "
                 "apply_ puts them into a model that has such layers"
@@ -92,7 +91,7 @@ class Part(nn.Module):
         self.layers, self.uses = nn.ModuleList(), part.uses
         if layers is None:
             every = map(part.in_layer, range(part.distinct))
-            layers = [[Placed(placed, s) for s in own] for own in every]
+            layers = [[Placed(c.placed(s), s) for s in own] for own in every]
         for index, sublayers in enumerate(layers):
             layer = Layer()
             for position, (where, s) in enumerate(sublayers):
@@ -110,8 +109,8 @@ class Part(nn.Module):
                     )
                 )  # fmt: skip
             self.layers.append(layer)
-        final = Norm(kind_of_norm, a.width, make, Site(part.name)) if placed.final_norm else None
-        self.final_norm = final
+        ends = c.placed(part.sublayers[-1]).final_norm
+        self.final_norm = Norm(kind_of_norm, a.width, make, Site(part.name)) if ends else None
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, tokens, width) → the same, final norm included."""

@@ -22,6 +22,7 @@ Map = Callable[[Tensor], Tensor]
 # add(y, s, alpha=α) is y + αs in one pass
 LINES: dict[str, Callable[[Tensor, Tensor, float, Sequence[Map], Map], Tensor]] = {
     "norm(alpha*x + branch(x))": lambda x, s, α, norm, G: norm[0](torch.add(G(x), s, alpha=α)),
+    "x + branch(x)": lambda x, s, α, norm, G: s + G(x),
     "x + branch(norm(x))": lambda x, s, α, norm, G: s + G(norm[0](x)),
     "x + branch(norm(x))/alpha": lambda x, s, α, norm, G: torch.add(s, G(norm[0](x)), alpha=1 / α),
     "x + learnt(1/alpha)*branch(norm(x))": lambda x, s, α, norm, G: s + G(norm[0](x)),

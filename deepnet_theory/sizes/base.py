@@ -130,7 +130,7 @@ def outer_rows(
         **{
             name: row_of(found[role], point, optimizer, alignment)
             for name, role in norms.items()
-            if selection.the_placement.final_norm and role in found
+            if selection.final_norm and role in found
         },
     }
     if tied:

@@ -88,10 +88,11 @@ def in_weights(
 
     Raises :class:`Refusal` where no matrix can carry α, or the update has no degrees.
     """
-    placement = selection.the_placement
     moved_by = {matrix: powers(selection.the_optimizer, not matrix) for matrix in (True, False)}
-    if not _law(placement).has_alpha:
+    every = [p for p in selection.placements if _law(p).has_alpha]
+    if not every:
         return selection, rule, tuple(parameters)
+    placement = next((p for p in every if not carries_alpha(p)), every[0])
     if placement.learnt:
         raise Refusal(
             f"the form 'weights' of {placement.equation} is its form 'forward': alpha is in what "
@@ -131,8 +132,16 @@ def in_weights(
                 found.append(p)
     moved = tuple(entries.get(entry, entry) for entry in rule.entries)
     name = without_alpha(placement)
+    if name != placement.name and len(selection.placements) > 1:
+        raise Refusal(
+            f"the form 'weights' turns {placement.name} into {name}, which the layer "
+            f"{selection.layer!r} names for single sublayers; write {name} there"
+        )
     return (
-        replace(selection, placement=name),
+        replace(
+            selection,
+            placement=name if placement.name == selection.placement else selection.placement,
+        ),
         Rule(rule.name, moved, rule.eta, f"{rule.meaning}; alpha is in the last matrices"),
         tuple(found),
     )

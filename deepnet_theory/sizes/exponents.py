@@ -15,7 +15,7 @@ from functools import cached_property
 from deepnet_theory.sizes import laws, table, update
 from deepnet_theory.sizes.growth import growth, leading_term
 from deepnet_theory.sizes.monomial import Monomial, parse
-from deepnet_theory.sizes.rule import shrinkage, solve_rule
+from deepnet_theory.sizes.rule import normalises, shrinkage, solve_rule
 from deepnet_theory.spec.errors import Refusal, shown
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.results.prediction import Prediction, Predictions
@@ -46,7 +46,7 @@ class Exponents:
         return [(part, sublayer) for part in parts for sublayer in dict.fromkeys(part.layer)]
 
     def law(self, sublayer: Sublayer) -> laws.Law:
-        return laws.law(self.selection.the_placement, sublayer, self.selection.the_norm)
+        return laws.law(self.selection.placed(sublayer), sublayer, self.selection.the_norm)
 
     def of(self, size: Monomial, part: Part, sublayer: Sublayer, variable: str) -> Fraction:
         """The exponent in ``variable`` of a size in α and the gains, at the rule."""
@@ -85,7 +85,8 @@ class Exponents:
             law, entry = self.law(sublayer), self.rule.entry(part.name, sublayer.name)
             grown = self.independent(part, sublayer, variable)
             # the sum over l of (1 + l r²)^{-(1+p)/2}: S where the stream does not grow
-            repeated = Fraction(part.depth == variable) - shrinkage(law, self.update, grown)
+            shrunk = shrinkage(normalises(self.selection, part), self.update, grown)
+            repeated = Fraction(part.depth == variable) - shrunk
             for name, role in table.parameters(law):
                 if role not in roles:
                     continue
@@ -142,11 +143,11 @@ class Exponents:
 
     def refuse_without_stream(self) -> None:
         """A stream that no norm takes back must be multiplied by 1, or it explodes or vanishes."""
-        placement = self.selection.the_placement
-        law = self.law(self.selection.the_stack.sublayers[0])
-        if law.keeps_stream or law.multiplied is None:
-            return
-        for entry in self.rule.entries:
+        for part, sublayer in self.kinds:
+            law, placement = self.law(sublayer), self.selection.placed(sublayer)
+            if law.keeps_stream or law.multiplied is None:
+                continue
+            entry = self.rule.entry(part.name, sublayer.name)
             own = [leading_term(entry.alpha, d) for d in self.selection.the_stack.depths]
             one = all(term.whole and term.coefficient == 1 and not term.powers for term in own)
             if not one or not law.multiplied.is_one_at_one:

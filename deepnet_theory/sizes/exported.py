@@ -66,9 +66,7 @@ def constants_of(
         parameters=parameters,
         form=form,
         warning=answer.warning if rule is None else Exponents(selection, rule).unstable(),
-        condition=selection.the_placement.training_condition
-        if rule is None and answer.trains
-        else "",
+        condition=selection.training_condition if rule is None and answer.trains else "",
         origin={
             "package": f"deepnet-theory {__version__}",
             "select": selection.to_dict(),

@@ -69,7 +69,7 @@ def of_entry(selection: Selection, entry: RuleEntry) -> Iterator[Falling]:
     part = next(p for p in selection.the_stack.parts if p.name == entry.part)
     own = [s for s in part.layer if entry.sublayer in ("*", s.name)]
     sublayer = max(own, key=lambda s: len(s.scaled))
-    law, gains = laws.law(selection.the_placement, sublayer), laws.common_gains(sublayer)
+    law, gains = laws.law(selection.placed(sublayer), sublayer), laws.common_gains(sublayer)
     for norm in law.norms:
         sizes = []
         for term, of_branch in ((norm.stream, False), (norm.branch, True)):
@@ -167,7 +167,7 @@ def sinking_in(scheme: Scheme) -> Iterator[Sinking]:
                 values = {of: parse(text) for of, text in {**texts, "alpha": part.alpha}.items()}
             except ValueError:
                 continue
-            for norm in laws.law(scheme.placement, of).norms:
+            for norm in laws.law(scheme.placed(of), of).norms:
                 terms = ((norm.branch, branch_variance(of)), (norm.stream, Fraction(1)))
                 sizes = [
                     (term.put({**values, "stream": ONE}) ** 2, Monomial.number(entries))

@@ -243,6 +243,8 @@ class _Problem:
     def closure(self) -> Closure:
         if self.selection.the_closure is not None:
             return self.selection.the_closure
+        if len(self.selection.placements) > 1:  # a condition on α is not one on all kinds
+            return closure("complete")
         every = [
             default_closure(self.selection.method, self.update, self.law(s))
             for s in self.selection.the_stack.parts[0].layer
@@ -251,12 +253,17 @@ class _Problem:
         return next((c for c in every if "rate" in c.knobs), every[0])
 
     def law(self, sublayer: Sublayer) -> laws.Law:
-        return laws.law(self.selection.the_placement, sublayer)
+        return laws.law(self.selection.placed(sublayer), sublayer)
 
     @cached_property
     def solved(self) -> tuple[Balanced, ...]:
         """Every part, solved from the last on: nothing amplifies the last."""
         parts = self.selection.the_stack.parts
+        if len(self.selection.placements) > 1 and self.selection.method != "probe":
+            raise Refusal(
+                f"the {self.selection.method} route runs through sublayers of one residual "
+                "equation, and here there are several; use the method probe"
+            )
         for sublayer in self.selection.the_stack.sublayers:
             require_one_gain(sublayer)
             if self.selection.method != "probe":
@@ -267,6 +274,16 @@ class _Problem:
             raise Refusal(
                 f"the {self.selection.method} route runs through layers that are alike, and here "
                 "some lack a sublayer; use the method probe"
+            )
+        if self.selection.method != "probe" and any(map(self._unbounded, parts)):
+            raise Refusal(
+                f"the {self.selection.method} route has no law for the placement "
+                f"{self.selection.placement!r}: a stream that no norm takes back needs a branch "
+                "that one does; use the method probe"
+            )
+        if len(self.selection.placements) > 1 and len(parts) > 1:
+            raise Refusal(
+                "how a decoder of several placements amplifies its encoder has no law here"
             )
         _ = self.update
         if len(parts) > 1 and "eta" in self.closure.knobs:
@@ -293,10 +310,14 @@ class _Problem:
             return (self.kind(part, tuple(distinct), "*"),)
         return tuple(groups.values())
 
-    @staticmethod
-    def _signature(kind: Kind) -> tuple[object, ...]:
+    def _signature(self, kind: Kind) -> tuple[object, ...]:
         bare = {kind.alpha: Monomial.of("alpha"), kind.beta: Monomial.of("beta")}
-        return kind.increment.put(bare), kind.weight.put(bare), kind.matrices
+        return (
+            self.selection.placed(kind.law.sublayer),
+            kind.increment.put(bare),
+            kind.weight.put(bare),
+            kind.matrices,
+        )
 
     def kind(self, part: Part, of: tuple[Sublayer, ...], name: str) -> Kind:
         law = self.law(of[0])
@@ -338,8 +359,7 @@ class _Problem:
             free = ", ".join(_symbol(u, self.selection) for u in solution.free)
             raise Refusal(
                 f"the closure {self.closure.name!r} leaves {free} undetermined in the "
-                f"{part.name}: the balance under {self.selection.the_placement.name} does not "
-                "depend on it",
+                f"{part.name}: the balance under {self._named} does not depend on it",
                 lambda: self._alternatives(bare),
             )
         if attempt.broken is not None:
@@ -461,14 +481,16 @@ class _Problem:
         return f"use the closure {' or '.join(works)}" if works else "no closure balances"
 
     def _no_solution(self, bare: Balanced) -> Refusal:
-        has_alpha = bare.kinds[0].law.has_alpha
         felt = [
             name
             for name in ("alpha", "beta")
-            if (name != "alpha" or has_alpha)
-            and any(kind.increment.exponent(getattr(kind, name)) for kind in bare.kinds)
+            if any(
+                kind.increment.exponent(getattr(kind, name))
+                for kind in bare.kinds
+                if name != "alpha" or kind.law.has_alpha
+            )
         ]
-        text, where = self.selection.the_optimizer.update, self.selection.placement
+        text, where = self.selection.the_optimizer.update, self._named
         if not felt:
             return Refusal(
                 f"under the update {text!r} (degree p = {self.update.p}, q = {self.update.q}) one "
@@ -492,8 +514,11 @@ class _Problem:
         return None
 
     @property
-    def _placed(self) -> str:
-        placement = self.selection.the_placement
+    def _named(self) -> str:
+        return " and ".join(placement.name for placement in self.selection.placements)
+
+    def _placed(self, kind: Kind) -> str:
+        placement = self.selection.placed(kind.law.sublayer)
         return f"of the placement {placement.name!r}, {placement.equation}"
 
     def _stream_size(self, at: Balanced, kind: Kind) -> str | None:
@@ -507,11 +532,16 @@ class _Problem:
         growth = times.exponent(at.part.depth)
         explodes = growth > 0 or (growth == 0 and not times.symbols and times.at() > 1)
         return (
-            f"with the closure {at.closure.name!r} a sublayer {self._placed} multiplies the "
+            f"with the closure {at.closure.name!r} a sublayer {self._placed(kind)} multiplies the "
             f"stream by {times}, and no norm takes it back: after {at.count} sublayers "
             f"the stream is ({times})**({at.count}), which "
             f"{'explodes' if explodes else 'vanishes'} with depth; the coefficient of x must be 1"
         )
+
+    def _unbounded(self, part: Part) -> bool:
+        """Whether a branch feels the size of a stream that no norm takes back."""
+        added = (self.law(s).added.exponent("stream") for s in part.layer)
+        return any(added) and not normalises(self.selection, part)
 
     def _far_from_identity(self, at: Balanced, kind: Kind) -> str | None:
         """Where S·r² grows the stack leaves the neighbourhood of the identity."""
@@ -519,18 +549,18 @@ class _Problem:
         growth, squares = at.squares(kind).exponent(depth), at.part.squares
         if growth <= 0:
             return None
-        if "eta" not in at.closure.knobs:
+        if "eta" not in at.closure.knobs or self._unbounded(at.part):
             return (
                 f"the closure {at.closure.name!r} makes {squares} grow as {depth}^({growth}): the "
                 "stack leaves the neighbourhood of the identity, where alone the orders of "
                 "magnitude hold, and the law beyond it is missing"
             )
-        shrunk = shrinkage(kind.law, self.update, growth)
+        shrunk = shrinkage(normalises(self.selection, at.part), self.update, growth)
         if shrunk == 0:
             return None  # the balance still holds; the remarks say that the premises fail
         return (
             f"the closure {at.closure.name!r} makes {squares} grow as {depth}^({growth}), and with "
-            f"it the stream {self._placed}, which no norm takes back before the last: the "
+            f"it the stream {self._placed(kind)}, which no norm takes back before the last: the "
             f"sublayers' changes shrink by {depth}^({shrunk}), so that they do not add to "
             f"{at.count} equal ones, which the balance rests on"
         )
@@ -590,16 +620,21 @@ def require_one_gain(sublayer: Sublayer) -> None:
         raise laws.no_one_gain(sublayer)
 
 
-def shrinkage(law: laws.Law, of: update.Update, growth: Fraction) -> Fraction:
+def normalises(selection: Selection, part: Part) -> bool:
+    """Whether a norm stands on the stream in every layer, so that it does not grow."""
+    return any(laws.law(selection.placed(s), s).normalised for s in part.everywhere)
+
+
+def shrinkage(normalised: bool, of: update.Update, growth: Fraction) -> Fraction:
     r"""By what exponent a stream that grows, :math:`\|x_l\|^2 \sim 1 + l r^2`, shrinks the sum.
 
     ``growth`` is the exponent of :math:`S r^2`. The final norm's Jacobian and the gradient that
     comes back through it are both of order :math:`1/\|x_S\|`. A stream that is normalised in
-    every sublayer does not grow.
+    every layer does not grow.
 
     Source: derived here; the growth is that of the Pre/Post norm note.
     """
-    if law.normalised or growth <= 0:
+    if normalised or growth <= 0:
         return Fraction(0)
     return growth * min(Fraction(1), (1 + of.p) / 2)
 

@@ -106,7 +106,7 @@ def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[PartTrial, ...]:
 
 def _part_trial(scheme: Scheme, part: SchemePart, of: update.Update) -> PartTrial:
     depth = next(p.depth for p in stack(scheme.stack).parts if p.name == part.name)
-    segments = [_Segment(scheme, part, depth, scheme.placement, of, ONE)]
+    segments = [_Segment(scheme, part, depth, None, of, ONE)]
     if scheme.first_placement is not None:
         length = size_of(scheme.first_layers, depth)
         assert length is not None
@@ -157,7 +157,7 @@ class _Segment:
     scheme: Scheme
     part: SchemePart
     depth: str
-    placement: Placement
+    first: Placement | None  # of the first layers, where they have another
     of: update.Update
     length: Fraction
 
@@ -171,7 +171,13 @@ class _Segment:
     @cached_property
     def laws(self) -> list[tuple[Sublayer, laws.Law]]:
         own = dict.fromkeys(self.scheme.layer_of(self.part.name))
-        return [(s, laws.law(self.placement, s, norm(self.scheme.norm))) for s in own]
+        placed = ((s, self.first or self.scheme.placed(s)) for s in own)
+        return [(s, laws.law(where, s, norm(self.scheme.norm))) for s, where in placed]
+
+    @property
+    def placement(self) -> Placement:
+        """That of all sublayers without one of their own."""
+        return self.first or self.scheme.placement
 
     def text(self, text: str) -> Power | None:
         return size_of(text, self.depth)

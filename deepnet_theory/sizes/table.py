@@ -168,7 +168,7 @@ class Table:
         for at in self.rule.parts:
             for sublayer in {s.name: s for s in at.part.layer}.values():
                 kind = at.kind_of(sublayer.name)
-                law = laws.law(self.selection.the_placement, sublayer, self.selection.the_norm)
+                law = laws.law(self.selection.placed(sublayer), sublayer, self.selection.the_norm)
                 for name, role in parameters(law):
                     if role is Role.NORM_BIAS and not self.selection.the_norm.bias:
                         continue
@@ -195,7 +195,7 @@ class Table:
             gradient = reached * at.upstream
             moved = at.eta * kappa * reached**of.p * size**q
             update_size = moved * at.backward
-            count = at.count_of(name, self.selection.the_placement.normalises_sum)
+            count = at.count_of(name, self.selection.placed(law.sublayer).normalises_sum)
             share = count * at.factor * response * moved
         dominant = share is not None and share.exponent(at.part.depth) > 0
         rate = kappa / share if share and dominant else kappa

@@ -194,7 +194,7 @@ def _published(reading: Reading, under: str | None) -> Iterator[Wanted]:
 
 
 def _has_inner(given: Scheme) -> bool:
-    return any(s.inner for s in given.layer or ())
+    return any(s.normed_inside for s in given.layer or ())
 
 
 def require_shown(given: Scheme) -> None:
@@ -277,7 +277,8 @@ def in_weights(reading: Reading, given: Scheme, of: Wanted, under: str | None = 
     times = powers(optimizer(under or given.optimizer))
     rows, alphas = [], dict[str, float]()
     for s, row in zip(reading.sublayers, of.sublayers, strict=True):
-        where = given.placement_at(s.layer + 1, **depth_of(reading))
+        own = given.own(sublayer(s.kind))
+        where = given.placement_at(own, s.layer + 1, **depth_of(reading))
         last = sublayer(s.kind).last_map[0]
         if not row.learnt and carries_alpha(where):
             alphas |= {m.name: row.alpha for m in s.matrices if m.role == last}
@@ -303,21 +304,20 @@ def _of_scheme(
     reading: Reading, given: Scheme, parts: dict[str, SchemePart]
 ) -> Iterator[WantedSublayer]:
     depth = depth_of(reading)
-    inner = {INSIDE} if _has_inner(given) else set()
     carried = dict.fromkeys(parts, 1.0)  # as the reading has it: what no norm takes back
     for s in reading.sublayers:
         part, at = parts[s.stack], {**depth, "l": s.layer + 1}
-        where = given.placement_at(s.layer + 1, **depth)
+        own = given.own(sublayer(s.kind))
+        where = given.placement_at(own, s.layer + 1, **depth)
         stream, branch = where.coefficients(given.value(part.alpha, **at))
         stream *= carried[s.stack]
         carried[s.stack] = 1.0 if where.normalises_sum else stream
-        own = sublayer(s.kind)
         width = s.matrices[0].fan_in if s.matrices else 1
         yield WantedSublayer(
-            where.norms | inner,
+            where.norms | ({INSIDE} if own.normed_inside else frozenset()),
             stream / branch if branch else float("inf"),
             {m.role: given.value(gain_of(part, m.role), **at) for m in s.matrices},
-            {m.name: given.value(given.rate_of(m.role), **at) for m in own.matrices},
+            {m.name: given.value(given.rate_of(m.role), **at) for m in sublayer(s.kind).matrices},
             std=evaluate(WIDTH.parse(given.std), d=width) if given.std else None,
             learnt=given.gate is not None,
         )

@@ -99,17 +99,17 @@ def places(selection: Selection) -> Iterator[Place]:
                     f"the router of {branch.name!r} has no law in the width here: its outputs, as "
                     "many as there are experts, do not grow with d"
                 )
-            of = laws.law(selection.the_placement, branch, norm)
+            of = laws.law(selection.placed(branch), branch, norm)
             for p in branch.parameters:
                 shape = SQUARE if p.role in MATRICES else COLUMN
                 yield Place(part.name, branch.name, p.name, role_name(p.name), p.role, shape)
-            if of.starts and not selection.the_placement.per_channel:
+            if of.starts and not selection.placed(branch).per_channel:
                 _require_no_sum(selection)
             for name in ("norm_gain", "norm_bias", *of.starts):
                 if name in of.responses:
                     kind = of.role(name)
                     yield Place(part.name, branch.name, name, kind.value, kind, COLUMN)
-        if selection.the_placement.final_norm:
+        if selection.final_norm:
             yield Place(part.name, "", "final_norm_gain", "final-norm-gain", Role.NORM_GAIN, COLUMN)
     last = stack.parts[-1].name
     yield Place(last, "", "head", "head", Role.HEAD, HEAD)
@@ -544,7 +544,8 @@ def judge(
     for place in found:
         response = ONE
         if place.sublayer:
-            of = laws.law(selection.the_placement, sublayer(place.sublayer), norm)
+            own = sublayer(place.sublayer)
+            of = laws.law(selection.placed(own), own, norm)
             gains = {m.name: point.enters(_matrix(place, m.name)) for m in of.sublayer.matrices}
             gains |= {"alpha": ONE, "stream": ONE}
             weights[place.part, place.sublayer] = of.weight.put(gains)

@@ -291,11 +291,15 @@ class Constants:
         gain = of.gain(name) if of is not None and role in MATRICES else 1.0
         return ParameterConstants(gain, rate, weight_decay=float(role in MATRICES))
 
+    def placed(self, of: SublayerConstants) -> Placement:
+        """The residual equation of a sublayer."""
+        return placement(of.placement or sublayer(of.kind).placement or self.placement)
+
     @property
     def placements(self) -> tuple[str, ...]:
-        """Those of the sublayers, the constants' own first."""
-        own = (s.placement for part in self.parts for s in part.sublayers if s.placement)
-        return tuple(dict.fromkeys((self.placement, *own)))
+        """Those of the sublayers, each once."""
+        every = (self.placed(s).name for part in self.parts for s in part.sublayers)
+        return tuple(dict.fromkeys(every))
 
     def beside(self, other: Constants) -> Constants:
         """These constants with those of another placement, for a stack that has both.
@@ -501,7 +505,7 @@ def _check(c: Constants) -> None:
                 f"{following.alpha}",
             )
         for s in part.sublayers:
-            where = placement(s.placement or c.placement)
+            where = c.placed(s)
             _need(
                 index > 0 or not sublayer(s.kind).reads_memory,
                 f"{part.name}: {s.kind!r} has no other part to attend to",

@@ -12,11 +12,11 @@ from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.expression import DEPTH, Grammar, evaluate
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.optimizer import optimizer
-from deepnet_theory.spec.placement import RESIDUAL_GAIN, Placement, placements
+from deepnet_theory.spec.placement import RESIDUAL_GAIN, Placement, placement, placements
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import stack
-from deepnet_theory.spec.sublayer import Role, Sublayer, sublayers
+from deepnet_theory.spec.sublayer import Role, Sublayer, sublayers, unplaced
 
 # l is the layer's index, from 1 to the number of layers of its part
 INDEXED = Grammar(
@@ -74,7 +74,8 @@ class Scheme:
     ``weight_decay`` are multipliers by role. ``std`` is the standard deviation, in the width d, of
     every matrix of gain 1 where that is not Xavier's. ``streams`` counts the residual streams;
     ``schedule`` is the branch's multiplier in the step t of training where it is not constant.
-    ``layer`` replaces the stack's layer. ``uses`` is how often each layer is used.
+    ``layer`` replaces the stack's layer, and its sublayers may have placements of their own.
+    ``uses`` is how often each layer is used.
     """
 
     name: str
@@ -161,12 +162,28 @@ class Scheme:
     @property
     def own_sublayers(self) -> bool:
         """Whether a sublayer is the scheme's alone, which no stack here has."""
-        return any(s.name not in sublayers() for s in self.layer or ())
+        return any(unplaced(s.name) not in sublayers() for s in self.layer or ())
 
-    def placement_at(self, layer: float, **depth: float) -> Placement:
-        """The residual equation of a layer, counted from 1."""
+    @property
+    def equations(self) -> str:
+        """The residual equations above the first layers, each once."""
+        of = (self.placed(s).equation for p in self.parts for s in self.layer_of(p.name))
+        return " and ".join(dict.fromkeys(of))
+
+    def own(self, of: Sublayer) -> Sublayer:
+        """The scheme's own sublayer in the place of one with the same matrices, else that one."""
+        names = [m.name for m in of.matrices]
+        alike = (s for s in self.layer or () if [m.name for m in s.matrices] == names)
+        return of if of in (self.layer or ()) else next(alike, of)
+
+    def placed(self, of: Sublayer) -> Placement:
+        """The residual equation of a sublayer above the first layers."""
+        return placement(of.placement) if of.placement else self.placement
+
+    def placement_at(self, of: Sublayer, layer: float, **depth: float) -> Placement:
+        """The residual equation of a sublayer in a layer, counted from 1."""
         if self.first_placement is None or layer > self.value(self.first_layers, **depth):
-            return self.placement
+            return self.placed(of)
         return self.first_placement
 
     def layer_at(self, part: SchemePart, layer: float, **depth: float) -> tuple[Placed, ...]:
@@ -175,7 +192,7 @@ class Scheme:
         alpha = self.value(part.alpha, **at)
         return tuple(
             Placed(
-                self.placement_at(layer, **depth),
+                self.placement_at(s, layer, **depth),
                 SublayerConstants(
                     s.name,
                     alpha,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Annotated, TypedDict
 
@@ -13,6 +13,7 @@ from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer, optimizer
 from deepnet_theory.spec.placement import Placement, placement
 from deepnet_theory.spec.settings import Option
 from deepnet_theory.spec.stack import STACKS, Part, Stack, stack
+from deepnet_theory.spec.sublayer import Sublayer
 
 METHODS = ("probe", "lemma", "moments")
 ACROSS = ("width", "both")  # dimensions beside the depth alone
@@ -70,7 +71,8 @@ class Selection:
         Option(
             "SPEC",
             'Your own layer, e.g. "attention,ffn:swiglu"; in parallel "attention+ffn"; with 2 of 8 '
-            'experts "attention,ffn@2/8"; of a quarter of the layers "1/4*ffn"; of both parts '
+            'experts "attention,ffn@2/8"; of a quarter of the layers "1/4*ffn"; placed by itself '
+            '"attention,ffn:post-ln"; of both parts '
             '"attention,ffn;attention,cross,ffn"',
         ),
     ] = None
@@ -113,6 +115,10 @@ class Selection:
             raise unknown("amplification", self.amplification, AMPLIFICATIONS)
         _ = (self.the_optimizer, self.the_placement, self.the_norm, self.the_stack)
         _ = self.the_closure
+        if self.one_alpha and any(s.placement for s in self.the_stack.sublayers):
+            raise InputError(
+                f"the layer {self.layer!r} has several placements, whose alphas are not one alpha"
+            )
 
     @cached_property
     def the_optimizer(self) -> Optimizer:
@@ -124,6 +130,37 @@ class Selection:
     @cached_property
     def the_placement(self) -> Placement:
         return placement(self.placement)
+
+    def placed(self, of: Sublayer) -> Placement:
+        """The placement of a sublayer, its own or that of all, in a stack that ends as this one.
+
+        The placement of the last sublayer says whether the stack ends in a norm.
+        """
+        own, last = (placement(s.placement or self.placement) for s in (of, self._last))
+        return (
+            own
+            if own.final_norm == last.final_norm
+            else replace(own, final_norm=not own.final_norm)
+        )
+
+    @property
+    def _last(self) -> Sublayer:
+        return self.the_stack.parts[-1].layer[-1]
+
+    @property
+    def final_norm(self) -> bool:
+        """Whether the stack ends in a norm."""
+        return self.placed(self._last).final_norm
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        """The placements of all sublayers, each once."""
+        return tuple(dict.fromkeys(map(self.placed, self.the_stack.sublayers)))
+
+    @property
+    def training_condition(self) -> str:
+        """What training needs beside the rule, in words; "" where nothing is known."""
+        return next((p.training_condition for p in self.placements if p.training_condition), "")
 
     @cached_property
     def the_norm(self) -> Norm:
@@ -148,6 +185,7 @@ class Selection:
         return (
             self.the_optimizer,
             self.the_placement,
+            self.placements,
             self.the_norm,
             self.the_stack,
             self.the_closure,

@@ -44,6 +44,12 @@ class Part:
         """The least number of layers that every share is a whole number of."""
         return lcm(*(share.denominator for share in self.shares))
 
+    @property
+    def everywhere(self) -> tuple[Sublayer, ...]:
+        """The sublayers that no layer lacks."""
+        own = zip(self.layer, self.shares, strict=True)
+        return tuple(s for s, share in own if share == 1)
+
     def listed(self, layers: int) -> list[Sublayer]:
         """All sublayers of this number of layers, from the bottom to the top."""
         counts = [int(share * layers) for share in self.shares]
@@ -126,7 +132,7 @@ def parse_layer(
 
     ``"attention,ffn:swiglu"`` are two residual sums, ``"attention+ffn"`` is one of two branches,
     which have no order; in ``"attention,1/4*ffn,3/4*ffn:swiglu"`` a quarter of the layers has a
-    plain feed-forward.
+    plain feed-forward. ``"attention,ffn:post-ln"`` gives one sublayer its own placement.
     """
     sums, shares = [], []
     for one in text.split(","):
@@ -138,6 +144,11 @@ def parse_layer(
     parallel = tuple(place > 0 for names in sums for place in range(len(names)))
     if any(parallel) and any(share != 1 for share in shares):
         raise InputError(f"the layer {text!r} has branches in parallel; then all layers are alike")
+    if any(parallel) and any(sublayer(name).placement for names in sums for name in names):
+        raise InputError(
+            f"the layer {text!r} has branches in parallel and a sublayer of its own placement; the "
+            "branches of one sum have one residual equation"
+        )
     by_name = (sorted(map(sublayer, names), key=lambda s: s.name) for names in sums)
     return tuple(s for branches in by_name for s in branches), parallel, tuple(shares)
 

@@ -29,7 +29,7 @@ from deepnet_theory.spec.results.reading import (
     residual_equation,
 )
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import sublayer
+from deepnet_theory.spec.sublayer import sublayer, unplaced
 
 EXACT = 0.01  # of a coefficient that code computes: published constants have two decimals
 LEARNT, INSIDE = "learnt", "inside"  # what some published schemes have in their equation
@@ -117,7 +117,7 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
     parts = c.parts
     if len(stacks) < len(parts):
         (own, *_), *_ = kinds.values()
-        parts = tuple(p for p in parts if own == p.described())[:1]
+        parts = tuple(p for p in parts if own == unplaced(p.described()))[:1]
     if len(stacks) != len(parts):
         raise Refusal(f"the model has {len(stacks)} stack(s), the constants {len(c.parts)}")
     rows, norms = [], iter(meant_norms(found))
@@ -138,7 +138,7 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
                 )
             index = _place(s, next(norms), position, part, c)
             entry = part.sublayers[index]
-            where = placement(entry.placement or c.placement)
+            where = c.placed(entry)
             stream, branch = where.coefficients(entry.alpha)
             asks = {m.name: c.parameter(part.name, index, m.name, m.role)
                     for m in sublayer(s.kind).matrices}  # fmt: skip
@@ -163,12 +163,18 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
     )  # fmt: skip
 
 
+def as_asked(found: Reading, c: Constants) -> Reading:
+    """A reading in the terms of constants: a norm's gain is a multiplier where they have one."""
+    places = map(placement, c.placements)
+    return found.in_gains if any(p.learnt and "output" in p.norms for p in places) else found
+
+
 def _require_layers(found: Reading, name: str, layers: list[str], part: PartConstants) -> None:
     """Raise :class:`Refusal` where a model's layers are not those of a part.
 
     Where layers differ, their number of each kind decides, not where they stand.
     """
-    asked, own = part.described(), layer_of(found.stacks[name]).replace(",", ", ")
+    asked, own = unplaced(part.described()), layer_of(found.stacks[name]).replace(",", ", ")
     wrong = next((layer for layer in layers if layer != asked), "")
     if not part.alike:
         wrong = own if sorted(own.split(", ")) != sorted(asked.split(", ")) else ""
@@ -208,10 +214,8 @@ def _place(
     """The place of a model's sublayer among those of its part: of its kind, with its norms."""
     if part.alike:
         return position % len(part.sublayers)
-    own = [i for i, of in enumerate(part.sublayers) if of.kind == s.kind]
-    placed = (
-        i for i in own if placement(part.sublayers[i].placement or c.placement).norms == norms
-    )
+    own = [i for i, of in enumerate(part.sublayers) if unplaced(of.kind) == s.kind]
+    placed = (i for i in own if c.placed(part.sublayers[i]).norms == norms)
     return next(placed, own[0])
 
 

@@ -9,7 +9,8 @@ from functools import cache, cached_property
 
 from deepnet_theory.spec.discovery import builtin, choose
 from deepnet_theory.spec.errors import InputError, Refusal
-from deepnet_theory.spec.expression import Call, Expression, Grammar, Name, Operation, parts
+from deepnet_theory.spec.expression import Call, Expression, Grammar, Name, Node, Operation, parts
+from deepnet_theory.spec.placement import placements
 
 
 class Role(StrEnum):
@@ -65,6 +66,8 @@ class Sublayer:
     commute. Rows are tokens. A matrix whose size a norm within the branch takes back is unscaled:
     at gain 1 the norm's ε stays as small beside what it divides as in a shallow model.
 
+    ``placement`` names its own residual equation, where that is not the one of all others.
+
     Of ``experts`` alike a router picks ``chosen`` for every token: the branch is the sum of these,
     each weighed by its gate, and ``branch`` is one of them with its gate.
     """
@@ -77,6 +80,7 @@ class Sublayer:
     source: str = ""
     chosen: int = 1
     experts: int = 1
+    placement: str = ""
 
     def __post_init__(self) -> None:
         used = self.expression.names - {"x", "memory"}
@@ -139,6 +143,15 @@ class Sublayer:
         return next((v for v in self.vectors if v.role is Role.NORM_GAIN), None)
 
     @property
+    def normed_inside(self) -> bool:
+        """Whether a norm within the branch takes back the size of what a matrix gives."""
+        sized = {m.name for m in self.matrices} - {"query", "key"}  # whose norms bound a softmax
+        return any(
+            isinstance(node, Call) and node.function == "norm" and sized & _names(node)
+            for node in parts(self.expression.root)
+        )
+
+    @property
     def parameters(self) -> tuple[Matrix | Vector, ...]:
         return (*self.matrices, *self.vectors)
 
@@ -151,6 +164,10 @@ class Sublayer:
     def unscaled(self) -> tuple[Matrix, ...]:
         """The matrices of gain 1 (query, key)."""
         return tuple(m for m in self.matrices if m.role is Role.UNSCALED)
+
+
+def _names(of: Node) -> set[str]:
+    return {node.name for node in parts(of) if isinstance(node, Name)}
 
 
 _PUBLIC = {"up": "fc1", "down": "fc2"}  # of a gated feed-forward, as a plain one calls them
@@ -173,8 +190,12 @@ _EXPERTS = re.compile(r"(.+)@([1-9]\d{0,5})/([1-9]\d{0,5})")
 def sublayer(name: str) -> Sublayer:
     """The sublayer called ``name``; ``ffn:swiglu`` and ``ffn-swiglu`` are the same.
 
-    ``ffn-swiglu@2/8`` is a mixture of 8 such experts, 2 of them chosen for every token.
+    ``ffn-swiglu@2/8`` is a mixture of 8 such experts, 2 of them chosen for every token, and
+    ``ffn:post-ln`` one whose residual equation is that of post-ln, whatever the others' is.
     """
+    plain, _, where = name.strip().rpartition(":")
+    if plain and where in placements():
+        return _placed(sublayer(plain), where)
     name = name.strip().replace(":", "-")
     if not (routed := _EXPERTS.fullmatch(name)):
         return choose("sublayer", name, sublayers())
@@ -189,6 +210,18 @@ def sublayer(name: str) -> Sublayer:
             "ffn-swiglu@2/8, with k at most E and E at least 2"
         )
     return _mixture(one, chosen, experts)
+
+
+@cache
+def _placed(one: Sublayer, where: str) -> Sublayer:
+    if one.placement:
+        raise InputError(f"{one.name}:{where} has two placements; a sublayer has one")
+    return replace(one, name=f"{one.name}:{where}", placement=where)
+
+
+def unplaced(layer: str) -> str:
+    """A layer's text, or one sublayer's, without the placements of single sublayers."""
+    return re.sub(r":[\w-]+", "", layer)
 
 
 @cache

@@ -64,7 +64,7 @@ def audit(
         with_degrees,
     )
     from deepnet_theory.spec.optimizer import optimizer as named
-    from deepnet_theory.spec.subject import differences, placed_forms, without_law
+    from deepnet_theory.spec.subject import EXACT, as_asked, differences, placed_forms, without_law
 
     if scheme is not None:
         if constants is not None:
@@ -79,6 +79,12 @@ def audit(
     own = getattr(model, "_orig_mod", model)  # a compiled model's own code
     whole = own if isinstance(own, Made) else made(own, inputs)
     reading = read(whole, roles=roles)
+    if constants is not None:
+        reading = as_asked(reading, checked(constants))
+    elif scheme is None:
+        starts = (s.in_gain.start for s in reading.sublayers)
+        if any(start and abs(start - 1) > EXACT for start in starts):
+            reading = reading.in_gains  # somebody has put alpha there
     why_not = multiplied_values(whole.module, whole, reading.sublayers)
     if scheme is None:
         why_not = without_law(reading, placed_forms(reading)) or why_not

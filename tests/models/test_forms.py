@@ -343,14 +343,14 @@ def test_a_design_of_norms_is_no_fault():
     reading = read(model, IDS)
     assert [s.around for s in reading.sublayers] == 3 * [frozenset(), frozenset({"sum"})]
     assert reading.norms == ()  # the last is its sublayer's
-    refused = dt.audit(model, IDS, optimizer="adam")
-    assert (refused.verdict, refused.findings) == ("UNDECIDED", ())
-    assert ", layers 0-2: x + branch(x) and norm(x + branch(x)), " in " ".join(str(refused).split())
-    said = refusal(Decoder([*layers(2, bare), *layers(3, pre)]))
+    judged = dt.audit(model, IDS, optimizer="adam")
+    assert (judged.against, judged.findings != ()) == ("adam", True)
+    assert ", layers 0-2: x + branch(x) and norm(x + branch(x)), " in " ".join(str(judged).split())
+    twice = layers(2, lambda x, branch, norm: norm(x + branch(norm(x))))
     assert (
-        "norms stand in several ways, layers 0-1: x + branch(x); layers 2-4: "
+        "norms stand in several ways, layers 0-1: norm(x + branch(norm(x))); layers 2-4: "
         "x + branch(norm(x)): no rule here has them so"
-    ) in said
+    ) in refusal(Decoder([*twice, *layers(3, pre)]))
     inner = layers(2, attention=lambda: Attention(inner=True), feed=lambda: mlp(inner=True))
     for s in read(Decoder(inner), IDS).sublayers:
         within = [n.enters for n in s.norms if n.where == "within"]

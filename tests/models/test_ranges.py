@@ -130,9 +130,9 @@ def exported(n, optimizer="adam", d=D, form="weights", **select):
     return pre_ln.beside(post_ln)
 
 
-def of_kinds(n, layer, d=D, placement="pre-ln"):
+def of_kinds(n, layer, d=D, placement="pre-ln", form="forward"):
     rule = dt.derive("adam", placement=placement, stack="decoder", layer=layer)
-    return dt.export(rule, n, width=d, heads=4, vocab=V)
+    return dt.export(rule, n, width=d, heads=4, vocab=V, form=form)
 
 
 # ---------------------------------------------------------------------------------- read and said
@@ -222,6 +222,7 @@ MADE = {
     "first-layer": (partial(mix_ln, low=1), exported),
     "post-above": (partial(mix_ln, lines=(pre, post)), exported),
     "by-kind": (by_kind, exported),
+    "of-each-kind": (by_kind, partial(of_kinds, layer="attention,ffn:post-ln", form="weights")),
     "encoder-decoder": (Apart, of_both),
     "dense-first": (
         lambda n: dense_first(n, dense=n // 4),
@@ -238,6 +239,19 @@ def test_one_step_moves_a_mended_stack_alike_at_every_depth(name):
     seeds = 2 if name == "mix-ln" else 4
     mended, plain = depth_exponents(*MADE[name], IDS, seeds=seeds)
     assert abs(mended) < 0.1 and plain > 0.2
+
+
+def test_a_placement_of_each_kind_is_the_same_model_as_two_beside_each_other():
+    model, named = by_kind(4), MADE["of-each-kind"][1](4)
+    apply_(model, named, inputs=IDS)
+    for constants in (named, exported(4)):
+        assert dt.audit(model, IDS, constants=constants).verdict == "SUPPORTED"
+    assert named.placements == ("pre-ln", "post-ln")
+    with pytest.raises(Refusal, match=r"is x \+ branch\(norm\(x\)\), the constants are for norm"):
+        apply_(GPT(4, vocab=V), named, inputs=IDS)
+    with torch.no_grad():
+        model.h[2].mlp.c_proj.weight.mul_(3)
+    assert dt.audit(model, IDS, constants=named).verdict == "REFUTED"
 
 
 def test_constants_of_two_placements_stand_beside_each_other():
@@ -266,23 +280,28 @@ def with_alpha(n, d=D):
     return mix_ln(n, d=d, lines=(lambda x, branch, norm: norm(2 * n * x + branch(x)), pre))
 
 
+class KindWithAlpha(Block):
+    def forward(self, x):
+        x = pre(x, self.attn, self.ln_1)
+        return self.ln_2(16 * x + self.mlp(x))
+
+
 @pytest.mark.usefixtures("predicted")
 @pytest.mark.parametrize(
     ("make", "last", "low", "high"),
     [
+        (partial(GPT, block=KindWithAlpha, vocab=V), "mlp.c_proj", 0, 8),
         (with_alpha, "mlp.c_proj", 2, 8),
         pytest.param(with_alpha, "mlp.c_proj", 0, 2, marks=pytest.mark.slow),
         pytest.param(partial(dense_first, dense=2), "mlp.down", 2, 8, marks=pytest.mark.slow),
     ],
-    ids=["pre-ln", "post-ln", "gated"],
+    ids=["by-kind", "pre-ln", "post-ln", "gated"],
 )
 def test_a_predicted_effect_is_that_of_a_real_step(make, last, low, high):
     right = started(make(8, d=64))
-    constants = (
-        exported(8, d=64, form="forward")
-        if make is with_alpha
-        else of_kinds(8, "attention,1/4*ffn,3/4*ffn-swiglu", d=64)
-    )
+    layer = "attention,1/4*ffn,3/4*ffn-swiglu" if last == "mlp.down" else "attention,ffn:post-ln"
+    both = exported(8, d=64, form="forward") if make is with_alpha else None
+    constants = both or of_kinds(8, layer, d=64)
     apply_(right, constants, inputs=IDS)
 
     def change(wrong):
@@ -292,4 +311,5 @@ def test_a_predicted_effect_is_that_of_a_real_step(make, last, low, high):
     audit = audit_of_a_real_step(right, change, IDS, constants=constants)
     assert audit.effect > 1.1
     (finding,) = audit.findings
-    assert f"decoder, layers {low}" in finding.where and finding.size == pytest.approx(3, rel=0.05)
+    which = "all 8 layers" if high - low == 8 else f"layers {low}"
+    assert f"decoder, {which}" in finding.where and finding.size == pytest.approx(3, rel=0.05)

@@ -22,7 +22,7 @@ def make_constants(
     multipliers=None,
     **architecture,
 ):
-    alpha = 1.0 if placement in ("pre-ln", "stream-scalar") else alpha
+    alpha = 1.0 if placement in ("no-norm", "pre-ln", "stream-scalar") else alpha
 
     def layer(*kinds):
         return tuple(SublayerConstants(kind, alpha, beta) for kind in kinds)

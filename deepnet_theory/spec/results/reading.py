@@ -175,7 +175,8 @@ class Sublayer:
 
     ``stream`` is a, ``branch`` is b; ``learnt`` names the parameter that one of them is and
     ``multiplier`` which. ``carried`` is the product of the a since the last norm on the stream,
-    this one left out. ``sums`` counts the stack's residual sums, for branches in parallel; ``why``
+    this one left out. ``start`` is the size of a multiplier that is a norm's gain, written as 1 + w
+    or as w. ``sums`` counts the stack's residual sums, for branches in parallel; ``why``
     says what left matrices without a role; the first branch of such a kind is ``measured``.
     """
 
@@ -193,6 +194,19 @@ class Sublayer:
     why: str = ""
     multiplier: str = ""
     measured: Measured | None = None
+    start: float = 0.0
+
+    @property
+    def in_gain(self) -> Sublayer:
+        """The same, the gain of the norm behind its branch taken as a learnt multiplier."""
+        outer = next((n for n in self.norms if n.where == "output" and n.gain), None)
+        if outer is None or self.learnt:
+            return self
+        norms = (replace(n, gain=None, size=1.0) if n is outer else n for n in self.norms)
+        return replace(
+            self, branch=self.branch * outer.size, norms=tuple(norms), learnt=outer.gain,
+            multiplier=RESIDUAL_GAIN, start=outer.size,
+        )  # fmt: skip
 
     @property
     def alpha(self) -> float:
@@ -312,6 +326,11 @@ class Reading:
     @property
     def layers(self) -> dict[str, int]:
         return {name: own[-1].layer + 1 for name, own in self.stacks.items()}
+
+    @property
+    def in_gains(self) -> Reading:
+        """The same, the gains of norms behind branches taken as learnt multipliers of these."""
+        return replace(self, sublayers=tuple(s.in_gain for s in self.sublayers))
 
     @property
     def placement(self) -> str | None:

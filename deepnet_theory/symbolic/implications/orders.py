@@ -180,7 +180,7 @@ def self_consistency(of: OfKind, power: int) -> Step:
         balanced.sublayers * together * kind.weight**power,
         present(value),
         f"r = {present(of.weight_at_rule)}; {shown} {behaviour}; "
-        f"{_PRODUCTS[power if of.problem.law.normalised else -power]}",
+        f"{_PRODUCTS[power if of.problem.law(of.kind.sublayer).normalised else -power]}",
         uses=(f"sublayers-{balanced.part.name}", *of.weights, *balanced.conclusion),
         checks=(of.measured(lambda at: at.aligned if power == 1 else at.independent),),
         left=S * (1 if together == 1 else n) * of.r**power,
@@ -379,7 +379,7 @@ def orders_across(of: OfKind) -> Step:
 
 def multiplier_steps(of: OfKind) -> Iterator[Step]:
     """Response, share and learning rate of every learnt multiplier of the placement."""
-    placement, balanced = of.problem.selection.the_placement, of.balanced
+    placement, balanced = of.problem.selection.placed(of.kind.sublayer), of.balanced
     p, q = of.problem.degrees.p, of.problem.degrees.q
     for index, name in enumerate(placement.learnt):
         start, derivative = _derivative(of, index)
@@ -438,7 +438,9 @@ def _derivative(of: OfKind, index: int) -> tuple[sp.Expr, sp.Expr]:
         starts.append(sp.sympify(start))
         return start + (delta if len(starts) == index + 1 else 0)
 
-    output = residual(of.problem.selection.the_placement, lambda y: P * Branch(y), learnt=learnt)
+    output = residual(
+        of.problem.selection.placed(of.kind.sublayer), lambda y: P * Branch(y), learnt=learnt
+    )
     moved = coefficient(sp.expand_mul(output.diff(delta)).xreplace(AT_REST))
     own = {**of.kind.own, P: gains_product(of.kind.sublayer).xreplace(of.kind.own)}
     return starts[index].xreplace(of.kind.own), moved.xreplace(own)

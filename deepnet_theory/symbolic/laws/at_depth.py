@@ -14,7 +14,7 @@ from functools import cached_property
 from deepnet_theory.sizes.laws import OF_NORMS
 from deepnet_theory.sizes.update import law
 from deepnet_theory.spec.expression import DEPTH, Number, evaluate, parts
-from deepnet_theory.spec.placement import STREAM_GAIN
+from deepnet_theory.spec.placement import STREAM_GAIN, Placement
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
@@ -52,13 +52,13 @@ class ExplicitStack:
 
     @cached_property
     def numbered(self) -> bool:
-        """Whether the placement's equation holds numbers other than 1, which are not measured.
+        """Whether an equation of a placement holds numbers other than 1, which are not measured.
 
         The witness measures powers of α and β; ``norm(alpha*x + branch(x)/2)`` has constants
         beside them.
         """
-        equation = self.selection.the_placement.expression.root
-        return any(isinstance(node, Number) and abs(node.value) != 1 for node in parts(equation))
+        nodes = (n for p in self.selection.placements for n in parts(p.expression.root))
+        return any(isinstance(node, Number) and abs(node.value) != 1 for node in nodes)
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,13 @@ class Place:
         """The learning rate's factor."""
         return 1.0 if self.free else evaluate(DEPTH.parse(self.stack.rule.eta), **self.depth)
 
+    @property
+    def placement(self) -> Placement:
+        return self.stack.selection.placed(self.sublayer)
+
     @cached_property
     def sizes(self) -> Sizes:
-        return sizes(self.stack.selection.the_placement, self.sublayer)
+        return sizes(self.placement, self.sublayer)
 
     @cached_property
     def weight(self) -> float:
@@ -131,7 +135,7 @@ class Place:
         """What they are together beside one: the response to a parameter, or the branch's r."""
         if self.part.uses == "1":
             return 1.0
-        powers = of_uses(self.stack.selection.the_placement, self.sublayer)
+        powers = of_uses(self.placement, self.sublayer)
         return float(self.uses ** powers[parameter])
 
     @cached_property
@@ -168,7 +172,7 @@ class Place:
 
     def size_of(self, parameter: str, role: Role | None) -> float:
         """What a parameter starts at."""
-        placement = self.stack.selection.the_placement
+        placement = self.placement
         if role is Role.SCALED:
             return self.beta
         starts = zip(placement.learnt, placement.starts(self.knobs[0]), strict=True)
@@ -180,7 +184,7 @@ class Place:
         if powers is None:
             return None
         response = powers.at(*self.knobs) * self.of_uses(parameter)
-        placement = self.stack.selection.the_placement
+        placement = self.placement
         if parameter == STREAM_GAIN and placement.final_norm and not placement.per_channel:
             # one number multiplies a stream that the last norm alone divides: each of the
             # sublayers behind adds as much, in a direction of its own
@@ -200,7 +204,7 @@ class Place:
         stepped = step_length(self.stack.selection.the_optimizer, reached, size)
         update = self.eta * kappa * float(stepped) * backward
         # such parameters, listed: a norm on the sum stands behind all its branches, once
-        once = parameter in OF_NORMS and self.stack.selection.the_placement.normalises_sum
+        once = parameter in OF_NORMS and self.placement.normalises_sum
         own = zip(self.part.shares, self.part.parallel, strict=True)
         many = float(sum(share for share, joins in own if not (once and joins))) / self.uses
         share = many * self.depth[self.part.depth] * forward * response * update

@@ -59,13 +59,14 @@ def section_of(sublayer: Sublayer) -> Section:
 
 def probe_route(selection: Selection) -> Route:
     """Su's route, one block of steps for each distinct sublayer of the stack."""
-    placement, optimizer = selection.the_placement, selection.the_optimizer
-    scaling = scale_step(placement)
+    optimizer = selection.the_optimizer
+    scalings = {p: scale_step(p, len(selection.placements) > 1) for p in selection.placements}
     counted = homogeneity_step(optimizer, degrees(optimizer))
-    steps = [counted, *(() if scaling is None else (scaling,))]
+    steps = [counted, *filter(None, scalings.values())]
     increments, weights = {}, {}
     for sublayer in selection.the_stack.sublayers:
-        of = mixture(sublayer)
+        placement = selection.placed(sublayer)
+        scaling, of = scalings[placement], mixture(sublayer)
         gradient = gradient_step(sublayer, placement, sublayer.scaled, of)
         weights[sublayer.name] = weight = weight_step(sublayer, placement, of)
         increments[sublayer.name] = increment_step(sublayer, gradient, counted, of)
@@ -81,7 +82,7 @@ def probe_route(selection: Selection) -> Route:
 # ---- the sublayer: its norm's scale, z, and the branch's weight ----
 
 
-def scale_step(placement: Placement) -> Step | None:
+def scale_step(placement: Placement, several: bool = False) -> Step | None:
     r"""A norm does not see the scale of its input: LN(αx + G) = LN(x + G/α).
 
     None where α does not stand inside a norm. Source: Su, §Feed-forward gradient.
@@ -92,7 +93,7 @@ def scale_step(placement: Placement) -> Step | None:
     if written == simplified:
         return None
     return SUBLAYER.equal(
-        "norm-scale",
+        f"norm-scale-{placement.name}" if several else "norm-scale",
         written,
         simplified,
         "a norm is homogeneous of degree 0 (up to its epsilon)",

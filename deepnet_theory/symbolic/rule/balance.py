@@ -63,10 +63,10 @@ def balance(problem: Problem, sized: Sized, later: Balanced | None) -> Balanced:
     amplified = None if later is None else amplification(problem, part, later)
     together = depth_expression(part.uses) ** rational(problem.degrees.p)
     bare = Balanced(part, problem.kinds(part), {}, (), amplified, together)
-    placement, optimizer = problem.selection.the_placement, problem.selection.the_optimizer
+    placed, optimizer = problem.selection.placed, problem.selection.the_optimizer
     alike = (
-        *parallel_steps(part, placement),
-        *shared_steps(part, placement, optimizer, problem.degrees),
+        *parallel_steps(part, problem.selection.the_placement),
+        *shared_steps(part, placed, optimizer, problem.degrees),
     )
     before = (
         count_step(bare),
@@ -195,6 +195,7 @@ def _shares(
 def _closures(problem: Problem, sized: Sized, of: Balanced) -> Iterator[Step]:
     """The closures' conditions on every kind, and α where the placement fixes it."""
     one_alpha, part = problem.selection.has_one_alpha(of.part), of.part
+    placed = problem.selection.placed
     for index, kind in enumerate(of.kinds):
         times, first = of.backward * of.together * _times(sized, kind), 1
         for closure in sized.joined:
@@ -202,12 +203,12 @@ def _closures(problem: Problem, sized: Sized, of: Balanced) -> Iterator[Step]:
             if index == 0 or not one_alpha or "rate" in closure.knobs:
                 yield from _conditions(closure, kind, part, times, first)
                 first += len(closure.expressions)
-        if not problem.law.has_alpha:
+        if not problem.law(kind.sublayer).has_alpha:
             yield CLOSURE.equal(
                 f"fixed-alpha-{kind.tag(part.name)}",
                 kind.alpha,
                 _ONE,
-                f"the placement '{problem.selection.placement}' has no residual multiplier",
+                f"the placement '{placed(kind.sublayer).name}' has no residual multiplier",
                 imposed=True,
                 establishes=(kind.alpha,),
                 checks=(defines("no other value is imposed", lambda: _ONE),),

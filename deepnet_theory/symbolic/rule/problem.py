@@ -51,9 +51,8 @@ class Problem:
     def degrees(self) -> Update:
         return degrees(self.selection.the_optimizer)
 
-    @cached_property
-    def law(self) -> PlacementLaw:
-        return placement_law(self.selection.the_placement)
+    def law(self, of: Sublayer) -> PlacementLaw:
+        return placement_law(self.selection.placed(of))
 
     @cached_property
     def route(self) -> Route:
@@ -84,7 +83,10 @@ class Problem:
         """The kinds of sublayers of a part; one kind ``"*"`` where all behave alike."""
         distinct = list({s.name: s for s in part.layer}.values())
         increments, weights = self.route.increments, self.route.weights
-        proved = {(increments[s.name].rhs, weights[s.name].rhs, len(s.scaled)) for s in distinct}
+        proved = {
+            (increments[s.name].rhs, weights[s.name].rhs, len(s.scaled), self.selection.placed(s))
+            for s in distinct
+        }
         if len(proved) == 1:
             return (self._kind(part, "*", distinct),)
         return tuple(self._kind(part, s.name, [s]) for s in distinct)
@@ -103,7 +105,7 @@ class Problem:
             own=own,
             increment=sp.powsimp(increments[0].rhs / eta).xreplace(own),
             weight=self.route.weights[first.name].rhs.xreplace(own),
-            relative=relative_update(first, self.law, self.degrees).xreplace(own),
+            relative=relative_update(first, self.law(first), self.degrees).xreplace(own),
             rate=part_symbol("kappa", part.name, parts, name),
             rests_on=tuple(increment.name for increment in increments),
             members=tuple(s.name for s in group),

@@ -9,7 +9,7 @@ and every use makes the output feel it: n sublayers move by n^{1+p} increments, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import sympy as sp
 
@@ -17,6 +17,7 @@ from deepnet_theory.sizes.update import Update
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.stack import Part
+from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra.monomial import depth_expression, eta, r
 from deepnet_theory.symbolic.laws.optimizer import step_length
 from deepnet_theory.symbolic.proof.checks import defines, near, number
@@ -28,7 +29,7 @@ n, G = sp.symbols("n_u G", positive=True)
 
 
 def shared_steps(
-    part: Part, placement: Placement, optimizer: Optimizer, of: Update
+    part: Part, placed: Callable[[Sublayer], Placement], optimizer: Optimizer, of: Update
 ) -> Iterator[Step]:
     """What the uses of one matrix do together; no step where each layer has its own."""
     if part.uses == "1":
@@ -39,7 +40,7 @@ def shared_steps(
     def on_matrices(step: Step) -> bool:
         """Two uses of an explicit sublayer beside one, in every parameter and in the branch."""
         power = sp.degree(step.rhs, n)
-        return all(set(of_uses(placement, s).values()) == {power} for s in part.layer)
+        return all(set(of_uses(placed(s), s).values()) == {power} for s in part.layer)
 
     yield SECTION.equal(
         f"uses-{part.name}",

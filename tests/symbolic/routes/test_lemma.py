@@ -58,7 +58,9 @@ def test_two_parts_say_how_they_add_and_two_cross_attentions_amplify_twice():
     assert twice.step("amplification-aligned").rhs == 2 * once.step("amplification-aligned").rhs
 
 
-@pytest.mark.parametrize("name", placements())
+@pytest.mark.parametrize(
+    "name", sorted(placements().keys() - {"no-norm"})
+)  # refused: no norm bounds it
 def test_orthogonal_directions_agree_with_the_matrix_law_of_the_placement(name):
     found, law = directions(placements()[name]), matrix_law.placement_law(placements()[name])
     assert (found.weight / law.weight).simplify() == (found.leading / law.response).simplify() == 1
