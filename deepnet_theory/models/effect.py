@@ -108,7 +108,12 @@ class Effects:
             own = list(layer)
             for norms in dict.fromkeys(rows[i][1].norms for i in own):
                 at = [i for i in own if rows[i][1].norms == norms]
-                found.setdefault((stack, self._described(at), norms), []).extend(at)
+                kinds = {rows[i][0].kind for i in at}
+                # for experts stands a dense branch, which may not be another's namesake
+                twins = [i for i in at if one_expert(kind := rows[i][0].kind) in kinds - {kind}]
+                for each in ([i for i in at if i not in twins], twins):
+                    if each:
+                        found.setdefault((stack, self._described(each), norms), []).extend(each)
         stacks = len(self._reading.stacks)
         if stacks > 1 and len(found) > stacks:
             raise Refusal("constants do not say what layers that differ do to an encoder")
@@ -182,8 +187,6 @@ class Effects:
             )
             rate, part = repr(self._rate(kind, at)), parts[stack].name
             rows.append(RuleEntry(part, one_expert(kind), repr(alpha), "1", rate, gains=gains))
-        if len({(row.part, row.sublayer) for row in rows}) < len(rows):
-            raise Refusal("a dense branch beside experts of its kind, both of them of one name")
         multiplied = any(not math.isclose(a, 1, rel_tol=EXACT) for a in alphas)
         (norms,) = around if len(around) == 1 else (frozenset[str](),)
         if not norms or ("sum" not in norms and self._runs_away(inside)):

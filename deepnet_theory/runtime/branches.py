@@ -100,12 +100,14 @@ class Attention(Branch):
 
     s is ``scores``, 1 but where the head size h is not that of the model's base. Of the kind
     ``attention-qk-norm`` each head's queries and keys are divided by their root mean square, of
-    ``attention-qkv-norm`` its values too.
+    ``attention-qkv-norm`` its values too. Of ``attention-latent`` all three are made of one
+    vector, here as wide as the model, which is divided by its root mean square.
 
     Source: Vaswani et al., arXiv 1706.03762, §3.2; grouped keys and values: Ainslie et al.,
     arXiv 2305.13245; norms: Henry et al., arXiv 2010.04245.
     """
 
+    latent: Linear
     query: Linear
     key: Linear
     value: Linear
@@ -121,6 +123,7 @@ class Attention(Branch):
         # a norm that it has by its formula and without a gain is one of each head
         self.normalises = kind in ("attention-qk-norm", "attention-qkv-norm")
         self.normalises_values = kind == "attention-qkv-norm"
+        self.compresses = kind == "attention-latent"
         self.head_width = a.width // a.heads
         self.scale = scores / math.sqrt(self.head_width)
         self.grouped = a.kv_width != a.width
@@ -155,15 +158,19 @@ class Attention(Branch):
 
     def queries(self, x: Tensor) -> Tensor:
         """(…, tokens, width) → the queries of each head, (batch, heads, tokens, head_width)."""
-        return _each(self.split(self.query(x)), self.normalises)
+        return _each(self.split(self.query(self.entering(x))), self.normalises)
 
     def keys(self, x: Tensor) -> Tensor:
         """(…, tokens, width) → the keys of each head, (batch, heads, tokens, head_width)."""
-        return _each(self.split(self.key(x)), self.normalises)
+        return _each(self.split(self.key(self.entering(x))), self.normalises)
 
     def values(self, x: Tensor) -> Tensor:
         """(…, tokens, width) → the values of each head, (batch, heads, tokens, head_width)."""
-        return _each(self.split(self.value(x)), self.normalises_values)
+        return _each(self.split(self.value(self.entering(x))), self.normalises_values)
+
+    def entering(self, x: Tensor) -> Tensor:
+        """What queries, keys and values are made of: x, or its latent vector."""
+        return _each(self.latent(x), True) if self.compresses else x
 
     def split(self, y: Tensor) -> Tensor:
         """(…, tokens, heads·head_width) → (batch, heads, tokens, head_width), k in the batch."""
@@ -216,11 +223,27 @@ class GatedFeedForward(_Hidden):
         return result
 
 
-_ATTENTION = ("attention", "attention-qk-norm", "attention-qkv-norm", "attention-sub-ln", "cross")
+class OpenedFeedForward(GatedFeedForward):
+    """(sigmoid(x router) ⊙ silu(x gate) ⊙ x up) down."""
+
+    router: Linear
+
+    def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
+        """(…, width) → (…, hidden) → (…, width)."""
+        opened = torch.sigmoid(self.router(x)) * F.silu(self.gate(x)) * self.up(x)
+        result: Tensor = self.down(self.dropout(opened))
+        return result
+
+
+_ATTENTION = (
+    "attention", "attention-qk-norm", "attention-qkv-norm", "attention-sub-ln",
+    "attention-latent", "cross",
+)  # fmt: skip
 _HIDDEN: dict[str, type[_Hidden]] = {
     "ffn": FeedForward,
     "ffn-sub-ln": FeedForward,
     "ffn-swiglu": GatedFeedForward,
+    "ffn-swiglu-gated": OpenedFeedForward,
     "ffn-swiglu-sub-ln": GatedFeedForward,
 }
 KINDS = (*_ATTENTION, *_HIDDEN)
