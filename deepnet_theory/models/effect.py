@@ -199,7 +199,9 @@ class Effects:
         for i in at:
             found = [d.found for d in different if (d.index, d.item) == (i, item)]
             wanted = self._wanted(item, i)
-            alone = len(wanted) == 1 or sublayer(self._reading.sublayers[i].kind).experts > 1
+            own = sublayer(self._reading.sublayers[i].kind)
+            several = own.experts > 1 or item in {m.name for m in own.unscaled}
+            alone = len(wanted) == 1 or several
             if not wanted or not alone or len(found) not in (0, len(wanted)):
                 raise Refusal(f"{item} was not judged in each, or differs in some")
             values += found or wanted
@@ -215,13 +217,17 @@ class Effects:
         return [wanted.gain(m) for m in judged if m.role == item]
 
     def _rate(self, kind: str, at: Sequence[int]) -> float:
-        """κ, of the scaled matrices; a dense branch has E times the gradient of one expert."""
+        """κ, of the scaled matrices; of experts, as one dense branch in their place steps.
+
+        It has E times the gradient of one expert. Where tokens push an expert each its own way, as
+        they do at the start, each is stepped E/k times as far.
+        """
         p = self._rule.degrees[0] if self._rule.degrees else 0.0
         scaled = [m.name for m in sublayer(kind).matrices if m.role is Role.SCALED]
         rates = {self._rule.sublayers[i].rates.get(role, 1.0) for i in at for role in scaled}
         if len(rates) > 1:
             raise Refusal("scaled matrices of several learning rates")
-        return max(rates, default=1.0) * math.pow(sublayer(kind).experts, -p)
+        return max(rates, default=1.0) * math.pow(sublayer(kind).chosen, -p)
 
     def _runs_away(self, inside: Sequence[int]) -> bool:
         far = any(not 0.5 < size < 2 for size in self._reading.stream.values())

@@ -1,6 +1,7 @@
 """Latent attention, gated shared experts and dense first layers: read, judged, mended, measured."""
 
 import copy
+import warnings
 
 import pytest
 import torch
@@ -20,7 +21,7 @@ from written_models import (
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
-from deepnet_theory.runtime import apply_
+from deepnet_theory.runtime import apply_, parameter_groups
 from deepnet_theory.sizes.wanted import selection_of
 from deepnet_theory.spec.errors import Refusal
 
@@ -32,7 +33,7 @@ class Latent(nn.Module):
 
     def __init__(self, d, rank=None, own=4):
         super().__init__()
-        rank, wide = rank or d // 2, d // HEADS
+        rank, wide = rank or d, d // HEADS
         self.q_a, self.q_b = (
             nn.Linear(d, rank, bias=False),
             nn.Linear(rank, d + HEADS * own, bias=False),
@@ -102,7 +103,7 @@ def exported(model, optimizer="adamw", d=32):
     found = read(model, IDS)
     assert found.understood
     select = {key: value for key, value in found.select.items() if key != "norm"}
-    rule = dt.Selection(optimizer, norm=found.select["norm"], closure="complete", **select)
+    rule = dt.Selection(optimizer, norm=found.select["norm"], **select)
     return dt.export(rule, len(model.h), width=d, heads=HEADS, vocab=VOCAB)
 
 
@@ -136,23 +137,27 @@ def test_a_norm_on_sums_of_several_branches_in_some_layers_is_refused():
         selection_of(read(model, IDS), "adamw")
 
 
+def scales(model):
+    """The rule's learning rates, so small that no token is sent to another expert."""
+    named = {p: n for n, p in model.named_parameters() if n.startswith("h.") and p.dim() > 1}
+    with warnings.catch_warnings(action="ignore"):
+        groups = parameter_groups(model, 1e-10)
+    return {named[p]: g["lr"] for g in groups for p in g["params"] if p in named}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["attn.o", "attn.kv_a", "attn.kv_b", "mlp.down", "moe.experts"])
+@pytest.mark.parametrize("words", ["attn.o", "mlp.down", "experts down"])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_predicted_effect_is_that_of_a_real_step(kind, name):
+def test_a_predicted_effect_is_that_of_a_real_step(kind, words):
     right = started(KINDS[kind][0](8, d=64))
     apply_(right, exported(right, "adam", d=64), inputs=IDS)
     wrong = copy.deepcopy(right)
     with torch.no_grad():
         for own, p in wrong.named_parameters():
-            if name in own and own.startswith("h.") and "norm" not in own:
+            if all(word in own for word in words.split()):
                 p.mul_(3)
     audit = dt.audit(wrong, IDS, optimizer="adam")
-    found = {
-        n: branch_step(
-            m, {n: 1e-10 for n, p in m.named_parameters() if n[:2] == "h." and p.dim() > 1}
-        )
-        for n, m in (("wrong", wrong), ("right", right))
-    }
-    print(kind, name, audit.predicted, audit.effect, found["wrong"] / found["right"])
-    assert audit.effect == pytest.approx(found["wrong"] / found["right"], rel=0.3)
+    rates = scales(right)
+    real = branch_step(wrong, rates, batches=4) / branch_step(right, rates, batches=4)
+    assert audit.predicted
+    assert audit.effect == pytest.approx(real, rel=0.3)
