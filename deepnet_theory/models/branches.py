@@ -168,10 +168,10 @@ class Branch:
         if self.core is None and (choice := self._choice()) is not None:
             self.kind = self._experts(*choice)
         elif self.core is None:
-            self.kind = UNKNOWN if self.gates else self._feed_forward()
+            self.kind = self._opened() if self.gates else self._feed_forward()
         else:
             self.kind = self._attention(self.core, stream)
-            if self.kind == "attention":
+            if self.kind.startswith("attention"):
                 self.causal = self._is_causal(self.core)
             if self.gates or self.beside:  # the gate has no law, whatever it multiplies
                 self.kind, self.roles = UNKNOWN, []
@@ -394,17 +394,49 @@ class Branch:
                 for last in self.origins(self.end) & self.products.keys():
                     if node in self.origins(self.products[last].source):
                         self._assign("output", [last], self.end)
+        latent = self._compress()
         keys = [product for product, m in self.roles if m.role == "key"]
         if not keys:  # experts whose matrices a router chooses
             self.roles = []
             return UNKNOWN
         reads = any(self.graph.depends(p.source, stream) for p in keys)
-        return "attention" if reads else "cross"
+        return "attention-latent" if latent and reads else "attention" if reads else "cross"
+
+    def _compress(self) -> bool:
+        """Take latent vectors, which a norm divides before queries, keys or values are made.
+
+        A product may give a part of the keys beside them: its other outputs stay the key's.
+        """
+        found: dict[Product, list[int]] = {}
+        for source in {p.source for p, m in self.roles if m.role in ("query", "key", "value")}:
+            norm = self.norms.get(stripped(source, self.norms)[0])
+            for node in () if norm is None else self.origins(norm.start) & self.products.keys():
+                assert norm is not None
+                found[self.products[node]] = self._outputs(node, norm.start)
+        kept = []
+        for p, m in self.roles:
+            taken = {o + (p.offset or 0) for o in found.get(p, ())}
+            rest = [o - (p.offset or 0) for run in m.outputs for o in range(*run) if o not in taken]
+            kept += [(p, matrix_of(m.role, p, rest) if taken else m)] * bool(rest)
+        latent = [(p, matrix_of("latent", p, outputs)) for p, outputs in found.items() if outputs]
+        self.roles = [*latent, *kept]
+        return bool(latent)
 
     def _feed_forward(self) -> str:
         last = [n for n in self.origins(self.end) if n in self.products]
         alone = len(last) == 1 and not (self.bilinear or self.convolutions)
         return self._maps(last[0]) if alone else UNKNOWN
+
+    def _opened(self) -> str:
+        """A gated feed-forward times one number a token, such as a shared expert's gate."""
+        last = sorted(self.origins(self.end) & self.products.keys() - {*self.gates}, key=_index)
+        one = len(self.gates) == 1 and len(self.products[self.gates[0]].matrix) == 1
+        if not one or len(last) != 1 or self.bilinear or self._maps(last[0]) != "ffn-swiglu":
+            self.roles = []
+            return UNKNOWN
+        of = self.products[self.gates[0]]
+        self.roles.insert(0, (of, matrix_of("router", of, [0])))
+        return "ffn-swiglu-gated"
 
     def _choice(self) -> tuple[Node, int, int] | None:
         """The product of a router, how many experts it chooses for a token, and of how many."""

@@ -108,7 +108,12 @@ class Effects:
             own = list(layer)
             for norms in dict.fromkeys(rows[i][1].norms for i in own):
                 at = [i for i in own if rows[i][1].norms == norms]
-                found.setdefault((stack, self._described(at), norms), []).extend(at)
+                kinds = {rows[i][0].kind for i in at}
+                # for experts stands a dense branch, which may not be another's namesake
+                twins = [i for i in at if one_expert(kind := rows[i][0].kind) in kinds - {kind}]
+                for each in ([i for i in at if i not in twins], twins):
+                    if each:
+                        found.setdefault((stack, self._described(each), norms), []).extend(each)
         stacks = len(self._reading.stacks)
         if stacks > 1 and len(found) > stacks:
             raise Refusal("constants do not say what layers that differ do to an encoder")
@@ -182,8 +187,6 @@ class Effects:
             )
             rate, part = repr(self._rate(kind, at)), parts[stack].name
             rows.append(RuleEntry(part, one_expert(kind), repr(alpha), "1", rate, gains=gains))
-        if len({(row.part, row.sublayer) for row in rows}) < len(rows):
-            raise Refusal("a dense branch beside experts of its kind, both of them of one name")
         multiplied = any(not math.isclose(a, 1, rel_tol=EXACT) for a in alphas)
         norms, *others = around
         if others or ("sum" not in norms and self._runs_away(inside)):
@@ -196,7 +199,9 @@ class Effects:
         for i in at:
             found = [d.found for d in different if (d.index, d.item) == (i, item)]
             wanted = self._wanted(item, i)
-            alone = len(wanted) == 1 or sublayer(self._reading.sublayers[i].kind).experts > 1
+            own = sublayer(self._reading.sublayers[i].kind)
+            several = own.experts > 1 or item in {m.name for m in own.unscaled}
+            alone = len(wanted) == 1 or several
             if not wanted or not alone or len(found) not in (0, len(wanted)):
                 raise Refusal(f"{item} was not judged in each, or differs in some")
             values += found or wanted
@@ -212,13 +217,17 @@ class Effects:
         return [wanted.gain(m) for m in judged if m.role == item]
 
     def _rate(self, kind: str, at: Sequence[int]) -> float:
-        """κ, of the scaled matrices; a dense branch has E times the gradient of one expert."""
+        """κ, of the scaled matrices; of experts, as one dense branch in their place steps.
+
+        It has E times the gradient of one expert. Where tokens push an expert each its own way, as
+        they do at the start, each is stepped E/k times as far.
+        """
         p = self._rule.degrees[0] if self._rule.degrees else 0.0
         scaled = [m.name for m in sublayer(kind).matrices if m.role is Role.SCALED]
         rates = {self._rule.sublayers[i].rates.get(role, 1.0) for i in at for role in scaled}
         if len(rates) > 1:
             raise Refusal("scaled matrices of several learning rates")
-        return max(rates, default=1.0) * math.pow(sublayer(kind).experts, -p)
+        return max(rates, default=1.0) * math.pow(sublayer(kind).chosen, -p)
 
     def _runs_away(self, inside: Sequence[int]) -> bool:
         far = any(not 0.5 < size < 2 for size in self._reading.stream.values())

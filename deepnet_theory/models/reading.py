@@ -309,6 +309,10 @@ class Reader:
             n.end is self._bare(branch.core.value) for n in inside
         )
         kind = branch.kind
+        if kind == "attention-latent":
+            inside = [n for n in inside if "output" not in branch.entered_from(n.end)]
+            around.update(dict.fromkeys(inside, "within"))
+            return kind
         if entered == {plain.last_map[:1]}:
             kind = f"{branch.kind}-sub-ln"
         elif values and "scores" in around.values():

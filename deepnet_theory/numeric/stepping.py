@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.expression import Expression, OperatorAlgebra, fold
+from deepnet_theory.spec.expression import Expression, Node, OperatorAlgebra, fold
 from deepnet_theory.spec.optimizer import Optimizer, Running, optimizers
 
 SKETCHED = 64  # columns that show the range of a matrix of lower rank
@@ -131,6 +131,29 @@ class UpdateAlgebra(OperatorAlgebra[Any]):
                 return torch.minimum(torch.maximum(first, rest[0]), rest[1])
             case _:
                 raise KeyError(function)
+
+    def blocks(self, inner: Node, rows: int) -> Tensor:
+        """Blocks are seeds of their own; fewer rows that are left over are one more."""
+        out = self.like.shape[1]
+        whole = out - out % min(rows, out)
+        cuts = [(0, whole, min(rows, out)), (whole, out, out - whole)]
+        return torch.cat([self._block(inner, *cut) for cut in cuts if cut[2]], 1)
+
+    def _block(self, inner: Node, start: int, end: int, rows: int) -> Tensor:
+        seeds, shape = self.like.shape[0], self.like.shape
+        count = (end - start) // rows
+
+        def cut(value: Any) -> Any:
+            if not isinstance(value, Tensor):
+                return value
+            if value.shape == shape:
+                return value[:, start:end].reshape(seeds * count, rows, *shape[2:])
+            return value.repeat_interleave(count, 0) if value.shape[:1] == (seeds,) else value
+
+        own = UpdateAlgebra(1.0, cut(self.like), self.like)
+        own.values = {name: cut(value) for name, value in self.values.items()}
+        value = own._whole(own._tensor(fold(inner, own)))
+        return value.reshape(seeds, end - start, *shape[2:])
 
     def _tensor(self, value: Any) -> Tensor:
         if isinstance(value, Tensor):

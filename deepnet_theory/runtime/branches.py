@@ -93,12 +93,15 @@ class Attention(Branch):
     """softmax(s·q kᵀ/√h) v · output, over the tokens themselves or over a memory (``crosses``).
 
     s is ``scores``, 1 but where the head size h is not that of the model's base. What a norm takes
-    in the spec's formula, each head's queries, say, is divided by its root mean square.
+    in the spec's formula, each head's queries, say, is divided by its root mean square. Where the
+    formula has a ``latent`` matrix, queries, keys and values are made of that vector, here as wide
+    as the model.
 
     Source: Vaswani et al., arXiv 1706.03762, §3.2; Ainslie et al., arXiv 2305.13245 (grouped keys
     and values); Henry et al., arXiv 2010.04245 (norms).
     """
 
+    latent: Linear
     query: Linear
     key: Linear
     value: Linear
@@ -111,6 +114,7 @@ class Attention(Branch):
         sizes = {"d": a.width, "key": a.kv_width, "value": a.kv_width}
         super().__init__(kind, make, site, gain, sizes, norm)
         self.crosses = self.spec.reads_memory
+        self.compresses = "latent" in {m.name for m in self.spec.matrices}
         self.head_width = a.width // a.heads
         self.scale = scores / math.sqrt(self.head_width)
         self.grouped = a.kv_width != a.width
@@ -145,18 +149,20 @@ class Attention(Branch):
 
     def queries(self, x: Tensor) -> Tensor:
         """(…, tokens, width) → the queries of each head, (batch, heads, tokens, head_width)."""
-        return self._of_heads(self.query, x)
+        return self._normed(self.query, self.split(self.query(self._entering(x))))
 
     def keys(self, x: Tensor) -> Tensor:
         """As :meth:`queries`."""
-        return self._of_heads(self.key, x)
+        return self._normed(self.key, self.split(self.key(self._entering(x))))
 
     def values(self, x: Tensor) -> Tensor:
         """As :meth:`queries`."""
-        return self._of_heads(self.value, x)
+        return self._normed(self.value, self.split(self.value(self._entering(x))))
 
-    def _of_heads(self, linear: Linear, x: Tensor) -> Tensor:
-        y = self.split(linear(x))
+    def _entering(self, x: Tensor) -> Tensor:
+        return self._normed(self.latent, self.latent(x)) if self.compresses else x
+
+    def _normed(self, linear: Linear, y: Tensor) -> Tensor:
         normed = linear.descriptions["weight"].name in self.spec.normed
         return F.rms_norm(y, y.shape[-1:]) if normed else y
 
@@ -204,11 +210,27 @@ class GatedFeedForward(_Hidden):
         return result
 
 
-_ATTENTION = ("attention", "attention-qk-norm", "attention-qkv-norm", "attention-sub-ln", "cross")
+class OpenedFeedForward(GatedFeedForward):
+    """(sigmoid(x router) ⊙ silu(x gate) ⊙ x up) down."""
+
+    router: Linear
+
+    def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
+        """(…, width) → (…, hidden) → (…, width)."""
+        opened = torch.sigmoid(self.router(x)) * F.silu(self.gate(x)) * self.up(x)
+        result: Tensor = self.down(self.dropout(opened))
+        return result
+
+
+_ATTENTION = (
+    "attention", "attention-qk-norm", "attention-qkv-norm", "attention-sub-ln",
+    "attention-latent", "cross",
+)  # fmt: skip
 _HIDDEN: dict[str, type[_Hidden]] = {
     "ffn": FeedForward,
     "ffn-sub-ln": FeedForward,
     "ffn-swiglu": GatedFeedForward,
+    "ffn-swiglu-gated": OpenedFeedForward,
     "ffn-swiglu-sub-ln": GatedFeedForward,
 }
 KINDS = (*_ATTENTION, *_HIDDEN)

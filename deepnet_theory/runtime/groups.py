@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from deepnet_theory.runtime.linear import Blocks, Description, described_blocks,
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.depth import BaseLike, parse_depth
 from deepnet_theory.spec.errors import InputError, Refusal, shown, unknown
-from deepnet_theory.spec.optimizer import optimizers
+from deepnet_theory.spec.optimizer import Optimizer, optimizers
 from deepnet_theory.spec.parameter import ParameterConstants
 from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.sublayer import MATRICES, Role, role_name
@@ -243,13 +243,13 @@ def _ruled(
     convention = _convention(c) if weight_decay else ""
     found: dict[tuple[str, str], dict[Multipliers, list[tuple[nn.Parameter, Description]]]] = {}
     packed: list[str] = []
-    whole: list[str] = []  # packed too, and stepped by the polar factor of all of it
+    whole: list[str] = []  # packed too, and stepped otherwise than each would be by itself
     for parameter, blocks in members:
         own, d, one_rate = slowest(blocks, c)
         if not one_rate:
             packed.append("+".join(d.name for d in blocks))
-        if len(blocks) > 1 and parameter.dim() == 2 and optimizer and "polar(" in optimizer.update:
-            whole.append("+".join(dict.fromkeys(d.name for d in blocks)))
+        if len(blocks) > 1 and parameter.dim() == 2 and optimizer:
+            whole += _stepped_together(optimizer, blocks, c)
         if weight_decay and not own.weight_decay and c.outer and d.role in MATRICES:
             raise Refusal(f"{role_of(d)}: {own.formulas.get('weight_decay', 'no weight decay')}")
         if d.name == TIED and (head := c.outer.get("head", own)).rate != own.rate:
@@ -269,9 +269,7 @@ def _ruled(
         )
     if whole:
         warnings.warn(
-            f"{whole[0]} are one matrix, and {c.optimizer} takes its polar factor as a whole: each "
-            "block steps by the size of its gradient beside the others', not as a matrix of its "
-            "own would; split the matrix, or take the factor block by block",
+            f"{whole[0]}; split the matrix, or step it block by block",
             stacklevel=3,
         )
     groups = []
@@ -293,6 +291,26 @@ def _ruled(
                 group["decay"] = convention
             groups.append(group)
     return groups
+
+
+def _stepped_together(optimizer: Optimizer, blocks: Blocks, c: Constants) -> Iterator[str]:
+    """What a packed matrix steps otherwise than its blocks by themselves would be, if it does."""
+    # the algebra is loaded where something is packed
+    from deepnet_theory.sizes.exported import steps_of_a_packed_matrix
+
+    first, kinds = blocks[0], {(d.part, d.sublayer) for d in blocks}
+    rows, columns = [d.fan_out or 0 for d in blocks], first.fan_in or 0
+    if len(kinds) > 1 or first.sublayer is None or not all(rows) or not columns:
+        return
+    own = next(p for p in c.parts if p.name == first.part).sublayers[first.sublayer]
+    gains = {d.name: own.gain(d.name) for d in blocks}
+    steps = steps_of_a_packed_matrix(optimizer, own.kind, gains, rows, columns)
+    if max(abs(step - 1) for step in steps.values()) > KEPT:
+        parts = ", ".join(f"{name} {step:.2g}" for name, step in steps.items())
+        yield (
+            f"{'+'.join(gains)} are one matrix, and {c.optimizer} takes it as a whole: where their "
+            f"gradients are alike up to size, each steps this part of its own step: {parts}"
+        )
 
 
 def slowest(

@@ -16,15 +16,28 @@ arXiv 2203.03466 and 2310.17813.
 
 from __future__ import annotations
 
+import math
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import accumulate
+from typing import Any
 
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.update import law
 from deepnet_theory.spec.errors import Refusal, shown
-from deepnet_theory.spec.expression import MAX_EXPONENT, Call, Name, Node, Number, Operation, Power
+from deepnet_theory.spec.expression import (
+    MAX_EXPONENT,
+    Call,
+    FloatAlgebra,
+    Name,
+    Node,
+    Number,
+    Operation,
+    Power,
+    fold,
+)
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.selection import ALIGNMENTS
 from deepnet_theory.spec.sign import sign as sign_of
@@ -120,6 +133,8 @@ class Entries:
                 return self.at(Call(which, (Call(which, tuple(others)), last)))
             case Call("sqrt", (inner,)):
                 return self._power(self.at(inner), HALF)
+            case Call("blocks", (inner, Number(rows))):
+                return self._blocks(inner, Monomial.number(rows))
             case Call(function, (inner,)):
                 return self._call(function, self.at(inner))
         raise MissingLaw(f"{text(node)} has no law")
@@ -306,6 +321,19 @@ class Entries:
             case _:
                 return self._polar(of, leading, counts["numel"])
 
+    def _blocks(self, inner: Node, rows: Monomial) -> Sized:
+        """A term of blocks of rows: of counts of its own, and of the sizes and signs of entries.
+
+        Blocks of rows share their inputs, so that the rank and what is aligned stay as they are.
+        """
+        if not any(self.order(self.size(Monomial.of(OUTPUTS)))):
+            rows = Monomial.of(OUTPUTS)  # it does not grow: one block
+        block = Entries({**self.values, OUTPUTS: self.size(rows)})
+        of = block.at(inner)
+        self.epsilon = self.epsilon or block.epsilon
+        parts = {parity: size.put({OUTPUTS: rows}) for parity, size in of.parts.items()}
+        return replace(of, parts=parts, scalar=of.scalar and of.number is not None)
+
     def _polar(self, of: Sized, leading: Mapping[Parity, Monomial], numel: Monomial) -> Sized:
         r"""Entries of size :math:`\sqrt{r/(n_{in} n_{out})}` at rank r."""
         if not of.rank:
@@ -399,3 +427,99 @@ def epsilon(optimizer: Optimizer, values: Mapping[str, Monomial]) -> Monomial | 
     except MissingLaw:
         return None
     return fold.epsilon
+
+
+# ---- several matrices packed into one ----
+
+
+class _Packed(FloatAlgebra):
+    """An update of a matrix of blocks: values are numbers, or a size of entries for each block."""
+
+    def __init__(self, rows: Sequence[int], columns: int, values: Mapping[str, Any]) -> None:
+        self.rows, self.columns, self.values = rows, columns, dict(values)
+
+    def _each(self, of: Callable[..., float], *arguments: Any) -> Any:
+        if not any(isinstance(a, tuple) for a in arguments):
+            return of(*arguments)
+        spread = (a if isinstance(a, tuple) else (a,) * len(self.rows) for a in arguments)
+        return tuple(of(*each) for each in zip(*spread, strict=True))
+
+    def name(self, name: str) -> Any:
+        return self.values[name]
+
+    def add(self, left: Any, right: Any) -> Any:
+        return self._each(operator.add, left, right)
+
+    def subtract(self, left: Any, right: Any) -> Any:
+        return self._each(operator.sub, left, right)
+
+    def multiply(self, left: Any, right: Any) -> Any:
+        return self._each(operator.mul, left, right)
+
+    def divide(self, left: Any, right: Any) -> Any:
+        return self._each(operator.truediv, left, right)
+
+    def power(self, base: Any, exponent: Fraction) -> Any:
+        return self._each(lambda one: float(one ** float(exponent)), base)
+
+    def blocks(self, inner: Node, rows: int) -> Any:
+        ends = list(accumulate(self.rows))
+        squares = [0.0] * len(ends)
+        for start in range(0, ends[-1], rows):  # one may hold rows of two matrices
+            held = {
+                i: shared
+                for i, end in enumerate(ends)
+                if (shared := min(end, start + rows) - max(end - self.rows[i], start)) > 0
+            }
+            values = {
+                name: tuple(value[i] for i in held) if isinstance(value, tuple) else value
+                for name, value in self.values.items()
+            }
+            found = fold(inner, _Packed(tuple(held.values()), self.columns, values))
+            for i, size in zip(
+                held, found if isinstance(found, tuple) else (found,) * len(held), strict=True
+            ):
+                squares[i] += held[i] * size**2 / self.rows[i]
+        return tuple(map(math.sqrt, squares))
+
+    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+        numel = sum(self.rows) * self.columns
+        match function:
+            case "rows" | "columns" | "numel":
+                return {"rows": sum(self.rows), "columns": self.columns, "numel": numel}[function]
+            case "norm" | "rms" | "polar":
+                (sizes,) = arguments
+                squares = self._each(lambda one, n: n * self.columns * one**2, sizes, self.rows)
+                norm = math.sqrt(sum(squares))
+                if function == "polar":  # of any rank that the blocks share
+                    return self.divide(sizes, norm)
+                return norm if function == "norm" else norm / math.sqrt(numel)
+            case "sign":
+                return self._each(lambda one: math.copysign(1.0, one), *arguments)
+            case "clip":
+                return self._each(lambda one, low, high: min(max(one, low), high), *arguments)
+            case _:
+                return self._each(self.functions[function], *arguments)
+
+
+def of_its_own(
+    optimizer: Optimizer,
+    rows: Sequence[int],
+    columns: int,
+    gradients: Sequence[float],
+    sizes: Sequence[float],
+) -> tuple[float, ...]:
+    r"""How far each block of one packed matrix is stepped, as a part of its step by itself.
+
+    The blocks' gradients are alike up to their sizes, :math:`g_b = s_b Q_b A` with Q of
+    orthonormal columns. The polar factor then has the blocks :math:`s_b Q_b\,\mathrm{polar}(A) /
+    \sqrt{\sum s^2}`. The squares of its blocks add up to its rank whatever the gradients are.
+    """
+
+    def stepped(rows: Sequence[int], g: Sequence[float], theta: Sequence[float]) -> Any:
+        values = {"eta": 1.0, "g": tuple(g), "theta": tuple(theta)}
+        return fold(optimizer.expression.root, _Packed(tuple(rows), columns, values))
+
+    whole = stepped(rows, gradients, sizes)
+    alone = (stepped([n], [g], [t]) for n, g, t in zip(rows, gradients, sizes, strict=True))
+    return tuple(abs(one / own) for one, (own,) in zip(whole, alone, strict=True))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import cast
 
+from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.base import Base, every, relative
-from deepnet_theory.sizes.entries import FULL
+from deepnet_theory.sizes.entries import FULL, of_its_own
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.rule import Rule as SizedRule
@@ -23,12 +24,13 @@ from deepnet_theory.spec.constants import FORMS, Architecture, Constants, Sizes
 from deepnet_theory.spec.depth import BaseLike, DepthLike, parse_depth
 from deepnet_theory.spec.errors import InputError, Refusal, unknown
 from deepnet_theory.spec.expression import evaluate
+from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.parameter import ParameterRule
 from deepnet_theory.spec.rule import Row, Rule, RuleEntry
 from deepnet_theory.spec.scheme import WIDTH, Scheme, gain_of, not_exportable
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.settings import record
-from deepnet_theory.spec.sublayer import MATRICES, Matrix, Role, Sublayer
+from deepnet_theory.spec.sublayer import MATRICES, Matrix, Role, Sublayer, sublayer
 
 
 def constants_of(
@@ -276,6 +278,22 @@ def stepped_by(
         "these constants are not those of a derived rule as it was exported: export them again"
         f"{how}"
     )
+
+
+def steps_of_a_packed_matrix(
+    optimizer: Optimizer, kind: str, gains: Mapping[str, float], rows: Sequence[int], columns: int
+) -> dict[str, float]:
+    """How far each matrix of a sublayer is stepped where they are packed, over a step of its own.
+
+    ``gains`` has their gains and ``rows`` their rows, in one order. A gradient is as large as the
+    branch's response to its matrix.
+    """
+    own = sublayer(kind)
+    sizes = {m.name: gains.get(m.name, 1.0) for m in own.matrices}
+    moved = laws.branch(own).moved
+    gradients = [moved[name].size.at(**sizes) for name in gains]
+    steps = of_its_own(optimizer, rows, columns, gradients, [*gains.values()])
+    return dict(zip(gains, steps, strict=True))
 
 
 def _condition(c: Constants) -> str:

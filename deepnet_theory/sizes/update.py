@@ -130,6 +130,8 @@ class _Degrees:
             case Call("max" | "min" as function, (first, *others)):
                 rest = Call(function, tuple(others))
                 return self._stands_for(node, Call(function, (first, rest)))
+            case Call("blocks", (inner_node, _)):
+                return self.of(inner_node)
             case Call("sqrt", (inner_node,)):
                 return self.of(Power(inner_node, Fraction(1, 2)))
             case Call("log", (inner_node,)):

@@ -105,14 +105,15 @@ def _require_understood(reading: Reading) -> None:
 
 
 def _require_alike(name: str, own: list[Sublayer]) -> None:
-    """Layers may differ in their sublayers, but not where branches stand in parallel."""
+    """Layers may differ in their sublayers, but not where a norm stands on parallel branches."""
     kinds = {layer: described(row) for layer, row in groupby(own, lambda s: s.layer)}
     usual, _ = Counter(kinds.values()).most_common(1)[0]
     odd = next((layer for layer, row in kinds.items() if row != usual), None)
-    if odd is not None and any("+" in row for row in kinds.values()):
+    several = any("+" in row for row in kinds.values())
+    if odd is not None and several and any("sum" in s.around for s in own):
         raise Refusal(
             f"the layers of the {name} differ: layer {odd} is {kinds[odd]}, others are {usual}, "
-            "and no law here counts sums of several branches in some layers alone"
+            "and no law here counts sums of several branches in some layers alone under one norm"
         )
 
 

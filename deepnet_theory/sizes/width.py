@@ -417,7 +417,8 @@ def width_table(
     refused = [row.refused for row in rows if row.refused]
     if all(row.refused or row.place.kind is Role.KEY_BIAS for row in rows):
         raise Refusal(refused[0])
-    heads = (replace(p, block=(D, K)) for p in found if p.role in ("query", "key", "value"))
+    by_head = () if "blocks" in optimizer.expression.functions else ("query", "key", "value")
+    heads = (replace(p, block=(D, K)) for p in found if p.role in by_head)
     blocks = [row_of(p, point, optimizer, alignment) for p in heads]
     whole = {row.place.parameter: row.rate for row in rows}
     table = WidthTable(

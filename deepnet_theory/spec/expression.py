@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from deepnet_theory.spec.errors import InputError, shown
 
@@ -130,6 +130,8 @@ def fold(node: Node, algebra: Algebra[T]) -> T:
             return algebra.name(name)
         case Power(base, exponent):
             return algebra.power(fold(base, algebra), exponent)
+        case Call("blocks", (inner, Number(rows))) if isinstance(algebra, OperatorAlgebra):
+            return cast(T, algebra.blocks(inner, int(rows)))
         case Call(function, arguments):
             return algebra.call(function, tuple(fold(a, algebra) for a in arguments))
         case Operation(operator, left, right):
@@ -156,6 +158,10 @@ class OperatorAlgebra(Generic[T]):
 
     def divide(self, left: Any, right: Any) -> Any:
         return left / right
+
+    def blocks(self, inner: Node, rows: int) -> Any:
+        """``inner`` on each block of ``rows`` rows by itself; a parameter of one row is one."""
+        return fold(inner, cast(Any, self))
 
 
 class FloatAlgebra(OperatorAlgebra[float]):
@@ -202,7 +208,8 @@ def evaluate(expression: Expression, **values: float) -> float:
     return value
 
 
-# rows are a matrix's outputs and columns its inputs, as torch stores it; a vector is one column
+# rows are a matrix's outputs and columns its inputs, as torch stores it; a vector is one column.
+# blocks(u, 64) is u of each 64 rows by themselves, such as a head's; the last may have fewer
 UPDATE = Grammar(
     purpose="an update",
     symbols=("eta", "g", "theta"),
@@ -211,6 +218,7 @@ UPDATE = Grammar(
         **dict.fromkeys(("numel", "rows", "columns", "polar"), (1, 1)),
         **dict.fromkeys(("max", "min"), (2, 8)),
         "clip": (3, 3),
+        "blocks": (2, 2),
     },
 )
 # m and v are running means of the gradient and of its square
@@ -296,9 +304,16 @@ def _convert(
                     f"{name} takes {least if least == most else f'{least} to {most}'}"
                     f" argument{'s' if most > 1 else ''}, not {len(args)}"
                 )
-            return Call(name, tuple(inner(a) for a in args))
+            arguments = tuple(inner(a) for a in args)
+            if name == "blocks" and not _is_count(arguments[1]):
+                raise refuse("blocks takes a term and how many rows a block has, such as 64")
+            return Call(name, arguments)
         case _:
             raise refuse("only arithmetic may occur")
+
+
+def _is_count(node: Node) -> bool:
+    return isinstance(node, Number) and node.value.denominator == 1 and node.value > 0
 
 
 def _negated(node: Node) -> Node:

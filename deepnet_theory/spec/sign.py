@@ -64,6 +64,8 @@ def sign(node: Node) -> Sign:
             return Sign(1)
         case Call("sign", (inner,)):
             return sign(inner)
+        case Call("blocks", (inner, _)) if sign(inner).never_negative:
+            return sign(inner)
         case Call("max" | "min" as function, arguments):
             return _of_extreme(node, [sign(a) for a in arguments], 1 if function == "max" else -1)
         case Call("clip", (value, low, high)):

@@ -129,7 +129,7 @@ class Sublayer:
 
     @cached_property
     def normed(self) -> frozenset[str]:
-        """The matrices whose output a norm without parameters takes, one of each head."""
+        """The matrices whose output a norm without parameters takes."""
         found = set()
         for node in parts(self.expression.root):
             match node:

@@ -203,19 +203,31 @@ def sign_step(model):
     return branch_step(model, dict.fromkeys(own, 1e-10), batches=4)
 
 
+def sgd_step(model):
+    """‖ΔF‖ of a step of SGD at the rule's rates."""
+    named = {p: n for n, p in model.named_parameters() if n.startswith("h.") and p.dim() > 1}
+    with warnings.catch_warnings(action="ignore"):
+        groups = parameter_groups(model, 1e-6)
+    rates = {named[p]: g["lr"] for g in groups for p in g["params"] if p in named}
+    return branch_step(model, rates, step=lambda g: g, batches=4)
+
+
 @pytest.mark.usefixtures("predicted")
 @pytest.mark.slow
-@pytest.mark.parametrize("last", ["c_fc", "c_proj"])
-def test_a_predicted_effect_is_that_of_a_real_step(last):
+@pytest.mark.parametrize(
+    ("last", "optimizer", "step"),
+    [("c_fc", "adam", sign_step), ("c_proj", "adam", sign_step), ("c_fc", "sgd", sgd_step)],
+)
+def test_a_predicted_effect_is_that_of_a_real_step(last, optimizer, step):
     right = started(made(8, d=64))
-    apply_(right, exported(8, "adam", d=64), inputs=IDS)
+    apply_(right, exported(8, optimizer, d=64), inputs=IDS)
 
     def change(wrong):
         for name, p in wrong.named_parameters():
             if "experts" in name and last in name:
                 p.mul_(3)
 
-    audit = audit_of_a_real_step(right, change, IDS, sign_step, optimizer="adam")
+    audit = audit_of_a_real_step(right, change, IDS, step, optimizer=optimizer)
     assert audit.effect > 1.3
     (finding,) = audit.findings
     assert "all 8 layers" in finding.where and finding.size == pytest.approx(3, rel=0.05)

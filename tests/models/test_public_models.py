@@ -199,6 +199,22 @@ READ = {
     "Qwen 3 MoE": (
         hf("Qwen3Moe", **HEADS, **EXPERTS, moe_intermediate_size=8), decoder(MIXTURE, PRE, SCORES)),
     "OLMoE": (hf("Olmoe", **BERT, **EXPERTS), decoder(MIXTURE, PRE, SCORES)),
+    "Qwen 2 MoE": (
+        hf("Qwen2Moe", **LLAMA, **EXPERTS, moe_intermediate_size=8,
+           shared_expert_intermediate_size=8),
+        decoder("attention, ffn-swiglu-gated+ffn-swiglu@2/4")),
+    # latent attention
+    "DeepSeek V2": (
+        hf("DeepseekV2", **{**LATENT, "q_lora_rank": None}, moe_intermediate_size=8,
+           n_routed_experts=2, num_experts_per_tok=1, n_group=1, topk_group=1,
+           first_k_dense_replace=2, n_shared_experts=1), decoder("attention-latent, ffn-swiglu")),
+    "MiniCPM 3": (
+        hf("MiniCPM3", **BERT), decoder(
+            "attention-latent, ffn-swiglu", more=SCORES + "; branch x 0.99; tokens x 12")),
+    "DeepSeek V3": (
+        hf("DeepseekV3", **LATENT, moe_intermediate_size=8, n_routed_experts=4, n_group=2,
+           topk_group=1, num_experts_per_tok=2, first_k_dense_replace=0),
+        decoder("attention-latent, ffn-swiglu+ffn-swiglu@2/4", more=SCORES)),
     # layers that are used several times
     "ALBERT": (hf("Albert", **BERT, embedding_size=8), encoder(PLAIN, POST)),
     "layers that are used twice": (x_transformers(weight_tie_layers=True), decoder(PLAIN)),
@@ -300,22 +316,9 @@ LINEAR = {
     )
 }
 REFUSED = {
-    "DeepSeek V2": (
-        hf("DeepseekV2", **{**LATENT, "q_lora_rank": None}, moe_intermediate_size=8,
-           n_routed_experts=2, num_experts_per_tok=1, n_group=1, topk_group=1,
-           first_k_dense_replace=2, n_shared_experts=1), "has a norm within its branch"),
-    "MiniCPM 3": (hf("MiniCPM3", **BERT), "has a norm within its branch"),
     "LayerScale": (
         x_transformers(use_layerscale=True, layerscale_init_value=0.1),
         "is multiplied by attn_layers.layers.0.1.gamma, which is learnt"),
-    "Qwen 2 MoE": (
-        hf("Qwen2Moe", **LLAMA, **EXPERTS, moe_intermediate_size=8,
-           shared_expert_intermediate_size=8),
-        "multiplied by values computed with layers.0.mlp.shared_expert_gate.weight"),
-    "DeepSeek V3": (
-        hf("DeepseekV3", **LATENT, moe_intermediate_size=8, n_routed_experts=4, n_group=2,
-           topk_group=1, num_experts_per_tok=2, first_k_dense_replace=1),
-        "no law here counts sums of several branches in some layers alone"),
     "gpt-oss": (
         hf("GptOss", **HEADS, num_local_experts=4, num_experts_per_tok=2),
         "a router chooses experts (layers.0.mlp.router.weight)"),
@@ -490,8 +493,13 @@ def test_what_is_refused_says_what_was_seen(name):
 
 
 def test_a_latent_norm_enters_key_and_value():
-    norms = {n.where: n.enters for n in reading("DeepSeek V2", "refused").sublayers[0].norms}
-    assert norms["inside"] == ("key", "value")  # behind a cache that is empty
+    attention = reading("DeepSeek V2", "read").sublayers[0]
+    norms = {n.where: n.enters for n in attention.norms}
+    assert norms["within"] == ("key", "value")  # behind a cache that is empty
+    parts = {m.where.removeprefix("layers.0.self_attn."): m.role for m in attention.matrices}
+    assert parts["kv_a_proj_with_mqa.weight[0:8]"] == "latent"
+    assert parts["kv_a_proj_with_mqa.weight[8:12]"] == "key"  # by its side, past the norm
+    assert attention.matrices[-1].role == "output"
 
 
 CONV = {"conv_dim": [8, 8], "conv_stride": [4, 4], "conv_kernel": [8, 8],

@@ -53,6 +53,19 @@ def test_functions(text, law):
     torch.testing.assert_close(each, law(eta[:, None, None], g, theta))
 
 
+@pytest.mark.parametrize("shape", [(2, 7, 5), (2, 3, 5), (2, 7)])
+def test_blocks_are_stepped_by_themselves(shape):
+    g, theta = drawn(shape), drawn(shape, 1)
+    text = "-eta*norm(theta)*{}"
+    whole = update(
+        UPDATE.parse(text.format("blocks(g/norm(g) + polar(g)/rows(g), 3)")), 0.3, g, theta
+    )
+    inner = UPDATE.parse("-eta*(g/norm(g) + polar(g)/rows(g))")
+    own = [update(inner, 0.3, *both) for both in zip(g.split(3, 1), theta.split(3, 1), strict=True)]
+    sizes = theta.flatten(1).norm(dim=1).reshape(-1, *[1] * (len(shape) - 1))
+    torch.testing.assert_close(whole, sizes * torch.cat(own, 1))
+
+
 @given(
     rank=st.integers(1, 4),
     rows=st.integers(4, 8),

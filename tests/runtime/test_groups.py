@@ -14,6 +14,7 @@ from written_models import GPT, HEADS, VOCAB, Llama, train
 import deepnet_theory as dt
 from deepnet_theory.numeric.stepping import polar, update
 from deepnet_theory.runtime import apply_, build, parameter_groups
+from deepnet_theory.sizes.entries import of_its_own
 from deepnet_theory.sizes.exported import stepped_by
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizer import optimizer
@@ -307,19 +308,27 @@ def rms(x):
     return float(x.square().mean().sqrt())
 
 
-def test_muon_on_a_packed_matrix_is_warned_of():
-    c = export()
-    for make, said in ((GPT, 1), (Llama, 0)):
-        model = make(3)
-        own = c if said else export(norm="rms", layer="attention,ffn:swiglu")
-        apply_(model, own, inputs=IDS)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            parameter_groups(model, 0.1, optimizers=HYBRID)
-            parameter_groups(model, 0.1)
-        told = [str(w.message) for w in caught if "polar factor as a whole" in str(w.message)]
-        assert len(told) == said
-        assert all("query+key+value are one matrix, and muon takes" in one for one in told)
+@pytest.mark.parametrize(
+    ("optimizer", "make", "query"),
+    [
+        ("muon", GPT, lambda gain: 3**0.5 / (2 + gain**-2) ** 0.5),
+        ("lars", GPT, lambda gain: ((2 + gain**2) / (2 + gain**-2)) ** 0.5),
+        ("adamw", GPT, None),
+        ("muon", Llama, None),
+    ],
+)
+def test_a_packed_matrix_is_warned_of_where_it_steps_otherwise(optimizer, make, query):
+    own = export() if make is GPT else export(norm="rms", layer="attention,ffn:swiglu")
+    gain = own.parts[0].sublayers[0].gain("value")
+    model = make(3)
+    apply_(model, own, inputs=IDS)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        parameter_groups(model, 0.1, optimizers={"hidden": optimizer, "*": "adamw"})
+    said = [str(w.message) for w in caught if "are one matrix" in str(w.message)]
+    assert len(said) == bool(query)
+    assert all(f"query+key+value are one matrix, and {optimizer} takes" in one for one in said)
+    assert all(f"of its own step: query {query(gain):.2g}," in one for one in said)
 
 
 def test_a_block_of_a_whole_factor_is_its_share_of_the_gradients():
@@ -329,9 +338,14 @@ def test_a_block_of_a_whole_factor_is_its_share_of_the_gradients():
     sizes = torch.tensor([0.1, 1.0, 3.0], dtype=torch.float64)
     turned = [torch.linalg.qr(torch.randn(D, D, generator=generator).double())[0] for _ in sizes]
     blocks = [s * q @ square for s, q in zip(sizes, turned, strict=True)]
-    whole = factor(torch.cat(blocks)).split(D)
-    for s, one, own in zip(sizes, whole, map(factor, blocks), strict=True):
-        assert torch.allclose(one, s / sizes.norm() * own, atol=1e-9)
+    theta = [torch.randn(D, D, generator=generator).double() * s for s in (1, 2, 0.5)]
+    for name in ("muon-plain", "muon", "muon-h", "lars", "lamb", "adafactor", "adam-mini"):
+        o = optimizer(name)
+        stepped = partial(update, o.expression, 1.0)
+        whole = stepped(torch.cat(blocks)[None], torch.cat(theta)[None])[0].split(D)
+        own = [stepped(g[None], t[None])[0] for g, t in zip(blocks, theta, strict=True)]
+        said = of_its_own(o, [D] * 3, D, sizes.tolist(), [rms(t) for t in theta])
+        assert [rms(a) / rms(b) for a, b in zip(whole, own, strict=True)] == pytest.approx(said)
 
 
 def test_the_step_of_a_packed_key_follows_the_size_of_the_values():

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from deepnet_theory.sizes.entries import GRADIENT, INPUTS, OUTPUTS, PARAMETER, Step, epsilon, step
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.expression import fold
 from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer, optimizers
 from deepnet_theory.symbolic.proof import widths
 from deepnet_theory.symbolic.proof.widths import Drawn, polar, rms, see, slope
@@ -57,6 +58,12 @@ LAWS = (
     "min(theta, 0)*sign(g)",
     "polar(theta)*sign(g)",
     "g*abs(g)",
+    # blocks of rows
+    "blocks(polar(g), 16)",
+    "blocks(sqrt(rows(theta)/columns(theta))*polar(g), 16)",
+    "g/blocks(rms(g), 1)",
+    "blocks(norm(theta)*g/norm(g), 16)",
+    "polar(g)*blocks(norm(theta), 16)",
     # bounds
     "clip(g, -100, 100)",
     "clip(g, -1/columns(theta)**2, 1/columns(theta)**2)",
@@ -135,6 +142,8 @@ def test_other_inputs_add_as_a_random_walk(update: str, role: str) -> None:
         ("sqrt(rows(theta))*sign(g)", "sqrt(numel(theta))*sign(g)"),
         ("g", "g*abs(g)"),  # the degree
         ("polar(g)", "g/rms(g)"),  # the rank
+        ("polar(g)", "blocks(polar(g), 16)"),  # of each head by itself
+        ("norm(theta)*g/norm(g)", "norm(theta)*g/blocks(norm(g), 16)"),
         ("g/rms(g)", "g/norm(g)"),
         ("theta", "theta + columns(theta)**(1/4)*sign(g)"),  # the smaller and aligned term
     ],
@@ -146,6 +155,20 @@ def test_a_wrong_law_is_not_what_matrices_show(planted: str, update: str) -> Non
     assert measured(update, sizes) == pytest.approx(law(update, sizes), abs=NEAR)
     _, action = law(update, sizes)
     assert measured(update, sizes)[1] != pytest.approx(action - 0.25, abs=NEAR)
+
+
+def test_the_first_step_of_shampoo_is_the_polar_factor() -> None:
+    g = np.random.default_rng(0).normal(size=(5, 3))
+
+    def root(square: np.ndarray) -> np.ndarray:
+        values, vectors = np.linalg.eigh(square)
+        kept = values > 1e-9 * values[-1]
+        return (vectors[:, kept] * values[kept] ** -0.25) @ vectors[:, kept].T
+
+    stepped = root(g @ g.T) @ g @ root(g.T @ g)
+    own = fold(optimizers()["shampoo"].expression.root, widths.Entrywise(eta=1.0, g=g, theta=g))
+    assert -own == pytest.approx(stepped)
+    assert own != pytest.approx(-root(g @ g.T) @ g, abs=0.1)  # one side alone
 
 
 scalars = st.sampled_from(

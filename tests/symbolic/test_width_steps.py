@@ -43,7 +43,7 @@ def with_row(table: WidthTable, role: str, **numbers: Any) -> WidthTable:
     return replace(table, rows=rows)
 
 
-@pytest.mark.parametrize("optimizer", ["sgd", "lamb", "adafactor", "muon-h"])
+@pytest.mark.parametrize("optimizer", ["sgd", "lamb", "adafactor", "muon-h", "muon-split"])
 @pytest.mark.parametrize("form", ["forward", "weights"])
 def test_a_table_is_proved(optimizer: str, form: str) -> None:
     derivation = derive_across(optimizer, form=form)

@@ -270,10 +270,13 @@ def described(row: Iterable[Sublayer], between: str = ", ") -> str:
 
 
 def layer_of(own: Iterable[Sublayer]) -> str:
-    """The layer of a stack as a selection says it, with shares where layers differ."""
+    """The layer of a stack as a selection says it, with shares where layers differ.
+
+    There the branches of one sum stand one after the other, which to first order is the same.
+    """
     layers = [list(row) for _, row in groupby(own, lambda s: s.layer)]
     texts = [described(row, ",") for row in layers]
-    if len(set(texts)) == 1 or any("+" in text for text in texts):
+    if len(set(texts)) == 1:
         return texts[0]
     counts = Counter(s.kind for row in reversed(layers) for s in row)
     whole = [kind for kind, count in counts.items() for _ in range(count // len(layers))]

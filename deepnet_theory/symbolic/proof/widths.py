@@ -84,6 +84,17 @@ class Entrywise(OperatorAlgebra[Any]):
         whole = exponent.denominator == 1
         return np.power(np.asarray(base, float), exponent.numerator if whole else float(exponent))
 
+    def blocks(self, inner: Node, rows: int) -> Any:
+        shape = np.shape(self.values["g"])
+        found = []
+        for start in range(0, shape[0], rows):
+            own = {
+                name: np.asarray(value)[start : start + rows] if np.shape(value) == shape else value
+                for name, value in self.values.items()
+            }
+            found.append(fold(inner, Entrywise(**own)) * np.ones_like(own["g"]))
+        return np.vstack(found)
+
     def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
         first = arguments[0]
         match function:
