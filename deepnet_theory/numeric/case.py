@@ -171,6 +171,11 @@ class Sampled(Case):
         )
         return replace(found, parts=tuple(looped))
 
+    @property
+    def equation(self) -> Placement:
+        """That of one stream, which several come to."""
+        return super().equation.of_one_stream
+
     @cached_property
     def _larger(self) -> dict[str, float]:
         """What each use of a layer in the short stack stands for, in uses."""

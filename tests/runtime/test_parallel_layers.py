@@ -34,12 +34,16 @@ def drawn(constants):
     return build(constants, dtype=F64, generator=torch.Generator().manual_seed(0))
 
 
-def test_parallel_branches_share_no_learnt_scalar_on_the_stream(make_constants):
+NOT_BUILT = {n for n, p in placements().items() if p.streams or n == "stream-scalar"}
+
+
+@pytest.mark.parametrize("placement", sorted(NOT_BUILT))
+def test_parallel_branches_share_no_learnt_scalar_and_no_several_streams(make_constants, placement):
     with pytest.raises(InputError, match="parallel branches are built for"):
-        drawn(parallel(make_constants(placement="stream-scalar")))
+        drawn(parallel(make_constants(placement=placement)))
 
 
-@pytest.mark.parametrize("placement", sorted(placements().keys() - {"stream-scalar"}))
+@pytest.mark.parametrize("placement", sorted(placements().keys() - NOT_BUILT))
 def test_a_sum_of_branches_is_the_placements_equation_with_both(make_constants, placement):
     constants = parallel(make_constants(placement=placement))
     model = drawn(constants)

@@ -41,6 +41,7 @@ from deepnet_theory.symbolic.rule.amplification import SECTION, amplification, l
 from deepnet_theory.symbolic.rule.kinds import Balanced, Kind, rate
 from deepnet_theory.symbolic.rule.parallel import parallel_steps
 from deepnet_theory.symbolic.rule.shared import shared_steps
+from deepnet_theory.symbolic.rule.streams import streams_steps
 
 if TYPE_CHECKING:
     from deepnet_theory.symbolic.rule.problem import Problem
@@ -62,6 +63,7 @@ def balance(problem: Problem, sized: Sized, later: Balanced | None) -> Balanced:
     bare = Balanced(part, problem.kinds(part), {}, (), amplified, together)
     placement, optimizer = problem.selection.the_placement, problem.selection.the_optimizer
     alike = (
+        *streams_steps(part, placement),
         *parallel_steps(part, placement),
         *shared_steps(part, placement, optimizer, problem.degrees),
     )
