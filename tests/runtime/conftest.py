@@ -23,7 +23,8 @@ def make_constants(
     multipliers=None,
     **architecture,
 ):
-    alpha = alpha if "alpha" in placements()[placement].expression.names else 1.0
+    own = placements().get(placement)
+    alpha = alpha if own is None or "alpha" in own.expression.names else 1.0
 
     def layer(*kinds):
         return tuple(SublayerConstants(kind, alpha, beta) for kind in kinds)
