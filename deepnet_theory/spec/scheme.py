@@ -143,10 +143,10 @@ class Scheme:
         parts = []
         for part in self.parts:
             depth = next(p.depth for p in stack(self.stack).parts if p.name == part.name)
-            falling, terms = "1", []
-            for k, coefficient in enumerate(grown):
-                terms.append(f"{coefficient}*{falling}")
-                falling += f"*({len(self.layer_of(part.name))}*{depth} - {k})/{k + 1}"
+            choose, terms = f"{len(self.layer_of(part.name))}*{depth}", ["1"]
+            for k, coefficient in enumerate(grown[1:], start=1):
+                terms.append(f"{coefficient}*{choose}")
+                choose += f"*({len(self.layer_of(part.name))}*{depth} - {k})/{k + 1}"
             parts.append(replace(part, alpha=" + ".join(terms)))
         return replace(one, equation=f"{one.equation}/alpha", parts=tuple(parts))
 

@@ -68,6 +68,9 @@ def test_what_is_left_of_x0_is_the_stack_multiplied_out():
         u += several.grown[2] * sublayers * (sublayers - 1) / 2
         assert u == state[0]
         state = [sum(m * s for m, s in zip(row, state, strict=True)) for row in rows]
+    skips = "x + y/2 + branch(norm(x)); y + z/5; z"
+    (part,) = (two := replace(scheme("x0-skip"), equation=skips).of_one_stream).parts
+    assert two.value(part.alpha, N=4) == pytest.approx(float(state[0]))
     own = replace(scheme("x0-skip"), equation="x + y/3 + branch(norm(x)); y").of_one_stream
     assert own.equation == "x + branch(norm(x))/alpha"
     assert own.value(own.parts[0].alpha, N=5) == pytest.approx(1 + 10 / 3)
