@@ -67,7 +67,7 @@ class Placement:
 
     @cached_property
     def of_one_stream(self) -> Placement:
-        """The placement of one stream that several come to, but for how they grow; itself of one.
+        """The placement of one stream that several come to, their growth left out; itself of one.
 
         Raises :class:`~deepnet_theory.spec.errors.Refusal` where several come to none.
         """

@@ -36,7 +36,7 @@ from deepnet_theory.spec.expression import (
 )
 
 NAMES = ("x", "y", "z", "w")
-ALPHAS = tuple(map(Fraction, (1, 2, 3, 5)))  # a power of alpha is told from what is none
+ALPHAS = tuple(map(Fraction, (1, 2, 3, 5)))  # enough to see that something is no power of alpha
 LAW = "the law of several streams"
 
 
@@ -219,7 +219,7 @@ class Streams:
 
     @cached_property
     def equivalent(self) -> str:
-        """The residual equation of one stream whose output moves alike, but for u(S)/u(0)."""
+        """The residual equation of one stream whose output moves alike, u(S)/u(0) left out."""
         (factor, power), grown, read = self.written, self.grown, self.read
         normed = isinstance(read, Call) and read.function == "norm"
         ends = {n: e.root for n, e in zip(self.names, self.equations, strict=True)}
