@@ -168,6 +168,10 @@ class Sampled(Case):
         )
         return replace(found, parts=tuple(looped))
 
+    def layer(self, part: PartConstants, index: float) -> Sequence[Placed]:
+        """In the one stream that several come to."""
+        return [Placed(p.placement.of_one_stream, p.constants) for p in super().layer(part, index)]
+
     @cached_property
     def _larger(self) -> dict[str, float]:
         """What each use of a layer in the short stack stands for, in uses."""

@@ -147,8 +147,13 @@ def columns(steps: Sequence[int], seeds: Iterable[Sequence[CommonMode]]) -> Colu
 
 
 def warning(name: str, steps: Sequence[int], weights: Sequence[float]) -> str:
-    """A sentence where a common part drowns what is a token's own; empty where none does."""
+    """A sentence where a common part drowns what is a token's own; empty where none does.
+
+    Of several streams nothing is said: what a common part does in them has no law.
+    """
     where = placement(name)
+    if where.streams is not None:
+        return ""
     for step, weight in zip(steps, weights, strict=True):
         if (left := limit(where, weight)) < DROWNED:
             return (

@@ -15,7 +15,7 @@ from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.stepping import Trajectory, backward, inner_product, only, stepping
 from deepnet_theory.numeric.trial import Trial, draw_batch
 from deepnet_theory.runtime import Description
-from deepnet_theory.runtime.residual import Residual
+from deepnet_theory.runtime.residual import Residual, first_stream
 from deepnet_theory.spec.errors import InputError
 
 FIRST_ETA = 2.0**-10
@@ -200,7 +200,7 @@ def find_non_finite(trial: Trial, before: Tensor, eta: float) -> str:
     seen: list[str] = []
 
     def watch(module: nn.Module, _: object, output: Tensor) -> None:
-        if not seen and not output.isfinite().all():
+        if not seen and not first_stream(output).isfinite().all():
             assert isinstance(module, Residual)
             site = module.site
             assert site.layer is not None

@@ -135,7 +135,8 @@ def distance_from_identity(case: Case) -> Distance:
 
 
 def _sampled(case: Case, **of: Any) -> Sampled:
-    return Sampled(case.selection, case.rule, case.depth, case.settings, scheme=case.scheme, **of)
+    scheme = None if case.scheme is None else case.scheme.of_one_stream
+    return Sampled(case.selection, case.rule, case.depth, case.settings, scheme=scheme, **of)
 
 
 def _weights(sampled: Sampled) -> Tensor:

@@ -14,7 +14,7 @@ from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.runtime import described
 from deepnet_theory.runtime.branches import Attention, FeedForward, GatedFeedForward
 from deepnet_theory.runtime.linear import Norm
-from deepnet_theory.runtime.residual import Residual
+from deepnet_theory.runtime.residual import Residual, first_stream
 from deepnet_theory.spec.sublayer import Role
 
 EPSILON = 1e-8  # what Adam's libraries add to the root of the second moment by default
@@ -148,14 +148,14 @@ def _watch(
         assert isinstance(module, Norm)
         if module.spec.centred:
             z = z - z.mean(-1, keepdim=True)
-        units = residual.alpha if normalises_sum else 1.0
+        units = residual.placement.coefficients(residual.alpha)[0] if normalises_sum else 1.0
         inverse = z.double().square().sum(-1).reciprocal().flatten(1).mean(1).sqrt()
         jacobian, before = units * math.sqrt(width) * inverse, now.norm_jacobian
         now.norm_jacobian = torch.maximum(before, jacobian) if len(before) else jacobian
         now.norm_output = size(output.detach()) / math.sqrt(width)
 
     def end(_: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-        now = sublayers[-1]
+        now, output = sublayers[-1], first_stream(output)
         if not normalises_sum:
             stream = args[3] if residual.parallel else inputs[0]
             now.branch_weight = size(output.detach() - stream.detach()) / size(inputs[0])

@@ -130,7 +130,8 @@ def multiplied_values(
     """An attention that multiplies its values by a number, and which; no word where none does.
 
     All tokens' values are made one token's in the forward pass: a softmax then hands on just
-    these, at the size at which they enter the output matrix. Only maps that are modules are tried.
+    these, at the size that they have before the output matrix. Only maps that are modules are
+    tried.
     """
     sizes: dict[int, dict[str, float]] = {}
     handles = []

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -14,9 +15,10 @@ from torch.utils.checkpoint import checkpoint
 
 from deepnet_theory.runtime.branches import ALONE, Cache, Context, branch
 from deepnet_theory.runtime.linear import Described, Linear, Make, Norm, Site, normalise
-from deepnet_theory.runtime.residual import Residual
+from deepnet_theory.runtime.residual import Equation, Residual
 from deepnet_theory.spec.constants import Constants, PartConstants, Placed
 from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.expression import fold
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.sublayer import Role
 
@@ -62,15 +64,20 @@ def sinusoids(start: int, tokens: int, width: int, like: Tensor) -> Tensor:
 class Layer(nn.ModuleList):
     """A group of residual sublayers: the unit that checkpointing, FSDP and DDP wrap."""
 
-    def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
-        """(…, tokens, width) → the same."""
+    def forward(
+        self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE, *others: Tensor
+    ) -> Any:  # fmt: skip
+        """(…, tokens, width) → the same; a tuple of several streams, of which x is the first."""
         read = x
         for residual in self:
-            if residual.parallel:
+            if others:
+                x, *rest = residual(x, memory, context, None, others)
+                others = tuple(rest)
+            elif residual.parallel:
                 x = residual(read, memory, context, x)
             else:
                 read, x = x, residual(x, memory, context)
-        return x
+        return (x, *others) if others else x
 
 
 class Part(nn.Module):
@@ -109,19 +116,33 @@ class Part(nn.Module):
                     )
                 )  # fmt: skip
             self.layers.append(layer)
-        ends = c.placed(part.sublayers[-1]).final_norm
-        self.final_norm = Norm(kind_of_norm, a.width, make, Site(part.name)) if ends else None
+        first, ends = layers[0][0].placement, c.placed(part.sublayers[-1]).final_norm
+        self.streams = ("x",) if first.streams is None else first.streams.names
+        self.ending, self.normed = first.ending, ends
+        on_output = self.ending is not None and "norm" in self.ending.functions
+        if on_output and ends:
+            raise InputError("an output of several streams has one norm at most")
+        one = on_output or ends
+        self.final_norm = Norm(kind_of_norm, a.width, make, Site(part.name)) if one else None
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, tokens, width) → the same, final norm included."""
+        others = (x,) * (len(self.streams) - 1)
         for loop, layer in product(range(self.uses), self.layers):
             if context.cache is not None:
                 context.cache.loop = loop
+            given = x, memory, context, *others
             if self.checkpoint and torch.is_grad_enabled():
-                x = checkpoint(layer, x, memory, context, use_reentrant=False)  # type: ignore[assignment]
+                after = checkpoint(layer, *given, use_reentrant=False)
             else:
-                x = layer(x, memory, context)
-        return x if self.final_norm is None else self.final_norm(x)
+                after = layer(*given)
+            x, *rest = after if others else (after,)
+            others = tuple(rest)
+        norms = [] if self.final_norm is None else [self.final_norm]
+        if self.ending is not None:
+            names = dict(zip(self.streams, (x, *others), strict=True))
+            x = fold(self.ending.root, Equation(names, norms))
+        return norms[0](x) if norms and self.normed else x
 
 
 class Model(nn.Module):

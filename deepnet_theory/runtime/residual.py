@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -58,6 +58,11 @@ class Residual(Described):
             raise InputError(
                 f"parallel branches are built for {'; '.join(LINES)}, not for {placement.equation}"
             )
+        self.streams = placement.streams
+        if self.streams and self.streams.norms != ("sum" in placement.places):
+            raise InputError(
+                f"several streams are built with one norm on them at most: {placement.equation}"
+            )
         self.placement, self.alpha, self.site = placement, alpha, site
         self.branch = branch
         own = norm_epsilon or {}
@@ -78,9 +83,12 @@ class Residual(Described):
 
     def forward(
         self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE,
-        total: Tensor | None = None,
-    ) -> Tensor:  # fmt: skip
-        """x_l → x_{l+1}, (…, tokens, width) → the same; ``total`` is the sum to be joined."""
+        total: Tensor | None = None, others: tuple[Tensor, ...] = (),
+    ) -> Any:  # fmt: skip
+        """x_l → x_{l+1}, (…, tokens, width) → the same; ``total`` is the sum to be joined.
+
+        Of several streams x is the first; they come as a tuple.
+        """
 
         def G(x: Tensor) -> Tensor:
             y: Tensor = self.branch(x, memory, context)
@@ -89,15 +97,26 @@ class Residual(Described):
                 return y
             return y * spread(self.residual_gain, y)
 
+        if self.streams is not None:
+            own: dict[str, Any] = dict(zip(self.streams.names, (x, *others), strict=True))
+            own["alpha"] = self.alpha
+            algebra = Equation(own, self.norms)
+            own["branch"] = G(fold(self.streams.read, algebra))
+            return tuple(fold(after, algebra) for after in self.streams.after)
         line, norms, α = LINES.get(self.placement.equation), list(self.norms), self.alpha
         if line is None:
             learnt = [spread(getattr(self, name), x) for name in self.learnt]
-            y: Tensor = fold(self.placement.expression.root, _Equation(x, α, norms, G, learnt))
-            return y
+            names = {"x": x, "alpha": α}
+            return fold(self.placement.expression.root, Equation(names, norms, G, learnt))
         if self.on_sum:
             α = α if total is None else 1.0  # the first branch has multiplied x
             norms = norms or [nn.Identity()]  # the last one normalises the sum
         return line(x, x if total is None else total, α, norms, G)
+
+
+def first_stream(output: Tensor | tuple[Tensor, ...]) -> Tensor:
+    """A sublayer's output; of several streams the first."""
+    return output if isinstance(output, Tensor) else output[0]
 
 
 def spread(gain: Tensor, over: Tensor) -> Tensor:
@@ -105,14 +124,14 @@ def spread(gain: Tensor, over: Tensor) -> Tensor:
     return gain.view(gain.shape[0], *(1 for _ in over.shape[2:]), -1) if gain.dim() > 1 else gain
 
 
-class _Equation(OperatorAlgebra[Any]):
+class Equation(OperatorAlgebra[Any]):
     """Interprets a residual equation; its values are tensors, and the numbers they are times."""
 
     def __init__(
-        self, x: Tensor, alpha: float, norms: list[nn.Module], branch: object,
-        learnt: Sequence[Tensor] = (),
+        self, names: Mapping[str, Any], norms: Iterable[nn.Module],
+        branch: object = None, learnt: Sequence[Tensor] = (),
     ) -> None:  # fmt: skip
-        self.names = {"x": x, "alpha": alpha}
+        self.names = names
         self.norms, self.branch, self.learnt = iter(norms), branch, iter(learnt)
 
     def number(self, value: Fraction) -> float:

@@ -91,6 +91,7 @@ def as_scheme(rule: Rule, selection: Selection) -> Scheme:
     return Scheme(
         name=rule.name,
         equation=where.equation.replace("learnt", ""),
+        output=where.output,
         final_norm=where.final_norm,
         optimizer=selection.the_optimizer.name,
         parts=(SchemePart(part.name, entries[0].alpha, gains),),

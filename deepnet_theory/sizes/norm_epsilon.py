@@ -157,6 +157,7 @@ def sinking_in(scheme: Scheme) -> Iterator[Sinking]:
 
     Nothing is said of constants that are no monomials in the depth, as a layer's index is none.
     """
+    scheme = scheme.of_one_stream
     depths = {part.name: part.depth for part in stack(scheme.stack).parts}
     for part in scheme.parts:
         depth = depths[part.name]

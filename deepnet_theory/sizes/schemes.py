@@ -87,14 +87,15 @@ class PartTrial:
 def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[PartTrial, ...]:
     """Every part of a scheme under an optimizer.
 
-    Raises :class:`Refusal` where the scheme has two streams or changes in time, where its
+    Raises :class:`Refusal` where streams have no equation, where the scheme changes in time, its
     stream explodes, or where its equation or the update has no law.
     """
     if scheme.streams > 1:
         raise Refusal(
             f"the scheme {scheme.name!r} carries {scheme.streams} residual streams, and the law "
-            "of two streams is missing: a residual equation here has one identity path"
+            "of two streams is missing: its residual equation has one identity path"
         )
+    scheme = scheme.of_one_stream
     if scheme.schedule:
         raise Refusal(
             f"the scheme {scheme.name!r} multiplies its branch by {scheme.schedule} in the step t "

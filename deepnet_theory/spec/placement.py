@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 
 from deepnet_theory.spec.discovery import builtin, choose
@@ -20,6 +21,7 @@ from deepnet_theory.spec.expression import (
     fold,
     parts,
 )
+from deepnet_theory.spec.streams import Streams, output_grammar
 
 PLACEMENT = Grammar(
     purpose="a residual equation",
@@ -45,7 +47,8 @@ class Placement:
     Every law of the placement (branch weight, size of the gradients, which knobs exist) is
     derived from ``equation``; ``final_norm`` says whether the stack ends in one more norm.
     ``learnt(1/alpha)`` is a learnt multiplier that starts at 1/α: one number, or with
-    ``per_channel`` one for every channel.
+    ``per_channel`` one for every channel. Several streams are as many equations between
+    semicolons, in x, y, z and w, and the ``output`` that the stack makes of them.
     """
 
     name: str
@@ -54,10 +57,37 @@ class Placement:
     summary: str = ""
     source: str = ""
     per_channel: bool = False
+    output: str = ""
+
+    @cached_property
+    def streams(self) -> Streams | None:
+        """Several streams; None where there is one."""
+        several = ";" in self.equation
+        return Streams.parse(self.name, self.equation, self.output) if several else None
+
+    @cached_property
+    def of_one_stream(self) -> Placement:
+        """The placement of one stream that several come to, their growth left out; itself of one.
+
+        Raises :class:`~deepnet_theory.spec.errors.Refusal` where several come to none.
+        """
+        if self.streams is None:
+            return self
+        size = sum(self.streams.mixing(Fraction(1)).combined)  # a norm at the end takes it out
+        output = "" if self.final_norm else f"{size}*x"
+        return replace(self, equation=self.streams.equivalent, output=output)
+
+    @cached_property
+    def ending(self) -> Expression | None:
+        """What the stack makes of its streams at the end; None where it is the one stream."""
+        if self.streams is not None:
+            return self.streams.output
+        return output_grammar(("x",)).parse(self.output) if self.output else None
 
     @cached_property
     def expression(self) -> Expression:
-        return PLACEMENT.parse(self.equation)
+        """The residual equation of one stream."""
+        return PLACEMENT.parse(self.of_one_stream.equation)
 
     @property
     def normalises_sum(self) -> bool:
@@ -67,8 +97,12 @@ class Placement:
 
     @cached_property
     def norms(self) -> frozenset[str]:
-        """Where norms stand: on the ``sum``, on the branch's ``input``, on its ``output``."""
-        return frozenset(self.places) - {"stream"}
+        """Where norms stand: on the ``sum``, on the branch's ``input``, on its ``output``.
+
+        Several streams are marked, too: a model of one stream has none of their placements.
+        """
+        several = {"streams"} if self.streams is not None else set()
+        return frozenset(self.places) - {"stream"} | several
 
     @cached_property
     def places(self) -> tuple[str, ...]:
@@ -116,7 +150,7 @@ class Placement:
 
         A norm on the stream lets a common part of all tokens drown what is a token's own.
         """
-        return HEAD if self.normalises_sum else ""
+        return HEAD if self.streams is None and self.normalises_sum else ""
 
     @property
     def scales_inside(self) -> bool:
@@ -125,6 +159,8 @@ class Placement:
         return any(c.function == "branch" and "alpha" in repr(c.arguments) for c in calls)
 
     def __post_init__(self) -> None:
+        if self.streams is not None:
+            return
         for call in _calls(self.expression.root):
             inside = [*parts(call.arguments[0])] if call.function == "learnt" else []
             if any(isinstance(p, Call) or p == Name("x") for p in inside):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from deepnet_theory.spec.constants import Placed, SublayerConstants
@@ -72,7 +72,8 @@ class Scheme:
     ``first`` is the residual equation of the stack's first layers where it differs, and
     ``first_layers`` their number as a text in the depth. ``rates``, ``epsilon`` and
     ``weight_decay`` are multipliers by role. ``std`` is the standard deviation, in the width d, of
-    every matrix of gain 1 where that is not Xavier's. ``streams`` counts the residual streams;
+    every matrix of gain 1 where that is not Xavier's. ``output`` is that of a placement of several
+    streams; ``streams`` counts them where the equation is that of one alone;
     ``schedule`` is the branch's multiplier in the step t of training where it is not constant.
     ``layer`` replaces the stack's layer, and its sublayers may have placements of their own.
     ``uses`` is how often each layer is used.
@@ -93,6 +94,7 @@ class Scheme:
     epsilon: Mapping[str, str] = field(default_factory=dict)
     weight_decay: Mapping[str, str] = field(default_factory=dict)
     layer: tuple[Sublayer, ...] | None = None
+    output: str = ""
     streams: int = 1
     schedule: str = ""
     std: str = ""
@@ -118,7 +120,42 @@ class Scheme:
 
     @cached_property
     def placement(self) -> Placement:
-        return Placement(self.name, self.equation, self.final_norm, self.summary, self.source)
+        return Placement(
+            self.name, self.equation, self.final_norm, self.summary, self.source, output=self.output
+        )  # fmt: skip
+
+    @cached_property
+    def of_one_stream(self) -> Scheme:
+        """The scheme of one stream whose output moves as that of several; itself of one.
+
+        A share of x₀ that grows as u(S) divides every branch. Raises :class:`Refusal` where
+        several streams have no such law.
+        """
+        if (several := self.placement.streams) is None:
+            return self
+        one, grown = replace(self, equation=several.equivalent, output=""), several.grown
+        if len(grown) == 1:
+            return one
+        if "alpha" in one.placement.expression.names:
+            raise Refusal(
+                f"no law for the scheme {self.name!r}: its branch has a multiplier alpha beside "
+                "streams that grow"
+            )
+        parts = []
+        for part in self.parts:
+            depth = next(p.depth for p in stack(self.stack).parts if p.name == part.name)
+            choose, terms = f"{len(self.layer_of(part.name))}*{depth}", ["1"]
+            for k, coefficient in enumerate(grown[1:], start=1):
+                terms.append(f"{coefficient}*{choose}")
+                choose += f"*({len(self.layer_of(part.name))}*{depth} - {k})/{k + 1}"
+            parts.append(replace(part, alpha=" + ".join(terms)))
+        return replace(one, equation=f"{one.equation}/alpha", parts=tuple(parts))
+
+    @property
+    def carried(self) -> int:
+        """How many residual streams it has."""
+        several = self.placement.streams
+        return self.streams if several is None else len(several.names)
 
     @property
     def gate(self) -> float | None:
@@ -235,7 +272,7 @@ def scheme(name: str) -> Scheme:
 def not_exportable(given: Scheme) -> str:
     """What constants lack of a scheme; no word where they have all of it."""
     lacking = {
-        f"{given.streams} residual streams": given.streams > 1,
+        f"{given.carried} residual streams": given.carried > 1,
         "a branch that changes in time": given.schedule,
         "sublayers of its own": given.own_sublayers,
         "other first layers": given.first is not None,
@@ -262,7 +299,7 @@ def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tupl
     such stack has.
     """
     lacking = {
-        f"{given.streams} residual streams": given.streams > 1,
+        f"{given.streams} residual streams without an equation": given.streams > 1,
         "a branch that changes in time": bool(given.schedule),
         "sublayers of its own": given.own_sublayers,
     }

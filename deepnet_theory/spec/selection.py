@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Annotated, TypedDict
 
 from deepnet_theory.spec.closure import Closure, closure
-from deepnet_theory.spec.errors import InputError, shown, unknown
+from deepnet_theory.spec.errors import InputError, Refusal, shown, unknown
 from deepnet_theory.spec.norm import Norm, norm
 from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer, optimizer
 from deepnet_theory.spec.placement import Placement, placement
@@ -118,6 +118,12 @@ class Selection:
         if self.one_alpha and any(s.placement for s in self.the_stack.sublayers):
             raise InputError(
                 f"the layer {self.layer!r} has several placements, whose alphas are not one alpha"
+            )
+        if len(self.placements) > 1 and any(p.streams for p in self.placements):
+            names = " and ".join(p.name for p in self.placements)
+            raise Refusal(
+                f"no law for {names} in one stack: the law of several streams is that of sublayers "
+                "which all read and write them alike"
             )
 
     @cached_property

@@ -115,7 +115,7 @@ REFUSED = {
     "derive --update=-eta/g": "that neither alpha nor beta can change",
     "derive --compare-closures --update '-eta*g + eta*theta'": "no degree law",
     "derive --scheme gpt-2 --update=-eta*theta": "gradient",
-    "derive --scheme residual": "2 residual streams",
+    "derive --scheme b2t": "2 residual streams",
     "derive --scheme mup --alignment none": "has no rates at alignment none",
     "verify --scheme b2t": "2 residual streams",
     "export --scheme rezero --depth 8": "constants have no place for the residual equation",

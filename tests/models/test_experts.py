@@ -1,5 +1,6 @@
 """Mixtures of experts: read in both forms that people write, judged, mended and measured."""
 
+import warnings
 from functools import partial
 
 import pytest

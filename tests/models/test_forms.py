@@ -277,6 +277,29 @@ def test_a_skip_is_one_sentence_with_module_and_line_and_does_not_tear_the_stack
     assert note in refusal(model)
 
 
+class Beside(Decoder):
+    """A second stream that every branch is added to: ResiDual, or two that start alike."""
+
+    def __init__(self, layers, line):
+        super().__init__(layers, final=line is pre)
+        self.post, self.end = line is post, nn.LayerNorm(D)
+
+    def stream(self, x):
+        y = x
+        for layer in self.layers:
+            for branch, norm in zip((layer.attention, layer.feed), layer.norms, strict=True):
+                f = branch(x) if self.post else branch(norm(x))
+                x, y = (norm(x + f) if self.post else x + f), y + f
+        return x + (self.end(y) if self.post else y)
+
+
+@pytest.mark.parametrize("line", [post, pre], ids=["ResiDual", "hyper-connections"])
+def test_a_second_stream_is_held_against_no_rule_and_said_with_its_line(line):
+    model, at = Beside(layers(3), line), Beside.stream.__code__.co_firstlineno
+    seen = refusal(model)
+    assert any(f"Beside adds at test_forms.py:{at + n}" in seen for n in (5, 6))
+
+
 # ----------------------------------------------------------------------------------------- layers
 
 

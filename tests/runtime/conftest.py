@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
+from deepnet_theory.spec.placement import placements
 
 torch.set_num_threads(1)
 
@@ -22,7 +23,8 @@ def make_constants(
     multipliers=None,
     **architecture,
 ):
-    alpha = 1.0 if placement in ("no-norm", "pre-ln", "stream-scalar") else alpha
+    own = placements().get(placement)
+    alpha = alpha if own is None or "alpha" in own.expression.names else 1.0
 
     def layer(*kinds):
         return tuple(SublayerConstants(kind, alpha, beta) for kind in kinds)

@@ -34,16 +34,21 @@ def drawn(constants):
     return build(constants, dtype=F64, generator=torch.Generator().manual_seed(0))
 
 
-APART = ("res-post-gain", "sandwich-gain", "stream-scalar")  # learnt, not next to the branch
+# learnt, and not next to the branch; or several streams
+APART = {"res-post-gain", "sandwich-gain", "stream-scalar"} | {
+    name for name, one in placements().items() if one.streams
+}
 
 
-@pytest.mark.parametrize("placement", APART)
-def test_parallel_branches_share_no_learnt_multiplier_but_their_own(make_constants, placement):
+@pytest.mark.parametrize("placement", sorted(APART))
+def test_parallel_branches_share_no_other_multiplier_and_no_several_streams(
+    make_constants, placement
+):
     with pytest.raises(InputError, match="parallel branches are built for"):
         drawn(parallel(make_constants(placement=placement)))
 
 
-@pytest.mark.parametrize("placement", sorted(placements().keys() - set(APART)))
+@pytest.mark.parametrize("placement", sorted(placements().keys() - APART))
 def test_a_sum_of_branches_is_the_placements_equation_with_both(make_constants, placement):
     constants = parallel(make_constants(placement=placement))
     model = drawn(constants)

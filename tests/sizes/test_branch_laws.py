@@ -57,7 +57,7 @@ def output(placement, name, gains, moved, by):
         return start + by * rng.standard_normal(entries) * (moved == next(multipliers))
 
     names = {"branch": branch, "norm": lambda a: gain * normalised(a), "alpha": gains["alpha"]}
-    found = eval(placement.equation, {**names, "learnt": learnt, "x": x})
+    found = eval(placement.expression.text, {**names, "learnt": learnt, "x": x})
     return normalised(found) if moved == "stream_gain" else found  # as the norm at the end sees it
 
 

@@ -66,8 +66,8 @@ def test_a_sequence_is_a_sum_up_to_second_order_and_no_sum_that_lacks_a_branch(w
     one, two = map(sublayer, name.split("+"))
 
     def lacking(one, two, where, times=(1.0, 1.0)):  # what the second adds is left out
-        first = parallel._weighing(one, where, times[0], 0)
-        second = parallel._weighing(two, where, times[1], 1)
+        first = parallel.weighing(one, where, times[0], 0)
+        second = parallel.weighing(two, where, times[1], 1)
         return (replace(second, entering=first.output()).output() - first.output()).norm
 
     monkeypatch.setattr(parallel, "beyond", lacking)

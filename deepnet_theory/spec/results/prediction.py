@@ -15,7 +15,7 @@ class Prediction:
     r"""The predicted exponent :math:`d\log\|\Delta F\| / d\log N` of the model update; None: none.
 
     ``variable`` is ``N`` or ``M``, the other held fixed; ``share`` is ``all``, a part or a kind of
-    parameter. ``rivals`` are other optimizers' exponents, to be told apart where they differ.
+    parameter. ``rivals`` are other optimizers' exponents.
     """
 
     variable: str

@@ -2,11 +2,11 @@ from deepnet_theory.spec.scheme import Scheme
 
 RESIDUAL = Scheme(
     name="residual",
-    equation="norm(alpha*x + branch(x))",
-    final_norm=True,
+    equation="norm(x + branch(x)); y + branch(x)",
+    output="x + norm(y)",
+    final_norm=False,
     optimizer="adam",
     summary="post-LN beside a second stream that no norm touches",
     source="Xie et al., arXiv 2304.14802",
-    mind="the equation is that of one stream alone",
-    streams=2,
+    mind="near the identity both streams move alike; its branches are as large as the stream",
 )

@@ -182,7 +182,7 @@ _MAPS: Mapping[str, Callable[..., Matrix]] = {
 
 
 @dataclass(frozen=True)
-class _OnMatrices(OperatorAlgebra[Any]):
+class OnMatrices(OperatorAlgebra[Any]):
     """A formula of ``spec`` on explicit matrices and numbers."""
 
     names: Mapping[str, Any]
@@ -336,7 +336,7 @@ class Witness:
 
         def branch(of: Matrix) -> Matrix:
             names = {"x": of, "memory": memory, **parameters}
-            value: Matrix = fold(self.sublayer.expression.root, _OnMatrices(names, _MAPS))
+            value: Matrix = fold(self.sublayer.expression.root, OnMatrices(names, _MAPS))
             several = mixed(self.sublayer)
             moving = several.together if moved in parameters else several.size
             return Matrix((value * several.size).rows, (value * moving).slope)
@@ -351,14 +351,16 @@ class Witness:
             return Learnt(start, Matrix([row] * TOKENS))
 
         names = {"x": x, "alpha": self.alpha}
-        equation = _OnMatrices(names, {"norm": norm, "branch": branch, "learnt": learnt})
+        equation = OnMatrices(names, {"norm": norm, "branch": branch, "learnt": learnt})
         value: Matrix = fold(self.placement.expression.root, equation)
         return value
 
     def inner(self, moved: str = "", radially: bool = False) -> Matrix:
         """z: what the outermost norm is applied to, with the identity path at weight 1."""
         placed = self.output(moved, radially)
-        return placed if placed.normalised is None else placed.normalised / self.alpha
+        if placed.normalised is None:
+            return placed
+        return placed.normalised / self.placement.coefficients(self.alpha)[0]
 
 
 # ---- sizes as powers of α and β ----

@@ -44,6 +44,7 @@ from deepnet_theory.symbolic.rule.amplification import (
 )
 from deepnet_theory.symbolic.rule.parallel import parallel_steps
 from deepnet_theory.symbolic.rule.shared import shared_steps
+from deepnet_theory.symbolic.rule.streams import streams_steps
 
 if TYPE_CHECKING:
     from deepnet_theory.symbolic.rule.problem import Problem
@@ -65,6 +66,7 @@ def balance(problem: Problem, sized: Sized, later: Balanced | None) -> Balanced:
     bare = Balanced(part, problem.kinds(part), {}, (), amplified, together)
     placed, optimizer = problem.selection.placed, problem.selection.the_optimizer
     alike = (
+        *streams_steps(part, problem.selection.the_placement),
         *parallel_steps(part, problem.selection.the_placement),
         *shared_steps(part, placed, optimizer, problem.degrees),
     )

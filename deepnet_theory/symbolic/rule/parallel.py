@@ -102,7 +102,7 @@ def beyond(
 ) -> float:
     """How far a sequence of two is from the sum in parallel, r multiplied by ``times``."""
     first, second = (
-        _weighing(s, placement, factor, branch)
+        weighing(s, placement, factor, branch)
         for branch, (s, factor) in enumerate(zip((one, two), times, strict=True))
     )
     stream = first.stream[0]
@@ -111,7 +111,7 @@ def beyond(
     return (replace(second, entering=first.output()).output() - parallel).norm
 
 
-def _weighing(s: Sublayer, placement: Placement, times: float, branch: int) -> Witness:
+def weighing(s: Sublayer, placement: Placement, times: float, branch: int) -> Witness:
     """A sublayer near the identity whose branch weighs ``times`` what it weighs at the knobs."""
     if "alpha" in placement.expression.names:
         return Witness.at(s, placement, ALPHA / times, 1.0, branch)
