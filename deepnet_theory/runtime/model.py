@@ -67,7 +67,7 @@ class Layer(nn.ModuleList):
     def forward(
         self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE, *others: Tensor
     ) -> Any:  # fmt: skip
-        """(…, tokens, width) → the same; a tuple of several streams, of which x is the first."""
+        """(…, tokens, width) → the same; several streams are a tuple, x the first."""
         read = x
         for residual in self:
             if others:

@@ -198,7 +198,7 @@ def test_completion_and_utf8_whatever_the_locale_says(process):
     assert outcome.code == 0 and "α" in outcome.out
     for typed, offered in (
         ("ex", {"export"}),
-        ("derive --optimizer ad", {"adam", "adamw", "adafactor", "adagrad"}),
+        ("derive --optimizer ad", {"adam", "adam-mini", "adamw", "adafactor", "adagrad"}),
         ("verify --dtype float6", {"float64"}),
     ):
         outcome = process(_DEEPNET_THEORY_COMPLETE="complete_bash",

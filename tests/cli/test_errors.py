@@ -24,7 +24,7 @@ BAD = {  # what is typed, and what its one sentence says
     "derive --update ''": "must not be empty",
     "derive --update \"__import__('os')\"": "is not an update",
     "derive --update '-eta*norm(theta'": "cannot be read",
-    "derive --optimizer sgd --placement mid-ln": "post-ln, pre-ln, res-post-ln",
+    "derive --optimizer sgd --placement mid-ln": "post-ln, pre-ln, res-post-gain, res-post-ln",
     "derive --optimizer sgd --norm batch": "valid are: layer, rms",
     "derive --optimizer sgd --stack x": "valid are: encoder, decoder",
     "derive --optimizer sgd --closure x": "learning-rate, parameter-norm",

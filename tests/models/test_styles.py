@@ -354,10 +354,10 @@ def test_norms_of_queries_and_keys_are_told_from_others_and_a_shared_factor_is_k
     reading = read(Stack(LINES["x + sf"][0], BRANCHES["query and key normalised"][0]), X)
     assert {n.where for s in reading.sublayers for n in s.norms} == {"input", "scores"}
     reading = read(Stack(LINES["x + sf"][0], latent_branch), X)
-    assert {n.where for s in reading.sublayers for n in s.norms} == {"input", "inside"}
+    assert {n.where for s in reading.sublayers for n in s.norms} == {"input", "within"}
     roles = {(m.role, m.name.split(".")[-1]) for m in reading.sublayers[0].matrices}
     assert roles >= {("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")}
-    assert {r for r, n in roles if n == "down"} <= {"key", "value", "unknown"}
+    assert {r for r, n in roles if n == "down"} == {"latent"}
     reading = read(Stack(LINES["x + sf"][0], lambda: Branch(windowed, **SQUARE)), X)
     assert reading.understood and set(reading.stacks) == {"encoder"}
 

@@ -21,7 +21,7 @@ def test_no_norm_within_a_branch_divides_what_a_rule_makes_small(name):
     norms = [n for n in parts(own.expression.root) if isinstance(n, Call) and n.function == "norm"]
     inside = {n.name for norm in norms for n in parts(norm.arguments[0]) if isinstance(n, Name)}
     assert not inside & {m.name for m in own.scaled}
-    assert bool(norms) == name.endswith(("-sub-ln", "-norm"))
+    assert bool(norms) == name.endswith(("-sub-ln", "-norm", "-latent"))
 
 
 def test_a_matrix_before_a_norm_moves_the_branch_by_the_reciprocal_of_its_own_gain():
