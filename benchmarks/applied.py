@@ -1,0 +1,158 @@
+"""One step after ``apply_``, over depth: models of every kind as people write them.
+
+    python benchmarks/applied.py [--seeds 16] [--depths 8,16,32,64] [--kinds ...] [-o FILE]
+
+Each model is made twice at every depth, as it is and put right by ``apply_`` for Adam, and
+``measure`` takes one step of Adam at the rates of ``parameter_groups``. The models are those of the
+tests; two to five minutes a kind on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from arguments import output, whole, wholes
+from torch import Tensor, nn
+
+import deepnet_theory as dt
+from deepnet_theory.runtime import apply_, parameter_groups
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from written_models import GPT, Mixture, Parallel, started, with_inner_norms
+
+D, V = 32, 61
+HEAD = """\
+# One step after `apply_`, models of every kind
+
+Pre-LN decoders of width {width} with {depths} layers, {seeds} seeds, one step of Adam: how ‖ΔF‖/η
+scales with depth as the model is, and after `apply_` and `parameter_groups`. A verdict is
+`measure`'s: constant where the whole interval lies within ±0.05. Made by
+`python benchmarks/applied.py` with torch {torch} on the CPU.
+
+| model | as it is (95 %) | after `apply_` (95 %) | verdict | seconds |
+|---|---|---|---|---|
+"""
+
+
+class Sandwich(nn.Module):
+    """A norm before and one behind each branch, which ``alpha`` divides."""
+
+    def __init__(self, plain: Any, alpha: float, d: int) -> None:
+        super().__init__()
+        self.attn, self.mlp, self.alpha = plain.attn, plain.mlp, alpha
+        self.norms = nn.ModuleList(nn.LayerNorm(d) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = x + self.norms[1](self.attn(self.norms[0](x))) / self.alpha
+        return x + self.norms[3](self.mlp(self.norms[2](x))) / self.alpha
+
+
+def sandwich(layers: int, mended: bool) -> nn.Module:
+    """No weight behind the outer norm can take α: the code has it, as ``apply_`` asks."""
+    model = GPT(layers)
+    model.h = nn.ModuleList(Sandwich(b, 2.0 * layers if mended else 1.0, D) for b in model.h)
+    return model
+
+
+def layer_scale(layers: int) -> nn.Module:
+    model = GPT(layers, lambda x, f, norm: x + f.scale * f(norm(x)))
+    for block in model.h:
+        for branch in (block.attn, block.mlp):
+            branch.scale = nn.Parameter(torch.full((D,), 0.5))
+    return model
+
+
+def looped(layers: int) -> nn.Module:
+    """Two layers, used again and again."""
+    model = GPT(2)
+    model.h = nn.ModuleList([*model.h] * (layers // 2))
+    return model
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A model by its number of layers, and what its rule is derived for."""
+
+    make: Callable[..., nn.Module]
+    select: dict[str, str] = field(default_factory=dict)
+    has_place: bool = True  # for alpha: its code need not know that it is put right
+    batch: int = 2
+
+
+KINDS = {
+    "plain pre-LN": Kind(GPT),
+    "parallel": Kind(partial(GPT, block=Parallel), {"layer": "attention+ffn"}),
+    "Sub-LN": Kind(lambda n: with_inner_norms(GPT(n), D), {"layer": "attention-sub-ln,ffn-sub-ln"}),
+    "sandwich": Kind(sandwich, {"placement": "sandwich-ln"}, has_place=False),
+    "LayerScale": Kind(layer_scale, {"placement": "layer-scale"}),
+    # in a deep stack the tokens become alike: fewer of them leave experts without any
+    "experts, 2 of 4": Kind(partial(GPT, block=Mixture), {"layer": "attention,ffn@2/4"}, batch=16),
+    "two layers, looped": Kind(looped, {"uses": "N/2"}),
+}
+
+
+def tokens(batch: int, length: int = 16) -> Tensor:
+    return torch.randint(V, (batch, length), generator=torch.Generator().manual_seed(0))
+
+
+def made(kind: Kind, mended: bool, layers: int) -> tuple[nn.Module, Tensor]:
+    model = started(kind.make(layers) if kind.has_place else kind.make(layers, mended))
+    ids = tokens(kind.batch)
+    if mended:
+        select = {"placement": "pre-ln", "closure": "complete", **kind.select}
+        rule = dt.derive("adam", stack="decoder", **select)
+        apply_(model, dt.export(rule, layers, width=D, heads=4, vocab=V), inputs=ids)
+    return model, ids
+
+
+def stepped(model: nn.Module) -> torch.optim.Optimizer:
+    with warnings.catch_warnings(action="ignore"):  # of packed queries, keys and values
+        return torch.optim.Adam(parameter_groups(model, 2.0**-10))
+
+
+def rows(kinds: list[str], depths: list[int], seeds: int) -> Iterator[str]:
+    for name in kinds:
+        begun = time.perf_counter()
+        found = [
+            dt.measure(partial(made, KINDS[name], mended), depths, optimizer=by, seeds=seeds)
+            for mended, by in ((False, "adam"), (True, stepped))
+        ]
+        cells = []
+        for one in found:
+            (power,) = one.exponents
+            cells.append(f"{power.estimate:+.3f} [{power.low:+.3f}, {power.high:+.3f}]")
+        seconds = time.perf_counter() - begun
+        yield f"| {name} | {' | '.join(cells)} | {found[1].verdict} | {seconds:.0f} |"
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=whole(2), default=24)
+    parser.add_argument("--depths", type=wholes, default=[8, 16, 32, 64])
+    parser.add_argument("--kinds", choices=KINDS, nargs="*", default=list(KINDS))
+    parser.add_argument("-o", "--output", type=output)
+    chosen = parser.parse_args(argv)
+    torch.set_num_threads(1)
+    page = HEAD.format(
+        width=D, depths=", ".join(map(str, chosen.depths)), seeds=chosen.seeds,
+        torch=torch.__version__.split("+")[0],
+    )  # fmt: skip
+    print(page, end="")
+    for row in rows(chosen.kinds, chosen.depths, chosen.seeds):
+        print(row, flush=True)
+        page += row + "\n"
+    if chosen.output:
+        chosen.output.write_text(page, "utf-8")
+
+
+if __name__ == "__main__":
+    main()
