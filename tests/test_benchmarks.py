@@ -17,7 +17,8 @@ from deepnet_theory.spec.verdict import Verdict
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 BAD = [
-    "applied --seeds 1", "laboratory --sweeps 0", "laboratory --times -1", "laboratory --layers 8,,16",
+    "applied --seeds 1", "laboratory --sweeps 0", "laboratory --times -1",
+    "laboratory --layers 8,,16",
     f"laboratory --layers {'9' * 50}", "laboratory --layers 8 --deep 8", "growth --seeds 1",
     "cold_start --repeats 0", "coord_check --steps x", "common_mode --seeds 1",
     "cross_table --depths 8,0",

@@ -290,25 +290,25 @@ def _text(value: Fraction | None) -> str | None:
 
 
 def _warnings(parts: tuple[PartTrial, ...]) -> tuple[str, ...]:
-    told = []
+    found = []
     for part in parts:
         if part.relative is not None and part.relative > 0:
-            told.append(
+            found.append(
                 f"the relative update rho of the {part.part}'s scaled matrices grows as "
                 f"{part.depth}^({part.relative}): at one learning rate training becomes "
                 "unstable as the stack grows deeper"
             )
         if part.independent is not None and part.independent > 0:
-            told.append(
+            found.append(
                 f"the {part.part}'s S*r^2 grows as {part.depth}^({part.independent}): the "
-                "near-identity assumption fails, and with it the orders told here"
+                "near-identity assumption fails, and with it these orders"
             )
         if part.stream > 0:
-            told.append(
-                f"the {part.part}'s stream grows as {part.depth}^({part.stream}): the sums told "
-                "here take its branches as independent of one another"
+            found.append(
+                f"the {part.part}'s stream grows as {part.depth}^({part.stream}): these sums take "
+                "its branches as independent of one another"
             )
-    return tuple(told)
+    return tuple(found)
 
 
 def judge(scheme: Scheme, under: Optimizer | None = None) -> Judgement:

@@ -12,7 +12,7 @@ from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer, letters
+from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer, letters, unplaced
 from deepnet_theory.symbolic.algebra.monomial import alpha, beta, eta, exponents
 from deepnet_theory.symbolic.algebra.nodes import ONES, Branch, coefficient
 from deepnet_theory.symbolic.expectation import norm_of, output_change
@@ -54,7 +54,7 @@ unit = norm_of("B")  # |B(x)|: |φ(xU)U| and the like, of order one
 
 
 def section_of(sublayer: Sublayer) -> Section:
-    return _SECTIONS.get(sublayer.name, Section(f"{sublayer.summary} gradient"))
+    return _SECTIONS.get(unplaced(sublayer.name), Section(f"{sublayer.summary} gradient"))
 
 
 def probe_route(selection: Selection) -> Route:
