@@ -72,6 +72,10 @@ DIFFERS = {
     ("mup-package", "adam", "full", "head", "decay"): ("1", "1/d"),
     # an embedding that steps less in a wider model
     ("u-mup", "adamw", "full", "embedding", "rate"): ("d**(-1/2)", "1"),
+    # midway between two alignments; matrices of fixed norms, and a head's gain instead of 1/d
+    ("nugpt", "adam", "full", "hidden", "rate"): ("d**(-3/4)", "1/d"),
+    ("nugpt", "adam", "full", "head", "rate"): ("d**(-3/4)", "1/d"),
+    ("nugpt", "adam", "full", "head", "multiplier*init"): ("d**(-1/2)", "1/d"),
     ("nanochat", "adamw", "full", "embedding", "rate"): ("d**(-1/2)", "1"),
     ("nanochat", "adamw", "full", "embedding", "decay"): ("1", "d**(1/2)"),
     ("nanochat", "adamw", "full", "head", "rate"): ("d**(-1/2)", "1/d"),
