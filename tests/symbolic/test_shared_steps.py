@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from itertools import product
 
 import pytest
 import sympy as sp
@@ -20,9 +21,11 @@ from deepnet_theory.symbolic.measured import measured
 N = Monomial.of("N")
 
 
-@pytest.mark.parametrize("uses", ["N", "N/6", "4"])
-@pytest.mark.parametrize("where", ["post-ln", "pre-ln"])
-def test_the_rule_of_shared_layers_is_proved(uses, where):
+@pytest.mark.parametrize(
+    ("where", "uses"),
+    [*product(["post-ln", "pre-ln"], ["N", "N/6", "4"]), ("layer-scale", "N/6")],
+)
+def test_the_rule_of_shared_layers_is_proved(where, uses):
     found = derive(Selection("sgd", placement=where, uses=uses))
     assert found.verdict is Verdict.PROVED
     assert {"shared-response-encoder", "shared-update-encoder"} <= {s.name for s in found.steps}

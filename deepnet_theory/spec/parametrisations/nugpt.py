@@ -19,7 +19,8 @@ NUGPT = Parametrisation(
     summary="a normalised Transformer, at an alignment midway between full and none",
     source="Shigida, Hanin & Gromov, arXiv 2604.27077, Table 1",
     mind=(
-        "norms of 1 there are entries of d**(-1/2), and the head's gain grows as d**(1/2); matrices "
-        "are put back to their norms after every step; the rate falls with the tokens to the 1/3"
+        "norms of 1 there are entries of d**(-1/2), and the head's gain grows as d**(1/2); "
+        "matrices are put back to their norms after every step; the rate falls with the tokens "
+        "to the 1/3"
     ),
 )

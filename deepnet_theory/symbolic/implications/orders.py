@@ -387,6 +387,7 @@ def multiplier_steps(of: OfKind) -> Iterator[Step]:
         if along:
             behind = placement.final_norm and not placement.normalises_sum
             derivative = (sp.sqrt(balanced.sublayers) if behind else 1) * of.kind.weight
+        derivative *= balanced.uses  # all of them respond to one multiplier
         share, size = partial(_share, name), present(simplified(derivative))
         yield LEARNT.equal(
             f"{name}-response-{of.tag}",
@@ -400,7 +401,7 @@ def multiplier_steps(of: OfKind) -> Iterator[Step]:
             assumptions=("near-identity",),
             checks=(of.measured(methodcaller("response", name), *FREE),),
         )
-        count = balanced.sublayers * balanced.factor * balanced.rate
+        count = balanced.sublayers / balanced.uses * balanced.factor * balanced.rate
         moved = count * size ** (1 + p) * (start**q if start != 0 else 1)
         at_rule = balanced.at_solution(moved)
         yield LEARNT.equal(
