@@ -123,7 +123,7 @@ def _rule(rule: doc.RuleBox) -> str:
 def _step(step: doc.Step) -> str:
     # the style knows the widest piece's width and draws all smaller where it cannot fit
     sides = equation_mathml(step)
-    wide = 1.05 * max(map(width, sides))
+    wide = 1.12 * max(map(width, sides))
     return (
         '<div class="step"><div class="equation" style="display:flex;align-items:center;gap:1em">'
         f'<div class="formula" style="--wide:{wide:.1f}">{"".join(map(math, sides))}</div>'
