@@ -130,8 +130,9 @@ def rows(kinds: list[str], depths: list[int], seeds: int) -> Iterator[str]:
         for one in found:
             (power,) = one.exponents
             cells.append(f"{power.estimate:+.3f} [{power.low:+.3f}, {power.high:+.3f}]")
-        seconds = time.perf_counter() - begun
-        yield f"| {name} | {' | '.join(cells)} | {found[1].verdict} | {seconds:.0f} |"
+        seconds, but = time.perf_counter() - begun, power.because.partition("; but ")[2]
+        cells.append(f"{power.verdict}{': ' * bool(but)}{but}")
+        yield f"| {name} | {' | '.join(cells)} | {seconds:.0f} |"
 
 
 def main(argv: list[str] | None = None) -> None:
