@@ -19,6 +19,7 @@ from torch import Tensor
 from deepnet_theory.models.norms import Norm
 from deepnet_theory.models.recording import LAYOUT, Graph, Node
 from deepnet_theory.models.sums import CHOICES, GROUPED, PRODUCTS, multiple, stripped
+from deepnet_theory.runtime.branches import ACTIVATIONS
 from deepnet_theory.spec.results.reading import UNKNOWN, Matrix
 
 
@@ -125,6 +126,12 @@ LINEAR = LAYOUT | {
 }  # fmt: skip
 
 
+def _drawn(like: Node, generator: torch.Generator) -> Tensor:
+    """Normal values in a node's own layout, which views rely on."""
+    drawn = torch.empty_like(like.value)
+    return drawn.copy_(torch.empty(like.value.shape).normal_(generator=generator))
+
+
 def _index(node: Node) -> int:
     return node.index
 
@@ -225,8 +232,7 @@ class Branch:
         left = left or start.op in GROUPED
         axis = 1 if start.op == "convolution" else -1 if left else -2
         generator = torch.Generator().manual_seed(0)
-        drawn = torch.empty_like(start.value)  # in its layout, which views rely on
-        drawn.copy_(torch.empty(start.value.shape).normal_(generator=generator))
+        drawn = _drawn(start, generator)
         used = torch.zeros(drawn.shape[axis], dtype=torch.bool, device=drawn.device)
         for x in (drawn, -drawn):  # of x and -x, an activation lets one pass
             with torch.enable_grad():
@@ -240,6 +246,19 @@ class Branch:
                 )
             used |= gradient.movedim(axis, 0).flatten(1).ne(0).any(1)
         return used.nonzero().flatten().tolist()
+
+    @property
+    def activation(self) -> str:
+        """What stands between fc1 and fc2: of the activations built here the one most like it."""
+        of = {m.role: p for p, m in reversed(self.roles)}
+        if not {"fc1", "fc2"} <= of.keys():
+            return ""
+        x = _drawn(of["fc1"].node, torch.Generator().manual_seed(0))
+        y = self.graph.replay(of["fc2"].source, {of["fc1"].node: x}).flatten()
+        if len(y) != x.numel():
+            return ""
+        pairs = {name: torch.stack([y, phi(x).flatten()]) for name, phi in ACTIVATIONS.items()}
+        return max(pairs, key=lambda name: float(torch.corrcoef(pairs[name])[0, 1]))
 
     @cached_property
     def core(self) -> Core | None:

@@ -214,6 +214,7 @@ class Reader:
                         multiplier=_multiplier(term, s.stream),
                         biases=s.biases, carried=carried, why=branch.why(),
                         measured=self._measured(branch, s.stream.node),
+                        activation=branch.activation,
                     )
                 )  # fmt: skip
             carried = 1.0 if on_sum else carried * s.stream.coefficient
