@@ -61,7 +61,7 @@ def exported(layers, optimizer="adamw", d=D):
     return dt.export(rule, layers, width=d, heads=4, vocab=61)
 
 
-@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("shared", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_matrices_of_positions_are_queries_and_keys(shared):
     model = made(2, shared=shared)
     found = read(model, IDS)

@@ -228,6 +228,9 @@ READ = {
     "Swin v2": (
         hf("Swinv2", PIXELS, image_size=16, patch_size=2, embed_dim=16, depths=[2], num_heads=[4],
            window_size=4), encoder(PLAIN, OUT, SCORES)),
+    "Swin v2 in stages of two widths": (
+        hf("Swinv2", PIXELS, image_size=16, patch_size=2, embed_dim=16, depths=[1, 1],
+           num_heads=[4, 4], window_size=4), encoder(PLAIN, OUT, SCORES)),
     "Gemma 3": (hf("Gemma3Text", **HEADS), decoder(GATED, SANDWICH, SCORES + "; tokens x 4")),
     "GLM 4": (hf("Glm4", **HEADS), decoder(GATED, SANDWICH)),
     "sandwich norms": (x_transformers(sandwich_norm=True), decoder(PLAIN, SANDWICH)),
@@ -362,6 +365,11 @@ REFUSED = {
     "ConvNeXt": (
         hf("ConvNext", PIXELS, hidden_sizes=[16], depths=[2], num_stages=1, patch_size=2),
         "tokens are mixed by a convolution (encoder.stages.0.layers.0.dwconv.weight)"),
+    # stages
+    "Swin": (
+        hf("Swin", PIXELS, image_size=16, patch_size=2, embed_dim=16, depths=[1, 1],
+           num_heads=[4, 4], window_size=4),
+        BROKEN + "goes through the matrix encoder.layers.0.downsample.reduction.weight, in Swin"),
     # attention of another kind
     "ProphetNet": (
         hf("ProphetNet", BOTH, hidden_size=16, vocab_size=61, max_position_embeddings=32,
