@@ -385,6 +385,8 @@ class Reader:
         if node in self.products:
             seen = f"goes through the matrix {self.products[node].parameter.name}"
             law = "where no norm starts it anew behind a matrix it has no law here"
+        elif node.op == "cat":
+            seen = "is put together with another tensor"
         elif any(n.op == "mul" and len(n.live_inputs) > 1 and n not in self.norms for n in terms):
             seen = "is multiplied by computed values (gates)"
         elif node.op in SUMS:

@@ -125,7 +125,12 @@ def first_and_last(model):
     model.h[3] = model.h[0]
 
 
+def a_loop_between_layers_of_their_own(model):
+    model.h[2] = model.h[1]
+
+
 UNEVEN = {
+    a_loop_between_layers_of_their_own: r"2 sublayers share h\.1\.attn.*, and 1 uses h\.3\.ln_2",
     a_matrix: r"2 sublayers share h\.0\.mlp\.c_fc\.weight, and 1 uses",
     matrices_alone: r"4 sublayers share h\.0\.attn\.c_attn.*, and 1 uses h\.\d\.ln_\d\.weight",
     attention_alone: r"4 sublayers share h\.0\.attn",
