@@ -8,6 +8,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
+from deepnet_theory.numeric.trial import text_windows
+
 HEADS, VOCAB = 4, 61
 
 
@@ -260,10 +262,11 @@ def started(model):
     return model
 
 
-def branch_step(model, rates=None, step=torch.sign, batches=6):
+def branch_step(model, rates=None, step=torch.sign, batches=6, text=False):
     """‖ΔF‖ of a GPT in one step at small ``rates``, in double precision, the mean over batches.
 
-    Without rates the matrices of its branches step, each at 1e-6.
+    The tokens and targets are random, or the laboratory's ``text``. Without rates the matrices of
+    its branches step, each at 1e-6.
     """
     model, sizes = copy.deepcopy(model).double(), []
     if rates is None:
@@ -275,6 +278,9 @@ def branch_step(model, rates=None, step=torch.sign, batches=6):
         final = []
         hook = model.ln_f.register_forward_hook(lambda *args: final.append(args[-1].detach()))  # noqa: B023
         targets = torch.randint(VOCAB, (32,), generator=generator)
+        if text:
+            window = text_windows(1, 33, generator) % VOCAB
+            ids, targets = window[:, :-1], window[0, 1:]
         F.cross_entropy(model(ids)[0], targets).backward()
         own = dict(model.named_parameters())
         kept = {n: own[n].detach().clone() for n in rates}

@@ -19,6 +19,7 @@ from torch import Tensor
 from deepnet_theory.models.norms import Norm
 from deepnet_theory.models.recording import LAYOUT, Graph, Node
 from deepnet_theory.models.sums import CHOICES, GROUPED, PRODUCTS, multiple, stripped
+from deepnet_theory.runtime.branches import ACTIVATIONS
 from deepnet_theory.spec.results.reading import UNKNOWN, Matrix
 
 
@@ -42,7 +43,10 @@ class Product:
 
 
 def product(graph: Graph, node: Node) -> Product | None:
-    """The product that a node is; None for one of two live tensors, or of no parameter."""
+    """The product that a node is; None for one of two live tensors, or of no parameter.
+
+    Where neither is live, a table of positions enters a matrix, which stands on the right.
+    """
     if node.op not in PRODUCTS:
         return None
     operands = [a for a in node.args if isinstance(a, Node)]
@@ -53,9 +57,9 @@ def product(graph: Graph, node: Node) -> Product | None:
         vector, *operands = operands
     if node.op == "convolution":
         operands, vector = operands[:2], operands[2] if len(operands) > 2 else None
-    if len(operands) != 2 or operands[0].live == operands[1].live:
+    if len(operands) != 2 or (operands[0].live and operands[1].live):
         return None
-    source, weight = operands if operands[0].live else operands[::-1]
+    source, weight = operands if operands[0].live or not operands[1].live else operands[::-1]
     if not weight.parameters:
         return None
     value = weight.value.detach()
@@ -125,18 +129,34 @@ LINEAR = LAYOUT | {
 }  # fmt: skip
 
 
+def _drawn(like: Node, generator: torch.Generator) -> Tensor:
+    """Normal values in a node's own layout, which views rely on."""
+    drawn = torch.empty_like(like.value)
+    return drawn.copy_(torch.empty(like.value.shape).normal_(generator=generator))
+
+
 def _index(node: Node) -> int:
     return node.index
 
 
+def _factors(node: Node) -> list[Node]:
+    """The two tensors that a product multiplies."""
+    return [a for a in node.args if isinstance(a, Node)][-2:]
+
+
 @dataclass(frozen=True)
 class Core:
-    """Where values are mixed: ``scores`` of ``query`` and ``key`` times ``value``."""
+    """Where values are mixed: ``scores`` of ``query`` and ``key`` times ``value``.
+
+    ``positions`` are tables that no input is seen in, each with the role that it has in scores of
+    its own.
+    """
 
     node: Node
     query: Node
     key: Node
     value: Node
+    positions: tuple[tuple[str, Node], ...] = ()
 
 
 class Branch:
@@ -221,12 +241,11 @@ class Branch:
 
     def _outputs(self, start: Node, end: Node) -> list[int]:
         """The outputs of a product that ``end`` depends on."""
-        left = [a for a in start.args if isinstance(a, Node)][-2] is self.products[start].source
+        left = _factors(start)[0] is self.products[start].source
         left = left or start.op in GROUPED
         axis = 1 if start.op == "convolution" else -1 if left else -2
         generator = torch.Generator().manual_seed(0)
-        drawn = torch.empty_like(start.value)  # in its layout, which views rely on
-        drawn.copy_(torch.empty(start.value.shape).normal_(generator=generator))
+        drawn = _drawn(start, generator)
         used = torch.zeros(drawn.shape[axis], dtype=torch.bool, device=drawn.device)
         for x in (drawn, -drawn):  # of x and -x, an activation lets one pass
             with torch.enable_grad():
@@ -241,6 +260,19 @@ class Branch:
             used |= gradient.movedim(axis, 0).flatten(1).ne(0).any(1)
         return used.nonzero().flatten().tolist()
 
+    @property
+    def activation(self) -> str:
+        """What stands between fc1 and fc2: of the activations built here the one most like it."""
+        of = {m.role: p for p, m in reversed(self.roles)}
+        if not {"fc1", "fc2"} <= of.keys():
+            return ""
+        x = _drawn(of["fc1"].node, torch.Generator().manual_seed(0))
+        y = self.graph.replay(of["fc2"].source, {of["fc1"].node: x}).flatten()
+        if len(y) != x.numel():
+            return ""
+        pairs = {name: torch.stack([y, phi(x).flatten()]) for name, phi in ACTIVATIONS.items()}
+        return max(pairs, key=lambda name: float(torch.corrcoef(pairs[name])[0, 1]))
+
     @cached_property
     def core(self) -> Core | None:
         """The one attention of the branch, None where there is none."""
@@ -251,16 +283,41 @@ class Branch:
             if FUSED in node.op:
                 found.append(Core(node, *node.args[:3]))
                 continue
-            left, right = [a for a in node.args if isinstance(a, Node)][-2:]
-            for weights, value in ((left, right), (right, left)):
-                inner = [n for n in self.origins(weights) if n in self.bilinear]
-                if len(inner) == 1 and FUSED not in inner[0].op:
-                    query, key = [a for a in inner[0].args if isinstance(a, Node)][-2:]
-                    found.append(Core(node, query, key, value))
-                    break
+            left, right = _factors(node)
+            ways = (self._mixture(node, *way) for way in ((left, right), (right, left)))
+            found += [core for core in ways if core is not None][:1]
         if len(found) > 1:
             self.notes.append("several attentions in one branch")
         return found[0] if len(found) == 1 else None
+
+    def _mixture(self, node: Node, weights: Node, value: Node) -> Core | None:
+        """The attention that a product is; None where its weights are no scores of query and key.
+
+        Beside them there may be scores of either with a table of positions.
+        """
+        inner = [n for n in self.origins(weights) if n in self.bilinear]
+        both = [n for n in inner if FUSED not in n.op and all(f.live for f in _factors(n))]
+        if len(both) != 1 or any(FUSED in n.op for n in inner):
+            return None
+        query, key = _factors(both[0])
+        positions = []
+        for n in sorted(inner, key=_index):
+            if n is not both[0]:
+                (moving,) = (f for f in _factors(n) if f.live)
+                (table,) = (f for f in _factors(n) if not f.live)
+                of = [r for r, slot in (("key", query), ("query", key))
+                      if self._made_of(moving) <= self._made_of(slot)]  # fmt: skip
+                if not of:
+                    return None
+                positions.append((of[0], table))
+        return Core(node, query, key, value, tuple(positions))
+
+    def _made_of(self, node: Node) -> set[tuple[Node, int]]:
+        """The products, each with its outputs, that a node is made of."""
+        of = self.origins(node)
+        return {(n, o) for n in of & self.products.keys() for o in self._outputs(n, node)} | {
+            (n, 0) for n in of - self.products.keys()
+        }
 
     def _is_causal(self, core: Core) -> bool:
         """Whether the first token's mixture feels no other token's value."""
@@ -382,6 +439,8 @@ class Branch:
     def _attention(self, core: Core, stream: Node) -> str:
         for role, slot in (("query", core.query), ("key", core.key), ("value", core.value)):
             self._assign(role, self.origins(slot), slot)
+        for role, table in core.positions:
+            self._of_positions(role, table)
         after = [n for n in self.products if core.node in self.origins(self.products[n].source)]
         for node in after:
             beside = self.origins(self.products[node].source) - {core.node}
@@ -401,6 +460,17 @@ class Branch:
             return UNKNOWN
         reads = any(self.graph.depends(p.source, stream) for p in keys)
         return "attention-latent" if latent and reads else "attention" if reads else "cross"
+
+    def _of_positions(self, role: str, table: Node) -> None:
+        """The matrix that a table of positions enters, where it is no query's or key's own."""
+        known = {p.parameter for p, _ in self.roles}
+        waiting = [table]
+        while waiting:
+            node = waiting.pop()
+            if (of := product(self.graph, node)) is None:
+                waiting += node.inputs
+            elif of.parameter not in known:
+                self.roles.append((of, matrix_of(role, of, range(len(of.matrix)))))
 
     def _compress(self) -> bool:
         """Take latent vectors, which a norm divides before queries, keys or values are made.

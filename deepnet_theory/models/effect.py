@@ -48,18 +48,19 @@ class Effects:
     r"""What differences of a reading from a rule do to ‖ΔF‖ of the rule.
 
     Both are stacks of the model's depth, sublayers and placement in the laboratory's width, with
-    the same draws; the model's is the rule's with these gains, α and norms as they were found.
-    Where layers differ in kind, each range of layers is such a stack, of as many sublayers as the
-    model has, and counts by its share of them: under the rule every sublayer moves the output by
-    its share, and what they do adds up. For experts stands one dense branch that steps as all of
-    them together. Constants do not say sizes that vary by the layer, a stream
-    that is multiplied without a norm or starts far from rms 1, matrices that were not judged, a
-    stack far from the identity: then, and beyond ``MOST`` predictions, the first order is asked.
+    the same draws and the model's activation, on the laboratory's text; the model's is the rule's
+    with these gains, α and norms as they were found. Where layers differ in kind, each range of
+    layers is such a stack, of as many sublayers as the model has, and counts by its share of them:
+    under the rule every sublayer moves the output by its share, and what they do adds up. For
+    experts stands one dense branch that steps as all of them together. Constants do not say sizes
+    that vary by the layer, a stream that is multiplied without a norm or starts far from rms 1,
+    matrices that were not judged, a stack far from the identity: then, and beyond ``MOST``
+    predictions, the first order is asked.
     """
 
     def __init__(self, reading: Reading, rule: Wanted) -> None:
         self._reading, self._rule = reading, rule
-        self._seen: dict[tuple[str, str, Rows], float | None] = {}
+        self._seen: dict[tuple[str, str, str, Rows], float | None] = {}
 
     def of(self, different: Sequence[Difference]) -> Effect:
         """That of these differences together, all else as wanted."""
@@ -136,7 +137,7 @@ class Effects:
         with suppress(InputError, Refusal):
             where, rows = self._expressed(different, own)
             case = self._case(own, where, rows)
-            like = (str(case.selection.layer), where, rows)
+            like = (str(case.selection.layer), where, case.settings.activation, rows)
             if like not in self._seen and len(self._seen) < MOST:
                 size = None
                 if max(distance_from_identity(case).whole) <= NEAR:
@@ -156,7 +157,11 @@ class Effects:
             selection = replace(selection, layer=one_expert(self._described(layer)))
             layers = [round(len(self._reading.sublayers) / len(layer))]
         depths = zip(selection.the_stack.depths, layers, strict=True)
-        return Case(selection, Rule(self._rule.name, rows), dict(depths), SIZES)
+        between = {self._reading.sublayers[i].activation for i in own} - {""}
+        if len(between) > 1:
+            raise Refusal("layers of several activations")
+        settings = replace(SIZES, activation=between.pop()) if between else SIZES
+        return Case(selection, Rule(self._rule.name, rows), dict(depths), settings)
 
     def _expressed(
         self, different: Sequence[Difference], inside: Sequence[int]

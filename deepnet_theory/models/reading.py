@@ -163,20 +163,27 @@ class Reader:
         """The sum that a stream's term is, without what stands on it or is taken of it.
 
         Norms and layout are taken off; a skip stands for the last sum before it, and tokens that
-        are cut out or put together again for the last of the sums that they come from.
+        are cut out or put together again for the last of the sums that they come from. A matrix
+        between two stages is passed where a norm behind it starts the stream anew: what moved it
+        before moves it as much, relative to its size, behind.
         """
+        normed = merged = False
         while node.live and node not in self.by_node:
             if node in self.norms:
-                node = self.norms[node].start
+                node, normed = self.norms[node].start, True
+            elif normed and node in self.products:
+                node, merged = self.products[node].source, True
             elif node.op in LAYOUT:
                 node = node.inputs[0]
             elif node in self.skips:
                 before = (s.node for s in self.sums if self.graph.depends(node, s.node))
                 node = max(before, key=lambda n: n.index)
             elif node.op in TOKENS:
-                sums = {self._sum_of(i) for i in node.live_inputs} & self.by_node.keys()
+                ends = {self._sum_of(i) for i in node.live_inputs}
+                sums = ends & self.by_node.keys()
                 last = max(sums, key=lambda n: n.index, default=node)
-                if last is node or not all(self.graph.depends(last, n) for n in sums):
+                several = merged and len(ends) > 1  # a skip that the matrix takes in
+                if last is node or several or not all(self.graph.depends(last, n) for n in sums):
                     break
                 node = last
             else:
@@ -214,6 +221,7 @@ class Reader:
                         multiplier=_multiplier(term, s.stream),
                         biases=s.biases, carried=carried, why=branch.why(),
                         measured=self._measured(branch, s.stream.node),
+                        activation=branch.activation,
                     )
                 )  # fmt: skip
             carried = 1.0 if on_sum else carried * s.stream.coefficient
@@ -372,10 +380,13 @@ class Reader:
         """What a stream goes through that is no residual sum: module and line."""
         while node.line is None and len(node.live_inputs) == 1:
             (node,) = node.live_inputs
-        seen = f"goes through {node.op}"
+        seen, law = f"goes through {node.op}", "that has no law here"
         terms = [stripped(n, self.norms, self.stops)[0] for n in (node, *node.live_inputs)]
         if node in self.products:
             seen = f"goes through the matrix {self.products[node].parameter.name}"
+            law = "where no norm starts it anew behind a matrix it has no law here"
+        elif node.op == "cat":
+            seen = "is put together with another tensor"
         elif any(n.op == "mul" and len(n.live_inputs) > 1 and n not in self.norms for n in terms):
             seen = "is multiplied by computed values (gates)"
         elif node.op in SUMS:
@@ -384,7 +395,7 @@ class Reader:
             seen = "takes in a sum that has no matrix of parameters in its branch"
             if any(self.graph.depends(term, stop) for term in early for stop in self.stops):
                 seen = "takes in a branch that starts at an earlier sublayer"
-        return seen + (f", in {node.line}" if node.line else "") + ": that has no law here"
+        return seen + (f", in {node.line}" if node.line else "") + f": {law}"
 
     def _added_twice(self, s: ResidualSum, branches: list[Branch]) -> list[str]:
         """Branches of one sum that end in the same matrix, as a part orthogonal to the stream."""

@@ -26,7 +26,7 @@ from deepnet_theory.models.factory import Made
 from deepnet_theory.spec.errors import InputError
 
 LOCATED = {f"aten::{op}{own}" for op in ("add", "sub", "rsub", "lerp", "addcmul", "mul", "mm",
-           "addmm", "bmm", "convolution") for own in ("", "_")}  # fmt: skip
+           "addmm", "bmm", "convolution", "cat") for own in ("", "_")}  # fmt: skip
 TORCH = str(Path(torch.__file__).parent)
 LAYOUT = {  # operations that leave every entry what it is
     "view", "_unsafe_view", "reshape", "_reshape_alias", "permute", "transpose", "t", "expand",
@@ -71,7 +71,7 @@ class Node:
     inputs: tuple[Node, ...] = ()
     live: bool = False
     name: str | None = None
-    line: Line | None = None  # of sums and products
+    line: Line | None = None  # of sums, products and what is put together
 
     @property
     def live_inputs(self) -> list[Node]:

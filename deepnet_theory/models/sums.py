@@ -65,9 +65,10 @@ class Sums:
             if s is None:
                 continue
             others = {n: other for n, other in found.items() if n not in inner}
-            passed = [other for other in others.values() if self._passes(s, other)]
-            if len(passed) == 1 and self.through_matrix(s.stream.node, passed[0].stream.node):
-                del others[passed[0].node]  # a sum of its branch's own, as among scores
+            passed = [n for n, other in others.items() if self._passes(s, other)]
+            one = others[passed[0]] if len(passed) == 1 else None
+            if one is not None and self.through_matrix(s.stream.node, one.stream.node):
+                del others[passed[0]]  # a sum of its branch's own, as among scores
             elif passed:
                 skips.append(s)
                 continue

@@ -202,21 +202,23 @@ def sign_step(model):
     return branch_step(model, dict.fromkeys(own, 1e-10), batches=4)
 
 
-def sgd_step(model):
+def sgd_step(model, text=False):
     """‖ΔF‖ of a step of SGD at the rule's rates."""
     named = {p: n for n, p in model.named_parameters() if n.startswith("h.") and p.dim() > 1}
     with warnings.catch_warnings(action="ignore"):
         groups = parameter_groups(model, 1e-6)
     rates = {named[p]: g["lr"] for g in groups for p in g["params"] if p in named}
-    return branch_step(model, rates, step=lambda g: g, batches=4)
+    return branch_step(model, rates, step=lambda g: g, batches=4, text=text)
 
 
 @pytest.mark.usefixtures("predicted")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("last", "optimizer", "step"),
-    [("c_fc", "adam", sign_step), ("c_proj", "adam", sign_step), ("c_fc", "sgd", sgd_step)],
-)
+    [(last, *way) for last in ("c_fc", "c_proj") for way in (
+        ("adam", sign_step), ("sgd", sgd_step), ("sgd", partial(sgd_step, text=True)),
+    )],
+)  # fmt: skip
 def test_a_predicted_effect_is_that_of_a_real_step(last, optimizer, step):
     right = started(made(8, d=64))
     apply_(right, exported(8, optimizer, d=64), inputs=IDS)

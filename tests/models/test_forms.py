@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from written_models import heads, joined, post, pre
+from written_models import GPT, heads, joined, post, pre
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
@@ -390,3 +390,19 @@ def test_layers_that_share_their_matrices_are_said_to():
     names = ", ".join(f"layers.0.attention.{name}.weight" for name in "qkvo")
     assert some.shared == (f"{names} of layer 0 are used 3 times",)
     assert read(Decoder(layers(3)), IDS).shared == ()
+
+
+ACTIVATIONS = {
+    "relu": (F.relu, lambda x: x.clamp(min=0)),
+    "gelu": (F.gelu, lambda x: x / 2 * (1 + torch.tanh(0.8 * (x + 0.045 * x**3)))),
+    "silu": (F.silu, lambda x: x * torch.sigmoid(x)),
+}
+
+
+@pytest.mark.parametrize(("name", "phi"), [(n, f) for n, of in ACTIVATIONS.items() for f in of])
+def test_the_activation_of_a_feed_forward_is_that_most_like_it(name, phi):
+    model = GPT(2)
+    for mlp in (block.mlp for block in model.h):
+        mlp.forward = lambda x, mlp=mlp: mlp.c_proj(phi(mlp.c_fc(x)))
+    found = read(model, torch.arange(8)[None])
+    assert [s.activation for s in found.sublayers] == ["", name] * 2

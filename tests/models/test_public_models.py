@@ -228,6 +228,9 @@ READ = {
     "Swin v2": (
         hf("Swinv2", PIXELS, image_size=16, patch_size=2, embed_dim=16, depths=[2], num_heads=[4],
            window_size=4), encoder(PLAIN, OUT, SCORES)),
+    "Swin v2 in stages of two widths": (
+        hf("Swinv2", PIXELS, image_size=16, patch_size=2, embed_dim=16, depths=[1, 1],
+           num_heads=[4, 4], window_size=4), encoder(PLAIN, OUT, SCORES)),
     "Gemma 3": (hf("Gemma3Text", **HEADS), decoder(GATED, SANDWICH, SCORES + "; tokens x 4")),
     "GLM 4": (hf("Glm4", **HEADS), decoder(GATED, SANDWICH)),
     "sandwich norms": (x_transformers(sandwich_norm=True), decoder(PLAIN, SANDWICH)),
@@ -286,6 +289,20 @@ READ = {
     "CLIP, text": (hf("CLIPText", **BERT), decoder(PLAIN)),
     "CLIP, images": (hf("CLIPVision", PIXELS, **IMAGE), encoder(PLAIN)),
     "SigLIP, text": (hf("SiglipText", **BERT), encoder(PLAIN)),
+    # scores with tables of positions
+    "DeBERTa": (
+        hf("Deberta", **BERT, relative_attention=True, pos_att_type=["p2c", "c2p"]),
+        encoder(PLAIN, POST)),
+    "DeBERTa 2": (
+        hf("DebertaV2", **BERT, relative_attention=True, pos_att_type=["p2c", "c2p"]),
+        encoder(PLAIN, POST)),
+    "DeBERTa 3": (
+        hf("DebertaV2", **BERT, relative_attention=True, pos_att_type=["p2c", "c2p"],
+           share_att_key=True, position_buckets=8, norm_rel_ebd="layer_norm"),
+        encoder(PLAIN, POST)),
+    "XLNet, whose stream is sliced as a whole": (
+        hf("XLNet", vocab_size=61, d_model=16, n_layer=2, n_head=4, d_inner=32),
+        encoder(PLAIN, POST)),
     # encoders with decoders
     "T5 1.1": (hf("T5", BOTH, **T5, feed_forward_proj="gated-gelu"), both("ffn-swiglu")),
     "BART": (hf("Bart", BOTH, **BART), both("ffn", POST)),
@@ -348,13 +365,12 @@ REFUSED = {
     "ConvNeXt": (
         hf("ConvNext", PIXELS, hidden_sizes=[16], depths=[2], num_stages=1, patch_size=2),
         "tokens are mixed by a convolution (encoder.stages.0.layers.0.dwconv.weight)"),
+    # stages
+    "Swin": (
+        hf("Swin", PIXELS, image_size=16, patch_size=2, embed_dim=16, depths=[1, 1],
+           num_heads=[4, 4], window_size=4),
+        BROKEN + "goes through the matrix encoder.layers.0.downsample.reduction.weight, in Swin"),
     # attention of another kind
-    "DeBERTa 2": (
-        hf("DebertaV2", **BERT, relative_attention=True, pos_att_type=["p2c", "c2p"]),
-        "measured, it is linear in encoder.layer.0.attention.self.value_proj.weight and encoder.l"),
-    "XLNet": (
-        hf("XLNet", vocab_size=61, d_model=16, n_layer=2, n_head=4, d_inner=32),
-        "measured, it is linear in layer.0.rel_attn.v and layer.0.rel_attn.o alone, as attention"),
     "ProphetNet": (
         hf("ProphetNet", BOTH, hidden_size=16, vocab_size=61, max_position_embeddings=32,
            num_buckets=8, ngram=2, **{f"num_{part}_{of}": n for part in ("encoder", "decoder")
@@ -505,7 +521,6 @@ def test_a_latent_norm_enters_key_and_value():
 CONV = {"conv_dim": [8, 8], "conv_stride": [4, 4], "conv_kernel": [8, 8],
         "num_conv_pos_embeddings": 4, "num_conv_pos_embedding_groups": 2}  # fmt: skip
 PARTS = {
-    "XLNet, whose stream is sliced as a whole": (REFUSED["XLNet"][0], [POST] * 4),
     "Conformer, whose last layer is as those before it": (
         hf("Wav2Vec2Conformer", drawn(1, 400), **BERT, **CONV, conv_depthwise_kernel_size=3),
         [PRE, PRE, PRE, "norm(x + branch(norm(x)))"] * 2),

@@ -178,6 +178,7 @@ class Sublayer:
     this one left out. ``start`` is the size of a multiplier that is a norm's gain, written as 1 + w
     or as w. ``sums`` counts the stack's residual sums, for branches in parallel; ``why``
     says what left matrices without a role; the first branch of such a kind is ``measured``.
+    ``activation`` is that between fc1 and fc2, or of those built here the one most like it.
     """
 
     stack: str
@@ -195,6 +196,7 @@ class Sublayer:
     multiplier: str = ""
     measured: Measured | None = None
     start: float = 0.0
+    activation: str = ""
 
     @property
     def in_gain(self) -> Sublayer:
