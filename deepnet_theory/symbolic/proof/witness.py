@@ -456,7 +456,8 @@ def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
         return Powers(**found, constant=root**times)
 
     responses = {name: f"response to {name}" for name in moving}
-    least = SMALL * max(base[what] for what in responses.values())
+    own = [responses[p.name] for p in sublayer.parameters]  # a norm's gain moves what is not small
+    least = SMALL * max(base[what] for what in own)
     return Sizes(
         {name: powers(what) if base[what] > least else None for name, what in responses.items()},
         powers("weight of the branch"),
@@ -470,15 +471,16 @@ def of_uses(placement: Placement, sublayer: Sublayer) -> Mapping[str, int]:
 
     Two uses in a row beside one, another sublayer behind both, so that every use passes a norm.
     """
-    sizes_of_one, alpha = sizes(placement, sublayer), ALPHA
+    # two uses see each other's branch: nearer to the identity than one
+    sizes_of_one, alpha, beta = sizes(placement, sublayer), ALPHA, BETA / 16
     if "alpha" not in placement.expression.names:
         alpha = 1.0
 
     def output(uses: int, moved: str = "", branch: int = 0) -> Matrix:
-        own = Witness.at(sublayer, placement, alpha, BETA, branch)
+        own = Witness.at(sublayer, placement, alpha, beta, branch)
         for _ in range(uses):
             own = replace(own, entering=own.output(moved))
-        other = Witness.at(sublayer, placement, alpha, BETA, 2)
+        other = Witness.at(sublayer, placement, alpha, beta, 2)
         return replace(other, entering=own.entering).output()
 
     found = {}
