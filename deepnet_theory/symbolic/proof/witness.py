@@ -22,9 +22,10 @@ from fractions import Fraction
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
+from deepnet_theory.spec.constants import Architecture
 from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.placement import STREAM_GAIN, Placement
-from deepnet_theory.spec.sublayer import Role, Sublayer
+from deepnet_theory.spec.sublayer import Role, Sublayer, sublayer
 
 TOKENS, WIDTH = 2, 3
 TOLERANCE = 1e-6  # of a derivative, beside a finite difference
@@ -248,6 +249,40 @@ def mixed(of: Sublayer) -> Mixed:
         gradient.norm / (entering.T * pushed).norm,
         change.norm / (entering * moved).norm,
     )
+
+
+# ---- a branch of Xavier's matrices ----
+
+
+@cache
+def xavier_variance(of: Sublayer, width: int = 16, draws: int = 60) -> float:
+    """The mean square of a branch's entries at gain 1, on an input whose entries have variance 1.
+
+    With a ReLU, of one token and an open gate, both a softmax of 1: what others stay below.
+    """
+    plain = sublayer(of.name.partition("@")[0])
+    draw, sizes = random.Random(0), {"d": width, "hidden": round(Architecture().ffn_ratio * width)}
+
+    def normal(rows: int, columns: int, variance: float = 1.0) -> Matrix:
+        scale = math.sqrt(variance)
+        return Matrix([[draw.gauss(0.0, scale) for _ in range(columns)] for _ in range(rows)])
+
+    maps = {
+        **_MAPS,
+        "phi": lambda a: Matrix([[max(p, 0.0) for p in row] for row in a]),
+        "softmax": lambda a: Matrix([[1.0 for _ in row] for row in a]),
+    }
+    squares = []
+    for _ in range(draws):
+        names = dict.fromkeys(("x", "memory"), normal(1, width))
+        for m in plain.matrices:
+            fans = sizes[m.fan_in], sizes[m.fan_out]
+            names[m.name] = normal(*fans, variance=2 / sum(fans))
+        for v in plain.vectors:
+            names[v.name] = Matrix([[float(v.role is Role.NORM_GAIN)] * sizes[v.size]])
+        value: Matrix = fold(plain.expression.root, OnMatrices(names, maps))
+        squares.append(value.rms**2)
+    return math.fsum(squares) / draws * mixed(of).size ** 2
 
 
 # ---- a sublayer in its residual equation ----
