@@ -14,6 +14,7 @@ from deepnet_theory.report.document import Formula, Knob, Step
 from deepnet_theory.report.numbers import GREEK
 from deepnet_theory.spec.expression import DEPTH, UPDATE, Grammar, fold
 from deepnet_theory.spec.placement import PLACEMENT
+from deepnet_theory.spec.streams import NAMES
 
 # the sign between the sides of an equation, and the function around the right one
 SIGN = {"ASYMPTOTIC": "∼", "AT_MOST": "≤"}
@@ -23,7 +24,7 @@ _FUNCTIONS = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min
 # all that a selection or a rule writes as a formula
 _WRITTEN = Grammar(
     "a formula",
-    (*DEPTH.symbols, *UPDATE.symbols, *PLACEMENT.symbols, "d", "k"),
+    tuple(dict.fromkeys((*DEPTH.symbols, *UPDATE.symbols, *PLACEMENT.symbols, *NAMES, "d", "k"))),
     UPDATE.functions | PLACEMENT.functions,
 )
 

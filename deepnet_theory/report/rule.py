@@ -130,8 +130,12 @@ def title(selection: Selection) -> str:
 
 def equations(selection: Selection) -> tuple[doc.Inline, ...]:
     """The residual equations, which are several where sublayers have placements of their own."""
-    first, *others = (doc.Formula(p.equation) for p in selection.placements)
-    return (first, *(piece for other in others for piece in (" and ", other)))
+    pieces: list[doc.Inline] = []
+    for p in selection.placements:
+        first, *others = p.equation.split("; ")  # of several streams
+        pieces += [" and ", doc.Formula(first)]
+        pieces += [piece for other in others for piece in ("; ", doc.Formula(other))]
+    return tuple(pieces[1:])
 
 
 def owner(part: str, sublayer: str) -> str:

@@ -45,10 +45,10 @@ class Consequence:
 
 def consequences(of: Table) -> Iterator[Consequence]:
     for row in of.sublayers:
-        yield from _of_sublayer(of, row)
+        yield from of_sublayer(of, row)
 
 
-def _of_sublayer(of: Table, row: SublayerRow) -> Iterator[Consequence]:
+def of_sublayer(of: Table, row: SublayerRow) -> Iterator[Consequence]:
     scaled = next(
         p
         for p in of.parameters

@@ -181,7 +181,7 @@ class Table:
         knobs = {"beta": at.beta(kind)}
         gains = {g: m.put(knobs) for g, m in laws.common_gains(law.sublayer).items()}
         gains["alpha"] = at.alpha(kind)
-        gains[laws.LATER] = at.count ** Fraction(1, 2) * at.weight(kind)
+        gains[laws.LATER] = at.squares(kind) ** Fraction(1, 2)
         paths = [path.put(gains) for path in law.responses.get(name, ())]
         response = largest(paths, at.part.depth) if paths else None
         start = law.starts.get(name, ONE)

@@ -13,7 +13,7 @@ import sympy as sp
 
 from deepnet_theory import workflow
 from deepnet_theory.report import rule
-from deepnet_theory.report.document import Document, Formula, gathered
+from deepnet_theory.report.document import Document, Formula, Paragraph, gathered
 from deepnet_theory.report.document import Step as Equation
 from deepnet_theory.report.html import fragment
 from deepnet_theory.report.latex import escape, latex
@@ -22,6 +22,7 @@ from deepnet_theory.report.mathml import inline_mathml
 from deepnet_theory.report.notation import as_written, formula_latex
 from deepnet_theory.report.rule import document
 from deepnet_theory.report.text import text
+from deepnet_theory.spec.placement import placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra.nodes import Activation
 from deepnet_theory.symbolic.derive import derive
@@ -317,3 +318,11 @@ def test_every_knob_of_a_rule_has_its_letter_on_a_page(
     assert (derived.rule.eta != "1") == ("η" in letters)
     shown = derived._repr_html_()
     assert all(f"<mi>{letter}</mi><mo>" in shown for letter in letters)
+
+
+@pytest.mark.parametrize("name", ["residual-dual", "hyper-connections"])
+def test_equations_of_several_streams_stand_on_every_page(name):
+    told = Document("", (Paragraph(rule.equations(Selection(optimizer="adam", placement=name))),))
+    assert placement(name).equation in text(told)
+    for page in (markdown(told), latex(told), fragment(told)):
+        assert re.search(r"y(</mi><mo>| )\+", page)

@@ -66,6 +66,16 @@ SELECTIONS = {
         "layer": "attention-sub-ln,ffn-swiglu-sub-ln,attention-qkv-norm",
     },
     "norms inside post-ln": {"optimizer": "sgd", "layer": "attention-sub-ln,ffn-sub-ln"},
+    "latent": {"optimizer": "sgd", "layer": "attention-latent,ffn"},
+    "shared latent": {"optimizer": "lion", "layer": "attention-latent", "uses": "N/6"},
+    "shared norms inside": {
+        "optimizer": "muon", "placement": "pre-ln", "layer": "attention-sub-ln,ffn", "uses": "2",
+    },
+    "shared learnt branch": {
+        "optimizer": "lamb", "placement": "layer-scale", "closure": "unit-init", "uses": "N/6",
+    },
+    "shared learnt stream": {"optimizer": "nesterov", "placement": "stream-scalar", "uses": "4"},
+    "two streams": {"optimizer": "signsgd", "placement": "residual-dual"},
     "lemma": {"optimizer": "sgd", "method": "lemma"},
     "lemma pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "lemma", **SWIGLU},
     "lemma sandwich-ln": {"optimizer": "lamb", "placement": "sandwich-ln", "method": "lemma"},

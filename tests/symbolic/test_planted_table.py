@@ -36,8 +36,12 @@ OF_PARAMETERS = {
     "rate": "learning rate of ", "epsilon": "epsilon of ", "decay": "weight decay of ",
 }  # fmt: skip
 CONVENTIONS = ("epsilon", "decay")  # their constant is one, their power is not
-# ρ makes the largest stable rate, and a decay is a share of what the learning rate moves
-BESIDES = {"rho": "largest stable rate of ", "rate": "weight decay of "}
+# ρ makes the largest stable rate, a decay is a share of what the learning rate moves, and words
+# and multipliers follow from sizes
+BESIDES = {
+    "rho": "largest stable rate of ", "rate": "weight decay of ", "orders": "state of ",
+    "share": ("standing of ", "multiplier of "),
+}  # fmt: skip
 Row = SublayerRow | ParameterRow
 
 
@@ -140,7 +144,8 @@ def test_every_entry_is_measured(table, plant):
         wrong, expected = with_entries(table, plant, fields)
         found = refuted(wrong)
         assert expected <= found
-        besides = tuple(BESIDES[field] for field in fields if field in BESIDES)
+        besides = tuple(BESIDES[field] for field in fields if isinstance(BESIDES.get(field), str))
+        besides += BESIDES["share"] if "share" in fields else ()
         assert all(name.startswith(besides) for name in found - expected)
 
 
@@ -187,9 +192,8 @@ def called(rows, start):
 def test_a_predicted_exponent_is_measured(table, monkeypatch):
     before = called(measured(table), "predicted exponent")
     assert set(before.values()) <= {Verdict.MEASURED}
-    single = len(table.selection.the_stack.parts) == 1
-    grows = any(row.independent.exponent(row.depth) > 0 for row in table.sublayers)
-    assert bool(before) == (single and not grows)
+    grows = any(row.independent.exponent(d) > 0 for row in table.sublayers for d in "NM")
+    assert bool(before) != grows
 
     def other(right):
         return replace(
@@ -226,6 +230,38 @@ def test_the_epsilon_of_a_norm_and_the_depth_of_a_floor_are_measured(
     assert set(after.values()) == {Verdict.REFUTED}
 
 
+PRINTED = (  # a table, a query whose words or texts are printed, its answer wrong, what is refuted
+    ("adam post-ln", "parameter_rules",
+     lambda right: [replace(p, rate=f"({p.rate})*N**(1/16)") for p in right], "learning rate of"),
+    ("adam post-ln", "parameter_rules",
+     lambda right: [replace(p, gain=f"({p.gain})*2") for p in right], "size of"),
+    ("adam post-ln", "parameter_rules",
+     lambda right: [replace(p, epsilon=f"({p.epsilon})*N") for p in right], "epsilon of"),
+    ("adam post-ln", "parameter_rules",
+     lambda right: [replace(p, weight_decay=f"({p.weight_decay})*N") for p in right],
+     "weight decay of"),
+    ("sgd post-ln", "of_sublayer",
+     lambda right: [replace(c, value=c.value * Monomial.number(2)) for c in right], "r of"),
+    ("sgd post-ln", "of_sublayer",
+     lambda right: [replace(c, remark="unstable") for c in right], "state of"),
+    ("sgd post-ln", "share_consequences",
+     lambda right: [replace(c, remark="equal, nearly") for c in right], "standing of"),
+    ("complete res-post-ln", "sinking",
+     lambda right: [
+         replace(s, depths=tuple((name, twice(at, s)) for name, at in s.depths)) for s in right
+     ], "depth where epsilon sinks"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "query", "planted", "start"), PRINTED)
+def test_what_is_printed_is_what_is_measured(name, query, planted, start, monkeypatch):
+    of = derivations.derivation(name).table
+    before = called(measured(of), start)
+    assert set(before.values()) == {Verdict.MEASURED}
+    with_values(monkeypatch, query, planted)
+    assert Verdict.REFUTED in called(measured(of), start).values()
+
+
 @pytest.mark.parametrize(
     ("name", "planted"),
     [
@@ -251,5 +287,6 @@ def test_a_planted_table_refutes_the_derivation():
     wrong.__dict__["table"] = table_with(right.table, parameters=planted)
     assert wrong.verdict is Verdict.REFUTED and wrong.disagreements == ()
     refused = [row for row in wrong.to_dict()["measured"] if row["verdict"] == "REFUTED"]
-    assert [row["of"] for row in refused] == [f"share of {of_row(first)}"]
+    of = of_row(first)
+    assert [row["of"] for row in refused] == [f"share of {of}", f"multiplier of {of}"]
     assert refused[0]["table"] != refused[0]["measured"]

@@ -15,6 +15,7 @@ from deepnet_theory.spec.placement import STREAM_GAIN
 from deepnet_theory.symbolic.algebra.monomial import (
     DEPTHS,
     S,
+    depth_expression,
     eta,
     exponent_in,
     exponents,
@@ -381,27 +382,28 @@ def multiplier_steps(of: OfKind) -> Iterator[Step]:
     """Response, share and learning rate of every learnt multiplier of the placement."""
     placement, balanced = of.problem.selection.placed(of.kind.sublayer), of.balanced
     p, q = of.problem.degrees.p, of.problem.degrees.q
+    uses, squares = depth_expression(balanced.part.uses), balanced.part.squares
     for index, name in enumerate(placement.learnt):
         start, derivative = _derivative(of, index)
         along = name == STREAM_GAIN and not placement.per_channel
         if along:
             behind = placement.final_norm and not placement.normalises_sum
-            derivative = (sp.sqrt(balanced.sublayers) if behind else 1) * of.kind.weight
-        derivative *= balanced.uses  # all of them respond to one multiplier
+            derivative = (sp.sqrt(balanced.sublayers * uses) if behind else 1) * of.kind.weight
+        derivative = uses * derivative
         share, size = partial(_share, name), present(simplified(derivative))
         yield LEARNT.equal(
             f"{name}-response-{of.tag}",
             derivative,
             size,
             "one number on the whole stream leaves its direction: what it moves is the stream "
-            "beside what is added to it, S independent branches behind a multiplier, sqrt(S)*r"
+            f"beside what is added to it, S branches behind a multiplier, the root of {squares}"
             if along
             else "the derivative in a learnt multiplier is what it multiplies",
             uses=(f"sublayers-{balanced.part.name}", *of.weights),
             assumptions=("near-identity",),
             checks=(of.measured(methodcaller("response", name), *FREE),),
         )
-        count = balanced.sublayers / balanced.uses * balanced.factor * balanced.rate
+        count = balanced.sublayers / uses * balanced.factor * balanced.rate
         moved = count * size ** (1 + p) * (start**q if start != 0 else 1)
         at_rule = balanced.at_solution(moved)
         yield LEARNT.equal(

@@ -187,8 +187,9 @@ class Place:
         placement = self.placement
         if parameter == STREAM_GAIN and placement.final_norm and not placement.per_channel:
             # one number multiplies a stream that the last norm alone divides: each of the
-            # sublayers behind adds as much, in a direction of its own
-            response *= math.sqrt(sum(self.part.shares) * self.depth[self.part.depth])
+            # sublayers behind adds as much, the uses of one layer alike, others at random
+            many = sum(self.part.shares) * self.depth[self.part.depth] / self.uses
+            response *= math.sqrt(many) * self.of_uses()
         return response
 
     def moved_by(self, parameter: str, role: Role | None = None) -> Moved | None:

@@ -22,9 +22,10 @@ from fractions import Fraction
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
+from deepnet_theory.spec.constants import Architecture
 from deepnet_theory.spec.expression import OperatorAlgebra, fold
 from deepnet_theory.spec.placement import STREAM_GAIN, Placement
-from deepnet_theory.spec.sublayer import Role, Sublayer
+from deepnet_theory.spec.sublayer import Role, Sublayer, sublayer
 
 TOKENS, WIDTH = 2, 3
 TOLERANCE = 1e-6  # of a derivative, beside a finite difference
@@ -250,6 +251,40 @@ def mixed(of: Sublayer) -> Mixed:
     )
 
 
+# ---- a branch of Xavier's matrices ----
+
+
+@cache
+def xavier_variance(of: Sublayer, width: int = 16, draws: int = 60) -> float:
+    """The mean square of a branch's entries at gain 1, on an input whose entries have variance 1.
+
+    With a ReLU, of one token and an open gate, both a softmax of 1: what others stay below.
+    """
+    plain = sublayer(of.name.partition("@")[0])
+    draw, sizes = random.Random(0), {"d": width, "hidden": round(Architecture().ffn_ratio * width)}
+
+    def normal(rows: int, columns: int, variance: float = 1.0) -> Matrix:
+        scale = math.sqrt(variance)
+        return Matrix([[draw.gauss(0.0, scale) for _ in range(columns)] for _ in range(rows)])
+
+    maps = {
+        **_MAPS,
+        "phi": lambda a: Matrix([[max(p, 0.0) for p in row] for row in a]),
+        "softmax": lambda a: Matrix([[1.0 for _ in row] for row in a]),
+    }
+    squares = []
+    for _ in range(draws):
+        names = dict.fromkeys(("x", "memory"), normal(1, width))
+        for m in plain.matrices:
+            fans = sizes[m.fan_in], sizes[m.fan_out]
+            names[m.name] = normal(*fans, variance=2 / sum(fans))
+        for v in plain.vectors:
+            names[v.name] = Matrix([[float(v.role is Role.NORM_GAIN)] * sizes[v.size]])
+        value: Matrix = fold(plain.expression.root, OnMatrices(names, maps))
+        squares.append(value.rms**2)
+    return math.fsum(squares) / draws * mixed(of).size ** 2
+
+
 # ---- a sublayer in its residual equation ----
 
 
@@ -456,7 +491,8 @@ def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
         return Powers(**found, constant=root**times)
 
     responses = {name: f"response to {name}" for name in moving}
-    least = SMALL * max(base[what] for what in responses.values())
+    own = [responses[p.name] for p in sublayer.parameters]  # a norm's gain moves what is not small
+    least = SMALL * max(base[what] for what in own)
     return Sizes(
         {name: powers(what) if base[what] > least else None for name, what in responses.items()},
         powers("weight of the branch"),
@@ -470,15 +506,16 @@ def of_uses(placement: Placement, sublayer: Sublayer) -> Mapping[str, int]:
 
     Two uses in a row beside one, another sublayer behind both, so that every use passes a norm.
     """
-    sizes_of_one, alpha = sizes(placement, sublayer), ALPHA
+    # two uses see each other's branch: nearer to the identity than one
+    sizes_of_one, alpha, beta = sizes(placement, sublayer), ALPHA, BETA / 16
     if "alpha" not in placement.expression.names:
         alpha = 1.0
 
     def output(uses: int, moved: str = "", branch: int = 0) -> Matrix:
-        own = Witness.at(sublayer, placement, alpha, BETA, branch)
+        own = Witness.at(sublayer, placement, alpha, beta, branch)
         for _ in range(uses):
             own = replace(own, entering=own.output(moved))
-        other = Witness.at(sublayer, placement, alpha, BETA, 2)
+        other = Witness.at(sublayer, placement, alpha, beta, 2)
         return replace(other, entering=own.entering).output()
 
     found = {}
