@@ -21,23 +21,27 @@ APART = (torch.arange(T)[:, None] - torch.arange(T)).clamp(-8, 7) + 8  # of 16 b
 class Disentangled(nn.Module):
     """DeBERTa's: the query meets the key and its place, the key the query's; ``shared`` matrices.
 
-    ``after`` also multiplies the heads' scores by a matrix, which is no table of positions.
+    ``beside`` may be ``talk``, a matrix on the heads' scores, or ``value``, which meets places too:
+    neither is a score of a query or a key with a table of positions.
     """
 
-    def __init__(self, d, shared=False, after=False):
+    def __init__(self, d, shared=False, beside=""):
         super().__init__()
         self.q, self.k, self.v, self.o = (nn.Linear(d, d, bias=False) for _ in range(4))
         self.table = nn.Parameter(torch.randn(16, d))
         self.pos_k, self.pos_q = (nn.Linear(d, d, bias=False) for _ in range(2))
         if shared:
             self.pos_k, self.pos_q = self.k, self.q
-        self.talk = nn.Parameter(torch.eye(4)) if after else None
+        self.talk = nn.Parameter(torch.eye(4)) if beside == "talk" else None
+        self.beside = beside
 
     def forward(self, x):
         q, k, v = heads(self.q(x)), heads(self.k(x)), heads(self.v(x))
         place_k, place_q = heads(self.pos_k(self.table[None])), heads(self.pos_q(self.table[None]))
         at = APART[: x.shape[1], : x.shape[1]].expand(len(x), 4, -1, -1)
         scores = q @ k.mT + (q @ place_k.mT).gather(-1, at) + (k @ place_q.mT).gather(-1, at).mT
+        if self.beside == "value":
+            scores = scores + (v @ place_k.mT).gather(-1, at)
         if self.talk is not None:
             scores = scores + torch.einsum("hg,bgij->bhij", self.talk, scores)
         future = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).triu(1)
@@ -79,10 +83,19 @@ def test_matrices_of_positions_are_queries_and_keys(shared):
     assert finding.size == pytest.approx(4, rel=0.05)
 
 
-def test_scores_of_scores_are_no_scores_of_positions():
-    found = read(made(2, after=True), IDS)
-    assert "values computed with h.0.attn.talk enter it" in found.sublayers[0].why
-    assert not found.understood
+@pytest.mark.parametrize(
+    ("beside", "why"),
+    [
+        ("talk", "values computed with h.0.attn.talk enter it"),
+        (
+            "value",
+            "activations are multiplied, and not as in attention (h.0.attn.q.weight and 3 more)",
+        ),
+    ],
+)
+def test_other_scores_are_no_scores_of_positions(beside, why):
+    found = read(made(2, beside=beside), IDS)
+    assert why in found.sublayers[0].why and not found.understood
 
 
 @pytest.mark.slow
