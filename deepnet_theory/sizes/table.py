@@ -325,6 +325,7 @@ class Crossing:
     """
 
     part: str
+    sublayer: str
     matrix: str
     fans: tuple[str, str]
     depth: Monomial
@@ -361,5 +362,9 @@ def crossings(of: Table) -> Iterator[Crossing]:
                 depth = (floor / (size / own**power)) ** (1 / power)
                 for matrix in sublayer.scaled:
                     yield Crossing(
-                        at.part.name, matrix.name, (matrix.fan_in, matrix.fan_out), depth
+                        at.part.name,
+                        sublayer.name,
+                        matrix.name,
+                        (matrix.fan_in, matrix.fan_out),
+                        depth,
                     )

@@ -117,7 +117,7 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
     parts = c.parts
     if len(stacks) < len(parts):
         (own, *_), *_ = kinds.values()
-        parts = tuple(p for p in parts if own == unplaced(p.described()))[:1]
+        parts = tuple(p for p in parts if own == as_read(p.described()))[:1]
     if len(stacks) != len(parts):
         raise Refusal(f"the model has {len(stacks)} stack(s), the constants {len(c.parts)}")
     rows, norms = [], iter(meant_norms(found))
@@ -131,7 +131,7 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
             )
         _require_layers(found, name, kinds[name], part)
         for position, s in enumerate(of):
-            if any(n.centred is not (c.norm == "layer") for n in s.ruled_norms):
+            if any(n.centred is not (c.norm == "layer") for n in s.placed_norms):
                 kind = "RMS norm" if c.norm == "layer" else "LayerNorm"
                 raise _of_another(
                     found, f"{at(s)} has {kind}, the constants are for the norm {c.norm!r}"
@@ -169,12 +169,17 @@ def as_asked(found: Reading, c: Constants) -> Reading:
     return found.in_gains if any(p.learnt and "output" in p.norms for p in places) else found
 
 
+def as_read(layer: str) -> str:
+    """A layer of constants as a reading says it, where norms on queries and keys make no kind."""
+    return unplaced(layer).replace("attention-qk-norm", "attention")
+
+
 def _require_layers(found: Reading, name: str, layers: list[str], part: PartConstants) -> None:
     """Raise :class:`Refusal` where a model's layers are not those of a part.
 
     Where layers differ, their number of each kind decides, not where they stand.
     """
-    asked, own = unplaced(part.described()), layer_of(found.stacks[name]).replace(",", ", ")
+    asked, own = as_read(part.described()), layer_of(found.stacks[name]).replace(",", ", ")
     wrong = next((layer for layer in layers if layer != asked), "")
     if not part.alike:
         wrong = own if sorted(own.split(", ")) != sorted(asked.split(", ")) else ""
@@ -214,7 +219,7 @@ def _place(
     """The place of a model's sublayer among those of its part: of its kind, with its norms."""
     if part.alike:
         return position % len(part.sublayers)
-    own = [i for i, of in enumerate(part.sublayers) if unplaced(of.kind) == s.kind]
+    own = [i for i, of in enumerate(part.sublayers) if as_read(of.kind) == s.kind]
     placed = (i for i in own if c.placed(part.sublayers[i]).norms == norms)
     return next(placed, own[0])
 

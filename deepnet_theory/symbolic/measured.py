@@ -311,11 +311,11 @@ class _Rows:
             regime = next(r for r in self.of.rule.update.regimes if r.is_floor)
             floor = abs(float(fold(UPDATE.parse(regime.smaller).root, FloatAlgebra())))
             part = self.stack.part(crossing.part)
-            own = next(s for s in part.layer if crossing.matrix in {m.name for m in s.matrices})
             fans = sum({"d": 64, "hidden": 256}[fan] for fan in crossing.fans)
             # at any depth of the other part, which an encoder's constants may hold
             depth = {**DEPTHS[0], part.depth: crossing.depth.at(**DEPTHS[0], fans=fans)}
-            beta = evaluate(DEPTH.parse(self.stack.rule.entry(part.name, own.name).beta), **depth)
+            entry = self.stack.rule.entry(part.name, crossing.sublayer)
+            beta = evaluate(DEPTH.parse(entry.beta), **depth)
             yield Measured(
                 f"floor of {crossing.matrix}, {crossing.part}",
                 str(crossing.depth),

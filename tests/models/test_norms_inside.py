@@ -13,6 +13,8 @@ import deepnet_theory as dt
 from deepnet_theory.models import read
 from deepnet_theory.runtime import apply_, build, parameter_groups
 from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.verdict import Verdict
 
 pytestmark = pytest.mark.usefixtures("unpredicted")
 
@@ -69,6 +71,7 @@ def seeded(make, layers, **options):
 def test_what_is_built_is_read_as_it_was_selected_and_follows_its_rule(layer, norm):
     rule = dt.derive("adamw", placement="pre-ln", layer=layer, norm=norm)
     constants = dt.export(rule, 3, width=32, heads=4, vocab=V)
+    torch.manual_seed(0)
     model = build(constants)
     found = read(model, IDS)
     assert found.understood and found.select["layer"] == layer
@@ -179,3 +182,22 @@ def test_a_predicted_effect_is_that_of_a_real_step(kind, part):
     change = times(3 if kind == "Sub-LN" else 1 / 3, f"{part}.weight")
     audit = audit_of_a_real_step(right, change, IDS, rule_step, optimizer="adam")
     assert abs(audit.effect - 1) > 0.2
+
+
+@pytest.mark.parametrize(
+    "layer", ["attention-qk-norm,ffn", "attention-qkv-norm,ffn", "attention-latent,ffn-sub-ln"]
+)
+@pytest.mark.parametrize("norm", ["layer", "rms"])
+def test_a_built_model_follows_its_own_constants(layer, norm):
+    """Norms of heads and latents are RMS norms, whatever norm the stack has."""
+
+    def constants(norm):
+        select = Selection(optimizer="sgd", layer=layer, norm=norm, closure="complete")
+        return dt.export(select, depth=2, width=16, heads=2, vocab=V)
+
+    torch.manual_seed(0)
+    model = build(constants(norm))
+    found = dt.audit(model, IDS, constants=constants(norm))
+    assert found.verdict is Verdict.SUPPORTED and not found.findings
+    with pytest.raises(dt.InputError, match="the constants are for the norm"):
+        dt.audit(model, IDS, constants=constants({"rms": "layer", "layer": "rms"}[norm]))

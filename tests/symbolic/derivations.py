@@ -66,6 +66,10 @@ SELECTIONS = {
         "layer": "attention-sub-ln,ffn-swiglu-sub-ln,attention-qkv-norm",
     },
     "norms inside post-ln": {"optimizer": "sgd", "layer": "attention-sub-ln,ffn-sub-ln"},
+    "floors of kinds": {
+        "optimizer": "adafactor", "placement": "branch-multiplier",
+        "layer": "attention,ffn-sub-ln,attention-qkv-norm",
+    },
     "latent": {"optimizer": "sgd", "layer": "attention-latent,ffn"},
     "shared latent": {"optimizer": "lion", "layer": "attention-latent", "uses": "N/6"},
     "shared norms inside": {

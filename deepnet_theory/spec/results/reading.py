@@ -232,6 +232,11 @@ class Sublayer:
         return frozenset(n.where for n in self.norms) & {"sum", "input", "output"}
 
     @property
+    def placed_norms(self) -> tuple[Norm, ...]:
+        """The norms of its residual equation; those within a branch are of a kind of their own."""
+        return tuple(n for n in self.norms if n.where in self.around)
+
+    @property
     def ruled_norms(self) -> tuple[Norm, ...]:
         """The norms that a rule speaks of: all but those of queries and keys."""
         return tuple(n for n in self.norms if n.where != "scores")
@@ -362,7 +367,7 @@ class Reading:
         layers = [layer_of(own) for own in self.stacks.values()]
         if len(layers) > 1 and layers[0] == PLAIN_LAYER:
             layers = layers[1:]
-        centred = all(n.centred for s in self.sublayers for n in s.ruled_norms)
+        centred = all(n.centred for s in self.sublayers for n in s.placed_norms)
         return {
             **({"placement": self.placement} if self.placement else {}),
             "norm": "layer" if centred else "rms",
