@@ -64,16 +64,23 @@ def source_beside(file: Path) -> str | None:
     try:
         for module in tuple(sys.modules.values()):
             loaded = getattr(module, "__dict__", {}).get("__file__")
-            if not isinstance(loaded, str) or INSTALLED & set(Path(loaded).parts):
+            path = _own(loaded) if isinstance(loaded, str) else None
+            if path is None or path == file or not path.is_relative_to(file.parent):
                 continue
-            path = Path(loaded).resolve()
-            if path != file and path.is_relative_to(file.parent) and path.stat().st_mtime > BEGAN:
+            if path.stat().st_mtime > BEGAN:
                 return None
         return sources(file.parent)
     except OSError:
         return None
 
 
+@functools.cache  # thousands of modules are loaded
+def _own(loaded: str) -> Path | None:
+    """The file of a module, None where it is an installed one."""
+    return None if INSTALLED & set(Path(loaded).parts) else Path(loaded).resolve()
+
+
+@functools.cache  # what is loaded stays what it is
 def installed() -> list[tuple[str, str]]:
     """What is installed, whose code :func:`source_of` leaves to its version."""
     return sorted((str(d.name), d.version) for d in distributions())

@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from deepnet_theory.spec.errors import InputError, shown
@@ -77,6 +78,9 @@ class Grammar:
     symbols: tuple[str, ...]
     functions: dict[str, tuple[int, int]]
 
+    def __hash__(self) -> int:  # of what is no dict
+        return hash((self.purpose, self.symbols))
+
     def parse(self, text: str) -> Expression:
         """Parse ``text``; raises :class:`InputError` with one sentence for anything else."""
         return Expression(text=text.strip(), root=_parse(text, self), grammar=self)
@@ -121,6 +125,9 @@ class Algebra(Protocol[T]):
     def call(self, function: str, arguments: tuple[T, ...]) -> T: ...
 
 
+ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
+
+
 def fold(node: Node, algebra: Algebra[T]) -> T:
     """Interpret a tree bottom-up with ``algebra``."""
     match node:
@@ -135,12 +142,7 @@ def fold(node: Node, algebra: Algebra[T]) -> T:
         case Call(function, arguments):
             return algebra.call(function, tuple(fold(a, algebra) for a in arguments))
         case Operation(operator, left, right):
-            method: Callable[[T, T], T] = {
-                "+": algebra.add,
-                "-": algebra.subtract,
-                "*": algebra.multiply,
-                "/": algebra.divide,
-            }[operator]
+            method: Callable[[T, T], T] = getattr(algebra, ARITHMETIC[operator])
             return method(fold(left, algebra), fold(right, algebra))
 
 
@@ -235,6 +237,7 @@ DEPTH = Grammar(
 )
 
 
+@lru_cache(4096)  # a rule's texts are read anew at every depth and for every parameter
 def _parse(text: str, grammar: Grammar) -> Node:
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{grammar.purpose} must not be empty; use {grammar.valid}")

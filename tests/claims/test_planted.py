@@ -167,7 +167,7 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
         ),
         (
             "deepnet-constant-update",
-            {"ADAM": ADAMS, "TRAINED": (4, 8, 16)},
+            {"ADAM": ADAMS, "TRAINED": (4, 8)},
             {"DeepNorm under Adam, a short training": SUPPORTED},
         ),
         ("deepnet-adam", {"train_model": trained_to(3.3)}, {"a short training": REFUTED}),

@@ -74,7 +74,11 @@ def without_factor(name):
         ("schemes-data-exponent", {"balanced": apart}, {"holds Adam": SUPPORTED}),
         (
             "schemes-data-exponent",
-            {"Net": lambda _, *other: Net("N**(1/2)", *other)},
+            {
+                "Net": lambda _, *other: Net("N**(1/2)", *other),
+                "DATA": ("text",),
+                "DEPTHS": (4, 8, 16),
+            },
             {"is constant": REFUTED},
         ),
         (

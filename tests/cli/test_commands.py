@@ -308,7 +308,7 @@ def test_verify_shows_a_live_table_on_a_terminal(cli, on_a_terminal):
 
 
 def test_report_measures_the_rivals_too(cli, tmp_path):
-    words = ("report", "--optimizer", "adam", "--depths", "4,8,16", *SMALL, "--cache",
+    words = ("report", "--optimizer", "adam", "--depths", "2,4,8", *SMALL, "--cache",
              str(tmp_path / "cache"), "-o")  # fmt: skip
     with_rivals = cli(*words, str(tmp_path / "a.html"))
     alone = cli(*words, str(tmp_path / "b.html"), "--no-rivals")

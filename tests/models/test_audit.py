@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from functools import cache
 from statistics import fmean
 
 import pytest
@@ -486,6 +487,11 @@ def test_a_matrix_of_low_rank_is_not_judged_by_its_factors():
     assert {g.verdict for s in audit.sublayers for g in s.gains if g.matrix.factor} == {"unknown"}
 
 
+@cache
+def of_the_right_net():
+    return one_update(Net(post, SCALED))
+
+
 def one_update(model):
     """‖ΔF‖/η per token of one sign step of the branches' matrices, on the laboratory's text."""
     eta, generator = 1e-7, torch.Generator().manual_seed(0)
@@ -524,9 +530,7 @@ def test_biases_are_what_a_prediction_leaves_out():
     audit = dt.audit(make(), X, optimizer="adamw")
     measured = one_update(without(make())) / one_update(without(Net(post, SCALED)))
     assert audit.effect == pytest.approx(measured, rel=0.1)
-    assert audit.effect != pytest.approx(
-        one_update(make()) / one_update(Net(post, SCALED)), rel=0.2
-    )
+    assert audit.effect != pytest.approx(one_update(make()) / of_the_right_net(), rel=0.2)
     assert [r for r in audit.remarks if "predicted effects take them as 0" in r]
     quiet = dt.audit(without(make()), X, optimizer="adamw")
     assert quiet.predicted and not [r for r in quiet.remarks if "biases" in r]
@@ -536,7 +540,7 @@ def test_biases_are_what_a_prediction_leaves_out():
 @pytest.mark.parametrize("name", [pytest.param(n, marks=m) for n, m in PREDICTED.items()])
 def test_the_effect_is_predicted_and_is_what_one_update_does(name):
     audit = dt.audit(FAULTY[name][0](), X, optimizer="adamw")
-    measured = one_update(FAULTY[name][0]()) / one_update(Net(post, SCALED))
+    measured = one_update(FAULTY[name][0]()) / of_the_right_net()
     assert audit.predicted
     assert audit.effect == pytest.approx(measured, rel=0.1)
 

@@ -107,7 +107,7 @@ def test_one_step_moves_a_mended_model_alike_at_every_depth(placement, kind):
     line, value, shape = kind
     mended, plain = depth_exponents(
         lambda n: scaled(line, n, value, shape), lambda n: exported(n, placement=placement),
-        IDS, "adamw",
+        IDS, "adamw", (2, 8),
     )  # fmt: skip
     assert abs(mended) < 0.15 and plain > 0.2
 

@@ -156,7 +156,8 @@ def test_layers_that_share_a_norm_between_sums_have_no_law():
         apply_(model, exported("GPT-J"), inputs=IDS)
 
 
-@pytest.mark.parametrize("kind", ["GPT-J", pytest.param("Cohere", marks=pytest.mark.slow)])
+@pytest.mark.slow  # a real step of one depth is compared below
+@pytest.mark.parametrize("kind", ["GPT-J", "Cohere"])
 def test_one_step_moves_a_mended_model_alike_at_every_depth(kind):
     constants = partial(exported, kind, optimizer="adam")
     mended, plain = depth_exponents(partial(made, kind), constants, IDS)

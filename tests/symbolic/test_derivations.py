@@ -197,11 +197,22 @@ def errors(step):
         yield "layers for sublayers", replace(step, rhs=step.rhs.subs(N, N / 2))
 
 
+STATED = {}  # the derivation where what a step states, and by which checks, is planted
+
+
+def states_first(step, name):
+    """Whether no other derivation states the same by the same checks: half of the steps do."""
+    checks = tuple(check.name for check in step.checks)
+    stated = (step.lhs, step.relation, step.rhs, step.regime, step.imposed, checks)
+    return STATED.setdefault(stated, name) == name
+
+
 def test_an_error_in_any_step_is_refused(planted):
     unseen = [
         (step.name, error)
         for step in planted.steps
-        if step.rhs != 0  # what is 0 is 0 when doubled
+        # what is 0 is 0 when doubled
+        if step.rhs != 0 and states_first(step, planted.selection)
         for error, wrong in errors(step)
         if wrong.check() is not Verdict.REFUTED
     ]
