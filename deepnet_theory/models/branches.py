@@ -376,7 +376,10 @@ class Branch:
                 "form that has a law here"
             )
         if self.gates:
-            return f"the branch is multiplied by values computed with {self._names(self.gates)}"
+            return (
+                f"the branch is multiplied by values computed with {self._names(self.gates)}, which "
+                "has no law here"
+            )
         if self.beside:
             return (
                 f"values computed with {self._names(self.beside)} enter its output matrix beside "

@@ -125,7 +125,7 @@ def test_branches_behind_a_computed_gate_are_refused_by_its_name(std):
     reading = read(Diffusion(std), inputs)
     assert list(reading.layers.values()) == [3] and not reading.understood
     said = refusal(Diffusion(std), inputs)
-    assert "multiplied by values computed with blocks.0.ada.weight" in said
+    assert "multiplied by values computed with blocks.0.ada.weight, which has no law here" in said
 
 
 class Experts(nn.Module):
