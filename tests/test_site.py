@@ -8,12 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from xml.etree import ElementTree
 
 import pytest
 
 import deepnet_theory as dt
 from deepnet_theory.cli import main
 from deepnet_theory.sizes.answer import Answer
+from deepnet_theory.spec.placement import placement, placements
 from deepnet_theory.spec.scheme import schemes
 from deepnet_theory.spec.selection import METHODS, Selection
 
@@ -272,3 +274,10 @@ def test_questions_are_answered_in_a_few_lines_and_by_commands_that_exist(page, 
         assert main([command, "--help"]) == 0
         offered = capsys.readouterr().out
         assert all(word in offered for word in words if word.startswith("--")), command
+
+
+@pytest.mark.parametrize("name", placements())
+def test_the_form_draws_the_equation_of_every_placement(name):
+    equation = placement(name).equation
+    drawn = ElementTree.fromstring(site.convert(site.formula_latex(equation)))
+    assert "".join(drawn.itertext()).count(";") == equation.count(";")

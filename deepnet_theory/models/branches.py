@@ -377,8 +377,8 @@ class Branch:
             )
         if self.gates:
             return (
-                f"the branch is multiplied by values computed with {self._names(self.gates)}, which "
-                "has no law here"
+                f"the branch is multiplied by values computed with {self._names(self.gates)}, "
+                "which has no law here"
             )
         if self.beside:
             return (

@@ -67,6 +67,9 @@ def as_written(formula: str) -> sp.Expr:
 
 
 def formula_latex(formula: str) -> str:
+    """A typed formula, or several between semicolons, as LaTeX."""
+    if ";" in formula:
+        return r";\quad ".join(map(formula_latex, formula.split(";")))
     shown, sign = as_written(formula), ""
     if shown.is_Mul and shown.args[0] == -1:  # which SymPy would put into a numerator
         shown, sign = sp.Mul(*shown.args[1:], evaluate=False), "- "
