@@ -24,18 +24,20 @@ from deepnet_theory.models.findings import (
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.fitting import describe
 from deepnet_theory.runtime.groups import slowest
+from deepnet_theory.sizes.entries import moved_by_a_condition
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.norm import EPSILON
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.results.audit import DIFFERENCE, Audit, Audited, Change, Finding, Gain
-from deepnet_theory.spec.results.reading import UNKNOWN, Reading
+from deepnet_theory.spec.results.reading import UNKNOWN, Modulation, Reading
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.subject import (
     EXACT,
     Difference,
     Wanted,
     WantedStep,
+    WantedSublayer,
     differences,
     gain,
     norms_of,
@@ -193,6 +195,7 @@ def _remarks(
             yield f"the {stack}'s stream starts at rms {size:.3g}; the rules take it as {aim:.3g}"
     yield from of_outer_parts(reading)
     yield from of_zero_branches(reading, rule)
+    yield from _of_gates(reading, rule)
     judged = [n for s in reading.sublayers if s.kind != UNKNOWN for n in s.ruled_norms]
     odd = {n.gain: n.size for n in judged if abs(n.size - 1) > EXACT}
     for name, size in list(odd.items())[:1]:
@@ -212,6 +215,21 @@ def _remarks(
     if not groups and asked:
         rates = ", ".join(dict.fromkeys(f"{role} {r:.3g}" for role, r in asked))
         yield f"the rule asks for multiples of the learning rate too: {rates}"
+
+
+def _of_gates(reading: Reading, rule: Wanted | None) -> Iterator[str]:
+    """What the matrices of computed gates are to learn at, beside their biases."""
+    rows = zip(reading.sublayers, rule.sublayers, strict=True) if rule else ()
+    found = {s.modulation.name: _moved_by(s.modulation, rule, w) for s, w in rows
+             if s.modulation and rule}  # fmt: skip
+    if told := {name: moved for name, moved in found.items() if moved}:
+        name, moved = next(iter(told.items()))
+        yield (
+            f"{len(told)} matrices compute gates of a condition and start at 0, such as {name}: at "
+            f"one learning rate its step moves a gate up to {moved:.3g} times as far as that of "
+            "the bias does, with the condition of this forward pass (so far where all samples "
+            f"share it); give it 1/{moved:.3g} of the bias's"
+        )
 
 
 def biases(model: nn.Module, reading: Reading) -> Iterator[str]:
@@ -363,6 +381,17 @@ def _of_matrices(reading: Reading, rule: Wanted) -> Iterator[WantedStep]:
                 least[m.name] = WantedStep(m.name, s.stack, s.layer, s.kind, m.role, {"lr": rate})
         if (name := s.learnt_parameter) and s.multiplier in w.rates:
             rate = w.rates[s.multiplier]
-            least[name] = WantedStep(name, s.stack, s.layer, s.kind, "multiplier",
-                                         {"lr": rate})  # fmt: skip
+            asked = {name: rate}
+            if s.modulation and (moved := _moved_by(s.modulation, rule, w)):
+                asked[s.modulation.name] = rate / moved
+            for of, own in asked.items():
+                least[of] = WantedStep(of, s.stack, s.layer, s.kind, "multiplier", {"lr": own})
     return iter(least.values())
+
+
+def _moved_by(m: Modulation, rule: Wanted, row: WantedSublayer) -> float:
+    """How far a step of the matrix moves the gate, over its bias's; 0 where none is told."""
+    if rule.selection is None:
+        return 0.0
+    optimizer = rule.selection.the_optimizer
+    return moved_by_a_condition(optimizer, m.condition, m.rows, 1 / row.alpha)

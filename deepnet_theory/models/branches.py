@@ -144,6 +144,26 @@ def _factors(node: Node) -> list[Node]:
     return [a for a in node.args if isinstance(a, Node)][-2:]
 
 
+def outputs_of(graph: Graph, product: Product, end: Node) -> list[int]:
+    """The outputs of a product that ``end`` depends on."""
+    start = product.node
+    left = _factors(start)[0] is product.source or start.op in GROUPED
+    axis = 1 if start.op == "convolution" else -1 if left else -2
+    generator = torch.Generator().manual_seed(0)
+    drawn = _drawn(start, generator)
+    used = torch.zeros(drawn.shape[axis], dtype=torch.bool, device=drawn.device)
+    for x in (drawn, -drawn):  # of x and -x, an activation lets one pass
+        with torch.enable_grad():
+            leaf = x.clone().requires_grad_()
+            found = graph.replay(end, {start: leaf})
+            if not found.requires_grad:  # only which entries are chosen depends on it
+                continue
+            weights = torch.empty(found.shape).normal_(generator=generator).to(found)
+            (gradient,) = torch.autograd.grad((found * weights).sum(), leaf, materialize_grads=True)
+        used |= gradient.movedim(axis, 0).flatten(1).ne(0).any(1)
+    return used.nonzero().flatten().tolist()
+
+
 @dataclass(frozen=True)
 class Core:
     """Where values are mixed: ``scores`` of ``query`` and ``key`` times ``value``.
@@ -240,25 +260,7 @@ class Branch:
         )
 
     def _outputs(self, start: Node, end: Node) -> list[int]:
-        """The outputs of a product that ``end`` depends on."""
-        left = _factors(start)[0] is self.products[start].source
-        left = left or start.op in GROUPED
-        axis = 1 if start.op == "convolution" else -1 if left else -2
-        generator = torch.Generator().manual_seed(0)
-        drawn = _drawn(start, generator)
-        used = torch.zeros(drawn.shape[axis], dtype=torch.bool, device=drawn.device)
-        for x in (drawn, -drawn):  # of x and -x, an activation lets one pass
-            with torch.enable_grad():
-                leaf = x.clone().requires_grad_()
-                found = self.graph.replay(end, {start: leaf})
-                if not found.requires_grad:  # only which entries are chosen depends on it
-                    continue
-                weights = torch.empty(found.shape).normal_(generator=generator).to(found)
-                (gradient,) = torch.autograd.grad(
-                    (found * weights).sum(), leaf, materialize_grads=True
-                )
-            used |= gradient.movedim(axis, 0).flatten(1).ne(0).any(1)
-        return used.nonzero().flatten().tolist()
+        return outputs_of(self.graph, self.products[start], end)
 
     @property
     def activation(self) -> str:

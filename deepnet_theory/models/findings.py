@@ -89,7 +89,8 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
         what = f"alpha {_alpha(reading, group)}{_why_alpha(reading, s, wanted)}"
         mend = f"x = {_equation(wanted, f'{wanted.alpha:.4g}')}"
         if wanted.learnt:
-            mend = f'model.get_parameter("{s.learnt}").data.fill_({1 / wanted.alpha:.4g})'
+            name, bracket, of = (s.learnt or "").partition("[")
+            mend = f'model.get_parameter("{name}").data{bracket}{of}.fill_({1 / wanted.alpha:.4g})'
     else:
         used = f", used {m.times:.3g} times" if m.times != 1 else ""
         entries = [d.matrix.size / d.matrix.times for d in group if d.matrix is not None]

@@ -13,6 +13,7 @@ from torch import nn
 
 from deepnet_theory.models.branches import Branch, product
 from deepnet_theory.models.factory import Made, made
+from deepnet_theory.models.modulation import opened
 from deepnet_theory.models.norms import Norm, norms
 from deepnet_theory.models.outer import logits_of, tables_of
 from deepnet_theory.models.powers import measure_powers
@@ -199,11 +200,11 @@ class Reader:
             following = chain[position + 1].stream.node if position + 1 < len(chain) else None
             given = self.graph, self.products, self.norms, self.stops, s.stream.node
             terms = sorted(s.branches, key=lambda t: t.node.index)
-            beside = [(t, Branch(*given, t.node)) for t in terms]
+            beside = [opened(*given, t) or (t, Branch(*given, t.node), None) for t in terms]
             beside.sort(key=lambda read: read[1].kind)  # in whatever order the code adds them
             on_sum = self._on_sum(s, following, row, beside[0][1])
-            self.broken += self._added_twice(s, [branch for _, branch in beside])
-            for term, branch in beside:
+            self.broken += self._added_twice(s, [branch for _, branch, _ in beside])
+            for term, branch, modulation in beside:
                 around = {**self._around(s.stream.node, branch), **on_sum}
                 kind = self._with_norms(branch, around)
                 self.placed |= around.keys()
@@ -221,7 +222,8 @@ class Reader:
                         multiplier=_multiplier(term, s.stream),
                         biases=s.biases, carried=carried, why=branch.why(),
                         measured=self._measured(branch, s.stream.node),
-                        activation=branch.activation,
+                        activation=branch.activation, modulation=modulation,
+                        start=0.0 if modulation is None else term.coefficient,
                     )
                 )  # fmt: skip
             carried = 1.0 if on_sum else carried * s.stream.coefficient

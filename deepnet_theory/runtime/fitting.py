@@ -16,6 +16,7 @@ from deepnet_theory.spec.results.reading import UNKNOWN, Matrix, Reading, Sublay
 from deepnet_theory.spec.subject import (
     INSIDE,
     Wanted,
+    WantedSublayer,
     norms_of,
     placed_forms,
     require_equation,
@@ -76,7 +77,11 @@ def describe(found: Reading, rule: Wanted) -> dict[str, tuple[Description, ...]]
             add(m.bias, Description(*site, *_bias(s.kind, m.role)))
         for name in s.biases:
             add(name, Description(*site, *_bias(s.kind, s.matrices[-1].role)))
-        add(s.learnt_parameter, Description(*site, Role.RESIDUAL_GAIN, s.multiplier))
+        for vector in _modulating(s, row):
+            add(s.learnt_parameter, Description(*site, *vector))
+            if s.modulation:
+                rows, condition = s.modulation.rows, s.modulation.condition
+                add(s.modulation.name, Description(*site, *vector, None, rows, condition))
         for norm in s.norms:
             inner = norm.where == "within" and sublayer(s.kind).inner is not None
             prefix = "inner_" if inner else ""
@@ -96,6 +101,15 @@ def describe(found: Reading, rule: Wanted) -> dict[str, tuple[Description, ...]]
     return {name: tuple(own) for name, own in described.items()}
 
 
+def _modulating(s: Sublayer, row: WantedSublayer) -> Iterator[tuple[Role, str, float]]:
+    """What the learnt multiplier's parameter holds, and the size of each."""
+    if s.learnt:
+        yield Role.RESIDUAL_GAIN, s.multiplier, 1 / row.alpha
+    if s.modulation and s.modulation.of_norm:
+        yield Role.NORM_GAIN, "gain", 0.0  # 1 is added to it
+        yield Role.NORM_BIAS, "bias", 0.0
+
+
 def _bias(kind: str, matrix: str) -> tuple[Role, str, float]:
     name = f"{matrix}_bias"
     named = {v.name: v.role for v in sublayer(kind).vectors}
@@ -110,10 +124,13 @@ def blocks(model: nn.Module, m: Matrix) -> Iterator[Tensor]:
 
 
 def multiplier(model: nn.Module, name: str) -> Tensor:
-    """A learnt multiplier in place: a parameter, or one entry of it, as ``gates[2]``."""
+    """A learnt multiplier in place: a parameter, or entries of it (``gates[2]``, ``b[4:8]``)."""
     of, _, entry = name.rstrip("]").partition("[")
     parameter = model.get_parameter(of).detach()
-    return parameter[int(entry)] if entry else parameter
+    if not entry:
+        return parameter
+    start, _, end = entry.partition(":")
+    return parameter[int(start) : int(end)] if end else parameter[int(start)]
 
 
 def where(s: Sublayer) -> str:

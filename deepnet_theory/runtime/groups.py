@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from deepnet_theory.runtime.linear import Blocks, Description, described_blocks,
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.depth import BaseLike, parse_depth
 from deepnet_theory.spec.errors import InputError, Refusal, shown, unknown
-from deepnet_theory.spec.optimizer import Optimizer, optimizers
+from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer, optimizers
 from deepnet_theory.spec.parameter import ParameterConstants
 from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.sublayer import MATRICES, Role, role_name
@@ -325,9 +326,20 @@ def slowest(
     for d in blocks:
         part, name = outside.get(d.part or "", d.part or ""), d.name
         row = c.parameter(part, d.sublayer, "token_embedding" if name == TIED else name, d.role)
+        if d.condition:
+            row = replace(row, rate=row.rate / _moved(d, c))
         asked.append((row, d))
     own, d = min(asked, key=lambda one: one[0].rate)
     return own, d, all(other.rate == own.rate for other, _ in asked)
+
+
+def _moved(d: Description, c: Constants) -> float:
+    """How far a step of the matrix that computes a vector moves it, over the vector's own step."""
+    # the algebra is loaded where a condition computes gates
+    from deepnet_theory.sizes.entries import moved_by_a_condition
+
+    of = optimizers().get(c.optimizer) or custom_optimizer(c.update)
+    return moved_by_a_condition(of, d.condition, d.fan_out or 1, d.gain) or 1.0
 
 
 def role_of(d: Description) -> str:
@@ -349,7 +361,10 @@ def _convention(c: Constants) -> str:
 def _names(groups: list[list[Description]]) -> list[tuple[str, ...]]:
     """What tells the groups of one role apart."""
     kinds = ["+".join(dict.fromkeys(d.kind or "final" for d in members)) for members in groups]
-    names = ["+".join(dict.fromkeys(d.name for d in members)) for members in groups]
+    names = [
+        "+".join(dict.fromkeys(f"{d.name} of a condition" if d.condition else d.name for d in own))
+        for own in groups
+    ]
     if len(groups) == 1:
         return [()]
     if len(set(kinds)) == len(kinds):

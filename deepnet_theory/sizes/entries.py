@@ -429,7 +429,7 @@ def epsilon(optimizer: Optimizer, values: Mapping[str, Monomial]) -> Monomial | 
     return fold.epsilon
 
 
-# ---- several matrices packed into one ----
+# ---- updates of explicit sizes: several matrices packed into one, and columns that differ ----
 
 
 class _Packed(FloatAlgebra):
@@ -523,3 +523,36 @@ def of_its_own(
     whole = stepped(rows, gradients, sizes)
     alone = (stepped([n], [g], [t]) for n, g, t in zip(rows, gradients, sizes, strict=True))
     return tuple(abs(one / own) for one, (own,) in zip(whole, alone, strict=True))
+
+
+class _InColumns(_Packed):
+    """An update of a matrix whose columns differ in size: the blocks are its columns."""
+
+    def blocks(self, inner: Node, rows: int) -> Any:
+        return fold(inner, _InColumns(self.rows, min(rows, self.columns), self.values))
+
+    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+        of = {"rows": "columns", "columns": "rows"}.get(function, function)
+        return super().call(of, arguments)
+
+
+def moved_by_a_condition(
+    optimizer: Optimizer, condition: Sequence[float], rows: int, bias: float
+) -> float:
+    r"""How far one step of W = 0 moves :math:`Wc + b`, over how far the step of b does.
+
+    W has ``rows`` rows, c the entries ``condition`` and b entries of size ``bias``. With δ the
+    gradient of the output, that of b is δ and that of W is :math:`\delta c^\top`: under sign(g)
+    the ratio is :math:`\|c\|_1`, under g :math:`\|c\|_2^2`, under polar(g) with b a matrix of one
+    column :math:`\|c\|_2/\sqrt{n_{in}}` where W has more rows than columns. That is so where all
+    samples share c; where it differs between them, what they add partly cancels.
+    """
+
+    def stepped(sizes: Sequence[float], theta: float) -> tuple[float, ...]:
+        of = optimizer.expression if theta else optimizer.from_zero
+        values = {"eta": 1.0, "g": tuple(sizes), "theta": (theta,) * len(sizes)}
+        found = fold(of.root, _InColumns((1,) * len(sizes), rows, values))
+        return found if isinstance(found, tuple) else (found,) * len(sizes)
+
+    (own,) = stepped([1.0], bias)
+    return sum(u * c for u, c in zip(stepped(condition, 0.0), condition, strict=True)) / own

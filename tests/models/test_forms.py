@@ -119,12 +119,12 @@ class Diffusion(nn.Module):
         return self.last(x)
 
 
-@pytest.mark.parametrize("std", [0.0, 0.02], ids=["zero", "drawn"])
-def test_branches_behind_a_computed_gate_are_refused_by_its_name(std):
+def test_branches_behind_a_drawn_gate_are_refused_by_its_name():
     inputs = torch.randn(2, 5, D), torch.rand(2)
-    reading = read(Diffusion(std), inputs)
+    reading = read(Diffusion(0.02), inputs)
     assert list(reading.layers.values()) == [3] and not reading.understood
-    said = refusal(Diffusion(std), inputs)
+    assert read(Diffusion(0.0), inputs).understood  # adaLN-zero: its bias is a learnt multiplier
+    said = refusal(Diffusion(0.02), inputs)
     assert "multiplied by values computed with blocks.0.ada.weight, which has no law here" in said
 
 
