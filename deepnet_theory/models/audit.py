@@ -390,7 +390,7 @@ def _of_matrices(reading: Reading, rule: Wanted) -> Iterator[WantedStep]:
 
 
 def _moved_by(m: Modulation, rule: Wanted, row: WantedSublayer) -> float:
-    """How far a step of the matrix moves the gate, over its bias's; 0 where none is told."""
+    """How far a step of the matrix moves the gate, over its bias's; 0 where none is known."""
     if rule.selection is None:
         return 0.0
     optimizer = rule.selection.the_optimizer

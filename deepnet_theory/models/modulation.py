@@ -58,7 +58,7 @@ def opened(
 
 
 def _matrix_at_zero(graph: Graph, products: Mapping[Node, Product], gate: Node) -> Product | None:
-    """The product with a matrix of zeros that a gate is a part of, but for its bias."""
+    """The product with a matrix of zeros that a gate is a part of, its bias aside."""
     found, vectors, waiting = set[Node](), set[str | None](), [gate]
     while waiting:
         node = waiting.pop()

@@ -545,7 +545,8 @@ def moved_by_a_condition(
     gradient of the output, that of b is δ and that of W is :math:`\delta c^\top`: under sign(g)
     the ratio is :math:`\|c\|_1`, under g :math:`\|c\|_2^2`, under polar(g) with b a matrix of one
     column :math:`\|c\|_2/\sqrt{n_{in}}` where W has more rows than columns. That is so where all
-    samples share c; where it differs between them, what they add partly cancels.
+    samples share c; where it differs between them, what they add partly cancels. 0 where an update
+    leaves zeros at 0.
     """
 
     def stepped(sizes: Sequence[float], theta: float) -> tuple[float, ...]:
@@ -555,4 +556,5 @@ def moved_by_a_condition(
         return found if isinstance(found, tuple) else (found,) * len(sizes)
 
     (own,) = stepped([1.0], bias)
-    return sum(u * c for u, c in zip(stepped(condition, 0.0), condition, strict=True)) / own
+    moved = sum(u * c for u, c in zip(stepped(condition, 0.0), condition, strict=True))
+    return moved / own if own else 0.0

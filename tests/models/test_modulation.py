@@ -38,11 +38,14 @@ class Modulated(GPT):
         self.label = nn.Embedding(V, d)
         for block in self.h:
             for branch in (block.attn, block.mlp):
-                branch.ada = nn.Linear(d, 3 * d, bias=bias)
+                branch.ada, branch.table = (
+                    nn.Linear(d, 3 * d, bias=bias),
+                    nn.Parameter(torch.ones(d)),
+                )
                 nn.init.normal_(branch.ada.weight, std=std)
                 if bias:
                     nn.init.zeros_(branch.ada.bias)
-                    nn.init.constant_(branch.ada.bias[2 * d :], gate)
+                    nn.init.constant_(branch.ada.bias[d : 2 * d], gate)
 
     def forward(self, ids):
         self.held["condition"] = F.silu(self.label(ids[:, :1]))
@@ -50,7 +53,7 @@ class Modulated(GPT):
 
 
 def modulated(held, x, f, norm):
-    shift, scale, gate = f.ada(held["condition"]).chunk(3, -1)
+    shift, gate, scale = f.ada(held["condition"]).chunk(3, -1)
     return x + gate * f(norm(x) * (1 + scale) + shift)
 
 
@@ -67,7 +70,7 @@ def test_a_gate_of_zeros_is_read_as_the_multiplier_that_its_bias_is():
     reading = read(Modulated(), IDS)
     assert reading.select["placement"] == "layer-scale" and reading.understood
     first = reading.sublayers[0]
-    assert (first.learnt, first.branch) == ("h.0.attn.ada.bias[64:96]", 0.0)
+    assert (first.learnt, first.branch) == ("h.0.attn.ada.bias[32:64]", 0.0)
     assert first.modulation.name == "h.0.attn.ada.weight" and first.modulation.of_norm
     assert [m.role for m in first.matrices] == ["query", "key", "value", "output"]
     assert {n.where for n in first.norms} == {"input"}
@@ -79,12 +82,12 @@ def test_it_is_judged_and_mended_at_the_rate_of_the_multiplier_and_of_the_condit
     model = Modulated()
     audit = dt.audit(model, IDS, optimizer="adam")
     assert audit.verdict == "REFUTED"
-    assert any('"h.0.mlp.ada.bias").data[64:96].fill_(' in f.mend for f in audit.findings)
-    assert "h.0.attn.ada.bias[64:96] is 0: the first step moves" in " ".join(audit.remarks)
+    assert any('"h.0.mlp.ada.bias").data[32:64].fill_(' in f.mend for f in audit.findings)
+    assert "h.0.attn.ada.bias[32:64] is 0: the first step moves" in " ".join(audit.remarks)
     constants = exported()
     put_right(model, constants, IDS)
     torch.testing.assert_close(
-        model.h[1].mlp.ada.bias.view(3, -1)[:, 0].detach(), torch.tensor([0.0, 0.0, 1 / 6])
+        model.h[1].mlp.ada.bias.view(3, -1)[:, 0].detach(), torch.tensor([0.0, 1 / 6, 0.0])
     )
     audit = dt.audit(model, IDS, optimizer="adam")
     assert audit.follows == "adam"
@@ -175,7 +178,11 @@ def test_a_predicted_effect_is_that_of_a_real_step():
     with pytest.warns(UserWarning, match="packed into one parameter"):
         groups = parameter_groups(right, 1e-6)
     rates = {id(p): g["lr"] for g in groups for p in g["params"]}
-    own = {n: rates[id(p)] for n, p in right.named_parameters() if n.startswith("h.")}
+    own = {
+        n: rates[id(p)]
+        for n, p in right.named_parameters()
+        if n.startswith("h.") and "table" not in n
+    }
     audit = audit_of_a_real_step(
         right, times(3, "mlp.ada.bias"), IDS, partial(branch_step, rates=own), optimizer="adam"
     )
@@ -187,13 +194,29 @@ def test_a_predicted_effect_is_that_of_a_real_step():
 
 def to_values(held, x, f, norm):
     """The condition's shift enters behind the norm's linear map, and not the norm."""
-    shift, scale, gate = f.ada(held["condition"]).chunk(3, -1)
+    shift, gate, scale = f.ada(held["condition"]).chunk(3, -1)
     return x + gate * (f(norm(x) * (1 + scale)) + shift)
 
 
-def doubled(held, x, f, norm):
-    shift, scale, gate = f.ada(held["condition"]).chunk(3, -1)
+def bent(held, x, f, norm):
+    shift, gate, scale = f.ada(held["condition"]).chunk(3, -1)
     return x + gate.sigmoid() * f(norm(x) * (1 + scale) + shift)
+
+
+def of_two(held, x, f, norm):
+    shift, gate, scale = f.ada(held["condition"]).chunk(3, -1)
+    return x + gate * scale * f(norm(x) + shift)
+
+
+def with_a_table(held, x, f, norm):
+    """PixArt's: a table of the layer's own beside what the condition gives."""
+    shift, gate, scale = f.ada(held["condition"]).chunk(3, -1)
+    return x + (f.table + gate) * f(norm(x) * (1 + scale) + shift)
+
+
+def scaled_too(held, x, f, norm):
+    shift, gate, scale = f.ada(held["condition"]).chunk(3, -1)
+    return x + gate * (f.table * f(norm(x) * (1 + scale) + shift))
 
 
 @pytest.mark.parametrize(
@@ -202,9 +225,12 @@ def doubled(held, x, f, norm):
         lambda: Modulated(std=0.02),
         lambda: Modulated(bias=False),
         lambda: Modulated(line=to_values),
-        lambda: Modulated(line=doubled),
+        lambda: Modulated(line=bent),
+        lambda: Modulated(line=of_two),
+        lambda: Modulated(line=with_a_table),
+        lambda: Modulated(line=scaled_too),
     ],
-    ids=["drawn", "no bias", "beside the norm", "bent"],
+    ids=["drawn", "no bias", "beside the norm", "bent", "of two", "with a table", "scaled too"],
 )
 def test_other_gates_are_refused_by_their_matrix(make):
     model = make()
