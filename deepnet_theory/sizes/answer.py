@@ -236,8 +236,9 @@ class Answer(Result):
                 )
         for crossing in crossings(self.table):
             yield (
-                f"the regime ends for {crossing.matrix} of the {crossing.part} at a depth of "
-                f"{crossing.formula} layers, d the width and m the hidden width"
+                f"the regime ends for {crossing.matrix} of {crossing.sublayer} of the "
+                f"{crossing.part} at a depth of {crossing.formula} layers, d the width and m the "
+                "hidden width"
             )
 
     # ---- plain data ----

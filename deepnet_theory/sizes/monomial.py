@@ -116,6 +116,8 @@ class Monomial:
             return "1"
         inner, outer = self._one_root()
         above, below = _product(inner, 1), _product(inner, -1)
+        if outer == -1:
+            above, below, outer = below, above, Fraction(1)
         base = "*".join(above or ["1"])
         if below:
             divisor = "*".join(below)
@@ -125,8 +127,6 @@ class Monomial:
         if outer.denominator == 1 and not self.symbols:
             return str(Fraction(base) ** outer.numerator)
         base = f"({base})" if "*" in base or "/" in base else base
-        if outer == -1:
-            return f"1/{base}"
         whole = outer.denominator == 1 and outer > 0
         return f"{base}**{outer if whole else f'({outer})'}"
 
