@@ -464,7 +464,31 @@ class Branch:
             self.roles = []
             return UNKNOWN
         reads = any(self.graph.depends(p.source, stream) for p in keys)
+        if not latent and reads and self._gated(core, after):
+            return "attention-gated"
         return "attention-latent" if latent and reads else "attention" if reads else "cross"
+
+    def _gated(self, core: Core, after: Sequence[Node]) -> bool:
+        """Whether one bounded gate of the branch's input multiplies what enters the output."""
+        if len(self.beside) != 1 or len(after) != 1:
+            return False
+        (made,), (last,) = self.beside, after
+        node, _ = stripped(self.products[last].source, self.norms)
+        if node.op != "mul" or len(node.live_inputs) != 2:
+            return False
+        gate, mixed = sorted(node.live_inputs, key=lambda n: self.graph.depends(n, core.node))
+        if self.origins(gate) != {made} or self.origins(mixed) != {core.node}:
+            return False
+        ends = [
+            self.graph.replay(gate, {made: torch.full_like(made.value, to)}) for to in (-1e3, 1e3)
+        ]
+        opens = all(torch.equal(end, torch.full_like(end, i)) for i, end in enumerate(ends))
+        if opens:
+            of, last_map = self.products[made], [m.role for _, m in self.roles].index("output")
+            gating = matrix_of("gate", of, self._outputs(made, gate))
+            self.roles.insert(last_map, (of, gating))
+            self.beside = set()
+        return opens
 
     def _of_positions(self, role: str, table: Node) -> None:
         """The matrix that a table of positions enters, where it is no query's or key's own."""

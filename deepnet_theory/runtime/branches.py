@@ -95,13 +95,14 @@ class Attention(Branch):
     s is ``scores``, 1 but where the head size h is not that of the model's base. What a norm takes
     in the spec's formula, each head's queries, say, is divided by its root mean square. Where the
     formula has a ``latent`` matrix, queries, keys and values are made of that vector, here as wide
-    as the model.
+    as the model; where it has a ``gate``, sigmoid(x gate) multiplies what enters the output.
 
     Source: Vaswani et al., arXiv 1706.03762, §3.2; Ainslie et al., arXiv 2305.13245 (grouped keys
-    and values); Henry et al., arXiv 2010.04245 (norms).
+    and values); Henry et al., arXiv 2010.04245 (norms); Qiu et al., arXiv 2505.06708 (gates).
     """
 
     latent: Linear
+    gate: Linear
     query: Linear
     key: Linear
     value: Linear
@@ -114,7 +115,8 @@ class Attention(Branch):
         sizes = {"d": a.width, "key": a.kv_width, "value": a.kv_width}
         super().__init__(kind, make, site, gain, sizes, norm)
         self.crosses = self.spec.reads_memory
-        self.compresses = "latent" in {m.name for m in self.spec.matrices}
+        named = {m.name for m in self.spec.matrices}
+        self.compresses, self.gates = "latent" in named, "gate" in named
         self.head_width = a.width // a.heads
         self.scale = scores / math.sqrt(self.head_width)
         self.grouped = a.kv_width != a.width
@@ -144,7 +146,9 @@ class Attention(Branch):
         y = F.scaled_dot_product_attention(
             q, k, v, attn_mask=allowed, is_causal=causal, enable_gqa=self.grouped, scale=self.scale
         )  # (batch, heads, tokens, head_width)
-        result: Tensor = self.output(self.inner(y.transpose(1, 2).reshape(x.shape)))
+        y = y.transpose(1, 2).reshape(x.shape)
+        y = torch.sigmoid(self.gate(x)) * y if self.gates else self.inner(y)
+        result: Tensor = self.output(y)
         return result
 
     def queries(self, x: Tensor) -> Tensor:
@@ -223,7 +227,7 @@ class OpenedFeedForward(GatedFeedForward):
 
 
 _ATTENTION = (
-    "attention", "attention-qk-norm", "attention-qkv-norm", "attention-sub-ln",
+    "attention", "attention-gated", "attention-qk-norm", "attention-qkv-norm", "attention-sub-ln",
     "attention-latent", "cross",
 )  # fmt: skip
 _HIDDEN: dict[str, type[_Hidden]] = {

@@ -147,8 +147,8 @@ def multiplied_values(
     """An attention that multiplies its values by a number, and which; no word where none does.
 
     All tokens' values are made one token's in the forward pass: a softmax then hands on just
-    these, at the size that they have before the output matrix. Only maps that are modules are
-    tried.
+    these, at the size that they have before the output matrix. A gate of what is mixed is opened.
+    Only maps that are modules are tried.
     """
     sizes: dict[int, dict[str, float]] = {}
     handles = []
@@ -163,6 +163,9 @@ def multiplied_values(
             alike = partial(_alike, sizes[index], maps["value"].outputs)
             handles.append(value.register_forward_hook(alike))
             handles.append(output.register_forward_pre_hook(partial(_keep, sizes[index])))
+            if "gate" in maps:
+                gate = model.get_submodule(maps["gate"].name.rpartition(".")[0])
+                handles.append(gate.register_forward_hook(partial(_open, maps["gate"].outputs)))
     training = [m for m in model.modules() if m.training]
     model.eval()
     try:
@@ -200,6 +203,17 @@ def _alike(
         out[..., start:end] = first
         squares.append(first.float().square())
     size["made"] = float(torch.cat(squares).mean().sqrt())
+    return out
+
+
+OPEN = 1e4  # enters a gate whose sigmoid is then 1
+
+
+def _open(outputs: Sequence[tuple[int, int]], _: nn.Module, __: object, out: Tensor) -> Tensor:
+    """The output of a gate's map with the gate wide open."""
+    out = out.clone()
+    for start, end in outputs:
+        out[..., start:end] = OPEN
     return out
 
 

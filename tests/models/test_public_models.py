@@ -171,6 +171,15 @@ def both(ffn, equation=PRE):
 
 
 SCORES = "; norms of scores"
+LINEAR = {
+    f"linear_{name}": size
+    for name, size in (
+        ("num_key_heads", 2),
+        ("num_value_heads", 4),
+        ("key_head_dim", 4),
+        ("value_head_dim", 4),
+    )
+}
 READ = {
     # parallel branches
     "GPT-J": (hf("GPTJ", **GPT_2, rotary_dim=4), decoder("attention+ffn")),
@@ -194,6 +203,20 @@ READ = {
     "StableLM": (hf("StableLm", **TWO_HEADS, partial_rotary_factor=0.5), decoder(GATED)),
     "CodeGen": (hf("CodeGen", **GPT_2, rotary_dim=4), decoder("attention+ffn")),
     "PaLM": (written(lambda: GPT(2, block=PaLM, d=16)), decoder("attention+ffn-swiglu")),
+    # a gate on what attention mixes
+    "AFMoE": (
+        hf("Afmoe", **HEADS, num_experts=0, num_dense_layers=2,
+           layer_types=["full_attention"] * 2),
+        decoder("attention-gated, ffn-swiglu", SANDWICH, SCORES)),
+    "Qwen 3 Next, attention": (
+        hf("Qwen3Next", **HEADS, **LINEAR, num_experts=0, partial_rotary_factor=1.0,
+           layer_types=["full_attention"] * 2),
+        decoder("attention-gated, ffn-swiglu", PRE, SCORES)),
+    "Qwen 3.5, attention": (
+        hf("Qwen3_5Text", **HEADS, **LINEAR, layer_types=["full_attention"] * 2),
+        decoder("attention-gated, ffn-swiglu", PRE, SCORES)),
+    "a gate on attention": (
+        x_transformers(attn_gate_values=True), decoder("attention-gated, ffn")),
     # experts that a router chooses
     "Mixtral": (hf("Mixtral", **LLAMA, num_local_experts=4), decoder(MIXTURE)),
     "Qwen 3 MoE": (
@@ -323,15 +346,6 @@ READ = {
 MIXED = "activations are multiplied, and not as in attention"
 BROKEN = "between two residual sums the stream "
 STATES = {"vocab_size": 61, "state_size": 4}
-LINEAR = {
-    f"linear_{name}": size
-    for name, size in (
-        ("num_key_heads", 2),
-        ("num_value_heads", 4),
-        ("key_head_dim", 4),
-        ("value_head_dim", 4),
-    )
-}
 REFUSED = {
     "LayerScale": (
         x_transformers(use_layerscale=True, layerscale_init_value=0.1),
@@ -377,9 +391,6 @@ REFUSED = {
            for of, n in (("layers", 2), ("attention_heads", 4))}, encoder_ffn_dim=32,
            decoder_ffn_dim=32), MIXED),
     "differential attention": (hf("DiffLlama", **LLAMA), MIXED),
-    "a gate on attention": (
-        x_transformers(attn_gate_values=True),
-        "values computed with attn_layers.layers.0.1.to_v_gate.weight enter its output matrix"),
     "a value residual": (
         x_transformers(add_value_residual=True, learned_value_residual_mix=False),
         "values computed with attn_layers.layers.0.1.to_v.weight enter it, which do not see"),
