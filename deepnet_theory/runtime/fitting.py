@@ -147,7 +147,8 @@ def multiplied_values(
     """An attention that multiplies its values by a number, and which; no word where none does.
 
     All tokens' values are made one token's in the forward pass: a softmax then hands on just
-    these, at the size that they have before the output matrix. A gate of what is mixed is opened.
+    these, at the size that they have before the output matrix. A gate of what is mixed is opened,
+    and scores are raised until a sink, one more logit whose weight meets no value, takes nothing.
     Only maps that are modules are tried.
     """
     sizes: dict[int, dict[str, float]] = {}
@@ -163,9 +164,10 @@ def multiplied_values(
             alike = partial(_alike, sizes[index], maps["value"].outputs)
             handles.append(value.register_forward_hook(alike))
             handles.append(output.register_forward_pre_hook(partial(_keep, sizes[index])))
-            if "gate" in maps:
-                gate = model.get_submodule(maps["gate"].name.rpartition(".")[0])
-                handles.append(gate.register_forward_hook(partial(_open, maps["gate"].outputs)))
+            for role in RAISED.keys() & maps.keys():
+                raised = model.get_submodule(maps[role].name.rpartition(".")[0])
+                filled = partial(_filled, maps[role].outputs, RAISED[role])
+                handles.append(raised.register_forward_hook(filled))
     training = [m for m in model.modules() if m.training]
     model.eval()
     try:
@@ -206,14 +208,18 @@ def _alike(
     return out
 
 
-OPEN = 1e4  # enters a gate whose sigmoid is then 1
+RAISED = {"gate": 1e4, "query": 30.0, "key": 30.0}  # a sigmoid of the first is 1
 
 
-def _open(outputs: Sequence[tuple[int, int]], _: nn.Module, __: object, out: Tensor) -> Tensor:
-    """The output of a gate's map with the gate wide open."""
+def _filled(
+    outputs: Sequence[tuple[int, int]], value: float, _: nn.Module, __: object, out: object
+) -> Tensor | None:
+    """The output of a map with one number for these rows."""
+    if not isinstance(out, Tensor) or out.shape[-1] < outputs[-1][1]:
+        return None
     out = out.clone()
     for start, end in outputs:
-        out[..., start:end] = OPEN
+        out[..., start:end] = value
     return out
 
 

@@ -99,6 +99,39 @@ def test_values_that_are_multiplied_behind_a_gate_are_still_refused():
         apply_(made(times=2), exported(), inputs=IDS)
 
 
+class Sink(nn.Module):
+    """One more logit in the softmax, whose weight meets no value (GPT-OSS, Granite)."""
+
+    def __init__(self, d, times=1):
+        super().__init__()
+        self.q, self.k, self.v, self.o = (nn.Linear(d, d, bias=False) for _ in range(4))
+        self.sink, self.times = nn.Parameter(torch.zeros(HEADS, 1, 1)), times
+
+    def forward(self, x):
+        q, k, v = heads(self.q(x)), heads(self.k(x)), heads(self.v(x))
+        tokens = x.shape[1]
+        ahead = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(ahead, -torch.inf)
+        sinks = self.sink.expand(len(x), HEADS, tokens, 1)
+        weights = torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
+        return self.o(joined(weights @ v * self.times))
+
+
+class SinkBlock(Block):
+    def __init__(self, line, d, **options):
+        super().__init__(line, d)
+        self.attn = Sink(d, **options)
+
+
+def test_what_a_sink_takes_of_the_weights_is_no_factor_of_the_values():
+    torch.manual_seed(0)
+    rule = dt.derive("adam", placement="pre-ln", stack="decoder", closure="complete")
+    constants = dt.export(rule, 3, width=32, heads=HEADS, vocab=VOCAB)
+    put_right(GPT(3, block=SinkBlock), constants, IDS)
+    with pytest.raises(Refusal, match="multiplies its values by 2"):
+        apply_(GPT(3, block=partial(SinkBlock, times=2)), constants, inputs=IDS)
+
+
 @pytest.mark.parametrize(
     ("optimizer", "depths"),
     [("adam", (4, 16)), pytest.param("sgd", (8, 32), marks=pytest.mark.slow)],
