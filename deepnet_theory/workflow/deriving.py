@@ -91,7 +91,7 @@ def derive_across(
         raise InputError("a depth needs across both: across width nothing depends on it")
     missing = [name for name, value in given.items() if value is None]
     if missing and len(missing) < len(given):
-        raise InputError(f"numbers need {', '.join(given)}: {' and '.join(missing)} is missing")
+        raise InputError(f"numbers need {', '.join(given)}; missing: {', '.join(missing)}")
     if width is None or base_width is None:
         return WidthDerivation(table)
     deep = [{} if of is None else parse_depth(of, selection.the_stack)
