@@ -426,7 +426,7 @@ class Reader:
         for node in self.graph.nodes:
             if node.op in ("mul", "div") and not self.graph.is_used(node):
                 numbers = [a for a in node.args if isinstance(a, int | float)]
-                if numbers and self._bare(node.inputs[0]) in self.stops:
+                if numbers and node.inputs and self._bare(node.inputs[0]) in self.stops:
                     found.append(float(numbers[0]))
         return tuple(dict.fromkeys(found))
 

@@ -406,3 +406,15 @@ def test_the_activation_of_a_feed_forward_is_that_most_like_it(name, phi):
         mlp.forward = lambda x, mlp=mlp: mlp.c_proj(phi(mlp.c_fc(x)))
     found = read(model, torch.arange(8)[None])
     assert [s.activation for s in found.sublayers] == ["", name] * 2
+
+
+def test_a_ratio_of_two_numbers_is_passed_over():
+    class Chunked(Decoder):
+        """As Longformer counts its chunks."""
+
+        def stream(self, x):
+            torch.div(16, 8, rounding_mode="trunc")
+            return super().stream(x)
+
+    reading = read(Chunked(layers(3)), IDS)
+    assert reading.understood and reading.dropped == ()
