@@ -85,7 +85,7 @@ BAD = {  # what is typed, and what its one sentence says
     "derive --scheme gpt-2 --optimizer sgd --update=-eta*g": "give optimizer or update",
     "export --scheme gpt-2 --depth 8 --placement pre-ln": "--placement was given with --scheme",
     "export --scheme gpt-2 --depth 8 --alpha 1 --beta 1": "--alpha was given with --scheme gpt-2",
-    "derive --optimizer adam --across both --width 512 --base-width 64": "base depth; missing: depth, base depth",
+    "derive --optimizer adam --across both --width 512 --base-width 64": "missing: depth",
     "export --scheme gpt-2 --depth 8 --base-width 64": "has constants of its own: leave base out",
     "export --scheme gpt-2 --depth 8,8 --stack encoder-decoder": "for the stack 'encoder', not",
     "export --scheme gpt-2 --depth 8 --heads 0": "heads must be from 1",
