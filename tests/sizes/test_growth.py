@@ -163,6 +163,21 @@ def test_a_size_says_where_it_is_what_and_sums_from_where_it_is_largest():
         size_of("sqrt(N + 1) - sqrt(N)", "N")
 
 
+@given(
+    st.lists(st.sampled_from(["(-2)", "3", "(1 - N)", "(N - 1)"]), min_size=1, max_size=3),
+    st.integers(1, 3),
+)
+def test_a_product_cancels_beside_a_sum_as_large_where_its_sign_is_the_other(factors, power):
+    product = f"({'*'.join(factors)})**{power}"
+    size = size_of(product, "N")
+    beside = f"{product} + N**{size.last}"
+    if evaluate(DEPTH.parse(product), N=2) > 0:
+        assert size_of(beside, "N") == size
+    else:
+        with pytest.raises(Refusal, match="cancel"):
+            size_of(beside, "N")
+
+
 rationals = st.fractions(min_value=-2, max_value=2, max_denominator=4)
 monomials = st.dictionaries(st.sampled_from(["2", "3", "N", "M"]), rationals).map(
     Monomial.from_powers
