@@ -317,6 +317,27 @@ class Ends(Decoder):
         return x + self.extra(x)
 
 
+class Row(nn.Module):
+    """Branches one after another, in no modules of layers, and a vector added behind them."""
+
+    def __init__(self, *branches):
+        super().__init__()
+        self.branches = nn.ModuleList(branches)
+        self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in branches)
+        self.shift = nn.Parameter(torch.ones(D))
+
+    def forward(self, x):
+        for branch, norm in zip(self.branches, self.norms, strict=True):
+            x = x + branch(norm(x))
+        return x + self.shift
+
+
+def test_a_row_without_modules_of_layers_has_a_layer_for_each_kind_that_comes_again():
+    found = read(Row(Attention(), mlp(), Attention(), mlp(), mlp()), torch.randn(2, 7, D))
+    assert found.understood and not found.skips
+    assert [s.layer for s in found.sublayers] == [0, 0, 1, 1, 2]
+
+
 @pytest.mark.parametrize("first", [True, False], ids=["first", "last"])
 def test_a_sublayer_more_at_one_end_leaves_the_layers_as_they_are(first):
     model = Ends(layers(3), first)

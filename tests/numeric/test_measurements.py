@@ -1,6 +1,7 @@
 """Each measurement against its definition on a stack small enough to write out."""
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -94,6 +95,30 @@ def test_post_ln_quantities_written_out():
         weights = _weights(attention, x0)
         averaged = weights @ x0[:, None]
         assert first.attention_average[k].item() == pytest.approx(rms(averaged) / rms(x0), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("activation", "phi"), [("relu", nn.functional.relu), ("gelu", nn.functional.gelu)]
+)
+def test_how_far_an_activation_is_from_homogeneous(activation, phi):
+    settings = replace(EXACT, activation=activation)
+    selection, own = (
+        Selection(optimizer="adam", placement="pre-ln"),
+        own_rule(("encoder",), "1", "1"),
+    )
+    trial = Trial(Case(selection, own, {"N": 1}, settings))
+    inputs = []
+    ffn = list(trial.model.residuals())[1].branch
+    with ffn.register_forward_pre_hook(lambda _, args: inputs.append(args[0].detach())):
+        (_, seen) = take_trace(trial).sublayers
+    z = ffn.fc1(inputs[0]).detach()
+    worst = [
+        (phi(c * z) / c - phi(z)).square().mean((1, 2, 3)) / phi(z).square().mean((1, 2, 3))
+        for c in (1 / 2, 2)
+    ]
+    expected = torch.stack(worst).amax(0).sqrt()
+    assert torch.allclose(seen.inhomogeneity, expected)
+    assert (expected > 0.05).all() == (activation == "gelu")
 
 
 def _weights(attention, x):

@@ -18,7 +18,7 @@ from deepnet_theory.report.document import Step as Equation
 from deepnet_theory.report.html import fragment
 from deepnet_theory.report.latex import escape, latex
 from deepnet_theory.report.markdown import markdown
-from deepnet_theory.report.mathml import inline_mathml
+from deepnet_theory.report.mathml import inline_mathml, width
 from deepnet_theory.report.notation import as_written, formula_latex
 from deepnet_theory.report.rule import document
 from deepnet_theory.report.text import text
@@ -282,6 +282,15 @@ def test_powers_stand_on_one_line_and_are_no_products_of_roots():
     assert drawn((2 * n) ** sp.Rational(-3, 2) * 2 ** sp.Rational(3, 2)) == "1N3/2"
     assert inline_mathml(Formula(n ** sp.Rational(3, 2))).count("<mfrac>") == 0
     assert drawn(Activation(n * X)) == "Nφ(X)"
+
+
+@pytest.mark.parametrize(
+    ("script", "count"), [("msup", 1), ("msub", 1), ("msubsup", 2), ("munder", 1), ("mover", 1)]
+)
+def test_what_carries_a_script_is_wider_than_bare_and_less_wide_than_side_by_side(script, count):
+    bare, scripts = "<mrow><mi>K</mi><mo>+</mo><mi>M</mi></mrow>", "<mi>N</mi>" * count
+    assert width(bare) <= width(f"<{script}>{bare}{scripts}</{script}>") - 0.2
+    assert width(f"<{script}>{bare}{scripts}</{script}>") < width(bare + scripts)
 
 
 def test_results_show_themselves(derivation):

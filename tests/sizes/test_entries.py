@@ -72,6 +72,7 @@ LAWS = (
     "min(1, norm(theta))*sign(g)",
     "max(rms(theta), rms(g))*sign(g)",
     "max(abs(g), rms(g))*sign(g)",
+    "sign(g)/max(abs(g), rms(g))",
     # unlike terms: the larger, and what is smaller and aligned
     "sign(g) + theta",
     "sign(theta + g)",

@@ -319,6 +319,20 @@ def test_a_hybrid_steps_each_role_by_its_own_optimizer():
     assert found["output"].start is None
 
 
+@pytest.mark.parametrize(
+    ("name", "under", "optimizers"),
+    [
+        ("nanochat", None, ("muon", "adamw")),
+        ("nanochat", "sgd", ("sgd",)),
+        ("mup", None, ("adam",)),
+        ("mup", "sgd", ("sgd",)),
+    ],
+)
+def test_only_a_hybrid_by_itself_steps_by_several_optimizers(name, under, optimizers):
+    found = trial(parametrisation(name), under and optimizer(under))
+    assert found.optimizers == optimizers
+
+
 def test_an_update_of_one_s_own_takes_the_column_of_those_that_act_alike():
     given = parametrisation("mup")
     own = custom_optimizer("-2*eta*sign(g)")
