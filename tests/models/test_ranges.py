@@ -269,7 +269,7 @@ def test_constants_of_two_placements_stand_beside_each_other():
         dt.export(dt.derive("adam", placement=p, stack="encoder-decoder"), (2, 2), width=D, heads=4)
         for p in ("pre-ln", "post-ln")
     )
-    with pytest.raises(InputError, match="differ in their parts$"):
+    with pytest.raises(InputError, match=r"differ in their parts$"):
         pre_ln.beside(post_ln)  # an encoder and its decoder
     model = GPT(4, vocab=V)
     model.h[0] = Skipping()
