@@ -181,8 +181,8 @@ def test_plain_data(adam: WidthDerivation) -> None:
 def test_what_is_asked_for_is_refused_where_it_is_incomplete() -> None:
     for given, says in (
         ({"depth": 4}, "needs across both"),
-        ({"width": 64}, "base width is missing"),
-        ({"across": "both", "width": 64, "base_width": 32}, "depth and base depth is missing"),
+        ({"width": 64}, "missing: base width$"),
+        ({"across": "both", "width": 64, "base_width": 32}, "missing: depth, base depth$"),
         ({"across": "depth"}, "width, both"),
     ):
         with pytest.raises(InputError, match=says):
