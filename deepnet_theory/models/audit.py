@@ -219,16 +219,17 @@ def _remarks(
 
 def _of_gates(reading: Reading, rule: Wanted | None) -> Iterator[str]:
     """What the matrices of computed gates are to learn at, beside their biases."""
-    rows = zip(reading.sublayers, rule.sublayers, strict=True) if rule else ()
-    found = {s.modulation.name: _moved_by(s.modulation, rule, w) for s, w in rows
-             if s.modulation and rule}  # fmt: skip
-    if told := {name: moved for name, moved in found.items() if moved}:
-        name, moved = next(iter(told.items()))
+    if rule is None:
+        return
+    rows = zip(reading.sublayers, rule.sublayers, strict=True)
+    found = [(s.modulation, w) for s, w in rows if s.modulation]
+    if found and (moved := _moved_by(found[0][0], rule, found[0][1])):
+        names = [*dict.fromkeys(m.name for m, _ in found)]
         yield (
-            f"{len(told)} matrices compute gates of a condition and start at 0, such as {name}: at "
-            f"one learning rate its step moves a gate up to {moved:.3g} times as far as that of "
-            "the bias does, with the condition of this forward pass (so far where all samples "
-            f"share it); give it 1/{moved:.3g} of the bias's"
+            f"{len(names)} matrices compute gates of a condition and start at 0, such as "
+            f"{names[0]}: at one learning rate its step moves a gate up to {moved:.3g} times as "
+            "far as that of the bias does, with the condition of this forward pass (so far where "
+            f"all samples share it); give it 1/{moved:.3g} of the bias's"
         )
 
 

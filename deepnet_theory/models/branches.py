@@ -129,6 +129,11 @@ LINEAR = LAYOUT | {
 }  # fmt: skip
 
 
+def is_linear(node: Node) -> bool:
+    """Whether a node is a sum, a part or a multiple of what depends on the input."""
+    return node.op in LINEAR and (node.op not in ("mul", "div") or len(node.live_inputs) == 1)
+
+
 def _drawn(like: Node, generator: torch.Generator) -> Tensor:
     """Normal values in a node's own layout, which views rely on."""
     drawn = torch.empty_like(like.value)
@@ -254,10 +259,7 @@ class Branch:
 
     def _is_linear(self, start: Node, end: Node) -> bool:
         """Whether a product becomes ``end`` by sums and multiples alone."""
-        return all(
-            n.op in LINEAR and (n.op not in ("mul", "div") or len(n.live_inputs) == 1)
-            for n in self.graph.between(start, end)[1:]
-        )
+        return all(map(is_linear, self.graph.between(start, end)[1:]))
 
     def _outputs(self, start: Node, end: Node) -> list[int]:
         return outputs_of(self.graph, self.products[start], end)

@@ -88,9 +88,9 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
     elif m is None:
         what = f"alpha {_alpha(reading, group)}{_why_alpha(reading, s, wanted)}"
         mend = f"x = {_equation(wanted, f'{wanted.alpha:.4g}')}"
-        if wanted.learnt:
-            name, bracket, of = (s.learnt or "").partition("[")
-            mend = f'model.get_parameter("{name}").data{bracket}{of}.fill_({1 / wanted.alpha:.4g})'
+        if wanted.learnt and s.learnt and (name := s.learnt_parameter):
+            part = s.learnt.removeprefix(name)  # its entries, where it is a part
+            mend = f'model.get_parameter("{name}").data{part}.fill_({1 / wanted.alpha:.4g})'
     else:
         used = f", used {m.times:.3g} times" if m.times != 1 else ""
         entries = [d.matrix.size / d.matrix.times for d in group if d.matrix is not None]

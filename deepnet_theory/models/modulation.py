@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 
-from deepnet_theory.models.branches import LINEAR, Branch, Product, outputs_of
+from deepnet_theory.models.branches import Branch, Product, is_linear, outputs_of
 from deepnet_theory.models.norms import Norm
 from deepnet_theory.models.recording import LAYOUT, Graph, Node
 from deepnet_theory.models.sums import Term, multiple
@@ -66,7 +66,7 @@ def _matrix_at_zero(graph: Graph, products: Mapping[Node, Product], gate: Node) 
             found.add(node)
         elif not node.live:
             vectors |= {parameter.name for parameter in node.parameters}
-        elif node.op in LINEAR and (node.op not in ("mul", "div") or len(node.live_inputs) == 1):
+        elif is_linear(node):
             waiting += node.inputs
         else:
             return None

@@ -318,18 +318,17 @@ class Ends(Decoder):
 
 
 class Row(nn.Module):
-    """Branches one after another, in no modules of layers, and a vector added behind them."""
+    """Branches one after another, in no modules of layers."""
 
     def __init__(self, *branches):
         super().__init__()
         self.branches = nn.ModuleList(branches)
         self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in branches)
-        self.shift = nn.Parameter(torch.ones(D))
 
     def forward(self, x):
         for branch, norm in zip(self.branches, self.norms, strict=True):
             x = x + branch(norm(x))
-        return x + self.shift
+        return x
 
 
 def test_a_row_without_modules_of_layers_has_a_layer_for_each_kind_that_comes_again():

@@ -31,17 +31,14 @@ class Modulated(GPT):
     """A GPT whose branches are modulated by a condition: the first token's label."""
 
     def __init__(self, layers=3, d=32, std=0.0, bias=True, line=None, gate=0.0):
-        self.held = {}
-        norm = partial(nn.LayerNorm, elementwise_affine=False)
-        held = self.__dict__["held"]
+        held, norm = {}, partial(nn.LayerNorm, elementwise_affine=False)
         super().__init__(layers, partial(line or modulated, held), d=d, norm=norm)
+        self.held = held
         self.label = nn.Embedding(V, d)
         for block in self.h:
             for branch in (block.attn, block.mlp):
-                branch.ada, branch.table = (
-                    nn.Linear(d, 3 * d, bias=bias),
-                    nn.Parameter(torch.ones(d)),
-                )
+                branch.ada = nn.Linear(d, 3 * d, bias=bias)
+                branch.table = nn.Parameter(torch.ones(d))
                 nn.init.normal_(branch.ada.weight, std=std)
                 if bias:
                     nn.init.zeros_(branch.ada.bias)

@@ -102,11 +102,8 @@ def test_post_ln_quantities_written_out():
 )
 def test_how_far_an_activation_is_from_homogeneous(activation, phi):
     settings = replace(EXACT, activation=activation)
-    selection, own = (
-        Selection(optimizer="adam", placement="pre-ln"),
-        own_rule(("encoder",), "1", "1"),
-    )
-    trial = Trial(Case(selection, own, {"N": 1}, settings))
+    selection = Selection(optimizer="adam", placement="pre-ln")
+    trial = Trial(Case(selection, own_rule(("encoder",), "1", "1"), {"N": 1}, settings))
     inputs = []
     ffn = list(trial.model.residuals())[1].branch
     with ffn.register_forward_pre_hook(lambda _, args: inputs.append(args[0].detach())):
