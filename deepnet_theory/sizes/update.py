@@ -1,41 +1,415 @@
-r"""The fold of an update: its degrees, what they need to hold, and whether it descends.
+r"""The fold of an update: the size of its entries, their parity, its degrees, and how it acts.
 
-.. math:: u(\eta, t\,g, s\,\theta) = t^p s^q\,u(\eta, g, \theta), \qquad t, s > 0
+Every node of an update's tree has the root mean square of its entries as a monomial in γ (``g``),
+σ (``theta``) and the counts ``in`` and ``out``. There is one interpreter of the nodes,
+:class:`Fold`. What it is asked for differs in how two unlike terms compare:
 
-A degree is a monomial in ``eta``, ``g``, ``theta`` and, where an update is taken as a library takes
-it, ``epsilon`` and ``decay``. Nothing is typed in: a new update has its law as it is written.
+* *in depth* (:class:`Degrees`) g and θ are free, so that a stated regime decides or nothing does.
+  The exponents are then the degrees of the update,
+
+  .. math:: u(\eta, t\,g, s\,\theta) = t^p s^q\,u(\eta, g, \theta), \qquad t, s > 0 ;
+
+* *in width* the sizes of a role decide, in d first. For :math:`y = cWx` the *action*, the root mean
+  square of :math:`(\Delta W x)_i` for x of size 1, is
+
+  .. math:: n_{in}\,u \text{ where it is odd in } g \text{ and even in } \theta, \qquad
+            \sqrt{n_{in}}\,u \text{ otherwise:}
+
+  a sum of aligned terms, for g is :math:`\sum_t \delta_t x_t^\top`, or a random walk. Degrees do
+  not suffice: ``theta*sign(g)`` and ``abs(theta)*sign(g)`` have the same.
+
+Nothing is typed in: a new update has its law as it is written.
+
+Source: derived here; for g, sign(g) and polar(g) in width as in Yang and Hu, arXiv 2011.14522, Yang
+et al., arXiv 2203.03466 and 2310.17813.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, lru_cache
-from itertools import product
-from typing import Any, TypeAlias
+from functools import cache
 
+from deepnet_theory.sizes.entries import (  # noqa: F401
+    DIGITS,
+    SIZES,
+    Entries,
+    OnEntries,
+    Value,
+    descent,
+    entries,
+    exactly,
+    is_zero,
+    number,
+    pair,
+    points,
+)
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.spec.errors import Refusal, shown
 from deepnet_theory.spec.expression import (
+    MAX_EXPONENT,
     UPDATE,
     Call,
     Name,
     Node,
     Number,
     Operation,
-    OperatorAlgebra,
     Power,
-    fold,
 )
 from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.spec.selection import ALIGNMENTS
+from deepnet_theory.spec.sign import sign, text
 
+FULL, NONE = ALIGNMENTS
+GRADIENT, PARAMETER, INPUTS, OUTPUTS = "g", "theta", "in", "out"
 CONSTANTS = ("epsilon", "decay")
-COUNTS = frozenset({"numel", "rows", "columns"})  # of a parameter's entries, whatever they are
-_DEGREE_ZERO = frozenset({"sign", "polar"}) | COUNTS
-_DEGREE_KEPT = frozenset({"abs", "norm", "rms"})
+HALF = Fraction(1, 2)
+
+Parity = tuple[bool, bool]  # odd in g, odd in theta
+Powers = tuple[Fraction, Fraction, Fraction]
+EVEN: Parity = (False, False)
+ALIGNED: Parity = (True, False)
+
+
+@dataclass(frozen=True)
+class Sized:
+    """A value: the size of its entries by parity, numbers left out; no parts where it is 0.
+
+    ``vanishes`` are the powers of what may be 0 in an entry: of g, of θ, and of sums that change
+    sign. ``unlike`` says that smaller terms were left out. ``rank`` is "low" for multiples of g,
+    "full" for those of θ, and unknown else; ``number`` an exact value.
+    """
+
+    parts: Mapping[Parity, Monomial]
+    vanishes: Powers = (Fraction(0), Fraction(0), Fraction(0))
+    unlike: bool = False
+    rank: str = ""
+    number: Fraction | None = None
+    scalar: bool = False
+
+
+ZERO = Sized({}, number=Fraction(0), scalar=True)
+COUNTS = {
+    "rows": Monomial.of(OUTPUTS),
+    "columns": Monomial.of(INPUTS),
+    "numel": Monomial.of(INPUTS, OUTPUTS),
+}
+_G, _THETA, _SUM = ((Fraction(i == 0), Fraction(i == 1), Fraction(i == 2)) for i in range(3))
+
+
+def _scalar(size: Monomial, number: Fraction | None = None) -> Sized:
+    return Sized({EVEN: size}, number=number, scalar=True)
+
+
+class MissingLaw(Exception):  # noqa: N818  it says which law
+    """The law that is missing, in words."""
+
+
+class Fold:
+    """Folds an update at the sizes of one role; ``sizes`` has those of γ, σ, n_in and n_out.
+
+    A parameter that starts at 0 has no ``theta`` among them. Decay is left out. ``constants``
+    becomes the sizes that ``epsilon`` and ``decay`` need: those of what they stand beside.
+    """
+
+    bases = ("d", "k", "N", "M")  # the first that differs decides which of two sizes is the larger
+    in_width = True
+
+    def __init__(self, sizes: Mapping[str, Monomial]) -> None:
+        self.sizes = dict(sizes)
+        self.zeros = {"decay"} if PARAMETER in sizes else {"decay", PARAMETER}
+        self.constants: dict[str, Monomial] = {}
+        self.winners: dict[Node, Node] = {}  # a node → the one that stands for it
+
+    def value(self, node: Node) -> Sized:
+        """The value of a node; raises ``MissingLaw`` with the law that is missing."""
+        match node:
+            case Number(number):
+                return _scalar(ONE, number) if number else ZERO
+            case Name(name) if name in self.zeros:
+                return ZERO
+            case Name("g"):
+                return Sized({ALIGNED: Monomial.of(GRADIENT)}, _G, rank="low")
+            case Name("theta"):
+                return Sized({(False, True): Monomial.of(PARAMETER)}, _THETA, rank="full")
+            case Name(name):
+                return _scalar(Monomial.of(name))
+            case Power(base, exponent):
+                return self._power(self.value(base), exponent)
+            case Operation("*", left, right):
+                return self._product(self.value(left), self.value(right))
+            case Operation("/", left, right):
+                return self._product(self.value(left), self._power(self.value(right), Fraction(-1)))
+            case Operation():
+                return self._sum(node)
+            case Call("clip", (inner, low, high)) | Call(
+                "min", (Call("max", (inner, low)), high)
+            ) if self.in_width and self._opposite(low, high):
+                return self._clip(self.value(inner), self.value(high))
+            case Call("clip", (inner, low, high)):
+                return self._stands_for(node, Call("min", (Call("max", (inner, low)), high)))
+            case Call("max" | "min" as which, (one, other)):
+                return self._extreme(node, one, other, 1 if which == "max" else -1)
+            case Call("max" | "min" as which, (first, *others)):
+                return self._stands_for(node, Call(which, (first, Call(which, tuple(others)))))
+            case Call("sqrt", (inner,)):
+                return self._power(self.value(inner), HALF)
+            case Call("blocks", (inner, _)):
+                return self._blocks(inner)
+            case Call(function, (inner,)):
+                return self._call(function, self.value(inner))
+        raise MissingLaw(f"{text(node)} has no law")
+
+    # ---- which of two sizes is the larger ----
+
+    def size(self, monomial: Monomial) -> Monomial:
+        return monomial.put(self.sizes)
+
+    def order(self, monomial: Monomial) -> tuple[Fraction, ...]:
+        value = self.size(monomial)
+        return tuple(value.exponent(base) for base in self.bases)
+
+    def top(self, value: Sized) -> tuple[Fraction, ...]:
+        return max(map(self.order, value.parts.values()))
+
+    def leading(self, value: Sized) -> dict[Parity, Monomial]:
+        if len(value.parts) == 1:
+            return dict(value.parts)
+        top = self.top(value)
+        return {p: size for p, size in value.parts.items() if self.order(size) == top}
+
+    def compare(self, one: Node, other: Node, left: Sized, right: Sized) -> int:
+        """1 where the left one of two values is the larger, -1 where the right one is, else 0."""
+        a, b = self.top(left), self.top(right)
+        return (a > b) - (a < b)
+
+    def lacks(self, law: str) -> None:
+        """A law that the sizes at hand need is missing."""
+        raise MissingLaw(law)
+
+    def _require_second_moment(self, value: Sized) -> None:
+        if min(value.vanishes) <= -HALF:
+            self.lacks("entries to the power of -1/2 or less have no second moment")
+
+    # ---- sums and extremes ----
+
+    def _stands_for(self, node: Node, other: Node) -> Sized:
+        self.winners[node] = other
+        return self.value(other)
+
+    def _sum(self, node: Operation) -> Sized:
+        left, right = self.value(node.left), self.value(node.right)
+        way = 1 if node.operator == "+" else -1
+        if left.number is not None and right.number is not None:
+            total = left.number + way * right.number
+            return _scalar(ONE, total) if total else ZERO
+        if not left.parts or not right.parts:
+            return left if left.parts else right
+        if term := self._beside_a_constant(left, right):
+            return term
+        larger = self.compare(node.left, node.right, left, right)
+        if larger and not self.in_width:
+            subtracted = Operation("*", Number(Fraction(-1)), node.right)
+            self.winners[node] = node.left if larger > 0 else node.right if way > 0 else subtracted
+            return left if larger > 0 else right
+        return self._union(left, right, larger, changes_sign=bool(sign(node).of))
+
+    def _union(
+        self, left: Sized, right: Sized, larger: int = 0, *, changes_sign: bool = False
+    ) -> Sized:
+        """Both terms: smaller ones count where they alone are aligned."""
+        parts = dict(left.parts)
+        for parity, size in right.parts.items():
+            self._unite(parts, parity, size)
+        scalar, unlike = left.scalar and right.scalar, left.unlike or right.unlike
+        vanishes = _each(min, left.vanishes, right.vanishes)  # where both do
+        if larger:
+            first = left if larger > 0 else right
+            vanishes, unlike = first.vanishes, True
+            changes_sign = changes_sign and not first.scalar
+        if changes_sign:
+            vanishes = _SUM
+        rank = left.rank if left.rank == right.rank else ""
+        return Sized(parts, vanishes, unlike, rank, scalar=scalar)
+
+    def _unite(self, parts: dict[Parity, Monomial], parity: Parity, size: Monomial) -> None:
+        """Put a term into a sum: of two of one parity the larger stays."""
+        if parity not in parts or self.order(size) > self.order(parts[parity]):
+            parts[parity] = size
+
+    def _beside_a_constant(self, left: Sized, right: Sized) -> Sized | None:
+        """The term beside a constant that is new: the constant is to make the two alike."""
+        (one, *_), (other, *_) = (self.leading(term).values() for term in (left, right))
+        apart = self.size(one / other)
+        new = [name for name in CONSTANTS if apart.exponent(name)]
+        if len(new) != 1:
+            return None
+        (name,) = new
+        power = apart.exponent(name)
+        self.constants[name] = (apart / Monomial.of(name) ** power) ** (-1 / power)
+        self.sizes[name] = self.constants[name]
+        return right if one.exponent(name) else left
+
+    def _extreme(self, node: Node, one: Node, other: Node, way: int) -> Sized:
+        """The larger of two values, or with ``way`` -1 the smaller one."""
+        left, right = self.value(one), self.value(other)
+        signs = [sign(term) for term in (one, other)]
+        either = any(s.of for term, s in zip((left, right), signs, strict=True) if term.parts)
+        if left.parts and right.parts:
+            if term := self._beside_a_constant(left, right):
+                return term
+            if either:
+                self.lacks("it compares values that may have either sign")
+        elif either:
+            kept = left if left.parts else right  # its half on one side of 0
+            half = self._union(kept, self._call("abs", kept))
+            return replace(half, vanishes=_each(operator.mul, _SUM, (Fraction(MAX_EXPONENT),) * 3))
+        if left.number is not None and right.number is not None:
+            return max((left, right), key=lambda value: way * (value.number or 0))
+        first, second = (
+            (1 if either else s.factor) if term.parts else 0
+            for term, s in zip((left, right), signs, strict=True)
+        )
+        larger = first - second
+        if not larger:
+            larger = first * self.compare(one, other, left, right)
+            if not larger:
+                return self._union(left, right)
+        self.winners[node] = one if larger * way > 0 else other
+        return left if larger * way > 0 else right
+
+    def _opposite(self, low: Node, high: Node) -> bool:
+        """Whether a bound is minus the other one."""
+        below, above = sign(low), sign(high)
+        if below.factor != -1 or below.of or not above.never_negative:
+            return False
+        alike = self.value(low).parts == self.value(high).parts
+        return alike and is_zero(Operation("+", low, high))  # of one size, and of one number
+
+    def _clip(self, value: Sized, bound: Sized) -> Sized:
+        """A value kept between two opposite bounds, an odd function of it."""
+        if not value.parts or not bound.parts:
+            return ZERO
+        if self.top(value) < self.top(bound):
+            return value
+        if self.top(value) == self.top(bound):
+            return replace(value, rank="")
+        return self._product(self._call("sign", value), bound)
+
+    # ---- products, powers and functions ----
+
+    def _product(self, left: Sized, right: Sized) -> Sized:
+        if not left.parts or not right.parts:
+            return ZERO
+        parts: dict[Parity, Monomial] = {}
+        for (a, b), x in left.parts.items():
+            for (c, d), y in right.parts.items():
+                self._unite(parts, (a != c, b != d), x * y)
+        number = None
+        if left.number is not None and right.number is not None:
+            number = left.number * right.number
+        rank = left.rank if right.scalar else (right.rank if left.scalar else "")
+        vanishes = _each(operator.add, left.vanishes, right.vanishes)
+        unlike = left.unlike or right.unlike
+        return Sized(parts, vanishes, unlike, rank, number, left.scalar and right.scalar)
+
+    def _power(self, base: Sized, exponent: Fraction) -> Sized:
+        if not base.parts:
+            if exponent > 0:
+                return ZERO
+            raise MissingLaw("it divides by zero")
+        whole = exponent.denominator == 1
+        if base.number is not None and whole:
+            return _scalar(ONE, base.number ** int(exponent))
+        if exponent == 1:
+            return base
+        vanishes = _each(operator.mul, base.vanishes, (exponent,) * 3)
+        parts = self._bent(base, exponent, odd=whole and exponent.numerator % 2 == 1)
+        return Sized(parts, vanishes, base.unlike, scalar=base.scalar)
+
+    def _bent(self, value: Sized, power: Fraction, *, odd: bool) -> dict[Parity, Monomial]:
+        r"""The parts of a function of a sum, odd or even, that is a power of its size.
+
+        With L the largest term and s another one they are :math:`f(L)(s/L)^n`. The smaller ones
+        count where they are aligned: :math:`(\theta + g)^3` has :math:`3\theta^2 g`.
+        """
+        first, largest = max(self.leading(value).items())
+        parts = {first if odd else EVEN: largest**power}
+        for _ in range(3 if len(value.parts) > 1 else 0):  # more factors give no other parity
+            for (a, b), size in list(parts.items()):
+                for (c, d), other in value.parts.items():
+                    parity = (a ^ c ^ first[0], b ^ d ^ first[1])
+                    self._unite(parts, parity, size * other / largest)
+        return parts
+
+    def _call(self, function: str, value: Sized) -> Sized:
+        if function in COUNTS:
+            return _scalar(COUNTS[function])
+        if not value.parts:
+            if function == "log":
+                raise MissingLaw("it takes the logarithm of zero")
+            return ZERO
+        leading = self.leading(value)
+        (size, *_) = leading.values()
+        match function:
+            case "sign":
+                if not any(value.vanishes):
+                    return Sized(dict.fromkeys(leading, ONE))
+                return Sized(self._bent(value, Fraction(0), odd=True))
+            case "abs":
+                number = None if value.number is None else abs(value.number)
+                parts = self._bent(value, Fraction(1), odd=False)
+                return Sized(parts, value.vanishes, value.unlike, "", number, value.scalar)
+            case "rms" | "norm":
+                self._require_second_moment(value)
+                return _scalar(size if function == "rms" else size * COUNTS["numel"] ** HALF)
+            case "log":
+                if any(self.order(size)):
+                    raise MissingLaw("a logarithm of something that scales")
+                if value.unlike or value.number == 1:
+                    self.lacks("a logarithm of something that may be near 1")
+                vanishes = ZERO.vanishes if value.scalar else _SUM
+                return Sized({EVEN: ONE}, vanishes, scalar=value.scalar)
+            case _:
+                return self._polar(value, leading)
+
+    def _polar(self, value: Sized, leading: Mapping[Parity, Monomial]) -> Sized:
+        r"""Entries of size :math:`\sqrt{r/(n_{in} n_{out})}` at rank r."""
+        if not value.rank:
+            self.lacks("the rank of what polar takes is not known: it takes g or theta")
+        rank = ONE
+        if value.rank == "full":
+            rank = min((COUNTS["columns"], COUNTS["rows"]), key=self.order)
+        size = (rank / COUNTS["numel"]) ** HALF
+        return Sized(dict.fromkeys(leading, size), value.vanishes, rank=value.rank)
+
+    def _blocks(self, inner: Node) -> Sized:
+        """A term of blocks of rows: of counts of its own, and of the sizes and signs of entries.
+
+        Blocks of rows share their inputs, so that the rank and what is aligned stay as they are.
+        """
+        block = self
+        if any(self.order(COUNTS["rows"])):  # else it does not grow: one block
+            block = Fold({**self.sizes, OUTPUTS: ONE})
+            block.zeros = self.zeros
+        value = block.value(inner)
+        if block is not self:
+            self.constants = {**block.constants, **self.constants}
+            parts = {p: size.put({OUTPUTS: ONE}) for p, size in value.parts.items()}
+            value = replace(value, parts=parts)
+        return replace(value, scalar=value.scalar and value.number is not None)
+
+
+def _each(
+    function: Callable[[Fraction, Fraction], Fraction], left: Powers, right: Powers
+) -> Powers:
+    first, second, third = map(function, left, right)
+    return first, second, third
+
+
+# ---- in depth: degrees ----
 
 
 @dataclass(frozen=True)
@@ -55,6 +429,74 @@ class Regime:
 
     def __str__(self) -> str:
         return f"{self.larger} > {self.smaller}"
+
+
+class Degrees(Fold):
+    """The same with g and θ free: a sum of unlike terms takes its stated regime.
+
+    The term that wins stands for the sum, here and in the ``reduced`` tree. Counts are constants,
+    and laws that only an action needs are none that a degree lacks.
+    """
+
+    bases = ("eta", GRADIENT, PARAMETER, *CONSTANTS)
+    in_width = False
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        super().__init__({INPUTS: ONE, OUTPUTS: ONE})
+        self.zeros = set()
+        self.stated = {
+            (UPDATE.parse(a).root, UPDATE.parse(b).root): (a, b) for a, b in optimizer.regime
+        }
+        self.used: dict[Regime, None] = {}
+
+    def lacks(self, law: str) -> None:
+        pass
+
+    def degree(self, value: Sized) -> Monomial:
+        """The one that all parts have."""
+        return self.size(next(iter(value.parts.values())))
+
+    def compare(self, one: Node, other: Node, left: Sized, right: Sized) -> int:
+        a, b = self.degree(left), self.degree(right)
+        if a == b:
+            return 0
+        for (larger, smaller), texts in self.stated.items():
+            if _same(one, larger) and _same(other, smaller):
+                self.used[Regime(*texts, a, b)] = None
+                return 1
+            if _same(other, larger) and _same(one, smaller):
+                self.used[Regime(*texts, b, a)] = None
+                return -1
+        raise MissingLaw(
+            f"it joins terms of different degrees ({_words(a)} and {_words(b)}) and no "
+            "regime says which is the larger"
+        )
+
+    def reduced(self, node: Node) -> Node:
+        """The tree with the winning term in place of each sum or extreme that a regime decides."""
+        if node in self.winners:
+            return self.reduced(self.winners[node])
+        match node:
+            case Operation(symbol, left, right):
+                return Operation(symbol, self.reduced(left), self.reduced(right))
+            case Power(base, exponent):
+                return Power(self.reduced(base), exponent)
+            case Call(function, arguments):
+                return Call(function, tuple(map(self.reduced, arguments)))
+        return node
+
+
+def _same(node: Node, stated: Node) -> bool:
+    # a regime may state the magnitude of a term whose sign does not matter
+    if node == stated:
+        return True
+    if isinstance(node, Operation) and node.operator == "*" and node.left == Number(Fraction(-1)):
+        return _same(node.right, stated)
+    return isinstance(stated, Call) and stated.function == "abs" and node == stated.arguments[0]
+
+
+def _words(degree: Monomial) -> str:
+    return " ".join(f"{name}^{degree.exponent(name)}" for name in ("eta", "g", "theta"))
 
 
 @dataclass(frozen=True)
@@ -77,142 +519,11 @@ class Update:
         return self.descent == {-1}
 
 
-class _Degrees:
-    """Counts degrees bottom-up; a sum of unlike terms takes its stated regime.
-
-    None is the degree of 0, which is homogeneous of every degree.
-    """
-
-    def __init__(self, optimizer: Optimizer) -> None:
-        self.optimizer = optimizer
-        self.stated = {
-            (UPDATE.parse(a).root, UPDATE.parse(b).root): (a, b) for a, b in optimizer.regime
-        }
-        self.used: dict[Regime, None] = {}
-        self.winners: dict[Node, Node] = {}  # a sum or an extreme → the term that wins
-        self.known: dict[Node, Monomial | None] = {}
-        self.constants: dict[str, Monomial] = {}
-
-    def refuse(self, why: str) -> Refusal:
-        return Refusal(
-            f"no degree law for the update {shown(self.optimizer.update)}: {why}; a rule in "
-            "powers of the depth needs an update that is homogeneous in g and in theta"
-        )
-
-    def of(self, node: Node) -> Monomial | None:
-        if node not in self.known:
-            self.known[node] = self._count(node)
-        degree = self.known[node]
-        return None if degree is None else degree.put(self.constants)
-
-    def _count(self, node: Node) -> Monomial | None:
-        match node:
-            case Number(value):
-                return ONE if value else None
-            case Name(name):
-                return Monomial.of(name)
-            case Power(base, exponent):
-                inner = self.of(base)
-                if inner is None and exponent <= 0:
-                    raise self.refuse("it divides by zero")
-                return None if inner is None else inner**exponent
-            case Operation("*", left, right):
-                a, b = self.of(left), self.of(right)
-                return None if a is None or b is None else a * b
-            case Operation("/", left, right):
-                return self.of(Operation("*", left, Power(right, Fraction(-1))))
-            case Operation(_, left, right):
-                return self._unite(node, left, right, largest=True)
-            case Call("clip", (value, low, high)):
-                return self._stands_for(node, Call("min", (Call("max", (value, low)), high)))
-            case Call("max" | "min" as function, (first, second)):
-                return self._unite(node, first, second, largest=function == "max")
-            case Call("max" | "min" as function, (first, *others)):
-                rest = Call(function, tuple(others))
-                return self._stands_for(node, Call(function, (first, rest)))
-            case Call("blocks", (inner_node, _)):
-                return self.of(inner_node)
-            case Call("sqrt", (inner_node,)):
-                return self.of(Power(inner_node, Fraction(1, 2)))
-            case Call("log", (inner_node,)):
-                degree = self.of(inner_node)
-                if degree != ONE:
-                    raise self.refuse("a logarithm of something that scales")
-                return degree
-            case Call(function, (inner_node,)) if function in _DEGREE_ZERO:
-                degree = self.of(inner_node)
-                return None if degree is None and function not in COUNTS else ONE
-            case Call(function, (inner_node,)) if function in _DEGREE_KEPT:
-                return self.of(inner_node)
-            case _:
-                raise self.refuse(f"{node} has no law")
-
-    def _stands_for(self, node: Node, other: Node) -> Monomial | None:
-        self.winners[node] = other
-        return self.of(other)
-
-    def _unite(self, node: Node, left: Node, right: Node, *, largest: bool) -> Monomial | None:
-        a, b = self.of(left), self.of(right)
-        if a is None or b is None:
-            return a if b is None else b
-        if self._alike(a, b):
-            return a.put(self.constants)
-        winner = self._dominant(left, right, largest=largest)
-        if winner is None:
-            raise self.refuse(
-                f"it joins terms of different degrees ({_words(a)} and {_words(b)}) and no "
-                "regime says which is the larger"
-            )
-        self.winners[node] = winner
-        return a if winner is left else b
-
-    def _alike(self, a: Monomial, b: Monomial) -> bool:
-        """Whether two terms are alike; a constant that is new takes the degree that makes it so."""
-        apart = a / b
-        new = [name for name in CONSTANTS if apart.exponent(name)]
-        if len(new) == 1:
-            (name,) = new
-            rest = apart / Monomial.of(name) ** apart.exponent(name)
-            self.constants[name] = rest ** (-1 / apart.exponent(name))
-        return apart == ONE or len(new) == 1
-
-    def _dominant(self, left: Node, right: Node, *, largest: bool) -> Node | None:
-        for (larger, smaller), texts in self.stated.items():
-            for one, other in ((left, right), (right, left)):
-                if _same(one, larger) and _same(other, smaller):
-                    large, small = self.of(one), self.of(other)
-                    assert large is not None and small is not None  # neither is 0: see _unite
-                    self.used[Regime(*texts, large, small)] = None
-                    return one if largest else other
-        return None
-
-
-def _same(node: Node, stated: Node) -> bool:
-    # a regime may state the magnitude of a term whose sign does not matter
-    if node == stated:
-        return True
-    if isinstance(node, Operation) and node.operator == "*" and node.left == Number(Fraction(-1)):
-        return _same(node.right, stated)
-    return isinstance(stated, Call) and stated.function == "abs" and node == stated.arguments[0]
-
-
-def _words(degree: Monomial) -> str:
-    return " ".join(f"{name}^{degree.exponent(name)}" for name in ("eta", "g", "theta"))
-
-
-def _reduced(node: Node, winners: Mapping[Node, Node]) -> Node:
-    """The tree with the winning term in place of every sum or extreme that a regime decides."""
-    if node in winners:
-        return _reduced(winners[node], winners)
-    match node:
-        case Operation(symbol, left, right):
-            return Operation(symbol, _reduced(left, winners), _reduced(right, winners))
-        case Power(base, exponent):
-            return Power(_reduced(base, winners), exponent)
-        case Call(function, arguments):
-            return Call(function, tuple(_reduced(a, winners) for a in arguments))
-        case _:
-            return node
+def _no_degree(optimizer: Optimizer, why: str) -> Refusal:
+    return Refusal(
+        f"no degree law for the update {shown(optimizer.update)}: {why}; a rule in "
+        "powers of the depth needs an update that is homogeneous in g and in theta"
+    )
 
 
 @cache
@@ -222,19 +533,23 @@ def law(optimizer: Optimizer) -> Update:
     Raises :class:`Refusal` where the update is not homogeneous, not proportional to η, or
     vanishes identically.
     """
-    degrees = _Degrees(optimizer)
-    degree = degrees.of(optimizer.expression.root)
-    reduced = _reduced(optimizer.expression.root, degrees.winners)
+    degrees, root = Degrees(optimizer), optimizer.expression.root
     try:
-        descent = _descent(reduced)
+        value, reduced = degrees.value(root), degrees.reduced(root)
+        signs = descent(reduced)
+    except MissingLaw as missing:
+        raise _no_degree(optimizer, str(missing)) from None
     except (ArithmeticError, ValueError):
-        raise degrees.refuse("it is not finite and real at every sign of g and theta") from None
-    if degree is None or descent is None:
-        raise degrees.refuse("it is identically zero")
+        why = "it is not finite and real at every sign of g and theta"
+        raise _no_degree(optimizer, why) from None
+    if not value.parts or signs is None:
+        raise _no_degree(optimizer, "it is identically zero")
+    degree = degrees.degree(value)
     if degree.exponent("eta") != 1:
-        raise degrees.refuse(f"it is of degree {degree.exponent('eta')} in eta, not 1")
-    p, q = degree.exponent("g"), degree.exponent("theta")
-    return Update(p, q, tuple(degrees.used), reduced, descent)
+        why = f"it is of degree {degree.exponent('eta')} in eta, not 1"
+        raise _no_degree(optimizer, why)
+    p, q = degree.exponent(GRADIENT), degree.exponent(PARAMETER)
+    return Update(p, q, tuple(degrees.used), reduced, signs)
 
 
 def descending(optimizer: Optimizer, allow_ascent: bool = False) -> Update:
@@ -242,21 +557,22 @@ def descending(optimizer: Optimizer, allow_ascent: bool = False) -> Update:
 
     Raises :class:`Refusal` where the loss rises, or does not feel the update in the mean.
     """
-    of, written = law(optimizer), f"the update {shown(optimizer.update)}"
-    if of.descent == {0}:
+    update, written = law(optimizer), f"the update {shown(optimizer.update)}"
+    if update.descent == {0}:
         raise Refusal(
             f"{written} does not follow the gradient: <g, update> is 0 in the mean over the signs "
             "of g and theta, as for directions that are independent of the loss; the changes of S "
             "sublayers then add as sqrt(S), while a rule balances changes that are aligned and add "
             "as S"
         )
-    if not of.descends and not allow_ascent:
-        says = "rises" if of.descent == {1} else "rises or falls with the sizes of g and theta"
+    if not update.descends and not allow_ascent:
+        rises = update.descent == {1}
+        says = "rises" if rises else "rises or falls with the sizes of g and theta"
         raise Refusal(
             f"under {written} the loss {says}: <g, update> is not negative; write it with a minus "
             "sign, or allow an ascent with --allow-ascent (in Python allow_ascent=True)"
         )
-    return of
+    return update
 
 
 @dataclass(frozen=True)
@@ -276,166 +592,90 @@ def practised(optimizer: Optimizer) -> Practised:
     epsilon is of degree 1 in g; a decay times θ beside g is of degree 1 in g and −1 in θ. One that
     does not occur is absent. Raises :class:`Refusal` where one would need two degrees.
     """
-    degrees, root = _Degrees(optimizer), optimizer.practised.root
-    degrees.of(root)
-    return Practised(degrees.constants, tuple(degrees.used), _reduced(root, degrees.winners))
+    degrees, root = Degrees(optimizer), optimizer.practised.root
+    try:
+        degrees.value(root)
+    except MissingLaw as missing:
+        raise _no_degree(optimizer, str(missing)) from None
+    return Practised(degrees.constants, tuple(degrees.used), degrees.reduced(root))
 
 
 def is_coupled(optimizer: Optimizer) -> bool:
     """Whether weight decay is a term beside g in the update as it is practised."""
     decay = practised(optimizer).constants.get("decay", ONE)
-    return decay == Monomial.of("g") / Monomial.of("theta")
+    return decay == Monomial.of(GRADIENT) / Monomial.of(PARAMETER)
 
 
-# ---- descent: ⟨g, u⟩ on a 1 × 2 matrix, at entries of every sign and of several sizes ----
-
-Entries: TypeAlias = tuple[Decimal, Decimal]
-Value: TypeAlias = Decimal | Entries
-
-SIZES = (  # of g's and θ's entries, incommensurable and in each order
-    ("3/7", "5/11", "17/5", "23/9"),
-    ("29/8", "13/3", "2/17", "7/31"),
-    ("1/5", "19", "6", "2/9"),
-)
-_ZERO = Decimal(0)
-DIGITS = 40  # below this share of its terms a value is 0
-_ENTRYWISE: dict[str, Callable[..., Decimal]] = {
-    "sign": lambda a: Decimal((a > 0) - (a < 0)),
-    "abs": abs,
-    "sqrt": lambda a: a.sqrt(),
-    "log": lambda a: a.ln(),
-    "max": max,
-    "min": min,
-}
+# ---- in width: entry and action ----
 
 
 @dataclass(frozen=True)
-class OnEntries(OperatorAlgebra[Any]):
-    """Values are scalars and pairs; a scalar stands for a parameter of two such entries.
+class Step:
+    """One update per unit of learning rate, as monomials in γ, σ, n_in and n_out.
 
-    The scalars are of any arithmetic: ``number_of`` makes one, ``functions`` act on them.
+    ``entry`` is the root mean square of its entries, ``action`` that of what it adds to an output;
+    ``aligned`` whether the terms of the sum in the action add up.
     """
 
-    values: Mapping[str, Any]
-    functions: Mapping[str, Callable[..., Any]]
-    number_of: Callable[[Fraction], Any]
-
-    def number(self, value: Fraction) -> Any:
-        return self.number_of(value)
-
-    def name(self, name: str) -> Any:
-        return self.values[name]
-
-    def add(self, left: Any, right: Any) -> Any:
-        return _each(operator.add, left, right)
-
-    def subtract(self, left: Any, right: Any) -> Any:
-        return _each(operator.sub, left, right)
-
-    def multiply(self, left: Any, right: Any) -> Any:
-        return _each(operator.mul, left, right)
-
-    def divide(self, left: Any, right: Any) -> Any:
-        return _each(operator.truediv, left, right)
-
-    def power(self, base: Any, exponent: Fraction) -> Any:
-        return _each(operator.pow, base, self.number_of(exponent))
-
-    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
-        match function:
-            case "norm":
-                first, second = pair(arguments[0])
-                return self.functions["sqrt"](first**2 + second**2)
-            case "rms":
-                root = self.functions["sqrt"](self.number_of(Fraction(2)))
-                return self.call("norm", arguments) / root
-            case "numel" | "columns":
-                return self.number_of(Fraction(2))
-            case "rows":
-                return self.number_of(Fraction(1))
-            case "polar":  # of one row: its direction
-                return self.divide(pair(arguments[0]), self.call("norm", arguments))
-            case "clip":
-                value, low, high = arguments
-                return self.call("min", (self.call("max", (value, low)), high))
-            case _:
-                return _each(self.functions[function], *arguments)
+    entry: Monomial
+    action: Monomial
+    aligned: bool
 
 
-def pair(value: Any) -> tuple[Any, Any]:
-    return value if isinstance(value, tuple) else (value, value)
+def step(optimizer: Optimizer, sizes: Mapping[str, Monomial], alignment: str = FULL) -> Step:
+    """The size of an optimizer's first update of one role; ``sizes`` as :class:`Fold` has them.
 
-
-def _each(function: Callable[..., Any], *arguments: Any) -> Any:
-    if any(isinstance(a, tuple) for a in arguments):
-        first, second = (function(*e) for e in zip(*map(pair, arguments), strict=True))
-        return first, second
-    return function(*arguments)
-
-
-def _decimal(value: Fraction) -> Decimal:
-    return Decimal(value.numerator) / value.denominator
-
-
-def entries(update: Node, values: Mapping[str, Value]) -> Entries:
-    """The two entries of an update at numbers, in the precision that is set.
-
-    Raises ``ArithmeticError`` where one is not finite or not real.
+    Raises :class:`Refusal` where a law is missing, where a parameter that is 0 stays 0, and where
+    no part of the update is odd in g.
     """
-    first, second = pair(fold(update, OnEntries(values, _ENTRYWISE, _decimal)))
-    if not (first.is_finite() and second.is_finite()):
-        raise ArithmeticError("not finite")
-    return first, second
-
-
-def number(root: Node, values: Mapping[str, Decimal]) -> Decimal:
-    """The value of a scalar expression at numbers, in the precision that is set."""
-    value = fold(root, OnEntries(values, _ENTRYWISE, _decimal))
-    assert isinstance(value, Decimal)
-    return value
-
-
-Point = tuple[Fraction, ...]  # two entries of g, two of θ
-
-
-def points(size: tuple[str, ...], scale_g: int = 1, scale_theta: int = 1) -> Iterator[Point]:
-    """Entries of g and θ at one size, of every sign."""
-    scales = (scale_g, scale_g, scale_theta, scale_theta)
-    for signs in product((1, -1), repeat=4):
-        yield tuple(c * s * Fraction(m) for c, s, m in zip(scales, signs, size, strict=True))
-
-
-@lru_cache(maxsize=256)
-def exactly(update: Node, at: Point) -> Entries:
-    """The update at η = 1/3, to ``DIGITS`` digits: what is below those of its terms is 0.
-
-    Raises ``ArithmeticError`` where it is not finite or not real.
-    """
-    found = []
-    # rounding differs between two precisions, a value does not
-    for digits in (DIGITS + 20, 2 * DIGITS + 40):
-        with localcontext(prec=digits):
-            a, b, c, d = map(_decimal, at)
-            values: dict[str, Value] = {"g": (a, b), "theta": (c, d)}
-            values["eta"] = _decimal(Fraction(1, 3))
-            found.append(entries(update, values))
-    with localcontext(prec=2 * DIGITS):
-        first, second = (
-            f if abs(c - f) <= abs(f) * Decimal(10) ** -DIGITS else _ZERO
-            for c, f in zip(*found, strict=True)
+    fold, trees = Fold(sizes), [_decided(optimizer)]
+    if PARAMETER not in sizes:
+        trees = [optimizer.expression.root, optimizer.from_zero.root]
+    try:
+        values = (fold.value(tree) for tree in trees)
+        value = next((value for value in values if value.parts), ZERO)
+        ways = list(_actions(value, fold, alignment))
+    except MissingLaw as missing:
+        raise _no_width(optimizer, str(missing)) from None
+    if not ways:
+        raise Refusal(
+            f"the update {shown(optimizer.update)} is 0 where theta is 0: a parameter that starts "
+            "at 0 never leaves it; start it elsewhere"
         )
-    return first, second
+    entry = max((way[0] for way in ways), key=fold.order)
+    _, action, aligned = max(ways, key=lambda way: fold.order(way[1]))
+    if any(size.exponent("eta") != 1 for size in value.parts.values()):
+        raise _no_width(optimizer, "it is not proportional to eta")
+    eta = Monomial.of("eta")
+    return Step(entry / eta, action / eta, aligned)
 
 
-def _descent(update: Node) -> frozenset[int] | None:
-    """The sign of the mean of ⟨g, u⟩ over the signs of g and θ at each size; None where u is 0."""
-    found, moves = set(), False
-    for size in SIZES:
-        sampled = [(at, exactly(update, at)) for at in points(size)]
-        moves = moves or any(any(kept) for _, kept in sampled)
-        with localcontext(prec=2 * DIGITS):
-            each = [_decimal(g) * u for at, kept in sampled for g, u in zip(at, kept, strict=False)]
-            mean, whole = sum(each, _ZERO), sum(map(abs, each), _ZERO)
-            null = abs(mean) <= whole * Decimal(10) ** (5 - DIGITS)
-            found.add(0 if null else (1 if mean > 0 else -1))
-    return frozenset(found) if moves else None
+def _actions(value: Sized, fold: Fold, alignment: str) -> Iterator[tuple[Monomial, Monomial, bool]]:
+    if value.parts and not any(odd for odd, _ in value.parts):
+        raise MissingLaw("no part of it is odd in g, so that it does not follow the gradient")
+    fold._require_second_moment(value)
+    for parity, size in value.parts.items():
+        aligned = parity == ALIGNED and alignment == FULL
+        yield size, size * COUNTS["columns"] ** (1 if aligned else HALF), aligned
+
+
+def _decided(optimizer: Optimizer) -> Node:
+    """The update's tree, what a stated regime decides put in; as it is where none decides."""
+    try:
+        return law(optimizer).reduced
+    except Refusal:
+        return optimizer.expression.root
+
+
+def _no_width(optimizer: Optimizer, why: str) -> Refusal:
+    return Refusal(f"no law in width for the update {shown(optimizer.update)}: {why}")
+
+
+def epsilon(optimizer: Optimizer, sizes: Mapping[str, Monomial]) -> Monomial | None:
+    """The size of what ε stands beside in the update as it is practised; None without an ε."""
+    fold = Fold(sizes)
+    try:
+        fold.value(optimizer.practised.root)
+    except MissingLaw:
+        return None
+    return fold.constants.get("epsilon")

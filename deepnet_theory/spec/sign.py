@@ -45,12 +45,12 @@ class Sign:
 
 
 def sign(node: Node) -> Sign:
-    """The sign of a term; the learning rate is positive, entries of g and theta are of any sign."""
+    """The sign of a term; constants are positive, entries of g and theta are of any sign."""
     constant = _constant(node)
     if constant is not None:
         return Sign((constant > 0) - (constant < 0))
     match node:
-        case Name("eta"):
+        case Name("eta" | "epsilon" | "decay"):
             return Sign(1)
         case Power(base, exponent):
             return Sign(1) if exponent.numerator % 2 == 0 else sign(base)

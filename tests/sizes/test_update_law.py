@@ -30,7 +30,7 @@ from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
             "max(g, 2*g) - max(2*g, g)")),
         ("-eta*g/0", "divides by zero"),
         ("-eta*g*0**(-1)", "divides by zero"),
-        ("-eta*g*log(1 - 1)", "finite and real at every sign"),
+        ("-eta*g*log(1 - 1)", "logarithm of zero"),
         ("-eta*g/max(theta, 0)", "finite and real at every sign"),
         ("-eta*g/(theta - theta)", "not finite"),
     ],
