@@ -44,7 +44,7 @@ _FLOATS = {**FloatAlgebra.functions, "sign": lambda a: math.copysign(1.0, a)}
 
 @dataclass(frozen=True)
 class OnEntries(OperatorAlgebra[Any]):
-    """Values are scalars, or one size of entries for each block of lines; a 1 × 2 matrix by default.
+    """Values are scalars, or one size of entries a block of lines; by default a 1 × 2 matrix.
 
     Block i has ``lines[i]`` lines, columns unless they ``are_rows``, and ``across`` is how long a
     line is. A scalar stands for a parameter of such entries. The scalars are of any arithmetic:
@@ -64,29 +64,17 @@ class OnEntries(OperatorAlgebra[Any]):
     def name(self, name: str) -> Any:
         return self.values[name]
 
-    def add(self, left: Any, right: Any) -> Any:
-        return self._each(operator.add, left, right)
-
-    def subtract(self, left: Any, right: Any) -> Any:
-        return self._each(operator.sub, left, right)
-
-    def multiply(self, left: Any, right: Any) -> Any:
-        return self._each(operator.mul, left, right)
-
-    def divide(self, left: Any, right: Any) -> Any:
-        return self._each(operator.truediv, left, right)
+    def operate(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        if any(isinstance(a, tuple) for a in arguments):
+            return tuple(function(*a) for a in zip(*map(self.spread, arguments), strict=True))
+        return function(*arguments)
 
     def power(self, base: Any, exponent: Fraction) -> Any:
-        return self._each(operator.pow, base, self.number_of(exponent))
+        return self.operate(operator.pow, base, self.number_of(exponent))
 
     def spread(self, value: Any) -> tuple[Any, ...]:
         """A value in every block."""
         return value if isinstance(value, tuple) else (value,) * len(self.lines)
-
-    def _each(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        if any(isinstance(a, tuple) for a in arguments):
-            return tuple(function(*a) for a in zip(*map(self.spread, arguments), strict=True))
-        return function(*arguments)
 
     def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
         counts = (sum(self.lines), self.across)
@@ -111,7 +99,7 @@ class OnEntries(OperatorAlgebra[Any]):
             case "clip":
                 value, low, high = arguments
                 return self.call("min", (self.call("max", (value, low)), high))
-        return self._each(self.functions[function], *arguments)
+        return self.operate(self.functions[function], *arguments)
 
     def blocks(self, inner: Node, rows: int) -> Any:
         if not self.are_rows:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import ast
 import math
+import operator
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, TypeVar, cast
 
 from deepnet_theory.spec.errors import InputError, shown
 
@@ -25,7 +26,6 @@ MAX_EXPONENT = 256  # numerator and denominator of any exponent
 MAX_DIGITS = 300.0  # of any value that a tree could form from names of one digit: a float's
 
 T = TypeVar("T")
-T_contra = TypeVar("T_contra", contravariant=True)
 
 
 @dataclass(frozen=True)
@@ -112,58 +112,60 @@ class Expression:
         return self.text
 
 
-class Algebra(Protocol[T]):
-    """What an interpreter gives for each kind of node."""
+class OperatorAlgebra(Generic[T]):
+    """What an interpreter gives for each kind of node; by default Python's operators on values."""
 
-    def number(self, value: Fraction) -> T: ...
-    def name(self, name: str) -> T: ...
-    def add(self, left: T, right: T) -> T: ...
-    def subtract(self, left: T, right: T) -> T: ...
-    def multiply(self, left: T, right: T) -> T: ...
-    def divide(self, left: T, right: T) -> T: ...
-    def power(self, base: T, exponent: Fraction) -> T: ...
-    def call(self, function: str, arguments: tuple[T, ...]) -> T: ...
+    def number(self, value: Fraction) -> Any:
+        raise NotImplementedError
+
+    def name(self, name: str) -> Any:
+        raise NotImplementedError
+
+    def power(self, base: Any, exponent: Fraction) -> Any:
+        raise NotImplementedError
+
+    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+        raise NotImplementedError
+
+    def operate(self, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+        return function(left, right)
+
+    def add(self, left: Any, right: Any) -> Any:
+        return self.operate(operator.add, left, right)
+
+    def subtract(self, left: Any, right: Any) -> Any:
+        return self.operate(operator.sub, left, right)
+
+    def multiply(self, left: Any, right: Any) -> Any:
+        return self.operate(operator.mul, left, right)
+
+    def divide(self, left: Any, right: Any) -> Any:
+        return self.operate(operator.truediv, left, right)
+
+    def blocks(self, inner: Node, rows: int) -> Any:
+        """``inner`` on each block of ``rows`` rows by itself; a parameter of one row is one."""
+        return fold(inner, self)
 
 
 ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 
 
-def fold(node: Node, algebra: Algebra[T]) -> T:
+def fold(node: Node, algebra: OperatorAlgebra[T]) -> T:
     """Interpret a tree bottom-up with ``algebra``."""
     match node:
         case Number(value):
-            return algebra.number(value)
+            return cast(T, algebra.number(value))
         case Name(name):
-            return algebra.name(name)
+            return cast(T, algebra.name(name))
         case Power(base, exponent):
-            return algebra.power(fold(base, algebra), exponent)
-        case Call("blocks", (inner, Number(rows))) if isinstance(algebra, OperatorAlgebra):
+            return cast(T, algebra.power(fold(base, algebra), exponent))
+        case Call("blocks", (inner, Number(rows))):
             return cast(T, algebra.blocks(inner, int(rows)))
         case Call(function, arguments):
-            return algebra.call(function, tuple(fold(a, algebra) for a in arguments))
-        case Operation(operator, left, right):
-            method: Callable[[T, T], T] = getattr(algebra, ARITHMETIC[operator])
-            return method(fold(left, algebra), fold(right, algebra))
-
-
-class OperatorAlgebra(Generic[T]):
-    """An algebra whose arithmetic is that of Python's operators on the values."""
-
-    def add(self, left: Any, right: Any) -> Any:
-        return left + right
-
-    def subtract(self, left: Any, right: Any) -> Any:
-        return left - right
-
-    def multiply(self, left: Any, right: Any) -> Any:
-        return left * right
-
-    def divide(self, left: Any, right: Any) -> Any:
-        return left / right
-
-    def blocks(self, inner: Node, rows: int) -> Any:
-        """``inner`` on each block of ``rows`` rows by itself; a parameter of one row is one."""
-        return fold(inner, cast(Any, self))
+            return cast(T, algebra.call(function, tuple(fold(a, algebra) for a in arguments)))
+        case Operation(symbol, left, right):
+            values = fold(left, algebra), fold(right, algebra)
+            return cast(T, getattr(algebra, ARITHMETIC[symbol])(*values))
 
 
 class FloatAlgebra(OperatorAlgebra[float]):
@@ -290,7 +292,10 @@ def _convert(
         case ast.UnaryOp(op=ast.UAdd(), operand=operand):
             return inner(operand)
         case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return _negated(inner(operand))
+            term = inner(operand)
+            if isinstance(term, Number):
+                return Number(-term.value)
+            return Operation("*", Number(Fraction(-1)), term)
         case ast.BinOp(op=ast.Pow(), left=left, right=right):
             return Power(inner(left), _exponent(inner(right), refuse))
         case ast.BinOp(op=op, left=left, right=right):
@@ -308,21 +313,12 @@ def _convert(
                     f" argument{'s' if most > 1 else ''}, not {len(args)}"
                 )
             arguments = tuple(inner(a) for a in args)
-            if name == "blocks" and not _is_count(arguments[1]):
+            count = constant(arguments[-1])
+            if name == "blocks" and not (count and count > 0 and count.denominator == 1):
                 raise refuse("blocks takes a term and how many rows a block has, such as 64")
             return Call(name, arguments)
         case _:
             raise refuse("only arithmetic may occur")
-
-
-def _is_count(node: Node) -> bool:
-    return isinstance(node, Number) and node.value.denominator == 1 and node.value > 0
-
-
-def _negated(node: Node) -> Node:
-    if isinstance(node, Number):
-        return Number(-node.value)
-    return Operation("*", Number(Fraction(-1)), node)
 
 
 def _rational(value: float, refuse: Callable[[str], InputError]) -> Fraction:
@@ -332,36 +328,45 @@ def _rational(value: float, refuse: Callable[[str], InputError]) -> Fraction:
     return Fraction(repr(value))
 
 
-class _Constant(OperatorAlgebra[Fraction]):
-    """Exact constants for exponents, kept small at every step."""
-
-    def __init__(self, refuse: Callable[[str], InputError]) -> None:
-        self.refuse = refuse
+class _Exact(OperatorAlgebra[Fraction]):
+    """Exact numbers; what is none raises ``ValueError``, in words for an exponent."""
 
     def number(self, value: Fraction) -> Fraction:
         return value
 
     def name(self, name: str) -> Fraction:
-        raise self.refuse(f"the exponent depends on {name}")
+        raise ValueError(f"the exponent depends on {name}")
 
     def call(self, function: str, arguments: tuple[Fraction, ...]) -> Fraction:
-        raise self.refuse(f"an exponent holds {function}")
+        raise ValueError(f"an exponent holds {function}")
 
     def power(self, base: Fraction, exponent: Fraction) -> Fraction:
-        if exponent.denominator != 1 or abs(exponent) > MAX_EXPONENT:
-            raise self.refuse("an exponent holds a power that is not small and whole")
-        if abs(base.numerator) > 1000 or base.denominator > 1000:
-            raise self.refuse(f"an exponent is beyond {MAX_EXPONENT}")
+        if exponent.denominator != 1:
+            raise ValueError("an exponent holds a power that is not small and whole")
         return Fraction(base**exponent.numerator)
 
 
-def _exponent(node: Node, refuse: Callable[[str], InputError]) -> Fraction:
+def constant(node: Node) -> Fraction | None:
+    """The value of a tree of numbers alone, None where it has another or none."""
     try:
-        value: Fraction = fold(node, _Constant(refuse))
+        value: Fraction = fold(node, _Exact())
+    except (ValueError, ZeroDivisionError):
+        return None
+    return value
+
+
+def _exponent(node: Node, refuse: Callable[[str], InputError]) -> Fraction:
+    beyond = f"an exponent is beyond {MAX_EXPONENT}"
+    if _digits(node) > MAX_DIGITS:
+        raise refuse(beyond)
+    try:
+        value: Fraction = fold(node, _Exact())
+    except ValueError as why:
+        raise refuse(str(why)) from None
     except ZeroDivisionError:
         raise refuse("an exponent divides by zero") from None
     if abs(value.numerator) > MAX_EXPONENT or value.denominator > MAX_EXPONENT:
-        raise refuse(f"an exponent is beyond {MAX_EXPONENT}")
+        raise refuse(beyond)
     return value
 
 
@@ -380,8 +385,8 @@ def _digits(node: Node) -> float:
         case Call(function, arguments):
             squared = 2 if function in ("norm", "rms", "polar") else 1  # sums of squares
             return squared * sum(_digits(a) for a in arguments)
-        case Operation(operator, left, right):
-            return _digits(left) + _digits(right) + (0.31 if operator in "+-" else 0.0)
+        case Operation(symbol, left, right):
+            return _digits(left) + _digits(right) + (0.31 if symbol in "+-" else 0.0)
 
 
 def parts(node: Node) -> Iterator[Node]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from fractions import Fraction
-from operator import add, mul, sub, truediv
 
 from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.expression import (
@@ -16,15 +13,10 @@ from deepnet_theory.spec.expression import (
     Number,
     Operation,
     Power,
+    constant,
     parts,
 )
 
-_ARITHMETIC: dict[str, Callable[[Fraction, Fraction], Fraction]] = {
-    "+": add,
-    "-": sub,
-    "*": mul,
-    "/": truediv,
-}
 _NEVER_NEGATIVE = {"abs", "norm", "rms", "numel", "rows", "columns", "sqrt"}
 
 
@@ -46,9 +38,10 @@ class Sign:
 
 def sign(node: Node) -> Sign:
     """The sign of a term; constants are positive, entries of g and theta are of any sign."""
-    constant = _constant(node)
-    if constant is not None:
-        return Sign((constant > 0) - (constant < 0))
+    number = constant(node)
+    if number is not None:
+        return Sign((number > 0) - (number < 0))
+    alike: set[Sign] = set()
     match node:
         case Name("eta" | "epsilon" | "decay"):
             return Sign(1)
@@ -56,10 +49,9 @@ def sign(node: Node) -> Sign:
             return Sign(1) if exponent.numerator % 2 == 0 else sign(base)
         case Operation("*" | "/", left, right):
             return sign(left) * sign(right)
-        case Operation("-", left, right):
-            return _of_sum(node, sign(left), Sign(-1) * sign(right))
-        case Operation("+", left, right):
-            return _of_sum(node, sign(left), sign(right))
+        case Operation(symbol, left, right):
+            terms = (sign(left), Sign(1 if symbol == "+" else -1) * sign(right))
+            alike = {s for s in terms if s.factor} or {Sign(0)}
         case Call(function, _) if function in _NEVER_NEGATIVE:
             return Sign(1)
         case Call("sign", (inner,)):
@@ -67,72 +59,35 @@ def sign(node: Node) -> Sign:
         case Call("blocks", (inner, _)) if sign(inner).never_negative:
             return sign(inner)
         case Call("max" | "min" as function, arguments):
-            return _of_extreme(node, [sign(a) for a in arguments], 1 if function == "max" else -1)
+            side = Sign(1 if function == "max" else -1)
+            alike = {sign(a) for a in arguments}
+            if any((side * s).never_negative for s in alike):  # it decides, on its side of 0
+                return side
         case Call("clip", (value, low, high)):
             return sign(Call("min", (Call("max", (value, low)), high)))
-        case _:
-            return Sign(1, frozenset({node}))
-
-
-def _constant(node: Node) -> Fraction | None:
-    """The value of a tree of numbers alone, None where it has another or none."""
-    match node:
-        case Number(value):
-            return value
-        case Operation(operator, left, right):
-            a, b = _constant(left), _constant(right)
-            if a is None or b is None or (operator == "/" and b == 0):
-                return None
-            return _ARITHMETIC[operator](a, b)
-        case Power(base, exponent) if exponent.denominator == 1:
-            inner = _constant(base)
-            return Fraction(inner**exponent.numerator) if inner else None
-        case _:
-            return None
-
-
-def _of_sum(node: Node, left: Sign, right: Sign) -> Sign:
-    if left.factor == 0 or right.factor == 0:
-        return right if left.factor == 0 else left
-    return left if left == right else Sign(1, frozenset({node}))
-
-
-def _of_extreme(node: Node, signs: list[Sign], way: int) -> Sign:
-    """Of a maximum (``way`` 1) or a minimum (-1): one term on its side of zero decides."""
-    if any((Sign(way) * s).never_negative for s in signs):
-        return Sign(way)
-    return signs[0] if len(set(signs)) == 1 else Sign(1, frozenset({node}))
+    return alike.pop() if len(alike) == 1 else Sign(1, frozenset({node}))
 
 
 def refuse_unless_real(expression: Expression) -> None:
     """Raises :class:`InputError` where a fractional power or a logarithm may be of a negative."""
-    for function, base, exponent in _roots(expression.root):
-        if sign(base).never_negative:
-            continue
-        written = shown(expression.text)
-        if exponent is None:
-            raise InputError(
-                f"{written} is not real: it takes the logarithm of {text(base)}, which may be "
-                f"negative; write log(abs({text(base)}))"
-            )
-        plain, power = text(base), "" if function == "sqrt" else f"**({exponent})"
-        meant = f"sqrt(abs({plain}))" if function == "sqrt" else f"abs({plain}){power}"
-        raise InputError(
-            f"{written} is not real: it takes a fractional power of {plain}, which may be "
-            f"negative; write sign({plain})*{meant}, or {meant} where the sign is not meant"
-        )
-
-
-def _roots(root: Node) -> Iterator[tuple[str, Node, Fraction | None]]:
-    """Every fractional power, square root and logarithm of a tree, innermost first."""
-    for node in parts(root):
+    for node in parts(expression.root):
         match node:
             case Power(base, exponent) if exponent.denominator != 1:
-                yield "**", base, exponent
-            case Call("sqrt", (inner, *_)):
-                yield "sqrt", inner, Fraction(1, 2)
-            case Call("log", (inner, *_)):
-                yield "log", inner, None
+                meant = f"abs({text(base)})**({exponent})"
+            case Call("sqrt" | "log" as function, (base,)):
+                meant = f"{function}(abs({text(base)}))"
+            case _:
+                continue
+        if sign(base).never_negative:
+            continue
+        plain, what, write = text(base), "a fractional power", ""
+        if meant.startswith("log"):
+            what, write = "the logarithm", meant
+        raise InputError(
+            f"{shown(expression.text)} is not real: it takes {what} of {plain}, which may be "
+            "negative; write "
+            + (write or f"sign({plain})*{meant}, or {meant} where the sign is not meant")
+        )
 
 
 def text(node: Node) -> str:
@@ -144,7 +99,7 @@ def text(node: Node) -> str:
             return name
         case Power(base, exponent):
             return f"{_held(base)}**({exponent})"
-        case Operation("*", Number(Fraction(numerator=-1, denominator=1)), right):
+        case Operation("*", Number(value), right) if value == -1:
             return f"-{_held(right)}"
         case Operation(operator, left, right):
             return f"{_held(left)}{operator}{_held(right)}"
