@@ -1,4 +1,17 @@
-"""The constants of a rule at a depth, and relative to a base."""
+r"""The constants of a rule or a scheme at a depth, and relative to a smaller model, the base.
+
+What a model starts and steps with at a depth are the rule's texts, evaluated. Relative to a base
+that was tuned, each number is the base's own times what the rule makes of it on the way from there:
+
+.. math:: \mathrm{number}(d) = \mathrm{number}(d_0)\,(d/d_0)^e
+
+with e of the role's row (:func:`~deepnet_theory.sizes.width.row_of`) at the sizes and multipliers
+that the model of ``build`` has: its embedding is √d·E with entries of size 1/√d, and its matrices
+are drawn by Xavier's law. With a base depth the same holds in N and M: the base is then a plain
+model, each of its numbers 1.
+
+Source: derived here.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +24,52 @@ from typing import cast
 
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.sizes.base import Base, every, relative
-from deepnet_theory.sizes.entries import FULL, of_its_own
+from deepnet_theory.sizes.entries import of_its_own
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.exponents import Exponents
+from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.sizes.rule import Rule as SizedRule
 from deepnet_theory.sizes.rule import at_sizes
 from deepnet_theory.sizes.table import Table
-from deepnet_theory.sizes.width import Place, Scale
+from deepnet_theory.sizes.update import FULL, HALF, is_coupled
+from deepnet_theory.sizes.width import (
+    TIED,
+    WEIGHTS,
+    D,
+    K,
+    Place,
+    Point,
+    Scale,
+    WidthRow,
+    places,
+    require_multipliers,
+    require_one_rate,
+    row_of,
+    rule_point,
+    scores,
+)
 from deepnet_theory.spec import __version__
-from deepnet_theory.spec.constants import FORMS, Architecture, Constants, Sizes
+from deepnet_theory.spec.constants import (
+    FORMS,
+    Architecture,
+    Constants,
+    PartConstants,
+    Sizes,
+    SublayerConstants,
+)
 from deepnet_theory.spec.depth import BaseLike, DepthLike, parse_depth
-from deepnet_theory.spec.errors import InputError, Refusal, unknown
+from deepnet_theory.spec.errors import InputError, Refusal, shown, unknown
 from deepnet_theory.spec.expression import evaluate
 from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.spec.parameter import ParameterRule
+from deepnet_theory.spec.parameter import KNOBS, ParameterConstants, ParameterRule
 from deepnet_theory.spec.rule import Row, Rule, RuleEntry
 from deepnet_theory.spec.scheme import WIDTH, Scheme, gain_of, not_exportable
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.settings import record
+from deepnet_theory.spec.stack import Stack
 from deepnet_theory.spec.sublayer import MATRICES, Matrix, Role, Sublayer, sublayer
+
+Steps = Callable[[Place], bool]  # the roles that need a law, all but another optimizer's
 
 
 def constants_of(
@@ -47,40 +86,40 @@ def constants_of(
     ``rows`` are the named rules that it is one of; its own if none are given. ``parameters`` are
     those of a rule of one's own.
     """
-    selection = answer.selection
-    at = parse_depth(depth, selection.the_stack)
-    own = answer.rule if rule is None else rule
-    built, used = selection, own
-    parameters = answer.parameters if rule is None else parameters
+    selection, derived = answer.selection, rule is None
+    layers = parse_depth(depth, selection.the_stack)
     if form not in FORMS:
         raise unknown("form", form, FORMS)
-    if form == "weights":
-        built, used, parameters = in_weights(selection, own, parameters)
-    rows = rows or answer.rows
-    named = "own"
+    origin: dict[str, object] = {"row": "own", "rows": {}, "verdict": "ASSUMED"}
     if rule is None:
-        named = next(row.named for row in rows if row.rule.entries == own.entries)
+        rule, parameters, rows = answer.rule, answer.parameters, rows or answer.rows
+        origin = {
+            "row": next(row.named for row in rows if row.rule.entries == answer.rule.entries),
+            "rows": {row.named: row.told(**layers) for row in rows},
+            "in_depth": answer.in_depth,
+            "verdict": str(getattr(answer, "verdict", "computed; derive proves it")),
+        }
+    built, used = selection, rule
+    if form == WEIGHTS:
+        built, used, parameters = in_weights(selection, rule, parameters)
     return Constants.of(
         built,
         used,
-        at,
+        layers,
         record(Architecture, "an architecture", sizes),
         parameters=parameters,
         form=form,
-        warning=answer.warning if rule is None else Exponents(selection, rule).unstable(),
-        condition=selection.training_condition if rule is None and answer.trains else "",
+        warning=answer.warning if derived else Exponents(selection, rule).unstable(),
+        condition=selection.training_condition if derived and answer.trains else "",
         origin={
             "package": f"deepnet-theory {__version__}",
             "select": selection.to_dict(),
             "rule": used.name,
-            "row": named,
-            "rows": {} if rule is not None else {row.named: row.told(**at) for row in rows},
             "meaning": used.meaning,
-            "formulas": [entry.to_dict() for entry in own.entries],
+            "formulas": [entry.to_dict() for entry in rule.entries],
             "eta": used.eta,
-            **({"in_depth": answer.in_depth} if rule is None else {}),
-            "depth": at,
-            "verdict": _verdict(answer) if rule is None else "ASSUMED",
+            "depth": layers,
+            **origin,
         },
     )
 
@@ -114,22 +153,21 @@ def constants_of_scheme(
     architecture = record(Architecture, "an architecture", sizes)
     entries: list[RuleEntry] = []
     parameters: list[ParameterRule] = []
-    for part, of in zip(selection.the_stack.parts, given.parts, strict=True):
+    for part, published in zip(selection.the_stack.parts, given.parts, strict=True):
         for s in dict.fromkeys(part.layer):
             gains = {
-                m.name: _times(gain_of(of, m.name), _against_xavier(given, m, architecture))
+                m.name: _scaled(gain_of(published, m.name), _against_xavier(given, m, architecture))
                 for m in s.matrices
             }
-            entries.append(_entry(given, part.name, s, of.alpha, gains))
+            entries.append(_entry(given, part.name, s, published.alpha, gains))
             if given.rates or given.epsilon or given.weight_decay:
                 parameters += _stepping(given, part.name, s, gains)
     source = f"as published, not derived: {given.source}"
     rule = Rule(given.name, tuple(entries), meaning=source)
-    found = constants_of(Answer(selection), depth, rule, form, sizes, parameters=tuple(parameters))
-    row = Row(given.name, rule)
-    at = parse_depth(depth, selection.the_stack)
-    told = {"scheme": given.name, "source": given.source, "row": given.name}
-    return replace(found, origin={**found.origin, **told, "rows": {given.name: row.told(**at)}})
+    c = constants_of(Answer(selection), depth, rule, form, sizes, parameters=tuple(parameters))
+    rows = {given.name: Row(given.name, rule).told(**parse_depth(depth, selection.the_stack))}
+    names = {"scheme": given.name, "source": given.source, "row": given.name}
+    return replace(c, origin={**c.origin, **names, "rows": rows})
 
 
 def _in_layers_of_a_decoder(given: Scheme) -> Scheme:
@@ -139,11 +177,11 @@ def _in_layers_of_a_decoder(given: Scheme) -> Scheme:
         return {name: re.sub(r"\bN\b", "M", text) for name, text in texts.items()}
 
     (part,) = given.parts
-    alpha = put({"alpha": part.alpha})["alpha"]
     return replace(
-        given, parts=(replace(part, name="decoder", alpha=alpha, gains=put(part.gains)),),
-        rates=put(given.rates), epsilon=put(given.epsilon), weight_decay=put(given.weight_decay),
-    )  # fmt: skip
+        given,
+        parts=(replace(part, name="decoder", gains=put(part.gains), **put({"alpha": part.alpha})),),
+        **{knob: put(getattr(given, knob)) for knob in ("rates", "epsilon", "weight_decay")},
+    )
 
 
 def _entry(
@@ -161,14 +199,12 @@ def _stepping(
     given: Scheme, part: str, s: Sublayer, gains: Mapping[str, str]
 ) -> Iterator[ParameterRule]:
     """What the scheme multiplies learning rate, ε and decay by, of every kind of parameter."""
-    norms = (("norm_gain", Role.NORM_GAIN, "1"), ("norm_bias", Role.NORM_BIAS, "0"))
     kinds = [(p.name, p.role, gains.get(p.name, "0")) for p in s.parameters]
-    for name, role, gain in (*kinds, *norms):
-        decay = "1" if role in MATRICES else "0"
-        yield ParameterRule(
-            part, s.name, name, role, gain, given.rates.get(role, "1"),
-            given.epsilon.get(role, "1"), given.weight_decay.get(role, decay),
-        )  # fmt: skip
+    kinds += [("norm_gain", Role.NORM_GAIN, "1"), ("norm_bias", Role.NORM_BIAS, "0")]
+    for name, role, gain in kinds:
+        decay = given.weight_decay.get(role, "1" if role in MATRICES else "0")
+        rate, beside = given.rates.get(role, "1"), given.epsilon.get(role, "1")
+        yield ParameterRule(part, s.name, name, role, gain, rate, beside, decay)
 
 
 def _against_xavier(given: Scheme, m: Matrix, a: Architecture) -> float:
@@ -179,45 +215,259 @@ def _against_xavier(given: Scheme, m: Matrix, a: Architecture) -> float:
     return evaluate(WIDTH.parse(given.std), d=a.width) / math.sqrt(2 / (fan_in + fan_out))
 
 
-def _times(text: str, factor: float) -> str:
+def _scaled(text: str, factor: float) -> str:
     if factor == 1:
         return text
     return repr(factor) if text == "1" else f"({text})*{factor!r}"
 
 
-def _verdict(answer: Answer) -> str:
-    verdict = getattr(answer, "verdict", None)
-    return "computed; derive proves it" if verdict is None else str(verdict)
-
-
 # ---- relative to a base ----
 
 
+@dataclass(frozen=True)
+class Base:
+    """The base: its width and heads, and its depth by symbol, None where depth is no matter."""
+
+    width: int
+    heads: int
+    depth: Mapping[str, int] | None = None
+
+    @classmethod
+    def parse(cls, given: BaseLike, heads: int | None, stack: Stack, a: Architecture) -> Base:
+        """A width, or a width and a depth; None is the model's own.
+
+        Without ``heads`` the base's are as wide as the model's. Raises :class:`InputError` for what
+        is none, and where heads do not fit its width.
+        """
+        pair = given if isinstance(given, tuple | list) else (given, None)
+        width, depth = pair if len(pair) == 2 else (None, None)
+        width = a.width if width is None and depth is not None else width
+        if type(width) is not int or width < 1:
+            raise InputError(
+                f"the base {shown(given)} is none: give its width, or (width, depth) as (64, 4)"
+            )
+        k = a.width // a.heads
+        count = heads if heads is not None else width // k if width % k == 0 else None
+        if type(count) is not int or count < 1 or width % count:
+            what = f"heads of width {k}" if heads is None else f"{shown(heads)} heads"
+            raise InputError(
+                f"{what} do not divide the base width {width}: give a multiple of {k}, or the "
+                "base's own number of heads (--base-heads, base_heads)"
+            )
+        if a.kv_heads and a.kv_heads * count % a.heads:
+            raise InputError(
+                f"{a.kv_heads} key and value heads of {a.heads} are no whole number of the "
+                f"base's {count}"
+            )
+        return cls(width, count, None if depth is None else parse_depth(depth, stack))
+
+
 def on_base(
-    at: Callable[[DepthLike], Constants],
+    at_depth: Callable[[DepthLike], Constants],
     c: Constants,
     selection: Selection,
     base: BaseLike,
     heads: int | None = None,
     alignment: str = FULL,
-    stepped: Callable[[Place], bool] = every,
+    stepped: Steps = lambda _: True,
 ) -> Constants:
-    """The constants c relative to a base; ``at`` makes them at another depth.
+    """The constants c relative to a base; ``at_depth`` makes them at another depth.
 
-    ``stepped`` are the roles that need a law, all but another optimizer's.
+    Raises :class:`Refusal` where a role that is ``stepped`` has no law, where a tied head needs two
+    rates, and where the form has no place for a multiplier.
     """
-    of = Base.parse(base, heads, selection.the_stack, c.architecture)
-    scale, shallow = Scale(c.architecture.width, of.width), None
-    if of.depth is not None:
-        depth = dict(zip(of.depth, (p.layers for p in c.parts), strict=True))
-        scale = replace(scale, depth=tuple(depth.items()), base_depth=tuple(of.depth.items()))
-        shallow = at(of.depth)
-    found = relative(c, selection, scale, of.heads, alignment, shallow, stepped)
+    a, smaller = c.architecture, Base.parse(base, heads, selection.the_stack, c.architecture)
+    scale, shallow = Scale(a.width, smaller.width), None
+    if smaller.depth is not None:
+        depth = dict(zip(smaller.depth, (p.layers for p in c.parts), strict=True))
+        scale = replace(scale, depth=tuple(depth.items()), base_depth=tuple(smaller.depth.items()))
+        shallow = at_depth(smaller.depth)
+    point = builder_point(selection, alignment, c.form, a.tied_head)
+    # 1/√k at the base, and what the conditions ask for from there on
+    power = (scores(alignment) * K**HALF).exponent("k")
+    of_scores = float((a.width / a.heads / (smaller.width / smaller.heads)) ** float(power))
+    if of_scores != 1 and c.form == WEIGHTS:
+        raise Refusal(
+            "the head size differs from the base's, so that the scores need a multiplier, which "
+            "the form 'weights' leaves out; keep the head size, or take the form 'forward'"
+        )
+    rows = [
+        row_of(p, point, selection.the_optimizer, alignment)
+        for p in places(selection)
+        if p.sublayer
+    ]
+    outer = _outer_rows(selection, point, alignment, a, stepped)
+    for row in (*rows, *outer.values()):
+        if row.refused and stepped(row.place) and (a.bias or not row.place.starts_at_zero):
+            raise Refusal(f"{row.role}: {row.refused}")
+    eta, coupled = c.eta, is_coupled(selection.the_optimizer)
+    if shallow is not None:
+        eta /= shallow.eta
+    scaled = replace(
+        c,
+        eta=eta,
+        parts=tuple(
+            _part(index, c, shallow, rows, scale, coupled) for index in range(len(c.parts))
+        ),
+        head_multiplier=scale.ratio(point.multipliers["head"]),
+        scores=of_scores,
+        outer={
+            name: _times(_outside(row, scale, a, eta), row, scale, coupled)
+            for name, row in outer.items()
+        },
+        origin={
+            **c.origin,
+            "rows": {
+                name: f"{words}; here over a base: {scale.words}"
+                for name, words in c.origin["rows"].items()
+            },
+            "base": {**asdict(smaller), "alignment": alignment},
+        },
+    )
+    return replace(scaled, condition=_condition(scaled))
+
+
+def builder_point(selection: Selection, alignment: str, form: str, tied: bool) -> Point:
+    """The rule's sizes and multipliers in the gauge of the model that is built.
+
+    Raises :class:`Refusal` where a tied head needs a multiplier that the form leaves out.
+    """
+    point = rule_point({p.role: p for p in places(selection)}, alignment, form)
+    multipliers, inits = dict(point.multipliers), dict(point.inits)
+    for role in ("token-embedding", TIED):
+        size = inits[role]
+        assert size is not None
+        inits[role] = D**-HALF
+        multipliers[role] *= size * D**HALF
+    if tied:
+        multipliers["head"], inits["head"] = multipliers[TIED], inits[TIED]
+        if why := require_multipliers(multipliers[TIED], form):
+            raise Refusal(why)
+    return Point(multipliers, inits)
+
+
+# of embedding, head and final norm, whose parameters step as those of the branches' norms do
+_OUTER = {
+    "embedding": "token-embedding",
+    "token_embedding": "token-embedding",
+    "head": "head",
+    "head_bias": "head-bias",
+    "norm_gain": Role.NORM_GAIN.value,
+    "norm_bias": Role.NORM_BIAS.value,
+}
+
+
+def _outer_rows(
+    selection: Selection, point: Point, alignment: str, a: Architecture, stepped: Steps
+) -> dict[str, WidthRow]:
+    """The rows outside of the branches, by their names in the constants."""
+    roles = {p.role: p for p in places(selection)}
+    token = roles["token-embedding"]
+    plain = Point({**point.multipliers, token.role: ONE}, {**point.inits, token.role: ONE})
     rows = {
-        name: f"{told}; here over a base: {scale.words}" for name, told in c.origin["rows"].items()
+        name: row_of(
+            roles[role],
+            plain if name == "token_embedding" else point,
+            selection.the_optimizer,
+            alignment,
+        )
+        for name, role in _OUTER.items()
+        if role in roles and (selection.final_norm or not name.startswith("norm"))
     }
-    origin = {**c.origin, "rows": rows, "base": {**asdict(of), "alignment": alignment}}
-    return replace(found, origin=origin, condition=_condition(found))
+    if not a.head_bias:
+        del rows["head_bias"]
+    if a.tied_head:
+        head = rows.pop("head")
+        if stepped(token) and (why := require_one_rate(rows["embedding"], head)):
+            raise Refusal(f"{why}, d the width; give the head a matrix of its own")
+    return rows
+
+
+def _part(
+    index: int,
+    c: Constants,
+    shallow: Constants | None,
+    rows: Sequence[WidthRow],
+    scale: Scale,
+    coupled: bool,
+) -> PartConstants:
+    """A part's constants over those of the base's depth, times what the width makes of them."""
+    part = c.parts[index]
+    sublayers = []
+    for place, s in enumerate(part.sublayers):
+        parameters = {}
+        for row in rows:
+            if (row.place.part, row.place.sublayer) == (part.name, s.kind):
+                where = (part.name, place, row.place.parameter, row.place.kind)
+                deep = None if shallow is None else shallow.parameter(*where)
+                model = c.parameter(*where)
+                parameters[row.place.parameter] = _times(model, row, scale, coupled, deep)
+        if shallow is not None:
+            s = _over(s, shallow.parts[index].sublayers[place])
+        sublayers.append(replace(s, parameters=parameters))
+    return replace(part, sublayers=tuple(sublayers))
+
+
+def _over(s: SublayerConstants, base: SublayerConstants) -> SublayerConstants:
+    return replace(
+        s, alpha=s.alpha / base.alpha, beta=s.beta / base.beta, rate=s.rate / base.rate,
+        gains={name: gain / base.gain(name) for name, gain in s.gains.items()},
+        norm_epsilon={w: e / base.norm_epsilon.get(w, 1.0) for w, e in s.norm_epsilon.items()},
+    )  # fmt: skip
+
+
+def _outside(row: WidthRow, scale: Scale, a: Architecture, eta: float) -> ParameterConstants:
+    """What a parameter outside the stack starts with; its decay keeps the share of a step."""
+    gain = 0.0 if row.init is None else 1.0
+    if row.role == "head" and row.init is not None:
+        # Xavier's size of a (vocab, width) matrix is no power of the width
+        fans = (a.width + a.vocab) / (scale.base_width + a.vocab)
+        gain = scale.ratio(row.init) * math.sqrt(fans)
+    return ParameterConstants(
+        gain, weight_decay=row.place.is_matrix / eta, formulas={"gain": str(row.init or 0)}
+    )
+
+
+def _times(
+    model: ParameterConstants, row: WidthRow, scale: Scale, coupled: bool,
+    deep: ParameterConstants | None = None,
+) -> ParameterConstants:  # fmt: skip
+    """What a parameter steps with in depth, over that of the base's depth, times the width's."""
+    decay, refused = row.decay, None
+    if coupled:  # added to the gradient
+        decay, refused = row.coupled_decay, row.coupled_refused
+    values, formulas = {}, {}
+    for knob, in_width in zip(KNOBS, (None, row.rate, row.epsilon, decay), strict=True):
+        value, by = getattr(model, knob), in_width or ONE
+        values[knob] = value / (getattr(deep, knob, 1.0) or 1.0) * scale.ratio(by)
+        formulas[knob] = _product(model.formulas.get(knob, f"{value:.10g}"), by)
+    if refused:
+        values["weight_decay"], formulas["weight_decay"] = 0.0, refused
+    return ParameterConstants(**values, formulas=formulas)
+
+
+def _product(text: str, by: Monomial) -> str:
+    """A formula in depth times a monomial, as a text."""
+    if by == ONE or text == "0":
+        return text
+    try:
+        return str(parse(text) * by)
+    except ValueError:  # an expression of one's own
+        return f"({text})*{by}"
+
+
+def _condition(c: Constants) -> str:
+    """What training needs beside the constants, where a base makes the head small too."""
+    clipping = "A threshold of the gradients' global norm does not carry over from the base."
+    head = c.head_multiplier * c.outer.get("head", c.outer["embedding"]).gain
+    if not c.condition or head >= 1:
+        return f"{c.condition} {clipping}".lstrip()
+    return (
+        f"In width theory the head is small, here {head:.3g} of Xavier's size, so that the logits "
+        "move as far at every width; a small head kills post-LN unless its bias starts at the "
+        f"log-unigram: give it such a bias (--head-bias, start_head_). {c.condition} "
+        f"{clipping}"
+    )
 
 
 # ---- constants that were exported, again: relative to a base, or under another optimizer ----
@@ -239,7 +489,7 @@ def stepped_by(
     c: Constants,
     optimizer: str,
     base: BaseLike | None = None,
-    stepped: Callable[[Place], bool] = every,
+    stepped: Steps = lambda _: True,
 ) -> Constants:
     """The constants of a model as an optimizer steps it at the model's own initial sizes.
 
@@ -248,31 +498,33 @@ def stepped_by(
     :class:`InputError` where they are not those of the selection that they name, and
     :class:`Refusal` where the optimizer has no law for them.
     """
-    select, own = c.origin.get("select"), c.origin.get("base") if c.outer else None
+    select, recorded = c.origin.get("select"), c.origin.get("base") if c.outer else None
     heads, alignment = None, FULL
-    if isinstance(own, dict):
-        base = (own["width"], own["depth"] and [*own["depth"].values()])
-        heads, alignment = own["heads"], own["alignment"]
-    depth = [p.layers for p in c.parts]
+    if isinstance(recorded, dict):
+        base = (recorded["width"], recorded["depth"] and [*recorded["depth"].values()])
+        heads, alignment = recorded["heads"], recorded["alignment"]
 
-    def made(answer: Answer, of: Callable[[Place], bool]) -> Constants:
-        def at(depth: DepthLike) -> Constants:
-            return constants_of(answer, depth, None, c.form, cast(Sizes, vars(c.architecture)))
+    def plain(answer: Answer, depth: DepthLike) -> Constants:
+        return constants_of(answer, depth, None, c.form, cast(Sizes, vars(c.architecture)))
 
+    def made(answer: Answer, base: BaseLike | None, *stepped: Steps) -> Constants:
+        model = plain(answer, [p.layers for p in c.parts])
         if base is None:
-            return at(depth)
-        return on_base(at, at(depth), answer.selection, base, heads, alignment, of)
+            return model
+        return on_base(
+            lambda depth: plain(answer, depth), model, answer.selection, base, heads, alignment,
+            *stepped,
+        )  # fmt: skip
 
     if isinstance(select, dict):
         regime = tuple(map(tuple, select.get("regime", ())))
         answer = Answer(Selection(**{**select, "regime": regime}))
-        plain = constants_of(answer, depth, None, c.form, cast(Sizes, vars(c.architecture)))
-        again = made(answer, every) if isinstance(own, dict) else plain
+        again = made(answer, base if isinstance(recorded, dict) else None)
         if [p.sublayers for p in again.parts] == [p.sublayers for p in c.parts]:
             if optimizer != c.optimizer:
                 other = replace(answer.selection, optimizer=optimizer, update=None, regime=())
                 answer = AtSizes(other, sizes=answer.table.rule)
-            return made(answer, stepped)
+            return made(answer, base, stepped)
     how = "" if base is None else f" with base={base}, or --base-width and --base-depth"
     raise InputError(
         "these constants are not those of a derived rule as it was exported: export them again"
@@ -288,23 +540,9 @@ def steps_of_a_packed_matrix(
     ``gains`` has their gains and ``rows`` their rows, in one order. A gradient is as large as the
     branch's response to its matrix.
     """
-    own = sublayer(kind)
-    sizes = {m.name: gains.get(m.name, 1.0) for m in own.matrices}
-    moved = laws.branch(own).moved
+    branch = sublayer(kind)
+    sizes = {m.name: gains.get(m.name, 1.0) for m in branch.matrices}
+    moved = laws.branch(branch).moved
     gradients = [moved[name].size.at(**sizes) for name in gains]
     steps = of_its_own(optimizer, rows, columns, gradients, [*gains.values()])
     return dict(zip(gains, steps, strict=True))
-
-
-def _condition(c: Constants) -> str:
-    """What training needs beside the constants, where a base makes the head small too."""
-    clipping = "A threshold of the gradients' global norm does not carry over from the base."
-    head = c.head_multiplier * c.outer.get("head", c.outer["embedding"]).gain
-    if not c.condition or head >= 1:
-        return f"{c.condition} {clipping}".lstrip()
-    return (
-        f"In width theory the head is small, here {head:.3g} of Xavier's size, so that the logits "
-        "move as far at every width; a small head kills post-LN unless its bias starts at the "
-        f"log-unigram: give it such a bias (--head-bias, start_head_). {c.condition} "
-        f"{clipping}"
-    )

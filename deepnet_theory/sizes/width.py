@@ -13,7 +13,7 @@ forward in root mean square is the same backward in Euclidean norm), and :math:`
 The system is linear in logarithms, and unique up to W = cW′ in each role, the *gauge*.
 
 Source: the conditions as in Yang and Hu, arXiv 2011.14522, and Yang et al., arXiv 2310.17813; the
-sizes of updates are derived (:mod:`deepnet_theory.sizes.entries`).
+sizes of updates are derived (:mod:`deepnet_theory.sizes.update`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from functools import cached_property
 
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer, for_training
-from deepnet_theory.sizes.entries import (
+from deepnet_theory.sizes.equivalence import in_weights
+from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
+from deepnet_theory.sizes.update import (
     FULL,
     GRADIENT,
     HALF,
@@ -34,11 +36,9 @@ from deepnet_theory.sizes.entries import (
     PARAMETER,
     Step,
     epsilon,
+    law,
     step,
 )
-from deepnet_theory.sizes.equivalence import in_weights
-from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
-from deepnet_theory.sizes.update import law
 from deepnet_theory.spec.constants import FORMS
 from deepnet_theory.spec.errors import InputError, Refusal, shown, unknown
 from deepnet_theory.spec.expression import UPDATE, FloatAlgebra, fold
@@ -99,15 +99,20 @@ def places(selection: Selection) -> Iterator[Place]:
                     f"the router of {branch.name!r} has no law in the width here: its outputs, as "
                     "many as there are experts, do not grow with d"
                 )
-            of = laws.law(selection.placed(branch), branch, norm)
+            law_here = laws.law(selection.placed(branch), branch, norm)
             for p in branch.parameters:
                 shape = SQUARE if p.role in MATRICES else COLUMN
                 yield Place(part.name, branch.name, p.name, role_name(p.name), p.role, shape)
-            if of.starts and not selection.placed(branch).per_channel:
-                _require_no_sum(selection)
-            for name in ("norm_gain", "norm_bias", *of.starts):
-                if name in of.responses:
-                    kind = of.role(name)
+            one_number = law_here.starts and not selection.placed(branch).per_channel
+            if one_number and law(selection.the_optimizer).p:
+                raise Refusal(  # it has the sum of the channels' gradients
+                    "the law in the width of one learnt number for all channels is missing for an "
+                    "update that scales with the gradient, "
+                    f"{shown(selection.the_optimizer.update)}"
+                )
+            for name in ("norm_gain", "norm_bias", *law_here.starts):
+                if name in law_here.responses:
+                    kind = law_here.role(name)
                     yield Place(part.name, branch.name, name, kind.value, kind, COLUMN)
         if selection.final_norm:
             yield Place(part.name, "", "final_norm_gain", "final-norm-gain", Role.NORM_GAIN, COLUMN)
@@ -115,15 +120,6 @@ def places(selection: Selection) -> Iterator[Place]:
     yield Place(last, "", "head", "head", Role.HEAD, HEAD)
     yield Place(last, "", "head_bias", "head-bias", Role.HEAD_BIAS, (ONE, ONE))
     yield Place(last, "", "tied_head", TIED, Role.EMBEDDING, COLUMN)
-
-
-def _require_no_sum(selection: Selection) -> None:
-    """One number for all channels has the sum of their gradients, where the update feels it."""
-    if law(selection.the_optimizer).p:
-        raise Refusal(
-            "the law in the width of one learnt number for all channels is missing for an update "
-            f"that scales with the gradient, {shown(selection.the_optimizer.update)}"
-        )
 
 
 @dataclass(frozen=True)
@@ -189,45 +185,48 @@ class Point:
         return ONE if init is None else self.multipliers[place.role] * init * place.shape[0] ** HALF
 
 
-def unknown_of(what: str, role: str) -> str:
-    return f"{what} {role}"
+def _unknowns(role: str) -> tuple[Monomial, Monomial, Monomial]:
+    """c, σ and η of a role."""
+    multiplier, init, rate = (Monomial.of(f"{w} {role}") for w in ("multiplier", "init", "rate"))
+    return multiplier, init, rate
 
 
 def conditions(roles: Mapping[str, Place], alignment: str, form: str | None) -> Iterator[Monomial]:
     """(F), (H) and, with a form, the gauge: monomials in the unknowns that must each be 1."""
     for name, place in roles.items():
-        c, init = (Monomial.of(unknown_of(what, name)) for what in ("multiplier", "init"))
-        if name == "head":
-            yield c * init * D ** (1 if alignment == FULL else HALF)
-        elif name == TIED:  # the embedding's matrix, which the head reads through a multiplier
-            yield init / Monomial.of(unknown_of("init", "token-embedding"))
-            yield c * init * D ** (1 if alignment == FULL else HALF)
-        elif not place.starts_at_zero:
+        c, init, _ = _unknowns(name)
+        if place.starts_at_zero:
+            yield init  # no size: it stands for none
+        elif name not in ("head", TIED):
             yield c * init * place.shape[0] ** HALF
         else:
-            yield init  # no size: it stands for none
-        if form is not None and name != TIED:
+            yield c * init * _terms(D, alignment)
+        if name == TIED:  # the embedding's matrix, which the head reads through a multiplier
+            yield init / _unknowns("token-embedding")[1]
+        elif form is not None:
             yield init if (name, form) == ("head", FORWARD) else c
+
+
+def _terms(n: Monomial, alignment: str) -> Monomial:
+    """What a sum of n terms is to one of them."""
+    return n ** (1 if alignment == FULL else HALF)
 
 
 def scores(alignment: str) -> Monomial:
     """The multiplier of ⟨q, k⟩ over k entries: a move of q by Θ(1) moves the scores by Θ(1)."""
-    unknown = Monomial.of("scores")
-    solution = solve([unknown * K ** (1 if alignment == FULL else HALF)], ["scores"])
-    assert solution is not None
-    return solution.values["scores"]
+    return ONE / _terms(K, alignment)
 
 
 def rule_point(roles: Mapping[str, Place], alignment: str, form: str) -> Point:
     """The sizes and multipliers of the rule, solved from (F), (H) and the gauge."""
-    unknowns = [unknown_of(what, name) for name in roles for what in ("multiplier", "init")]
+    unknowns = [f"{what} {name}" for name in roles for what in ("multiplier", "init")]
     solution = solve(conditions(roles, alignment, form), unknowns)
     assert solution is not None and not solution.free  # the gauge picks one of each class
-    values = {u: solution.values[u] for u in unknowns}
+    values = solution.values
     return Point(
-        {name: values[unknown_of("multiplier", name)] for name in roles},
+        {name: values[f"multiplier {name}"] for name in roles},
         {
-            name: None if place.starts_at_zero else values[unknown_of("init", name)]
+            name: None if place.starts_at_zero else values[f"init {name}"]
             for name, place in roles.items()
         },
     )
@@ -269,14 +268,17 @@ class WidthTable:
             regimes = law(self.selection.the_optimizer).regimes
         except Refusal:
             return {}
-        found: dict[str, float] = {}
-        for regime in filter(lambda one: one.is_floor, regimes):
-            floor = fold(UPDATE.parse(regime.smaller).root, FloatAlgebra())
-            for row in self.rows:
-                power = row.init.exponent("d") if row.init is not None else 0
-                if power < 0:
-                    found[row.role] = floor ** (1 / float(power))
-        return found
+        floors = (
+            fold(UPDATE.parse(regime.smaller).root, FloatAlgebra())
+            for regime in regimes
+            if regime.is_floor
+        )
+        return {
+            row.role: floor ** (1 / float(row.init.exponent("d")))
+            for floor in floors
+            for row in self.rows
+            if row.init is not None and row.init.exponent("d") < 0
+        }
 
     @property
     def conventions(self) -> tuple[str, ...]:
@@ -318,24 +320,36 @@ def row_of(
     if place.kind is Role.KEY_BIAS:
         return replace(bare, gradient=None, rate=ONE)
     try:
-        own = step(optimizer, values, alignment)
+        update = step(optimizer, values, alignment)
     except Refusal as refusal:
         return replace(bare, refused=str(refusal))
-    update, action = own.entry.put(values), c * own.action.put(values)
-    beside = epsilon(optimizer, values)
+    action, beside = c * update.action.put(values), epsilon(optimizer, values)
+    rate = (ONE / (response * action)).without_number
     row = replace(
         bare,
-        update=update.without_number,
+        update=update.entry.put(values).without_number,
         action=action.without_number,
-        rate=(ONE / (response * action)).without_number,
+        rate=rate,
         epsilon=None if beside is None else beside.without_number,
-        step=own,
+        step=update,
     )
     if not place.is_matrix:
         return row
-    assert row.rate is not None
-    coupled, why = _coupled(own, row) if init is not None else (None, None)
-    return replace(row, decay=ONE / row.rate, coupled_decay=coupled, coupled_refused=why)
+    row = replace(row, decay=ONE / rate)
+    if init is None:
+        return row
+    # a decay that is added to the gradient: a term of its own where the update is linear in g;
+    # elsewhere as large as g, its share of the matrix in one step is what the update leaves it
+    assert row.update is not None
+    if update.entry.exponent(GRADIENT) == 1 and not update.entry.exponent(PARAMETER):
+        return replace(row, coupled_decay=ONE / rate)
+    if rate * row.update / init == ONE:
+        return replace(row, coupled_decay=(gradient / init).without_number)
+    why = (
+        "a coupled weight decay cannot keep both its size beside the gradient and its share of the "
+        "matrix in one step: take a decoupled one"
+    )
+    return replace(row, coupled_refused=why)
 
 
 def backward(place: Place, point: Point) -> Monomial:
@@ -349,48 +363,40 @@ def backward(place: Place, point: Point) -> Monomial:
     return point.multipliers[head] * sent * (D / n_out) ** HALF
 
 
-def _coupled(own: Step, row: WidthRow) -> tuple[Monomial | None, str | None]:
-    """The multiplier of a weight decay that is added to the gradient, or why there is none.
+def require_multipliers(c: Monomial, form: str) -> str | None:
+    """Why a form has no tied head of a multiplier c."""
+    if form != WEIGHTS or c == ONE:
+        return None
+    return (
+        f"a tied head reads the embedding through a multiplier of {c}, which the form {form!r} "
+        "leaves out"
+    )
 
-    Where the update is linear in g the decay is a term of its own. Elsewhere it must be as large
-    as g, and its share of the parameter in one step is what the update leaves it.
-    """
-    assert row.rate and row.gradient and row.update and row.init
-    if own.entry.exponent(GRADIENT) == 1 and not own.entry.exponent(PARAMETER):
-        return ONE / row.rate, None
-    if row.rate * row.update / row.init == ONE:
-        return (row.gradient / row.init).without_number, None
-    return None, (
-        "a coupled weight decay cannot keep both its size beside the gradient and its share of the "
-        "matrix in one step: take a decoupled one"
+
+def require_one_rate(embedding: WidthRow, head: WidthRow) -> str | None:
+    """Why one matrix cannot be both of these rows."""
+    if embedding.refused or embedding.rate == head.rate:
+        return embedding.refused
+    return (
+        f"a tied head asks for two rates of one matrix: {embedding.rate} as the embedding and "
+        f"{head.rate} as the head"
     )
 
 
 def _tied(place: Place, point: Point, optimizer: Optimizer, alignment: str, form: str) -> WidthRow:
     """The row of a matrix that is embedding and head: one size, one rate, one multiplier."""
     c, init = point.multipliers[TIED], point.inits[TIED]
-    bare = WidthRow(place, c, init)
-    if form == WEIGHTS and c != ONE:
-        return replace(
-            bare,
-            multiplier=None,
-            init=None,
-            refused=f"a tied head reads the embedding through a multiplier of {c}, which the form "
-            f"{WEIGHTS!r} leaves out",
-        )
+    if why := require_multipliers(c, form):
+        return WidthRow(place, None, None, refused=why)
     plain = Point({**point.multipliers, "token-embedding": ONE, "head": c},
                   {**point.inits, "token-embedding": init, "head": init})  # fmt: skip
-    as_embedding, as_head = (
+    embedding, head = (
         row_of(replace(place, role=role, shape=shape), plain, optimizer, alignment)
         for role, shape in (("token-embedding", COLUMN), ("head", HEAD))
     )
-    if as_embedding.refused or as_embedding.rate != as_head.rate:
-        why = as_embedding.refused or (
-            f"a tied head asks for two rates of one matrix: {as_embedding.rate} as the embedding "
-            f"and {as_head.rate} as the head"
-        )
-        return replace(bare, refused=why)
-    return replace(as_embedding, place=place, multiplier=c)
+    if why := require_one_rate(embedding, head):
+        return WidthRow(place, c, init, refused=why)
+    return replace(embedding, place=place, multiplier=c)
 
 
 def width_table(
@@ -405,20 +411,19 @@ def width_table(
     ):  # fmt: skip
         if value not in valid:
             raise unknown(what, value, valid)
-    optimizer, found = selection.the_optimizer, tuple(places(selection))
-    roles = {place.role: place for place in found}
-    point = rule_point(roles, alignment, form)
+    optimizer, everywhere = selection.the_optimizer, tuple(places(selection))
+    point = rule_point({place.role: place for place in everywhere}, alignment, form)
     rows = [
         _tied(p, point, optimizer, alignment, form)
         if p.role == TIED
         else row_of(p, point, optimizer, alignment)
-        for p in found
+        for p in everywhere
     ]
     refused = [row.refused for row in rows if row.refused]
     if all(row.refused or row.place.kind is Role.KEY_BIAS for row in rows):
         raise Refusal(refused[0])
     by_head = () if "blocks" in optimizer.expression.functions else ("query", "key", "value")
-    heads = (replace(p, block=(D, K)) for p in found if p.role in by_head)
+    heads = (replace(p, block=(D, K)) for p in everywhere if p.role in by_head)
     blocks = [row_of(p, point, optimizer, alignment) for p in heads]
     whole = {row.place.parameter: row.rate for row in rows}
     table = WidthTable(
@@ -440,18 +445,15 @@ def _with_depth(table: WidthTable) -> WidthTable:
 
     def joint(row: WidthRow) -> WidthRow:
         place = row.place
-        own = known.get((place.part, place.sublayer, place.parameter))
-        rate, size, beside, decay = (eta, ONE, ONE, ONE / eta)
-        if own is not None:
-            rate, beside = eta * parse(own.rate), parse(own.epsilon)
-            size = parse(own.gain) if row.init is not None else ONE
-            decay = parse(own.weight_decay) if own.weight_decay != "0" else ONE
-        times = {"init": size, "rate": rate, "epsilon": beside, "decay": decay,
-                 "coupled_decay": decay}  # fmt: skip
-        return replace(
-            row,
-            **{n: v * by for n, by in times.items() if (v := getattr(row, n)) is not None},
-        )
+        times = {"rate": eta, "decay": ONE / eta, "coupled_decay": ONE / eta}
+        if p := known.get((place.part, place.sublayer, place.parameter)):
+            decay = parse(p.weight_decay) if p.weight_decay != "0" else ONE
+            times = {"rate": eta * parse(p.rate), "epsilon": parse(p.epsilon), "decay": decay,
+                     "coupled_decay": decay}  # fmt: skip
+            if row.init is not None:
+                times["init"] = parse(p.gain)
+        values = {name: (getattr(row, name), by) for name, by in times.items()}
+        return replace(row, **{n: v * by for n, (v, by) in values.items() if v is not None})
 
     return replace(
         table,
@@ -537,20 +539,25 @@ def judge(
     selection: Selection, point: Point, rates: Mapping[str, Monomial], alignment: str = FULL
 ) -> Judged:
     """What one update at ``rates`` by role does at any point; a role without a rate takes 1."""
-    optimizer, found = selection.the_optimizer, [p for p in places(selection) if p.role != TIED]
-    head, norm = next(p for p in found if p.role == "head"), selection.the_norm
-    read_out = point.enters(head) * (D**HALF if alignment == FULL else ONE)
+    optimizer = selection.the_optimizer
+    head = Place("", "", "head", "head", Role.HEAD, HEAD)
+    read_out = point.enters(head) * _terms(D, alignment) / D**HALF
     weights: dict[tuple[str, str], Monomial] = {}
     moved = []
-    for place in found:
+    for place in places(selection):
+        if place.role == TIED:
+            continue
         response = ONE
         if place.sublayer:
-            own = sublayer(place.sublayer)
-            of = laws.law(selection.placed(own), own, norm)
-            gains = {m.name: point.enters(_matrix(place, m.name)) for m in of.sublayer.matrices}
+            branch = sublayer(place.sublayer)
+            law_here = laws.law(selection.placed(branch), branch, selection.the_norm)
+            gains = {
+                m.name: point.enters(replace(place, role=role_name(m.name), shape=SQUARE))
+                for m in law_here.sublayer.matrices
+            }
             gains |= {"alpha": ONE, "stream": ONE}
-            weights[place.part, place.sublayer] = of.weight.put(gains)
-            paths = [path.put(gains) for path in of.responses.get(place.parameter, (ONE,))]
+            weights[place.part, place.sublayer] = law_here.weight.put(gains)
+            paths = [path.put(gains) for path in law_here.responses.get(place.parameter, (ONE,))]
             response = max(paths, key=lambda path: path.exponent("d"))
         row = row_of(place, point, optimizer, alignment, response)
         output = logits = None
@@ -561,10 +568,6 @@ def judge(
     return Judged(tuple(moved), point.enters(head), weights)
 
 
-def _matrix(place: Place, name: str) -> Place:
-    return replace(place, role=role_name(name), kind=Role.SCALED, shape=SQUARE)
-
-
 # ---- what the conditions force ----
 
 
@@ -573,38 +576,32 @@ def _forced(table: WidthTable) -> Iterator[str]:
     roles = {p.role: p for p in places(table.selection) if not p.starts_at_zero}
     equations = list(conditions(roles, table.alignment, None))
     products: dict[str, dict[str, Monomial]] = {"multiplier*init": {}, "backward size": {}}
-    c_head, s_head = (Monomial.of(unknown_of(what, "head")) for what in ("multiplier", "init"))
+    c_head, s_head, _ = _unknowns("head")
     for name, place in roles.items():
-        c, init, rate = (
-            Monomial.of(unknown_of(what, name)) for what in ("multiplier", "init", "rate")
-        )
+        c, init, rate = _unknowns(name)
         if name == TIED:
-            products["multiplier"] = {"tied-head": c}
+            products["multiplier"] = {TIED: c}
             continue
-        sent = ONE if place.shape[1] == ONE else c_head * s_head * (D / place.shape[1]) ** HALF
+        n_in, n_out = place.shape
+        sent = ONE if n_out == ONE else c_head * s_head * (D / n_out) ** HALF
         products["multiplier*init"][name] = c * init
         products["backward size"][name] = sent
         update = table.row(name).step
         if update is None:
             continue
-        own = update.action.without_number
-        p, q = own.exponent(GRADIENT), own.exponent(PARAMETER)
-        n_in, n_out = place.shape
-        symbols = {GRADIENT: c * sent, PARAMETER: init, INPUTS: n_in, OUTPUTS: n_out}
-        equations.append(rate * c * own.put(symbols))
-        power = 1 + p - q
-        what = f"rate*multiplier**({power})" if power not in (0, 1) else (
-            "rate*multiplier" if power else "rate"
-        )  # fmt: skip
+        values = {GRADIENT: c * sent, PARAMETER: init, INPUTS: n_in, OUTPUTS: n_out}
+        equations.append(rate * c * update.action.put(values).without_number)
+        power = 1 + update.action.exponent(GRADIENT) - update.action.exponent(PARAMETER)
+        what = {0: "rate", 1: "rate*multiplier"}.get(power, f"rate*multiplier**({power})")
         products.setdefault(what, {})[name] = rate * c**power
     unknowns = list(dict.fromkeys(b for e in equations for b, _ in e.items if " " in b))
-    for what, of in products.items():
-        values_of: dict[str, list[str]] = {}
-        for name, product in of.items():
+    for what, by_role in products.items():
+        alike: dict[str, list[str]] = {}
+        for name, product in by_role.items():
             solution = solve([*equations, product / Monomial.of("forced")], [*unknowns, "forced"])
             assert solution is not None
             if "forced" in solution.values:
-                values_of.setdefault(str(solution.values["forced"]), []).append(name)
-        for value, names in values_of.items():
+                alike.setdefault(str(solution.values["forced"]), []).append(name)
+        for value, names in alike.items():
             yield f"{what} = {value} for {', '.join(names)}"
     yield f"multiplier of the scores = {scores(table.alignment)} for heads of k entries"

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 
 import deepnet_theory as dt
-from deepnet_theory.sizes.base import builder_point
+from deepnet_theory.sizes.exported import builder_point
 from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.width import Scale, places, width_table
 from deepnet_theory.spec.errors import InputError, Refusal
@@ -172,7 +172,7 @@ def test_what_is_no_base_is_one_sentence(given, said):
 @pytest.mark.parametrize(
     ("optimizer", "given", "said"),
     [
-        ("muon", {"tied_head": True}, "two learning rates of one matrix"),
+        ("muon", {"tied_head": True}, "two rates of one matrix"),
         ("adamw", {"tied_head": True, "form": "weights"}, "a multiplier of d**(-1/2)"),
         ("adamw", {"base_heads": 6, "form": "weights"}, "the scores need a multiplier"),
     ],
