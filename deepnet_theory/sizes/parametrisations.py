@@ -11,14 +11,15 @@ matrix.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache
 from typing import ClassVar
 
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.sizes.entries import GRADIENT, HALF, INPUTS, OUTPUTS, PARAMETER, step
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse, read
+from deepnet_theory.sizes.update import GRADIENT, HALF, INPUTS, OUTPUTS, PARAMETER, step
 from deepnet_theory.sizes.width import (
     COLUMN,
     FORWARD,
@@ -26,9 +27,9 @@ from deepnet_theory.sizes.width import (
     SQUARE,
     TIED,
     D,
+    Moved,
     Place,
     Point,
-    WidthRow,
     judge,
     places,
     rule_point,
@@ -74,30 +75,29 @@ def class_of(place: Place) -> str:
 
 
 @cache
-def acts(of: Optimizer) -> tuple[object, ...]:
+def acts(under: Optimizer) -> tuple[object, ...]:
     """All that the width knows of an update: entry and action in every shape of a matrix."""
-    found: list[object] = []
-    for n_in, n_out in (COLUMN, SQUARE, HEAD):
-        values = {GRADIENT: ONE / D, PARAMETER: ONE, INPUTS: n_in, OUTPUTS: n_out}
+
+    def act(n_in: Monomial, n_out: Monomial) -> tuple[Monomial, Monomial] | None:
         try:
-            own = step(of, values)
+            u = step(under, {GRADIENT: ONE / D, PARAMETER: ONE, INPUTS: n_in, OUTPUTS: n_out})
         except Refusal:
-            found.append(None)
-        else:
-            found.append((own.entry.without_number, own.action.without_number))
-    return tuple(found)
+            return None
+        return u.entry.without_number, u.action.without_number
+
+    return tuple(act(*shape) for shape in (COLUMN, SQUARE, HEAD))
 
 
 @cache
 def optimizer_classes() -> tuple[tuple[str, ...], ...]:
     """The built-in optimizers that act alike in width, the best known first."""
-    found: dict[object, tuple[str, ...]] = {}
-    for name, of in sorted(optimizers().items(), key=lambda item: item[0] not in BEST_KNOWN):
-        found[acts(of)] = (*found.get(acts(of), ()), name)
-    return tuple(found.values())
+    classes: dict[object, tuple[str, ...]] = {}
+    for name, under in sorted(optimizers().items(), key=lambda item: item[0] not in BEST_KNOWN):
+        classes[acts(under)] = (*classes.get(acts(under), ()), name)
+    return tuple(classes.values())
 
 
-def column_of(given: Parametrisation, of: Optimizer, alignment: str) -> tuple[Column, bool]:
+def column_of(given: Parametrisation, under: Optimizer, alignment: str) -> tuple[Column, bool]:
     """The column of an optimizer, and whether it is published for it; else that of its own.
 
     Raises :class:`Refusal` where nothing is published at the alignment.
@@ -105,28 +105,30 @@ def column_of(given: Parametrisation, of: Optimizer, alignment: str) -> tuple[Co
     columns = [c for c in given.columns if c.alignment == alignment]
     if not columns:
         raise Refusal(f"the parametrisation {given.name!r} has no rates at alignment {alignment}")
-    named = [c for c in columns if c.optimizer != ANY]
-    own = [c for c in named if c.optimizer == of.name]
-    own += [c for c in named if acts(optimizer(c.optimizer)) == acts(of)]
-    own += [c for c in columns if c.optimizer == ANY]
-    return (own or columns)[0], bool(own)
+    meant: tuple[Callable[[Column], bool], ...] = (
+        lambda c: c.optimizer == under.name,
+        lambda c: c.optimizer != ANY and acts(optimizer(c.optimizer)) == acts(under),
+        lambda c: c.optimizer == ANY,
+    )
+    published = [c for is_meant in meant for c in columns if is_meant(c)]
+    return (published or columns)[0], bool(published)
 
 
 # ---- what it does ----
 
 
-def _stack(of: Optimizer) -> Selection:
+def _stack(under: Optimizer) -> Selection:
     """Pre-LN with a factor on the branch, under an optimizer."""
-    name, update = (of.name, None) if of.name in optimizers() else (None, of.update)
+    name, update = (under.name, None) if under.name in optimizers() else (None, under.update)
     return Selection(optimizer=name, update=update, placement="branch-multiplier")
 
 
 def point_of(given: Parametrisation, selection: Selection, alignment: str) -> Point:
     """σ and c of every role in d alone; what the source leaves open is as derived."""
-    found = {p.role: p for p in places(selection)}
-    rule = rule_point(found, alignment, FORWARD)
+    roles = {p.role: p for p in places(selection)}
+    rule = rule_point(roles, alignment, FORWARD)
     multipliers, inits = dict(rule.multipliers), dict(rule.inits)
-    for role, place in found.items():
+    for role, place in roles.items():
         drawn, c = (said(texts, class_of(place)) for texts in (given.init, given.multiplier))
         if drawn is not None:
             inits[role] = size(drawn)
@@ -175,34 +177,41 @@ def trial(given: Parametrisation, under: Optimizer | None = None, alignment: str
         steps = [(optimizer(c.optimizer), (c,)) for c in given.columns]
         published = True
     else:
-        of = under or own_optimizer(given)
-        column, published = column_of(given, of, alignment)
-        steps = [(of, given.columns if given.hybrid else (column,))]
-    moved, near_identity = [], True
-    for of, columns in steps:
-        rates = rates_of(columns, _stack(of))
-        judged = judge(_stack(of), point_of(given, _stack(of), alignment), rates, alignment)
+        under = under or own_optimizer(given)
+        column, published = column_of(given, under, alignment)
+        steps = [(under, given.columns if given.hybrid else (column,))]
+    moved: list[Moved] = []
+    near_identity = True
+    for stepping, columns in steps:
+        selection = _stack(stepping)
+        rates = rates_of(columns, selection)
+        judged = judge(selection, point_of(given, selection, alignment), rates, alignment)
         moved += [m for m in judged.moved if m.row.role in rates]
         near_identity &= judged.near_identity
-    own = [(m, m.output.exponent("d")) for m in moved if m.output and m.row.place.is_matrix]
-    below = max((power for m, power in own if m.row.role != "head"), default=0)
-    inside = max((power for m, power in own if m.row.place.is_hidden), default=None)
-    regime = "" if inside is None else "lazy" if inside < 0 else "features"
+    matrices = [m for m in moved if m.output and m.row.place.is_matrix]
+    below = [_power(m.output) for m in matrices if m.row.role != "head"]
+    inside = [_power(m.output) for m in matrices if m.row.place.is_hidden]
+    regime = "" if not inside else "lazy" if max(inside) < 0 else "features"
     return Trial(
-        tuple(of.name for of, _ in steps),
+        tuple(stepping.name for stepping, _ in steps),
         published,
         near_identity,
-        "unstable" if below > 0 else regime,
+        "unstable" if max(below, default=Fraction(0)) > 0 else regime,
         tuple(
             Through(
                 m.row.role,
-                None if m.row.init is None else _power(m.enters),
-                _power(m.output),
-                _power(m.logits),
+                *(
+                    str(_power(moves)) if moves else None
+                    for moves in (m.enters if m.row.init else None, m.output, m.logits)
+                ),
             )
             for m in moved
         ),
     )
+
+
+def _power(moves: Monomial | None) -> Fraction:
+    return (moves or ONE).exponent("d")
 
 
 def own_optimizer(given: Parametrisation) -> Optimizer:
@@ -216,50 +225,43 @@ def rates_of(columns: tuple[Column, ...], selection: Selection) -> dict[str, Mon
     return {role: rate.put(AT_ONE) for role, t in texts if t and (rate := size(t))}
 
 
-def _power(of: Monomial | None) -> str | None:
-    return None if of is None else str(of.exponent("d"))
-
-
 # ---- one class ----
 
 
-def derived(of: Optimizer, alignment: str = FULL) -> Parametrisation:
+def derived(under: Optimizer, alignment: str = FULL) -> Parametrisation:
     """The derived rule as a parametrisation, which goes through the same trial."""
-    rows = {class_of(r.place): r for r in width_table(_stack(of), alignment=alignment).rows}
+    rows = {class_of(r.place): r for r in width_table(_stack(under), alignment=alignment).rows}
     rows.pop("")
+
+    def texts(quantity: str) -> dict[str, str]:
+        values = {name: getattr(row, quantity) for name, row in rows.items()}
+        return {name: str(value) for name, value in values.items() if value is not None}
+
     return Parametrisation(
         name="derived",
-        init={name: str(row.init) for name, row in rows.items() if row.place.is_matrix},
-        multiplier={name: str(row.multiplier) for name, row in rows.items()},
-        columns=(
-            Column(
-                of.name,
-                {name: str(row.rate) for name, row in rows.items() if row.rate},
-                {name: str(row.epsilon) for name, row in rows.items() if row.epsilon},
-                alignment=alignment,
-            ),
-        ),
+        init={name: text for name, text in texts("init").items() if rows[name].place.is_matrix},
+        multiplier=texts("multiplier"),
+        columns=(Column(under.name, texts("rate"), texts("epsilon"), alignment=alignment),),
         summary="the derived rule",
         source="derived here",
     )
 
 
-def alike(given: Parametrisation, of: Optimizer, alignment: str = FULL) -> tuple[str, ...]:
-    """The parametrisations of the same invariants, ``derived`` among them."""
-    every = {"derived": derived(of, alignment), **parametrisations()}
-    found = {
-        name: _invariants(trial(other, of, alignment))
-        for name, other in {**every, given.name: given}.items()
-        if any(c.alignment == alignment for c in other.columns)
-    }
-    own = found.pop(given.name)
-    return tuple(name for name, invariants in found.items() if own and invariants == own)
+def alike(given: Parametrisation, under: Optimizer, alignment: str = FULL) -> tuple[str, ...]:
+    """The parametrisations of the same invariants, ``derived`` among them.
 
-
-def _invariants(of: Trial) -> dict[str, tuple[str | None, str | None]]:
-    """c·σ and c·η·action by class of matrices; empty where they are not all published."""
-    found = {t.role: (t.start, t.output) for t in of.roles if t.role in OF_EACH_CLASS}
-    return found if of.published and len(found) == len(OF_EACH_CLASS) else {}
+    They are c·σ and c·η·action by class of matrices, where these are all published.
+    """
+    invariants = {}
+    others = {"derived": derived(under, alignment), **parametrisations(), given.name: given}
+    for name, other in others.items():
+        if any(c.alignment == alignment for c in other.columns):
+            tried = trial(other, under, alignment)
+            by_role = {t.role: (t.start, t.output) for t in tried.roles if t.role in OF_EACH_CLASS}
+            if tried.published and len(by_role) == len(OF_EACH_CLASS):
+                invariants[name] = by_role
+    mine = invariants.pop(given.name, None)
+    return tuple(name for name, theirs in invariants.items() if theirs == mine)
 
 
 # ---- cells ----
@@ -289,21 +291,24 @@ def cells(given: Parametrisation) -> tuple[Cell, ...]:
 
 
 def _cells(given: Parametrisation, column: Column) -> Iterator[Cell]:
-    of = optimizer(column.optimizer)
-    point = point_of(given, _stack(of), column.alignment)
-    judged = judge(_stack(of), point, {}, column.alignment)
+    under = optimizer(column.optimizer)
+    point = point_of(given, _stack(under), column.alignment)
+    judged = judge(_stack(under), point, {}, column.alignment)
     rule = rule_point({m.row.role: m.row.place for m in judged.moved}, column.alignment, FORWARD)
-    deep = _depth(given, of)
+    deep = _depth(given, under)
     seen: set[tuple[str, str]] = set()
     for row in (moved.row for moved in judged.moved):
-        name, c = class_of(row.place), said(given.multiplier, class_of(row.place)) or "1"
-        sigma = given.init.get(name, "0")
+        name = class_of(row.place)
+        c, sigma = said(given.multiplier, name) or "1", given.init.get(name, "0")
         enters = {} if sigma == "0" else {name: f"({c})*({sigma})"}
+        rate = size(said(column.rate, name) or "1") or ONE
+        decays = {"coupled": row.coupled_decay, "independent": ONE}
         asked: dict[str, tuple[Texts, Monomial | None]] = {
             "multiplier*init": (enters, rule.enters(row.place) / row.place.shape[0] ** HALF),
             "rate": (column.rate, row.rate),
             "epsilon": (column.epsilon, row.epsilon),
-            "decay": (column.decay, _decay(column, row, name)),
+            # what keeps a decay's share of the matrix in one step
+            "decay": (column.decay, decays.get(column.decays, ONE / rate)),
         }
         for quantity, (texts, value) in asked.items():
             if name not in texts or (name, quantity) in seen:
@@ -320,27 +325,21 @@ def _cells(given: Parametrisation, column: Column) -> Iterator[Cell]:
             yield Cell(*where, str(value) if value else None, agrees, "" if value else why)
 
 
-def _decay(column: Column, row: WidthRow, of: str) -> Monomial | None:
-    """What keeps a weight decay's share of the matrix in one step."""
-    rate = size(said(column.rate, of) or "1") or ONE
-    return {"coupled": row.coupled_decay, "independent": ONE}.get(column.decays, ONE / rate)
-
-
-def _depth(given: Parametrisation, of: Optimizer) -> dict[tuple[str, str], Monomial]:
+def _depth(given: Parametrisation, under: Optimizer) -> dict[tuple[str, str], Monomial]:
     """What the depth multiplies a rate and ε by, where the rule's branch is the published one."""
-    selection = _stack(of)
+    selection = _stack(under)
     joint = width_table(selection, "both")
     (entry,) = Answer(joint.selection).rule.entries
     branch = size(given.branch) or ONE
     if branch == ONE or (branch * parse(entry.alpha)).symbols:
         return {}
-    found = {}
-    for row, both in zip(width_table(selection).rows, joint.rows, strict=True):
-        for quantity in ("rate", "epsilon"):
-            own, deep = getattr(row, quantity), getattr(both, quantity)
-            if own and deep:
-                found[row.role, quantity] = (deep / own).without_number
-    return found
+    pairs = list(zip(width_table(selection).rows, joint.rows, strict=True))
+    return {
+        (row.role, quantity): (getattr(both, quantity) / alone).without_number
+        for row, both in pairs
+        for quantity in ("rate", "epsilon")
+        if (alone := getattr(row, quantity))
+    }
 
 
 # ---- the judgement ----
