@@ -248,9 +248,3 @@ def moved_by_a_condition(
     (alone,) = stepped([1.0], bias)
     moved = sum(u * c for u, c in zip(stepped(condition, 0.0), condition, strict=True))
     return moved / alone if alone else 0.0
-
-
-def __getattr__(name: str) -> Any:
-    from deepnet_theory.sizes import update
-
-    return getattr(update, name)

@@ -180,7 +180,9 @@ def _in_layers_of_a_decoder(given: Scheme) -> Scheme:
     return replace(
         given,
         parts=(replace(part, name="decoder", gains=put(part.gains), **put({"alpha": part.alpha})),),
-        **{knob: put(getattr(given, knob)) for knob in ("rates", "epsilon", "weight_decay")},
+        rates=put(given.rates),
+        epsilon=put(given.epsilon),
+        weight_decay=put(given.weight_decay),
     )
 
 

@@ -32,20 +32,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 
-from deepnet_theory.sizes.entries import (  # noqa: F401
-    DIGITS,
-    SIZES,
-    Entries,
-    OnEntries,
-    Value,
-    descent,
-    entries,
-    exactly,
-    is_zero,
-    number,
-    pair,
-    points,
-)
+from deepnet_theory.sizes.entries import descent, is_zero
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.spec.errors import Refusal, shown
 from deepnet_theory.spec.expression import (
@@ -114,7 +101,12 @@ class Fold:
     becomes the sizes that ``epsilon`` and ``decay`` need: those of what they stand beside.
     """
 
-    bases = ("d", "k", "N", "M")  # the first that differs decides which of two sizes is the larger
+    bases: tuple[str, ...] = (
+        "d",
+        "k",
+        "N",
+        "M",
+    )  # the first that differs decides which of two sizes is the larger
     in_width = True
 
     def __init__(self, sizes: Mapping[str, Monomial]) -> None:

@@ -8,14 +8,14 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby, product
 
-from deepnet_theory.sizes import update
 from deepnet_theory.sizes.equivalence import carries_alpha, powers
 from deepnet_theory.sizes.judgement import optimizer_classes
 from deepnet_theory.sizes.table import Table, table, texts
+from deepnet_theory.sizes.update import law
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.expression import evaluate
-from deepnet_theory.spec.optimizer import optimizer
+from deepnet_theory.spec.optimizer import Optimizer, optimizer
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, Placement, placements
 from deepnet_theory.spec.results.reading import UNKNOWN, Reading, Sublayer, described
 from deepnet_theory.spec.rule import Rule
@@ -36,6 +36,7 @@ from deepnet_theory.spec.subject import (
     without_law,
 )
 from deepnet_theory.spec.sublayer import Role, sublayer
+from deepnet_theory.spec.sublayer import Sublayer as Kind
 
 
 def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
@@ -46,20 +47,19 @@ def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
     the stacks that were read are none that the theory speaks of.
     """
     chosen = selection_of(reading, "sgd" if under is None else under)
-    names = [under] if under else [of[0] for of in optimizer_classes().values()]
+    names = [under] if under else [members[0] for members in optimizer_classes().values()]
 
-    def derived(method: str) -> list[Wanted]:
-        if without_law(reading, placed_forms(reading)):
-            return []
-        of = (replace(chosen, optimizer=name, method=method) for name in names)
-        return [w for selection in of for w in _derived(reading, selection)]
+    def derived(method: str) -> Iterator[Wanted]:
+        if not without_law(reading, placed_forms(reading)):
+            for name in names:
+                yield from _derived(reading, replace(chosen, optimizer=name, method=method))
 
-    published = list(_published(reading, under))
-    several = len(set(meant_norms(reading))) > 1
-    if several:
-        published = [w for w in published if _has_norms_of(reading, w)]
-    rules = [*derived("probe"), *published, *derived("lemma")]
-    if several and not rules and not without_law(reading):
+    published = _published(reading, under)
+    if len(set(meant_norms(reading))) == 1:
+        return [*derived("probe"), *published, *derived("lemma")]
+    fitting = [w for w in published if _has_norms_of(reading, w)]
+    rules = [*derived("probe"), *fitting, *derived("lemma")]
+    if not rules and not without_law(reading):
         missing = "no rule here has them so"
         if len(reading.stacks) > 1:
             missing = "how a decoder of several placements amplifies its encoder has no law here"
@@ -67,12 +67,15 @@ def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
     return rules
 
 
-def with_degrees(of: Wanted) -> Wanted:
+def with_degrees(rule: Wanted) -> Wanted:
     """What constants want, with the degrees of the optimizer whose stack they are of."""
-    if of.selection is None:
-        return of
-    found = update.law(of.selection.the_optimizer)
-    return replace(of, degrees=(float(found.p), float(found.q)))
+    if rule.selection is None:
+        return rule
+    return replace(rule, degrees=_degrees(rule.selection.the_optimizer))
+
+
+def _degrees(under: Optimizer) -> tuple[float, float]:
+    return float(law(under).p), float(law(under).q)
 
 
 def selection_of(reading: Reading, under: str) -> Selection:
@@ -98,28 +101,25 @@ def _require_understood(reading: Reading) -> None:
     if strange is not None:
         where = strange.matrices[0].name if strange.matrices else f"layer {strange.layer}"
         seen = f": {strange.why}" if strange.why else f", that with {where}"
-        law = f"; measured, {strange.measured.law}" if strange.measured else ""
-        raise Refusal(f"a branch of the {strange.stack} was not understood{seen}{law}")
-    for name, own in reading.stacks.items():
-        _require_alike(name, own)
-
-
-def _require_alike(name: str, own: list[Sublayer]) -> None:
-    """Layers may differ in their sublayers, but not where a norm stands on parallel branches."""
-    kinds = {layer: described(row) for layer, row in groupby(own, lambda s: s.layer)}
-    usual, _ = Counter(kinds.values()).most_common(1)[0]
-    odd = next((layer for layer, row in kinds.items() if row != usual), None)
-    several = any("+" in row for row in kinds.values())
-    if odd is not None and several and any("sum" in s.around for s in own):
-        raise Refusal(
-            f"the layers of the {name} differ: layer {odd} is {kinds[odd]}, others are {usual}, "
-            "and no law here counts sums of several branches in some layers alone under one norm"
-        )
+        measured = f"; measured, {strange.measured.law}" if strange.measured else ""
+        raise Refusal(f"a branch of the {strange.stack} was not understood{seen}{measured}")
+    # layers may differ in their sublayers, but not where a norm stands on parallel branches
+    for name, sublayers in reading.stacks.items():
+        kinds = {layer: described(row) for layer, row in groupby(sublayers, lambda s: s.layer)}
+        usual, _ = Counter(kinds.values()).most_common(1)[0]
+        odd = next((layer for layer, row in kinds.items() if row != usual), None)
+        several = any("+" in row for row in kinds.values())
+        if odd is not None and several and any("sum" in s.around for s in sublayers):
+            raise Refusal(
+                f"the layers of the {name} differ: layer {odd} is {kinds[odd]}, others are "
+                f"{usual}, and no law here counts sums of several branches in some layers alone "
+                "under one norm"
+            )
 
 
 def _has_norms_of(reading: Reading, rule: Wanted) -> bool:
     rows = zip(reading.sublayers, rule.sublayers, strict=True)
-    return all(norms_of(s) == wanted.norms for s, wanted in rows)
+    return all(norms_of(s) == row.norms for s, row in rows)
 
 
 def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
@@ -133,30 +133,26 @@ def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
     ways = dict.fromkeys(meant)
     if len(ways) > 1 and len(reading.stacks) > 1:
         return  # no law says how a decoder of several placements amplifies its encoder
-    of = update.law(chosen.the_optimizer)
+    # a closure of the learning rate alone is left out: weights do not show it
+    shown = [name for name, closure in closures().items() if "eta" not in closure.knobs]
+    route = "" if chosen.method == "probe" else f", {chosen.method} route"
     fitting = ([p for p in placements().values() if (p.norms, p.learnt) == way] for way in ways)
-    for own in product(*fitting):
-        where = " and ".join(p.name for p in own)
-        for name, closure in closures().items():
-            if "eta" in closure.knobs:
-                continue  # a matter of the learning rate alone: weights do not show it
-            try:
-                tables = [table(replace(chosen, placement=p.name, closure=name)) for p in own]
-                rules = [texts(each.rule) for each in tables]
-                placed = dict(zip(ways, zip(own, tables, rules, strict=True), strict=True))
-                rows = tuple(_of_rule(reading, [placed[way] for way in meant]))
-            except DeepNetTheoryError:  # there is no such rule
-                continue
-            route = "" if chosen.method == "probe" else f", {chosen.method} route"
-            numbers = (float(of.p), float(of.q))
-            yield Wanted(
-                str(chosen.optimizer),
-                f"closure {name}{route}",
-                where,
-                rows,
-                numbers,
-                selection=replace(chosen, placement=own[0].name),
-            )
+    for several, closure in product(product(*fitting), shown):
+        try:
+            tables = [table(replace(chosen, placement=p.name, closure=closure)) for p in several]
+            rules = [texts(each.rule) for each in tables]
+            placed = dict(zip(ways, zip(several, tables, rules, strict=True), strict=True))
+            rows = tuple(_of_rule(reading, [placed[way] for way in meant]))
+        except DeepNetTheoryError:  # there is no such rule
+            continue
+        yield Wanted(
+            str(chosen.optimizer),
+            f"closure {closure}{route}",
+            " and ".join(p.name for p in several),
+            rows,
+            _degrees(chosen.the_optimizer),
+            selection=replace(chosen, placement=several[0].name),
+        )
 
 
 def depth_of(reading: Reading) -> dict[str, int]:
@@ -169,22 +165,28 @@ def _of_rule(
     reading: Reading, placed: list[tuple[Placement, Table, Rule]]
 ) -> Iterator[WantedSublayer]:
     depth = depth_of(reading)
-    for s, (placement, of, rule) in zip(reading.sublayers, placed, strict=True):
+    for s, (placement, sizes, rule) in zip(reading.sublayers, placed, strict=True):
         entry = rule.entry(s.stack, s.kind)
         alpha, beta = entry.at(**depth)
         stream, branch = placement.coefficients(alpha)
-        scaled = {m.name: beta for m in sublayer(s.kind).scaled}
-        gains = {**scaled, **entry.gains_at(**depth)}
+        scaled = [m.name for m in sublayer(s.kind).scaled]
         rates = dict.fromkeys(scaled, entry.rate_at(**depth))
         rates |= {
             row.parameter: row.rate.at(**depth)
-            for row in of.parameters
+            for row in sizes.parameters
             if row.parameter in placement.learnt and (row.part, row.sublayer) == (s.stack, s.kind)
         }
         yield WantedSublayer(
-            with_own(placement.norms, s), stream / branch, gains, rates,
-            norm_epsilon=entry.norm_epsilon_at(**depth), learnt=RESIDUAL_GAIN in placement.learnt,
-        )  # fmt: skip
+            with_own(placement.norms, s),
+            stream / branch,
+            {**dict.fromkeys(scaled, beta), **entry.gains_at(**depth)},
+            rates,
+            norm_epsilon=entry.norm_epsilon_at(**depth),
+            learnt=RESIDUAL_GAIN in placement.learnt,
+        )
+
+
+# ---- published schemes ----
 
 
 def _published(reading: Reading, under: str | None) -> Iterator[Wanted]:
@@ -241,22 +243,20 @@ def of_scheme(reading: Reading, given: Scheme, under: str | None = None) -> Want
             f"the scheme {given.name!r} sets constants for layers {whose}: "
             f"{reading.shared[0] if reading.shared else 'no layer of the model is used twice'}"
         )
-    inner = _has_inner(given)
-    for s in reading.sublayers:
-        if not inner and INSIDE in norms_of(s):
-            raise Refusal(f"{at(s)} has a norm within its branch, and {given.name} has none there")
-    form = {INSIDE: inner, LEARNT: given.gate is not None}
-    if why := without_law(reading, [of for of, has in form.items() if has]):
+    forms = {INSIDE: _has_inner(given), LEARNT: given.gate is not None}
+    inside = next((s for s in reading.sublayers if INSIDE in norms_of(s)), None)
+    if inside is not None and not forms[INSIDE]:
+        raise Refusal(f"{at(inside)} has a norm within its branch, and {given.name} has none there")
+    if why := without_law(reading, [form for form, has in forms.items() if has]):
         raise Refusal(why)
     chosen = under or given.optimizer
-    of = update.law(optimizer(chosen))
-    plain = given.first is None and not any(form.values())
+    plain = given.first is None and not any(forms.values())
     return Wanted(
         given.name,
         given.source,
         given.equation,
         tuple(_of_scheme(reading, given, parts)),
-        (float(of.p), float(of.q)),
+        _degrees(optimizer(chosen)),
         published=True,
         selection=Selection(chosen, **reading.select) if plain else None,  # type: ignore[arg-type]
         steps=tuple(_steps_of_scheme(reading, given)),
@@ -266,62 +266,34 @@ def of_scheme(reading: Reading, given: Scheme, under: str | None = None) -> Want
     )
 
 
-KNOBS = {"lr": "eta", "eps": "epsilon", "weight_decay": "decay"}  # as powers name them
-
-
-def in_weights(reading: Reading, given: Scheme, of: Wanted, under: str | None = None) -> Wanted:
-    """The same scheme with α = 1: the last matrix of each branch is α times smaller.
-
-    It steps as the change of its scale asks (:mod:`deepnet_theory.sizes.equivalence`). Where no
-    matrix can carry α, nothing changes.
-    """
-    times = powers(optimizer(under or given.optimizer))
-    rows, alphas = [], dict[str, float]()
-    for s, row in zip(reading.sublayers, of.sublayers, strict=True):
-        own = given.own(sublayer(s.kind))
-        where = given.placement_at(own, s.layer + 1, **depth_of(reading))
-        last = sublayer(s.kind).last_map[0]
-        if not row.learnt and carries_alpha(where):
-            alphas |= {m.name: row.alpha for m in s.matrices if m.role == last}
-            gains = {**row.gains, last: row.gains.get(last, 1.0) / row.alpha}
-            rates = {**row.rates, last: row.rates.get(last, 1.0) * row.alpha ** float(times["eta"])}
-            row = replace(row, alpha=1.0, gains=gains, rates=rates)
-        rows.append(row)
-    steps = tuple(
-        replace(
-            step,
-            times={
-                knob: value * alphas.get(step.parameter, 1.0) ** float(times.get(KNOBS[knob], 0))
-                for knob, value in step.times.items()
-            },
-        )
-        for step in of.steps
-    )
-    detail = f"{of.detail}; alpha is in the last matrices"
-    return replace(of, detail=detail, sublayers=tuple(rows), steps=steps)
-
-
 def _of_scheme(
     reading: Reading, given: Scheme, parts: dict[str, SchemePart]
 ) -> Iterator[WantedSublayer]:
-    depth = depth_of(reading)
     carried = dict.fromkeys(parts, 1.0)  # as the reading has it: what no norm takes back
     for s in reading.sublayers:
-        part, at = parts[s.stack], {**depth, "l": s.layer + 1}
-        own = given.own(sublayer(s.kind))
-        where = given.placement_at(own, s.layer + 1, **depth)
-        stream, branch = where.coefficients(given.value(part.alpha, **at))
+        part, layer = parts[s.stack], {**depth_of(reading), "l": s.layer + 1}
+        kind, where = _placed(reading, given, s)
+        stream, branch = where.coefficients(given.value(part.alpha, **layer))
         stream *= carried[s.stack]
         carried[s.stack] = 1.0 if where.normalises_sum else stream
         width = s.matrices[0].fan_in if s.matrices else 1
         yield WantedSublayer(
-            where.norms | ({INSIDE} if own.normed_inside else frozenset()),
+            where.norms | ({INSIDE} if kind.normed_inside else frozenset()),
             stream / branch if branch else float("inf"),
-            {m.role: given.value(gain_of(part, m.role), **at) for m in s.matrices},
-            {m.name: given.value(given.rate_of(m.role), **at) for m in sublayer(s.kind).matrices},
+            {m.role: given.value(gain_of(part, m.role), **layer) for m in s.matrices},
+            {
+                m.name: given.value(given.rate_of(m.role), **layer)
+                for m in sublayer(s.kind).matrices
+            },
             std=evaluate(WIDTH.parse(given.std), d=width) if given.std else None,
             learnt=given.gate is not None,
         )
+
+
+def _placed(reading: Reading, given: Scheme, s: Sublayer) -> tuple[Kind, Placement]:
+    """A sublayer as the scheme has it, and its residual equation there."""
+    kind = given.own(sublayer(s.kind))
+    return kind, given.placement_at(kind, s.layer + 1, **depth_of(reading))
 
 
 def _steps_of_scheme(reading: Reading, given: Scheme) -> Iterator[WantedStep]:
@@ -329,13 +301,47 @@ def _steps_of_scheme(reading: Reading, given: Scheme) -> Iterator[WantedStep]:
     knobs = {"lr": given.rates, "eps": given.epsilon, "weight_decay": given.weight_decay}
     seen = set()
     for s in reading.sublayers:
-        at = {**depth_of(reading), "l": s.layer + 1}
+        layer = {**depth_of(reading), "l": s.layer + 1}
         roles = {m.name: m.role for m in sublayer(s.kind).matrices}
         named = [(m.name, roles[m.role], m.role) for m in s.matrices if not unjudged(m)]
         named += [(n.gain, Role.NORM_GAIN, "norm gain") for n in s.norms if n.gain]
         named += [(n.bias, Role.NORM_BIAS, "norm bias") for n in s.norms if n.bias]
         for name, role, what in named:
-            times = {knob: given.value(by.get(role, "1"), **at) for knob, by in knobs.items() if by}
+            set_by = {knob: by for knob, by in knobs.items() if by}
+            times = {k: given.value(by.get(role, "1"), **layer) for k, by in set_by.items()}
             if times and name not in seen:
                 seen.add(name)
                 yield WantedStep(name, s.stack, s.layer, s.kind, what, times)
+
+
+def in_weights(reading: Reading, given: Scheme, rule: Wanted, under: str | None = None) -> Wanted:
+    """The same scheme with α = 1: the last matrix of each branch is α times smaller.
+
+    It steps as the change of its scale asks (:mod:`deepnet_theory.sizes.equivalence`). Where no
+    matrix can carry α, nothing changes.
+    """
+    times = {
+        name: float(power) for name, power in powers(optimizer(under or given.optimizer)).items()
+    }
+    knobs = {"lr": "eta", "eps": "epsilon", "weight_decay": "decay"}  # as powers name them
+    rows, alphas = [], dict[str, float]()
+    for s, row in zip(reading.sublayers, rule.sublayers, strict=True):
+        last = sublayer(s.kind).last_map[0]
+        if not row.learnt and carries_alpha(_placed(reading, given, s)[1]):
+            alphas |= {m.name: row.alpha for m in s.matrices if m.role == last}
+            gains = {**row.gains, last: row.gains.get(last, 1.0) / row.alpha}
+            rates = {**row.rates, last: row.rates.get(last, 1.0) * row.alpha ** times["eta"]}
+            row = replace(row, alpha=1.0, gains=gains, rates=rates)
+        rows.append(row)
+    steps = [
+        replace(
+            step,
+            times={
+                knob: value * alphas.get(step.parameter, 1.0) ** times.get(knobs[knob], 0.0)
+                for knob, value in step.times.items()
+            },
+        )
+        for step in rule.steps
+    ]
+    detail = f"{rule.detail}; alpha is in the last matrices"
+    return replace(rule, detail=detail, sublayers=tuple(rows), steps=tuple(steps))

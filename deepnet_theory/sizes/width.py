@@ -592,8 +592,8 @@ def _forced(table: WidthTable) -> Iterator[str]:
         values = {GRADIENT: c * sent, PARAMETER: init, INPUTS: n_in, OUTPUTS: n_out}
         equations.append(rate * c * update.action.put(values).without_number)
         power = 1 + update.action.exponent(GRADIENT) - update.action.exponent(PARAMETER)
-        what = {0: "rate", 1: "rate*multiplier"}.get(power, f"rate*multiplier**({power})")
-        products.setdefault(what, {})[name] = rate * c**power
+        factor = {"0": "", "1": "*multiplier"}.get(str(power), f"*multiplier**({power})")
+        products.setdefault(f"rate{factor}", {})[name] = rate * c**power
     unknowns = list(dict.fromkeys(b for e in equations for b, _ in e.items if " " in b))
     for what, by_role in products.items():
         alike: dict[str, list[str]] = {}

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from deepnet_theory.spec.errors import InputError, shown
 
@@ -112,20 +112,42 @@ class Expression:
         return self.text
 
 
+class Algebra(Protocol[T]):
+    """What an interpreter gives for each kind of node."""
+
+    def number(self, value: Fraction) -> T: ...
+    def name(self, name: str) -> T: ...
+    def add(self, left: T, right: T) -> T: ...
+    def subtract(self, left: T, right: T) -> T: ...
+    def multiply(self, left: T, right: T) -> T: ...
+    def divide(self, left: T, right: T) -> T: ...
+    def power(self, base: T, exponent: Fraction) -> T: ...
+    def call(self, function: str, arguments: tuple[T, ...]) -> T: ...
+
+
+ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
+
+
+def fold(node: Node, algebra: Algebra[T]) -> T:
+    """Interpret a tree bottom-up with ``algebra``."""
+    match node:
+        case Number(value):
+            return algebra.number(value)
+        case Name(name):
+            return algebra.name(name)
+        case Power(base, exponent):
+            return algebra.power(fold(base, algebra), exponent)
+        case Call("blocks", (inner, Number(rows))) if isinstance(algebra, OperatorAlgebra):
+            return cast(T, algebra.blocks(inner, int(rows)))
+        case Call(function, arguments):
+            return algebra.call(function, tuple(fold(a, algebra) for a in arguments))
+        case Operation(symbol, left, right):
+            method: Callable[[T, T], T] = getattr(algebra, ARITHMETIC[symbol])
+            return method(fold(left, algebra), fold(right, algebra))
+
+
 class OperatorAlgebra(Generic[T]):
-    """What an interpreter gives for each kind of node; by default Python's operators on values."""
-
-    def number(self, value: Fraction) -> Any:
-        raise NotImplementedError
-
-    def name(self, name: str) -> Any:
-        raise NotImplementedError
-
-    def power(self, base: Any, exponent: Fraction) -> Any:
-        raise NotImplementedError
-
-    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
-        raise NotImplementedError
+    """An algebra whose arithmetic is that of Python's operators on the values."""
 
     def operate(self, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
         return function(left, right)
@@ -144,28 +166,7 @@ class OperatorAlgebra(Generic[T]):
 
     def blocks(self, inner: Node, rows: int) -> Any:
         """``inner`` on each block of ``rows`` rows by itself; a parameter of one row is one."""
-        return fold(inner, self)
-
-
-ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
-
-
-def fold(node: Node, algebra: OperatorAlgebra[T]) -> T:
-    """Interpret a tree bottom-up with ``algebra``."""
-    match node:
-        case Number(value):
-            return cast(T, algebra.number(value))
-        case Name(name):
-            return cast(T, algebra.name(name))
-        case Power(base, exponent):
-            return cast(T, algebra.power(fold(base, algebra), exponent))
-        case Call("blocks", (inner, Number(rows))):
-            return cast(T, algebra.blocks(inner, int(rows)))
-        case Call(function, arguments):
-            return cast(T, algebra.call(function, tuple(fold(a, algebra) for a in arguments)))
-        case Operation(symbol, left, right):
-            values = fold(left, algebra), fold(right, algebra)
-            return cast(T, getattr(algebra, ARITHMETIC[symbol])(*values))
+        return fold(inner, cast(Any, self))
 
 
 class FloatAlgebra(OperatorAlgebra[float]):
