@@ -16,9 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from deepnet_theory.sizes.entries import FULL
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.parametrisations import column_of, point_of, rates_of
+from deepnet_theory.sizes.update import FULL
 from deepnet_theory.sizes.width import FORWARD, TIED, Moved, Point, judge, places, rule_point
 from deepnet_theory.sizes.width import width_table as table
 from deepnet_theory.spec.errors import Refusal, unknown

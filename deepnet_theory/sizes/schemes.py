@@ -20,6 +20,7 @@ from functools import cached_property
 from itertools import combinations
 
 from deepnet_theory.sizes import laws, update
+from deepnet_theory.sizes.entries import number
 from deepnet_theory.sizes.laws import Law, Scalar
 from deepnet_theory.sizes.layers import ONE, Power, size_of
 from deepnet_theory.sizes.monomial import Monomial
@@ -261,7 +262,7 @@ class _Segment:
     def _excess(self, times: Scalar, symbol: str, at: Decimal) -> Decimal:
         """What the stream is multiplied by at a layer or depth, less 1."""
         values = {**dict.fromkeys(("N", "M", "l"), at.sqrt()), symbol: at}
-        alpha = update.number(INDEXED.parse(self.part.alpha).root, values)
+        alpha = number(INDEXED.parse(self.part.alpha).root, values)
         total = Decimal(-1)
         for power, coefficient in times.terms:
             to = Decimal(power.numerator) / power.denominator

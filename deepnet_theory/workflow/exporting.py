@@ -6,8 +6,8 @@ from functools import partial
 from typing import Unpack
 
 from deepnet_theory.sizes.answer import Answer, for_training
-from deepnet_theory.sizes.entries import FULL
 from deepnet_theory.sizes.exported import constants_of, constants_of_scheme, on_base
+from deepnet_theory.sizes.update import FULL
 from deepnet_theory.spec.constants import Constants, Sizes
 from deepnet_theory.spec.depth import BaseLike, DepthLike
 from deepnet_theory.spec.errors import InputError, shown, unknown

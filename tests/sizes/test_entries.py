@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepnet_theory.sizes.entries import GRADIENT, INPUTS, OUTPUTS, PARAMETER, Step, epsilon, step
 from deepnet_theory.sizes.monomial import ONE, Monomial
+from deepnet_theory.sizes.update import GRADIENT, INPUTS, OUTPUTS, PARAMETER, Step, epsilon, step
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.expression import fold
 from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer, optimizers

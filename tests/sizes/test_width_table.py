@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.sizes.answer import Answer, for_training
-from deepnet_theory.sizes.entries import GRADIENT, PARAMETER, step
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
+from deepnet_theory.sizes.update import GRADIENT, PARAMETER, step
 from deepnet_theory.sizes.width import (
     HALF,
     Point,

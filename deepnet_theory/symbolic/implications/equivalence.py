@@ -18,8 +18,9 @@ from fractions import Fraction
 import sympy as sp
 from sympy.core.function import AppliedUndef
 
+from deepnet_theory.sizes.entries import DIGITS, Value, entries
 from deepnet_theory.sizes.equivalence import carries_alpha, powers
-from deepnet_theory.sizes.update import DIGITS, Value, entries, law, practised
+from deepnet_theory.sizes.update import law, practised
 from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.selection import Selection

@@ -12,17 +12,16 @@ from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.sizes.update import (
+from deepnet_theory.sizes.entries import (
     DIGITS,
     SIZES,
     Entries,
-    Update,
     Value,
     entries,
     exactly,
-    law,
     points,
 )
+from deepnet_theory.sizes.update import Update, law
 from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.symbolic.algebra.monomial import eta

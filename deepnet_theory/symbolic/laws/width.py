@@ -18,7 +18,8 @@ from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.sizes.entries import (
+from deepnet_theory.sizes.monomial import ONE, Monomial
+from deepnet_theory.sizes.update import (
     FULL,
     GRADIENT,
     HALF,
@@ -26,11 +27,10 @@ from deepnet_theory.sizes.entries import (
     OUTPUTS,
     PARAMETER,
     epsilon,
+    law,
 )
-from deepnet_theory.sizes.entries import Step as SizeOfStep
-from deepnet_theory.sizes.entries import step as size_of_step
-from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.sizes.update import law
+from deepnet_theory.sizes.update import Step as SizeOfStep
+from deepnet_theory.sizes.update import step as size_of_step
 from deepnet_theory.sizes.width import (
     COLUMN,
     FORWARD,

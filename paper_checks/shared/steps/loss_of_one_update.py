@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 
 import sympy as sp
 
-from deepnet_theory.sizes.update import OnEntries, law, pair
+from deepnet_theory.sizes.entries import OnEntries, pair
+from deepnet_theory.sizes.update import law
 from deepnet_theory.spec.expression import fold
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.symbolic.algebra.monomial import eta, rational

@@ -8,7 +8,8 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepnet_theory.sizes.update import SIZES, descending, exactly, points
+from deepnet_theory.sizes.entries import SIZES, exactly, points
+from deepnet_theory.sizes.update import descending
 from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.expression import UPDATE
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizer, optimizers
