@@ -480,11 +480,14 @@ class Degrees(Fold):
 
 def _same(node: Node, stated: Node) -> bool:
     # a regime may state the magnitude of a term whose sign does not matter
-    if node == stated:
-        return True
-    if isinstance(node, Operation) and node.operator == "*" and node.left == Number(Fraction(-1)):
-        return _same(node.right, stated)
-    return isinstance(stated, Call) and stated.function == "abs" and node == stated.arguments[0]
+    match node:
+        case _ if node == stated:
+            return True
+        case Number(value) if value < 0:
+            return stated == Number(-value)
+        case Operation("*", Number(value), right) if value == -1:
+            return _same(right, stated)
+    return stated == Call("abs", (node,))
 
 
 def _words(degree: Monomial) -> str:

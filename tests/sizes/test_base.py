@@ -22,8 +22,7 @@ OUTER = {"token-embedding": "token_embedding", "head": "head", "final-norm-gain"
 COUPLED = ("adam", "sgd", "lars", "momentum")
 
 
-@pytest.mark.parametrize("alignment", ["full", "none"])
-@pytest.mark.parametrize("form", ["forward", "weights"])
+@pytest.mark.parametrize(("form", "alignment"), [("forward", "full"), ("weights", "none")])
 @pytest.mark.parametrize(
     "select",
     [

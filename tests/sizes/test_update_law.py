@@ -44,6 +44,23 @@ def test_what_has_no_law_is_refused(text, says):
 
 
 @pytest.mark.parametrize(
+    ("text", "regime", "same"),
+    [
+        ("-eta*g*(rms(g) - norm(theta))", ("norm(theta)", "rms(g)"), "-eta*g*(-norm(theta))"),
+        ("-eta*g*(rms(g) - norm(theta))", ("rms(g)", "norm(theta)"), "-eta*g*rms(g)"),
+        ("-eta*g*max(-rms(g), -1)", ("1", "rms(g)"), "-eta*g*(-rms(g))"),
+        ("-eta*g*min(-rms(g), -1)", ("1", "rms(g)"), "-eta*g*(-1)"),
+        ("-eta*g*max(-rms(g), 1)", None, "-eta*g"),
+    ],
+)
+def test_the_winning_term_keeps_its_sign(text, regime, same):
+    """Of two negative terms the larger in size is the minimum; a sign decides without a regime."""
+    one = degrees(custom_optimizer(text, (regime,) if regime else ()))
+    other = degrees(custom_optimizer(same))
+    assert (one.p, one.q, one.descent) == (other.p, other.q, other.descent)
+
+
+@pytest.mark.parametrize(
     ("text", "degrees"),
     [
         ("-eta*(g/(abs(g) + epsilon) + decay*theta)", {"epsilon": "g", "decay": "1/theta"}),

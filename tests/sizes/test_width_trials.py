@@ -212,23 +212,6 @@ def test_everett_s_conditions_give_the_derived_rates(name, under, alignment):
     assert found == asked
 
 
-@pytest.mark.parametrize("alignment", ["full", "none"])
-@pytest.mark.parametrize("under", ["sgd", "adam", "adafactor"])
-@pytest.mark.parametrize("name", EVERETT)
-def test_one_published_rate_of_everett_s_table_has_the_wrong_sign(name, under, alignment):
-    """Mean field, Adam, no alignment, the head: published d^(-1/2), by the conditions d^(1/2)."""
-    found = [
-        c for c in parametrisation(name).columns if (c.optimizer, c.alignment) == (under, alignment)
-    ]
-    for column in found:
-        asked = stable(under, EVERETT[name], alignment == "full")
-        told = [-size(column.rate[of]).exponent("d") for of in ("embedding", "hidden", "head")]
-        if (name, under, alignment) == ("everett-mean-field", "adam", "none"):
-            assert told.pop() == HALF == -asked[2]
-            asked = asked[:2]
-        assert tuple(told) == asked
-
-
 # ---- one class ----
 
 
@@ -358,18 +341,6 @@ def test_lamb_is_unchanged_in_the_width_at_no_alignment_alone():
     assert rates == {"full": Monomial.of("d") ** -HALF, "none": Monomial()}
 
 
-def test_decoupled_weight_decay_by_source():
-    """The share of a hidden matrix that one step takes: η·λ, or λ where it is independent."""
-    shares = {}
-    for name, given in parametrisations().items():
-        column = given.columns[0]
-        if "hidden" in column.decay and not given.hybrid:
-            rate = size(column.rate["hidden"]) if column.decays == "decoupled" else Monomial()
-            shares[name] = (size(column.decay["hidden"]) * rate).exponent("d")
-    assert shares.pop("nanogpt-mup") == -1
-    assert set(shares.values()) == {0} and len(shares) >= 5
-
-
 @cache
 def gradients(width, depth, seed):
     """Gradients of an explicit pre-LN stack, branches over N, a head of 1/d, by class."""
@@ -416,23 +387,6 @@ def test_an_explicit_stack_takes_the_algebra_s_side_on_epsilon():
         in_width, in_depth = slope(name, (64, 4), (512, 4)), slope(name, (64, 4), (64, 32))
         assert in_width == pytest.approx(float(asked[name].exponent("d")), abs=0.1), name
         assert in_depth == pytest.approx(float(asked[name].exponent("N")), abs=0.1), name
-
-
-def test_an_explicit_matrix_takes_the_algebra_s_side_on_lamb():
-    """Unit rate: ‖W‖·sign(g)/√numel moves the tokens it was made of by √d, others by 1."""
-    moves = {}
-    for width in (128, 2048):
-        draw = torch.Generator().manual_seed(0)
-        x, other, delta = torch.randn(3, 2, width, generator=draw)
-        weight = torch.randn(width, width, generator=draw) * width**-0.5
-        step = weight.norm() / width * torch.sign(delta.T @ x)
-        moves[width] = [(t @ step.T).pow(2).mean().sqrt().item() for t in (x, other)]
-    aligned, not_aligned = (
-        math.log(b / a) / math.log(16) for a, b in zip(*moves.values(), strict=True)
-    )
-    rates = {a: width_table(Selection(optimizer="lamb"), alignment=a) for a in ("full", "none")}
-    asked = [float(-t.row("query").rate.exponent("d")) for t in rates.values()]
-    assert [aligned, not_aligned] == pytest.approx(asked, abs=0.1)
 
 
 # ---- classes of optimizers ----

@@ -1,6 +1,6 @@
 """The published parametrisations are data that parses, and says nothing of what it does."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import pytest
 
@@ -9,7 +9,6 @@ from deepnet_theory.spec.parametrisation import (
     CLASSES,
     SIZES,
     Column,
-    Parametrisation,
     parametrisation,
     parametrisations,
     said,
@@ -22,11 +21,6 @@ EVERY = list(parametrisations().values())
 def test_the_folder_holds_what_its_files_say():
     assert len(EVERY) >= 20
     assert all(p.source and p.summary and p.columns for p in EVERY)
-
-
-def test_a_parametrisation_holds_no_consequence():
-    told = {f.name for f in fields(Parametrisation)} | {f.name for f in fields(Column)}
-    assert not told & {"exponent", "moves", "regime", "verdict", "class"}
 
 
 def test_a_class_that_is_not_named_belongs_to_the_one_beside_it():
