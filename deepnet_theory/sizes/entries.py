@@ -3,6 +3,9 @@
 The degrees of an update are counted in :mod:`deepnet_theory.sizes.update`. Whether it descends, and
 whether it is zero or no real number, is asked of the numbers themselves: the same tree on a 1 × 2
 matrix, at entries of every sign and of several sizes.
+
+``numeric.stepping`` evaluates the same tree on tensors. It stands twice because whoever wants a
+formula should not wait for torch.
 """
 
 from __future__ import annotations

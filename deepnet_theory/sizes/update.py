@@ -101,12 +101,8 @@ class Fold:
     becomes the sizes that ``epsilon`` and ``decay`` need: those of what they stand beside.
     """
 
-    bases: tuple[str, ...] = (
-        "d",
-        "k",
-        "N",
-        "M",
-    )  # the first that differs decides which of two sizes is the larger
+    # the first that differs decides which of two sizes is the larger
+    bases: tuple[str, ...] = ("d", "k", "N", "M")
     in_width = True
 
     def __init__(self, sizes: Mapping[str, Monomial]) -> None:
@@ -203,10 +199,10 @@ class Fold:
             return term
         larger = self.compare(node.left, node.right, left, right)
         if larger and not self.in_width:
-            subtracted = Operation("*", Number(Fraction(-1)), node.right)
-            self.winners[node] = node.left if larger > 0 else node.right if way > 0 else subtracted
+            added = node.right if way > 0 else Operation("*", Number(Fraction(-1)), node.right)
+            self.winners[node] = node.left if larger > 0 else added
             return left if larger > 0 else right
-        return self._union(left, right, larger, changes_sign=bool(sign(node).of))
+        return self._union(left, right, larger, changes_sign=self.in_width and bool(sign(node).of))
 
     def _union(
         self, left: Sized, right: Sized, larger: int = 0, *, changes_sign: bool = False

@@ -519,14 +519,13 @@ class Moved:
 
 @dataclass(frozen=True)
 class Judged:
-    """A parametrisation under an update: one entry a role, and the sizes at the start.
+    """A parametrisation under an update: one entry a role.
 
     ``weights`` are the branches beside the stream, by part and sublayer: one that grows with the
     width leaves the neighbourhood of the identity, where alone the moves hold.
     """
 
     moved: tuple[Moved, ...]
-    logits: Monomial  # at the start
     weights: Mapping[tuple[str, str], Monomial]
 
     @property
@@ -565,7 +564,7 @@ def judge(
             output = (response * row.action * rates.get(place.role, ONE)).without_number
             logits = output if place.shape[1] == ONE else output * read_out
         moved.append(Moved(row, point.enters(place), output, logits))
-    return Judged(tuple(moved), point.enters(head), weights)
+    return Judged(tuple(moved), weights)
 
 
 # ---- what the conditions force ----

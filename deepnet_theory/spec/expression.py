@@ -4,6 +4,10 @@ Python's ``ast`` module does the tokenising; everything that is not arithmetic o
 names, numbers and known functions is refused with one sentence. The tree is interpreted by
 :func:`fold` with an *algebra*, so that SymPy, torch and plain floats each give it a meaning
 without this module importing any of them.
+
+A rule, an update and a placement are texts because they travel: into JSON, to other processes, into
+a model that knows torch alone. A SymPy object would bring SymPy to all of them. The readers of one
+tree are held against each other.
 """
 
 from __future__ import annotations

@@ -131,6 +131,17 @@ def test_depth_and_width_multiply(name: str, placement: str) -> None:
             assert joint.init == alone.init * parse(own.gain)
 
 
+@pytest.mark.parametrize("closure", ("learning-rate", "symmetric"))
+@pytest.mark.parametrize("name", ("adamw", "lamb", "muon"))
+def test_a_decoupled_decay_keeps_its_share_in_width_and_depth(name: str, closure: str) -> None:
+    both = width_table(Selection(optimizer=name, closure=closure), "both")
+    assert both.rule is not None
+    assert both.row("head").rate == width_table(both.selection).row("head").rate * parse(
+        both.rule.eta
+    )
+    assert {row.decay * row.rate for row in both.rows if row.rate and row.decay} == {ONE}
+
+
 @pytest.mark.parametrize(
     ("update", "roles", "says"),
     [
@@ -190,8 +201,9 @@ def test_standard_sizes_move_hidden_maps_too_far() -> None:
     roles = {p.role: p for p in places(selection)}
     inits = {r: None if p.starts_at_zero else p.shape[0] ** -HALF for r, p in roles.items()}
     judged = judge(selection, Point(dict.fromkeys(roles, ONE), inits), {})
-    outputs = {m.row.role: m.output for m in judged.moved}
-    assert (outputs["query"], outputs["token-embedding"], judged.logits) == (D, ONE, ONE)
+    moved = {m.row.role: m for m in judged.moved}
+    assert (moved["query"].output, moved["token-embedding"].output) == (D, ONE)
+    assert moved["head"].enters == ONE  # the logits at the start
 
 
 def test_a_base_model_is_not_the_larger_one() -> None:
