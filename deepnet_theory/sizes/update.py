@@ -27,7 +27,7 @@ et al., arXiv 2203.03466 and 2310.17813.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -177,7 +177,7 @@ class Fold:
         """A law that the sizes at hand need is missing."""
         raise MissingLaw(law)
 
-    def _require_second_moment(self, value: Sized) -> None:
+    def require_second_moment(self, value: Sized) -> None:
         if min(value.vanishes) <= -HALF:
             self.lacks("entries to the power of -1/2 or less have no second moment")
 
@@ -351,7 +351,7 @@ class Fold:
                 parts = self._bent(value, Fraction(1), odd=False)
                 return Sized(parts, value.vanishes, value.unlike, "", number, value.scalar)
             case "rms" | "norm":
-                self._require_second_moment(value)
+                self.require_second_moment(value)
                 return _scalar(size if function == "rms" else size * COUNTS["numel"] ** HALF)
             case "log":
                 if any(self.order(size)):
@@ -625,29 +625,26 @@ def step(optimizer: Optimizer, sizes: Mapping[str, Monomial], alignment: str = F
     try:
         values = (fold.value(tree) for tree in trees)
         value = next((value for value in values if value.parts), ZERO)
-        ways = list(_actions(value, fold, alignment))
+        fold.require_second_moment(value)
     except MissingLaw as missing:
         raise _no_width(optimizer, str(missing)) from None
-    if not ways:
+    parts = value.parts
+    if not parts:
         raise Refusal(
             f"the update {shown(optimizer.update)} is 0 where theta is 0: a parameter that starts "
             "at 0 never leaves it; start it elsewhere"
         )
-    entry = max((way[0] for way in ways), key=fold.order)
-    _, action, aligned = max(ways, key=lambda way: fold.order(way[1]))
-    if any(size.exponent("eta") != 1 for size in value.parts.values()):
-        raise _no_width(optimizer, "it is not proportional to eta")
+    if not any(odd for odd, _ in parts):
+        why = "no part of it is odd in g, so that it does not follow the gradient"
+        raise _no_width(optimizer, why)
     eta = Monomial.of("eta")
-    return Step(entry / eta, action / eta, aligned)
-
-
-def _actions(value: Sized, fold: Fold, alignment: str) -> Iterator[tuple[Monomial, Monomial, bool]]:
-    if value.parts and not any(odd for odd, _ in value.parts):
-        raise MissingLaw("no part of it is odd in g, so that it does not follow the gradient")
-    fold._require_second_moment(value)
-    for parity, size in value.parts.items():
-        aligned = parity == ALIGNED and alignment == FULL
-        yield size, size * COUNTS["columns"] ** (1 if aligned else HALF), aligned
+    if any(size.exponent("eta") != 1 for size in parts.values()):
+        raise _no_width(optimizer, "it is not proportional to eta")
+    powers = {p: 1 if p == ALIGNED and alignment == FULL else HALF for p in parts}
+    actions = {p: size * COUNTS["columns"] ** powers[p] for p, size in parts.items()}
+    entry = max(parts.values(), key=fold.order)
+    largest = max(actions, key=lambda p: fold.order(actions[p]))
+    return Step(entry / eta, actions[largest] / eta, powers[largest] == 1)
 
 
 def _decided(optimizer: Optimizer) -> Node:
