@@ -1,4 +1,4 @@
-"""Constants relative to a base: the numbers of the table in width and depth."""
+"""Constants of a rule and of a scheme, and relative to a base: the numbers of the table."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from fractions import Fraction
 import pytest
 
 import deepnet_theory as dt
-from deepnet_theory.sizes.exported import builder_point
+from deepnet_theory.sizes.exported import builder_point, stepped_by, steps_of_a_packed_matrix
 from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.width import Scale, places, width_table
 from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.spec.parameter import KNOBS, ParameterConstants
+from deepnet_theory.spec.scheme import gain_of, not_exportable, schemes
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import MATRICES
+from deepnet_theory.spec.sublayer import MATRICES, sublayers
 
+pytestmark = pytest.mark.filterwarnings("ignore::deepnet_theory.UnstableWarning")
 SIZES = {"width": 96, "heads": 6, "vocab": 32}  # heads of width 16
 BASE = (32, 2)
 OUTER = {"token-embedding": "token_embedding", "head": "head", "final-norm-gain": "norm_gain"}
@@ -202,3 +205,68 @@ def test_the_head_that_width_makes_small_is_said_beside_what_was_recorded():
     assert all(word in small for word in ("0.471", "log-unigram", "1 seed of 4", clipping))
     assert said["post-ln", 96] == f"{said['post-ln', None]} {clipping}"
     assert said["pre-ln", 32] == said["pre-ln", 96] == clipping and not said["pre-ln", None]
+
+
+@pytest.mark.parametrize("closure", ["symmetric", "learning-rate"])
+def test_in_depth_each_number_is_over_that_of_the_base_s_depth(closure):
+    selection = Selection(optimizer="adam", closure=closure, norm="rms")
+    deep, shallow, both = (
+        dt.export(selection, depth, **SIZES, **base)
+        for depth, base in ((6, {}), (2, {}), (6, {"base": (96, 2)}))
+    )
+    assert both.eta == pytest.approx(deep.eta / shallow.eta)
+    for s, over, at in zip(*(c.parts[0].sublayers for c in (deep, shallow, both)), strict=True):
+        assert at.alpha == pytest.approx(s.alpha / over.alpha)
+        assert at.beta == pytest.approx(s.beta / over.beta)
+        assert at.rate == pytest.approx(s.rate / over.rate)
+        assert at.norm_epsilon == pytest.approx(
+            {where: e / over.norm_epsilon[where] for where, e in s.norm_epsilon.items()}
+        )
+
+
+def exportable():
+    return [s.name for s in schemes().values() if len(s.parts) == 1 and not not_exportable(s)]
+
+
+@pytest.mark.parametrize("name", exportable())
+def test_a_scheme_is_exported_as_it_is_published_and_alike_for_a_decoder(name):
+    given = schemes()[name]
+    (part,) = given.parts
+    c = dt.export(depth=12, scheme=name, width=64, heads=4)
+    for s in c.parts[0].sublayers:
+        assert s.alpha == pytest.approx(given.value(part.alpha, N=12))
+        if not given.std:
+            for m in sublayers()[s.kind].matrices:
+                assert s.gain(m.name) == pytest.approx(given.value(gain_of(part, m.name), N=12))
+                own = c.parameter(part.name, c.parts[0].sublayers.index(s), m.name, m.role)
+                assert own.rate == pytest.approx(given.value(given.rate_of(m.role), N=12))
+    same = Selection(given.optimizer, norm=given.norm, uses=given.uses, stack="decoder")
+    decoder = dt.export(same, 12, scheme=name, width=64, heads=4)
+    pairs = zip(numbers(c).parts[0].sublayers, numbers(decoder).parts[0].sublayers, strict=True)
+    assert all(one == other for one, other in pairs)
+
+
+def test_a_standard_deviation_is_a_gain_on_xavier_s():
+    c = dt.export(depth=12, scheme="gpt-2", width=64, heads=4)
+    value = next(s for s in c.parts[0].sublayers if s.kind == "attention").gain("query")
+    assert value * (2 / (64 + 64)) ** 0.5 == pytest.approx(0.02)
+
+
+def test_exported_constants_are_found_again():
+    plain, based = (dt.export("adamw", 6, **SIZES, **base) for base in ({}, {"base": 48}))
+    assert numbers(stepped_by(plain, "adamw", 48)) == numbers(based)
+    assert numbers(stepped_by(based, "adamw")) == numbers(based)
+    (part,) = plain.parts
+    moved = replace(part, sublayers=tuple(replace(s, alpha=2 * s.alpha) for s in part.sublayers))
+    with pytest.raises(InputError, match="export them again with base=48"):
+        stepped_by(replace(plain, parts=(moved,)), "adamw", 48)
+
+
+def test_a_packed_matrix_shares_one_step():
+    gains, rows = {"query": 1.0, "key": 1.0, "value": 0.5}, (64, 64, 64)
+
+    def steps(name):
+        return steps_of_a_packed_matrix(optimizer(name), "attention", gains, rows, 64)
+
+    assert steps("sgd") == steps("adam") == pytest.approx(dict.fromkeys(gains, 1.0))
+    assert sum(step**2 for step in steps("muon-plain").values()) == pytest.approx(1)
