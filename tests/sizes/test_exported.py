@@ -18,7 +18,7 @@ from deepnet_theory.spec.scheme import gain_of, not_exportable, schemes
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import MATRICES, sublayers
 
-pytestmark = pytest.mark.filterwarnings("ignore::deepnet_theory.UnstableWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::deepnet_theory.spec.errors.UnstableWarning")
 SIZES = {"width": 96, "heads": 6, "vocab": 32}  # heads of width 16
 BASE = (32, 2)
 OUTER = {"token-embedding": "token_embedding", "head": "head", "final-norm-gain": "norm_gain"}
