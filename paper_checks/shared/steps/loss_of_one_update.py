@@ -13,7 +13,7 @@ import sympy as sp
 from deepnet_theory.sizes.update import OnEntries, law, pair
 from deepnet_theory.spec.expression import fold
 from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.symbolic.algebra.monomial import eta, rational
+from deepnet_theory.symbolic.algebra import eta, rational
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
 
 SECTION = Section("The increment", "Su, §Increment explosion; §Multiple optimizers")
