@@ -192,8 +192,8 @@ def _explicit_means(node: MeanSquare) -> tuple[tuple[Model, sp.Expr], ...]:
     """What the mean square is, entry by entry, at sizes of 1 to 3."""
     matrices, generator = node.rows.matrices, random.Random(str(node))
     chance = [matrix for matrix in matrices if matrix.law is not Law.FIXED]
-    axes = {sp.sympify(size) for matrix in matrices for size in (matrix.rows, matrix.columns)}
-    axes = sorted(set().union(*(size.free_symbols for size in axes)), key=str)
+    used = {sp.sympify(size) for matrix in matrices for size in (matrix.rows, matrix.columns)}
+    axes = sorted(set().union(*(size.free_symbols for size in used)), key=str)
     symbols = node.free_symbols.union(*(m.size.free_symbols for m in chance))
     means = []
     for sizes in product(map(sp.Integer, (1, 2, 3)), repeat=len(axes)):
@@ -231,8 +231,8 @@ def is_mean(step: Step) -> bool:
     """Whether the right side is the left's mean square at all explicit sizes."""
     (node,) = step.lhs.atoms(MeanSquare)
     for point, mean in _explicit_means(node):
-        at = {**point, **_at_random(step.free_symbols - set(point), random.Random(step.name))}
-        if sp.expand(step.lhs.xreplace({**at, node: mean}) - step.rhs.xreplace(at)) != 0:
+        values = {**point, **_at_random(step.free_symbols - set(point), random.Random(step.name))}
+        if sp.expand(step.lhs.xreplace({**values, node: mean}) - step.rhs.xreplace(values)) != 0:
             return False
     return True
 

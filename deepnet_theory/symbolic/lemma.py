@@ -282,9 +282,11 @@ def _triangle(step: Step) -> bool:
     symbols = sorted(step.free_symbols, key=str)
     sizes = [sp.Symbol(f"p_{index}", positive=True) for index in range(len(symbols))]
     for signs in product((1, -1), repeat=len(symbols)):
-        at = {symbol: sign * size for symbol, sign, size in zip(symbols, signs, sizes, strict=True)}
-        difference = sp.expand((step.rhs**2 - step.lhs**2).xreplace(at))
-        if not difference.is_nonnegative or not step.rhs.xreplace(at).is_nonnegative:
+        point = {
+            symbol: sign * size for symbol, sign, size in zip(symbols, signs, sizes, strict=True)
+        }
+        difference = sp.expand((step.rhs**2 - step.lhs**2).xreplace(point))
+        if not difference.is_nonnegative or not step.rhs.xreplace(point).is_nonnegative:
             return False
     return True
 

@@ -202,7 +202,7 @@ def kind(name: str, reading: Reading) -> Kind:
     sizes = {norm_a: size_read, norm_y: size_read, norm_dy: size_read / norm_x * norm_dx}
     sizes[c] = reading.scale * divided
 
-    def at(expression: sp.Expr) -> sp.Expr:
+    def sized(expression: sp.Expr) -> sp.Expr:
         """With the placement's sizes put in; a normalised sum leaves ‖x‖ = √d."""
         put_in = expression.xreplace(sizes)
         return put_in.xreplace(AT_REST) if reading.normed_sum else put_in
@@ -275,7 +275,14 @@ def kind(name: str, reading: Reading) -> Kind:
     squares = (reading.path**2 * norm_x**2, size.rhs, moved.rhs, per_update)
     steps = (change, size, moved, term, bound)
     return Kind(
-        name, reading.normed_sum, q, W, V, steps, at(norm_x), *(sp.factor(at(s)) for s in squares)
+        name,
+        reading.normed_sum,
+        q,
+        W,
+        V,
+        steps,
+        sized(norm_x),
+        *(sp.factor(sized(s)) for s in squares),
     )
 
 
@@ -304,16 +311,16 @@ REACHED_BY_ONE_MATRIX = Check("reached where one matrix moves", _reached_by_one_
 def _jacobian(width: int, centred: bool) -> tuple[sp.Matrix, sp.Expr, sp.Expr]:
     """(A, s, ‖Pz‖²) with √s·A the Jacobian of √d·Pz/‖Pz‖ at a rational z, entry by entry.
 
-    With q = ‖Pz‖² an entry is √d(a'q − aq'/2)/q^{3/2}.
+    With q = ‖Pz‖² an entry is √d(a'q − aq'/2)/q^{3/2}: rational, where SymPy's own is not.
     """
     generator = random.Random(width)
     z = sp.Matrix(sp.symbols(f"z:{width}"))
     moved = z - sp.ones(width, 1) * sum(z) / width if centred else z
     square = moved.dot(moved)
     entries = moved.jacobian(z) * square - moved * sp.Matrix([square]).jacobian(z) / 2
-    at = {entry: sp.Rational(generator.randint(-9, 9), 2) + n for n, entry in enumerate(z)}
-    size = square.xreplace(at)
-    return entries.xreplace(at), sp.Integer(width) / size**3, size
+    point = {entry: sp.Rational(generator.randint(-9, 9), 2) + n for n, entry in enumerate(z)}
+    size = square.xreplace(point)
+    return entries.xreplace(point), sp.Integer(width) / size**3, size
 
 
 def _norm_models(centred: bool) -> Iterator[Model]:
@@ -398,33 +405,33 @@ def recursion_steps(kinds: tuple[Kind, ...]) -> Iterator[Step]:
 
     def is_of_every(step: Step) -> bool:
         """The squared coefficients of ‖Δx‖ and ‖Δθ‖ are those of each kind: no root simplified."""
-        stream, own = step.rhs.coeff(norm_dx), step.rhs.coeff(norm_dtheta)
+        stream, update = step.rhs.coeff(norm_dx), step.rhs.coeff(norm_dtheta)
         for one in kinds:
             moved = (d * one.moved / one.size).xreplace({norm_da: 0}) / norm_dx**2
             kept = one.path / one.size if one.crosses else 1  # what it reads stands still
             alike = vanishes(stream**2 * kept - moved)
-            if not (alike and vanishes(own**2 - d * one.added / one.size)):
+            if not (alike and vanishes(update**2 - d * one.added / one.size)):
                 return False
-        positive = own.is_positive and stream.is_positive
+        positive = update.is_positive and stream.is_positive
         return bool(positive and sp.expand(step.rhs.subs({norm_dx: 0, norm_dtheta: 0})) == 0)
 
     def unrolled(step: Step) -> bool:
         """The recursion through an explicit stack: a bound, and no larger than as derived."""
         generator = random.Random(step.name)
-        at = {alpha: sp.Rational(7, 3), v: sp.Rational(3, 5), w: sp.Rational(4, 5), d: sp.S(4)}
+        point = {alpha: sp.Rational(7, 3), v: sp.Rational(3, 5), w: sp.Rational(4, 5), d: sp.S(4)}
         for count in (1, 2, 5):
             sizes = [sp.Rational(generator.randint(1, 9), 4) for _ in range(count)]
-            stream, moved = sp.sqrt(at[d]), sp.S.Zero
+            stream, moved = sp.sqrt(point[d]), sp.S.Zero
             for size in sizes:
-                here = {**at, norm_x: stream}
+                here = {**point, norm_x: stream}
                 # Δx relative to the stream, before and behind the sublayer
-                before = moved * stream / sp.sqrt(at[d])
+                before = moved * stream / sp.sqrt(point[d])
                 moved = put_in.xreplace({**here, norm_dx: before, norm_dtheta: size})
                 if not first.normed_sum:
                     stream = sp.sqrt(first.size.xreplace(here))
-            bound = step.rhs.xreplace({**at, S: sp.Integer(count)}).doit()
+            bound = step.rhs.xreplace({**point, S: sp.Integer(count)}).doit()
             bound = bound.xreplace({_change(n): size for n, size in enumerate(sizes, 1)})
-            derived = coefficient.xreplace(at) * sum(sizes)
+            derived = coefficient.xreplace(point) * sum(sizes)
             if sp.N(bound - moved, 30) < 0 or abs(sp.N(bound - derived, 30)) > 1e-25:
                 return False
         return bool(step.lhs == norm_df)
@@ -482,11 +489,13 @@ def two_part_steps(
     """
     b, relative, count = sp.sqrt(cross.weight), sp.sqrt(d) / cross.stream, crossings(decoder)
     # both parts in their own symbols, α_e, α_d and so on: one sublayer's coefficient, and ‖Δθ_i‖
-    own = {part: own_symbols(part) for part in (encoder, decoder)}
-    each = {part: coefficient.xreplace(own[part]) for part in own}
-    change = {part: sp.Function(f"T_{part.name[0]}", positive=True) for part in own}
-    passed = b.xreplace(own[decoder])
-    theirs, ours = (sp.Sum(each[part] * change[part](i), (i, 1, sublayers(part))) for part in own)
+    letters = {part: own_symbols(part) for part in (encoder, decoder)}
+    each = {part: coefficient.xreplace(letters[part]) for part in letters}
+    change = {part: sp.Function(f"T_{part.name[0]}", positive=True) for part in letters}
+    passed = b.xreplace(letters[decoder])
+    theirs, ours = (
+        sp.Sum(each[part] * change[part](i), (i, 1, sublayers(part))) for part in letters
+    )
 
     def reached_by_memory(step: Step) -> bool:
         left, right = (side.xreplace({norm_dx: sp.S.Zero}) for side in (step.lhs, step.rhs))
@@ -494,13 +503,13 @@ def two_part_steps(
 
     def is_bound(step: Step) -> bool:
         """At rational α, β, v and w, from a strong branch to a weak one, which reaches it."""
-        symbols, depth = own[decoder].values(), DEPTHS[decoder.depth]
+        symbols, depth = letters[decoder].values(), DEPTHS[decoder.depth]
         for values in (("7/3", 1, "5/2", "3/2"), ("9", 1, "1/3", "2/7"), (1e12, 1, 1e-12, 2)):
-            at = dict(zip(symbols, map(sp.Rational, values), strict=True))
+            point = dict(zip(symbols, map(sp.Rational, values), strict=True))
             for layers in (1, 2, 3, 7):
                 normed = cross.normed_sum
-                run = run_through(decoder, layers, passed.xreplace(at), normed_sum=normed)
-                over = step.rhs.xreplace({**at, depth: layers}) ** 2 / run - 1
+                run = run_through(decoder, layers, passed.xreplace(point), normed_sum=normed)
+                over = step.rhs.xreplace({**point, depth: layers}) ** 2 / run - 1
                 if over < 0 or (values[0] == 1e12 and over > 1e-8):
                     return False
         return bool(step.lhs == mean_square and step.rhs.is_positive)
@@ -510,17 +519,17 @@ def two_part_steps(
         generator = random.Random(step.name)
         values = [sp.Rational(n) for n in ("7/3", "1/2", "3/5", "4/5")]  # √(v² + w²) is rational
         for depths in ((1, 2), (3, 1)):
-            at: dict[sp.Expr, sp.Expr] = {}
+            point: dict[sp.Expr, sp.Expr] = {}
             sizes: dict[sp.Expr, sp.Expr] = {}
             moved = sp.S.Zero
             for part, layers in zip((encoder, decoder), depths, strict=True):
-                at |= dict(zip(own[part].values(), values, strict=True))
-                at[DEPTHS[part.depth]] = sp.Integer(layers)
+                point |= dict(zip(letters[part].values(), values, strict=True))
+                point[DEPTHS[part.depth]] = sp.Integer(layers)
                 drawn = [sp.Rational(generator.randint(1, 9), 4) for _ in part.layer * layers]
                 sizes |= {change[part](place): size for place, size in enumerate(drawn, 1)}
-                terms = [sp.S.Zero, *(each[part].xreplace(at) * size for size in drawn)]
-                moved = added_up(part, layers, terms.__getitem__, passed.xreplace(at) * moved)
-            if not vanishes(step.rhs.xreplace(at).doit().xreplace(sizes) - moved):
+                terms = [sp.S.Zero, *(each[part].xreplace(point) * size for size in drawn)]
+                moved = added_up(part, layers, terms.__getitem__, passed.xreplace(point) * moved)
+            if not vanishes(step.rhs.xreplace(point).doit().xreplace(sizes) - moved):
                 return False
         return bool(step.lhs == norm_df_d)
 
@@ -612,10 +621,10 @@ def increment_step(
     def is_run(_: Step) -> Iterator[Point]:
         """Explicit gradients and parameters of the sizes in question, stepped by the expression."""
         for path, gain in ((sp.Rational(7, 3), sp.Rational(2, 5)), (sp.Integer(9), sp.S.Half)):
-            at = {alpha: path, beta: gain, loss_gradient: 1, eta: 1}
+            point = {alpha: path, beta: gain, loss_gradient: 1, eta: 1}
             joined = mpmath.sqrt(2) * number(gain)  # of two matrices with one gain
             through = joined * number(law.response, {alpha: path, P: number(gain) ** 2})
-            yield at, through * number(step_length(optimizer, through, joined))
+            yield point, through * number(step_length(optimizer, through, joined))
 
     return UPDATE.bound(
         "moment-increment", moved, moved.xreplace({loss_gradient: sp.S.One}),
@@ -687,7 +696,7 @@ def moment_route(selection: Selection) -> Route:
     steps += recursion
     degree = homogeneity_step(optimizer, degrees(optimizer))
     weight, moved = weight_step(kinds, law), increment_step(coefficient.rhs, degree, optimizer, law)
-    sums = (telescoping.name,)
+    sums: tuple[str, ...] = (telescoping.name,)
     symbols = (*DEPTHS.values(), S, alpha, beta, eta, v, w, d, m, norm_x, norm_dx)
     if len(selection.the_stack.parts) == 2:
         both = encoder_and_decoder(selection.the_stack)

@@ -440,19 +440,19 @@ def sum_step(problem: Problem, bare: Balanced, alike: Sequence[Step]) -> Step:
     ]  # fmt: skip
 
     def points(_: Step) -> Iterator[Point]:
-        at = {s: sp.Rational(4 + 2 * place, 7) for place, s in enumerate(bare.knobs)}
-        at[eta] = sp.Rational(2, 5)
+        point = {s: sp.Rational(4 + 2 * place, 7) for place, s in enumerate(bare.knobs)}
+        point[eta] = sp.Rational(2, 5)
         for layers in (part.period, 2 * part.period, 3 * part.period):
             depth = {bare.depth: sp.Integer(layers)}
             # a matrix is stepped under the gradients of all its uses
             used = step_length(problem.selection.the_optimizer, number(bare.uses, depth), 1)
-            yield {**at, **depth}, number(used) * mpmath.fsum(each(at, layers))
+            yield {**point, **depth}, number(used) * mpmath.fsum(each(point, layers))
 
-    def each(at: dict[sp.Expr, sp.Expr], layers: int) -> Iterator[Any]:
+    def each(point: dict[sp.Expr, sp.Expr], layers: int) -> Iterator[Any]:
         """The increments per η of an explicit stack, one sublayer after the other."""
         for sublayer in part.listed(layers):
-            own = {one: at[knob] for one, knob in bare.kind_of(sublayer.name).own.items()}
-            yield number(problem.route.increments[sublayer.name].rhs, {eta: at[eta], **own})
+            knobs = {one: point[knob] for one, knob in bare.kind_of(sublayer.name).own.items()}
+            yield number(problem.route.increments[sublayer.name].rhs, {eta: point[eta], **knobs})
 
     return SECTION.equal(
         f"sum-{part.name}",
@@ -546,9 +546,9 @@ def one_by_one(problem: Problem, later: Balanced, layers: int, aligned: bool) ->
     """A at an explicit depth: every cross-attention's weight put in and added."""
     depth, total = {later.depth: sp.Integer(layers)}, mpmath.mpf(0)
     for sublayer in filter(attrgetter("reads_memory"), later.part.listed(layers)):
-        own = later.kind_of(sublayer.name).own
-        at = {one: number(later.values[knob], depth) for one, knob in own.items()}
-        total += number(problem.route.weights[sublayer.name].rhs, at) ** (1 if aligned else 2)
+        knobs = later.kind_of(sublayer.name).own.items()
+        point = {one: number(later.values[knob], depth) for one, knob in knobs}
+        total += number(problem.route.weights[sublayer.name].rhs, point) ** (1 if aligned else 2)
     return total if aligned else mpmath.sqrt(total)
 
 
@@ -628,10 +628,10 @@ def _conditions(
 
         def points(_: Step, sides: tuple[Any, Any] = sides) -> Iterator[Point]:
             for a, b in ((0.3, 1.7), (2.5, 0.6)):
-                at = {kind.alpha: a, kind.beta: b, **others}
-                rho = float(number(times, others) * number(per_weight, at) / at_one)
+                point = {kind.alpha: a, kind.beta: b, **others}
+                rho = float(number(times, others) * number(per_weight, point) / at_one)
                 algebra = FloatAlgebra(alpha=a, beta=b, m=kind.matrices, rho=rho)
-                yield at, tuple(fold(side.root, algebra) for side in sides)
+                yield point, tuple(fold(side.root, algebra) for side in sides)
 
         left, right = (in_sympy(side, names) for side in sides)
         yield CLOSURE.equal(
