@@ -56,7 +56,6 @@ from deepnet_theory.symbolic.algebra import (
     i,
     is_nonnegative,
     part_symbol,
-    split,
     v,
     vanishes,
     w,
@@ -132,24 +131,20 @@ class Reading(NamedTuple):
 
     @classmethod
     def of(cls, placement: Placement) -> Reading:
-        """Read it from the equation: the source's sum, or a stream with a branch added.
+        """From the placement's law: the source's sum, or a stream with a branch added.
 
         Raises :class:`Refusal` where it is neither, or has no norm that bounds the change.
         """
-        law = placement_law(placement)
+        law, places = placement_law(placement), {*placement.places}
         if law.normalised and law.weight == P / alpha:
             return cls(alpha, sp.S.One, normed_sum=True)
-        equation = residual(placement, lambda read: P * Branch(read))
-        terms = sp.Add.make_args(equation)
-        added = [term for term in terms if term.has(Branch)]
-        path = [term for term in terms if not term.has(Branch)]
-        if path == [input_symbol] and len(added) == 1 and placement.final_norm:
-            (inner,) = equation.atoms(Branch)
-            normed_input = isinstance(inner.args[0], Normalise)
-            normed_branch = any(norm.has(Branch) for norm in added[0].atoms(Normalise))
-            scale = split(added[0])[0] / (1 if normed_branch else P)
-            if normed_input or normed_branch:
-                return cls(sp.S.One, scale, False, normed_input, normed_branch)
+        (entering,) = (node.args[0] for node in residual(placement, Branch).atoms(Branch))
+        # a number within the branch is no part of the law, and of no matter behind a norm
+        plain = "output" in places or entering in (input_symbol, Normalise(input_symbol))
+        bounded = placement.final_norm and places and places <= {"input", "output"}
+        if law.stream == 1 and plain and bounded:
+            scale = law.weight / (1 if "output" in places else P)
+            return cls(sp.S.One, scale, False, "input" in places, "output" in places)
         raise Refusal(
             f"the moment route has no law for the placement {placement.name!r}: its equation "
             f"{placement.equation!r} is neither a normalised sum nor a stream with a branch added "

@@ -210,6 +210,8 @@ def test_transposition_and_the_entrywise_product_are_linear():
     assert Hadamard(y * A, c * B) == c * y * Hadamard(A, B)
     assert Hadamard(0 * A, B) == Hadamard(A, 0 * B) == 0
     assert Hadamard(t * A, t**2 * B).diff(t) == 3 * t**2 * Hadamard(A, B)
+    both = Hadamard(A + t * H, B + t * K).diff(t)
+    assert both == Hadamard(H, B + t * K) + Hadamard(A + t * H, K)
 
 
 def test_softmax_does_not_feel_what_is_added_to_a_whole_row():
