@@ -271,6 +271,7 @@ class Problem:
     @cached_property
     def sized(self) -> Sized:
         """The rule by sizes; raises :class:`Refusal` where there is none."""
+        # two roads: a second engine for the same rule cannot make the same error
         return sized_rule(self.selection)
 
     @cached_property
