@@ -22,7 +22,7 @@ from deepnet_theory.numeric.verify import verify
 from deepnet_theory.sizes.exponents import predictions
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.rule.problem import solve_rule
+from deepnet_theory.symbolic.rule import solve_rule
 
 RULES = ("sgd", "adam", "lamb")
 UNDER = ("sgd", "adam", "lamb", "lars", "adafactor", "muon")

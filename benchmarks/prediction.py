@@ -29,7 +29,7 @@ from deepnet_theory.numeric.one_sublayer import predict_model_update
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.spec.files import write_text
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.rule.problem import solve_rule
+from deepnet_theory.symbolic.rule import solve_rule
 
 HALVES = (("sgd", "adam", "muon"), ("momentum", "lamb", "lion"))
 WITHIN = {"sgd": 0.03, "momentum": 0.03}  # what is aimed at; 5 % for all others

@@ -69,13 +69,13 @@ def _combinations() -> Iterator[dict[str, str]]:
 def _has_rule(select: dict[str, str]) -> bool:
     from deepnet_theory.spec.errors import Refusal
     from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.symbolic.rule.problem import Problem
+    from deepnet_theory.symbolic.rule import Problem
 
     try:
         selection = Selection(**select)  # type: ignore[arg-type]
         Problem(selection).balanced  # noqa: B018
         if selection.method == "moments":
-            from deepnet_theory.symbolic.routes.moments.route import kinds_of
+            from deepnet_theory.symbolic.moments import kinds_of
 
             kinds_of(selection)
     except Refusal:

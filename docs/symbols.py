@@ -5,7 +5,7 @@ from __future__ import annotations
 from deepnet_theory.report.document import Document, Table
 from deepnet_theory.report.markdown import markdown
 from deepnet_theory.report.notation import lettered
-from deepnet_theory.symbolic.algebra.meanings import NORM_OF, NOTATION
+from deepnet_theory.symbolic.notation import NORM_OF, NOTATION
 
 PLACE = "symbols.md"
 FIRST = """# Symbols

@@ -16,11 +16,10 @@ from deepnet_theory.sizes.table import table, texts
 from deepnet_theory.spec.assumption import Assumption, assumption
 from deepnet_theory.spec.results.prediction import Predictions
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.meanings import meaning, named
 from deepnet_theory.symbolic.measured import Measured, measured
+from deepnet_theory.symbolic.notation import meaning, named
 from deepnet_theory.symbolic.proof.step import Relation, Step, join
-from deepnet_theory.symbolic.routes.route import supporting
-from deepnet_theory.symbolic.rule.problem import SolvedRule
+from deepnet_theory.symbolic.rule import SolvedRule, supporting
 
 SCHEMA = "deepnet-theory/derivation/1"
 # keys of the JSON that no step states: explicit matrices say whether they hold

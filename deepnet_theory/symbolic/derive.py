@@ -2,7 +2,8 @@
 
 .. code-block:: text
 
-   Selection → routes        the steps of one sublayer, which end in its increment and its weight
+   Selection → a route       probe, lemma or moments: the steps of one sublayer, which end in its
+                             increment and its weight
              → rule          part by part, the last first: sublayers counted and added up, what a
                              later part amplifies; balance and closure imposed; solved
              → implications  S·r, ρ, every order, many steps, norms' ε; equivalent rules
@@ -16,13 +17,12 @@ from collections.abc import Iterable
 
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.algebra.monomial import DEPTHS, depth_expression, simplified
+from deepnet_theory.symbolic.algebra import DEPTHS, depth_expression, simplified
 from deepnet_theory.symbolic.derivation import Derivation
 from deepnet_theory.symbolic.implications.equivalence import equivalence_steps
 from deepnet_theory.symbolic.implications.many_steps import implied_steps
 from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.route import supporting
-from deepnet_theory.symbolic.rule.problem import Problem
+from deepnet_theory.symbolic.rule import Problem, supporting
 
 
 def chain(problem: Problem) -> tuple[list[Step], list[str]]:

@@ -4,7 +4,7 @@ from deepnet_theory.sizes.consequences import compare_closures
 from deepnet_theory.sizes.exponents import cross_table
 from deepnet_theory.sizes.table import crossings
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.rule.problem import Problem
+from deepnet_theory.symbolic.rule import Problem
 from paper_checks.shared.expectation import Bernoulli, Gaussian, Index, Known, Tensor, expect
 from paper_checks.shared.steps.catalogue import background
 from paper_checks.shared.steps.magnitude import closed_form, gaussian_magnitude, probe_steps

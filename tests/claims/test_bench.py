@@ -16,7 +16,7 @@ from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.monomial import beta
+from deepnet_theory.symbolic.algebra import beta
 from paper_checks.shared.bound import SIZE, _steps, measure_bound
 from paper_checks.shared.steps.magnitude import magnitude_steps
 from paper_checks.shared.steps.magnitude.distance import d, m, t1, t2

@@ -8,7 +8,7 @@ import sympy as sp
 from deepnet_theory.spec.assumption import assumption
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.nodes import Normalise
+from deepnet_theory.symbolic.algebra import Normalise
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.laws.placement import x
 from paper_checks.shared.steps.absolute import absolute_steps

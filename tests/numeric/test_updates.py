@@ -13,7 +13,7 @@ from deepnet_theory.numeric.verify import verify
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.results.prediction import Predictions
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.rule.problem import solve_rule
+from deepnet_theory.symbolic.rule import solve_rule
 
 FIVE = Settings(width=16, heads=2, tokens=8, seeds=2, dtype="float64", updates=5, eta=0.01, draws=1)
 

@@ -24,7 +24,7 @@ from deepnet_theory.report.rule import document
 from deepnet_theory.report.text import text
 from deepnet_theory.spec.placement import placement
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.algebra.nodes import Activation
+from deepnet_theory.symbolic.algebra import Activation
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.proof.step import Relation, Step
 

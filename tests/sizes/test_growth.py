@@ -16,7 +16,7 @@ from deepnet_theory.sizes.layers import Power, size_of
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.expression import DEPTH, evaluate
-from deepnet_theory.symbolic.algebra.monomial import N, depth_expression
+from deepnet_theory.symbolic.algebra import N, depth_expression
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.scheme import Scheme, SchemePart, scheme, schemes
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import sublayer, unplaced
-from deepnet_theory.symbolic.rule.problem import solve_rule
+from deepnet_theory.symbolic.rule import solve_rule
 
 
 def trial(name, under):

@@ -16,10 +16,10 @@ from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.table import texts
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra import meanings
-from deepnet_theory.symbolic.algebra.meanings import meaning, named
+from deepnet_theory.symbolic import notation as meanings
 from deepnet_theory.symbolic.derivation import NOT_PROVED
 from deepnet_theory.symbolic.derive import require_stated
+from deepnet_theory.symbolic.notation import meaning, named
 
 N, M, alpha = sp.symbols("N M alpha", positive=True)
 AT = {"N": 12, "M": 6}
@@ -138,7 +138,7 @@ def test_a_symbol_is_declared_once_in_the_whole_project():
     # and no other room has words of its own for a letter
     rooms = Path(meanings.__file__).parents[1].rglob("*.py")
     tables = [path.name for path in rooms if '"kappa": "' in path.read_text(encoding="utf-8")]
-    assert tables == ["meanings.py"]
+    assert tables == ["notation.py"]
 
 
 @pytest.mark.parametrize("name", ["kappa", "rho", "lambda", "sigma", "B()"])

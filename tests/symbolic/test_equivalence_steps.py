@@ -13,7 +13,7 @@ from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.implications.equivalence import _OF, c, equivalence_steps
-from deepnet_theory.symbolic.rule.problem import Problem
+from deepnet_theory.symbolic.rule import Problem
 
 
 def steps(**select):

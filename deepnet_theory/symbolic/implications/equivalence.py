@@ -24,13 +24,12 @@ from deepnet_theory.sizes.update import law, practised
 from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.algebra.monomial import alpha, eta, exponents, rational
-from deepnet_theory.symbolic.algebra.nodes import Branch
+from deepnet_theory.symbolic.algebra import Branch, alpha, eta, exponents, rational
 from deepnet_theory.symbolic.laws.explicit_matrices import agree
 from deepnet_theory.symbolic.laws.optimizer import decimal
 from deepnet_theory.symbolic.laws.placement import P, residual, x
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
-from deepnet_theory.symbolic.rule.problem import Problem
+from deepnet_theory.symbolic.rule import Problem
 
 SECTION = Section("Equivalent rules")
 c = sp.Symbol("c", positive=True)

@@ -11,7 +11,7 @@ import sympy as sp
 
 from deepnet_theory.sizes.norm_epsilon import WORDS, of_entry
 from deepnet_theory.spec.rule import RuleEntry
-from deepnet_theory.symbolic.algebra.monomial import (
+from deepnet_theory.symbolic.algebra import (
     depth_expression,
     eta,
     exponent_in,
@@ -35,12 +35,11 @@ from deepnet_theory.symbolic.implications.orders import (
     self_consistency,
 )
 from deepnet_theory.symbolic.laws.at_depth import Place
+from deepnet_theory.symbolic.parts import second_order
 from deepnet_theory.symbolic.proof.checks import number
 from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 from deepnet_theory.symbolic.proof.witness import Matrix
-from deepnet_theory.symbolic.rule.amplification import Balanced
-from deepnet_theory.symbolic.rule.parallel import second_order
-from deepnet_theory.symbolic.rule.problem import Problem
+from deepnet_theory.symbolic.rule import Balanced, Problem
 
 tau = sp.Symbol("tau", positive=True)  # the number of aligned steps
 

@@ -12,9 +12,11 @@ from typing import Any
 import sympy as sp
 
 from deepnet_theory.spec.placement import STREAM_GAIN
-from deepnet_theory.symbolic.algebra.monomial import (
+from deepnet_theory.symbolic.algebra import (
     DEPTHS,
+    Branch,
     S,
+    coefficient,
     depth_expression,
     eta,
     exponent_in,
@@ -24,15 +26,13 @@ from deepnet_theory.symbolic.algebra.monomial import (
     present,
     simplified,
 )
-from deepnet_theory.symbolic.algebra.nodes import Branch, coefficient
-from deepnet_theory.symbolic.expectation import output_change
 from deepnet_theory.symbolic.laws.at_depth import SAME, Knobs, Place
 from deepnet_theory.symbolic.laws.placement import AT_REST, P, delta, gains_product, residual
+from deepnet_theory.symbolic.notation import output_change
+from deepnet_theory.symbolic.parts import n
 from deepnet_theory.symbolic.proof.checks import number
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
-from deepnet_theory.symbolic.rule.amplification import Balanced, Kind
-from deepnet_theory.symbolic.rule.problem import Problem
-from deepnet_theory.symbolic.rule.shared import n
+from deepnet_theory.symbolic.rule import Balanced, Kind, Problem
 
 SECTION = Section("Beyond the first order")
 LEARNT = Section("Learnt multipliers")

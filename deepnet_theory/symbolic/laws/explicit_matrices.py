@@ -17,8 +17,7 @@ import sympy as sp
 
 from deepnet_theory.spec.placement import placement
 from deepnet_theory.spec.sublayer import sublayer
-from deepnet_theory.symbolic.algebra.monomial import alpha
-from deepnet_theory.symbolic.algebra.nodes import (
+from deepnet_theory.symbolic.algebra import (
     ONES,
     Activation,
     Branch,
@@ -27,6 +26,7 @@ from deepnet_theory.symbolic.algebra.nodes import (
     Normalise,
     Softmax,
     Transpose,
+    alpha,
 )
 from deepnet_theory.symbolic.laws.placement import P, delta, direction, gain, memory, transverse, x
 from deepnet_theory.symbolic.proof.step import Check, Step

@@ -24,7 +24,7 @@ from deepnet_theory.sizes.entries import (
 from deepnet_theory.sizes.update import Update, law
 from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.symbolic.algebra.monomial import eta
+from deepnet_theory.symbolic.algebra import eta
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
 
 PRECISION = DIGITS + 20

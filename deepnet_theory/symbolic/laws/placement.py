@@ -26,8 +26,7 @@ from deepnet_theory.sizes.update import Update
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.sublayer import Role, Sublayer
-from deepnet_theory.symbolic.algebra.monomial import alpha, beta, i, in_sympy
-from deepnet_theory.symbolic.algebra.nodes import (
+from deepnet_theory.symbolic.algebra import (
     ONES,
     Activation,
     Branch,
@@ -35,7 +34,11 @@ from deepnet_theory.symbolic.algebra.nodes import (
     Normalise,
     Softmax,
     Transpose,
+    alpha,
+    beta,
     coefficient,
+    i,
+    in_sympy,
     split,
 )
 from deepnet_theory.symbolic.proof.step import IDENTITY, Check, Section, Step

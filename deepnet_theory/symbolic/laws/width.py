@@ -44,7 +44,7 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.monomial import exponents, from_plain, plain, solve
+from deepnet_theory.symbolic.algebra import exponents, from_plain, plain, solve
 from deepnet_theory.symbolic.proof import widths
 from deepnet_theory.symbolic.proof.step import Check, Relation, Step
 

@@ -12,7 +12,7 @@ from typing import Any
 import mpmath
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.monomial import i, is_nonnegative, r, vanishes
+from deepnet_theory.symbolic.algebra import i, is_nonnegative, r, vanishes
 from deepnet_theory.symbolic.proof.step import Check, Step, rational_point
 
 DIGITS = 40  # of the numbers that sides are compared on

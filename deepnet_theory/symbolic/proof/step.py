@@ -12,7 +12,7 @@ from typing import ClassVar, Protocol, TypedDict, Unpack
 import sympy as sp
 
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.monomial import vanishes
+from deepnet_theory.symbolic.algebra import vanishes
 
 
 class Relation(StrEnum):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import sympy as sp
 from mpmath import fp
 
-from deepnet_theory.symbolic.algebra.monomial import is_nonnegative
+from deepnet_theory.symbolic.algebra import is_nonnegative
 from deepnet_theory.symbolic.proof.step import Check, Step
 
 

@@ -12,7 +12,7 @@ import random
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.monomial import N, eta
+from deepnet_theory.symbolic.algebra import N, eta
 from deepnet_theory.symbolic.proof.checks import equal_at_sizes
 from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step
 from paper_checks.shared.expectation import NamedQuantity

@@ -14,7 +14,7 @@ from deepnet_theory.sizes.entries import OnEntries, pair
 from deepnet_theory.sizes.update import law
 from deepnet_theory.spec.expression import fold
 from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.symbolic.algebra.monomial import eta, rational
+from deepnet_theory.symbolic.algebra import eta, rational
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
 
 SECTION = Section("The increment", "Su, §Increment explosion; §Multiple optimizers")

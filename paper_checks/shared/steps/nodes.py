@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.nodes import Form, MatrixMap, Printed
+from deepnet_theory.symbolic.algebra import Form, MatrixMap, Printed
 from deepnet_theory.symbolic.proof.witness import Matrix
 
 if TYPE_CHECKING:

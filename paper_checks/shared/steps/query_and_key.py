@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.symbolic.probe import derivative_steps, gradient_step
 from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.probe import derivative_steps, gradient_step
 
 
 def unscaled_steps(selection: Selection) -> Iterator[Step]:

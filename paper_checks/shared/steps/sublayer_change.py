@@ -13,12 +13,12 @@ import random
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.monomial import alpha
-from deepnet_theory.symbolic.algebra.nodes import (
+from deepnet_theory.symbolic.algebra import (
     Activation,
     DirectionalDifferential,
     Label,
     Normalise,
+    alpha,
 )
 from deepnet_theory.symbolic.laws.explicit_matrices import (
     central_difference,

@@ -19,7 +19,7 @@ import sympy as sp
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Sublayer, sublayer
-from deepnet_theory.symbolic.algebra.nodes import Branch, Normalise, coefficient
+from deepnet_theory.symbolic.algebra import Branch, Normalise, coefficient
 from deepnet_theory.symbolic.laws.explicit_matrices import (
     central_difference,
     value_of,
@@ -35,9 +35,9 @@ from deepnet_theory.symbolic.laws.placement import (
     residual,
     x,
 )
+from deepnet_theory.symbolic.probe import SUBLAYER, jacobian, section_of, unit, upstream
 from deepnet_theory.symbolic.proof.step import Check, Step
 from deepnet_theory.symbolic.proof.witness import TOLERANCE, Matrix, Witness, distance
-from deepnet_theory.symbolic.routes.probe import SUBLAYER, jacobian, section_of, unit, upstream
 from paper_checks.shared.steps.nodes import ON_MATRICES, Loss, any_loss
 
 # where the source displays them: the sublayer, its gradients, their orders

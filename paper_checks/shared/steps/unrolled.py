@@ -18,8 +18,7 @@ from typing import Any
 import sympy as sp
 
 from deepnet_theory.spec.placement import Placement
-from deepnet_theory.symbolic.algebra.monomial import r
-from deepnet_theory.symbolic.algebra.nodes import Activation, Branch, Normalise
+from deepnet_theory.symbolic.algebra import Activation, Branch, Normalise, r
 from deepnet_theory.symbolic.laws.explicit_matrices import value_of
 from deepnet_theory.symbolic.laws.placement import P, residual, x
 from deepnet_theory.symbolic.proof.checks import written_out

@@ -6,11 +6,10 @@ from collections.abc import Iterator
 
 from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.algebra.monomial import gains
+from deepnet_theory.symbolic.algebra import gains
+from deepnet_theory.symbolic.lemma import Law, amplification_step, directions, gain_counts
+from deepnet_theory.symbolic.parts import encoder_and_decoder
 from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.lemma.placement import directions
-from deepnet_theory.symbolic.routes.lemma.route import Law, amplification_step, gain_counts
-from deepnet_theory.symbolic.routes.route import encoder_and_decoder
 from paper_checks.shared.steps.lemma.chain import chain_steps, given
 from paper_checks.shared.steps.lemma.jacobians import product_steps
 from paper_checks.shared.steps.lemma.matrix_by_matrix import (

@@ -16,10 +16,8 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.monomial import S, is_nonnegative, r, vanishes
-from deepnet_theory.symbolic.proof.checks import written_out
-from deepnet_theory.symbolic.proof.step import Check, Regime, Step
-from deepnet_theory.symbolic.routes.lemma.scalar import (
+from deepnet_theory.symbolic.algebra import S, is_nonnegative, r, vanishes
+from deepnet_theory.symbolic.lemma import (
     JACOBIANS,
     JACOBIANS_SOURCE,
     THIRD,
@@ -31,6 +29,8 @@ from deepnet_theory.symbolic.routes.lemma.scalar import (
     opposite,
     patterns,
 )
+from deepnet_theory.symbolic.proof.checks import written_out
+from deepnet_theory.symbolic.proof.step import Check, Regime, Step
 
 kappa = sp.Symbol("kappa", positive=True)  # the exponent of r = S^(−κ)
 geometric = ((1 - r**2) / (1 + r**2)) ** (Q / 2)

@@ -13,20 +13,20 @@ from dataclasses import replace
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.monomial import alpha, r
-from deepnet_theory.symbolic.proof.checks import ratio_in_branch_weight
-from deepnet_theory.symbolic.proof.step import SIGN, Check, Regime, Step
-from deepnet_theory.symbolic.routes.lemma.route import responses
-from deepnet_theory.symbolic.routes.lemma.scalar import (
-    SECTION,
+from deepnet_theory.symbolic.algebra import alpha, r
+from deepnet_theory.symbolic.lemma import SCALAR as SECTION
+from deepnet_theory.symbolic.lemma import SCALAR_SOURCE as SOURCE
+from deepnet_theory.symbolic.lemma import (
     SIGNED_SOURCE,
-    SOURCE,
     Gains,
     derivative,
     mean_over_signs,
+    responses,
     x,
     xi,
 )
+from deepnet_theory.symbolic.proof.checks import ratio_in_branch_weight
+from deepnet_theory.symbolic.proof.step import SIGN, Check, Regime, Step
 from paper_checks.shared.steps.checks import NONNEGATIVE_TERMS
 
 FROM = ("scalar-sublayer",)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.monomial import beta
+from deepnet_theory.symbolic.algebra import beta
 from deepnet_theory.symbolic.proof.step import Regime, Section, Step
 from paper_checks.shared.expectation import (
     ENUMERATED,

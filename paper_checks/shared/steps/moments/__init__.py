@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from deepnet_theory.spec.selection import AMPLIFICATIONS, Selection
+from deepnet_theory.symbolic.moments import kinds_of, moment_route
 from deepnet_theory.symbolic.proof.step import Step
-from deepnet_theory.symbolic.routes.moments.route import kinds_of, moment_route
 from paper_checks.shared.steps.moments.concentration import concentration_steps
 from paper_checks.shared.steps.moments.heads import head_steps
 from paper_checks.shared.steps.moments.mask import mask_steps

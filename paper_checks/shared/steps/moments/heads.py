@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.monomial import alpha, v, w
+from deepnet_theory.symbolic.algebra import alpha, v, w
+from deepnet_theory.symbolic.moments import d
 from deepnet_theory.symbolic.proof.step import Section, Step
-from deepnet_theory.symbolic.routes.moments.sublayer import d
 from paper_checks.shared.expectation import Gaussian, Index, Tensor, expect, moment
 from paper_checks.shared.steps.moments.setting import (
     CAKE_ATTENTION,

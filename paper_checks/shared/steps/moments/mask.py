@@ -10,9 +10,9 @@ from itertools import product
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.monomial import alpha, v, w
+from deepnet_theory.symbolic.algebra import alpha, v, w
+from deepnet_theory.symbolic.moments import d, m, norm_dv, norm_x
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
-from deepnet_theory.symbolic.routes.moments.sublayer import d, m, norm_dv, norm_x
 from paper_checks.shared.expectation import (
     Bernoulli,
     Entries,

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra.monomial import alpha, v, w
-from deepnet_theory.symbolic.proof.step import Check, Section, Step
-from deepnet_theory.symbolic.routes.moments.sublayer import (
+from deepnet_theory.symbolic.algebra import alpha, v, w
+from deepnet_theory.symbolic.moments import (
     OUTPUT,
     PARAMETERS,
     REACHED_BY_ONE_MATRIX,
@@ -24,6 +23,7 @@ from deepnet_theory.symbolic.routes.moments.sublayer import (
     norm_dv,
     norm_dw,
 )
+from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from paper_checks.shared.expectation import (
     Entries,
     Index,

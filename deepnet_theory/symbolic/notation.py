@@ -1,4 +1,4 @@
-"""The notation of the whole project: what every symbol stands for, each of them once.
+"""The notation of the whole project: what every symbol stands for, and how named sizes are shown.
 
 A name is looked up whole, then without its last subscripts: the part (``alpha_e``), the kind of
 sublayer (``r_ffn``), the matrix (``lambda_q``) or the order (``norm_dF_2``) that it belongs to.
@@ -6,8 +6,15 @@ sublayer (``r_ffn``), the matrix (``lambda_q``) or the order (``norm_dF_2``) tha
 
 from __future__ import annotations
 
+from html import escape
+from typing import TYPE_CHECKING
+
 import sympy as sp
 from sympy.core.function import AppliedUndef
+from sympy.printing.printer import Printer
+
+if TYPE_CHECKING:
+    from xml.dom.minidom import Element
 
 # the symbols of a claim are its source's own
 NOTATION = {
@@ -126,12 +133,12 @@ def named(expression: sp.Basic) -> dict[str, sp.Expr]:
     """What in it has a name: its symbols, and its functions, whose names end in parentheses."""
     # of several with one name the first in order of what is printed, whatever the sets' order is
     applied = sorted(expression.atoms(sp.Function), key=str, reverse=True)
-    functions = {f"{type(f).__name__}()": f for f in applied if _ours(f)}
+    functions = {
+        f"{type(f).__name__}()": f
+        for f in applied
+        if isinstance(f, AppliedUndef) or "deepnet_theory" in type(f).__module__
+    }
     return {symbol.name: symbol for symbol in expression.free_symbols} | functions
-
-
-def _ours(function: sp.Function) -> bool:
-    return isinstance(function, AppliedUndef) or "deepnet_theory" in type(function).__module__
 
 
 def meaning(name: str) -> str | None:
@@ -142,5 +149,59 @@ def meaning(name: str) -> str | None:
     bare = bare.removeprefix("norm_") if norm else bare
     while bare not in known and "_" in bare:  # alpha_d_ffn is the α of the decoder's ffn
         bare = bare.rsplit("_", 1)[0]
-    found = known.get(bare)
-    return f"Euclidean norm of {found}" if norm and found else found
+    words = known.get(bare)
+    return f"Euclidean norm of {words}" if norm and words else words
+
+
+# ---- atoms that are shown by words of their own ----
+
+
+class Labelled(sp.AtomicExpr):  # type: ignore[misc]
+    """An atom of SymPy that is shown as its ``label``, in LaTeX as ``latex``."""
+
+    is_commutative = True
+    shown, shown_in_latex = "{}", "{{{}}}"  # braces, so that a power of a square stays valid
+    label: str
+    latex: str
+
+    def _sympystr(self, printer: Printer) -> str:
+        return self.shown.format(self.label)
+
+    def _latex(self, printer: Printer) -> str:
+        return self.shown_in_latex.format(self.latex)
+
+    def _mathml_presentation(self, printer: Printer) -> Element:
+        element: Element = printer.dom.createElement("mi")
+        # SymPy's printer writes text as it stands, a bracket < would open an element
+        element.appendChild(printer.dom.createTextNode(escape(self._sympystr(printer))))
+        return element
+
+    _mathml_content = _mathml_presentation
+
+
+class NamedQuantity(sp.Symbol):  # type: ignore[misc]
+    """A named real quantity, positive unless its assumptions say otherwise, with its own LaTeX."""
+
+    latex: str
+
+    def __new__(cls, name: str, latex: str = "", **assumptions: bool) -> NamedQuantity:
+        quantity = super().__new__(cls, name, **(assumptions or {"positive": True}))
+        quantity.latex = latex or sp.latex(sp.Symbol(name))
+        return quantity  # type: ignore[no-any-return]
+
+    def __getnewargs_ex__(self) -> tuple[tuple[str, str], dict[str, bool]]:
+        return (self.name, self.latex), self._assumptions_orig
+
+    def _latex(self, printer: Printer) -> str:
+        return self.latex
+
+
+def norm_of(name: str, latex: str = "") -> NamedQuantity:
+    """The norm of the named vector or matrix."""
+    return NamedQuantity(f"norm_{name}", rf"\|{latex or name}\|")
+
+
+def output_change(of: str = "") -> NamedQuantity:
+    """‖ΔF‖, how far an update moves the stack's output; of a sublayer or an order its share."""
+    below = f"_{{{of}}}" if len(of) < 2 else rf"_{{\mathrm{{{of}}}}}"
+    return norm_of(f"dF_{of}", rf"\Delta F{below}") if of else norm_of("dF", r"\Delta F")

@@ -1,19 +1,108 @@
-"""The lemma route's statements against plain numbers that share no code with it."""
+"""The lemma route: its assumptions, bounds and placements, and plain numbers without its code."""
 
 import math
+from dataclasses import replace
 from functools import cache
 from itertools import product
 
+import derivations
 import numpy as np
 import pytest
 import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.routes.lemma.route import lemma_route
-from deepnet_theory.symbolic.routes.lemma.scalar import without_minus
+from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.laws.placement import placement_law
+from deepnet_theory.symbolic.lemma import directions, lemma_route, placement_steps, without_minus
 from paper_checks.shared.steps.lemma import before_steps, following_steps
+
+LEMMAS = [name for name, of in derivations.SELECTIONS.items() if of.get("method") == "lemma"]
+
+
+def test_what_the_sources_write_before_the_route_holds():
+    assert {step.name: step.failures() for step in before_steps() if step.failures()} == {}
+
+
+@pytest.mark.parametrize("name", LEMMAS)
+def test_what_the_route_rests_on_and_what_follows_it_holds(name):
+    premises = {a.name for a in derivations.derivation(name).assumptions}
+    assert {"independent-signs", "bounded-loss-gradient"} <= premises
+    following = following_steps(derivations.selection(name))
+    assert {step.name: step.failures() for step in following if step.failures()} == {}
+
+
+def test_bounds_are_refuted_with_sides_exchanged_or_halved():
+    for name in ("lemma", "lemma both"):
+        steps = (s for s in derivations.derivation(name).steps if s.relation.name == "AT_MOST")
+        bounds = [s for s in steps if s.section != "Beyond the first order"]
+        assert bounds
+        for s in bounds:
+            for wrong in ({"lhs": s.rhs, "rhs": s.lhs}, {"rhs": s.rhs / 2}):
+                assert replace(s, **wrong).check() is Verdict.REFUTED, s.name
+
+
+def test_an_update_that_falls_with_the_gradient_needs_more_than_a_bound():
+    """Where p < 0 an upper bound on the gradient bounds nothing: its leading order is taken."""
+    rising, falling = (
+        derivations.derivation(n).step("gradient-size") for n in ("lemma", "falling")
+    )
+    assert rising.relation.name == "AT_MOST" and falling.relation.name == "ASYMPTOTIC"
+    assert "near-identity" in falling.assumptions
+
+
+def test_two_parts_say_how_they_add_and_two_cross_attentions_amplify_twice():
+    both = derivations.selection("lemma both")
+    for form, named in (
+        ("worst-case", "amplification-aligned"),
+        ("independent", "amplification-independent"),
+    ):
+        uses = {s.name: s.uses for s in derive(replace(both, amplification=form)).steps}
+        assert uses[named] == ("two-part-bound",)
+        assert uses["two-part-bound"] == ("telescoping-unit-jacobians", "cross-attention-response")
+    twice = derive(replace(both, layer="attention,cross,cross,ffn"))
+    once = derivations.derivation("lemma both")
+    assert twice.step("amplification-aligned").rhs == 2 * once.step("amplification-aligned").rhs
+
+
+@pytest.mark.parametrize("name", sorted(placements().keys() - {"no-norm"}))
+def test_orthogonal_directions_agree_with_the_matrix_law_of_the_placement(name):
+    placed, law = directions(placements()[name]), placement_law(placements()[name])
+    pairs = ((placed.weight, law.weight), (placed.leading, law.response))
+    assert [(ours / theirs).simplify() for ours, theirs in pairs] == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("equation", "final_norm"),
+    [
+        ("norm(branch(x))", False),  # no path
+        ("x + branch(branch(x))", True),
+        ("x + branch(x)", True),  # the stream grows by a factor in every sublayer
+        ("x + branch(norm(x))", False),  # nothing normalises the output
+        ("norm(alpha*x)", False),  # no branch
+        ("alpha", True),
+    ],
+)
+def test_an_equation_without_a_law_is_refused(equation, final_norm):
+    with pytest.raises(Refusal, match="no law for the placement 'odd'"):
+        list(placement_steps(directions(Placement("odd", equation, final_norm))))
+
+
+def test_the_route_refuses_a_branch_of_another_weight(monkeypatch):
+    """The layer cake's products of Jacobians hold of norm(alpha*x + branch(x))."""
+    half = Placement("mine", "norm(alpha*x + branch(x)/2)", final_norm=True)
+    monkeypatch.setattr("deepnet_theory.spec.placement.placements", lambda: {"mine": half})
+    selection = Selection(optimizer="sgd", placement="mine")
+    assert len(derive(selection).rule.entries) == 1
+    with pytest.raises(Refusal, match="the products of Jacobians are known"):
+        derive(replace(selection, method="lemma"))
+
+
+# ---- its statements against plain numbers ----
 
 unit = st.floats(0.01, 0.99)
 positive = st.floats(0.1, 3.0)
@@ -82,28 +171,6 @@ def test_the_four_products_of_jacobians(r, count):
     for name, truth in expected.items():
         assert math.isclose(value(step(name).rhs, r=r, Q=count), truth, rel_tol=1e-10), name
     assert list(expected.values()) == sorted(expected.values()) or count == 1 or r < 1e-6
-
-
-@pytest.mark.parametrize("sublayers", [128, 2000])
-def test_the_published_inequality_fails_for_aligned_branches(sublayers):
-    """All signs positive at DeepNet's own α and β: Theorem 4.2's right side is exceeded by e^(S r).
-
-    The scalar stack is the paper's own; its output is differentiated in all v and w at once.
-    """
-    alpha, beta = sublayers**0.25, (4 * sublayers) ** -0.25
-    r = beta**2 / alpha
-
-    def output(gain):
-        x = 1.0
-        for _ in range(sublayers):
-            x = x * (alpha + gain**2) / (alpha**2 + gain**4) ** 0.5
-        return x
-
-    change = output(beta + 1e-30j).imag / 1e-30  # every Δv = Δw = 1, so every ‖Δθ‖ = √2
-    published = sublayers * math.sqrt(2 * beta**2) / alpha * math.sqrt(2)
-    assert change / published > 2
-    # S log J = S (r − r²) + O(S r³), and the one derivative's (1 − r)/(1 + r²)^(3/2)
-    assert math.isclose(change / published, math.exp(sublayers * (r - r**2)), rel_tol=4 * r)
 
 
 def test_a_pre_ln_stream_in_independent_directions():

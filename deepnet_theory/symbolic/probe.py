@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import sympy as sp
 
@@ -13,9 +13,7 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer, letters, unplaced
-from deepnet_theory.symbolic.algebra.monomial import alpha, beta, eta, exponents
-from deepnet_theory.symbolic.algebra.nodes import ONES, Branch, coefficient
-from deepnet_theory.symbolic.expectation import norm_of, output_change
+from deepnet_theory.symbolic.algebra import ONES, Branch, alpha, beta, coefficient, eta, exponents
 from deepnet_theory.symbolic.laws.explicit_matrices import agree, value_of, values_of
 from deepnet_theory.symbolic.laws.optimizer import degrees_of, homogeneity_step
 from deepnet_theory.symbolic.laws.placement import (
@@ -35,10 +33,11 @@ from deepnet_theory.symbolic.laws.placement import (
     weight_beside_identity,
     x,
 )
+from deepnet_theory.symbolic.notation import norm_of, output_change
 from deepnet_theory.symbolic.proof.checks import NAMED
 from deepnet_theory.symbolic.proof.step import DROPPED, ORDER_ONE, Check, Section, Step
 from deepnet_theory.symbolic.proof.witness import TOLERANCE, Witness, distance
-from deepnet_theory.symbolic.routes.route import Route
+from deepnet_theory.symbolic.rule import Route
 
 SUBLAYER = Section("The sublayer", "Su, §Feed-forward gradient")
 BALANCE = Section("The balance", "Su, §Increment explosion; §Multiple optimizers")
@@ -59,24 +58,23 @@ def section_of(sublayer: Sublayer) -> Section:
 
 def probe_route(selection: Selection) -> Route:
     """Su's route, one block of steps for each distinct sublayer of the stack."""
-    optimizer = selection.the_optimizer
+    optimizer, sublayers = selection.the_optimizer, selection.the_stack.sublayers
     scalings = {p: scale_step(p, len(selection.placements) > 1) for p in selection.placements}
     counted = homogeneity_step(optimizer, degrees(optimizer))
     steps = [counted, *filter(None, scalings.values())]
     increments, weights = {}, {}
-    for sublayer in selection.the_stack.sublayers:
-        placement = selection.placed(sublayer)
-        scaling, of = scalings[placement], mixture(sublayer)
-        gradient = gradient_step(sublayer, placement, sublayer.scaled, of)
-        weights[sublayer.name] = weight = weight_step(sublayer, placement, of)
-        increments[sublayer.name] = increment_step(sublayer, gradient, counted, of)
-        steps += [*(of or ()), forward_step(sublayer, placement, scaling)]
+    for sublayer in sublayers:
+        placement, experts = selection.placed(sublayer), mixture(sublayer)
+        gradient = gradient_step(sublayer, placement, sublayer.scaled, experts)
+        weights[sublayer.name] = weight = weight_step(sublayer, placement, experts)
+        increments[sublayer.name] = increment_step(sublayer, gradient, counted, experts)
+        steps += [*(experts or ()), forward_step(sublayer, placement, scalings[placement])]
         steps += [*derivative_steps(sublayer, placement, sublayer.scaled), gradient, weight]
-    matrices = (matrix.name for s in selection.the_stack.sublayers for matrix in s.matrices)
-    of_matrices = (of(name) for name in matrices for of in (gain, direction, transverse))
-    general = (alpha, beta, eta, delta, x, memory, ONES, upstream, jacobian, unit)
-    given = tuple(dict.fromkeys((*general, *of_matrices)))
-    return Route((*steps, *increments.values()), given, increments, weights)
+    given = (alpha, beta, eta, delta, x, memory, ONES, upstream, jacobian, unit)
+    names = (matrix.name for s in sublayers for matrix in s.matrices)
+    held = (size(name) for name in names for size in (gain, direction, transverse))
+    symbols = tuple(dict.fromkeys((*given, *held)))
+    return Route((*steps, *increments.values()), symbols, increments, weights)
 
 
 # ---- the sublayer: its norm's scale, z, and the branch's weight ----
@@ -85,21 +83,23 @@ def probe_route(selection: Selection) -> Route:
 def scale_step(placement: Placement, several: bool = False) -> Step | None:
     r"""A norm does not see the scale of its input: LN(αx + G) = LN(x + G/α).
 
-    None where α does not stand inside a norm. Source: Su, §Feed-forward gradient.
+    None where α does not stand inside a norm.
     """
-    written, simplified = (
+    stated, simplified = (
         residual(placement, lambda y: P * Branch(y), rescale=rescale) for rescale in (False, True)
     )
-    if written == simplified:
+    if stated == simplified:
         return None
     return SUBLAYER.equal(
-        f"norm-scale-{placement.name}" if several else "norm-scale",
-        written,
-        simplified,
+        f"norm-scale-{placement.name}" if several else "norm-scale", stated, simplified,
         "a norm is homogeneous of degree 0 (up to its epsilon)",
-        establishes=(P,),
-        checks=(agree(),),
-    )
+        establishes=(P,), checks=(agree(),),
+    )  # fmt: skip
+
+
+def of_sublayer(name: str, sublayer: Sublayer) -> sp.Symbol:
+    """A matrix that belongs to a sublayer."""
+    return sp.Symbol(f"{name}_{letters(sublayer.name)}", commutative=False)
 
 
 def forward_step(sublayer: Sublayer, placement: Placement, scaling: Step | None = None) -> Step:
@@ -111,63 +111,47 @@ def forward_step(sublayer: Sublayer, placement: Placement, scaling: Step | None 
 
     z = of_sublayer("z", sublayer)
     return section_of(sublayer).equal(
-        f"probe-{sublayer.name}",
-        z,
-        probed(placement, sublayer),
+        f"probe-{sublayer.name}", z, probed(placement, sublayer),
         "every matrix is its magnitude times a direction, W = lambda*U",
         uses=() if scaling is None else (scaling.name,),
         assumptions=("homogeneous-activation",) if "phi" in sublayer.branch else (),
-        establishes=(z,),
-        checks=(Check("explicit matrices", agrees), NAMED),
-    )
+        establishes=(z,), checks=(Check("explicit matrices", agrees), NAMED),
+    )  # fmt: skip
 
 
-def of_sublayer(name: str, sublayer: Sublayer) -> sp.Symbol:
-    """A matrix that belongs to a sublayer."""
-    return sp.Symbol(f"{name}_{letters(sublayer.name)}", commutative=False)
-
-
-def weight_step(sublayer: Sublayer, placement: Placement, of: Mixture | None) -> Step:
+def weight_step(sublayer: Sublayer, placement: Placement, experts: Mixture | None) -> Step:
     """r: the branch's weight against the identity path, whose weight in z is 1."""
-    z = probed(placement, sublayer)
-    weight = weight_beside_identity(z)
+    weight = weight_beside_identity(probed(placement, sublayer))
     assert weight is not None  # else the placement has no law, and no route was begun
     r = sp.Symbol(f"r_{letters(sublayer.name)}", positive=True)
-    law, together = placement_law(placement).weight, sp.S.One if of is None else of.size.rhs
+    law, size = placement_law(placement).weight, sp.S.One if experts is None else experts.size.rhs
 
     def stated(step: Step) -> bool:
-        own = beta ** len(sublayer.scaled) * together
-        return not exponents(law.xreplace({P: own}) / step.rhs)
+        weighed = beta ** len(sublayer.scaled) * size
+        return not exponents(law.xreplace({P: weighed}) / step.rhs)
 
     return section_of(sublayer).equal(
-        f"branch-weight-{sublayer.name}",
-        r,
-        weight.xreplace(at_common_gains(sublayer)) * law.xreplace({P: P * together}) / law,
+        f"branch-weight-{sublayer.name}", r,
+        weight.xreplace(at_common_gains(sublayer)) * law.xreplace({P: P * size}) / law,
         "what the branch adds to the identity path, with its directions taken out",
         source="Su, §Post-hoc analysis",
-        uses=(f"probe-{sublayer.name}", *(() if of is None else (of.size.name,))),
-        assumptions=("equal-gains",),
-        establishes=(r,),
+        uses=(f"probe-{sublayer.name}", *(() if experts is None else (experts.size.name,))),
+        assumptions=("equal-gains",), establishes=(r,),
         checks=(Check("the placement's law for any branch", stated), NAMED),
-    )
+    )  # fmt: skip
 
 
 # ---- the gradient of each matrix: its probe, and its order once bounded factors are dropped ----
 
 
-@dataclass(frozen=True)
-class Probes:
+class Probes(NamedTuple):
     """z and its derivative by λ, W = λU, and by h, W = λU + hV; which of the two is needed."""
 
     z: sp.Expr
     radial: sp.Expr
     moved: sp.Expr
     transverse: sp.Expr
-
-    @property
-    def radial_tells(self) -> bool:
-        """Whether the radial probe shows the size of the gradient: no norm removes it."""
-        return bool(self.radial != 0 and coefficient(self.transverse) == coefficient(self.radial))
+    radial_tells: bool  # the radial probe shows the size of the gradient: no norm removes it
 
 
 @cache
@@ -175,7 +159,9 @@ def probes(sublayer: Sublayer, placement: Placement, matrix: str) -> Probes:
     """Both probes of a matrix, taken by SymPy."""
     z, moved = probed(placement, sublayer), probed(placement, sublayer, matrix)
     radial = sp.expand_mul(sp.diff(z, gain(matrix)))
-    return Probes(z, radial, moved, sp.expand_mul(sp.diff(moved, delta).xreplace(AT_REST)))
+    sideways = sp.expand_mul(sp.diff(moved, delta).xreplace(AT_REST))
+    tells = radial != 0 and coefficient(sideways) == coefficient(radial)
+    return Probes(z, radial, moved, sideways, bool(tells))
 
 
 def derivative_steps(
@@ -188,36 +174,31 @@ def derivative_steps(
         blind = probe.radial == 0
         yield section.equal(
             f"radial-{sublayer.name}-{name}",
-            sp.Integer(0) if blind else sp.Derivative(probe.z, magnitude),
-            probe.radial,
+            sp.Integer(0) if blind else sp.Derivative(probe.z, magnitude), probe.radial,
             f"z does not depend on {magnitude}: the norm removes it, so that the radial probe of "
             f"{name} is blind and a transverse one is needed"
-            if blind
-            else f"the scalar probe of {name}",
-            uses=(f"probe-{sublayer.name}",),
+            if blind else f"the scalar probe of {name}",
+            uses=(f"probe-{sublayer.name}",), left=sp.Derivative(z, magnitude),
             checks=(_as_derived(sublayer, placement, name, radially=True),),
-            left=sp.Derivative(z, magnitude),
-        )
+        )  # fmt: skip
         if not probe.radial_tells:
             yield section.equal(
                 f"transverse-{sublayer.name}-{name}",
-                sp.Derivative(probe.moved, delta),
-                probe.transverse,
+                sp.Derivative(probe.moved, delta), probe.transverse,
                 f"a transverse probe of {name}: W = lambda*U + h*V, h = 0",
                 source="derived here",
-                uses=(f"probe-{sublayer.name}",),
+                uses=(f"probe-{sublayer.name}",), left=sp.Derivative(z, delta),
                 checks=(_as_derived(sublayer, placement, name, radially=False),),
-                left=sp.Derivative(z, delta),
-            )
+            )  # fmt: skip
 
 
 def _as_derived(sublayer: Sublayer, placement: Placement, moved: str, radially: bool) -> Check:
     def agrees(step: Step) -> bool:
         witness = Witness.drawn(sublayer, placement)
-        found = witness.inner(moved, radially).derivative
+        slope = witness.inner(moved, radially).derivative
         sides = (step.lhs.doit(), step.rhs)
-        values = (0.0 * found if s == 0 else value_of(s, values_of(witness)) for s in sides)
-        return all(distance(value, found) < TOLERANCE for value in values)
+        values = (0.0 * slope if s == 0 else value_of(s, values_of(witness)) for s in sides)
+        return all(distance(value, slope) < TOLERANCE for value in values)
 
     return Check("explicit matrices", agrees)
 
@@ -226,58 +207,53 @@ def gradient_step(
     sublayer: Sublayer,
     placement: Placement,
     matrices: tuple[Matrix, ...],
-    of: Mixture | None = None,
+    experts: Mixture | None = None,
 ) -> Step:
     """The order of the gradients of matrices of one role, once all bounded factors are dropped.
 
     Raises :class:`Refusal` where their orders differ, which no common gain can balance.
     """
-    names = [matrix.name for matrix in matrices]
-    shown = {name: probes(sublayer, placement, name) for name in names}
-    common = at_common_gains(sublayer)
-    orders = {coefficient(probe.transverse).xreplace(common) for probe in shown.values()}
+    names, common = [matrix.name for matrix in matrices], at_common_gains(sublayer)
+    taken = {name: probes(sublayer, placement, name) for name in names}
+    orders = {coefficient(probe.transverse).xreplace(common) for probe in taken.values()}
     if len(orders) != 1:
         raise Refusal(
             f"the gradients of {', '.join(names)} of {sublayer.name} are of different orders"
         )
     (scalar,) = orders
-    if of is not None:
+    if experts is not None:
         law = placement_law(placement).response
-        scalar = scalar * of.reached.rhs * law.xreplace({P: P * of.size.rhs}) / law
+        scalar = scalar * experts.reached.rhs * law.xreplace({P: P * experts.size.rhs}) / law
     unscaled = matrices[0].role is Role.UNSCALED
+    by = {name: "radial" if probe.radial_tells else "transverse" for name, probe in taken.items()}
+    bounded_softmax = "softmax" in sublayer.branch and not experts
     return section_of(sublayer).order(
         f"gradient-{sublayer.name}" + ("-unscaled" if unscaled else ""),
-        upstream * jacobian * unit * scalar,
-        scalar,
+        upstream * jacobian * unit * scalar, scalar,
         "the chain rule: the upstream gradient, the norm's Jacobian and the branch with its "
         "gains taken out are of order one; all scaled gains are beta"
         + (", the softmax's differential is bounded" if unscaled else "")
         + f"; so the gradients of {', '.join(names)}",
         uses=(
-            *(
-                f"{'radial' if probe.radial_tells else 'transverse'}-{sublayer.name}-{name}"
-                for name, probe in shown.items()
-            ),
-            *(() if of is None else (of.size.name, of.reached.name)),
+            *(f"{probe}-{sublayer.name}-{name}" for name, probe in by.items()),
+            *(() if experts is None else (experts.size.name, experts.reached.name)),
         ),
         assumptions=(
-            "bounded-upstream-gradient",
-            "bounded-norm-jacobian",
-            "unit-branch",
-            "unit-activations",
-            "equal-gains",
-            *(("attention-keeps-magnitude",) if "softmax" in sublayer.branch and not of else ()),
+            "bounded-upstream-gradient", "bounded-norm-jacobian", "unit-branch",
+            "unit-activations", "equal-gains",
+            *(("attention-keeps-magnitude",) if bounded_softmax else ()),
         ),
-        bounded=(upstream, jacobian, unit),
-        checks=(ORDER_ONE, DROPPED),
+        bounded=(upstream, jacobian, unit), checks=(ORDER_ONE, DROPPED),
         left=sp.Abs(of_sublayer("g", sublayer)),
-    )
+    )  # fmt: skip
 
 
 # ---- the increment of one sublayer: its gradients' size times its updates', by the degrees ----
 
 
-def increment_step(sublayer: Sublayer, gradient: Step, degrees: Step, of: Mixture | None) -> Step:
+def increment_step(
+    sublayer: Sublayer, gradient: Step, degrees: Step, experts: Mixture | None
+) -> Step:
     """One sublayer's increment: over its scaled matrices, γ·|Δθ| with |Δθ| = η γ^p |θ|^q.
 
     γ is the value of the gradient's step, p and q those of the degrees' step. The output answers
@@ -285,20 +261,16 @@ def increment_step(sublayer: Sublayer, gradient: Step, degrees: Step, of: Mixtur
     """
     p, q = degrees_of(degrees)
     size = gradient.rhs
-    times = sp.S.One if of is None else of.together.rhs / of.reached.rhs
+    times = sp.S.One if experts is None else experts.together.rhs / experts.reached.rhs
     constants = sp.symbols(f"C_1:{len(sublayer.scaled) + 1}", positive=True)
     update = eta * size**p * beta**q
-
     return BALANCE.order(
         f"increment-{sublayer.name}",
         sp.Add(*(constant * times * size * update for constant in constants)),
         sp.powsimp(eta * times * size ** (1 + p) * beta**q),
         "each scaled matrix changes the output by its gradient's size times its update's, "
         f"eta*|g|^({p})*|theta|^({q}) by the degrees; their constants are dropped",
-        uses=("degrees", gradient.name, *(() if of is None else (of.together.name,))),
-        assumptions=("aligned-updates",),
-        bounded=constants,
-        checks=(ORDER_ONE, DROPPED),
-        establishes=constants,
-        left=output_change(letters(sublayer.name)),
-    )
+        uses=("degrees", gradient.name, *(() if experts is None else (experts.together.name,))),
+        assumptions=("aligned-updates",), bounded=constants, checks=(ORDER_ONE, DROPPED),
+        establishes=constants, left=output_change(letters(sublayer.name)),
+    )  # fmt: skip

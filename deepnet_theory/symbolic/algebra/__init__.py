@@ -1,1 +1,0 @@
-"""Symbols, powers of the depth, rational functions and the nodes of matrix expressions."""

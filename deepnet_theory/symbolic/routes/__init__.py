@@ -1,1 +1,0 @@
-"""The three ways to the increment of one sublayer."""

@@ -1,1 +1,0 @@
-"""The moment route: the layer cake's §5 by mean squares, for other placements and stacks too."""

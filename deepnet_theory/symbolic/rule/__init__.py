@@ -1,1 +1,0 @@
-"""From an increment to a rule, and what follows from it."""
