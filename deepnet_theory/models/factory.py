@@ -58,6 +58,10 @@ class Made:
         """The forward pass."""
         return self.module(*self.inputs, **self.keywords)
 
+    def tensors(self) -> Iterator[Tensor]:
+        """Those that it is given."""
+        return tensors((self.inputs, self.keywords))
+
     def at(self, step: int) -> Made:
         """With the inputs of an update, counted from 0; raises :class:`InputError`."""
         if self.batches is None:
@@ -69,6 +73,17 @@ class Made:
         except Exception as error:  # somebody else's code fails in its own ways
             raise InputError(f"{what} failed: {told(error)}") from error
         return replace(_of(self.module, inputs, what), batches=self.batches)
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors of sequences and mappings, however nested, and of a record."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from tensors(one)
+    elif hasattr(value, "__dict__"):
+        yield from (one for one in vars(value).values() if isinstance(one, Tensor))
 
 
 @dataclass(frozen=True)
