@@ -12,8 +12,8 @@ from torch import nn
 import deepnet_theory as dt
 from deepnet_theory.cli import main
 from deepnet_theory.models.factory import made
-from deepnet_theory.models.stepping import FinalState, Stepped, first_step
 from deepnet_theory.models.measuring import measure
+from deepnet_theory.models.stepping import FinalState, Stepped, first_step
 from deepnet_theory.spec.errors import InputError
 
 D, V = 16, 32
