@@ -29,6 +29,7 @@ from deepnet_theory.models.operations import (
     LAYOUT,
     PRODUCTS,
     Product,
+    Term,
     as_product,
     bare,
     factors,
@@ -39,7 +40,7 @@ from deepnet_theory.models.operations import (
     stripped,
 )
 from deepnet_theory.models.recording import Graph, Node, walk
-from deepnet_theory.models.sums import Norm, Term
+from deepnet_theory.models.sums import Norm
 from deepnet_theory.runtime.branches import ACTIVATIONS
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.results.reading import UNKNOWN, Matrix, Measured, Modulation
@@ -663,7 +664,7 @@ def opened(parts: Parts, stream: Node, term: Term) -> tuple[Term, Branch, Modula
         learnt = f"{product.bias}[{rows[0][0]}:{rows[0][1]}]"
         condition = product.source.value.detach().float().flatten(0, -2).square().mean(0).sqrt()
         return (
-            replace(term, node=end, coefficient=term.coefficient * size, learnt=learnt),
+            Term(end, term.coefficient * size, learnt),
             branch,
             Modulation(product.name, len(product.matrix), tuple(condition.tolist()), modulates),
         )

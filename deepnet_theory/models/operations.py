@@ -58,28 +58,28 @@ def bare(node: Node, stops: Container[Node] = ()) -> Node:
 # ---- multiples ----
 
 
-class Multiple(NamedTuple):
-    """A node, what multiplies it, and the name of the parameter that does."""
+class Term(NamedTuple):
+    """``coefficient`` times ``node``; ``learnt`` names the parameter that multiplies it."""
 
     node: Node
-    factor: float = 1.0
+    coefficient: float = 1.0
     learnt: str | None = None
 
 
-def multiple(node: Node) -> Multiple | None:
+def multiple(node: Node) -> Term | None:
     """The node that this one is a multiple or another layout of."""
     live = node.live_inputs
     if node.op == "mul" and len(live) == 2:  # a mask that lets all tokens pass
         passed = (x for mask, x in (live, live[::-1]) if _lets_pass(mask, x))
-        return next(map(Multiple, passed), None)
+        return next(map(Term, passed), None)
     if len(live) != 1:
         return None
     (source,) = live
     if node.op in LAYOUT:
         same = source.value.numel() == node.value.numel() or node.op == "expand"
-        return Multiple(source) if same else None
+        return Term(source) if same else None
     if node.op == "neg":
-        return Multiple(source, -1.0)
+        return Term(source, -1.0)
     if node.op in ("mul", "div") and len(node.args) == 2:
         left, right = node.args
         if node.op == "div" and right is source:
@@ -87,7 +87,7 @@ def multiple(node: Node) -> Multiple | None:
         other = right if left is source else left
         c = _number(other, source)
         if c is not None and (node.op == "mul" or c):
-            return Multiple(source, c if node.op == "mul" else 1 / c, _name(other))
+            return Term(source, c if node.op == "mul" else 1 / c, _name(other))
     return None
 
 
@@ -97,31 +97,31 @@ def _lets_pass(mask: Node, x: Node) -> bool:
     return of_tokens and bool((mask.value == 1).all()) and not mask.parameters
 
 
-def multiples(node: Node) -> Iterator[Multiple]:
+def multiples(node: Node) -> Iterator[Term]:
     """The node itself, and what it is a multiple of, each with all factors before it."""
-    now: Multiple | None = Multiple(node)
+    now: Term | None = Term(node)
     factor = 1.0
     while now is not None:
-        factor *= now.factor
-        yield now._replace(factor=factor)
+        factor *= now.coefficient
+        yield now._replace(coefficient=factor)
         now = multiple(now.node)
 
 
 def stripped(node: Node, *stops: Container[Node]) -> tuple[Node, float]:
     """A node without layout and numbers, down to one of the stops; and the numbers' product."""
-    now = Multiple(node)
+    now = Term(node)
     for now in multiples(node):
         if any(now.node in stop for stop in stops):
             break
-    return now.node, now.factor
+    return now.node, now.coefficient
 
 
-def onward(graph: Graph, node: Node) -> Iterator[Multiple]:
+def onward(graph: Graph, node: Node) -> Iterator[Term]:
     """The multiples that a node alone becomes, nearest first, each with all factors up to it."""
     factor = 1.0
     while (user := graph.only_user(node)) is not None and (now := multiple(user)) is not None:
-        node, factor = user, factor * now.factor
-        yield Multiple(node, factor, now.learnt)
+        node, factor = user, factor * now.coefficient
+        yield Term(node, factor, now.learnt)
 
 
 def _number(factor: object, of: Node) -> float | None:
@@ -151,7 +151,7 @@ def _name(factor: object) -> str | None:
 # ---- sums ----
 
 
-def summands(node: Node) -> list[Multiple] | None:
+def summands(node: Node) -> list[Term] | None:
     """The terms of a sum; None where a computed value multiplies one."""
     args, alpha = node.args, float(node.keywords.get("alpha", 1))
     pairs: list[tuple[Any, float, str | None]]
@@ -170,7 +170,7 @@ def summands(node: Node) -> list[Multiple] | None:
                 return None
             value = float(node.keywords.get("value", 1))
             pairs = [(args[0], 1.0, None), (x, value * c, _name(vector))]
-    return [Multiple(*pair) for pair in pairs if isinstance(pair[0], Node)]
+    return [Term(*pair) for pair in pairs if isinstance(pair[0], Node)]
 
 
 # ---- products ----

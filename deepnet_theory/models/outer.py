@@ -39,7 +39,7 @@ def _terms(node: Node, times: float) -> Iterator[tuple[Node, float]]:
         for part, c, _ in parts:
             yield from _terms(part, times * c)
     elif node.live and (one := multiple(node)) is not None and one.learnt is None:
-        yield from _terms(one.node, times * one.factor)
+        yield from _terms(one.node, times * one.coefficient)
     else:
         yield node, times
 
@@ -97,6 +97,6 @@ def _times(node: Node, output: Node) -> float:
     times = 1.0
     while output is not node and len(output.live_inputs) == 1:
         one = multiple(output)
-        times *= 1.0 if one is None else one.factor
+        times *= 1.0 if one is None else one.coefficient
         (output,) = output.live_inputs
     return abs(times)

@@ -1,4 +1,9 @@
-"""From a recorded forward pass to a :class:`~deepnet_theory.spec.results.reading.Reading`."""
+"""From a recorded forward pass to a :class:`~deepnet_theory.spec.results.reading.Reading`.
+
+A part is known by what it does, and candidates are computed again on other numbers before they are
+believed. No name of a module or parameter says what it is, since names lie: a block with the names
+of a pre-LN one computed post-LN. They only tell where a layer begins.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +18,10 @@ from torch import nn
 
 from deepnet_theory.models.branches import Branch, Parts, measure_powers, opened
 from deepnet_theory.models.factory import Made, made
-from deepnet_theory.models.operations import LAYOUT, SUMS, TOKENS, as_product, bare, stripped
+from deepnet_theory.models.operations import LAYOUT, SUMS, TOKENS, Term, as_product, bare, stripped
 from deepnet_theory.models.outer import logits_of, tables_of
 from deepnet_theory.models.recording import Graph, Node, record
-from deepnet_theory.models.sums import Norm, ResidualSum, Sums, Term, norms
+from deepnet_theory.models.sums import Norm, ResidualSum, Sums, norms
 from deepnet_theory.runtime.machine import threads
 from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN

@@ -4,13 +4,16 @@ Operations are recorded beneath the modules (``aten``), where ``nn.Linear``, ``x
 and a packed projection are products of matrices, views and sums whatever code called them. The
 pass runs in evaluation mode, without gradients and without fused Transformer kernels; the module
 is left as it was.
+
+``torch.export`` and ``fx`` would give the same operations, of code that they can trace: a dispatch
+mode takes any eager code, Hugging Face's included, and its record can be run again in part.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +24,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from deepnet_theory.models.factory import Made, tensors
+from deepnet_theory.models.factory import Made, evaluating, tensors
 from deepnet_theory.spec.errors import InputError
 
 # operations whose line of code is kept, for sentences: to find it takes a walk over the frames
@@ -345,18 +348,13 @@ def record(made: Made) -> Graph:
 @contextmanager
 def _as_written(module: nn.Module) -> Iterator[None]:
     """Evaluation mode, no gradients, the module's own code and not a fused or compiled one."""
-    training = [m for m in module.modules() if m.training]
     fast = torch.backends.mha.get_fastpath_enabled()
-    module.eval()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         with ExitStack() as stack:
-            stack.enter_context(torch.no_grad())
-            stack.enter_context(redirect_stdout(sys.stderr))
+            stack.enter_context(evaluating(module))
             if "torch._dynamo" in sys.modules:  # which takes seconds to import
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
-        for m in training:
-            m.training = True

@@ -24,7 +24,7 @@ from deepnet_theory.models.operations import (
     PRODUCTS,
     REDUCTIONS,
     SUMS,
-    Multiple,
+    Term,
     multiple,
     onward,
     stripped,
@@ -184,15 +184,6 @@ def _parameter(vector: Node) -> str | None:
 
 
 @dataclass(frozen=True)
-class Term:
-    """One term of a sum: ``coefficient`` times ``node``; ``learnt`` names its parameter."""
-
-    node: Node
-    coefficient: float
-    learnt: str | None = None
-
-
-@dataclass(frozen=True)
 class ResidualSum:
     """a x + Σ b_i G_i: the stream's term, and one term a branch (several in parallel)."""
 
@@ -298,7 +289,7 @@ class Sums:
         for part, c, name in parts or ():
             yield from self._terms(part, factor * c, inner, learnt=name or learnt)
 
-    def _parts(self, node: Node) -> list[Multiple] | None:
+    def _parts(self, node: Node) -> list[Term] | None:
         """What a node is the sum of, or a multiple of."""
         if node.op in SUMS:
             return summands(node)
