@@ -227,7 +227,7 @@ def in_layers(layers: list[int], count: int) -> str:
     """Layers in words, of so many; three and more that follow each other as first and last."""
     if len(layers) == count > 1:
         return f"all {count} layers"
-    words = []
+    words: list[str] = []
     for start, end in runs(layers):
         words += [f"{start}-{end - 1}"] if end - start > 2 else map(str, range(start, end))
     return f"layer{'s' * (len(layers) > 1)} {', '.join(words)}"

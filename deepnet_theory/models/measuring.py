@@ -525,8 +525,8 @@ class _Runs:
         for variable in reversed(places[0]):
             for name in names if variable == "d" else (ALL,):
                 if varies_alone(variable, places):
-                    plan = Prediction(variable, name, Fraction(0))
-                    e = judge_power(plan, places, self._values(name, places), tokens)
+                    constant = Prediction(variable, name, Fraction(0))
+                    e = judge_power(constant, places, self._values(name, places), tokens)
                     if e.verdict is Verdict.REFUTED and variable == "d" and name != ALL:
                         e = replace(e, because=f"{_mend(e)}; {e.because}")
                     yield e

@@ -177,7 +177,8 @@ def sandwich(layers=3, d=32, alpha=None):
 
 def deepseek(layers=3, d=32, dense=1, **options):
     """A GPT whose first layers have no experts."""
-    model = gpt(layers, d, DeepSeek, **options)
+    torch.manual_seed(0)
+    model = GPT(layers, d=d, block=partial(DeepSeek, **options))
     model.ln_f = nn.RMSNorm(d)
     for block in model.h[:dense]:
         block.moe = None

@@ -280,7 +280,7 @@ class KindWithAlpha(Block):
     ("make", "last", "low", "high"),
     [
         (partial(GPT, block=KindWithAlpha, vocab=V), "mlp.c_proj", 0, 8),
-        (with_alpha, "mlp.c_proj", 2, 8),
+        pytest.param(with_alpha, "mlp.c_proj", 2, 8, marks=pytest.mark.slow),
         pytest.param(with_alpha, "mlp.c_proj", 0, 2, marks=pytest.mark.slow),
         pytest.param(partial(dense_first, dense=2), "mlp.down", 2, 8, marks=pytest.mark.slow),
     ],
