@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 from itertools import groupby
-from statistics import fmean, geometric_mean, median
+from statistics import fmean, geometric_mean
 from typing import NamedTuple
 
 from deepnet_theory.numeric.case import NEAR, Case
@@ -49,12 +49,12 @@ class Sizes(NamedTuple):
 
     norms: frozenset[str]
     alpha: float
-    gains: dict[str, list[float]]  # of the matrices that are judged
+    gains: dict[str, list[float]]  # of the matrices that are judged, those that differ last
 
     @property
     def by_role(self) -> dict[str, float]:
-        """One gain of each role."""
-        return {role: median(gains) for role, gains in self.gains.items()}
+        """One gain of each role, one that differs where any does."""
+        return {role: gains[-1] for role, gains in self.gains.items()}
 
 
 def sizes_of(
@@ -64,10 +64,10 @@ def sizes_of(
     for index, (s, w) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True)):
         here = [d for d in different if d.index == index]
         changed = {id(d.matrix): d.found for d in here if d.matrix}
-        gains: dict[str, list[float]] = {}
-        for m in s.matrices:
-            if not unjudged(m):
-                gains.setdefault(m.role, []).append(changed.get(id(m), w.gain(m)))
+        judged = [m for m in s.matrices if not unjudged(m)]
+        gains: dict[str, list[float]] = {m.role: [] for m in judged}
+        for m in sorted(judged, key=lambda m: id(m) in changed):
+            gains[m.role].append(changed.get(id(m), w.gain(m)))
         moved = any(d.item == "norms" for d in here)
         alpha = next((d.found for d in here if d.item == "alpha"), w.alpha)
         yield Sizes(s.around if moved else w.norms - {INSIDE}, alpha, gains)
