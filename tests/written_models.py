@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 from statistics import fmean
 
 import torch
@@ -50,6 +51,73 @@ class Packed(nn.Module):
         return self.c_proj(y if self.times == 1 else self.times * y)
 
 
+APART = (torch.arange(64)[:, None] - torch.arange(64)).clamp(-8, 7) + 8  # of 16 buckets
+
+
+class Attention(nn.Module):
+    """Attention with matrices of its own, in the ways that people write it.
+
+    A ``gate`` of the input opens what is mixed: each entry, each ``head``, or in rows that
+    alternate with those of the ``queries``; of the product of several maps. A ``sink`` is one more
+    logit, whose weight meets no value. With ``positions`` the query meets the key and its place and
+    the key the query's, by matrices of their ``own`` or ``shared`` ones; ``beside`` them a matrix
+    on the heads' scores may ``talk``, or the ``value`` meet places too.
+    """
+
+    def __init__(
+        self, d, causal=True, gate=None, gate_of="each", gates=1, times=1, sink=False,
+        positions="", beside="",
+    ):  # fmt: skip
+        super().__init__()
+        linear = partial(nn.Linear, d, bias=False)
+        self.causal, self.gate, self.times, self.beside = causal, gate, times, beside
+        self.wide = 0 if gate_of != "queries" else d // HEADS  # of the gate's rows in the queries
+        self.q, self.k, self.v, self.o = (linear(r) for r in (d + HEADS * self.wide, d, d, d))
+        if gate is not None and not self.wide:
+            self.g = nn.ModuleList(linear(HEADS if gate_of == "head" else d) for _ in range(gates))
+        self.sink = nn.Parameter(torch.zeros(HEADS, 1, 1)) if sink else None
+        if positions:
+            self.table = nn.Parameter(torch.randn(16, d))
+            self.pos_k, self.pos_q = linear(d), linear(d)
+            if positions == "shared":
+                self.pos_k, self.pos_q = self.k, self.q
+        self.placed = bool(positions)
+        self.talk = nn.Parameter(torch.eye(HEADS)) if beside == "talk" else None
+
+    def forward(self, x, memory=None):
+        seen = x if memory is None else memory
+        q, k, v = heads(self.q(x)), heads(self.k(seen)), heads(self.v(seen))
+        if self.wide:
+            q, opened = q.split((q.shape[-1] - self.wide, self.wide), -1)
+        elif self.gate is not None:
+            opened = math.prod(heads(g(x)) for g in self.g)
+        if self.placed or self.sink is not None:
+            mixed = self.weights(q, k, v) @ v
+        else:
+            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+        mixed = mixed if self.gate is None else self.gate(opened) * mixed
+        return self.o(joined(mixed if self.times == 1 else mixed * self.times))
+
+    def weights(self, q, k, v):
+        """What every token weighs the others with, written out."""
+        scores, tokens = q @ k.mT, q.shape[-2]
+        if self.placed:
+            place_k, place_q = (heads(m(self.table[None])) for m in (self.pos_k, self.pos_q))
+            at = APART[:tokens, :tokens].expand(len(q), HEADS, -1, -1)
+            scores = scores + (q @ place_k.mT).gather(-1, at) + (k @ place_q.mT).gather(-1, at).mT
+            if self.beside == "value":
+                scores = scores + (v @ place_k.mT).gather(-1, at)
+        if self.talk is not None:
+            scores = scores + torch.einsum("hg,bgij->bhij", self.talk, scores)
+        ahead = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+        scores = scores / math.sqrt((3 if self.placed else 1) * q.shape[-1])
+        scores = scores.masked_fill(ahead, -torch.inf)
+        if self.sink is None:
+            return scores.softmax(-1)
+        sinks = self.sink.expand(len(q), HEADS, tokens, 1)
+        return torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
+
+
 class MLP(nn.Module):
     def __init__(self, d, bias=False):
         super().__init__()
@@ -70,14 +138,15 @@ class SwiGLU(nn.Module):
 
 
 class Block(nn.Module):
-    """A block whose residual line is given: ``line(x, branch, norm)``."""
+    """A block whose residual line is given: ``line(x, branch, norm)``; branches by their width."""
 
     def __init__(
         self, line = pre, d = 32, norm = nn.LayerNorm,
-        bias = False, **attention,
+        bias = False, attn = None, mlp = None, **attention,
     ):  # fmt: skip
         super().__init__()
-        self.attn, self.mlp = Packed(d, bias=bias, **attention), MLP(d, bias)
+        self.attn = Packed(d, bias=bias, **attention) if attn is None else attn(d)
+        self.mlp = MLP(d, bias) if mlp is None else mlp(d)
         self.ln_1, self.ln_2, self.line = norm(d), norm(d), line
 
     def forward(self, x):
@@ -88,10 +157,10 @@ class Block(nn.Module):
 class Experts(nn.Module):
     """Switch-like: a router picks k of E feed-forwards for every token, one module each."""
 
-    def __init__(self, d, chosen=2, experts=4, normed=True):
+    def __init__(self, d, chosen=2, experts=4, normed=True, expert=MLP):
         super().__init__()
         self.router = nn.Linear(d, experts, bias=False)
-        self.experts = nn.ModuleList(MLP(d) for _ in range(experts))
+        self.experts = nn.ModuleList(expert(d) for _ in range(experts))
         self.chosen, self.normed = chosen, normed
 
     def forward(self, x):

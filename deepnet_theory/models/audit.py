@@ -65,42 +65,40 @@ def judge(
     """
     judged = [(rule, list(differences(reading, rule))) for rule in rules]
     fitting = [rule for rule, different in judged if not different]
-    nearest: Wanted | None = None
+    nearest: Wanted | None = fitting[0] if fitting else None
     different: list[Difference] = []
     near: tuple[str, ...] = ()
-    if fitting:
-        nearest = fitting[0]
-    elif judged and not why_not:
+    if judged and not fitting and not why_not:
         judged.sort(key=lambda j: distance(reading, *j))
         if optimizer is None and len(rules) > 1 and len({d.item for d in judged[0][1]}) > 1:
             near = tuple(_near(reading, judged))
         else:
             nearest, different = judged[0]
-    found: list[Finding] = []
+    said: list[Finding] = []
     moved = Effect()
     sublayers = tuple(_audited(reading, nearest, different))
     if nearest and nearest.layers:
-        found = [_of_another_depth(reading, nearest, different)]
+        said = [_of_another_depth(reading, nearest, different)]
         different = []
     elif nearest:
         effects = Effects(reading, nearest)
         if different:  # all of them first, where not all effects can be predicted
             together = effects.of(different)
-            found = findings(reading, nearest, different, effects)
-            if any(f.severity == DIFFERENCE for f in found):
+            said = findings(reading, nearest, different, effects)
+            if any(f.severity == DIFFERENCE for f in said):
                 moved = together
-        found += of_steps(reading, nearest, groups or {})
-    if near or any(f.severity == DIFFERENCE for f in found):
+        said += of_steps(reading, nearest, groups or {})
+    if near or any(f.severity == DIFFERENCE for f in said):
         verdict = Verdict.REFUTED
     else:
         known = reading.understood and not _low_rank(reading)
         verdict = Verdict.SUPPORTED if nearest and known else Verdict.UNDECIDED
-    own = (nearest.name, nearest.detail) if nearest else ("", "")
-    others = [f"{r.name} ({r.detail})" for r in fitting[1:] if (r.name, r.detail) != own]
+    name, detail = (nearest.name, nearest.detail) if nearest else ("", "")
+    others = [f"{r.name} ({r.detail})" for r in fitting[1:] if (r.name, r.detail) != (name, detail)]
     return Audit(
-        model, reading, reading.placement, optimizer, against=own[0] or None, detail=own[1],
-        follows=own[0] if verdict is Verdict.SUPPORTED else None,
-        alike=tuple(dict.fromkeys(others)), sublayers=sublayers, findings=tuple(found),
+        model, reading, reading.placement, optimizer, against=name or None, detail=detail,
+        follows=name if verdict is Verdict.SUPPORTED else None,
+        alike=tuple(dict.fromkeys(others)), sublayers=sublayers, findings=tuple(said),
         remarks=tuple(_remarks(reading, nearest, groups)), plan=tuple(_plan(different)),
         verdict=verdict, effect=moved.times, predicted=moved.predicted,
         refusal="" if nearest else why_not, near=near,
@@ -121,8 +119,9 @@ def distance(
     all matrices of the sublayer.
     """
     differ = {(d.index, "alpha" if d.item == "learnt" else d.item) for d in different}
+    rows = list(zip(reading.sublayers, rule.sublayers, strict=True))
     kinds: dict[tuple[str, str, str], int] = {}
-    for index, (s, w) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True)):
+    for index, (s, w) in enumerate(rows):
         written = len(s.matrices) if s.alpha_on else 1
         items = {"norms": (2, 0), "alpha": (written, written * (w.alpha != 1))}
         items |= {
@@ -132,7 +131,6 @@ def distance(
             key = (s.stack, s.kind, item)
             now = against if (index, item) in differ else -for_it
             kinds[key] = max(kinds.get(key, now), now)
-    rows = zip(reading.sublayers, rule.sublayers, strict=True)
     designed = all(norms_of(s) > w.norms for s, w in rows)
     sizes = sum(abs(log(d.ratio)) for d in different)
     return designed, sum(kinds.values()), rule.published, sizes
@@ -140,15 +138,13 @@ def distance(
 
 def _near(reading: Reading, judged: Sequence[tuple[Wanted, list[Difference]]]) -> Iterator[str]:
     """The nearest rules that ask for different things, and where each differs."""
-    asked = []
+    asked: list[object] = []
     for rule, different in judged:
         asks = [(s.norms, round(s.alpha, 6), s.gains) for s in rule.sublayers]
-        if asks not in asked:
+        if asks not in asked and len(asked) < NAMED:
             asked.append(asks)
             places = dict.fromkeys(f"{reading.sublayers[d.index].kind} {d.item}" for d in different)
             yield f"{rule.name} ({rule.detail}) except for {', '.join(places)}"
-        if len(asked) == NAMED:
-            return
 
 
 def _audited(
@@ -205,15 +201,14 @@ def _remarks(
         yield f"{len(low)} matrices of low rank or unknown role were not judged: {low[0]} …"
     if reading.unused:
         yield f"{len(reading.unused)} parameters do not reach the output: {reading.unused[0]} …"
-    epsilons = {at: e for w in rule.sublayers for at, e in w.norm_epsilon.items()} if rule else {}
-    for where, times in epsilons.items():
+    rows = rule.sublayers if rule else ()
+    for where, times in {at: e for w in rows for at, e in w.norm_epsilon.items()}.items():
         yield (
             f"the rule asks for another epsilon of norms too, which is not read: on the {where}, "
             f"{times:.3g} times {EPSILON:g}"
         )
-    asked = [own for w in rule.sublayers for own in w.rates.items() if own[1] != 1] if rule else []
-    if not groups and asked:
-        rates = ", ".join(dict.fromkeys(f"{role} {r:.3g}" for role, r in asked))
+    asked = (f"{role} {rate:.3g}" for w in rows for role, rate in w.rates.items() if rate != 1)
+    if (rates := ", ".join(dict.fromkeys(asked))) and not groups:
         yield f"the rule asks for multiples of the learning rate too: {rates}"
 
 
@@ -222,9 +217,9 @@ def _of_gates(reading: Reading, rule: Wanted | None) -> Iterator[str]:
     if rule is None:
         return
     rows = zip(reading.sublayers, rule.sublayers, strict=True)
-    found = [(s.modulation, w) for s, w in rows if s.modulation]
-    if found and (moved := _moved_by(found[0][0], rule, found[0][1])):
-        names = [*dict.fromkeys(m.name for m, _ in found)]
+    gates = [(s.modulation, w) for s, w in rows if s.modulation]
+    if gates and (moved := _moved_by(gates[0][0], rule, gates[0][1])):
+        names = [*dict.fromkeys(m.name for m, _ in gates)]
         yield (
             f"{len(names)} matrices compute gates of a condition and start at 0, such as "
             f"{names[0]}: at one learning rate its step moves a gate up to {moved:.3g} times as "
@@ -236,8 +231,8 @@ def _of_gates(reading: Reading, rule: Wanted | None) -> Iterator[str]:
 def biases(model: nn.Module, reading: Reading) -> Iterator[str]:
     """What biases other than 0 do to a prediction, which takes them as 0."""
     names = {b for s in reading.sublayers for b in (*(m.bias for m in s.matrices), *s.biases) if b}
-    own = [p.detach() for name, p in model.named_parameters() if name in names]
-    largest = max((float(p.square().mean().sqrt()) for p in own), default=0.0)
+    vectors = (p.detach() for name, p in model.named_parameters() if name in names)
+    largest = max((float(p.square().mean().sqrt()) for p in vectors), default=0.0)
     if largest:
         yield f"biases start at up to rms {largest:.3g}; predicted effects take them as 0"
 
@@ -246,14 +241,14 @@ def _of_another_depth(reading: Reading, rule: Wanted, different: Sequence[Differ
     """Constants made for another depth: nothing is mended by their numbers."""
     assert rule.layers is not None
     wrong = {name: n for name, n in reading.layers.items() if n != rule.layers[name]}
-    told = [
+    made_for = " and ".join(
         f"{rule.layers[name]} layers of the {name}, the model has {n}" for name, n in wrong.items()
-    ]
+    )
     has = "are not those of" if different else "are those of"
     depth = ",".join(map(str, reading.layers.values()))
     return Finding(
         f"{', '.join(wrong)}: depth",
-        f"the constants are for {' and '.join(told)}; its alpha and gains {has} the constants",
+        f"the constants are for {made_for}; its alpha and gains {has} the constants",
         max(max(n / rule.layers[name], rule.layers[name] / n) for name, n in wrong.items()),
         f'constants = deepnet_theory.export(derivation, depth="{depth}")',
     )
@@ -321,8 +316,8 @@ def steps_of(reading: Reading, rule: Wanted, c: Constants) -> Iterator[WantedSte
     rows = zip(reading.sublayers, rule.sublayers, strict=True)
     stacks = {row.part: s.stack for s, row in rows}
     for name, blocks in describe(reading, rule).items():
-        own, d, _ = slowest(blocks, c)
-        times = {"lr": own.rate, "eps": own.epsilon, "weight_decay": own.weight_decay}
+        asked, d, _ = slowest(blocks, c)
+        times = {"lr": asked.rate, "eps": asked.epsilon, "weight_decay": asked.weight_decay}
         what = f"norm {d.name}" if d.role.value.startswith("norm") else d.name
         yield WantedStep(name, stacks.get(d.part or "", d.part or ""), d.layer, d.kind, what, times)
 
@@ -342,31 +337,31 @@ def of_steps(
             for step in steps
             if knob in step.times and knob in groups.get(step.parameter, ())
         ]
-        base = median([found / times for _, found, times in known if times] or [0.0])
+        base = median([value / times for _, value, times in known if times] or [0.0])
         alike: dict[tuple[str, float, float], list[WantedStep]] = {}
-        for step, found, times in known:
-            if not math.isclose(found, times * base, rel_tol=EXACT):
-                alike.setdefault((step.stack, found, times), []).append(step)
-        for (_, found, times), own in alike.items():
-            yield _finding(reading, own, knob, found, times, base)
+        for step, value, times in known:
+            if not math.isclose(value, times * base, rel_tol=EXACT):
+                alike.setdefault((step.stack, value, times), []).append(step)
+        for (_, value, times), group in alike.items():
+            yield _finding(reading, group, knob, value, times, base)
 
 
 def _finding(
-    reading: Reading, own: list[WantedStep], knob: str, found: float, times: float, base: float
+    reading: Reading, group: list[WantedStep], knob: str, value: float, times: float, base: float
 ) -> Finding:
-    first, aim = own[0], times * base
-    ratio = found / aim if aim else math.inf
-    layers = sorted({step.layer for step in own if step.layer is not None})
+    first, aim = group[0], times * base
+    ratio = value / aim if aim else math.inf
+    layers = sorted({step.layer for step in group if step.layer is not None})
     where = (
         first.stack,
         in_layers(layers, reading.layers[first.stack]) if layers else "",
-        " and ".join(dict.fromkeys(step.kind for step in own if step.kind)),
-        " and ".join(dict.fromkeys(step.what for step in own)),
+        " and ".join(dict.fromkeys(step.kind for step in group if step.kind)),
+        " and ".join(dict.fromkeys(step.what for step in group)),
     )
-    so = "" if len(own) == 1 else f"  # and {len(own) - 1} more"
+    so = "" if len(group) == 1 else f"  # and {len(group) - 1} more"
     return Finding(
         f"{', '.join(filter(None, where))}: {first.parameter}",
-        f"{STEPPED[knob]} {found:.3g}, wanted {aim:.3g}, {times:.3g} of the base",
+        f"{STEPPED[knob]} {value:.3g}, wanted {aim:.3g}, {times:.3g} of the base",
         max(ratio, 1 / ratio) if ratio else math.inf,
         f'{{"params": [model.get_parameter("{first.parameter}")], "{knob}": {aim:.4g}}}{so}',
     )
@@ -385,8 +380,9 @@ def _of_matrices(reading: Reading, rule: Wanted) -> Iterator[WantedStep]:
             asked = {name: rate}
             if s.modulation and (moved := _moved_by(s.modulation, rule, w)):
                 asked[s.modulation.name] = rate / moved
-            for of, own in asked.items():
-                least[of] = WantedStep(of, s.stack, s.layer, s.kind, "multiplier", {"lr": own})
+            for parameter, lr in asked.items():
+                step = WantedStep(parameter, s.stack, s.layer, s.kind, "multiplier", {"lr": lr})
+                least[parameter] = step
     return iter(least.values())
 
 

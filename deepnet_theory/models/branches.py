@@ -1,137 +1,65 @@
-"""The matrices of a branch by role, from what is done with their products.
+r"""The matrices of a branch by role, from what is done with their products.
 
 Queries and keys meet in the scores and values are mixed by them; what the mixture enters is the
 output. Without scores, what enters a nonlinearity is fc1 and what follows it fc2; where two
 products are multiplied, the one that went through the nonlinearity is the gate. A packed matrix
 is cut by derivatives: of its outputs, those that a query depends on are the query's.
+
+A condition may open a branch, :math:`x + (Wc + b) \odot G(x)` with W = 0, as adaLN-zero has it. The
+gate is then its bias, one number a channel that starts a branch at its size: a learnt multiplier.
+In the first step W moves it along the same gradient, times c.
+
+Source: Peebles and Xie, arXiv 2212.09748, for the form of such gates; derived here.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
+from statistics import fmean
 
 import torch
 from torch import Tensor
 
-from deepnet_theory.models.norms import Norm
-from deepnet_theory.models.recording import LAYOUT, Graph, Node
-from deepnet_theory.models.sums import CHOICES, GROUPED, PRODUCTS, multiple, stripped
+from deepnet_theory.models.operations import (
+    CHOICES,
+    FUSED,
+    LAYOUT,
+    PRODUCTS,
+    Product,
+    Term,
+    as_product,
+    bare,
+    factors,
+    is_linear,
+    multiple,
+    multiples,
+    onward,
+    stripped,
+)
+from deepnet_theory.models.recording import Graph, Node, walk
+from deepnet_theory.models.sums import Norm
 from deepnet_theory.runtime.branches import ACTIVATIONS
-from deepnet_theory.spec.results.reading import UNKNOWN, Matrix
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.results.reading import UNKNOWN, Matrix, Measured, Modulation
+
+TIMES = 1.1  # a parameter, and as many times less
+ASIDE = 0.01  # of each token's length, at right angles to it
+LEAST = 1e-30  # such a length, of a token that is 0
+DRAWS, SEED = 4, 1_000_003  # not that of somebody's inputs, which a draw would be again
+MOST = 32  # parameters: for each of them the branch is computed twice
 
 
 @dataclass(frozen=True)
-class Product:
-    """One product of a live tensor with a matrix of parameters.
+class Parts:
+    """What was made out in a graph; ``stops`` are the nodes of its streams, where branches end."""
 
-    ``matrix`` is (out, in), as the product uses it; ``offset`` is the first of the parameter's
-    outputs that it is made of, None where it is computed from the parameter. ``stacked`` matrices
-    of one parameter stand side by side in it, (out, stacked·in).
-    """
-
-    node: Node
-    source: Node
-    matrix: Tensor
-    parameter: Node
-    axis: int
-    offset: int | None
-    bias: str | None
-    stacked: int = 1
-
-
-def product(graph: Graph, node: Node) -> Product | None:
-    """The product that a node is; None for one of two live tensors, or of no parameter.
-
-    Where neither is live, a table of positions enters a matrix, which stands on the right.
-    """
-    if node.op not in PRODUCTS:
-        return None
-    operands = [a for a in node.args if isinstance(a, Node)]
-    vector: Node | None = None
-    if node.op in GROUPED:
-        operands = operands[:2]
-    if node.op in ("addmm", "baddbmm"):
-        vector, *operands = operands
-    if node.op == "convolution":
-        operands, vector = operands[:2], operands[2] if len(operands) > 2 else None
-    if len(operands) != 2 or (operands[0].live and operands[1].live):
-        return None
-    source, weight = operands if operands[0].live or not operands[1].live else operands[::-1]
-    if not weight.parameters:
-        return None
-    value = weight.value.detach()
-    if node.op == "convolution":
-        matrix = value.flatten(1)
-    else:
-        if value.dim() == 3 and len(value) > 1:
-            return _stacked(node, source, weight, value if operands[1] is source else value.mT)
-        value = value[0] if value.dim() == 3 else value
-        if value.dim() != 2:
-            return None
-        matrix = value if operands[1] is source else value.T
-    parameter = weight.parameters[0]
-    axis, offset = _place(matrix, parameter.value)
-    if offset is None and not _is_copy(weight):
-        return Product(node, source, matrix, parameter, axis, None, None)
-    bias = vector.name if vector is not None else _added(graph, node)
-    return Product(node, source, matrix, parameter, axis, offset or 0, bias)
-
-
-def _stacked(node: Node, source: Node, weight: Node, each: Tensor) -> Product | None:
-    """A product with one matrix, (out, in), of each group of rows; they are one parameter."""
-    parameter = weight.parameters[0]
-    if parameter.value.dim() != 3 or not _is_copy(weight):
-        return None
-    axis, offset = _place(each[0], parameter.value[0])
-    beside = each.movedim(0, 1).flatten(1)
-    return Product(node, source, beside, parameter, axis + 1, offset, None, len(each))
-
-
-def _place(matrix: Tensor, parameter: Tensor) -> tuple[int, int | None]:
-    """The axis of the outputs in the parameter and the first of them, by place in memory."""
-    if parameter.dim() < 2:
-        return 0, None
-    last = parameter.dim() - 1
-    axis = last if matrix.shape[0] != parameter.shape[0] and matrix.stride(0) == 1 else 0
-    if matrix.stride(0) == 1 and matrix.stride(1) != 1:
-        axis = last
-    if matrix.untyped_storage().data_ptr() != parameter.untyped_storage().data_ptr():
-        return axis, None
-    start = matrix.storage_offset() - parameter.storage_offset()
-    step = parameter.stride(axis)
-    return (axis, start // step) if start % step == 0 else (axis, None)
-
-
-def _is_copy(weight: Node) -> bool:
-    """Whether a matrix is its whole parameter in another layout or type."""
-    while weight.name is None and weight.op in LAYOUT and len(weight.inputs) == 1:
-        (weight,) = weight.inputs
-    return weight.name is not None
-
-
-def _added(graph: Graph, node: Node) -> str | None:
-    """The parameter that is added to a product, and to nothing else before it."""
-    while (user := graph.only_user(node)) is not None:
-        if user.op == "add":
-            return next((n.name for n in user.inputs if n.name is not None), None)
-        if user.op not in LAYOUT:
-            return None
-        node = user
-    return None
-
-
-FUSED = "scaled_dot_product"
-LINEAR = LAYOUT | {
-    "add", "sub", "mul", "div", "neg", "slice", "select", "split", "split_with_sizes", "chunk",
-}  # fmt: skip
-
-
-def is_linear(node: Node) -> bool:
-    """Whether a node is a sum, a part or a multiple of what depends on the input."""
-    return node.op in LINEAR and (node.op not in ("mul", "div") or len(node.live_inputs) == 1)
+    graph: Graph
+    products: Mapping[Node, Product]
+    norms: Mapping[Node, Norm]
+    stops: Collection[Node]
 
 
 def _drawn(like: Node, generator: torch.Generator) -> Tensor:
@@ -140,31 +68,22 @@ def _drawn(like: Node, generator: torch.Generator) -> Tensor:
     return drawn.copy_(torch.empty(like.value.shape).normal_(generator=generator))
 
 
-def _index(node: Node) -> int:
-    return node.index
-
-
-def _factors(node: Node) -> list[Node]:
-    """The two tensors that a product multiplies."""
-    return [a for a in node.args if isinstance(a, Node)][-2:]
-
-
 def outputs_of(graph: Graph, product: Product, end: Node) -> list[int]:
     """The outputs of a product that ``end`` depends on."""
     start = product.node
-    left = _factors(start)[0] is product.source or start.op in GROUPED
-    axis = 1 if start.op == "convolution" else -1 if left else -2
+    axis = -1 if factors(start)[0] is product.source else -2
+    axis = 1 if start.op == "convolution" else axis
     generator = torch.Generator().manual_seed(0)
     drawn = _drawn(start, generator)
     used = torch.zeros(drawn.shape[axis], dtype=torch.bool, device=drawn.device)
     for x in (drawn, -drawn):  # of x and -x, an activation lets one pass
         with torch.enable_grad():
             leaf = x.clone().requires_grad_()
-            found = graph.replay(end, {start: leaf})
-            if not found.requires_grad:  # only which entries are chosen depends on it
+            again = graph.replay(end, {start: leaf})
+            if not again.requires_grad:  # only which entries are chosen depends on it
                 continue
-            weights = torch.empty(found.shape).normal_(generator=generator).to(found)
-            (gradient,) = torch.autograd.grad((found * weights).sum(), leaf, materialize_grads=True)
+            weights = torch.empty(again.shape).normal_(generator=generator).to(again)
+            (gradient,) = torch.autograd.grad((again * weights).sum(), leaf, materialize_grads=True)
         used |= gradient.movedim(axis, 0).flatten(1).ne(0).any(1)
     return used.nonzero().flatten().tolist()
 
@@ -190,16 +109,13 @@ class Branch:
     ``kind`` and ``matrices`` are those of the sublayer; ``causal`` is None without self-attention.
     """
 
-    def __init__(
-        self, graph: Graph, products: Mapping[Node, Product], norms: Mapping[Node, Norm],
-        stops: Collection[Node], stream: Node, end: Node,
-    ) -> None:  # fmt: skip
-        self.graph, self.norms, self.end = graph, norms, end
-        self.stops = frozenset(stops)
-        self.nodes = self._nodes()
-        own = {n: products[n] for n in self.nodes if n in products}
+    def __init__(self, parts: Parts, stream: Node, end: Node) -> None:
+        self.graph, self.norms, self.end = parts.graph, parts.norms, end
+        self.stops = frozenset(parts.stops)
+        self.nodes = sorted(self._behind(end))
+        products = {n: parts.products[n] for n in self.nodes if n in parts.products}
         chooses = any(n.op in CHOICES for n in self.nodes)  # else stacked matrices are no experts
-        self.products = {n: p for n, p in own.items() if chooses or p.stacked == 1}
+        self.products = {n: p for n, p in products.items() if chooses or p.stacked == 1}
         self.bilinear = {
             n for n in self.nodes
             if (n.op in PRODUCTS and n not in self.products) or (FUSED in n.op and not n.which)
@@ -209,23 +125,11 @@ class Branch:
         self.origins = cache(self._origins)
         self.roles: list[tuple[Product, Matrix]] = []
         self.beside: set[Node] = set()  # what enters attention's output beside its mixture
+        self.foreign: list[Node] = []  # products that see another input than the branch's own
         self.causal: bool | None = None
-        if self.core is None and (choice := self._choice()) is not None:
-            self.kind = self._experts(*choice)
-        elif self.core is None:
-            self.kind = self._opened() if self.gates else self._feed_forward()
-        else:
-            self.kind = self._attention(self.core, stream)
-            if self.kind.startswith("attention"):
-                self.causal = self._is_causal(self.core)
-            if self.gates or self.beside:  # the gate has no law, whatever it multiplies
-                self.kind, self.roles = UNKNOWN, []
-        # products that see another input than the branch's own: of cross-attention, and of scores
-        aside = ("query", "key", "value" if self.kind == "cross" else "")
-        self.foreign = [p.node for p, m in self.roles
-                        if m.role not in aside and not graph.depends(p.node, stream)]  # fmt: skip
-        if self.foreign:
-            self.kind, self.roles = UNKNOWN, []
+        self.kind = self._kind(stream)
+        if self.kind == UNKNOWN:
+            self.roles = []
         known = {product.node for product, _ in self.roles}
         others = (product for node, product in self.products.items() if node not in known)
         self.matrices = (
@@ -233,29 +137,44 @@ class Branch:
             *(matrix_of(UNKNOWN, p, range(p.matrix.shape[0])) for p in others),
         )
 
-    def _nodes(self) -> list[Node]:
-        found: dict[Node, None] = {}
-        waiting = [self.end]
-        while waiting:
-            node = waiting.pop()
-            if node not in found and node not in self.stops and node.live:
-                found[node] = None
-                waiting += node.inputs
-        return sorted(found, key=lambda n: n.index)
+    def _kind(self, stream: Node) -> str:
+        if self.core is not None:
+            kind = self._attention(self.core, stream)
+            if kind.startswith("attention"):
+                self.causal = self._is_causal(self.core)
+            if self.gates or self.beside:  # the gate has no law, whatever it multiplies
+                return UNKNOWN
+        elif (choice := self._choice()) is not None:
+            kind = self._experts(*choice)
+        else:
+            kind = self._opened() if self.gates else self._feed_forward()
+        if kind == UNKNOWN:
+            return UNKNOWN
+        # those of cross-attention, and of scores, may see another
+        aside = ("query", "key", "value" if kind == "cross" else "")
+        seeing = (p.node for p, m in self.roles if m.role not in aside)
+        self.foreign = [node for node in seeing if not self.graph.depends(node, stream)]
+        return UNKNOWN if self.foreign else kind
+
+    def _behind(self, start: Node, ends: Container[Node] = ()) -> Iterator[Node]:
+        """What ``start`` is made of within the branch, itself included, down to the ``ends``."""
+
+        def inside(node: Node) -> bool:
+            return node.live and node not in self.stops
+
+        def inputs(node: Node) -> Iterable[Node]:
+            return () if node in ends else filter(inside, node.inputs)
+
+        return walk(start, inputs) if inside(start) else iter(())
 
     def _origins(self, node: Node) -> frozenset[Node]:
         """The products that a node is directly made of, of two live tensors or with a matrix."""
-        found, seen, waiting = set(), set(), [node]
-        while waiting:
-            n = waiting.pop()
-            if n in seen or n in self.stops or not n.live:
-                continue
-            seen.add(n)
-            if n in self.products or n in self.bilinear:
-                found.add(n)
-            else:
-                waiting += n.inputs
-        return frozenset(found)
+        made_of = self.products.keys() | self.bilinear
+        return frozenset(n for n in self._behind(node, made_of) if n in made_of)
+
+    def _products_of(self, node: Node) -> list[Node]:
+        """Those of its :attr:`origins` that are products with a matrix, in order."""
+        return sorted(self.origins(node) & self.products.keys())
 
     def _is_linear(self, start: Node, end: Node) -> bool:
         """Whether a product becomes ``end`` by sums and multiples alone."""
@@ -267,11 +186,11 @@ class Branch:
     @property
     def activation(self) -> str:
         """What stands between fc1 and fc2: of the activations built here the one most like it."""
-        of = {m.role: p for p, m in reversed(self.roles)}
-        if not {"fc1", "fc2"} <= of.keys():
+        by_role = {m.role: p for p, m in reversed(self.roles)}
+        if not {"fc1", "fc2"} <= by_role.keys():
             return ""
-        x = _drawn(of["fc1"].node, torch.Generator().manual_seed(0))
-        y = self.graph.replay(of["fc2"].source, {of["fc1"].node: x}).flatten()
+        x = _drawn(by_role["fc1"].node, torch.Generator().manual_seed(0))
+        y = self.graph.replay(by_role["fc2"].source, {by_role["fc1"].node: x}).flatten()
         if len(y) != x.numel():
             return ""
         pairs = {name: torch.stack([y, phi(x).flatten()]) for name, phi in ACTIVATIONS.items()}
@@ -280,47 +199,46 @@ class Branch:
     @cached_property
     def core(self) -> Core | None:
         """The one attention of the branch, None where there is none."""
-        found = []
-        for node in self.nodes:
-            if node not in self.bilinear:
-                continue
+        cores = []
+        for node in (n for n in self.nodes if n in self.bilinear):
             if FUSED in node.op:
-                found.append(Core(node, *node.args[:3]))
+                cores.append(Core(node, *node.args[:3]))
                 continue
-            left, right = _factors(node)
+            left, right = factors(node)
             ways = (self._mixture(node, *way) for way in ((left, right), (right, left)))
-            found += [core for core in ways if core is not None][:1]
-        if len(found) > 1:
+            cores += [core for core in ways if core is not None][:1]
+        if len(cores) > 1:
             self.notes.append("several attentions in one branch")
-        return found[0] if len(found) == 1 else None
+        return cores[0] if len(cores) == 1 else None
 
     def _mixture(self, node: Node, weights: Node, value: Node) -> Core | None:
         """The attention that a product is; None where its weights are no scores of query and key.
 
         Beside them there may be scores of either with a table of positions.
         """
-        inner = [n for n in self.origins(weights) if n in self.bilinear]
-        both = [n for n in inner if FUSED not in n.op and all(f.live for f in _factors(n))]
+        inner = sorted(n for n in self.origins(weights) if n in self.bilinear)
+        both = [n for n in inner if FUSED not in n.op and all(f.live for f in factors(n))]
         if len(both) != 1 or any(FUSED in n.op for n in inner):
             return None
-        query, key = _factors(both[0])
+        query, key = factors(both[0])
         positions = []
-        for n in sorted(inner, key=_index):
+        for n in inner:
             if n is not both[0]:
-                (moving,) = (f for f in _factors(n) if f.live)
-                (table,) = (f for f in _factors(n) if not f.live)
-                of = [r for r, slot in (("key", query), ("query", key))
-                      if self._made_of(moving) <= self._made_of(slot)]  # fmt: skip
-                if not of:
+                (moving,) = (f for f in factors(n) if f.live)
+                (table,) = (f for f in factors(n) if not f.live)
+                roles = [r for r, slot in (("key", query), ("query", key))
+                         if self._made_of(moving) <= self._made_of(slot)]  # fmt: skip
+                if not roles:
                     return None
-                positions.append((of[0], table))
+                positions.append((roles[0], table))
         return Core(node, query, key, value, tuple(positions))
 
     def _made_of(self, node: Node) -> set[tuple[Node, int]]:
         """The products, each with its outputs, that a node is made of."""
-        of = self.origins(node)
-        return {(n, o) for n in of & self.products.keys() for o in self._outputs(n, node)} | {
-            (n, 0) for n in of - self.products.keys()
+        return {
+            (n, o)
+            for n in self.origins(node)
+            for o in (self._outputs(n, node) if n in self.products else [0])
         }
 
     def _is_causal(self, core: Core) -> bool:
@@ -348,75 +266,73 @@ class Branch:
                     return ()
                 aside = not any(self.graph.depends(live[0], stop) for stop in self.stops)
                 straight = all(self._is_linear(o, live[0]) for o in both[0])
-                gate = both[0] if aside or not straight else both[1]
-                return tuple(sorted(gate & self.products.keys(), key=lambda n: n.index))
+                return tuple(self._products_of(live[0] if aside or not straight else live[1]))
             if len(live) != 1 or (multiple(node) is None and node.op not in ("add", "sub")):
                 return ()
             node = live[0]
         return ()
 
-    @cached_property
-    def convolutions(self) -> list[Node]:
-        """The products whose matrix reaches further than one token."""
-        shapes = {n: p.parameter.value.shape for n, p in self.products.items()}
-        return [n for n, s in shapes.items() if n.op == "convolution" and math.prod(s[2:]) > 1]
-
     def why(self) -> str:
         """What was seen that leaves matrices of the branch without a role, where it is known."""
         if self.because:
             return self.because
-        known = {product.parameter for product, _ in self.roles}
-        without = [n for n in self.products if self.products[n].parameter not in known]
+        known, names = {product.parameter for product, _ in self.roles}, self._names
+        without = [n for n, p in self.products.items() if p.parameter not in known]
         if not without:
             return ""
         if self.foreign:
             return (
-                f"values computed with {self._names(self.foreign)} enter it, which do not see its "
+                f"values computed with {names(self.foreign)} enter it, which do not see its "
                 "input (a value residual, say): they have no law here"
             )
         if not self.roles and (router := self._router()) is not None:
             return (
-                f"a router chooses experts ({self._names([router])}), whose branches are of no "
+                f"a router chooses experts ({names([router])}), whose branches are of no "
                 "form that has a law here"
             )
         if self.gates:
             return (
-                f"the branch is multiplied by values computed with {self._names(self.gates)}, "
+                f"the branch is multiplied by values computed with {names(self.gates)}, "
                 "which has no law here"
             )
         if self.beside:
             return (
-                f"values computed with {self._names(self.beside)} enter its output matrix beside "
+                f"values computed with {names(self.beside)} enter its output matrix beside "
                 "those that attention mixes, which has no law here"
             )
         if self.roles:
-            return f"values computed with {self._names(without)} enter it"
+            return f"values computed with {names(without)} enter it"
         if self.bilinear:
-            return f"activations are multiplied, and not as in attention ({self._names(without)})"
-        if self.convolutions:
-            of = self._names(self.convolutions)
-            return f"tokens are mixed by a convolution ({of}), which has no law here"
+            return f"activations are multiplied, and not as in attention ({names(without)})"
+        if self._convolutions:
+            return (
+                f"tokens are mixed by a convolution ({names(self._convolutions)}), which has no "
+                "law here"
+            )
         return ""
+
+    @property
+    def _convolutions(self) -> list[Node]:
+        """The products whose matrix reaches further than one token."""
+        shapes = {n: p.parameter.value.shape for n, p in self.products.items()}
+        return [n for n, s in shapes.items() if n.op == "convolution" and math.prod(s[2:]) > 1]
 
     def _router(self) -> Node | None:
         """The product by whose size experts are chosen or weighed."""
         for node in self.nodes:
-            made_of = self.origins(node) & self.products.keys()
-            weighs = "softmax" in node.op and made_of & set(self.gates)
+            made_of = self._products_of(node)
+            weighs = "softmax" in node.op and not {*self.gates}.isdisjoint(made_of)
             if made_of and (weighs or node.op in CHOICES):
-                return min(made_of, key=lambda n: n.index)
+                return made_of[0]
         return None
 
-    def _names(self, nodes: Collection[Node]) -> str:
-        ordered = sorted(nodes, key=lambda n: n.index)
-        names = list(dict.fromkeys(self.products[n].parameter.name for n in ordered))
+    def _names(self, nodes: Iterable[Node]) -> str:
+        names = list(dict.fromkeys(self.products[n].name for n in sorted(nodes)))
         return f"{names[0]}" + (f" and {len(names) - 1} more" if len(names) > 1 else "")
 
     def entered_from(self, node: Node) -> tuple[str, ...]:
         """The roles of the matrices that a node enters, with numbers and in another layout."""
-        entered = (
-            m.role for product, m in self.roles if stripped(product.source, self.norms)[0] is node
-        )
+        entered = (m.role for p, m in self.roles if stripped(p.source, self.norms)[0] is node)
         return tuple(dict.fromkeys(entered))
 
     def is_of_scores(self, node: Node) -> bool:
@@ -429,13 +345,13 @@ class Branch:
 
     def _assign(self, role: str, nodes: Iterable[Node], end: Node) -> None:
         """A role for the products that ``end`` is made of, and for factors of these."""
-        for node in sorted(nodes, key=lambda n: n.index):
+        for node in sorted(nodes):
             product = self.products.get(node)
             if product is None:
                 self.notes.append(f"the {role} is made of a product of activations")
                 continue
-            factors = [n for n in self.origins(product.source) if n in self.products]
-            low_rank = [n for n in factors if self._is_linear(n, product.source)]
+            sources = (n for n in self.origins(product.source) if n in self.products)
+            low_rank = [n for n in sources if self._is_linear(n, product.source)]
             for n, into in ((node, end), *((n, product.source) for n in low_rank)):
                 if outputs := self._outputs(n, into):  # else a gate of zeros lets nothing pass
                     # what multiplies a query or a key belongs to the scores
@@ -457,13 +373,12 @@ class Branch:
             if self.end is node or node in self.origins(self.end):
                 self._assign("output", [node], self.end)
             else:  # the first factor of a low-rank output
-                for last in self.origins(self.end) & self.products.keys():
+                for last in self._products_of(self.end):
                     if node in self.origins(self.products[last].source):
                         self._assign("output", [last], self.end)
         latent = self._compress()
         keys = [product for product, m in self.roles if m.role == "key"]
         if not keys:  # experts whose matrices a router chooses
-            self.roles = []
             return UNKNOWN
         reads = any(self.graph.depends(p.source, stream) for p in keys)
         if not latent and reads and self._gated(core, after):
@@ -486,72 +401,69 @@ class Branch:
         ]
         opens = all(torch.equal(end, torch.full_like(end, i)) for i, end in enumerate(ends))
         if opens:
-            of, last_map = self.products[made], [m.role for _, m in self.roles].index("output")
-            gating = matrix_of("gate", of, self._outputs(made, gate))
-            self.roles.insert(last_map, (of, gating))
+            product, last_map = self.products[made], [m.role for _, m in self.roles].index("output")
+            gating = matrix_of("gate", product, self._outputs(made, gate))
+            self.roles.insert(last_map, (product, gating))
             self.beside = set()
         return opens
 
     def _of_positions(self, role: str, table: Node) -> None:
         """The matrix that a table of positions enters, where it is no query's or key's own."""
         known = {p.parameter for p, _ in self.roles}
-        waiting = [table]
-        while waiting:
-            node = waiting.pop()
-            if (of := product(self.graph, node)) is None:
-                waiting += node.inputs
-            elif of.parameter not in known:
-                self.roles.append((of, matrix_of(role, of, range(len(of.matrix)))))
+        entered = cache(partial(as_product, self.graph))
+        for node in walk(table, lambda n: n.inputs if entered(n) is None else ()):
+            p = entered(node)
+            if p is not None and p.parameter not in known:
+                self.roles.append((p, matrix_of(role, p, range(len(p.matrix)))))
 
     def _compress(self) -> bool:
         """Take latent vectors, which a norm divides before queries, keys or values are made.
 
         A product may give a part of the keys beside them: its other outputs stay the key's.
         """
-        found: dict[Product, list[int]] = {}
-        for source in {p.source for p, m in self.roles if m.role in ("query", "key", "value")}:
+        latent: dict[Product, list[int]] = {}
+        sources = (p.source for p, m in self.roles if m.role in ("query", "key", "value"))
+        for source in dict.fromkeys(sources):
             norm = self.norms.get(stripped(source, self.norms)[0])
-            for node in () if norm is None else self.origins(norm.start) & self.products.keys():
-                assert norm is not None
-                found[self.products[node]] = self._outputs(node, norm.start)
+            if norm is not None:
+                for node in self._products_of(norm.start):
+                    latent[self.products[node]] = self._outputs(node, norm.start)
         kept = []
         for p, m in self.roles:
-            taken = {o + (p.offset or 0) for o in found.get(p, ())}
+            taken = {o + (p.offset or 0) for o in latent.get(p, ())}
             rest = [o - (p.offset or 0) for run in m.outputs for o in range(*run) if o not in taken]
             kept += [(p, matrix_of(m.role, p, rest) if taken else m)] * bool(rest)
-        latent = [(p, matrix_of("latent", p, outputs)) for p, outputs in found.items() if outputs]
-        self.roles = [*latent, *kept]
-        return bool(latent)
+        compressed = [(p, matrix_of("latent", p, rows)) for p, rows in latent.items() if rows]
+        self.roles = [*compressed, *kept]
+        return bool(compressed)
 
     def _feed_forward(self) -> str:
-        last = [n for n in self.origins(self.end) if n in self.products]
-        alone = len(last) == 1 and not (self.bilinear or self.convolutions)
+        last = self._products_of(self.end)
+        alone = len(last) == 1 and not (self.bilinear or self._convolutions)
         return self._maps(last[0]) if alone else UNKNOWN
 
     def _opened(self) -> str:
         """A gated feed-forward times one number a token, such as a shared expert's gate."""
-        last = sorted(self.origins(self.end) & self.products.keys() - {*self.gates}, key=_index)
-        one = len(self.gates) == 1 and len(self.products[self.gates[0]].matrix) == 1
+        last = [n for n in self._products_of(self.end) if n not in self.gates]
+        gate = self.products[self.gates[0]]
+        one = len(self.gates) == 1 and len(gate.matrix) == 1
         if not one or len(last) != 1 or self.bilinear or self._maps(last[0]) != "ffn-swiglu":
-            self.roles = []
             return UNKNOWN
-        of = self.products[self.gates[0]]
-        self.roles.insert(0, (of, matrix_of("router", of, [0])))
+        self.roles.insert(0, (gate, matrix_of("router", gate, [0])))
         return "ffn-swiglu-gated"
 
     def _choice(self) -> tuple[Node, int, int] | None:
         """The product of a router, how many experts it chooses for a token, and of how many."""
         for node in (n for n in reversed(self.nodes) if n.op in CHOICES):
-            scores = node.args[0]
-            found = [n for n in self.origins(scores) if n in self.products]
-            experts = scores.value.shape[-1]
-            if len(found) == 1 and len(self.products[found[0]].matrix) == experts > 1:
-                return found[0], node.value.shape[-1] if node.op == "topk" else 1, experts
+            routers = self._products_of(node.args[0])
+            experts = node.args[0].value.shape[-1]
+            if len(routers) == 1 and len(self.products[routers[0]].matrix) == experts > 1:
+                return routers[0], node.value.shape[-1] if node.op == "topk" else 1, experts
         return None
 
     def _experts(self, router: Node, chosen: int, experts: int) -> str:
         """k of E feed-forwards weighed by gates, stacked in one parameter or one by one."""
-        last = sorted(self.origins(self.end) & self.products.keys() - {router}, key=_index)
+        last = [n for n in self._products_of(self.end) if n is not router]
         kinds = {self._maps(down) for down in last}
         entered = [p for p, m in self.roles if m.role in ("fc1", "gate")]
         if any(self._outputs(router, p.source) for p in entered):
@@ -560,7 +472,6 @@ class Branch:
                 "not what leaves them, which has no law here"
             )
         if len(kinds) != 1 or UNKNOWN in kinds or self.because:
-            self.roles = []
             return UNKNOWN
         felt = {p.node for p, _ in self.roles}  # the output does not feel one that no token chose
         seen = sum(self.products[down].stacked for down in felt.intersection(last))
@@ -584,17 +495,17 @@ class Branch:
             if product.node in last:
                 size, times, error = m.size * total, m.times * total, m.error * total
                 self.roles[place] = product, replace(m, size=size, times=times, error=error)
-        of = self.products[router]
-        self.roles.insert(0, (of, matrix_of("router", of, range(experts))))
+        routing = matrix_of("router", self.products[router], range(experts))
+        self.roles.insert(0, (self.products[router], routing))
         (kind,) = kinds
         return f"{kind}@{chosen}/{experts}"
 
     def _maps(self, down: Node) -> str:
         """The roles of a feed-forward that ends in a product, and its kind."""
         entering = self.products[down].source
-        factors = self.origins(entering)
-        if len(factors) == 1 and self._is_linear(next(iter(factors)), entering):
-            entering = self.products[next(iter(factors))].source  # fc2 is of low rank
+        before = self.origins(entering)
+        if len(before) == 1 and self._is_linear(next(iter(before)), entering):
+            entering = self.products[next(iter(before))].source  # fc2 is of low rank
         inner = self.origins(entering)
         if gated := self._gate(entering, inner):
             gate, up = gated
@@ -612,7 +523,7 @@ class Branch:
         """The two tensors that are multiplied to make what enters the last matrix."""
         if not inner or len(inner) > 2:
             return None
-        for node in self.graph.between(min(inner, key=lambda n: n.index), entering):
+        for node in self.graph.between(min(inner), entering):
             if node.op != "mul" or len(node.live_inputs) != 2:
                 continue
             left, right = node.live_inputs
@@ -634,41 +545,158 @@ class Branch:
 
     def _times(self, product: Product) -> float:
         """The numbers that multiply what enters a product and what leaves it, within the branch."""
-        _, times = stripped(product.source, self.stops, self.norms)
-        node = product.node
-        while node is not self.end and (user := self.graph.only_user(node)) is not None:
-            if (of := multiple(user)) is None:
+        _, before = stripped(product.source, self.stops, self.norms)
+        node, behind = product.node, 1.0
+        for user, factor, _ in onward(self.graph, node):
+            if node is self.end:
                 break
-            node, times = user, times * of[1]
-        return abs(times)
+            node, behind = user, factor
+        return abs(before * behind)
+
+
+# ------------------------------------------------------------------------------- matrices
 
 
 def matrix_of(
     role: str, product: Product, outputs: Sequence[int], factor: bool = False, times: float = 1.0
 ) -> Matrix:
     """These outputs of a product as a matrix, its size with the numbers that multiply it."""
-    every = product.parameter.value.shape[product.axis]
+    there = product.parameter.value.shape[product.axis]
     squares = product.matrix[list(outputs)].detach().double().square()
-    fan_in = product.matrix.shape[1] // product.stacked
     size = float(squares.mean().sqrt()) * times
     deviation = float(squares.std(correction=min(1, squares.numel() - 1))) * times**2
     spread = deviation / math.sqrt(squares.numel())  # of the mean square
     return Matrix(
-        product.parameter.name or "", role, product.axis,
-        outputs=_runs([o + (product.offset or 0) for o in outputs]),
-        fan_in=fan_in, fan_out=len(outputs), bias=product.bias,
-        whole=len(outputs) >= every or product.offset is None,
+        product.name, role, product.axis,
+        outputs=tuple(runs([o + (product.offset or 0) for o in outputs])),
+        fan_in=product.matrix.shape[1] // product.stacked, fan_out=len(outputs), bias=product.bias,
+        whole=len(outputs) >= there or product.offset is None,
         factor=factor, computed=product.offset is None,
         size=size, times=times, error=spread / (2 * size) if size else 0.0,
     )  # fmt: skip
 
 
-def _runs(outputs: list[int]) -> tuple[tuple[int, int], ...]:
+def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
     """Numbers as half-open runs, as in 0, 1, 2, 6, 7 → (0, 3), (6, 8)."""
-    runs: list[tuple[int, int]] = []
-    for o in outputs:
-        if runs and runs[-1][1] == o:
-            runs[-1] = (runs[-1][0], o + 1)
+    ends: list[tuple[int, int]] = []
+    for n in numbers:
+        if ends and ends[-1][1] == n:
+            ends[-1] = (ends[-1][0], n + 1)
         else:
-            runs.append((o, o + 1))
-    return tuple(runs)
+            ends.append((n, n + 1))
+    return ends
+
+
+# --------------------------------------------------------- a branch without a formula
+
+
+@torch.no_grad()
+def measure_powers(
+    graph: Graph, branch: Branch, stream: Node, aside: Container[str | None]
+) -> Measured | None:
+    r"""How a branch without a formula answers its parameters, and its input, by computing it again.
+
+    The power of a parameter W in a branch G is :math:`\partial\ln\mathrm{rms}(G)/\partial\ln t`
+    where tW stands for W: 1 for the value matrix of attention, 2 for fc1 under a squared ReLU, 0
+    for what a norm or the scores take the size of. It is that of the weights that the model was
+    made with. Parameters ``aside`` are left out.
+
+    None for too many parameters, and where the branch is 0 or cannot be computed again.
+    """
+    entering = (n for node in branch.nodes for n in node.inputs if not n.live)
+    made_of = dict.fromkeys(p for n in entering for p in n.parameters)
+    parameters = [p for p in made_of if p.name not in aside and p.value.any()]
+    x, size = stream.value, branch.end.rms
+    if len(parameters) > MOST or not size:
+        return None
+
+    def change(given: dict[Node, torch.Tensor]) -> torch.Tensor:
+        return graph.replay(branch.end, {stream: x, **given}).float()
+
+    def power(p: Node, times: float) -> float:
+        again = change({p: p.value * times}).square().mean().sqrt()
+        return math.log(float(again) / size) / math.log(times)
+
+    def answer() -> float:
+        z = torch.empty(x.shape).normal_(generator=generator).to(x)
+        length = x.norm(dim=-1, keepdim=True).clamp_min(LEAST)
+        z -= x * (z * x / length).sum(-1, keepdim=True) / length
+        z *= ASIDE * length / z.norm(dim=-1, keepdim=True).clamp_min(LEAST)
+        moved = change({stream: x + z}) - branch.end.value.float()
+        return float(moved.square().mean().sqrt()) / size / ASIDE
+
+    generator = torch.Generator().manual_seed(SEED)
+    try:
+        ends = {p.name or "": (power(p, TIMES), power(p, 1 / TIMES)) for p in parameters}
+        answers = [answer() for _ in range(DRAWS)]
+    except (InputError, RuntimeError, ValueError):  # code that cannot be run again in parts
+        return None
+    powers = {name: (fmean(two), abs(two[0] - two[1]) / 2) for name, two in ends.items()}
+    return Measured(powers, fmean(answers), min(answers), max(answers))
+
+
+# --------------------------------------------------------- gates that a condition opens
+
+
+def opened(parts: Parts, stream: Node, term: Term) -> tuple[Term, Branch, Modulation] | None:
+    """The term of a sum without its gate, the branch that it is then, and what the gate is.
+
+    None where the term has no such gate, and where other outputs of its matrix do something else
+    than a norm's gain and bias.
+    """
+    node, graph = bare(term.node), parts.graph
+    if term.learnt or node.op != "mul" or len(node.live_inputs) != 2:
+        return None
+    for gate, end in (node.live_inputs, node.live_inputs[::-1]):
+        product = None if graph.depends(gate, stream) else _matrix_at_zero(parts, gate)
+        learnt_too = any(learnt for _, _, learnt in multiples(end))
+        if product is None or not graph.depends(end, stream) or learnt_too:
+            continue
+        rows = runs(o + (product.offset or 0) for o in outputs_of(graph, product, gate))
+        if len(rows) != 1:
+            continue
+        inside = replace(parts, stops={*parts.stops, product.node})
+        branch = Branch(inside, stream, end)
+        modulates = _modulates(branch, product.node, stream)
+        if modulates is None or branch.kind == UNKNOWN:
+            continue
+        size = math.copysign(gate.rms, float(gate.value.sum()))
+        learnt = f"{product.bias}[{rows[0][0]}:{rows[0][1]}]"
+        condition = product.source.value.detach().float().flatten(0, -2).square().mean(0).sqrt()
+        return (
+            Term(end, term.coefficient * size, learnt),
+            branch,
+            Modulation(product.name, len(product.matrix), tuple(condition.tolist()), modulates),
+        )
+    return None
+
+
+def _matrix_at_zero(parts: Parts, gate: Node) -> Product | None:
+    """The product with a matrix of zeros that a gate is a part of, its bias aside."""
+    made_of = [*walk(gate, lambda n: n.inputs if n.live and n not in parts.products else ())]
+    products = [parts.products[n] for n in made_of if n in parts.products]
+    vectors = {p.name for n in made_of if not n.live for p in n.parameters}
+    between = (n for n in made_of if n.live and n not in parts.products)
+    if len(products) != 1 or not all(map(is_linear, between)):
+        return None
+    (product,) = products
+    known = product.bias is not None and product.offset is not None and vectors <= {product.bias}
+    return product if known and not product.matrix.any() else None
+
+
+def _modulates(branch: Branch, made: Node, stream: Node) -> bool | None:
+    """Whether a matrix's outputs are the gain and bias of a norm; None where they are others'."""
+    graph, modulated, any_of_norms = branch.graph, set(branch.norms), False
+    for node in branch.nodes:
+        beside = [n for n in node.live_inputs if not graph.depends(n, stream)]
+        within = [n for n in node.live_inputs if n not in beside]
+        if not within:
+            continue
+        if any(graph.depends(n, made) for n in beside):
+            if node.op not in ("add", "sub", "mul", "addcmul") or within[0] not in modulated:
+                return None
+            modulated.add(node)
+            any_of_norms = True
+        elif node.op in LAYOUT and within[0] in modulated:
+            modulated.add(node)
+    return any_of_norms

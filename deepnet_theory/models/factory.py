@@ -58,6 +58,10 @@ class Made:
         """The forward pass."""
         return self.module(*self.inputs, **self.keywords)
 
+    def tensors(self) -> Iterator[Tensor]:
+        """Those that it is given."""
+        return tensors((self.inputs, self.keywords))
+
     def at(self, step: int) -> Made:
         """With the inputs of an update, counted from 0; raises :class:`InputError`."""
         if self.batches is None:
@@ -69,6 +73,17 @@ class Made:
         except Exception as error:  # somebody else's code fails in its own ways
             raise InputError(f"{what} failed: {told(error)}") from error
         return replace(_of(self.module, inputs, what), batches=self.batches)
+
+
+def tensors(value: Any) -> Iterator[Tensor]:
+    """The tensors of sequences and mappings, however nested, and of a record."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, Mapping | list | tuple):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from tensors(one)
+    elif hasattr(value, "__dict__"):
+        yield from (one for one in vars(value).values() if isinstance(one, Tensor))
 
 
 @dataclass(frozen=True)
@@ -118,54 +133,51 @@ class Factory:
         ``inputs`` replace what the factory gives beside the module; where there are none,
         ``seed`` is that of our own.
         """
-        parameters = self._signature()
-        required = [p.name for p in parameters if p.default is p.empty]
-        name, takes, which = getattr(self.function, "__name__", ""), "", ""
+        name, asks_for = getattr(self.function, "__name__", ""), ""
         if inspect.isclass(self.function):
-            takes = f"a factory takes a depth: def make(depth): return {name}(…)"
-            which = " is a class that"
-        if width is not None:
-            return self._wide(depth, width, [p.name for p in parameters], inputs, seed)
-        if len(required) > 1:
-            raise InputError(
-                f"{self.name}{which} asks for {', '.join(required)}; "
-                f"{takes or 'a factory takes the depth alone, or nothing'}"
-            )
-        if depth is not None and not parameters:
-            raise InputError(f"{self.name} takes no depth, so that its depth cannot be varied")
-        if required and depth is None:
-            depth = DEPTH
-        more = f"; {name} is a class, and {takes}" if takes else ""
-        return self._made(() if depth is None else (depth,), inputs, seed, more)
-
-    def _wide(
-        self, depth: int | None, width: int, takes: list[str], inputs: object, seed: int
-    ) -> Made:
-        if len(takes) == 1 and depth is None and not set(takes) & DEPTHS:
-            return self._made((width,), inputs, seed)
-        if len(takes) < 2:
-            raise InputError(
-                f"{self.name} takes no width: def make(depth, width) gives a model of both, and "
-                "def make(width) one of a depth of its own"
-            )
-        return self._made((WIDE_DEPTH if depth is None else depth, width), inputs, seed)
-
-    def _made(self, sizes: tuple[int, ...], inputs: object, seed: int, more: str = "") -> Made:
+            asks_for = f"a factory takes a depth: def make(depth): return {name}(…)"
+        sizes = self._sizes(depth, width, asks_for)
         try:
             with talking_aside():
                 given = self.function(*sizes)
         except (Exception, SystemExit) as error:  # somebody else's code fails in its own ways
+            more = f"; {name} is a class, and {asks_for}" if asks_for and width is None else ""
             raise InputError(f"{self.name} failed: {told(error)}{more}") from error
-        module, own = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
-        return made(module, own if inputs is None else inputs, self.name, seed)
+        module, beside = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
+        return made(module, beside if inputs is None else inputs, self.name, seed)
 
-    def _signature(self) -> list[inspect.Parameter]:
+    def _sizes(self, depth: int | None, width: int | None, asks_for: str) -> tuple[int, ...]:
+        """What the function is called with; raises :class:`InputError` where it takes less."""
+        parameters = self._parameters()
+        if width is not None:
+            alone = len(parameters) == 1 and depth is None and parameters[0].name not in DEPTHS
+            if not alone and len(parameters) < 2:
+                raise InputError(
+                    f"{self.name} takes no width: def make(depth, width) gives a model of both, "
+                    "and def make(width) one of a depth of its own"
+                )
+            return (width,) if alone else (WIDE_DEPTH if depth is None else depth, width)
+        required = [p.name for p in parameters if p.default is p.empty]
+        if len(required) > 1:
+            which = " is a class that" if asks_for else ""
+            raise InputError(
+                f"{self.name}{which} asks for {', '.join(required)}; "
+                f"{asks_for or 'a factory takes the depth alone, or nothing'}"
+            )
+        if depth is None:
+            return (DEPTH,) if required else ()
+        if not parameters:
+            raise InputError(f"{self.name} takes no depth, so that its depth cannot be varied")
+        return (depth,)
+
+    def _parameters(self) -> list[inspect.Parameter]:
+        """Those that a call may give by place; none where they are not known."""
         try:
-            found = inspect.signature(self.function).parameters.values()
+            parameters = inspect.signature(self.function).parameters.values()
         except (TypeError, ValueError):
             return []
         kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        return [p for p in found if p.kind in kinds]
+        return [p for p in parameters if p.kind in kinds]
 
 
 def load_factory(text: str) -> Factory:
@@ -293,14 +305,14 @@ def made(module: object, inputs: object = None, name: str = "the model", seed: i
         whole = (
             Made(module, batches=inputs).at(0) if callable(inputs) else _of(module, inputs, name)
         )
-        if (failure := _fails(whole)) is not None:
+        if (failure := _failure(whole)) is not None:
             raise InputError(
                 f"the forward pass of {name} fails on the inputs given: {told(failure)}"
             ) from failure
         return whole
     failure = None
     for candidate in _own_inputs(module, seed):
-        if (now := _fails(whole := _of(module, candidate, name))) is None:
+        if (now := _failure(whole := _of(module, candidate, name))) is None:
             return replace(whole, drawn=True)
         failure = failure or now
     said = "" if failure is None else f", it fails: {told(failure)}"
@@ -343,17 +355,25 @@ def _of(module: nn.Module, inputs: object, name: str) -> Made:
     )
 
 
-def _fails(whole: Made) -> Exception | None:
-    was = [m for m in whole.module.modules() if m.training]
-    whole.module.eval()
+@contextmanager
+def evaluating(module: nn.Module) -> Iterator[None]:
+    """Within it a module is evaluated without gradients, and what it prints is no data of ours."""
+    training = [m for m in module.modules() if m.training]
+    module.eval()
     try:
         with torch.no_grad(), talking_aside():
+            yield
+    finally:
+        for m in training:
+            m.training = True
+
+
+def _failure(whole: Made) -> Exception | None:
+    try:
+        with evaluating(whole.module):
             whole()
     except Exception as error:  # in its own ways
         return error
-    finally:
-        for m in was:
-            m.training = True
     return None
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
 from statistics import fmean
 
+from deepnet_theory.models.branches import runs
 from deepnet_theory.models.effect import SIMILAR, Effect, Effects
 from deepnet_theory.runtime.outer import SMALL, head_std, is_small
 from deepnet_theory.sizes.common_mode import carried
@@ -49,17 +49,19 @@ def findings(
             groups.append([d])
     # the largest first, which are predicted where not all can be
     groups.sort(key=lambda group: -abs(log(group[0].ratio)))
-    found = [(_finding(reading, rule, group, effects), group) for group in groups]
-    found.sort(key=lambda own: -(own[0].effect or own[0].size) if own[0].size else 0)
-    light = [own for f, own in found if own[0].matrix and _keeps(Effect(f.effect, f.predicted))]
-    if not light or not _keeps(effects.of([d for own in light for d in own])):
-        return [f for f, _ in found]
-    said = [replace(f, severity=REMARK) if own in light else f for f, own in found]
-    return sorted(said, key=lambda f: f.severity)  # differences come first
+    said = [(_finding(reading, rule, group, effects), group) for group in groups]
+    said.sort(key=lambda one: -(one[0].effect or one[0].size) if one[0].size else 0)
+    light = [group for f, group in said if group[0].matrix and _keeps(f)]
+    if not light or not _keeps(effects.of([d for group in light for d in group])):
+        return [f for f, _ in said]
+    weighed = [replace(f, severity=REMARK) if group in light else f for f, group in said]
+    return sorted(weighed, key=lambda f: f.severity)  # differences come first
 
 
-def _keeps(effect: Effect) -> bool:
-    return effect.predicted and effect.times is not None and abs(effect.times - 1) <= SLIGHT
+def _keeps(moved: Effect | Finding) -> bool:
+    """Whether ‖ΔF‖ stays as it is, by a prediction."""
+    times = moved.times if isinstance(moved, Effect) else moved.effect
+    return moved.predicted and times is not None and abs(times - 1) <= SLIGHT
 
 
 def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: Effects) -> Finding:
@@ -69,8 +71,8 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
     size = max(math.inf if d.ratio in (0, math.inf) else _apart(d.ratio) for d in group)
     if equal and size < math.inf:
         size = _apart(mean)
-    own = dict.fromkeys(reading.sublayers[d.index].layer for d in group)
-    layers = in_layers(list(own), reading.layers[s.stack])
+    numbers = dict.fromkeys(reading.sublayers[d.index].layer for d in group)
+    layers = in_layers(list(numbers), reading.layers[s.stack])
     where = f"{s.stack}, {layers}, {s.kind}"
     where += f": {first.item}" if m is None else f", {first.item}: {m.where}"
     so = "" if len(group) == 1 else f"  # and in {layers}"
@@ -118,18 +120,18 @@ def of_outer_parts(reading: Reading) -> Iterator[str]:
     if logits.bias >= STARTED or not is_small(logits):
         return
     head = logits.head
-    told = f"the head's entries have rms {head.size:.3g}, below {SMALL:g} × {head_std(logits):.3g}"
-    sizes = {of: [abs(t.times) * t.size for t in reading.tables if t.of_inputs is of]
-             for of in (True, False)}  # fmt: skip
-    if sizes[False] and max(sizes[False]) > max(sizes[True], default=math.inf) * (1 - SMALL):
-        told += (
-            f", and positions ({max(sizes[False]):.3g}) are as large as tokens "
-            f"({max(sizes[True]):.3g})"
-        )
+    sentence = (
+        f"the head's entries have rms {head.size:.3g}, below {SMALL:g} × {head_std(logits):.3g}"
+    )
+    sizes = [(t.of_inputs, abs(t.times) * t.size) for t in reading.tables]
+    tokens = max((size for chosen, size in sizes if chosen), default=math.inf)
+    positions = max((size for chosen, size in sizes if not chosen), default=0.0)
+    if positions > tokens * (1 - SMALL):
+        sentence += f", and positions ({positions:.3g}) are as large as tokens ({tokens:.3g})"
     nats = carried(head.fan_in, abs(head.times) * head.size)
-    told += f"; it draws at most {nats:.2g} nats from what all tokens share"
+    sentence += f"; it draws at most {nats:.2g} nats from what all tokens share"
     yield (
-        f"{told}: tokens can become alike in training; start its bias at the log of the text's "
+        f"{sentence}: tokens can become alike in training; start its bias at the log of the text's "
         "token frequencies (runtime.start_head_)"
     )
 
@@ -151,17 +153,17 @@ def of_zero_branches(reading: Reading, rule: Wanted | None) -> Iterator[str]:
         zeros += [s.learnt] if s.learnt and s.branch == 0 else []
         if zeros:
             at_zero.setdefault("one" if len(zeros) == 1 else "several", []).append(zeros)
-    for many, found in at_zero.items():
-        told = f"{len(found)} of {len(reading.sublayers)} branches add nothing at the start"
+    for many, rows in at_zero.items():
+        start = f"{len(rows)} of {len(reading.sublayers)} branches add nothing at the start"
         if many == "several":
-            yield f"{told}, and never do: {' and '.join(found[0])} are 0, each without a gradient"
+            yield f"{start}, and never do: {' and '.join(rows[0])} are 0, each without a gradient"
             continue
-        told += f", as {found[0][0]} is 0"
+        start += f", as {rows[0][0]} is 0"
         if q:
-            yield f"{told}: a step in proportion to |theta| leaves it there, unless 0 counts as 1"
+            yield f"{start}: a step in proportion to |theta| leaves it there, unless 0 counts as 1"
             continue
         yield (
-            f"{told}: the first step moves the output through what is 0 alone, by order eta, and "
+            f"{start}: the first step moves the output through what is 0 alone, by order eta, and "
             f"the second through the branch's other matrices too, by order eta^({2 + p:g})"
         )
 
@@ -198,8 +200,8 @@ def _held(group: Sequence[Difference], form: str) -> str:
     """What was found beside what is wanted and their ratio: one number each, or the range."""
     wanted = _span([d.wanted for d in group], form)
     if not _equal(group):
-        found = _span([d.found for d in group], form)
-        return f"{found}, wanted {wanted}: {_span([d.ratio for d in group])} times that"
+        held = _span([d.found for d in group], form)
+        return f"{held}, wanted {wanted}: {_span([d.ratio for d in group])} times that"
     mean = _mean(group)
     if not 0 < group[0].ratio < math.inf:
         return f"{group[0].found:{form}}, wanted {wanted}"
@@ -221,17 +223,14 @@ def _alpha(reading: Reading, group: Sequence[Difference]) -> str:
     return f"varies with the layer, from {low} to {high}, wanted {wanted}: {times} times that"
 
 
-def in_layers(layers: list[int], of: int) -> str:
-    if len(layers) == of > 1:
-        return f"all {of} layers"
-    return f"layer{'s' * (len(layers) > 1)} {', '.join(_runs(layers))}"
-
-
-def _runs(layers: Sequence[int]) -> Iterator[str]:
-    """Three layers and more that follow each other as the first and the last."""
-    for _, own in groupby(enumerate(layers), lambda at: at[1] - at[0]):
-        run = [layer for _, layer in own]
-        yield from [f"{run[0]}-{run[-1]}"] if len(run) > 2 else map(str, run)
+def in_layers(layers: list[int], count: int) -> str:
+    """Layers in words, of so many; three and more that follow each other as first and last."""
+    if len(layers) == count > 1:
+        return f"all {count} layers"
+    words: list[str] = []
+    for start, end in runs(layers):
+        words += [f"{start}-{end - 1}"] if end - start > 2 else map(str, range(start, end))
+    return f"layer{'s' * (len(layers) > 1)} {', '.join(words)}"
 
 
 def _equation(wanted: WantedSublayer, alpha: str = "alpha") -> str:
@@ -286,8 +285,9 @@ def _why_gain(s: Sublayer, wanted: WantedSublayer, d: Difference, m: Matrix) -> 
 
 def _other_laws(m: Matrix) -> tuple[float, ...]:
     """Gains of the other usual laws: fixed 0.02, LeCun, He, and torch's own for a Linear."""
-    own = (0.02, math.sqrt(1 / m.fan_in), math.sqrt(2 / m.fan_in), math.sqrt(1 / (3 * m.fan_in)))
-    return tuple(std / m.xavier for std in own)
+    return tuple(
+        std / m.xavier for std in (0.02, *(math.sqrt(c / m.fan_in) for c in (1, 2, 1 / 3)))
+    )
 
 
 def _code(m: Matrix) -> str:
@@ -300,8 +300,8 @@ def _code(m: Matrix) -> str:
 
 def as_made(m: Matrix) -> bool:
     """Whether a matrix has the size that torch makes a Linear with, uniform within 1/√fan_in."""
-    own = math.sqrt(1 / (3 * m.fan_in))
-    return abs(m.size - own) <= 3 * m.error + EXACT * own
+    torchs = math.sqrt(1 / (3 * m.fan_in))
+    return abs(m.size - torchs) <= 3 * m.error + EXACT * torchs
 
 
 def log(ratio: float) -> float:

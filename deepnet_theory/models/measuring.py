@@ -1,29 +1,38 @@
-"""‖ΔF‖/η of a family of models of one's own, against depth."""
+"""‖ΔF‖/η of a family of models of one's own, against depth and width."""
 
 from __future__ import annotations
 
+import hashlib
 import platform
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from statistics import fmean
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from deepnet_theory.models.factory import factory_of
-from deepnet_theory.models.family import ANSWER, Family, Measured, Scale
-from deepnet_theory.models.first_step import first_step
-from deepnet_theory.models.following import Followed
+from deepnet_theory.models.factory import Factory, Made, factory_of
+from deepnet_theory.models.stepping import (
+    ANSWER,
+    FirstStep,
+    Followed,
+    Stepped,
+    first_step,
+    follow,
+)
 from deepnet_theory.numeric.common_mode import columns, warning
 from deepnet_theory.numeric.depths import Depth, depth_key, parse_depths, parse_widths
-from deepnet_theory.numeric.judging import ALL, WORST_FIRST, Plan, judge_exponent, varies_alone
-from deepnet_theory.numeric.model_update import ModelUpdate
-from deepnet_theory.numeric.statistics import positive_interval
-from deepnet_theory.numeric.width import judge_power
+from deepnet_theory.numeric.judging import ALL, Plan, judge_exponent, varies_alone
+from deepnet_theory.numeric.model_update import FIRST_ETA, ModelUpdate, find_linear_step
+from deepnet_theory.numeric.statistics import Array, positive_interval
+from deepnet_theory.numeric.width import judge_power, verdict_on
 from deepnet_theory.processes import (
     Job,
     Kept,
@@ -33,6 +42,8 @@ from deepnet_theory.processes import (
     run_until_stopped,
     travels,
 )
+from deepnet_theory.processes.identity import identity
+from deepnet_theory.processes.seen import Seen, seen, watched
 from deepnet_theory.runtime import machine
 from deepnet_theory.spec.constants import LARGEST
 from deepnet_theory.spec.errors import InputError, shown
@@ -114,7 +125,7 @@ def measure(
     Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate.
     """
     began = time.perf_counter()
-    wanted = _wanted(depths, widths)
+    places = _places(depths, widths)
     drawn = seeds_from(seed, seeds)
     if type(updates) is not int or not 0 <= updates <= MOST:
         raise InputError(f"updates {shown(updates)} is not a whole number from 0 to {MOST}")
@@ -122,83 +133,75 @@ def measure(
         needs = "is not a number above 0" if updates else "is the rate of updates: give both"
         raise InputError(f"eta {shown(eta)} {needs}")
     count = require_processes(1 if processes is None else processes)
-    factory = factory_of(make_model)
-    step = first_step(optimizer, update)
+    factory, step = factory_of(make_model), first_step(optimizer, update)
     dtype = torch.get_default_dtype()
     family = Family(factory, step, inputs, final_state, tuple(shares), dtype)
-    rows = {depth_key(d): _Row(d, drawn) for d in wanted}
-    total = sum(map(cost_of, wanted)) * seeds * (1 + updates)
     if (count > 1 or executor is not None) and not travels(family):
         count, executor = 1, None
     kept = cache_of(cache)
     known = None if kept is None else family.depends_on()
-    schedule = _Schedule(family, list(rows.values()), watch, known, updates, eta)
+    runs = _Runs(family, places, drawn, watch, known, updates, eta)
+    total = sum(map(cost_of, places)) * seeds * (1 + updates)
     stopped = run_until_stopped(
-        [schedule.first()], total, processes=count, executor=executor, progress=progress, cache=kept
+        [runs.first()], total, processes=count, executor=executor, progress=progress, cache=kept
     )
-    measured = [row for row in rows.values() if row.complete]
-    same = seeds > 1 and any(row.alike for row in measured)
-    if same:  # repeating one seed gives no interval
-        measured = [row.of_first_seed() for row in measured]
-    if widths is None:
-        names = (ALL, *dict.fromkeys(shares))
-        exponents = tuple(_exponent(name, measured, len(wanted)) for name in names)
-    else:
-        exponents = tuple(_in_width(measured)) if len(measured) == len(wanted) else ()
-    warnings = [row.update.finding for row in measured if row.update.finding]
-    followed = [row for row in rows.values() if len(row.followed) == seeds * bool(updates) > 0]
-    warnings += _drowning(followed)
+    measured = runs.complete(runs.measured)
+    followed = [*map(runs.following, runs.complete(runs.followed))]
+    warnings = [*runs.findings(measured), *_drowning(followed)]
     if stopped:
-        warnings.append(f"{stopped}: {len(measured)} of {len(wanted)} depths were measured")
-    if same:
+        warnings.append(f"{stopped}: {len(measured)} of {len(places)} depths were measured")
+    if seeds > 1 and any(runs.alike(place) for place in measured):
+        runs.seeds = drawn[:1]  # repeating one seed gives no interval
         warnings.append(
             f"{factory.name} gives the same model at all {seeds} seeds (does it set a seed "
             "itself?): the first seed alone counts, and one gives no interval"
         )
+    exponents = tuple(runs.exponents(measured, across_width=widths is not None))
+    # the whole's in depth; in width the worst of all parameters
+    verdict = exponents[0].verdict if widths is None else verdict_on(exponents)
     return ModelMeasurement(
         model=factory.name,
-        optimizer=family.step.name,
+        optimizer=step.name,
         measure={
-            "depths": list(rows), "seeds": seeds, "seed": seed, "final_state": final_state,
-            **({"updates": updates, "eta": eta} if updates else {}),
+            "depths": [*map(depth_key, places)], "seeds": seeds, "seed": seed,
+            "final_state": final_state, **({"updates": updates, "eta": eta} if updates else {}),
         },
-        points=tuple(row.point() for row in measured),
+        points=tuple(map(runs.point, measured)),
         exponents=exponents,
-        shares=measured[-1].shares() if measured else (),
-        verdict=Verdict.UNDECIDED if stopped else _verdict(exponents),
-        device=next((m.device for row in measured for m in row.found.values()), "cpu"),
+        shares=runs.alone(measured[-1]) if measured else (),
+        verdict=Verdict.UNDECIDED if stopped else verdict,
+        device=next((m.device for row in runs.measured.values() for m in row.values()), "cpu"),
         seconds=time.perf_counter() - began,
         versions={"python": platform.python_version(), "torch": torch.__version__},
         warnings=tuple(warnings),
         stopped=stopped,
-        updates=tuple(row.following() for row in followed),
+        updates=tuple(following for following, _ in followed),
     )  # fmt: skip
 
 
-def _drowning(rows: Sequence[_Row]) -> Iterator[str]:
-    """One sentence for all depths where what is a token's own drowns."""
-    said = {}
-    for row in rows:
-        of, normed = row.following(), row.followed[row.seeds[0]].normed
+def _drowning(followed: Iterable[tuple[Following, bool]]) -> Iterator[str]:
+    """One sentence for all places where what is a token's own drowns."""
+    sentences = {}
+    for row, normed in followed:
         like = "post-ln" if normed else "pre-ln"  # in what a norm on the sums does
-        if sentence := warning(like, of.common_mode_steps, of.common_mode):
-            said[", ".join(f"{symbol} = {n}" for symbol, n in row.depth.items())] = sentence
-    if said:
-        yield f"at {'; '.join(said)}: {next(iter(said.values()))}"
+        if sentence := warning(like, row.common_mode_steps, row.common_mode):
+            sentences[", ".join(f"{symbol} = {n}" for symbol, n in row.depth.items())] = sentence
+    if sentences:
+        yield f"at {'; '.join(sentences)}: {next(iter(sentences.values()))}"
 
 
-def _wanted(
+def _places(
     depths: str | Iterable[object] | None, widths: str | Iterable[object] | None
 ) -> tuple[Depth, ...]:
     """The depths, the widths, or every pair of them; two or three are needed for an exponent."""
     if depths is None and widths is None:
         raise InputError("give depths, such as 6,12,24, or widths, such as 64,128,256")
     layers = ({},) if depths is None else parse_depths(depths, LAYERS)
-    if widths is None:
-        if len(layers) < 2:
-            raise InputError(f"the depths {shown(depths)} give no exponent: two or more are needed")
-        return layers
-    return tuple({**one, "d": width} for one in layers for width in parse_widths(widths))
+    if widths is not None:
+        return tuple({**one, "d": width} for one in layers for width in parse_widths(widths))
+    if len(layers) < 2:
+        raise InputError(f"the depths {shown(depths)} give no exponent: two or more are needed")
+    return layers
 
 
 def cost_of(place: Depth) -> int:
@@ -214,191 +217,319 @@ def seeds_from(seed: int, count: int) -> range:
     return range(seed, seed + count)
 
 
-def _verdict(exponents: Sequence[Exponent]) -> Verdict:
-    """The whole's in depth; in width the worst of all parameters."""
-    if exponents and exponents[0].variable == "N":
-        return exponents[0].verdict
-    return min((e.verdict for e in exponents), key=WORST_FIRST.index, default=Verdict.UNDECIDED)
+# ---- one model, made and stepped by itself: jobs that depend on nothing else ----
 
 
 @dataclass(frozen=True)
-class _Row:
-    """What has been measured at one depth, by seed."""
+class Scale:
+    """How the first model was stepped; all others begin from it.
 
-    depth: Depth
-    seeds: Sequence[int]
-    found: dict[int, Measured] = field(default_factory=dict)
-    followed: dict[int, Followed] = field(default_factory=dict)
+    ``unit`` is its optimizer's learning rate, ``eta`` the η that made its step linear, and
+    ``threads`` suits the number of its F's entries.
+    """
 
-    @property
-    def complete(self) -> bool:
-        """Whether all seeds are there."""
-        return len(self.found) == len(self.seeds)
+    unit: float = 0.0  # the model's own
+    eta: float = FIRST_ETA
+    threads: int = 1
 
-    @property
-    def update(self) -> ModelUpdate:
-        """The step of the first seed."""
-        update = self.found[self.seeds[0]].update
-        assert update is not None
-        return update
 
-    @property
-    def alike(self) -> bool:
-        """Whether all seeds have the same weights."""
-        return len({found.weights for found in self.found.values()}) == 1
+@dataclass(frozen=True)
+class Measured:
+    """One seed at one depth: ``sizes`` are ‖ΔF‖/η by what was stepped.
 
-    def of_first_seed(self) -> _Row:
-        """What the first seed alone has given."""
-        first = self.seeds[:1]
-        return _Row(self.depth, first, {seed: self.found[seed] for seed in first})
+    ``update`` is the step of the seed that looked for a linear one. ``shapes`` is a digest of the
+    parameters' names and shapes, ``weights`` tells weights drawn anew, ``entries`` are F's,
+    ``width`` its last axis; ``seen`` is all that the factory's process has read.
+    """
 
-    def values(self, name: str = ALL) -> tuple[float, ...]:
-        """‖ΔF‖/η, one value a seed."""
-        return tuple(self.found[seed].sizes[name] for seed in self.seeds)
+    sizes: dict[str, float]
+    update: ModelUpdate | None
+    eta: float
+    unit: float
+    shapes: str
+    weights: float
+    entries: int
+    width: int
+    device: str
+    seen: Seen
 
-    def point(self) -> Point:
-        """The mean over seeds and its interval."""
-        interval = positive_interval(self.values())
-        return Point(
-            dict(self.depth), interval.estimate, interval.low, interval.high, len(self.seeds),
-            values=self.values(), finding=self.update.finding,
-        )  # fmt: skip
 
-    def following(self) -> Following:
-        """The updates of all seeds as one."""
-        seeds = [self.followed[seed] for seed in self.seeds]
-        losses = zip(*(one.losses for one in seeds), strict=False)
-        # the seed that ended first has no steps that others lack
-        steps = min((one.steps for one in seeds), key=len)
-        taken = columns(steps, (one.taken for one in seeds))
-        return Following(dict(self.depth), tuple(map(fmean, losses)), **taken)
+@dataclass(frozen=True)
+class Family:
+    """The models of a factory, and how they are stepped; ``dtype`` is torch's default one."""
 
-    def shares(self) -> tuple[Share, ...]:
-        """What each pattern contributes, the largest first."""
-        names = [name for name in self.found[self.seeds[0]].sizes if name not in (ALL, ANSWER)]
-        intervals = ((name, positive_interval(self.values(name))) for name in names)
-        found = (Share(name, i.estimate, i.low, i.high) for name, i in intervals)
-        return tuple(sorted(found, key=lambda share: -share.mean))
+    factory: Factory
+    step: FirstStep
+    inputs: object
+    final_state: str | None
+    shares: tuple[str, ...]
+    dtype: torch.dtype
+
+    def measure(
+        self, depth: Depth, seed: int, scale: Scale, eta: float | None, patterns: bool
+    ) -> Measured:
+        """Step one model by ``eta``, or where there is none, find how long a step is linear.
+
+        With ``patterns`` each of :meth:`Stepped.patterns` is stepped alone, too.
+        """
+        with machine.threads(scale.threads), default_dtype(self.dtype), watched():
+            stepped = self._stepped(depth, seed)
+            unit, update = scale.unit or stepped.rate, None
+            if eta is None:
+                step = partial(stepped.update, depth, unit=unit)
+                update = find_linear_step(step, scale.eta)
+                eta = update.eta
+            names = (*self.shares, *(stepped.patterns() if patterns else ()))
+            if "d" in depth:
+                sizes = stepped.moves(names, eta / unit)
+            else:
+                sizes = {name: stepped.size_of(eta / unit, name) for name in (ALL, *names)}
+            return Measured(
+                sizes={n: size if n == ANSWER else size / eta for n, size in sizes.items()},
+                update=update,
+                eta=eta,
+                unit=unit,
+                shapes=identity([(n, tuple(p.shape)) for n, p in stepped.model.named_parameters()]),
+                weights=stepped.weights,
+                entries=stepped.before.numel(),
+                width=stepped.before.shape[-1],
+                device=str(stepped.before.device),
+                seen=seen(),
+            )
+
+    def follow(
+        self, depth: Depth, seed: int, updates: int, eta: float | None, threads: int
+    ) -> Followed:
+        """Take several updates of one model, and see what all its tokens come to share."""
+        with machine.threads(threads), default_dtype(self.dtype), watched():
+            return follow(self._made(depth, seed), self.step, updates, eta, self.final_state, seed)
+
+    def depends_on(self) -> object:
+        """As :meth:`Factory.depends_on`."""
+        if self.step.code is None:
+            return None
+        beside = (self.step, _plain(self.inputs), self.final_state, self.shares)
+        return self.factory.depends_on("measure", self.dtype, *beside)
+
+    def _made(self, depth: Depth, seed: int) -> Made:
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            return self.factory.make(depth.get("N"), self.inputs, seed, depth.get("d"))
+
+    def _stepped(self, depth: Depth, seed: int) -> Stepped:
+        made = self._made(depth, seed)
+        generator = torch.Generator().manual_seed(seed)
+        stepped = Stepped(made, self.step, self.final_state, generator)
+        for pattern in self.shares:
+            if not stepped.moving(pattern):
+                raise InputError(
+                    f"no parameter that moves is called {pattern!r}; they are called: "
+                    + ", ".join(stepped.patterns())
+                )
+        return stepped
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Within this context tensors are of this type where none is named."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _plain(inputs: object) -> object:
+    """Inputs with a digest in each tensor's place."""
+    if isinstance(inputs, Tensor):
+        raw = inputs.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        digest = hashlib.sha256(raw).hexdigest()
+        return ("tensor", str(inputs.dtype), str(inputs.device), tuple(inputs.shape), digest)
+    if isinstance(inputs, Mapping):
+        return {name: _plain(one) for name, one in inputs.items()}
+    if isinstance(inputs, tuple | list):
+        return [type(inputs).__name__, *map(_plain, inputs)]
+    return inputs
+
+
+# ---- all places and seeds ----
 
 
 @dataclass
-class _Schedule:
-    """Which job makes which others possible.
+class _Runs:
+    """What was measured of a family, by place and seed, and which job makes which others possible.
 
-    The first seed of the first depth gives the :class:`Scale` of all others, and the first seed
-    of every depth the η of its other seeds.
+    The first seed of the first place gives the :class:`Scale` of all others, and the first seed
+    of every place the η of its other seeds.
     """
 
     family: Family
-    rows: Sequence[_Row]
+    places: Sequence[Depth]
+    seeds: Sequence[int]
     watch: Watch | None
     depends_on: object
     updates: int
     eta: float | None  # of the updates
-    shapes: dict[str, Depth] = field(default_factory=dict)  # and the depth that has them
+    measured: dict[str, dict[int, Measured]] = field(default_factory=dict)
+    followed: dict[str, dict[int, Followed]] = field(default_factory=dict)
+    shapes: dict[str, Depth] = field(default_factory=dict)  # and the first place that has them
+
+    # ------------------------------------------------------------------------------ jobs
 
     def first(self) -> Job:
         """The job that all others wait for."""
-        return self._find(self.rows[0], Scale(), self._begun)
+        return self._find(self.places[0], Scale(), self._begun)
 
     def _begun(self, first: Measured) -> Iterator[Job]:
         threads = machine.fitting_threads(first.entries)
         scale = Scale(first.unit, first.eta, threads)
-        yield from self._others(self.rows[0], scale, first)
-        for row in self.rows[1:]:
-            yield self._find(row, scale, partial(self._others, row, scale))
-        for row in self.rows if self.updates else ():
-            yield from (self._followed(row, seed, threads) for seed in row.seeds)
+        yield from self._others(self.places[0], scale, first)
+        for place in self.places[1:]:
+            yield self._find(place, scale, partial(self._others, place, scale))
+        for place in self.places if self.updates else ():
+            keep = self.followed.setdefault(depth_key(place), {}).__setitem__
+            for seed in self.seeds:
+                asked = (place, seed, self.updates, self.eta, threads)
+                work, what = partial(self.family.follow, *asked), f", {self.updates} updates"
+                yield self._job(place, work, partial(keep, seed), what, self.updates, "follow")
 
-    def _followed(self, row: _Row, seed: int, threads: int) -> Job:
-        asked = (row.depth, seed, self.updates, self.eta, threads)
-        return Job(
-            f"{self.family.factory.name} at depth {depth_key(row.depth)}, {self.updates} updates",
-            cost_of(row.depth) * self.updates,
-            partial(self.family.follow, *asked),
-            partial(row.followed.__setitem__, seed),
-            None if self.depends_on is None else (self.depends_on, "follow", *asked),
-            lasting=lambda found: found.seen.known,
-            fits=lambda found: found.seen.holds(),
-        )
+    def _find(self, place: Depth, scale: Scale, follow: Callable[[Measured], Iterator[Job]]) -> Job:
+        """The first seed of a place, which looks for a linear step."""
 
-    def _find(self, row: _Row, scale: Scale, follow: Callable[[Measured], Iterator[Job]]) -> Job:
         def keep(found: Measured) -> Iterator[Job]:
-            self._require_change(row.depth, found)
-            self._keep(row, row.seeds[0], found)
+            self._require_change(place, found)
+            self._keep(place, self.seeds[0], found)
             return follow(found)
 
-        return self._job(row, row.seeds[0], scale, None, keep, {ALL, *self.family.shares})
+        return self._measuring(place, self.seeds[0], scale, None, keep, {ALL, *self.family.shares})
 
-    def _others(self, row: _Row, scale: Scale, first: Measured) -> Iterator[Job]:
-        scale = replace(scale, eta=first.eta)  # of this depth: nothing else is asked
-        for seed in row.seeds[1:]:
-            keep = partial(self._keep, row, seed)
-            yield self._job(row, seed, scale, first.eta, keep, set(first.sizes))
+    def _others(self, place: Depth, scale: Scale, first: Measured) -> Iterator[Job]:
+        scale = replace(scale, eta=first.eta)  # of this place: nothing else is asked
+        for seed in self.seeds[1:]:
+            keep = partial(self._keep, place, seed)
+            yield self._measuring(place, seed, scale, first.eta, keep, set(first.sizes))
 
-    def _job(
-        self, row: _Row, seed: int, scale: Scale, eta: float | None,
+    def _measuring(
+        self, place: Depth, seed: int, scale: Scale, eta: float | None,
         keep: Callable[[Measured], Iterator[Job] | None], names: set[str],
     ) -> Job:  # fmt: skip
-        patterns = row is self.rows[-1] or "d" in row.depth
-        asked = (row.depth, seed, scale, eta, patterns)
+        patterns = place == self.places[-1] or "d" in place
+
+        def fits(found: Measured) -> bool:
+            return (found.update is not None or eta is not None) and names <= found.sizes.keys()
+
+        work = partial(self.family.measure, place, seed, scale, eta, patterns)
+        return self._job(place, work, keep, fits=fits)
+
+    def _job(
+        self, place: Depth, work: partial[Any], keep: Callable[[Any], Iterator[Job] | None],
+        more: str = "", times: int = 1, *kind: str, fits: Callable[[Any], bool] = lambda _: True,
+    ) -> Job:  # fmt: skip
+        """A job whose result is kept under what it depends on, beside its own arguments."""
         return Job(
-            f"{self.family.factory.name} at depth {depth_key(row.depth)}",
-            cost_of(row.depth),
-            partial(self.family.measure, *asked),
+            f"{self.family.factory.name} at depth {depth_key(place)}{more}",
+            cost_of(place) * times,
+            work,
             keep,
-            None if self.depends_on is None else (self.depends_on, *asked),
+            None if self.depends_on is None else (self.depends_on, *kind, *work.args),
             lasting=lambda found: found.seen.known,
-            fits=lambda found: (
-                (found.update is not None or eta is not None)
-                and names <= found.sizes.keys()
-                and found.seen.holds()
-            ),
+            fits=lambda found: fits(found) and found.seen.holds(),
         )
 
-    def _keep(self, row: _Row, seed: int, found: Measured) -> None:
-        row.found[seed] = found
-        if self.watch is not None and row.complete:
-            self.watch(row.point())
+    def _keep(self, place: Depth, seed: int, found: Measured) -> None:
+        self.measured.setdefault(depth_key(place), {})[seed] = found
+        if self.watch is not None and place in self.complete(self.measured):
+            self.watch(self.point(place))
 
-    def _require_change(self, depth: Depth, found: Measured) -> None:
+    def _require_change(self, place: Depth, found: Measured) -> None:
         # shared layers have one shape at every depth, and move the output by another amount
-        other = self.shapes.setdefault(f"{found.shapes} {found.sizes[ALL]:.5g}", depth)
-        if other != depth:
-            few, many = sorted((other, depth), key=cost_of)
-            what, unit = ("width", "") if "d" in depth else ("depth", " layers")
+        other = self.shapes.setdefault(f"{found.shapes} {found.sizes[ALL]:.5g}", place)
+        if other != place:
+            few, many = sorted((other, place), key=cost_of)
+            what, unit = ("width", "") if "d" in place else ("depth", " layers")
             raise InputError(
                 f"{self.family.factory.name} gives the same parameters at {depth_key(few)} and at "
                 f"{depth_key(many)}{unit}: does it use the {what} that it is given?"
             )
 
+    # --------------------------------------------------------------------------- results
 
-def _exponent(name: str, rows: Sequence[_Row], wanted: int) -> Exponent:
-    """The exponent in depth, judged against a constant."""
-    plan = Plan(Prediction("N", name, Fraction(0)), total=False)
-    values = np.array([row.values(name) for row in rows], dtype=float).T
-    updates = [row.update for row in rows]
-    return judge_exponent(plan, [row.depth for row in rows], values, updates, wanted)
+    def complete(self, rows: Mapping[str, Mapping[int, object]]) -> list[Depth]:
+        """The places where all seeds are there, of what was measured or followed."""
+        count = len(self.seeds)
+        return [place for place in self.places if len(rows.get(depth_key(place), ())) == count]
 
+    def row(self, place: Depth) -> list[Measured]:
+        """What was measured at a place, seed by seed."""
+        return [self.measured[depth_key(place)][seed] for seed in self.seeds]
 
-def _in_width(rows: Sequence[_Row]) -> Iterator[Exponent]:
-    """The exponents in d of the whole and of every parameter, and what would mend one."""
-    places = [row.depth for row in rows]
-    first = rows[0].found[rows[0].seeds[0]]
-    tokens = first.entries // first.width
-    names = [
-        name for name in first.sizes if all(name in m.sizes for r in rows for m in r.found.values())
-    ]
-    for variable in reversed(places[0]):
-        for name in names if variable == "d" else (ALL,):
-            if not varies_alone(variable, places):
-                continue
-            values = np.array([row.values(name) for row in rows], dtype=float).T
-            plan = Prediction(variable, name, Fraction(0))
-            found = judge_power(plan, places, values, tokens)
-            if found.verdict is Verdict.REFUTED and variable == "d" and name != ALL:
-                found = replace(found, because=f"{_mend(found)}; {found.because}")
-            yield found
+    def alike(self, place: Depth) -> bool:
+        """Whether all seeds have the same weights."""
+        return len({m.weights for m in self.row(place)}) == 1
+
+    def update(self, place: Depth) -> ModelUpdate:
+        """The step of the first seed."""
+        update = self.row(place)[0].update
+        assert update is not None
+        return update
+
+    def findings(self, places: Iterable[Depth]) -> list[str]:
+        """Where values broke."""
+        return [finding for place in places if (finding := self.update(place).finding)]
+
+    def point(self, place: Depth) -> Point:
+        """The mean over seeds and its interval."""
+        values = tuple(m.sizes[ALL] for m in self.row(place))
+        interval, finding = positive_interval(values), self.update(place).finding
+        return Point(dict(place), *interval.numbers, len(values), values, finding)
+
+    def following(self, place: Depth) -> tuple[Following, bool]:
+        """The updates of all seeds as one, and whether a norm takes every sum back."""
+        seeds = [self.followed[depth_key(place)][seed] for seed in self.seeds]
+        losses = zip(*(one.losses for one in seeds), strict=False)
+        # the seed that ended first has no steps that others lack
+        steps = min((one.steps for one in seeds), key=len)
+        taken = columns(steps, (one.taken for one in seeds))
+        return Following(dict(place), tuple(map(fmean, losses)), **taken), seeds[0].normed
+
+    def alone(self, place: Depth) -> tuple[Share, ...]:
+        """What each pattern contributes, the largest first."""
+        names = [name for name in self.row(place)[0].sizes if name not in (ALL, ANSWER)]
+        sizes = {name: [m.sizes[name] for m in self.row(place)] for name in names}
+        shares = (Share(name, *positive_interval(own).numbers) for name, own in sizes.items())
+        return tuple(sorted(shares, key=lambda share: -share.mean))
+
+    def _values(self, name: str, places: Iterable[Depth]) -> Array:
+        """‖ΔF‖/η of what was stepped, (seeds, places)."""
+        rows = [[m.sizes[name] for m in self.row(place)] for place in places]
+        return np.array(rows, dtype=float).T
+
+    def exponents(self, places: Sequence[Depth], across_width: bool) -> Iterator[Exponent]:
+        """In depth those of the whole and of the shares, judged against a constant.
+
+        In width those of the whole and of every parameter, and what would mend one.
+        """
+        if not across_width:
+            updates = [*map(self.update, places)]
+            for name in dict.fromkeys((ALL, *self.family.shares)):
+                plan = Plan(Prediction("N", name, Fraction(0)), total=False)
+                values = self._values(name, places)
+                yield judge_exponent(plan, places, values, updates, len(self.places))
+            return
+        if len(places) < len(self.places):
+            return
+        everywhere = [m for place in places for m in self.row(place)]
+        tokens = everywhere[0].entries // everywhere[0].width
+        names = [name for name in everywhere[0].sizes if all(name in m.sizes for m in everywhere)]
+        for variable in reversed(places[0]):
+            for name in names if variable == "d" else (ALL,):
+                if varies_alone(variable, places):
+                    constant = Prediction(variable, name, Fraction(0))
+                    e = judge_power(constant, places, self._values(name, places), tokens)
+                    if e.verdict is Verdict.REFUTED and variable == "d" and name != ALL:
+                        e = replace(e, because=f"{_mend(e)}; {e.because}")
+                    yield e
 
 
 def _mend(e: Exponent) -> str:

@@ -6,43 +6,40 @@ numbers. A head is the last matrix with an output for every row of a table of to
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 
 import torch
 from torch import Tensor
 
-from deepnet_theory.models.branches import Product, matrix_of
-from deepnet_theory.models.recording import LAYOUT, Graph, Node
-from deepnet_theory.models.sums import SUMS, linear, multiple
+from deepnet_theory.models.branches import Parts, matrix_of
+from deepnet_theory.models.operations import LAYOUT, LOOKUPS, ROWS, SUMS, multiple, summands
+from deepnet_theory.models.recording import Node
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.results.reading import Logits, Table
-
-ROWS = {"slice", "select", "index_select", "narrow"}  # of a table, by places and not by tokens
-LOOKUPS = {"embedding", "index"}
 
 
 def tables_of(start: Node, stack: str) -> tuple[Table, ...]:
     """The tables whose rows a stream is the sum of; none where it is anything else."""
-    found = []
+    tables = []
     for node, times in _terms(start, 1.0):
         if not node.live and not node.parameters:
-            found.append(Table(stack, "", 0, times, node.rms, False))
+            tables.append(Table(stack, "", 0, times, node.rms, False))
         elif (rows := _rows(node)) is None:
             return ()
         else:
             p, factor = rows
             count = p.value.shape[0]
-            found.append(Table(stack, p.name or "", count, times * factor, p.rms, node.live))
-    return tuple(found)
+            tables.append(Table(stack, p.name or "", count, times * factor, p.rms, node.live))
+    return tuple(tables)
 
 
 def _terms(node: Node, times: float) -> Iterator[tuple[Node, float]]:
-    if node.live and node.op in SUMS and (parts := linear(node)) is not None:
+    if node.live and node.op in SUMS and (parts := summands(node)) is not None:
         for part, c, _ in parts:
             yield from _terms(part, times * c)
-    elif node.live and (of := multiple(node)) is not None and of[2] is None:
-        yield from _terms(of[0], times * of[1])
+    elif node.live and (one := multiple(node)) is not None and one.learnt is None:
+        yield from _terms(one.node, times * one.coefficient)
     else:
         yield node, times
 
@@ -51,9 +48,8 @@ def _rows(node: Node) -> tuple[Node, float] | None:
     """The parameter whose rows a tensor has, and the number that multiplies them."""
     times = 1.0
     while node.name is None:
-        numbers = [a for a in node.args if isinstance(a, int | float)]
-        if node.op in ("mul", "div") and len(node.inputs) == 1 and numbers and numbers[0]:
-            times *= float(numbers[0]) if node.op == "mul" else 1 / float(numbers[0])
+        if node.number and len(node.inputs) == 1:
+            times *= node.number if node.op == "mul" else 1 / node.number
         elif node.op not in LAYOUT | ROWS | LOOKUPS:
             return None
         if not node.args or not isinstance(node.args[0], Node):
@@ -64,14 +60,13 @@ def _rows(node: Node) -> tuple[Node, float] | None:
 
 @torch.no_grad()
 def logits_of(
-    graph: Graph, products: Mapping[Node, Product], last: Node, tables: Collection[Table],
-    starts: Collection[Node],
-) -> Logits | None:  # fmt: skip
+    parts: Parts, last: Node, tables: Collection[Table], starts: Collection[Node]
+) -> Logits | None:
     """What the head of a language model makes of the last sum; None where there is none."""
-    vocabularies = {t.rows for t in tables if t.of_inputs}
+    graph, vocabularies = parts.graph, {t.rows for t in tables if t.of_inputs}
     heads = [
         (product, output)
-        for product in products.values() if product.matrix.shape[0] in vocabularies
+        for product in parts.products.values() if product.matrix.shape[0] in vocabularies
         and product.offset == 0 and graph.depends(product.source, last)
         for output in graph.outputs
         if output.value.shape[-1:] == product.matrix.shape[:1]
@@ -79,33 +74,29 @@ def logits_of(
     ]  # fmt: skip
     if not heads:
         return None
-    product, output = max(heads, key=lambda found: found[0].node.index)
+    product, output = max(heads, key=lambda head: head[0].node)
     times = _times(product.node, output)
     head = matrix_of("head", product, range(product.matrix.shape[0]), times=times)
     matrix = times * product.matrix.detach().float()
-    loss = _loss(product.source.value, matrix)
-    at_one = loss
-    given = {n: n.value / size for n in starts if (size := n.rms)}
-    if given:
+
+    def loss(state: Tensor) -> float:
+        """The mean cross-entropy of the logits at targets drawn evenly."""
+        logits = state.float().flatten(0, -2) @ matrix.T  # (tokens, vocabulary)
+        return float((torch.logsumexp(logits, -1) - logits.mean(-1)).mean())
+
+    as_it_is = at_one = loss(product.source.value)
+    if given := {n: n.value / size for n in starts if (size := n.rms)}:
         with suppress(InputError, RuntimeError):  # of code that cannot be run again in parts
-            at_one = _loss(graph.replay(product.source, given), matrix)
+            at_one = loss(graph.replay(product.source, given))
     bias = next((n.rms for n in graph.nodes if n.name and n.name == head.bias), 0.0)
-    return Logits(head, product.source.rms, bias, loss, at_one)
+    return Logits(head, product.source.rms, bias, as_it_is, at_one)
 
 
 def _times(node: Node, output: Node) -> float:
     """The numbers that multiply what a product gives, on the one way to the output."""
     times = 1.0
-    while output is not node:
-        if len(output.live_inputs) != 1:
-            break
-        of = multiple(output)
-        times *= 1.0 if of is None else of[1]
+    while output is not node and len(output.live_inputs) == 1:
+        one = multiple(output)
+        times *= 1.0 if one is None else one.coefficient
         (output,) = output.live_inputs
     return abs(times)
-
-
-def _loss(state: Tensor, head: Tensor) -> float:
-    """The mean cross-entropy of the logits at targets drawn evenly."""
-    logits = state.float().flatten(0, -2) @ head.T  # (tokens, vocabulary)
-    return float((torch.logsumexp(logits, -1) - logits.mean(-1)).mean())

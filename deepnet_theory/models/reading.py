@@ -1,4 +1,9 @@
-"""From a recorded forward pass to a :class:`~deepnet_theory.spec.results.reading.Reading`."""
+"""From a recorded forward pass to a :class:`~deepnet_theory.spec.results.reading.Reading`.
+
+A part is known by what it does, and candidates are computed again on other numbers before they are
+believed. No name of a module or parameter says what it is, since names lie: a block with the names
+of a pre-LN one computed post-LN. They only tell where a layer begins.
+"""
 
 from __future__ import annotations
 
@@ -11,26 +16,19 @@ from fnmatch import fnmatchcase
 import torch
 from torch import nn
 
-from deepnet_theory.models.branches import Branch, product
+from deepnet_theory.models.branches import Branch, Parts, measure_powers, opened
 from deepnet_theory.models.factory import Made, made
-from deepnet_theory.models.modulation import opened
-from deepnet_theory.models.norms import Norm, norms
+from deepnet_theory.models.operations import LAYOUT, SUMS, TOKENS, Term, as_product, bare, stripped
 from deepnet_theory.models.outer import logits_of, tables_of
-from deepnet_theory.models.powers import measure_powers
-from deepnet_theory.models.recording import LAYOUT, Graph, Node, record
-from deepnet_theory.models.sums import SUMS, ResidualSum, Sums, Term, stripped
+from deepnet_theory.models.recording import Graph, Node, record
+from deepnet_theory.models.sums import Norm, ResidualSum, Sums, norms
 from deepnet_theory.runtime.machine import threads
 from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN
-from deepnet_theory.spec.results import reading
-from deepnet_theory.spec.results.reading import Matrix, Measured, Reading, Sublayer
+from deepnet_theory.spec.results.reading import UNKNOWN, Matrix, Measured, Reading, Sublayer
 from deepnet_theory.spec.sublayer import sublayers
 
 FEW = 16  # streams at most that a matrix mixes
-TOKENS = {
-    "slice", "select", "split", "split_with_sizes", "cat", "index", "index_select", "gather",
-    "constant_pad_nd", "roll", "flip",
-}  # fmt: skip
 
 
 def read(
@@ -44,20 +42,20 @@ def read(
     there is no residual stream.
     """
     with threads(1):  # the tensors are small: a second thread only waits
-        own = getattr(model, "_orig_mod", model)  # a compiled model's own code
-        whole = own if isinstance(own, Made) else made(own, inputs)
-        found = Reader(record(whole), whole.module).reading()
-    return with_roles(found, roles) if roles else found
+        own_code = getattr(model, "_orig_mod", model)  # a compiled model's
+        whole = own_code if isinstance(own_code, Made) else made(own_code, inputs)
+        reading = Reader(record(whole), whole.module).reading()
+    return with_roles(reading, roles) if roles else reading
 
 
-def with_roles(found: Reading, roles: Mapping[str, str]) -> Reading:
+def with_roles(reading: Reading, roles: Mapping[str, str]) -> Reading:
     """The reading; a matrix without a role takes the one whose pattern its name fits."""
     valid = {m.name for s in sublayers().values() for m in s.matrices}
     unused = dict(roles)
 
     def named(m: Matrix) -> Matrix:
         for role, pattern in roles.items():
-            if m.role == reading.UNKNOWN and fnmatchcase(m.name, pattern):
+            if m.role == UNKNOWN and fnmatchcase(m.name, pattern):
                 unused.pop(role, None)
                 return replace(m, role=role)
         return m
@@ -66,18 +64,17 @@ def with_roles(found: Reading, roles: Mapping[str, str]) -> Reading:
         """The kind whose matrices these are, where the branch had none."""
         s = replace(s, matrices=tuple(named(m) for m in s.matrices))
         given = {m.role for m in s.matrices}
-        s = s if reading.UNKNOWN in given else replace(s, why="", measured=None)
+        s = s if UNKNOWN in given else replace(s, why="", measured=None)
         kinds = [k for k, v in sublayers().items() if {m.name for m in v.matrices} == given]
-        return replace(s, kind=kinds[0]) if s.kind == reading.UNKNOWN and kinds else s
+        return replace(s, kind=kinds[0]) if s.kind == UNKNOWN and kinds else s
 
     for role in roles:
         if role not in valid:
             raise unknown("role", role, sorted(valid))
-    rows = [of_kind(s) for s in found.sublayers]
+    stacks = [_in_layers([*map(of_kind, row)]) for row in reading.stacks.values()]
     for role, pattern in unused.items():
         raise InputError(f"no matrix without a role fits {pattern!r}, which is to be {role}")
-    own = {stack: _in_layers([r for r in rows if r.stack == stack]) for stack in found.stacks}
-    return replace(found, sublayers=tuple(s for row in own.values() for s in row))
+    return replace(reading, sublayers=tuple(s for row in stacks for s in row))
 
 
 class Reader:
@@ -86,45 +83,47 @@ class Reader:
     def __init__(self, graph: Graph, module: nn.Module) -> None:
         self.graph, self.module = graph, module
         self.norms = norms(graph)
-        self.all_sums = Sums(graph, self.norms)
-        self.sums, skips = self.all_sums.residual()
-        products = ((node, product(graph, node)) for node in graph.nodes if node.live)
+        self.sums, skips = Sums(graph, self.norms).residual()
+        products = ((node, as_product(graph, node)) for node in graph.nodes if node.live)
         self.products = {node: known for node, known in products if known is not None}
         if not self.sums:
             raise InputError(
                 f"{type(module).__name__} has no residual stream: no sum of the form x + G(x) with "
-                f"a matrix in G was found in its forward pass{self._seen()}"
+                f"a matrix in G was found in its forward pass{self._seen_instead()}"
             )
         self.by_node = {s.node: s for s in self.sums}
         self.broken: list[str] = []  # where a stream is no chain of residual sums
         self.stops = {node for s in self.sums for node in (s.node, s.stream.node)}
+        self.parts = Parts(graph, self.products, self.norms, self.stops)
         # two values or scores of several layers may add up too, which is a matter of their branch
         carried = {stripped(skip.stream.node, self.norms)[0] for skip in skips}
         self.skips = {skip.node: skip for skip in skips
                       if skip.node in carried or not self._is_within(skip.node)}  # fmt: skip
         self.placed: set[Norm] = set()  # the norms that are a sublayer's
+        self.vectors = {name for norm in self.norms.values() for name in (norm.gain, norm.bias)}
         self.notes: list[str] = []
         self.measured: set[str] = set()  # the kinds of branches that were
 
     def reading(self) -> Reading:
         """The whole."""
         chains = self.chains()
-        read = [self._stack(chain) for chain in chains]
+        stacks = [self._stack(chain) for chain in chains]
         self.broken += self._breaks(chains)
-        rows = [row for row, _ in read]
-        names = _names(rows, [causal for _, causal in read])
+        names = _names(stacks)
         starts, last = [chain[0].stream.node for chain in chains], chains[-1][-1].node
         ends = {chain[-1].node for chain in chains}
-        outer = (n for n in self.norms.values() if n not in self.placed)
+        outer = [n for n in self.norms.values() if n not in self.placed]
         tables = [
             table for name, node in zip(names, starts, strict=True)
             for table in tables_of(self.norms[node].start if node in self.norms else node, name)
         ]  # fmt: skip
         heads = (p for p in self.products.values() if self.graph.depends(p.source, last))
-        skips = (*dict.fromkeys(self.broken), *self._said_skips())
+        skips = (*dict.fromkeys(self.broken), *self._skip_sentences())
+        logits = logits_of(self.parts, last, tables, [n for n in starts if n not in self.norms])
         return Reading(
             sublayers=tuple(
-                replace(s, stack=name) for name, row in zip(names, rows, strict=True) for s in row
+                replace(s, stack=name)
+                for name, (row, _) in zip(names, stacks, strict=True) for s in row
             ),
             norms=tuple(
                 n.placed("start" if n.end in starts else "final")
@@ -132,15 +131,9 @@ class Reader:
             ),
             stream={name: node.rms for name, node in zip(names, starts, strict=True)},
             embeddings=tuple(dict.fromkeys(n for s in starts for n in self._parameters(s))),
-            head=tuple(dict.fromkeys(p.parameter.name or "" for p in heads)),
-            unused=self._unused(),
-            dropped=self._dropped(),
-            skips=skips,
-            notes=tuple(dict.fromkeys((*skips, *self.notes))),
-            tables=tuple(tables),
-            logits=logits_of(
-                self.graph, self.products, last, tables, [n for n in starts if n not in self.norms]
-            ),
+            head=tuple(dict.fromkeys(p.name for p in heads)),
+            unused=self._unused(), dropped=self._dropped(), skips=skips,
+            notes=tuple(dict.fromkeys((*skips, *self.notes))), tables=tuple(tables), logits=logits,
         )  # fmt: skip
 
     def chains(self) -> list[list[ResidualSum]]:
@@ -178,11 +171,11 @@ class Reader:
                 node = node.inputs[0]
             elif node in self.skips:
                 before = (s.node for s in self.sums if self.graph.depends(node, s.node))
-                node = max(before, key=lambda n: n.index)
+                node = max(before)
             elif node.op in TOKENS:
                 ends = {self._sum_of(i) for i in node.live_inputs}
                 sums = ends & self.by_node.keys()
-                last = max(sums, key=lambda n: n.index, default=node)
+                last = max(sums, default=node)
                 several = merged and len(ends) > 1  # a skip that the matrix takes in
                 if last is node or several or not all(self.graph.depends(last, n) for n in sums):
                     break
@@ -197,15 +190,18 @@ class Reader:
         sees: list[bool] = []
         carried = 1.0
         for position, s in enumerate(chain):
+            stream = s.stream.node
             following = chain[position + 1].stream.node if position + 1 < len(chain) else None
-            given = self.graph, self.products, self.norms, self.stops, s.stream.node
-            terms = sorted(s.branches, key=lambda t: t.node.index)
-            beside = [opened(*given, t) or (t, Branch(*given, t.node), None) for t in terms]
+            terms = sorted(s.branches, key=lambda t: t.node)
+            beside = [
+                opened(self.parts, stream, t) or (t, Branch(self.parts, stream, t.node), None)
+                for t in terms
+            ]
             beside.sort(key=lambda read: read[1].kind)  # in whatever order the code adds them
             on_sum = self._on_sum(s, following, row, beside[0][1])
             self.broken += self._added_twice(s, [branch for _, branch, _ in beside])
             for term, branch, modulation in beside:
-                around = {**self._around(s.stream.node, branch), **on_sum}
+                around = {**self._around(stream, branch), **on_sum}
                 kind = self._with_norms(branch, around)
                 self.placed |= around.keys()
                 where = branch.matrices[0].name if branch.matrices else f"sublayer {len(row)}"
@@ -216,12 +212,13 @@ class Reader:
                         stack="", layer=0, kind=kind, sums=position,
                         stream=s.stream.coefficient, branch=term.coefficient,
                         norms=tuple(
-                            n.placed(at, branch.entered_from(n.end)) for n, at in around.items()
+                            n.placed(place, branch.entered_from(n.end))
+                            for n, place in around.items()
                         ),
                         matrices=branch.matrices, learnt=term.learnt or s.stream.learnt,
                         multiplier=_multiplier(term, s.stream),
                         biases=s.biases, carried=carried, why=branch.why(),
-                        measured=self._measured(branch, s.stream.node),
+                        measured=self._measured(branch, stream),
                         activation=branch.activation, modulation=modulation,
                         start=0.0 if modulation is None else term.coefficient,
                     )
@@ -233,11 +230,10 @@ class Reader:
     def _measured(self, branch: Branch, stream: Node) -> Measured | None:
         """What is measured of the first branch of each kind that was not understood."""
         kind = _template(branch.matrices[-1].name) if branch.matrices else ""
-        if kind in self.measured or all(m.role != reading.UNKNOWN for m in branch.matrices):
+        if kind in self.measured or all(m.role != UNKNOWN for m in branch.matrices):
             return None
         self.measured.add(kind)
-        vectors = {name for norm in self.norms.values() for name in (norm.gain, norm.bias)}
-        return measure_powers(self.graph, branch, stream, vectors)
+        return measure_powers(self.graph, branch, stream, self.vectors)
 
     def _is_causal(self, chain: list[ResidualSum]) -> bool:
         """Whether tokens feel those before them and none behind, where no attention says it."""
@@ -266,43 +262,52 @@ class Reader:
         self, s: ResidualSum, following: Node | None, before: list[Sublayer], branch: Branch
     ) -> dict[Norm, str]:
         """The norm on a sum that alone carries the stream on."""
-        found = [n for n in self.norms.values() if self._bare(n.start) is s.node]
+        on_it = [n for n in self.norms.values() if self._bare(n.start) is s.node]
         if following is not None:
-            return {n: "sum" for n in found if n.end is self._bare(following)}
-        # the last sum of a stack has one where another norm follows; else it is like the one at its
-        # place in a layer before, like the last of its kind, those first whose branch has the same
-        # norms, or like the one before it; a lone one, where no norm is elsewhere
-        if any(self._bare(n.start) is own.end for n in self.norms.values() for own in found):
-            alike = True
-        elif before:
-            around = set(self._around(s.stream.node, branch).values()) & {"input", "output"}
-            name = _template(branch.matrices[-1].name if branch.matrices else "")
-            at_its_place = [b for b in before if _template(_own(b)) == name]
-            of_its_kind = [b for b in before if b.kind == branch.kind]
-            near = at_its_place, of_its_kind, before[-1:]
-            normed = ([b for b in own if b.around - {"sum"} == around] for own in near[:2])
-            like = next(own for own in (*normed, *near) if own)[-1]
-            alike = any(n.where == "sum" for n in like.norms)
-        else:
-            alike = not any(self._bare(n.start) is self._bare(s.stream.node) or n.end is b.node
-                            for n in self.norms.values() for b in s.branches)  # fmt: skip
-        return dict.fromkeys(found[:1], "sum") if alike else {}
+            return {n: "sum" for n in on_it if n.end is self._bare(following)}
+        normed = self._is_last_normed(s, on_it, before, branch)
+        return dict.fromkeys(on_it[:1], "sum") if normed else {}
+
+    def _is_last_normed(
+        self, s: ResidualSum, on_it: list[Norm], before: list[Sublayer], branch: Branch
+    ) -> bool:
+        """Whether the norm on a stack's last sum is that sum's, and not the final one.
+
+        It is where another norm follows. Else the sum is like the one at its place in a layer
+        before, like the last of its kind, those first whose branch has the same norms, or like the
+        one before it; a lone one has it where no norm is elsewhere.
+        """
+        all_norms = self.norms.values()
+        if any(self._bare(n.start) is norm.end for n in all_norms for norm in on_it):
+            return True
+        if not before:
+            return not any(self._bare(n.start) is self._bare(s.stream.node) or n.end is b.node
+                           for n in all_norms for b in s.branches)  # fmt: skip
+        around = set(self._around(s.stream.node, branch).values()) & {"input", "output"}
+        name = _template(branch.matrices[-1].name if branch.matrices else "")
+        at_its_place = [b for b in before if _template(_last_matrix(b)) == name]
+        of_its_kind = [b for b in before if b.kind == branch.kind]
+        near = at_its_place, of_its_kind, before[-1:]
+        alike = ([b for b in rows if b.around - {"sum"} == around] for rows in near[:2])
+        like = next(rows for rows in (*alike, *near) if rows)[-1]
+        return any(n.where == "sum" for n in like.norms)
 
     def _around(self, stream: Node, branch: Branch) -> dict[Norm, str]:
         """The norms before a branch, after it and within it."""
-        found: dict[Norm, str] = {}
-        inside = set(branch.nodes)
+        places: dict[Norm, str] = {}
+        inside = set(branch.nodes) - branch.gating
+        # a norm does not feel a number that multiplies what enters it
+        start = stripped(stream, self.norms)[0]
         for end, norm in self.norms.items():
-            if end not in inside or end in branch.gating:
+            if end not in inside:
                 continue
-            # a norm does not feel a number that multiplies what enters it
-            if stripped(norm.start, self.norms)[0] is stripped(stream, self.norms)[0]:
-                found[norm] = "input"
+            if stripped(norm.start, self.norms)[0] is start:
+                places[norm] = "input"
             elif self._bare(end) is self._bare(branch.end):
-                found[norm] = "output"
+                places[norm] = "output"
             elif self.graph.depends(end, stream):
-                found[norm] = "scores" if branch.is_of_scores(end) else "inside"
-        return found
+                places[norm] = "scores" if branch.is_of_scores(end) else "inside"
+        return places
 
     def _with_norms(self, branch: Branch, around: dict[Norm, str]) -> str:
         """The kind of a branch with the norms inside it, which are then ``within`` that kind.
@@ -310,7 +315,7 @@ class Reader:
         Norms before the last matrix are Sub-LN's; norms of the values beside those of the scores
         make another kind of attention. Of others no kind is known, and they stay ``inside``.
         """
-        inside = [n for n, at in around.items() if at == "inside"]
+        inside = [n for n, place in around.items() if place == "inside"]
         plain = sublayers().get(branch.kind)
         if not inside or plain is None:
             return branch.kind
@@ -333,17 +338,14 @@ class Reader:
         return kind
 
     def _bare(self, node: Node) -> Node:
-        while node.op in LAYOUT and node not in self.norms and node.live and node.inputs:
-            node = node.inputs[0]
-        return node
+        return bare(node, self.norms)
 
     def _parameters(self, node: Node) -> list[str]:
         """What a stream starts from, without the vectors of a norm."""
-        vectors = {name for norm in self.norms.values() for name in (norm.gain, norm.bias)}
         made_of = (n.name for n in self.graph.nodes if n.name and self.graph.depends(node, n))
-        return [name for name in made_of if name not in vectors]
+        return [name for name in made_of if name not in self.vectors]
 
-    def _seen(self) -> str:
+    def _seen_instead(self) -> str:
         """What a stream goes through in place of a sum x + G(x), where that is known."""
         for node in self.graph.nodes:
             if not (node.op in SUMS and node.live and self.graph.is_used(node)):
@@ -354,7 +356,7 @@ class Reader:
                     count, inputs = known.matrix.shape
                     if count == inputs <= FEW:
                         return (
-                            f"; {count} streams are mixed by {known.parameter.name} "
+                            f"; {count} streams are mixed by {known.name} "
                             f"(hyper-connections), in {node.line}"
                         )
                 if term.op == "mul" and len(term.live_inputs) > 1:
@@ -385,7 +387,7 @@ class Reader:
         seen, law = f"goes through {node.op}", "that has no law here"
         terms = [stripped(n, self.norms, self.stops)[0] for n in (node, *node.live_inputs)]
         if node in self.products:
-            seen = f"goes through the matrix {self.products[node].parameter.name}"
+            seen = f"goes through the matrix {self.products[node].name}"
             law = "where no norm starts it anew behind a matrix it has no law here"
         elif node.op == "cat":
             seen = "is put together with another tensor"
@@ -401,16 +403,16 @@ class Reader:
 
     def _added_twice(self, s: ResidualSum, branches: list[Branch]) -> list[str]:
         """Branches of one sum that end in the same matrix, as a part orthogonal to the stream."""
-        known = [b for b in branches if b.kind != reading.UNKNOWN]
+        known = [b for b in branches if b.kind != UNKNOWN]
         last = Counter(n for b in known for n in b.origins(b.end) & self.products.keys())
-        twice = [self.products[n].parameter.name for n, times in last.items() if times > 1]
+        twice = [self.products[n].name for n, times in last.items() if times > 1]
         at = f", in {s.node.line}" if s.node.line else ""
         return [f"what {name} gives enters one sum in several ways{at}: that has no law here"
                 for name in twice]  # fmt: skip
 
-    def _said_skips(self) -> tuple[str, ...]:
+    def _skip_sentences(self) -> tuple[str, ...]:
         """The skips past several sublayers, from where to where, each line of code once."""
-        times = Counter(node.line for node in sorted(self.skips, key=lambda n: n.index))
+        times = Counter(node.line for node in sorted(self.skips))
         lines = {node.line: self._sum_of(s.stream.node).line for node, s in self.skips.items()}
         return tuple(
             "a skip past several sublayers"
@@ -455,7 +457,7 @@ def _by_module(row: list[Sublayer]) -> list[int] | None:
     Of nested ones the innermost; None where each numbered module holds one sublayer. What stands
     in no such module belongs to its neighbour; matrices that come again begin a layer.
     """
-    nested = [_numbered(_own(s)) for s in row]
+    nested = [_numbered(_last_matrix(s)) for s in row]
     whole = [{m.where for m in s.matrices} for s in row]
     for level in reversed(range(max(map(len, nested)))):
         if level and any(len(own) <= level for own in nested if own):
@@ -481,7 +483,7 @@ def _by_module(row: list[Sublayer]) -> list[int] | None:
 
 def _by_pattern(row: list[Sublayer]) -> list[int]:
     """Layers by the shortest pattern of sublayers that repeats; else each that comes again."""
-    signs = [(s.kind, _template(_own(s))) for s in row]
+    signs = [(s.kind, _template(_last_matrix(s))) for s in row]
     for period in range(1, len(signs)):
         if len(signs) % period == 0 and signs == signs[:period] * (len(signs) // period):
             return [i // period for i in range(len(signs))]
@@ -494,7 +496,7 @@ def _by_pattern(row: list[Sublayer]) -> list[int]:
     return layers
 
 
-def _own(s: Sublayer) -> str:
+def _last_matrix(s: Sublayer) -> str:
     """The matrix that a branch ends in; the first may be one that many branches take."""
     return s.matrices[-1].name if s.matrices else ""
 
@@ -509,13 +511,11 @@ def _template(name: str) -> str:
     return ".".join("#" if part.isdigit() else part for part in name.split("."))
 
 
-def _names(rows: list[list[Sublayer]], causal: list[bool]) -> list[str]:
+def _names(stacks: list[tuple[list[Sublayer], bool]]) -> list[str]:
     """Encoder and decoder, by who crosses to whom; more stacks are numbered."""
-    if len(rows) == 1:
-        return ["decoder" if causal[0] else "encoder"]
-    crosses = [any(s.kind == "cross" for s in row) for row in rows]
+    crosses = [any(s.kind == "cross" for s in row) for row, _ in stacks]
     if crosses == [False, True]:
         return ["encoder", "decoder"]
-    names = ["decoder" if c else "encoder" for c in causal]
-    twice = {name for name, count in Counter(names).items() if count > 1}
-    return [f"{n} {i + 1}" if n in twice else n for i, n in enumerate(names)]
+    names = ["decoder" if causal else "encoder" for _, causal in stacks]
+    counts = Counter(names)
+    return [f"{n} {i + 1}" if counts[n] > 1 else n for i, n in enumerate(names)]

@@ -4,13 +4,16 @@ Operations are recorded beneath the modules (``aten``), where ``nn.Linear``, ``x
 and a packed projection are products of matrices, views and sums whatever code called them. The
 pass runs in evaluation mode, without gradients and without fused Transformer kernels; the module
 is left as it was.
+
+``torch.export`` and ``fx`` would give the same operations, of code that they can trace: a dispatch
+mode takes any eager code, Hugging Face's included, and its record can be run again in part.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, redirect_stdout
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -20,20 +23,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_flatten
 
-from deepnet_theory.models.factory import Made
+from deepnet_theory.models.factory import Made, evaluating, tensors
 from deepnet_theory.spec.errors import InputError
 
-LOCATED = {f"aten::{op}{own}" for op in ("add", "sub", "rsub", "lerp", "addcmul", "mul", "mm",
-           "addmm", "bmm", "convolution", "cat") for own in ("", "_")}  # fmt: skip
+# operations whose line of code is kept, for sentences: to find it takes a walk over the frames
+LOCATED = {f"aten::{op}{suffix}" for op in ("add", "sub", "rsub", "lerp", "addcmul", "mul", "mm",
+           "addmm", "bmm", "convolution", "cat") for suffix in ("", "_")}  # fmt: skip
 TORCH = str(Path(torch.__file__).parent)
-LAYOUT = {  # operations that leave every entry what it is
-    "view", "_unsafe_view", "reshape", "_reshape_alias", "permute", "transpose", "t", "expand",
-    "squeeze", "unsqueeze", "clone", "contiguous", "_to_copy", "to", "alias", "detach",
-    "lift_fresh", "native_dropout",
-}  # fmt: skip
-CUTS = {"slice", "cat"}
 
 
 @dataclass(frozen=True)
@@ -79,6 +76,12 @@ class Node:
         return [node for node in self.inputs if node.live]
 
     @property
+    def number(self) -> float | None:
+        """The plain number beside a tensor in a product or quotient; None where there is none."""
+        numbers = [a for a in self.args if isinstance(a, int | float)]
+        return float(numbers[0]) if numbers and self.op in ("mul", "div") else None
+
+    @property
     def rms(self) -> float:
         """The root mean square of the tensor's entries."""
         return float(self.value.detach().float().square().mean().sqrt())
@@ -89,6 +92,9 @@ class Node:
         if self.name is not None:
             return [self]
         return list(dict.fromkeys(p for node in self.inputs for p in node.parameters))
+
+    def __lt__(self, other: Node) -> bool:  # sorted in the order of their making
+        return self.index < other.index
 
     def __repr__(self) -> str:
         return f"{self.index}:{self.op}{tuple(self.value.shape)}"
@@ -104,13 +110,13 @@ class Graph:
     @cached_property
     def ancestors(self) -> list[int]:
         """By index, the set of a node and all that it depends on, as bits."""
-        found: list[int] = []
+        ancestors: list[int] = []
         for node in self.nodes:
             bits = 1 << node.index
             for source in node.inputs:
-                bits |= found[source.index]
-            found.append(bits)
-        return found
+                bits |= ancestors[source.index]
+            ancestors.append(bits)
+        return ancestors
 
     @cached_property
     def reached(self) -> int:
@@ -123,12 +129,12 @@ class Graph:
     @cached_property
     def users(self) -> list[list[Node]]:
         """By index, the nodes that the outputs depend on and that take this one."""
-        found: list[list[Node]] = [[] for _ in self.nodes]
+        users: list[list[Node]] = [[] for _ in self.nodes]
         for node in self.nodes:
             if self.is_used(node):
                 for source in dict.fromkeys(node.inputs):
-                    found[source.index].append(node)
-        return found
+                    users[source.index].append(node)
+        return users
 
     def is_used(self, node: Node) -> bool:
         """Whether an output depends on a node."""
@@ -239,7 +245,15 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs, schema = kwargs or {}, func._schema
-        nodes = {id(t): self.node(t) for t in tensors([args, kwargs])}
+        sources: dict[Node, None] = {}
+
+        def node(leaf: Any) -> Any:
+            if not isinstance(leaf, Tensor):
+                return leaf
+            sources[source := self.node(leaf)] = None
+            return source
+
+        nodes, keywords = _each(node, args), _each(node, kwargs)
         written = set()  # storages
         if schema.is_mutable:
             given = dict(zip((a.name for a in schema.arguments), args, strict=False)) | kwargs
@@ -249,20 +263,17 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             for old in (old for storage in written for old in self.stored.get(storage, ())):
                 old.value = old.value.clone()  # as it was before
         out = func(*args, **kwargs)
-
-        def node(leaf: Any) -> Any:
-            return nodes[id(leaf)] if isinstance(leaf, Tensor) else leaf
-
-        args, kwargs = _each(node, args), _each(node, kwargs)
-        inputs = tuple(dict.fromkeys(nodes.values()))
+        inputs = tuple(sources)
         line = _line(sys._getframe(1)) if schema.name in LOCATED else None
         name, several = schema.name.split("::")[1].rstrip("_"), isinstance(out, tuple | list)
-        if name in CUTS and (whole := [n for n in inputs if n.value.shape == out.shape]):
+        if name in ("slice", "cat") and (
+            whole := [n for n in inputs if n.value.shape == out.shape]
+        ):
             name, inputs = "alias", tuple(whole)  # all is sliced, or put behind an empty cache
         for which, t in enumerate(out if several else [out]):
             if isinstance(t, Tensor) and t.numel():
                 made = self.add(
-                    t, op=name, function=func, args=args, keywords=kwargs, inputs=inputs,
+                    t, op=name, function=func, args=nodes, keywords=keywords, inputs=inputs,
                     which=which if several else None, line=line,
                 )  # fmt: skip
                 if _storage(t) in written:
@@ -275,8 +286,8 @@ def _line(frame: FrameType | None) -> Line | None:
     while frame is not None:
         file = frame.f_code.co_filename
         if not (file == __file__ or file.startswith(TORCH)):
-            own = frame.f_locals.get(next(iter(frame.f_code.co_varnames), ""))  # self
-            named = type(own).__name__ if isinstance(own, nn.Module) else frame.f_code.co_name
+            first = frame.f_locals.get(next(iter(frame.f_code.co_varnames), ""))  # self
+            named = type(first).__name__ if isinstance(first, nn.Module) else frame.f_code.co_name
             return Line(file, frame.f_lineno, named)
         frame = frame.f_back
     return None
@@ -288,6 +299,18 @@ def _storage(t: Tensor) -> int:
 
 def _place(t: Tensor) -> Any:
     return _storage(t), t.storage_offset(), tuple(t.shape), t.stride(), t.dtype
+
+
+def walk(start: Node, onward: Callable[[Node], Iterable[Node]]) -> Iterator[Node]:
+    """``start`` and all that is reached from it, each once; ``onward`` says where to go on."""
+    seen, waiting = {start}, [start]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for another in onward(node):
+            if another not in seen:
+                seen.add(another)
+                waiting.append(another)
 
 
 def _each(change: Callable[[Any], Any], given: Any) -> Any:
@@ -306,9 +329,8 @@ def record(made: Made) -> Graph:
     whole = Made(module, made.inputs, made.keywords)
     recorder = _Recorder({_place(p): name for name, p in module.named_parameters()})
     with _as_written(module):
-        for t in tree_flatten((made.inputs, made.keywords))[0]:
-            if isinstance(t, Tensor):
-                recorder.node(t, live=True)
+        for t in made.tensors():
+            recorder.node(t, live=True)
         try:
             with recorder:
                 out = whole()
@@ -323,32 +345,16 @@ def record(made: Made) -> Graph:
     return Graph(recorder.nodes, outputs)
 
 
-def tensors(value: Any) -> Iterator[Tensor]:
-    """The tensors of sequences and mappings, however nested, and of a record."""
-    if isinstance(value, Tensor):
-        yield value
-    elif isinstance(value, Mapping | list | tuple):
-        for one in value.values() if isinstance(value, Mapping) else value:
-            yield from tensors(one)
-    elif hasattr(value, "__dict__"):
-        yield from (one for one in vars(value).values() if isinstance(one, Tensor))
-
-
 @contextmanager
 def _as_written(module: nn.Module) -> Iterator[None]:
     """Evaluation mode, no gradients, the module's own code and not a fused or compiled one."""
-    training = [m for m in module.modules() if m.training]
     fast = torch.backends.mha.get_fastpath_enabled()
-    module.eval()
     torch.backends.mha.set_fastpath_enabled(False)
     try:
         with ExitStack() as stack:
-            stack.enter_context(torch.no_grad())
-            stack.enter_context(redirect_stdout(sys.stderr))
+            stack.enter_context(evaluating(module))
             if "torch._dynamo" in sys.modules:  # which takes seconds to import
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast)
-        for m in training:
-            m.training = True

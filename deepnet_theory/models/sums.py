@@ -1,4 +1,8 @@
-r"""The residual sums of a forward pass: x_{l+1} = a x_l + b G(x_l), with both coefficients.
+r"""The norms of a forward pass and its residual sums, :math:`x_{l+1} = a x_l + b\,G(x_l)`.
+
+A norm, from a library or written by hand, is known by what it does: its output has the shape of
+its input and does not change where the input is multiplied; nor, for a LayerNorm, where a constant
+is added. A candidate is computed again on other inputs to see that.
 
 A sum is written as what it is linear in, :math:`\sum_i c_i t_i`, through products with
 numbers, views and further sums that nothing else uses. It is a residual one where all terms but
@@ -7,26 +11,176 @@ one depend on that one through a matrix.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Container
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass
 
-from deepnet_theory.models.norms import Norm
-from deepnet_theory.models.recording import LAYOUT, Graph, Node
+import torch
+from torch import Tensor
 
-SUMS = {"add", "sub", "rsub", "lerp", "addcmul"}
-GROUPED = {"_grouped_mm", "grouped_mm_fallback"}  # a matrix for each group of rows
-CHOICES = {"topk", "argmax"}  # of experts, by a router
-PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "mv", "convolution", "dot"} | GROUPED
+from deepnet_theory.models.operations import (
+    CHOICES,
+    ELEMENTWISE,
+    LAYOUT,
+    PRODUCTS,
+    REDUCTIONS,
+    SUMS,
+    Term,
+    multiple,
+    onward,
+    stripped,
+    summands,
+)
+from deepnet_theory.models.recording import Graph, Node
+from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.results import reading
+
+LONGEST = 16  # operations of a norm written by hand
+SHORT = 0.05  # of a size: the unbiased deviation of few entries is not quite one
+TOLERANCE = 1e-3  # of entries near 1; the ε of a norm moves them by 1e-5
+ROUNDINGS = 4  # that the tolerance allows for at least, in a coarser type
+
+
+# ---- norms ----
 
 
 @dataclass(frozen=True)
-class Term:
-    """One term of a sum: ``coefficient`` times ``node``; ``learnt`` names its parameter."""
+class Norm:
+    """One norm: ``start`` → ``end``, gain and bias included, by the names of the parameters."""
 
-    node: Node
-    coefficient: float
-    learnt: str | None = None
+    start: Node
+    end: Node
+    centred: bool
+    gain: str | None = None
+    bias: str | None = None
+    size: float = 1.0  # root mean square of the gain's entries
+
+    def placed(self, where: str, enters: tuple[str, ...] = ()) -> reading.Norm:
+        """What a reading says of it."""
+        return reading.Norm(where, self.centred, self.gain, self.bias, self.size, enters)
+
+
+Norms = Mapping[Node, Norm]  # by the last node
+
+
+def norms(graph: Graph) -> dict[Node, Norm]:
+    """Every norm of a graph, by its last node."""
+    by_end: dict[Node, Norm] = {}
+    inner: set[Node] = set()
+    for node in graph.nodes:
+        if not node.live or node in inner:
+            continue
+        norm = _of_a_library(node)
+        if norm is None and (start := _entry(node, by_end)) is not None:
+            norm = _normalising(graph, start, node)
+        if norm is None:
+            continue
+        if norm.gain is None:
+            norm, used = _with_gain(graph, norm)
+            inner |= used
+        by_end[norm.end] = norm
+    return by_end
+
+
+def _of_a_library(node: Node) -> Norm | None:
+    if node.op not in ("native_layer_norm", "_fused_rms_norm") or node.which != 0:
+        return None
+    centred = node.op == "native_layer_norm"
+    gain, bias = node.args[2], node.args[3] if centred else None
+    names = [vector.name if vector else None for vector in (gain, bias)]
+    return Norm(node.args[0], node, centred, names[0], names[1], gain.rms if gain else 1.0)
+
+
+def _entry(end: Node, by_end: Container[Node]) -> Node | None:
+    """The one node that all paths of a candidate come from, where it has a reduction.
+
+    None where they come through the end of a norm: a multiple of its output is no other norm.
+    """
+    if end.op not in ("mul", "div"):
+        return None
+    frontier = {n.index: n for n in end.live_inputs}
+    reduced = False
+    for _ in range(LONGEST):
+        if len(frontier) == 1 and reduced:
+            (start,) = frontier.values()
+            return start if start.value.shape == end.value.shape else None
+        if not frontier:
+            return None
+        node = frontier.pop(max(frontier))
+        if node.op not in ELEMENTWISE or node in by_end:
+            return None
+        reduced |= node.op in REDUCTIONS
+        frontier |= {n.index: n for n in node.live_inputs}
+    return None
+
+
+@torch.no_grad()
+def _normalising(graph: Graph, start: Node, end: Node) -> Norm | None:
+    """What leads from start to end, where that is a norm of the last axis."""
+    generator = torch.Generator().manual_seed(0)
+    x = torch.empty(start.value.shape).normal_(1.0, 1.0, generator=generator).to(start.value)
+    tolerance = max(TOLERANCE, ROUNDINGS * torch.finfo(x.dtype).eps)
+
+    def again(given: Tensor) -> Tensor:
+        return graph.replay(end, {start: given}).float()
+
+    def alike(other: Tensor) -> bool:
+        return bool((y - other).abs().max() <= tolerance * y.abs().max())
+
+    try:
+        y, scaled, shifted = again(x), again(4 * x), again(x + 1)
+    except (InputError, RuntimeError):
+        return None
+    if y.shape != x.shape or not y.isfinite().all() or not alike(scaled):
+        return None
+    rows = x.clone()
+    rows[..., : x.shape[-1] // 2] *= 2  # a norm over another axis, or of signs alone, is none
+    if alike(again(rows)):
+        return None
+    return Norm(start, end, alike(shifted), size=float(y.square().mean().sqrt()))
+
+
+def _with_gain(graph: Graph, norm: Norm) -> tuple[Norm, set[Node]]:
+    """A norm with its gain and bias, where they are written by hand behind it or within it."""
+    gain, bias, size, end, used = None, None, norm.size, norm.end, {norm.end}
+    for node in graph.between(norm.start, norm.end)[1:]:
+        if node.op == "mul" and (vector := _vector(node)) is not None:
+            gain = _parameter(vector) or gain
+    while (user := graph.only_user(end)) is not None:
+        vector = _vector(user)
+        fits = vector is not None and vector.value.numel() in (1, norm.end.value.shape[-1])
+        name = _parameter(vector) if vector is not None and fits else None
+        if user.op == "mul" and name is not None and gain is None and bias is None:
+            gain, size = name, size * (vector.rms if vector else 1.0)
+        elif user.op == "add" and name is not None and bias is None:
+            bias = name
+        elif (c := _to_one(user, size)) is not None:
+            size *= c
+        elif user.op not in ("_to_copy", "clone"):
+            break
+        end = user
+        used.add(user)
+    return Norm(norm.start, end, norm.centred, gain, bias, size), used
+
+
+def _to_one(node: Node, size: float) -> float | None:
+    """The number that brings a vector of length one to entries of size one, as √d does."""
+    if not node.number:
+        return None
+    c = node.number if node.op == "mul" else 1 / node.number
+    return c if abs(size - 1) > SHORT and abs(size * c - 1) <= SHORT else None
+
+
+def _vector(node: Node) -> Node | None:
+    return next((n for n in node.inputs if not n.live), None)
+
+
+def _parameter(vector: Node) -> str | None:
+    """The parameter that a vector is made of, as ``1 + gain`` is."""
+    parameters = vector.parameters
+    return parameters[0].name if len(parameters) == 1 else None
+
+
+# ---- residual sums ----
 
 
 @dataclass(frozen=True)
@@ -42,8 +196,8 @@ class ResidualSum:
 class Sums:
     """All sums of a graph, among them the residual ones."""
 
-    def __init__(self, graph: Graph, found: dict[Node, Norm]) -> None:
-        self.graph, self.norms = graph, found
+    def __init__(self, graph: Graph, by_end: Norms) -> None:
+        self.graph, self.norms = graph, by_end
         self.choices = sum(1 << n.index for n in graph.nodes if n.live and n.op in CHOICES)
         self.products = 0  # with a matrix of parameters, as bits
         for node in graph.nodes:
@@ -53,7 +207,7 @@ class Sums:
 
     def residual(self) -> tuple[list[ResidualSum], list[ResidualSum]]:
         """The residual sums of sublayers, in order, and the skips past several sublayers."""
-        found: dict[Node, ResidualSum] = {}
+        known: dict[Node, ResidualSum] = {}
         skips = []
         for node in self.graph.nodes:
             is_sum = node.live and node.op in SUMS and node not in self.norms
@@ -61,10 +215,10 @@ class Sums:
                 continue
             inner: set[Node] = set()
             whole, factor = self.whole(node)
-            s = self._as_residual(whole, self.terms(node, factor, inner, root=True))
+            s = self._as_residual(whole, [*self._terms(node, factor, inner, root=True)])
             if s is None:
                 continue
-            others = {n: other for n, other in found.items() if n not in inner}
+            others = {n: other for n, other in known.items() if n not in inner}
             passed = [n for n, other in others.items() if self._passes(s, other)]
             one = others[passed[0]] if len(passed) == 1 else None
             if one is not None and self.through_matrix(s.stream.node, one.stream.node):
@@ -72,8 +226,8 @@ class Sums:
             elif passed:
                 skips.append(s)
                 continue
-            found = {**others, node: s}  # what it is made of are no sums of their own
-        return list(found.values()), skips
+            known = {**others, node: s}  # what it is made of are no sums of their own
+        return list(known.values()), skips
 
     def _passes(self, s: ResidualSum, other: ResidualSum) -> bool:
         """Whether another residual sum lies within a branch."""
@@ -84,14 +238,12 @@ class Sums:
 
     def whole(self, node: Node) -> tuple[Node, float]:
         """A sum with the numbers that multiply it as a whole."""
-        last, factor, now = node, 1.0, 1.0
-        while node not in self.norms and (user := self.graph.only_user(node)) is not None:
-            scaled = multiple(user)
-            if user in self.norms or scaled is None or scaled[2] is not None:
+        last, factor = node, 1.0
+        for user, times, learnt in onward(self.graph, node) if node not in self.norms else ():
+            if user in self.norms or learnt is not None:
                 break
-            node, now = user, now * scaled[1]
-            if now != factor:
-                last, factor = node, now
+            if times != factor:
+                last, factor = user, times
         return last, factor
 
     def _as_residual(self, node: Node, terms: list[Term]) -> ResidualSum | None:
@@ -112,144 +264,52 @@ class Sums:
             for i in range(1, bits.bit_length())
         )
 
-    def terms(
+    def _terms(
         self, node: Node, factor: float, inner: set[Node], root: bool = False,
         learnt: str | None = None,
-    ) -> list[Term]:  # fmt: skip
+    ) -> Iterator[Term]:  # fmt: skip
         """``factor`` times ``node`` as terms; a sum that others use too is a term of its own."""
         alone = root or self.graph.only_user(node) is not None
         shared = (node in self.wholes or node.op in SUMS) and not alone
-        if node in self.norms or not node.live or shared:
-            return [Term(node, factor, learnt)]
-        if node.op in SUMS:
-            parts = linear(node)
-            if parts is None:
-                return [Term(node, factor, learnt)]
+        parts = None if node in self.norms or not node.live or shared else self._parts(node)
+        if parts is not None and node.op in SUMS:
             inner.add(node)
             if not root and self._is_weighed(node):
-                return [Term(node, factor, learnt)]  # experts are one branch
-            return [
-                term
-                for part, c, name in parts
-                for term in self.terms(part, factor * c, inner, learnt=name or learnt)
-            ]
-        scaled = multiple(node)
-        if scaled is None:
-            return [Term(node, factor, learnt)]
-        source, c, name = scaled
-        if not alone:  # what is multiplied is not this sum's own
+                parts = None  # experts are one branch
+        elif parts is not None and not alone:  # what is multiplied is not this sum's own
+            ((source, c, name),) = parts
             base, times = stripped(source, self.norms, self.wholes)
             if source in self.wholes:
-                return [Term(base, factor * c * times, name or learnt)]
+                yield Term(base, factor * c * times, name or learnt)
+                return
             if node.op not in LAYOUT and base not in self.norms:
-                return [Term(node, factor, learnt)]  # a stream starts here, as scaled embeddings
-        return self.terms(source, factor * c, inner, learnt=name or learnt)
+                parts = None  # a stream starts here, as scaled embeddings
+        if parts is None:
+            yield Term(node, factor, learnt)
+        for part, c, name in parts or ():
+            yield from self._terms(part, factor * c, inner, learnt=name or learnt)
+
+    def _parts(self, node: Node) -> list[Term] | None:
+        """What a node is the sum of, or a multiple of."""
+        if node.op in SUMS:
+            return summands(node)
+        one = multiple(node)
+        return None if one is None else [one]
 
     def _is_weighed(self, node: Node) -> bool:
         """Whether a term is experts', each multiplied by the gate that a router gives it."""
         if node.op in SUMS:
-            parts = linear(node) or ()
+            parts = summands(node) or ()
             return bool(parts) and all(self._is_weighed(part) for part, _, _ in parts)
         gated = node.op == "mul" and len(node.live_inputs) == 2
         return gated and bool(self.graph.ancestors[node.index] & self.choices)
 
 
-def multiple(node: Node) -> tuple[Node, float, str | None] | None:
-    """The node that this one is a multiple or another layout of."""
-    live = node.live_inputs
-    if node.op == "mul" and len(live) == 2:  # a mask that lets all tokens pass
-        passed = (x for mask, x in (live, live[::-1]) if _lets_pass(mask, x))
-        return next(((x, 1.0, None) for x in passed), None)
-    if len(live) != 1:
-        return None
-    (source,) = live
-    if node.op in LAYOUT:
-        same = source.value.numel() == node.value.numel() or node.op == "expand"
-        return (source, 1.0, None) if same else None
-    if node.op == "neg":
-        return source, -1.0, None
-    if node.op in ("mul", "div") and len(node.args) == 2:
-        left, right = node.args
-        if node.op == "div" and right is source:
-            return None
-        other = right if left is source else left
-        c = _number(other, source)
-        if c is not None and (node.op == "mul" or c):
-            return source, c if node.op == "mul" else 1 / c, _name(other)
-    return None
-
-
-def _lets_pass(mask: Node, x: Node) -> bool:
-    """Whether one number a token, of no parameter, is 1 for all."""
-    of_tokens = mask.value.dim() == x.value.dim() and mask.value.shape[-1] == 1
-    return of_tokens and bool((mask.value == 1).all()) and not mask.parameters
-
-
-def stripped(node: Node, *stops: Container[Node]) -> tuple[Node, float]:
-    """A node without layout and numbers, down to one of the stops; and the numbers' product."""
-    factor = 1.0
-    while not any(node in stop for stop in stops) and (of := multiple(node)) is not None:
-        node, factor = of[0], factor * of[1]
-    return node, factor
-
-
-def linear(node: Node) -> list[tuple[Node, float, str | None]] | None:
-    """A sum's own terms with their coefficients and the parameters that these are."""
-    args, alpha = node.args, float(node.keywords.get("alpha", 1))
-    pairs: list[tuple[Node, float, str | None]]
-    match node.op:
-        case "add" | "sub":
-            right = alpha if node.op == "add" else -alpha
-            pairs = [(args[0], 1.0, None), (args[1], right, None)]
-        case "rsub":
-            pairs = [(args[0], -alpha, None), (args[1], 1.0, None)]
-        case "lerp":  # a + w (b − a)
-            w = _number(args[2], args[0])
-            if w is None:
-                return None
-            pairs = [(args[0], 1 - w, None), (args[1], w, _name(args[2]))]
-        case _:  # addcmul: a + value · b c
-            left, right = args[1:3]
-            if left.live and right.live:
-                return None
-            vector, x = (right, left) if left.live else (left, right)
-            c = _number(vector, x)
-            if c is None:
-                return None
-            value = float(node.keywords.get("value", 1))
-            pairs = [(args[0], 1.0, None), (x, value * c, _name(vector))]
-    return [p for p in pairs if isinstance(p[0], Node)]
-
-
-def _number(factor: object, of: Node) -> float | None:
-    """A factor as a number; a vector over the width, one factor a channel, as its rms."""
-    if isinstance(factor, int | float):
-        return float(factor)
-    if not isinstance(factor, Node) or factor.live:
-        return None
-    value, width = factor.value.detach().float(), of.value.shape[-1]
-    if value.numel() == 1:
-        return float(value)
-    if value.numel() == width and value.shape[-1] == width:
-        return math.copysign(factor.rms, float(value.sum()))
-    return None
-
-
-def _name(factor: object) -> str | None:
-    """The parameter that a factor is, is an entry of, or is computed from."""
-    if not isinstance(factor, Node) or not factor.parameters:
-        return None
-    name = factor.parameters[0].name
-    if factor.op == "select" and factor.args[0] is factor.parameters[0]:
-        return f"{name}[{factor.args[2]}]"
-    return f"{name}[{factor.which}]" if factor.op == "unbind" else name
-
-
 def _collected(terms: list[Term]) -> list[Term]:
     """Terms of one node as one, as in x + w(G − x)."""
-    found: dict[Node, Term] = {}
+    by_node: dict[Node, Term] = {}
     for t in terms:
-        known = found.get(t.node)
-        total = t.coefficient + (known.coefficient if known else 0.0)
-        found[t.node] = Term(t.node, total, t.learnt or (known.learnt if known else None))
-    return list(found.values())
+        known = by_node.get(t.node, Term(t.node, 0.0))
+        total = t.coefficient + known.coefficient
+        by_node[t.node] = Term(t.node, total, t.learnt or known.learnt)
+    return list(by_node.values())

@@ -21,8 +21,7 @@ from typing import Any, Unpack
 import torch
 
 from deepnet_theory.models.factory import Factory, factory_of, talking_aside, told
-from deepnet_theory.models.family import default_dtype
-from deepnet_theory.models.measuring import LAYERS, cost_of, seeds_from
+from deepnet_theory.models.measuring import LAYERS, cost_of, default_dtype, seeds_from
 from deepnet_theory.numeric.depths import Depth, depth_key, parse_depths, parse_widths
 from deepnet_theory.processes import Job, Work, cache_of, cores, run_until_stopped, travels
 from deepnet_theory.processes.seen import Seen, seen, watched

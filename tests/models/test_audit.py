@@ -510,11 +510,12 @@ def one_update(model):
 
 
 PREDICTED = {  # the first-order formula tells of 1.86, 3.46, 1.52 and of nothing
-    "alpha computed and not used": (), "alpha on the branch": pytest.mark.slow,
+    "alpha computed and not used": pytest.mark.slow, "alpha on the branch": pytest.mark.slow,
     "value not scaled": pytest.mark.slow, "pre-norm flag left on, alpha left out": (),
 }  # fmt: skip
 
 
+@pytest.mark.slow  # six real steps and three predictions
 @pytest.mark.usefixtures("predicted")
 def test_biases_are_what_a_prediction_leaves_out():
     """Torch's own biases beside matrices of std 0.02: in truth 0.30, as predicted 0.21."""

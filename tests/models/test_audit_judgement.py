@@ -138,6 +138,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow  # a process of its own
 def test_export_audit_and_apply_import_no_sympy(tmp_path):
     (tmp_path / "own.py").write_text(WITHOUT_SYMPY, encoding="utf-8")
     done = subprocess.run(

@@ -162,13 +162,6 @@ def test_x_transformers(post_norm, gated):
     assert {s.equation for s in reading.sublayers} == {POST if post_norm else PRE}
 
 
-def test_a_router_that_multiplies_what_it_chooses_is_no_attention():
-    config = transformers.Llama4TextConfig(**SIZES, num_key_value_heads=2)
-    reading = read(transformers.Llama4TextModel(config))
-    kinds = ["attention", "ffn-swiglu", "unknown"]
-    assert [s.kind for s in reading.sublayers] == 2 * kinds and not reading.understood
-
-
 def test_gpt_neox_has_parallel_branches_and_interleaved_heads():
     reading = read(transformers.GPTNeoXModel(transformers.GPTNeoXConfig(**SIZES)))
     assert [s.sums for s in reading.sublayers] == [0, 0, 1, 1]

@@ -8,7 +8,7 @@ from torch import nn
 
 import deepnet_theory as dt
 from deepnet_theory.models.factory import made
-from deepnet_theory.models.following import common_mode
+from deepnet_theory.models.stepping import common_mode
 from deepnet_theory.numeric.common_mode import Watch
 from deepnet_theory.processes import Cache
 from deepnet_theory.runtime import build

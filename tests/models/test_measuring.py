@@ -12,10 +12,8 @@ from torch import nn
 import deepnet_theory as dt
 from deepnet_theory.cli import main
 from deepnet_theory.models.factory import made
-from deepnet_theory.models.family import Stepped
-from deepnet_theory.models.final_state import FinalState
-from deepnet_theory.models.first_step import first_step
 from deepnet_theory.models.measuring import measure
+from deepnet_theory.models.stepping import FinalState, Stepped, first_step
 from deepnet_theory.spec.errors import InputError
 
 D, V = 16, 32
@@ -141,7 +139,7 @@ def test_a_pattern_for_all_layers_takes_no_deeper_name():
 
 def found_in(model, inputs=IDS, name=None):
     whole = made(model.eval(), inputs)
-    state = FinalState(model, (whole.inputs, whole.keywords), name, torch.Generator())
+    state = FinalState(whole, name, torch.Generator())
     return state, state()
 
 

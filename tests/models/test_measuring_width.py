@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from deepnet_theory.models.family import ANSWER
 from deepnet_theory.models.measuring import measure
+from deepnet_theory.models.stepping import ANSWER
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.results.verification import Exponent, ModelMeasurement
 from deepnet_theory.spec.verdict import Verdict

@@ -159,7 +159,8 @@ def test_a_real_step_of_the_matrix_is_that_of_the_bias_times_the_condition(
     assert low < float(moved("weight") / moved("bias") / most) < high
 
 
-@pytest.mark.parametrize("optimizer", ["adam", pytest.param("sgd", marks=pytest.mark.slow)])
+@pytest.mark.slow  # a multiplier's, as LayerScale's, of which one depth is compared below
+@pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_one_step_moves_a_mended_model_alike_at_every_depth(optimizer):
     mended, plain = depth_exponents(
         lambda n: Modulated(n, gate=0.5), lambda n: exported(n, optimizer), IDS, optimizer

@@ -8,7 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 import deepnet_theory as dt
-from deepnet_theory.models import powers, read
+from deepnet_theory.models import branches, read
 from deepnet_theory.spec.results.reading import Measured
 
 pytestmark = pytest.mark.usefixtures("unpredicted")
@@ -79,7 +79,7 @@ def test_what_is_told_is_measured_no_more():
 
 
 def test_what_cannot_be_measured_is_not(monkeypatch):
-    monkeypatch.setattr(powers, "MOST", 2)
+    monkeypatch.setattr(branches, "MOST", 2)
     assert read(Model(squared), X).sublayers[0].measured is None
 
 

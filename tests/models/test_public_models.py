@@ -503,14 +503,32 @@ def refusal(found):
 TABLES = {"read": READ, "refused": REFUSED}
 
 
-@pytest.mark.parametrize("name", READ)
+# families whose every sublayer is written as in one of the others
+TWINS = {
+    "Phi", "Falcon, one norm", "Falcon RW", "Cohere 2", "StableLM", "CodeGen", "PaLM", "AFMoE",
+    "Qwen 3.5, attention", "Qwen 3 MoE", "OLMoE", "layers that are used twice", "OLMo 3",
+    "Exaone 4", "GLM 4", "sandwich norms", "Peri-LN", "OLMo", "GLM", "Mistral", "Phi 3",
+    "SmolLM 3", "Seed-OSS", "Starcoder 2", "Nemotron", "Apertus", "NanoChat", "BLOOM", "OPT",
+    "GPT-BigCode", "XGLM", "RoBERTa", "RoBERTa-PreLN", "ELECTRA", "ESM 2", "DeiT",
+    "CLIP, images", "SigLIP, text", "Swin v2", "DeBERTa", "mBART", "Marian", "Pegasus",
+    "Falcon Mamba", "Mamba 2", "Falcon H1", "RecurrentGemma", "a value residual by a gate",
+    "hyper-connections", "ConvNeXt", "GPT-NeoX",
+}  # fmt: skip
+
+
+def rows(table):
+    """Names of a table; of twins the slow tests read all."""
+    return [pytest.param(n, marks=pytest.mark.slow) if n in TWINS else n for n in table]
+
+
+@pytest.mark.parametrize("name", rows(READ))
 def test_what_is_read(name):
     found = reading(name, "read")
     assert told(found) == READ[name][1]
     assert found.understood
 
 
-@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("name", rows(REFUSED))
 def test_what_is_refused_says_what_was_seen(name):
     try:
         said = refusal(reading(name, "refused"))
