@@ -40,8 +40,8 @@ def _closure(c: Closure) -> Row:
 def _scheme(s: Scheme) -> Row:
     measured = [
         f"{name} {one.depth}^{one} ({one.predicted} derived)"
-        for name, own in recorded().get(s.name, {}).items()
-        for one in own
+        for name, slopes in recorded().get(s.name, {}).items()
+        for one in slopes
     ]
     return _row(
         s,
@@ -70,13 +70,13 @@ def _schemes() -> Iterable[Row]:
 def _in_width(p: Parametrisation) -> Row:
     rates = [
         f"{c.optimizer}{'' if c.alignment == FULL else ', no alignment'}: "
-        + ", ".join(f"{of} {rate}" for of, rate in c.rate.items())
+        + ", ".join(f"{role} {rate}" for role, rate in c.rate.items())
         for c in p.columns
     ]
     return {
         "summary": p.summary,
-        "init": [f"{of}: {text}" for of, text in p.init.items()],
-        "multiplier": [f"{of}: {text}" for of, text in p.multiplier.items()],
+        "init": [f"{role}: {text}" for role, text in p.init.items()],
+        "multiplier": [f"{role}: {text}" for role, text in p.multiplier.items()],
         "rates": rates,
         "mind": p.mind,
         "source": p.source,
@@ -103,7 +103,7 @@ _LISTS: dict[str, Callable[[], Iterable[Row]]] = {
         for s in sublayers().values()
     ),
     "closures": lambda: map(_closure, closures().values()),
-    "methods": lambda: ({"name": name, "summary": told} for name, told in METHODS.items()),
+    "methods": lambda: ({"name": name, "summary": words} for name, words in METHODS.items()),
     "assumptions": lambda: (
         _row(a, "name statement measurement source", measurement=a.measurement or "")
         for a in assumptions().values()

@@ -59,8 +59,7 @@ def fragment(document: doc.Document) -> str:
 def _blocks(body: tuple[doc.Block | doc.Section, ...], level: int = 0) -> str:
     return "\n".join(
         _section(item, level) if isinstance(item, doc.Section) else _block(item)
-        for item in body
-        if not isinstance(item, doc.Section) or item.body
+        for item in filter(doc.says, body)
     )
 
 
@@ -101,6 +100,7 @@ def _block(block: doc.Block) -> str:
             return f"<figure>{caption}{layer.svg(block).svg}</figure>"
 
 
+# The data goes along inside of the page: one file that needs no network and no folder beside it.
 def _files(files: doc.Files) -> str:
     """Links that save, without a network; on paper, where a link would carry the data, names."""
     links = (
@@ -163,8 +163,8 @@ def _words(words: doc.Words) -> str:
 
 def _code(text: str) -> str:
     """What a narrow page breaks after ``*``, ``/`` and spaces alone."""
-    found = re.findall(r"[^\s*/,]*(?:[*/,]+|\s+|$)", text)
-    return "<wbr>".join(f'<span class="whole">{escape(piece)}</span>' for piece in found if piece)
+    pieces = re.findall(r"[^\s*/,]*(?:[*/,]+|\s+|$)", text)
+    return "<wbr>".join(f'<span class="whole">{escape(piece)}</span>' for piece in pieces if piece)
 
 
 def _prose(text: str) -> str:

@@ -93,15 +93,15 @@ class _Presentation(MathMLPresentationPrinter):  # type: ignore[misc]
     def _print_Pow(self, expression: sp.Pow) -> Element:
         exponent = expression.exp
         if self._settings["root_notation"] or not exponent.is_Rational or exponent.is_Integer:
-            found: Element = super()._print_Pow(expression)
-            return found
+            powered: Element = super()._print_Pow(expression)
+            return powered
         base = self.parenthesize(expression.base, PRECEDENCE["Pow"])
         return self._element("msup", base, self._get_printed_Rational(exponent, folded=True))
 
     def _get_printed_Rational(self, value: sp.Rational, folded: bool = False) -> Element:
         if not folded:
-            found: Element = super()._get_printed_Rational(value)
-            return found
+            printed: Element = super()._get_printed_Rational(value)
+            return printed
         sign = [self._element("mo", "−")] if value.is_negative else []
         above, below = self._print(abs(value.p)), self._print(value.q)
         return self._element("mrow", *sign, above, self._element("mo", "/"), below)

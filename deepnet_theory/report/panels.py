@@ -75,25 +75,25 @@ def _has(figure: doc.Panels, point: tuple[float, float]) -> bool:
 
 def _curve(curve: doc.Curve, x: Scale, y: Scale) -> Iterator[str]:
     path, pen = "", "M"
-    for at, value in curve.points:
+    for place, value in curve.points:
         # a run that diverged: the line is broken
         if not isfinite(value) or (value <= 0 and y.logarithmic):
             pen = "M"
             continue
-        path += f"{pen}{x(at):.1f} {y(value):.1f}"
+        path += f"{pen}{x(place):.1f} {y(value):.1f}"
         pen = "L"
     kind, opacity = _look(curve)
     yield f'<path class="{kind}" {opacity} d="{path}"/>'
     best = curve.best
     if best is None or not (best.x > 0 and all(map(isfinite, (best.x, best.mean)))):
         return
-    told = f"{curve.label}: best at {best.x:.3g} ({best.low:.3g} to {best.high:.3g})"
+    title = f"{curve.label}: best at {best.x:.3g} ({best.low:.3g} to {best.high:.3g})"
     ends = [min(max(end, x.low), x.high) for end in (best.low, best.high)]
     height = y(best.mean)
     yield (
         f'<path class="interval" {opacity} d="M{x(ends[0]):.1f} {height:.1f}H{x(ends[1]):.1f}"/>'
         f'<circle class="point" {opacity} cx="{x(best.x):.1f}" cy="{height:.1f}" r="3.2">'
-        f"<title>{escape(told)}</title></circle>"
+        f"<title>{escape(title)}</title></circle>"
     )
 
 
@@ -104,16 +104,16 @@ def _look(curve: doc.Curve) -> tuple[str, str]:
 
 def _legend(curves: tuple[doc.Curve, ...], figure: doc.Panels, left: float) -> Iterator[str]:
     for index, curve in enumerate(curves):
-        at = TOP + 16 * index + 6
+        y = TOP + 16 * index + 6
         kind, opacity = _look(curve)
-        yield f'<path class="{kind}" {opacity} d="M{left:.1f} {at:.1f}h16"/>'
-        yield text(curve.label, left + 21, at + 4, "start")
+        yield f'<path class="{kind}" {opacity} d="M{left:.1f} {y:.1f}h16"/>'
+        yield text(curve.label, left + 21, y + 4, "start")
     if figure.level is None:
         return
-    at = TOP + 16 * len(curves) + 10
-    yield f'<path class="level" d="M{left:.1f} {at:.1f}h16"/>'
+    y = TOP + 16 * len(curves) + 10
+    yield f'<path class="level" d="M{left:.1f} {y:.1f}h16"/>'
     for line, words in enumerate(figure.level_label.split(" ", 1)):
-        yield text(words, left + 21, at + 4 + 13 * line, "start")
+        yield text(words, left + 21, y + 4 + 13 * line, "start")
 
 
 Row = tuple[str, doc.Mark, Sequence[float]]  # a label, mean and interval, and the single values
@@ -143,10 +143,10 @@ def differences(rows: Sequence[Row], x_label: str, sides: tuple[str, str]) -> Pl
 
 def _row(row: Row, x: Scale, y: float) -> Iterator[str]:
     label, m, values = row
-    told = f"{label}: {m.mean:+.3g} ({m.low:+.3g} to {m.high:+.3g})"
+    title = f"{label}: {m.mean:+.3g} ({m.low:+.3g} to {m.high:+.3g})"
     yield text(label, SIDE - 8, y + 4, "end")
     yield f'<path class="interval" d="M{x(m.low):.1f} {y}H{x(m.high):.1f}"/>'
     for value in values:
         yield f'<circle class="point" opacity="0.45" cx="{x(value):.1f}" cy="{y - 8}" r="2.2"/>'
     yield f'<circle class="point" cx="{x(m.mean):.1f}" cy="{y}" r="3.4">'
-    yield f"<title>{escape(told)}</title></circle>"
+    yield f"<title>{escape(title)}</title></circle>"

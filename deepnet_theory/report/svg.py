@@ -75,14 +75,14 @@ def drawn(figure: doc.Figure) -> Plot:
     xs = sorted({m.x for m in marks})
     first, last = xs[0], xs[-1] if len(xs) > 1 else xs[0] * 2
     x = Scale(first / 1.12, last * 1.12, LEFT, WIDTH - RIGHT)
-    ends = [height(s, at) for s in slopes for at in (first, last)]
+    ends = [height(s, end) for s in slopes for end in (first, last)]
     shown = [m for s in series for m in (*s.marks, *s.band)]
     values = [v for m in shown for v in (m.low, m.mean, m.high) if v > 0] + ends
     y = Scale(*roomy(min(values) / 1.25, max(values) * 1.25), HEIGHT - BOTTOM, TOP)
-    at = ticks(x.low, x.high) if figure.named else xs
+    marked = ticks(x.low, x.high) if figure.named else xs
     grid = {value: tick_label(value) for value in ticks(y.low, y.high)}
     names = (figure.x_label, figure.y_label)
-    body = [*axes(x, y, names, {value: f"{value:g}" for value in at}, grid)]
+    body = [*axes(x, y, names, {value: f"{value:g}" for value in marked}, grid)]
     body += [_band(s, x, y) for s in series if s.band]
     body += [_line(s, x, y, first, last) for s in slopes]
     for s in sorted(series, key=lambda s: s.own):  # the rule itself lies on top
@@ -124,7 +124,7 @@ def document(body: Sequence[str], label: str, width: float = WIDTH, height: floa
 
 
 def _line(slope: doc.Slope, x: Scale, y: Scale, first: float, last: float) -> str:
-    (y1, y2) = (y(height(slope, at)) for at in (first, last))
+    (y1, y2) = (y(height(slope, end)) for end in (first, last))
     kind = "own" if slope.own else _coloured("rival", slope.colour)
     return f'<path class="{kind}" d="M{x(first):.1f} {y1:.1f}L{x(last):.1f} {y2:.1f}"/>'
 
@@ -137,23 +137,24 @@ def _band(series: doc.Series, x: Scale, y: Scale) -> str:
 
 
 def _point(mark: doc.Mark, x: Scale, y: Scale, series: doc.Series) -> str:
-    at = x(mark.x)
+    across, middle = x(mark.x), y(mark.mean)
     low = max(mark.low, y.low)
-    middle = y(mark.mean)
-    told = (
+    title = (
         f"<title>{escape(series.label)} at {mark.x:g}: {mark.mean:.4g} "
         f"({mark.low:.4g} to {mark.high:.4g})</title>"
     )
     if series.own:
         interval = "interval"
-        shape = f'<circle class="point" cx="{at:.1f}" cy="{middle:.1f}" r="3.4">{told}</circle>'
+        shape = (
+            f'<circle class="point" cx="{across:.1f}" cy="{middle:.1f}" r="3.4">{title}</circle>'
+        )
     else:  # distinct without colour too: squares, diamonds and triangles
         interval = _coloured("other", series.colour, "-interval")
         kind = _coloured("other", series.colour)
         outline = ("m-2.7 -2.7h5.4v5.4h-5.4z", "m0 -3.8l3.8 3.8l-3.8 3.8l-3.8 -3.8z",
                    "m0 -3.8l3.8 6.6h-7.6z")[series.colour - 1]  # fmt: skip
-        shape = f'<path class="{kind}" d="M{at:.1f} {middle:.1f}{outline}">{told}</path>'
-    return f'<path class="{interval}" d="M{at:.1f} {y(low):.1f}V{y(mark.high):.1f}"/>{shape}'
+        shape = f'<path class="{kind}" d="M{across:.1f} {middle:.1f}{outline}">{title}</path>'
+    return f'<path class="{interval}" d="M{across:.1f} {y(low):.1f}V{y(mark.high):.1f}"/>{shape}'
 
 
 def _coloured(kind: str, colour: int, end: str = "") -> str:
@@ -174,12 +175,12 @@ def _labels(slopes: Sequence[doc.Slope], x: Scale, y: Scale, last: float, led: b
     lines = []
     free = float(TOP)
     rest = sum(len(words) for _, _, words in blocks) * LINE_HEIGHT
-    for at, slope, words in blocks:
-        top = max(free, min(at - LINE_HEIGHT / 2, HEIGHT - BOTTOM - rest))
+    for end_height, slope, words in blocks:
+        top = max(free, min(end_height - LINE_HEIGHT / 2, HEIGHT - BOTTOM - rest))
         kind = "own-label" if slope.own else _coloured("rival", slope.colour, "-label")
         if led:
             end = f"H{x.end:.1f}L{x.end + 6:.1f} {top + LINE_HEIGHT / 2:.1f}"
-            lines.append(f'<path class="lead" d="M{x(slope.x):.1f} {at:.1f}{end}"/>')
+            lines.append(f'<path class="lead" d="M{x(slope.x):.1f} {end_height:.1f}{end}"/>')
         for index, line in enumerate(words):
             lines.append(
                 f'<text class="{kind}" x="{WIDTH - RIGHT + 6 + 2 * led}" '
@@ -202,20 +203,20 @@ def axes(
     bottom, right, free = y.start, x.end, 0.0
     yield f'<path class="axis" d="M{x.start:g} {y.end:g}V{bottom:g}H{right:g}"/>'
     for value, label in xs.items():
-        at = x(value)
-        yield f'<path class="grid" d="M{at:.1f} {y.end:g}V{bottom:g}"/>'
-        if at - half >= free:
-            yield text(label, at, bottom + 15)
-            free = at + half
+        across = x(value)
+        yield f'<path class="grid" d="M{across:.1f} {y.end:g}V{bottom:g}"/>'
+        if across - half >= free:
+            yield text(label, across, bottom + 15)
+            free = across + half
     for value, label in ys.items():
-        at = y(value)
-        yield f'<path class="grid" d="M{x.start:g} {at:.1f}H{right:g}"/>'
+        upward = y(value)
+        yield f'<path class="grid" d="M{x.start:g} {upward:.1f}H{right:g}"/>'
         if left:
-            yield text(label, x.start - 6, at + 4, "end")
+            yield text(label, x.start - 6, upward + 4, "end")
     yield text(names[0], (x.start + right) / 2, bottom + 36)
     if left:
-        across = text(names[1], 0, 0)
-        yield f'<g transform="translate(13 {(y.end + bottom) / 2}) rotate(-90)">{across}</g>'
+        name = text(names[1], 0, 0)
+        yield f'<g transform="translate(13 {(y.end + bottom) / 2}) rotate(-90)">{name}</g>'
 
 
 def text(words: str, x: float, y: float, anchor: str = "middle") -> str:
@@ -257,8 +258,7 @@ def ticks(low: float, high: float) -> list[float]:
     inside = [v for v in values if low <= v <= high]
     if len(inside) < 2:
         return levels(low, high)
-    every = -(-len(inside) // 9)
-    return inside[::every]
+    return inside[:: -(-len(inside) // 9)]
 
 
 def levels(low: float, high: float) -> list[float]:

@@ -41,7 +41,8 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    # A derivation need not wait for what measures, exports and reports.
+    # Importing torch takes longer than a whole derivation, and SymPy longer than an export: a name
+    # is fetched when it is used, and its module imports the room that it needs when it is called.
     for module, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f"{__name__}.{module}"), name)

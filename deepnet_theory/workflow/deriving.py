@@ -51,9 +51,9 @@ def derive(
 
     selection = selection_of(selection, select)
     # A bad depth is refused before the derivation is made.
-    at = {} if depth is None else parse_depth(depth, selection.the_stack)
+    values = {} if depth is None else parse_depth(depth, selection.the_stack)
     derivation = run(selection)
-    return derivation.at(**at) if at else derivation
+    return derivation.at(**values) if values else derivation
 
 
 def derive_across(
@@ -94,10 +94,11 @@ def derive_across(
         raise InputError(f"numbers need {', '.join(given)}; missing: {', '.join(missing)}")
     if width is None or base_width is None:
         return WidthDerivation(table)
-    deep = [{} if of is None else parse_depth(of, selection.the_stack)
-            for of in (depth, base_depth)]  # fmt: skip
-    scale = Scale(width, base_width, *(tuple(layers.items()) for layers in deep))
-    return WidthDerivation(table, scale)
+    deep = (
+        () if layers is None else tuple(parse_depth(layers, selection.the_stack).items())
+        for layers in (depth, base_depth)
+    )
+    return WidthDerivation(table, Scale(width, base_width, *deep))
 
 
 def compare_closures(
@@ -120,9 +121,9 @@ def compare_closures(
             f"the closure {selection.closure!r} was given, but all closures are compared; "
             "leave it out"
         )
-    at = {} if depth is None else parse_depth(depth, selection.the_stack)
+    values = {} if depth is None else parse_depth(depth, selection.the_stack)
     training = for_training(selection).closure
-    return replace(run(selection), training=training, values=tuple(at.items()))
+    return replace(run(selection), training=training, values=tuple(values.items()))
 
 
 def judge_scheme(
@@ -144,27 +145,25 @@ def judge_scheme(
     from deepnet_theory.sizes.parametrisations import judge_parametrisation
     from deepnet_theory.spec.optimizer import custom_optimizer
     from deepnet_theory.spec.optimizer import optimizer as named
-    from deepnet_theory.spec.parametrisation import FULL, parametrisations
-    from deepnet_theory.spec.scheme import schemes
+    from deepnet_theory.spec.parametrisation import FULL, Parametrisation, parametrisations
+    from deepnet_theory.spec.scheme import Scheme, schemes
 
     if optimizer is not None and update is not None:
         raise InputError("a scheme is judged under one optimizer: give optimizer or update")
     if across not in (None, "depth", "width"):
         raise InputError(f"a scheme is judged across depth or across width, not across {across}")
-    published = {
-        dimension: folder
-        for dimension, folder in (("depth", schemes()), ("width", parametrisations()))
-        if across in (None, dimension)
-    }
-    every: dict[str, object] = {name: s for f in published.values() for name, s in f.items()}
-    choose("scheme", scheme, every)
+    # a scheme of both dimensions is judged in depth where none is named
+    in_depth = schemes() if across != "width" else {}
+    in_width = parametrisations() if across != "depth" else {}
+    valid: dict[str, Scheme | Parametrisation] = {**in_width, **in_depth}
+    chosen = choose("scheme", scheme, valid)
     under = None if optimizer is None else named(optimizer)
     under = custom_optimizer(update) if update is not None else under
-    if scheme.lower() in published.get("depth", {}):
-        if alignment is not None:
-            raise InputError(f"alignment {alignment} needs across width")
-        return judge(schemes()[scheme.lower()], under)
-    return judge_parametrisation(parametrisations()[scheme.lower()], under, alignment or FULL)
+    if isinstance(chosen, Parametrisation):
+        return judge_parametrisation(chosen, under, alignment or FULL)
+    if alignment is not None:
+        raise InputError(f"alignment {alignment} needs across width")
+    return judge(chosen, under)
 
 
 def own_rule(

@@ -79,15 +79,19 @@ def export(
         raise unknown("alignment", alignment, ALIGNMENTS)
     if base is None and base_heads is not None:
         raise InputError(f"base_heads {shown(base_heads)} was given without a base width")
-    at = partial(constants_of, trained, rule=rule, form=form, sizes=architecture, rows=answer.rows)
-    constants = at(depth)
+    # the constants at another depth too: those of the base model
+    there = partial(
+        constants_of, trained, rule=rule, form=form, sizes=architecture, rows=answer.rows
+    )
+    constants = there(depth)
     if base is not None:
-        constants = on_base(at, constants, trained.selection, base, base_heads, alignment)
+        constants = on_base(there, constants, trained.selection, base, base_heads, alignment)
     constants.warn()
     return constants
 
 
 def to_train_with(answer: Answer) -> Answer:
     """The answer with the rule to train with, where this one names no closure."""
+    # What is derived first is what is published; of its closures not all can be trained deep.
     wanted = for_training(answer.selection)
     return answer if wanted == answer.selection else Answer(wanted)

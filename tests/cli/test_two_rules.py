@@ -35,18 +35,20 @@ def exported(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("format", ["text", "markdown", "latex"])
-def test_derive_names_both_rules_and_what_the_head_must_be(cli, format):
-    shown = plain(cli("derive", "--optimizer", "adam", "--format", format).out)
-    assert all(name in shown for name in BOTH)
-    assert HEAD in shown and "measured and not proved" in shown
-    stable = cli("derive", "--optimizer", "adam", "--closure", "complete", "--format", format).out
-    assert f"train with this rule. {HEAD}" in plain(stable)
-    pre = plain(cli("derive", "--optimizer", "adam", "--placement", "pre-ln").out)
+def test_derive_names_both_rules_and_what_the_head_must_be(cli):
+    def derived(optimizer, *more):
+        return plain(cli("derive", "--optimizer", optimizer, *more).out)
+
+    for format in ("text", "markdown", "latex"):
+        shown = derived("adam", "--format", format)
+        assert all(name in shown for name in BOTH)
+        assert HEAD in shown and "measured and not proved" in shown
+    assert f"train with this rule. {HEAD}" in derived("adam", "--closure", "complete")
+    pre = derived("adam", "--placement", "pre-ln")
     assert BOTH[1] in pre and HEAD not in pre
-    pre = cli("derive", "--optimizer", "lamb", "--placement", "pre-ln", "--format", format).out
-    assert "train with this rule." in plain(pre) and HEAD not in plain(pre)
-    shown = plain(cli("derive", "--optimizer", "adam", "--compare-closures").out)
+    pre = derived("lamb", "--placement", "pre-ln")
+    assert "train with this rule." in pre and HEAD not in pre
+    shown = derived("adam", "--compare-closures")
     assert "Published or first derived (without --closure): symmetric." in shown
     assert f"To train with: complete. {HEAD}" in shown
     adam = dt.derive("adam")
@@ -75,8 +77,9 @@ def test_where_there_is_no_rule_to_train_with_the_reason_is_given(cli):
     assert found["training_condition"] is None
 
 
-@pytest.mark.parametrize("select", [{}, {"method": "lemma"}, {"placement": "pre-ln"}])
-@pytest.mark.parametrize("optimizer", ["adam", "lamb"])
+@pytest.mark.parametrize(
+    ("optimizer", "select"), [("adam", {"method": "lemma"}), ("lamb", {"placement": "pre-ln"})]
+)
 def test_what_is_exported_is_what_derive_says_to_train_with(optimizer, select):
     derivation = dt.derive(optimizer, **select)
     constants = dt.export(derivation, 8)
