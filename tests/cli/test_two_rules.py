@@ -123,7 +123,7 @@ def test_the_constants_of_a_report_are_those_that_export_writes(cli, tmp_path):
 
 
 def test_train_apply_and_verify_say_which_rule_is_meant(cli, exported):
-    words = ("train", str(exported), "--steps", "1", "--batch", "2", "--tokens", "8")
+    words = f"train {exported} --steps 1 --batch 2 --tokens 8 --seeds 1".split()
     shown = plain(cli(*words).out)
     assert shown.index(f"{BOTH[1]}, trained here: ") < shown.index(f"{BOTH[0]}: encoder alpha")
     assert HEAD in shown
