@@ -96,12 +96,12 @@ def derive(
     """
     from deepnet_theory import workflow
 
-    in_width = {"alignment": alignment, "form": form, "width": width, "base_width": base_width,
-                "base_depth": base_depth}  # fmt: skip
+    in_width = _typed(
+        alignment=alignment, form=form, width=width, base_width=base_width, base_depth=base_depth
+    )
     in_one = chosen("across", across, ("depth", *ACROSS)) == "depth"
     if "scheme" in select:
-        others = (depth, form, width, base_width, base_depth)
-        if compare_closures or any(value is not None for value in others):
+        if compare_closures or depth is not None or in_width.keys() - {"alignment"}:
             raise InputError(
                 "a scheme is judged in every depth and width: leave the other options out"
             )
@@ -116,8 +116,7 @@ def derive(
             )
         from deepnet_theory.report import width as of_width
 
-        given: Given = {n: value for n, value in in_width.items() if value is not None}
-        wide = workflow.derive_across(selection_of(select), across, depth=depth, **given)
+        wide = workflow.derive_across(selection_of(select), across, depth=depth, **in_width)
         return _show(wide, format, of_width.document if steps else of_width.short)
     _refuse_in_depth(in_width)
     from deepnet_theory.report import rule
@@ -133,6 +132,11 @@ def derive(
         part = partial(rule.section, name=section)
     _show(derivation, format, part)
     return derivation.verdict.exit_code
+
+
+def _typed(**values: object) -> Given:
+    """Those of some options that were typed."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _show(result: Any, format: str, page_of: Composer | None = None) -> int:
@@ -254,12 +258,11 @@ def verify(
     from deepnet_theory import workflow
     from deepnet_theory.report.measurement import Y_LABEL
 
-    in_width = {"widths": widths, "rules": rules and rules.split(","), "alignment": alignment}
+    in_width = _typed(widths=widths, rules=rules and rules.split(","), alignment=alignment)
     if chosen("across", across, ("depth", *ACROSS)) != "depth":
         refuse_beside(own, f"--across {across}")
-        given: Given = {n: value for n, value in in_width.items() if value is not None}
         selection = selection_of(select)
-        wide = partial(workflow.verify_width, selection, across=across, **given, **measure)
+        wide = partial(workflow.verify_width, selection, across=across, **in_width, **measure)
         return _measured(
             wide, work, talk, "one update across the width", points=True, format=format,
             output=output,
@@ -274,10 +277,9 @@ def verify(
     )  # fmt: skip
 
 
-def _refuse_in_depth(given: Given) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(f"{flag(name)} {value} needs --across width or --across both")
+def _refuse_in_depth(in_width: Given) -> None:
+    for name, value in in_width.items():
+        raise InputError(f"{flag(name)} {value} needs --across width or --across both")
 
 
 def predict(

@@ -326,8 +326,8 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
         bare, *notes = get_args(kind) if get_origin(kind) is Annotated else (kind,)
         takes = next((note for note in notes if isinstance(note, Takes)), Takes())
         options = next((note for note in notes if isinstance(note, dict)), None)
-        if is_dataclass(bare):
-            groups[name] = bare, options_of(bare)  # type: ignore[assignment]
+        if isinstance(bare, type) and is_dataclass(bare):
+            groups[name] = bare, options_of(bare)
         elif options is not None:
             groups[name] = dict, options
         elif name != "return":

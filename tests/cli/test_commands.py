@@ -49,12 +49,6 @@ SETUP = """
 def train_setup(depth, lr):
     return (lambda: None), (lambda: (lr - 0.01) ** 2)
 """
-MODEL = """
-from torch import nn
-def make(depth, width=8):
-    layer = nn.TransformerEncoderLayer(width, 2, 2 * width, batch_first=True)
-    return nn.Sequential(nn.Embedding(11, width), nn.TransformerEncoder(layer, depth))
-"""
 MINE = """
 from deepnet_theory.runtime import build
 def make():
@@ -402,9 +396,7 @@ PAGES = {  # and the marks that their first picture has
 
 
 @pytest.mark.parametrize("words", PAGES)
-def test_a_page_has_pictures_and_says_what_is_in_them(cli, tmp_path, monkeypatch, words):
-    monkeypatch.chdir(tmp_path)
-    Path("model.py").write_text(MODEL, encoding="utf-8")
+def test_a_page_has_pictures_and_says_what_is_in_them(cli, model, words):
     Path("own.py").write_text(SETUP, encoding="utf-8")
     if words.startswith("train"):
         cli("export", "--optimizer", "adam", "--depth", "2", "--width", "8", "--heads", "1", "-o",

@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-from pathlib import Path
 
 import pytest
 from torch import nn
@@ -15,13 +14,6 @@ from deepnet_theory.runtime import apply_
 BOTH = ("published or first derived (symmetric)", "to train with (complete)")
 SMALL = ["--width", "16", "--heads", "2", "--tokens", "8", "--seeds", "2", "--depths", "2,3"]
 HEAD = "Start the head's bias at the log-unigram"
-MODEL = """
-import torch
-from torch import nn
-def make(depth=4):
-    layer = nn.TransformerEncoderLayer(16, 2, 64, batch_first=True)
-    return nn.Sequential(nn.Embedding(11, 16), nn.TransformerEncoder(layer, depth))
-"""
 
 
 def plain(text):
@@ -135,10 +127,8 @@ def test_train_apply_and_verify_say_which_rule_is_meant(cli, exported):
     assert json.loads(cli(*words, "--alpha", "N", "--beta", "1").out)["rows"] == {}
 
 
-def test_an_audit_ends_in_the_rule_to_train_with(cli, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("model.py").write_text(MODEL, encoding="utf-8")
-    shown = cli("audit", "model.py:make", "--optimizer", "adam", "--depth", "4").out
+def test_an_audit_ends_in_the_rule_to_train_with(cli, model):
+    shown = cli("audit", model, "--optimizer", "adam", "--depth", "4").out
     (command,) = re.findall(r"deepnet-theory (derive(?:.*\\\n)*.*)$", shown, re.M)
     told = cli(*command.replace("\\\n", " ").split()).out
     assert "encoder, to train with (complete)\n    alpha = 2*N  = 8\n" in told
