@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
+from deepnet_theory.claims import claims, location, path_of
 from deepnet_theory.claims.check import command_for
-from deepnet_theory.claims.folder import claims, location, path_of
 from deepnet_theory.spec.claim import STANDINGS, Claim, Weight
 from deepnet_theory.spec.files import write_text
 

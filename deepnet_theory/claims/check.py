@@ -16,8 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from deepnet_theory.claims.folder import PACKAGE as BENCH
-from deepnet_theory.claims.folder import SHARED, claims, importable, load, location
+from deepnet_theory.claims import PACKAGE as BENCH
+from deepnet_theory.claims import SHARED, claims, importable, load, location
 from deepnet_theory.processes import Job, Kept, Progress, cache_of, cores, run_until_stopped
 from deepnet_theory.processes.identity import PACKAGE, sources
 from deepnet_theory.processes.pool import environment_variable

@@ -11,9 +11,8 @@ from deepnet_theory.report import rule as composed
 from deepnet_theory.report import width
 from deepnet_theory.report.html import fragment
 from deepnet_theory.report.numbers import power
-from deepnet_theory.report.panels import differences, panels
 from deepnet_theory.report.rule import owner
-from deepnet_theory.report.svg import Plot, drawn
+from deepnet_theory.report.svg import Plot, differences, drawn, panels
 from deepnet_theory.report.text import text
 from deepnet_theory.report.training import losses_figure
 

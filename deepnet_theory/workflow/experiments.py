@@ -21,8 +21,7 @@ from deepnet_theory.spec.rule import PLAIN, Rule
 from deepnet_theory.spec.scheme import measurable
 from deepnet_theory.spec.scheme import scheme as published
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.workflow.deriving import own_rule
-from deepnet_theory.workflow.exporting import export
+from deepnet_theory.workflow.deriving import export, own_rule
 from deepnet_theory.workflow.given import (
     answered,
     derived,

@@ -17,8 +17,8 @@ from deepnet_theory.spec.depth import DepthLike, parse_depth
 from deepnet_theory.spec.errors import exit_code_after
 from deepnet_theory.spec.files import write_text
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.workflow.deriving import to_train_with
 from deepnet_theory.workflow.experiments import verify, verify_rivals
-from deepnet_theory.workflow.exporting import to_train_with
 from deepnet_theory.workflow.given import derived, staged
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from inspect import unwrap
 
 import pytest
 
-from deepnet_theory.claims.folder import importable, load, location
+from deepnet_theory.claims import importable, load, location
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 import sympy
 import torch
 
+from deepnet_theory.claims import claims, importable, location
 from deepnet_theory.claims.check import run
-from deepnet_theory.claims.folder import claims, importable, location
 from deepnet_theory.numeric import trial
 from deepnet_theory.spec.claim import Context
 from deepnet_theory.spec.scheme import SchemePart, scheme

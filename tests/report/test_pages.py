@@ -25,10 +25,9 @@ from deepnet_theory.report.document import (
     table,
 )
 from deepnet_theory.report.document import Step as Equation
-from deepnet_theory.report.html import fragment
+from deepnet_theory.report.html import fragment, inline_mathml, width
 from deepnet_theory.report.latex import escape, latex
 from deepnet_theory.report.markdown import markdown
-from deepnet_theory.report.mathml import inline_mathml, width
 from deepnet_theory.report.notation import as_written, formula_latex
 from deepnet_theory.report.rule import document
 from deepnet_theory.report.text import text
