@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 
 from deepnet_theory.report.document import Curve, Panels
-from deepnet_theory.report.panels import panels
+from deepnet_theory.report.svg import panels
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "benchmarks" / "results" / "loss_by_rate.md"

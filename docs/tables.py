@@ -85,7 +85,7 @@ def _power(exponent: Fraction) -> str:
 
 def findings() -> list[str]:
     """One line a claim: what was found, with a link to its check."""
-    from deepnet_theory.claims.folder import PACKAGE, claim, path_of
+    from deepnet_theory.claims import PACKAGE, claim, path_of
 
     lines = []
     for name in FINDINGS:

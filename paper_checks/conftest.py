@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from deepnet_theory.claims import NOT_CLAIMS, SHARED, claim
 from deepnet_theory.claims.check import Checked, one_thread, run
-from deepnet_theory.claims.folder import NOT_CLAIMS, SHARED, claim
 from deepnet_theory.processes.pool import ONE_THREAD
 from deepnet_theory.spec.claim import Context
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deepnet_theory.claims.folder import claims
+from deepnet_theory.claims import claims
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from paper_checks.shared.steps.catalogue import background

@@ -21,6 +21,7 @@ from deepnet_theory.spec.selection import Select
 from deepnet_theory.spec.settings import Measure, Measurement, ShortRun, Train
 from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.workflow.experiments import _one_by_one
 from deepnet_theory.workflow.given import selection_of
 
 SMALL = {"width": 16, "heads": 2, "tokens": 8, "seeds": 2}
@@ -112,6 +113,19 @@ def test_rivals_are_the_rules_of_the_others_and_the_plain_one():
     assert found[0].select["optimizer"] == "sgd" and found[0].assumptions == ()
     shares = [done / total for done, total in told]
     assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
+
+
+def test_stages_share_the_progress_and_end_with_the_one_that_was_stopped():
+    told = []
+
+    def measure(name, stage):
+        stage["progress"](1, 2, "half")
+        return SimpleNamespace(stopped="interrupted" * (name == "b"))
+
+    done = _one_by_one("abc", {"progress": lambda *x: told.append(x)}, "rule of ", measure)
+    assert [one.stopped for one in done] == ["", "interrupted"]
+    assert [words for *_, words in told] == ["rule of a, half", "rule of b, half"]
+    assert [share for share, *_ in told] == pytest.approx([1 / 6, 1 / 2])
 
 
 def test_help_is_a_tour():

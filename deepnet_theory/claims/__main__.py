@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
+from deepnet_theory.claims import claims, location, path_of
 from deepnet_theory.claims.check import command_for
-from deepnet_theory.claims.folder import claims, location, path_of
 from deepnet_theory.spec.claim import STANDINGS, Claim, Weight
 from deepnet_theory.spec.files import write_text
 
@@ -56,16 +56,10 @@ _TITLES = {
 def pages(where: Path | None = None) -> dict[Path, str]:
     """Every page as Markdown, by its path."""
     where = location() if where is None else where
-    sources = {
-        folder: list(found)
-        for folder, found in groupby(
-            claims(where).values(), lambda claim: path_of(where, claim.name).parent
-        )
-    }
-    return {
-        where / PAGE: _table(sources),
-        **{folder / PAGE: _page(found) for folder, found in sources.items()},
-    }
+    by_folder = groupby(claims(where).values(), lambda c: path_of(where, c.name).parent)
+    sources = {folder: list(group) for folder, group in by_folder}
+    source_pages = {folder / PAGE: _page(group) for folder, group in sources.items()}
+    return {where / PAGE: _table(sources), **source_pages}
 
 
 def stale(where: Path | None = None) -> list[Path]:
@@ -80,13 +74,13 @@ def stale(where: Path | None = None) -> list[Path]:
 def _table(sources: dict[Path, list[Claim]]) -> str:
     """A line a claim, in the order of the folders, and how the ledger is read."""
     links = [
-        f"- [{folder.name}]({folder.name}/{PAGE}): {_author(found)}, {_counts(found)}"
-        for folder, found in sources.items()
+        f"- [{folder.name}]({folder.name}/{PAGE}): {_author(group)}, {_counts(group)}"
+        for folder, group in sources.items()
     ]
-    every = [claim for found in sources.values() for claim in found]
+    whole = [claim for group in sources.values() for claim in group]
     head = "| claim | what its source says | standing |\n|---|---|---|"
-    counts = f"\n{_counts(every)}.\n"
-    return "\n".join((_INTRODUCTION, *links, counts, head, *map(_row, every), "", _HOW))
+    counts = f"\n{_counts(whole)}.\n"
+    return "\n".join((_INTRODUCTION, *links, counts, head, *map(_row, whole), "", _HOW))
 
 
 def _row(claim: Claim) -> str:
@@ -94,30 +88,30 @@ def _row(claim: Claim) -> str:
     return f"| [{claim.name}]({folder}/{PAGE}#{claim.name}) | {statement} | {claim.standing} |"
 
 
-def _page(found: list[Claim]) -> str:
+def _page(source: list[Claim]) -> str:
     """All claims of a source with verdict and finding, refuted and half-right ones first."""
-    folder = found[0].name.split("-")[0]
-    blocks = [f"# {folder}: {_author(found)}\n", f"{_counts(found)}; [all sources](../{PAGE}).\n"]
-    for standing, group in _groups(found).items():
+    folder, counts = source[0].name.split("-")[0], _counts(source)
+    blocks = [f"# {folder}: {_author(source)}\n", f"{counts}; [all sources](../{PAGE}).\n"]
+    for standing, group in _groups(source).items():
         blocks += [f"## {_TITLES[standing]}\n", *map(_entry, group)]
     return "\n".join(blocks)
 
 
-def _author(found: list[Claim]) -> str:
+def _author(group: list[Claim]) -> str:
     """The source that most of the claims name first."""
-    return Counter(claim.source.split(",")[0] for claim in found).most_common(1)[0][0]
+    return Counter(claim.source.split(",")[0] for claim in group).most_common(1)[0][0]
 
 
-def _counts(found: list[Claim]) -> str:
+def _counts(group: list[Claim]) -> str:
     """How many there are of each standing."""
-    counts = ", ".join(f"{len(group)} {s}" for s, group in _groups(found).items())
-    return f"{len(found)} claim{'s' * (len(found) > 1)}: {counts}"
+    counts = ", ".join(f"{len(alike)} {s}" for s, alike in _groups(group).items())
+    return f"{len(group)} claim{'s' * (len(group) > 1)}: {counts}"
 
 
-def _groups(found: list[Claim]) -> dict[str, list[Claim]]:
+def _groups(group: list[Claim]) -> dict[str, list[Claim]]:
     """The claims of each standing that some have."""
-    groups = {s: [claim for claim in found if claim.standing == s] for s in STANDINGS}
-    return {standing: group for standing, group in groups.items() if group}
+    groups = {s: [claim for claim in group if claim.standing == s] for s in STANDINGS}
+    return {standing: alike for standing, alike in groups.items() if alike}
 
 
 def _entry(claim: Claim) -> str:
@@ -133,9 +127,9 @@ def _entry(claim: Claim) -> str:
         "What would decide it": claim.would_decide,
         "Reproduce": f"`{command_for(claim.name, full=True)}`",
     }
-    said = (f"### {claim.name}", f"*{claim.source}*", f"> {claim.statement}", claim.finding)
+    head = (f"### {claim.name}", f"*{claim.source}*", f"> {claim.statement}", claim.finding)
     listed = (f"- {label}: {text}\n" for label, text in items.items() if text)
-    return "\n\n".join((*said, "".join(listed)))
+    return "\n\n".join((*head, "".join(listed)))
 
 
 def main(words: Sequence[str]) -> int:

@@ -16,8 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from deepnet_theory.claims.folder import PACKAGE as BENCH
-from deepnet_theory.claims.folder import SHARED, claims, importable, load, location
+from deepnet_theory.claims import PACKAGE as BENCH
+from deepnet_theory.claims import SHARED, claims, importable, load, location
 from deepnet_theory.processes import Job, Kept, Progress, cache_of, cores, run_until_stopped
 from deepnet_theory.processes.identity import PACKAGE, sources
 from deepnet_theory.processes.pool import environment_variable
@@ -156,13 +156,15 @@ class Checked(Result):
             lines.append(f"{result.claim.name}: {result.claim.standing}{changed}")
             if result.error:
                 lines.append(f"    failed     {result.error.strip().splitlines()[-1]}")
+            # Part by part: a sentence of a paper is rarely one statement, and one verdict for all
+            # of it would be the worst of its parts, also of those that the source never said.
             recorded = {r.about: r.verdict for r in result.claim.rulings(self.full)}
-            for found in result.findings:
-                was = recorded.pop(found.about, None)
-                note = "" if was is found.verdict else f"  (recorded: {was or 'nothing'})"
-                lines.append(f"    {found.verdict.value:9}  {found.about}{note}")
+            for finding in result.findings:
+                was = recorded.pop(finding.about, None)
+                note = "" if was is finding.verdict else f"  (recorded: {was or 'nothing'})"
+                lines.append(f"    {finding.verdict.value:9}  {finding.about}{note}")
                 if note:
-                    lines.append(f"               {found.because}")
+                    lines.append(f"               {finding.because}")
             if result.claim.would_decide:
                 would = f"to decide  {result.claim.would_decide}"
                 lines += textwrap.wrap(
@@ -183,11 +185,11 @@ def versions() -> dict[str, str]:
     """The versions of what measured."""
     from importlib.metadata import PackageNotFoundError, version
 
-    found = {"deepnet-theory": __version__, "python": sys.version.split()[0]}
+    installed = {"deepnet-theory": __version__, "python": sys.version.split()[0]}
     for name in ("torch", "sympy", "scipy", "numpy"):
         with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
+            installed[name] = version(name)
+    return installed
 
 
 def check(
@@ -219,8 +221,8 @@ def check(
     began = time.perf_counter()
     results: dict[str, CheckedClaim] = {}
 
-    def keep(one: Claim, found: Answer) -> None:
-        results[one.name] = _result(one, context, found)
+    def keep(one: Claim, answer: Answer) -> None:
+        results[one.name] = _result(one, context, answer)
 
     opened = cache_of(cache)
     code = "" if opened is None else sources(PACKAGE, where)  # a claim may ask all of it
@@ -231,7 +233,7 @@ def check(
             partial(_answer, where, c.name, context),
             partial(keep, c),
             depends_on=("claim", c.name, context, code),
-            lasting=lambda found: not found[1],  # a check that failed is tried again
+            lasting=lambda answer: not answer[1],  # a check that failed is tried again
         )
         # the longest first, so that no long one is left to the end
         for c in sorted(chosen.values(), key=lambda c: -c.cost(full))

@@ -16,19 +16,26 @@ import typer
 
 from deepnet_theory.cli.options import (
     MEASURE,
+    OWN,
+    SELECT,
     SIZES,
     TRAIN,
     TRANSFER,
-    Own,
-    Select,
+    Given,
     Takes,
     Talk,
     Work,
+    beside_scheme,
     chosen,
     file_to_write,
+    flag,
     goes_on,
     in_lower_case,
+    of_scheme,
     one_of,
+    refuse_beside,
+    rule_of,
+    selection_of,
     words_of,
 )
 from deepnet_theory.cli.streams import deliver, save, save_page, say, shows_colour
@@ -42,6 +49,11 @@ if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
     from deepnet_theory.spec.selection import Selection
 
+    Composer = Callable[[Any], Document | str]
+
+# A command imports its rooms when it is called: `derive` must not wait for torch, nor `--help` for
+# SymPy. It parses, calls the library once and shows what comes back; nothing is computed here.
+
 TextOrJson = Annotated[str, one_of("text", "json")]
 Output = Annotated[str | None, file_to_write("Write the JSON there.", "--output", "-o")]
 Page = Annotated[str | None, file_to_write("Write an HTML page there.", "--page")]
@@ -51,8 +63,8 @@ Across = Annotated[str, Option("NAME", "depth, width or both", ("depth", *ACROSS
 Alignment = Annotated[Text, Option("NAME", "In width, full (default) or none", ALIGNMENTS)]
 Widths = Annotated[Text, Option("LIST", "Widths: 64,128,256 or 64:1024")]
 BaseWidth = Annotated[Number, Option("D0", "Width of the model that was tuned")]
-Derived = Annotated[Select, Takes(without=("scheme",))]
-Given = dict[str, Any]
+Select = Annotated[Given, SELECT]
+Own = Annotated[Given, OWN]
 MODEL = "FILE.py:FACTORY or package.module:FACTORY"
 
 
@@ -84,22 +96,17 @@ def derive(
     """
     from deepnet_theory import workflow
 
-    in_width = {"alignment": alignment, "form": form, "width": width, "base_width": base_width,
-                "base_depth": base_depth}  # fmt: skip
+    in_width = _typed(
+        alignment=alignment, form=form, width=width, base_width=base_width, base_depth=base_depth
+    )
     in_one = chosen("across", across, ("depth", *ACROSS)) == "depth"
-    if select.scheme is not None:
-        others = (depth, form, width, base_width, base_depth)
-        if compare_closures or any(value is not None for value in others):
+    if "scheme" in select:
+        if compare_closures or depth is not None or in_width.keys() - {"alignment"}:
             raise InputError(
                 "a scheme is judged in every depth and width: leave the other options out"
             )
-        select.require_scheme_alone()
         judged = workflow.judge_scheme(
-            select.scheme,
-            select.optimizer,
-            update=select.update,
-            across=None if in_one else across,
-            alignment=alignment,
+            **of_scheme(select), across=None if in_one else across, alignment=alignment
         )
         return _show(judged, format)
     if not in_one:
@@ -109,13 +116,12 @@ def derive(
             )
         from deepnet_theory.report import width as of_width
 
-        given: Given = {n: value for n, value in in_width.items() if value is not None}
-        wide = workflow.derive_across(select.selection(), across, depth=depth, **given)
+        wide = workflow.derive_across(selection_of(select), across, depth=depth, **in_width)
         return _show(wide, format, of_width.document if steps else of_width.short)
     _refuse_in_depth(in_width)
     from deepnet_theory.report import rule
 
-    selection = select.selection()
+    selection = selection_of(select)
     if compare_closures:
         compared = workflow.compare_closures(selection, depth=depth)
         return _show(compared, format)
@@ -128,12 +134,17 @@ def derive(
     return derivation.verdict.exit_code
 
 
-def _show(result: Any, format: str, said: Callable[[Any], Document | str] | None = None) -> int:
-    """Print a result, as JSON or as what is ``said`` of it, its document; its exit code."""
+def _typed(**values: object) -> Given:
+    """Those of some options that were typed."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _show(result: Any, format: str, page_of: Composer | None = None) -> int:
+    """Print a result, as JSON or as its page, the whole of it or another; its exit code."""
     from deepnet_theory.report.document import composed
 
-    shown = said or composed
-    print(result.to_json() if format == "json" else _printed(shown(result), format))
+    compose = page_of or composed
+    print(result.to_json() if format == "json" else _printed(compose(result), format))
     return int(getattr(result, "exit_code", 0))
 
 
@@ -160,7 +171,7 @@ def _measured(
     format: str = "text",
     output: str | None = None,
     page: str | None = None,
-    said: Callable[[Any], Document | str] | None = None,
+    page_of: Composer | None = None,
     saved: Callable[[Any], str] = lambda result: result.to_json() + "\n",
 ) -> int:
     """Have something measured where ``work`` says, show it and save it; the exit code.
@@ -181,7 +192,7 @@ def _measured(
     if stopped and not getattr(result, "points", True):
         output = page = None
     deliver(
-        lambda: _show(result, format, said),
+        lambda: _show(result, format, page_of),
         lambda: save(output, saved, result, talk.quiet, whole=not stopped),
         lambda: save_page(page, result, talk.quiet, whole=not stopped),
     )
@@ -191,22 +202,22 @@ def _measured(
 def _of_rule_or_scheme(
     select: Select,
     own: Own,
-    of_scheme: Callable[..., Any],
-    of_rule: Callable[..., Any],
+    scheme_runs: Callable[..., Any],
+    rule_runs: Callable[..., Any],
     derived: Callable[[Selection], Any] = lambda selection: selection,
 ) -> tuple[Callable[..., Any], str]:
     """What measures the scheme, the derived rule or one's own, and its name."""
-    if select.scheme is not None:
-        select.require_scheme_alone()
-        own.refuse_beside(f"--scheme {select.scheme}")
-        run = partial(of_scheme, select.scheme, optimizer=select.optimizer, update=select.update)
-        return run, f"the scheme {select.scheme}"
+    if "scheme" in select:
+        run = partial(scheme_runs, **of_scheme(select))
+        named = f"scheme {select['scheme']}"
+        refuse_beside(own, f"--{named}")
+        return run, f"the {named}"
     from deepnet_theory.report.rule import title
 
-    selection = select.selection()
-    rule = own.rule(selection)
+    selection = selection_of(select)
+    rule = rule_of(own, selection)
     named = f"{'' if rule is None else 'your own rule, '}{title(selection)}"
-    return partial(of_rule, derived(selection), rule=rule), named
+    return partial(rule_runs, derived(selection), rule=rule), named
 
 
 def _noted(talk: Talk, selection: Selection) -> Any:
@@ -247,11 +258,11 @@ def verify(
     from deepnet_theory import workflow
     from deepnet_theory.report.measurement import Y_LABEL
 
-    in_width = {"widths": widths, "rules": rules and rules.split(","), "alignment": alignment}
+    in_width = _typed(widths=widths, rules=rules and rules.split(","), alignment=alignment)
     if chosen("across", across, ("depth", *ACROSS)) != "depth":
-        own.refuse_beside(f"--across {across}")
-        given: Given = {n: value for n, value in in_width.items() if value is not None}
-        wide = partial(workflow.verify_width, select.selection(), across=across, **given, **measure)
+        refuse_beside(own, f"--across {across}")
+        selection = selection_of(select)
+        wide = partial(workflow.verify_width, selection, across=across, **in_width, **measure)
         return _measured(
             wide, work, talk, "one update across the width", points=True, format=format,
             output=output,
@@ -266,12 +277,9 @@ def verify(
     )  # fmt: skip
 
 
-def _refuse_in_depth(given: Given) -> None:
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(
-                f"--{name.replace('_', '-')} {value} needs --across width or --across both"
-            )
+def _refuse_in_depth(in_width: Given) -> None:
+    for name, value in in_width.items():
+        raise InputError(f"{flag(name)} {value} needs --across width or --across both")
 
 
 def predict(
@@ -308,7 +316,7 @@ def check(
     from deepnet_theory.claims.check import Checked, check
 
     run = partial(check, tuple(ids or ()), full=full, seed=seed)
-    return _measured(run, work, talk, "check", format=format, said=Checked.table)
+    return _measured(run, work, talk, "check", format=format, page_of=Checked.table)
 
 
 def export(
@@ -340,18 +348,19 @@ def export(
     """Write the constants of one model as JSON, with where each number came from."""
     from deepnet_theory import workflow
 
-    if select.scheme is not None:
+    scheme = select.get("scheme")
+    if scheme is not None:
         from deepnet_theory.workflow.given import scheme_of_depth
 
-        own.refuse_beside(f"--scheme {select.scheme}")
-        selection, rule = select.beside(scheme_of_depth(select.scheme)), None
+        refuse_beside(own, f"--scheme {scheme}")
+        selection, rule = beside_scheme(select, scheme_of_depth(scheme)), None
     else:
-        selection = select.selection()
-        rule = own.rule(selection)
+        selection = selection_of(select)
+        rule = rule_of(own, selection)
     with warnings.catch_warnings(action="ignore", category=UnstableWarning):
         base = None if base_width is None and base_depth is None else (base_width, base_depth)
         constants = workflow.export(
-            selection, depth, scheme=select.scheme, rule=rule, form=form, base=base,
+            selection, depth, scheme=scheme, rule=rule, form=form, base=base,
             base_heads=base_heads, alignment=alignment, **model,
         )  # fmt: skip
     if not talk.quiet:
@@ -446,12 +455,11 @@ def transfer(
 ) -> int:
     """Train at several depths and learning rates: does the best rate transfer?"""
     if model is not None:
-        select.refuse_beside(model)
-        own.refuse_beside(model)
+        refuse_beside([*select, *own], model)
         if ":" not in model:
             raise InputError(f"the model {model!r} is not of the form FILE.py:NAME")
-    selection = select.selection() if model is None else None
-    rule = None if selection is None else own.rule(selection)
+    selection = selection_of(select) if model is None else None
+    rule = None if selection is None else rule_of(own, selection)
     from deepnet_theory import workflow
 
     named = None if closures is None else [name.strip() for name in closures.split(",")]
@@ -515,7 +523,7 @@ def measure(
 
 
 def report(
-    select: Derived,
+    select: Annotated[Select, Takes(without=("scheme",))],
     measure: Annotated[Given, MEASURE],
     work: Work,
     talk: Talk,
@@ -526,16 +534,15 @@ def report(
     rivals: Annotated[bool, Option("", "Other optimizers' rules beside it; measured")] = True,
 ) -> int:
     """Derive, verify and export in one self-contained HTML page."""
-    selection = select.selection()
+    selection = selection_of(select)
     from deepnet_theory import workflow
     from deepnet_theory.report.measurement import Y_LABEL, document
     from deepnet_theory.report.rule import title
 
-    at: list[DepthLike] = [*depth] if depth else []
     run = partial(
         workflow.make_report,
         _noted(talk, selection),
-        depth=at,
+        depth=list[DepthLike](depth or ()),
         command=shlex.join(["deepnet-theory", *sys.argv[1:]]),
         rivals=rivals,
         **measure,
@@ -547,7 +554,7 @@ def report(
         f"{Y_LABEL}, {title(selection)}",
         points=True,
         output=output,
-        said=lambda made: document(made.verification, made.rivals),
+        page_of=lambda made: document(made.verification, made.rivals),
         saved=lambda made: str(made.html),
     )
 
@@ -646,8 +653,8 @@ def cache(
     if what == "clear" and kept is not None:
         kept.clear()
     if format == "json":
-        found = {"folder": folder, "results": len(sizes), "bytes": sum(sizes)}
-        print(json.dumps({"schema": "deepnet-theory/cache/1", **found}, indent=2))
+        data = {"schema": "deepnet-theory/cache/1", "folder": folder}
+        print(json.dumps({**data, "results": len(sizes), "bytes": sum(sizes)}, indent=2))
     elif kept is None:
         print("nothing is kept: DEEPNET_THEORY_CACHE is empty")
     else:

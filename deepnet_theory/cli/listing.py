@@ -8,13 +8,13 @@ from typing import Any
 
 from deepnet_theory.report.text import page_columns
 from deepnet_theory.spec.assumption import assumptions
-from deepnet_theory.spec.closure import Closure, closures
+from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.measured import recorded
 from deepnet_theory.spec.norm import norms
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.parametrisation import FULL, Parametrisation, parametrisations
 from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.scheme import Scheme, schemes
+from deepnet_theory.spec.scheme import schemes
 from deepnet_theory.spec.sublayer import sublayers
 
 Row = dict[str, Any]
@@ -27,29 +27,52 @@ METHODS = {
 }
 
 
-def _row(value: object, keys: str, **computed: object) -> Row:
-    """The attributes of a value that its list shows, in order; some are computed."""
-    return {k: computed[k] if k in computed else getattr(value, k) for k in keys.split()}
+def _claims() -> dict[str, Any]:
+    from deepnet_theory.claims import claims
+
+    return claims()
 
 
-def _closure(c: Closure) -> Row:
-    condition = ", ".join(f"{left} = {right}" for left, right in c.conditions)
-    return _row(c, "name condition summary source", condition=condition)
-
-
-def _scheme(s: Scheme) -> Row:
-    measured = [
+# what a list shows of its values, in order: attributes, and what stands in place of some
+_FOLDERS: dict[str, tuple[Callable[[], dict[str, Any]], str, dict[str, Callable[[Any], Any]]]] = {
+    "optimizers": (optimizers, "name update summary mind source", {}),
+    "placements": (placements, "name equation summary source", {}),
+    "norms": (norms, "name summary source", {}),
+    "sublayers": (
+        sublayers,
+        "name branch scaled summary source",
+        {"scaled": lambda s: [m.name for m in s.scaled]},
+    ),
+    "closures": (
+        closures,
+        "name condition summary source",
+        {"condition": lambda c: ", ".join(f"{left} = {right}" for left, right in c.conditions)},
+    ),
+    "assumptions": (
+        assumptions,
+        "name statement measurement source",
+        {"measurement": lambda a: a.measurement or ""},
+    ),
+    "claims": (_claims, "name statement recorded source", {"recorded": lambda c: c.standing}),
+}
+_SCHEME = "name equation alpha gains optimizer summary measured mind source"
+_OF_A_SCHEME: dict[str, Callable[[Any], Any]] = {
+    "alpha": lambda s: [f"{p.name}: {p.alpha}" for p in s.parts],
+    "gains": lambda s: [f"{p.name} {m}: {g}" for p in s.parts for m, g in p.gains.items()],
+    "measured": lambda s: [
         f"{name} {one.depth}^{one} ({one.predicted} derived)"
-        for name, own in recorded().get(s.name, {}).items()
-        for one in own
-    ]
-    return _row(
-        s,
-        "name equation alpha gains optimizer summary measured mind source",
-        alpha=[f"{p.name}: {p.alpha}" for p in s.parts],
-        gains=[f"{p.name} {m}: {g}" for p in s.parts for m, g in p.gains.items()],
-        measured=measured,
-    )
+        for name, slopes in recorded().get(s.name, {}).items()
+        for one in slopes
+    ],
+}
+KINDS = (
+    "optimizers", "placements", "norms", "sublayers", "closures", "methods", "assumptions",
+    "claims", "schemes", "kinds",
+)  # fmt: skip
+
+
+def _row(value: object, keys: str, computed: dict[str, Callable[[Any], Any]]) -> Row:
+    return {k: computed[k](value) if k in computed else getattr(value, k) for k in keys.split()}
 
 
 def _schemes() -> Iterable[Row]:
@@ -61,7 +84,7 @@ def _schemes() -> Iterable[Row]:
             row = {"name": name, "dimension": "both" if name in deep else "width"}
             row |= _in_width(wide[name])
         if name in deep:
-            row |= _scheme(deep[name])
+            row |= _row(deep[name], _SCHEME, _OF_A_SCHEME)
         if row["dimension"] == "both":
             row["source"] = "; ".join(dict.fromkeys((deep[name].source, wide[name].source)))
         yield row
@@ -70,57 +93,31 @@ def _schemes() -> Iterable[Row]:
 def _in_width(p: Parametrisation) -> Row:
     rates = [
         f"{c.optimizer}{'' if c.alignment == FULL else ', no alignment'}: "
-        + ", ".join(f"{of} {rate}" for of, rate in c.rate.items())
+        + ", ".join(f"{role} {rate}" for role, rate in c.rate.items())
         for c in p.columns
     ]
     return {
         "summary": p.summary,
-        "init": [f"{of}: {text}" for of, text in p.init.items()],
-        "multiplier": [f"{of}: {text}" for of, text in p.multiplier.items()],
+        "init": [f"{role}: {text}" for role, text in p.init.items()],
+        "multiplier": [f"{role}: {text}" for role, text in p.multiplier.items()],
         "rates": rates,
         "mind": p.mind,
         "source": p.source,
     }
 
 
-def _claims() -> list[Row]:
-    from deepnet_theory.claims.folder import claims
-
-    keys = "name statement recorded source"
-    return [_row(c, keys, recorded=c.standing) for c in claims().values()]
-
-
-def _all(values: Callable[[], dict[str, Any]], keys: str) -> Callable[[], Iterable[Row]]:
-    return lambda: (_row(value, keys) for value in values().values())
-
-
-_LISTS: dict[str, Callable[[], Iterable[Row]]] = {
-    "optimizers": _all(optimizers, "name update summary mind source"),
-    "placements": _all(placements, "name equation summary source"),
-    "norms": _all(norms, "name summary source"),
-    "sublayers": lambda: (
-        _row(s, "name branch scaled summary source", scaled=[m.name for m in s.scaled])
-        for s in sublayers().values()
-    ),
-    "closures": lambda: map(_closure, closures().values()),
-    "methods": lambda: ({"name": name, "summary": told} for name, told in METHODS.items()),
-    "assumptions": lambda: (
-        _row(a, "name statement measurement source", measurement=a.measurement or "")
-        for a in assumptions().values()
-    ),
-    "claims": _claims,
-    "schemes": _schemes,
-    "kinds": lambda: (
-        {"name": kind, "names": [row["name"] for row in rows()]}
-        for kind, rows in _LISTS.items()
-        if kind != "kinds"
-    ),
-}
-KINDS = tuple(_LISTS)
-
-
 def listing(what: str) -> list[Row]:
-    return list(_LISTS[what]())
+    """The rows of a kind of values, or the kinds themselves with the names of each."""
+    match what:
+        case "methods":
+            return [{"name": name, "summary": words} for name, words in METHODS.items()]
+        case "schemes":
+            return list(_schemes())
+        case "kinds":
+            kinds = [(kind, listing(kind)) for kind in KINDS if kind != "kinds"]
+            return [{"name": kind, "names": [r["name"] for r in rows]} for kind, rows in kinds]
+    values, keys, computed = _FOLDERS[what]
+    return [_row(value, keys, computed) for value in values().values()]
 
 
 def listing_text(rows: list[Row]) -> str:

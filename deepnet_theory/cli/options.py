@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -28,25 +28,23 @@ from deepnet_theory.spec.settings import (
 )
 
 if TYPE_CHECKING:
-    from concurrent.futures import Executor
-
     from deepnet_theory.spec.rule import Rule
     from deepnet_theory.spec.scheme import Scheme
 
 
-def _whole(text: str) -> int:
-    """A whole number; the refusal restates the input, which typer's own does not."""
-    try:
-        return int(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a whole number") from None
+def _number(kind: type[int] | type[float], what: str) -> Callable[[str], float]:
+    """What reads a number; the refusal restates the input, which typer's own does not."""
+
+    def read(text: str) -> float:
+        try:
+            return kind(text)
+        except ValueError:
+            raise typer.BadParameter(f"{text!r} is not a {what}") from None
+
+    return read
 
 
-def _real(text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise typer.BadParameter(f"{text!r} is not a number") from None
+NUMBERS = {int: _number(int, "whole number"), float: _number(float, "number")}
 
 
 def in_lower_case(text: str) -> str:
@@ -58,8 +56,8 @@ def words_of(*words: str, folders: str = "") -> Callable[[str], list[str]]:
     """Completion of one of a few words, or of a name from the discovered folders."""
 
     def complete(incomplete: str) -> list[str]:
-        found = words or sorted({name for folder in folders.split() for name in names(folder)})
-        return [word for word in found if word.startswith(incomplete.lower())]
+        valid = words or sorted({name for folder in folders.split() for name in names(folder)})
+        return [word for word in valid if word.startswith(incomplete.lower())]
 
     return complete
 
@@ -89,6 +87,8 @@ def _writable(file: str | None) -> str | None:
 Options = Mapping[str, Any]  # annotations of a command's parameters, by name
 
 
+# One declaration, a field and its Option, gives the default, the keyword, the option and the help:
+# written by hand in each place they had drifted apart.
 def options_of(kind: type, **defaults: object) -> Options:
     """The options of a dataclass of settings; ``defaults`` are a command's own."""
     return {
@@ -99,13 +99,13 @@ def options_of(kind: type, **defaults: object) -> Options:
 def _option(one: Setting, default: object) -> Any:
     """The annotation of the parameter that a setting becomes; its help ends in the default."""
     o, name = one.option, one.name.replace("_", "-")
-    told = f"{default:.10g}" if isinstance(default, float) else default
-    help = f"{o.help}." if default is None or one.kind is bool else f"{o.help}; {told}."
+    shown = f"{default:.10g}" if isinstance(default, float) else default
+    help = f"{o.help}." if default is None or one.kind is bool else f"{o.help}; {shown}."
     if one.kind is bool:
         flags = (f"--{name}/--no-{name}" if default else f"--{name}", *filter(None, [o.letter]))
         return Annotated[bool | None, typer.Option(*flags, help=help, show_default=False)]
     how: dict[str, Any] = {"metavar": o.metavar, "help": help, "show_default": False}
-    if parser := {int: _whole, float: _real}.get(one.kind):
+    if parser := NUMBERS.get(one.kind):
         how["parser"] = parser
     elif o.words or o.folder:
         how |= {"parser": in_lower_case, "autocompletion": words_of(*o.words, folders=o.folder)}
@@ -140,10 +140,10 @@ class Takes:
 
     def option(self, name: str, annotation: Any) -> Any:
         kind, option = get_args(annotation)
-        own = copy(option)
-        own.hidden = name in self.without
-        own.help = self.helps.get(name, option.help)
-        return Annotated[kind, own]
+        changed = copy(option)
+        changed.hidden = name in self.without
+        changed.help = self.helps.get(name, option.help)
+        return Annotated[kind, changed]
 
 
 @dataclass(frozen=True)
@@ -164,52 +164,65 @@ class _Beside:
     ] = None
 
 
-class Select:
-    """What to derive for."""
+Given = dict[str, Any]  # what was typed of a group of options, by name
+SELECT = {**options_of(Selection), **options_of(_Beside)}
+_OF_DECODER = "{} of the decoder, if it differs"
 
-    options: ClassVar[Options] = {**options_of(Selection), **options_of(_Beside)}
 
-    def __init__(self, **given: Any) -> None:
-        self.given = given
-        self.optimizer, self.update = given.get("optimizer"), given.get("update")
-        self.scheme = given.get("scheme")
+@dataclass(frozen=True)
+class _Own:
+    """A rule of one's own in place of the derived one."""
 
-    def beside(self, scheme: Scheme) -> Selection:
-        """The stack that a scheme's constants are for: its own where no option says another."""
-        self.require_scheme_alone(("stack", "layer", "norm"))
-        own = {n: value for n, value in self.given.items() if n != "scheme"}
-        if self.optimizer is None and self.update is None:
-            own["optimizer"] = scheme.optimizer
-        return Selection(**{"stack": scheme.stack, "norm": scheme.norm, "uses": scheme.uses, **own})
+    alpha: Annotated[str | None, Option("EXPR", 'Your own alpha, e.g. "N**(1/3)"')] = None
+    beta: Annotated[str | None, Option("EXPR", "Your own beta")] = None
+    decoder_alpha: Annotated[str | None, Option("EXPR", _OF_DECODER.format("Alpha"))] = None
+    decoder_beta: Annotated[str | None, Option("EXPR", _OF_DECODER.format("Beta"))] = None
 
-    def selection(self) -> Selection:
-        """The selection; raises :class:`InputError` for anything unknown."""
-        if self.scheme is not None:
-            raise InputError(
-                f"--scheme {self.scheme} was given: derive and verify judge a scheme, export and "
-                "audit take its own constants, and there is nothing to derive"
-            )
-        if (self.optimizer is None) == (self.update is None):
-            raise InputError("give exactly one of --optimizer NAME and --update EXPR")
-        regime = tuple(map(_comparison, self.given.get("regime", ())))
-        return Selection(**{**self.given, "regime": regime})
 
-    def refuse_beside(self, model: str) -> None:
-        """Raise :class:`InputError` for options beside a model, which has its own."""
-        for name in self.given:
-            option = f"--{name.replace('_', '-')}"
-            raise InputError(f"{option} was given with {model}, which has its own")
+OWN = options_of(_Own)
 
-    def require_scheme_alone(self, but: tuple[str, ...] = ()) -> None:
-        """Raise :class:`InputError` for options that a scheme answers itself."""
-        defaults = {f.name: f.default for f in fields(Selection)}
-        for name, value in self.given.items():
-            taken = ("scheme", "optimizer", "update", *but)
-            if name not in taken and value != defaults[name]:
-                raise InputError(
-                    f"--{name.replace('_', '-')} was given with --scheme {self.scheme}, which has "
-                    "its own; a scheme is judged under --optimizer NAME or --update EXPR"
-                )
+
+def flag(name: str) -> str:
+    """An option as it is typed."""
+    return f"--{name.replace('_', '-')}"
+
+
+def refuse_beside(given: Iterable[str], other: str, more: str = "") -> None:
+    """Raise :class:`InputError` where an option was given beside what brings its own."""
+    for name in given:
+        raise InputError(f"{flag(name)} was given with {other}, which has its own{more}")
+
+
+def of_scheme(select: Given, *but: str) -> Given:
+    """The scheme and its optimizer; raises :class:`InputError` for what a scheme has itself."""
+    defaults = {f.name: f.default for f in fields(Selection)}
+    kept = {n: value for n, value in select.items() if n in ("scheme", "optimizer", "update")}
+    others = {n: value for n, value in select.items() if n not in (*kept, *but)}
+    more = "; a scheme is judged under --optimizer NAME or --update EXPR"
+    answered = (n for n, value in others.items() if value != defaults[n])
+    refuse_beside(answered, f"--scheme {select['scheme']}", more)
+    return kept
+
+
+def selection_of(select: Given) -> Selection:
+    """The selection that was typed; raises :class:`InputError` for anything unknown."""
+    if "scheme" in select:
+        raise InputError(
+            f"--scheme {select['scheme']} was given: derive and verify judge a scheme, export and "
+            "audit take its own constants, and there is nothing to derive"
+        )
+    if ("optimizer" in select) == ("update" in select):
+        raise InputError("give exactly one of --optimizer NAME and --update EXPR")
+    return Selection(**{**select, "regime": tuple(map(_comparison, select.get("regime", ())))})
+
+
+def beside_scheme(select: Given, scheme: Scheme) -> Selection:
+    """The stack that a scheme's constants are for: its own where no option says another."""
+    of_scheme(select, "stack", "layer", "norm")
+    typed = {n: value for n, value in select.items() if n != "scheme"}
+    if not {"optimizer", "update"} & typed.keys():
+        typed["optimizer"] = scheme.optimizer
+    return Selection(**{"stack": scheme.stack, "norm": scheme.norm, "uses": scheme.uses, **typed})
 
 
 def _comparison(text: str) -> tuple[str, str]:
@@ -219,35 +232,16 @@ def _comparison(text: str) -> tuple[str, str]:
     return larger.strip(), smaller.strip()
 
 
-_OF_DECODER = "{} of the decoder, if it differs"
+def rule_of(own: Given, selection: Selection) -> Rule | None:
+    """The rule of one's own, if one was typed."""
+    if not own:
+        return None
+    if not {"alpha", "beta"} <= own.keys():
+        option = flag(next(iter(own)))
+        raise InputError(f"{option} was given: --alpha and --beta must be given together")
+    from deepnet_theory.workflow import own_rule
 
-
-@dataclass(frozen=True)
-class Own:
-    """A rule of one's own in place of the derived one."""
-
-    alpha: Annotated[str | None, Option("EXPR", 'Your own alpha, e.g. "N**(1/3)"')] = None
-    beta: Annotated[str | None, Option("EXPR", "Your own beta")] = None
-    decoder_alpha: Annotated[str | None, Option("EXPR", _OF_DECODER.format("Alpha"))] = None
-    decoder_beta: Annotated[str | None, Option("EXPR", _OF_DECODER.format("Beta"))] = None
-
-    def refuse_beside(self, other: str) -> None:
-        """Raise :class:`InputError` where a rule was given beside an option that brings its own."""
-        for f in fields(self):
-            if getattr(self, f.name) is not None:
-                option = f"--{f.name.replace('_', '-')}"
-                raise InputError(f"{option} was given with {other}, which has its own")
-
-    def rule(self, selection: Selection) -> Rule | None:
-        given = [f.name for f in fields(self) if getattr(self, f.name) is not None]
-        if not given:
-            return None
-        if self.alpha is None or self.beta is None:
-            option = f"--{given[0].replace('_', '-')}"
-            raise InputError(f"{option} was given: --alpha and --beta must be given together")
-        from deepnet_theory.workflow import own_rule
-
-        return own_rule(selection, self.alpha, self.beta, self.decoder_alpha, self.decoder_beta)
+    return own_rule(selection, **own)
 
 
 @dataclass(frozen=True)
@@ -276,10 +270,15 @@ class Work:
         if self.cluster is not None and self.processes is not None:
             raise InputError(f"--processes {self.processes} was given with --cluster")
         from deepnet_theory.processes import cache_of
+        from deepnet_theory.processes.cluster import cluster
+
+        # A file a finished job, under the name of all that it depends on: a killed run is the same
+        # command once more. Whoever does the work is an executor, and the result hangs on none.
 
         cache = cache_of(False if self.no_cache else self.cache or True)
+        elsewhere = nullcontext() if self.cluster is None else cluster(self.cluster)
         try:
-            with self._executor() as executor:
+            with elsewhere as executor:
                 yield {"processes": self.processes, "executor": executor, "cache": cache}
         finally:
             if cache is not None and not talk.quiet:
@@ -290,16 +289,6 @@ class Work:
                         f"{cache.taken} of {cache.asked} results came from the cache; --no-cache "
                         "measures again"
                     )
-
-    @contextmanager
-    def _executor(self) -> Iterator[Executor | None]:
-        if self.cluster is None:
-            yield None
-            return
-        from deepnet_theory.processes.cluster import cluster
-
-        with cluster(self.cluster) as executor:
-            yield executor
 
 
 def goes_on(stopped: str, place: dict[str, Any]) -> None:
@@ -334,23 +323,24 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
     groups: dict[str, tuple[Callable[..., Any], Options]] = {}
     signature = inspect.signature(command).parameters
     for name, kind in get_type_hints(command, include_extras=True).items():
-        of, *notes = get_args(kind) if get_origin(kind) is Annotated else (kind,)
+        bare, *notes = get_args(kind) if get_origin(kind) is Annotated else (kind,)
         takes = next((note for note in notes if isinstance(note, Takes)), Takes())
-        given = next((note for note in notes if isinstance(note, dict)), None)
-        held = isinstance(of, type) and is_dataclass(of)
-        options = options_of(of) if held else getattr(of, "options", given)
-        if options is not None:
-            groups[name] = (dict if get_origin(of) is dict else of, options)
+        options = next((note for note in notes if isinstance(note, dict)), None)
+        if isinstance(bare, type) and is_dataclass(bare):
+            groups[name] = bare, options_of(bare)
+        elif options is not None:
+            groups[name] = dict, options
+        elif name != "return":
+            parameter = signature[name]
+            if isinstance(notes[0], Option):
+                default = None if parameter.default is parameter.empty else parameter.default
+                kind = _option(setting(name, kind, default), default)
+            parameters.append(parameter.replace(annotation=kind, kind=keyword))
+        if name in groups:
             parameters += [
                 inspect.Parameter(n, keyword, default=None, annotation=takes.option(n, o))
-                for n, o in options.items()
+                for n, o in groups[name][1].items()
             ]
-        elif name != "return":
-            own = signature[name]
-            if isinstance(notes[0], Option):
-                default = None if own.default is own.empty else own.default
-                kind = _option(setting(name, kind, default), default)
-            parameters.append(own.replace(annotation=kind, kind=keyword))
     # those that must be given come first, then the command's own
     shared = {name for _, options in groups.values() for name in options}
     parameters.sort(key=lambda p: (p.default is not inspect.Parameter.empty, p.name in shared))
@@ -358,8 +348,8 @@ def grouped(command: Callable[..., int]) -> Callable[..., int]:
     @wraps(command)
     def run(**given: Any) -> int:
         for name, (make, options) in groups.items():
-            found = {n: given.pop(n) for n in options}
-            given[name] = make(**{n: value for n, value in found.items() if value is not None})
+            typed = {n: given.pop(n) for n in options}
+            given[name] = make(**{n: value for n, value in typed.items() if value is not None})
         return command(**given)
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -94,6 +94,7 @@ def command_line(words: Sequence[str]) -> Any:
     ) -> None:
         pass
 
+    # to build all twelve takes longer than a listing
     called = words[0] if words and words[0] in COMMANDS else None
     for name, command in COMMANDS.items():
         if called in (None, name):
@@ -101,15 +102,15 @@ def command_line(words: Sequence[str]) -> Any:
             summary = (command.__doc__ or "").partition("\n")[0]
             taken = app.command(name, short_help=summary, epilog=_epilog(EXAMPLES[name]))
             taken(grouped(command))
-    found = typer.main.get_command(app)
-    for name, one in getattr(found, "commands", {called: found}).items():
+    parser = typer.main.get_command(app)
+    for name, one in getattr(parser, "commands", {called: parser}).items():
         hints = get_type_hints(COMMANDS[name], include_extras=True)
         for argument in one.params:
             if argument.param_type_name == "argument":
                 # a newer click takes from typer what an argument means, or tells it twice
-                told = argument.metavar, get_args(hints[argument.name])[1].help
-                argument.get_help_record = lambda _, told=told: told
-    return found
+                record = argument.metavar, get_args(hints[argument.name])[1].help
+                argument.get_help_record = lambda _, record=record: record
+    return parser
 
 
 def _version(asked: bool) -> None:

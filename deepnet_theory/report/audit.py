@@ -8,7 +8,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.numbers import known, number
+from deepnet_theory.report.numbers import number
 from deepnet_theory.spec.results.audit import REMARK
 from deepnet_theory.spec.verdict import Verdict
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from deepnet_theory.spec.results.audit import Audit, Audited, Finding
-    from deepnet_theory.spec.results.reading import Range
 
 FIRST = 3  # findings that fit a screen with the verdict
 
@@ -49,25 +48,25 @@ def answer(audit: Audit) -> doc.Words:
     held, count = f"{audit.against} ({audit.detail})", len(audit.differences)
     if audit.verdict is Verdict.SUPPORTED:
         also = f"; so do {', '.join(audit.alike)}" if audit.alike else ""
-        told = f"It follows {held}{also}"
+        judged = f"It follows {held}{also}"
     elif audit.near:
-        told = (
+        judged = (
             "It follows no rule of any optimizer; give the optimizer to see what differs. Nearest: "
             + "; ".join(audit.near)
         )
     elif audit.against is None:
         why = f": {audit.refusal}" if audit.refusal else ""
-        told = f"It was compared with no rule{why}"
+        judged = f"It was compared with no rule{why}"
     elif audit.verdict is Verdict.UNDECIDED:
-        told = f"What was understood follows {held}"
+        judged = f"What was understood follows {held}"
     else:
         moved = ""
         if audit.effect is not None:
             times = f"{number(audit.effect, '.3g')} times as much as under the rule"
             moved = f"; one update moves the output {times} ({_how(audit.predicted)})"
         what = "" if audit.scheme else "the nearest rule, "
-        told = f"{count} difference{'s' * (count > 1)} from {what}{held}{moved}"
-    return audit.verdict, f", {placement}, layers: {layers}. {told}."
+        judged = f"{count} difference{'s' * (count > 1)} from {what}{held}{moved}"
+    return audit.verdict, f", {placement}, layers: {layers}. {judged}."
 
 
 def _how(predicted: bool) -> str:
@@ -88,22 +87,20 @@ def _drawings(audit: Audit) -> Iterator[doc.Block]:
 
     Ranges that are alike are drawn once.
     """
-    seen: dict[tuple[object, ...], Range] = {}
-    for r in audit.reading.ranges:
-        seen.setdefault((r.stack, r.layer, r.equations), r)
-    for r in seen.values():
-        own = [
+    first = {(r.stack, r.layer, r.equations): r for r in reversed(audit.reading.ranges)}
+    for r in reversed(first.values()):
+        inside = [
             s for s in audit.sublayers
             if s.sublayer.stack == r.stack and r.first <= s.sublayer.layer <= r.last
         ]  # fmt: skip
         differs = (
             s.sublayer.layer
-            for s in own
+            for s in inside
             if _alpha_differs(s) or any(g.verdict == "differs" for g in s.gains)
         )
         layer = next(differs, r.first)
         caption = f"{r.stack}, layer {layer}; ≠ stands before what is wanted:"
-        yield doc.Layer(tuple(_branch(s) for s in own if s.sublayer.layer == layer), caption)
+        yield doc.Layer(tuple(_branch(s) for s in inside if s.sublayer.layer == layer), caption)
 
 
 def _branch(audited: Audited) -> doc.Branch:
@@ -111,14 +108,14 @@ def _branch(audited: Audited) -> doc.Branch:
     scaled = {"stream": s.stream, "branch": s.branch}
     factor = {name: (f"× {number(v, '.2g')}", "") for name, v in scaled.items() if v != 1}
     if _alpha_differs(audited):
-        where, wanted = s.alpha_on or "stream", known(audited.alpha_wanted, ".2g")
+        where, wanted = s.alpha_on or "stream", number(audited.alpha_wanted, ".2g")
         times = f"{factor[where][0]}, " if where in factor else ""
         factor[where] = f"{times}alpha {number(s.alpha, '.2g')}", wanted
     boxes = [("norm", "")] * ("input" in s.around)
     # of experts one is drawn, one that is not as wanted where there is such a one
     once = {g.matrix.role: g for g in sorted(audited.gains, key=lambda g: g.verdict == "differs")}
     for g in once.values() if "@" in s.kind else audited.gains:
-        wanted = known(g.wanted, ".2g") if g.verdict == "differs" else ""
+        wanted = number(g.wanted, ".2g") if g.verdict == "differs" else ""
         boxes.append((f"{g.matrix.role} {number(g.gain, '.2g')}", wanted))
     boxes += [("norm", "")] * ("output" in s.around)
     if "branch" in factor:
@@ -135,13 +132,13 @@ def _not_understood(audit: Audit) -> Iterator[str]:
     yield from (f"{note}." for note in audit.reading.notes)
     for s in audit.reading.sublayers:
         if s.measured is not None:
-            of = f"{s.stack}, layer {s.layer}"
-            yield f"A branch without a formula here, measured ({of}): {s.measured}."
-    seen: dict[tuple[str, str], list[str]] = {}
+            where = f"{s.stack}, layer {s.layer}"
+            yield f"A branch without a formula here, measured ({where}): {s.measured}."
+    alike: dict[tuple[str, str], list[str]] = {}
     for s in audit.reading.sublayers:
         if s.why:
-            seen.setdefault((s.stack, sub(r"\d+", "#", s.why)), []).append(s.why)
-    for (stack, _), whys in seen.items():
+            alike.setdefault((s.stack, sub(r"\d+", "#", s.why)), []).append(s.why)
+    for (stack, _), whys in alike.items():
         times = f", {len(whys)} branches" if len(whys) > 1 else ""
         yield f"In the {stack}{times}: {whys[0]}."
     understood = {m.where for s in audit.reading.sublayers if s.why for m in s.matrices}
@@ -157,13 +154,14 @@ def _to_derive(audit: Audit) -> Iterator[doc.Block]:
         f"{name}: {formulas}." for name, formulas in reversed(audit.rows.items())
     )
     yield from doc.paragraphs([audit.condition] * bool(audit.condition))
-    told = audit.command.replace(" --", "\1--").replace(" ", "\0").replace("\1", " ")
-    lines = wrap(told, 54, break_on_hyphens=False, break_long_words=False)
+    # a line may end before an option and nowhere else
+    command = audit.command.replace(" --", "\1--").replace(" ", "\0").replace("\1", " ")
+    lines = wrap(command, 54, break_on_hyphens=False, break_long_words=False)
     yield doc.Listing(" \\\n  ".join(lines).replace("\0", " "))
     if not audit.scheme:
         beside = "" if audit.placement else "; Constants.beside puts those of two together"
-        told = "export with the same options writes the constants for apply_"
-        yield doc.Paragraph(f"{told}{beside}.")
+        export = "export with the same options writes the constants for apply_"
+        yield doc.Paragraph(f"{export}{beside}.")
 
 
 def _gains(audit: Audit) -> doc.Table:
@@ -173,23 +171,22 @@ def _gains(audit: Audit) -> doc.Table:
     """
     kinds: dict[tuple[str, str, str], list[Audited]] = {}
     for s in audit.sublayers:
-        of = s.sublayer
-        kinds.setdefault((of.stack, of.kind, of.equation), []).append(s)
+        key = (s.sublayer.stack, s.sublayer.kind, s.sublayer.equation)
+        kinds.setdefault(key, []).append(s)
     named = Counter((stack, kind) for stack, kind, _ in kinds)
     rows: list[tuple[doc.Words, ...]] = []
 
-    def add(of: str, what: str, found: list[float], wanted: float | None) -> None:
-        low, high = number(min(found), ".3g"), number(max(found), ".3g")
+    def add(title: str, what: str, values: list[float], wanted: float | None) -> None:
+        low, high = number(min(values), ".3g"), number(max(values), ".3g")
         shown = low if low == high else f"{low} to {high}"
-        rows.append((of, what, shown, known(wanted, ".3g")))
+        rows.append((title, what, shown, number(wanted, ".3g")))
 
-    for (stack, kind, equation), own in kinds.items():
+    for (stack, kind, equation), alike in kinds.items():
         title = f"{stack} {kind}" + f", {equation}" * (named[stack, kind] > 1)
-        on = own[0].sublayer.alpha_on or "nothing"
-        alphas = [s.sublayer.alpha for s in own]
-        add(title, f"alpha, on {on}", alphas, own[0].alpha_wanted)
-        for position, gain in enumerate(own[0].gains):
-            found = [s.gains[position] for s in own if position < len(s.gains)]
-            ends = [end for g in found for end in (g.low, g.high)]
+        on = alike[0].sublayer.alpha_on or "nothing"
+        add(title, f"alpha, on {on}", [s.sublayer.alpha for s in alike], alike[0].alpha_wanted)
+        for position, gain in enumerate(alike[0].gains):
+            gains = [s.gains[position] for s in alike if position < len(s.gains)]
+            ends = [end for g in gains for end in (g.low, g.high)]
             add("", gain.matrix.role, ends, gain.wanted)
-    return doc.Table(("sublayer", "what", "found", "wanted"), tuple(rows))
+    return doc.table("sublayer | what | found | wanted", rows)

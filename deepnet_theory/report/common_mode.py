@@ -23,37 +23,39 @@ def over_updates(m: ModelMeasurement) -> tuple[doc.Block, ...]:
     """Loss, R and the tokens' cosine of every depth, and the pictures of R and of layers."""
     if not m.updates:
         return ()
-    rows = tuple(
+
+    def ends(values: Sequence[float], form: str) -> str:
+        return f"{number(values[0], form)} → {number(values[-1], form)}"
+
+    table = doc.table(
+        "depth | >largest R | >R | >tokens' cosine | >loss",
         (
-            depth_words(u.depth), number(max(u.common_mode), ".2f"),
-            *(" → ".join(number(v[i], form) for i in (0, -1)) for v, form in (
-                (u.common_mode, ".2f"), (u.token_cosine, ".2f"), (u.losses, ".3f"))),
-        )
-        for u in m.updates if u.common_mode
+            (depth_words(u.depth), number(max(u.common_mode), ".2f"), ends(u.common_mode, ".2f"),
+             ends(u.token_cosine, ".2f"), ends(u.losses, ".3f"))
+            for u in m.updates
+            if u.common_mode
+        ),
     )  # fmt: skip
-    head = ("depth", "largest R", "R", "tokens' cosine", "loss")
     rate = m.measure["eta"]
-    told = (
-        f"{m.measure['updates']} updates of {m.optimizer} at "
-        f"{'its own rate' if rate is None else f'the rate {rate:g}'}, from the first to the last. "
-    )
+    at_rate = "its own rate" if rate is None else f"the rate {rate:g}"
+    updates = f"{m.measure['updates']} updates of {m.optimizer} at {at_rate}"
     last = max(1, len(m.updates) - 1)
     curves = [(depth_words(u.depth), u, index / last, 0) for index, u in enumerate(m.updates)]
     return (
-        doc.Paragraph(told + COMMON, aside=True), doc.Table(head, rows, numbers=(1, 2, 3, 4)),
+        doc.Paragraph(f"{updates}, from the first to the last. {COMMON}", aside=True), table,
         common_mode_figure(curves), layers_figure([(name, u) for name, u, *_ in curves]),
     )  # fmt: skip
 
 
 def common_mode_figure(watched: Sequence[tuple[str, Run | Following, float, int]]) -> doc.Panels:
     """R at the steps where it was taken; each has a name, a shade and a colour."""
-    curves = []
-    for label, one, shade, colour in watched:
-        points = _at_steps(one, one.common_mode)
-        curves.append(doc.Curve(label, points, shade, colour=colour))
+    curves = tuple(
+        doc.Curve(label, _by_step(one, one.common_mode), shade, colour=colour)
+        for label, one, shade, colour in watched
+    )
     caption = f"The largest R of the seeds, at the steps where it was taken. {COMMON}"
     return doc.Panels(
-        (("R, the largest of the seeds", tuple(curves)),), "step", "R", None, caption=caption,
+        (("R, the largest of the seeds", curves),), "step", "R", None, caption=caption,
         logarithmic=True,
     )  # fmt: skip
 
@@ -68,7 +70,7 @@ def layers_figure(watched: Sequence[tuple[str, Run | Following]]) -> doc.Panels:
         curves = tuple(
             doc.Curve(
                 f"layer {layer + 1} of {layers}",
-                _at_steps(one, [weights[layer] for weights in one.branch_weights]),
+                _by_step(one, [weights[layer] for weights in one.branch_weights]),
                 index / max(1, count - 1),
             )
             for index, layer in enumerate(shown)
@@ -84,6 +86,6 @@ def layers_figure(watched: Sequence[tuple[str, Run | Following]]) -> doc.Panels:
     )  # fmt: skip
 
 
-def _at_steps(one: Run | Following, values: Sequence[float]) -> tuple[tuple[float, float], ...]:
+def _by_step(one: Run | Following, values: Sequence[float]) -> tuple[tuple[float, float], ...]:
     # a logarithm has no place 0
     return tuple((step + 1.0, v) for step, v in zip(one.common_mode_steps, values, strict=True))

@@ -12,6 +12,9 @@ from deepnet_theory.spec.verdict import Verdict
 if TYPE_CHECKING:
     from sympy import Expr
 
+# With a writer for each result and format the formats drift: a verdict that one shows is missing in
+# another. A result is said once, as data without a layout, and a printer knows no result.
+
 K = TypeVar("K")
 
 
@@ -57,16 +60,10 @@ def spelled(
 
 def gathered(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:
     """The names of everything that has the same key, each once."""
-    found: dict[K, list[str]] = {}
+    groups: dict[K, dict[str, None]] = {}
     for key, name in pairs:
-        names = found.setdefault(key, [])
-        names += [name] * (name not in names)
-    return found
-
-
-def cells(*row: Words) -> tuple[Words, ...]:
-    """A row of a table, whose cells may be of several kinds."""
-    return row
+        groups.setdefault(key, {})[name] = None
+    return {key: list(names) for key, names in groups.items()}
 
 
 @dataclass(frozen=True)
@@ -96,6 +93,15 @@ class Table:
     rows: tuple[tuple[Words, ...], ...]
     numbers: tuple[int, ...] = ()
     sentences: tuple[int, ...] = ()
+
+
+def table(columns: str, rows: Iterable[tuple[Words, ...]]) -> Table:
+    """A table of columns such as ``depth | >mean | …finding``: > before numbers, … before words."""
+    head = [name.strip() for name in columns.split("|")]
+    numbers, sentences = (
+        tuple(i for i, name in enumerate(head) if name.startswith(sign)) for sign in ">…"
+    )
+    return Table(tuple(name.lstrip(">…") for name in head), tuple(rows), numbers, sentences)
 
 
 @dataclass(frozen=True)
@@ -285,6 +291,18 @@ class Document:
     closing: tuple[Block, ...] = ()
 
 
+def says(item: Block | Section) -> bool:
+    """Whether there is anything to print: a section of nothing has no heading, a table no head."""
+    match item:
+        case Section():
+            return any(map(says, item.body))
+        case Table() | Terms():
+            return bool(item.rows)
+        case Paragraph():
+            return bool(item.words)
+    return True
+
+
 @dataclass(frozen=True)
 class Heading:
     """The title of a document (level 0) or of a section, where it is not folded."""
@@ -301,14 +319,15 @@ def in_order(document: Document) -> Iterator[Heading | Block]:
 
 
 def _in_order(body: tuple[Block | Section, ...], level: int) -> Iterator[Heading | Block]:
-    for item in body:
-        if not isinstance(item, Section):
-            yield item
-        elif item.body:
+    for item in filter(says, body):
+        if isinstance(item, Section):
             yield Heading(item.title, level)
             yield from _in_order(item.body, level + 1)
+        else:
+            yield item
 
 
+# Text, not classes: a page of one kind pays for no other's imports.
 COMPOSERS = {  # by the name of the result's class: a module, and a function of it
     "Audit": ("audit", "document"),
     "Comparison": ("rule", "comparison"),
@@ -327,5 +346,6 @@ COMPOSERS = {  # by the name of the result's class: a module, and a function of 
 def composed(result: object) -> Document:
     """What a result says; the composer of its kind alone is imported."""
     module, function = COMPOSERS[type(result).__name__]
-    told: Document = getattr(import_module(f"deepnet_theory.report.{module}"), function)(result)
-    return told
+    compose = getattr(import_module(f"deepnet_theory.report.{module}"), function)
+    document: Document = compose(result)
+    return document

@@ -60,8 +60,8 @@ _TYPED = {ord(c): t for c, t in zip("─┬┐└≠×", "-+++!*", strict=True)}
 
 
 def latex(document: doc.Document) -> str:
-    told = map(block_latex, doc.in_order(document))
-    return "\n\n".join((PREAMBLE, *told, "\\end{document}\n"))
+    blocks = map(block_latex, doc.in_order(document))
+    return "\n\n".join((PREAMBLE, *blocks, "\\end{document}\n"))
 
 
 def escape(words: str) -> str:

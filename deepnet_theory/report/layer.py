@@ -13,12 +13,12 @@ STREAM, MARGIN, COLUMN, BOX, PITCH, TOP = 70, 140, 172, 22, 32, 34  # pixels of 
 
 
 def _sums(layer: Layer) -> Iterator[list[Branch]]:
-    return (list(own) for _, own in groupby(layer.branches, lambda branch: branch.sum))
+    return (list(group) for _, group in groupby(layer.branches, lambda branch: branch.sum))
 
 
 def lines(layer: Layer) -> list[str]:
     """The branches one below the other; each stands above its stream, and + joins one above."""
-    found = []
+    drawn = []
     for branches in _sums(layer):
         for index, branch in enumerate(branches):
             inner = f" {' ─ '.join(starmap(_named, branch.boxes))} "
@@ -26,8 +26,8 @@ def lines(layer: Layer) -> list[str]:
             wide = max(len(inner), len(stream))
             above = f"x ─┬─{inner.ljust(wide, '─')}─┐"
             below = f"   └{stream.center(wide + 2, '─')}+─ {'norm' * branch.norm or 'x'}"
-            found += [f"{'+ ' * bool(index)}{branch.kind}", above, below]
-    return found
+            drawn += [f"{'+ ' * bool(index)}{branch.kind}", above, below]
+    return drawn
 
 
 def _named(name: str, wanted: str) -> str:
@@ -36,7 +36,7 @@ def _named(name: str, wanted: str) -> str:
 
 def svg(layer: Layer) -> Plot:
     """The stream at the left, from the top down; what is not as wanted is filled, with both."""
-    widest = max((len(own) for own in _sums(layer)), default=1)
+    widest = max(map(len, _sums(layer)), default=1)
     above, top = list[str](), 26.0
     for branches in _sums(layer):
         drawn, top = _sum(branches, top)
@@ -73,10 +73,10 @@ def _boxes(
     boxes: Iterable[tuple[str, str]], centre: float, top: float, width: float = COLUMN - 20
 ) -> Iterator[str]:
     for index, (name, wanted) in enumerate(boxes):
-        at = top + PITCH * index
+        y = top + PITCH * index
         yield (
-            f'<rect class="box{" wrong" * bool(wanted)}" x="{centre - width / 2:g}" y="{at:g}" '
+            f'<rect class="box{" wrong" * bool(wanted)}" x="{centre - width / 2:g}" y="{y:g}" '
             f'width="{width:g}" height="{BOX}" rx="4"/>'
         )
         shown = f"{name}{f' ≠ {wanted}' * bool(wanted)}"
-        yield text(shown.replace("alpha", GREEK["alpha"]), centre, at + 15)
+        yield text(shown.replace("alpha", GREEK["alpha"]), centre, y + 15)

@@ -46,16 +46,16 @@ def live(title: str, quiet: bool, points: bool = False) -> Iterator[dict[str, An
             yield {"progress": _reporter(bar)}
             return
         console.print(title, markup=False, highlight=False)
-        told = False
+        headed = False
 
         def watch(point: Point) -> None:
-            nonlocal told
+            nonlocal headed
             table = points_table([point])
-            for row in (table.rows[0],) if told else (table.head, table.rows[0]):
+            for row in (table.rows[0],) if headed else (table.head, table.rows[0]):
                 widths = (INTERVAL if "interval" in head else NUMBER for head in table.head)
                 cells = (f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
                 console.print("  " + "  ".join(cells), markup=False, highlight=False)
-            told = True
+            headed = True
 
         yield {"progress": _reporter(bar), "watch": watch}
 

@@ -1,25 +1,14 @@
-"""Measurements of ‖ΔF‖/η as documents: of a rule, of one's own models, and predicted ones."""
+"""What one update moves, as documents: of a rule, of one's own models, predicted, across width."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.common_mode import over_updates
-from deepnet_theory.report.numbers import (
-    depth_words,
-    interval,
-    known,
-    number,
-    power,
-    predicted,
-    signed,
-    signed_interval,
-    true_signs,
-)
+from deepnet_theory.report.numbers import SIGNED, depth_words, interval, number, power, true_signs
 from deepnet_theory.spec.rule import PLAIN
 from deepnet_theory.spec.verdict import Verdict
 
@@ -30,7 +19,6 @@ if TYPE_CHECKING:
         Exponent,
         ModelMeasurement,
         Point,
-        Share,
         Verification,
     )
 
@@ -38,31 +26,142 @@ P = TypeVar("P", bound="Point | PredictedPoint")
 Y_LABEL = "‖ΔF‖/η per token"
 ROUNDING = 1e-6  # of the largest share: a bias of the keys moves nothing but the last digits
 MOST_SHARES = 12  # on a page; the JSON has all
+LEGEND = (
+    "Bars are 95% intervals over seeds; lines have the predicted slopes, solid for this rule, "
+    "dashed for other rules on the same network{}; the broad band is the absolute size that "
+    "single sublayers predict on the same data, without a free constant."
+)
+MIXED = (
+    "The output sums the shares of two parts: the larger power, which is predicted, shows only at "
+    "depths where its part dominates."
+)
+
+
+# the four documents
 
 
 def document(v: Verification, rivals: Sequence[Verification] = ()) -> doc.Document:
     """The whole measurement; ``rivals`` are measurements of other rules on the same network."""
     if "across" in v.select:
         return width_document(v)
-    asked = _settings(v.measure)
-    assumed = (assumptions(v.assumptions),) if v.assumptions else ()
     return doc.Document(
         f"{Y_LABEL}, {measured_network(v) or rule_words(v)}",
         (
             *rows_named(v.rows, next(iter(v.rows), None), "measured here"),
-            doc.Paragraph(answer(v)),
-            *((doc.Paragraph(level(v)),) if v.level else ()),
-            doc.Paragraph(f"Measured after one step: {asked}.", aside=True),
+            *doc.paragraphs((answer(v), level(v))),
+            doc.Paragraph(f"Measured after one step: {_settings(v.measure)}.", aside=True),
         ),
-        (*sections(v, rivals), doc.Section("Assumptions", assumed)),
+        (*sections(v, rivals), doc.Section("Assumptions", (assumptions(v.assumptions),))),
         (_ran(v),),
     )
 
 
-def rows_named(rows: Mapping[str, str], own: str | None, what: str) -> Iterator[doc.Paragraph]:
-    """Both rules by name, first the one that was used, ``own``, with ``what`` was done with it."""
-    for name, told in sorted(rows.items(), key=lambda row: row[0] != own):
-        yield doc.Paragraph(f"{name}{f', {what}' * (name == own)}: {told}.")
+def width_document(v: Verification) -> doc.Document:
+    """What one update of every role moves at several widths, of each parametrisation."""
+    m = v.measure
+    basis = (
+        f"To first order in the learning rate: {m['tokens']} tokens, batch {m['batch']}, "
+        f"{m['seeds']} seeds. A role is judged by its own output, and by what the loss does along "
+        "its gradient; both are free of units of the learning rate."
+    )
+    answers, parts = [], list[doc.Section]()
+    for one in (v, *v.others):
+        name = one.rule["name"]
+        name = "the derived rule" if name == "rule" else f"parametrisation {name}"
+        wrong = ", ".join(e.share for e in one.exponents if e.verdict is Verdict.REFUTED)
+        right = sum(e.verdict is Verdict.SUPPORTED for e in one.exponents)
+        count = f"{name}: {right} of {len(one.exponents)} exponents as predicted"
+        answers.append((f"{count}{f', not {wrong}' if wrong else ''}: ", one.verdict, "."))
+        table, reasons = _judged(one.exponents)
+        parts += [
+            doc.Section(f"Exponents, {name}", (table,)),
+            doc.Section(f"Why these verdicts, {name}", (reasons,), folded=True),
+            doc.Section(
+                f"The loss by one update of everything, {name}", (points(one.points),), folded=True
+            ),
+        ]
+    return doc.Document(
+        f"One update across the width, {measured_network(v)}",
+        (*doc.paragraphs(answers), doc.Paragraph(basis, aside=True)),
+        (*parts, doc.Section("Warnings", doc.paragraphs([v.stopped]))),
+        (_ran(v),),
+    )
+
+
+def model_document(m: ModelMeasurement) -> doc.Document:
+    """Of one's own models: constant or not, and what moves F."""
+    deepest = depth_words(m.points[-1].depth) if m.points else "the deepest point"
+    exponents = doc.table(
+        "parameters | in | >exponent | >95% interval | constant | …because",
+        (
+            (e.share, e.variable, number(e.estimate, SIGNED), _ends(e), e.verdict, _because(e))
+            for e in m.exponents
+        ),
+    )
+    shares = doc.table(
+        "name | >mean | >95% interval",
+        ((s.name, number(s.mean), interval(s.low, s.high)) for s in m.shares[:MOST_SHARES]),
+    )
+    left = len(m.shares) - MOST_SHARES
+    by_name = "‖ΔF‖/η by name, the parameters of each stepped alone:" * bool(m.shares)
+    rest = f"{left} more, each less than these." * (left > 0)
+    step = f"one step of {m.optimizer} at {m.measure['seeds']} seeds"
+    return doc.Document(
+        f"{Y_LABEL}, {m.model}",
+        (
+            *doc.paragraphs((_constant(m), *(f"Warning: {warning}." for warning in m.warnings))),
+            doc.Paragraph(f"Measured after {step}.", aside=True),
+        ),
+        (
+            doc.Section("Points", (*model_figures(m), points(m.points))),
+            doc.Section("Exponents", (exponents,) if m.points else ()),
+            doc.Section(
+                f"What moves F at {deepest}",
+                (doc.Paragraph(by_name), shares, doc.Paragraph(rest, aside=True)),
+            ),
+            doc.Section("What tokens come to share over updates", over_updates(m)),
+        ),
+        (_ran(m),),
+    )
+
+
+def prediction_document(p: UpdatePrediction) -> doc.Document:
+    """A prediction in absolute size: the points, and what each kind of parameter moves."""
+    stepped = p.select.get("optimizer") or p.select.get("update")
+    basis = (
+        f"From single sublayers, with no free constant: {_settings(p.measure)}. Intervals are over "
+        f"{p.measure['seeds']} seeds, each with data of its own."
+    )
+    sizes = doc.table(
+        "depth | >‖ΔF‖/η | >95% interval | >S r²",
+        (
+            (depth_words(q.depth), number(q.mean), interval(q.low, q.high), number(q.identity))
+            for q in p.points
+        ),
+    )
+    kinds = doc.table(
+        "of | parameters | >‖ΔF‖/η | >95% interval",
+        ((s.part, s.name, number(s.mean), interval(s.low, s.high)) for s in p.shares),
+    )
+    figures = _beside_a_constant("predicted", p.points, Y_LABEL, f"stepped by {stepped}")
+    return doc.Document(
+        f"{Y_LABEL}, predicted: {p.select['placement']} {p.select['stack']} stepped by {stepped}",
+        (doc.Paragraph(basis, aside=True),),
+        (
+            doc.Section("Points", (*figures, sizes)),
+            doc.Section(f"Stepped alone, at {depth_words(p.points[-1].depth)}", (kinds,)),
+            doc.Section("Warnings", doc.paragraphs(p.warnings)),
+        ),
+    )
+
+
+# the answer, what was measured, and where
+
+
+def rows_named(rows: Mapping[str, str], used: str | None, what: str) -> Iterator[doc.Paragraph]:
+    """Both rules by name, first the one that was ``used``, with ``what`` was done with it."""
+    for name, formulas in sorted(rows.items(), key=lambda row: row[0] != used):
+        yield doc.Paragraph(f"{name}{f', {what}' * (name == used)}: {formulas}.")
 
 
 def _settings(measure: Mapping[str, Any]) -> str:
@@ -74,29 +173,31 @@ def _ran(measured: Verification | ModelMeasurement) -> doc.Paragraph:
     return doc.Paragraph((measured.verdict, f" ({measured.device}, {measured.seconds:.1f} s)"))
 
 
-def three_lines(verification: Verification) -> str:
-    of = f"<Verification of {measured_network(verification)}, {rule_words(verification)}"
-    return _range(of, answer(verification), verification)
+def three_lines(v: Verification) -> str:
+    """A verification as an interpreter shows it: of what, its answer, its range."""
+    return _range(f"<Verification of {measured_network(v)}, {rule_words(v)}", answer(v), v)
 
 
-def _range(of: str, told: Sequence[doc.Inline], m: Verification | ModelMeasurement) -> str:
-    """Three lines, as an interpreter shows a measurement: of what, its answer, its range."""
+def model_lines(m: ModelMeasurement) -> str:
+    """A measurement of one's own models, likewise."""
+    return _range(f"<ModelMeasurement of {m.model}, stepped by {m.optimizer}", _constant(m), m)
+
+
+def _range(first: str, words: Sequence[doc.Inline], m: Verification | ModelMeasurement) -> str:
     depths = " to ".join(depth_words(p.depth) for p in (*m.points[:1], *m.points[1:][-1:]))
     ran = f" {len(m.points)} depths, {depths or 'none'}; {m.device}, {m.seconds:.1f} s>"
-    return "\n".join((of, " " + "".join(map(str, told)), ran))
+    return "\n".join((first, " " + "".join(map(str, words)), ran))
 
 
-def answer(verification: Verification) -> tuple[doc.Inline, ...]:
-    if not verification.exponents:
-        return (verification.verdict, ": no exponent was measured.")
-    moved = "The loss by one update" if "across" in verification.select else "‖ΔF‖"
-    return (
-        true_signs(f"{moved} {verification.trend}: "), verification.verdict,
-        to_decide(verification.verdict, verification.whole),
-    )  # fmt: skip
+def answer(v: Verification) -> tuple[doc.Inline, ...]:
+    """What ‖ΔF‖ does with the depth, and the verdict."""
+    if not v.exponents:
+        return (v.verdict, ": no exponent was measured.")
+    moved = "The loss by one update" if "across" in v.select else "‖ΔF‖"
+    return true_signs(f"{moved} {v.trend}: "), v.verdict, to_decide(v.verdict, v.whole)
 
 
-def to_decide(verdict: Verdict, exponents: Sequence[Exponent]) -> str:
+def to_decide(verdict: Verdict, exponents: Iterable[Exponent]) -> str:
     """What ends a sentence in a verdict: what an UNDECIDED one lacks."""
     lacking = {e.would_decide for e in exponents if e.would_decide}
     if verdict is not Verdict.UNDECIDED or not lacking:
@@ -104,30 +205,64 @@ def to_decide(verdict: Verdict, exponents: Sequence[Exponent]) -> str:
     return f": {'; '.join(sorted(lacking))}."
 
 
-def level(verification: Verification) -> tuple[doc.Inline, ...]:
-    found = verification.level
-    if found is None:
+def level(v: Verification) -> tuple[doc.Inline, ...]:
+    """The absolute size against what single sublayers predict, where it was compared."""
+    if v.level is None:
         return ()
-    return f"In absolute size, against single sublayers: {found.because}: ", found.verdict, "."
+    because = v.level.because
+    return f"In absolute size, against single sublayers: {because}: ", v.level.verdict, "."
+
+
+def _constant(m: ModelMeasurement) -> tuple[doc.Inline, ...]:
+    wide = bool(m.points) and "d" in m.points[0].depth
+    off = [e.share for e in m.exponents[1:] if e.verdict is Verdict.REFUTED]
+    exceptions = f"; off in the width: {', '.join(off)}" if wide and off else ""
+    subject = "all of it is constant" if wide else "it is constant"
+    sentence = true_signs(f"‖ΔF‖ {m.trend}{exceptions}; that {subject} is ")
+    return sentence, m.verdict, to_decide(m.verdict, m.exponents[:1])
+
+
+def measured_network(v: Verification, nameless: str = "") -> str:
+    """Which network was measured, stepped by what; an update has no name but what it says."""
+    update = v.select.get("update")
+    stepped = v.select.get("optimizer") or (update and (nameless or update))
+    words = (v.select.get("placement"), v.select.get("stack"), f"stepped by {stepped}")
+    return " ".join(str(word) for word in words) if stepped else ""
+
+
+def rule_words(v: Verification) -> str:
+    """Whose rule was measured; a user's own one shows what it says, if that is short."""
+    name, entries = str(v.rule.get("name", "")), v.rule.get("entries", ())
+    if name == "custom":  # derived for an update that has no name
+        return "derived rule"
+    if name == "own":
+        formulas = [f"α = {e['alpha']}, β = {e['beta']}" for e in entries]
+        return formulas[0] if len(formulas) == 1 and len(formulas[0]) <= 16 else "own rule"
+    others = ", ".join(n for n in name.split(", ") if n != PLAIN)
+    plain = "α = β = 1" if name.endswith(PLAIN) else ""
+    return ", ".join(words for words in (others and f"rule of {others}", plain) if words)
+
+
+# exponents, points, shares and premises as tables
 
 
 def sections(v: Verification, rivals: Sequence[Verification] = ()) -> tuple[doc.Section, ...]:
-    reasons = doc.Terms(tuple((_where(e), _because(e)) for e in v.exponents))
-    folded = doc.Section("Why these verdicts", (reasons,), folded=True)
+    """Exponents with their figures, the rivals, the points, what each kind moves, warnings."""
+    table, reasons = _judged(v.exponents)
+    why: doc.Block | doc.Section = reasons
+    if len(v.exponents) > 2:
+        why = doc.Section("Why these verdicts", (reasons,), folded=True)
     figures = [update_figure(v, variable, rivals) for variable in _variables(v)]
     if figures:  # the first one tells how to read them all
-        figures[0] = replace(figures[0], caption=f"{figures[0].caption} {_legend(rivals)}")
-    rows = tuple(_exponent(_where(e), e.verdict, e) for e in v.exponents)
-    judged = (
-        *figures,
-        _exponents(("exponent", "verdict"), rows),
-        folded if len(v.exponents) > 2 else reasons,
-    )
+        seen = " (other marks, measured on the first of the same seeds)" * bool(rivals)
+        caption = f"{figures[0].caption} {LEGEND.format(seen)}"
+        figures[0] = replace(figures[0], caption=caption)
+    title = f"Stepped alone, at {depth_words(v.points[-1].depth)}" if v.points else ""
     return (
-        doc.Section("Exponents", judged if v.exponents else ()),
+        doc.Section("Exponents", (*figures, table, why)),
         doc.Section("Other rules", _rivals(rivals)),
         doc.Section("Points", (points(v.points),), folded=True),
-        *_by_kind(v),
+        doc.Section(title, (_shares(v), *shares_figure(v)) if title else ()),
         doc.Section("Warnings", doc.paragraphs(v.warnings)),
     )
 
@@ -136,48 +271,30 @@ def _variables(v: Verification) -> tuple[str, ...]:
     return tuple(dict.fromkeys(e.variable for e in v.exponents))
 
 
-def _legend(rivals: Sequence[Verification]) -> str:
-    measured = " (other marks, measured on the first of the same seeds)" if rivals else ""
-    return (
-        "Bars are 95% intervals over seeds; lines have the predicted slopes, solid for this rule, "
-        f"dashed for other rules on the same network{measured}; the broad band is the "
-        "absolute size that single sublayers predict on the same data, without a free constant."
-    )
-
-
 def points(measured: Sequence[Point]) -> doc.Table:
     """‖ΔF‖/η at every depth beside what was predicted of it, and findings where there are any."""
-    columns = ["depth", "mean", "95% interval", "seeds"]
-    if predicted_too := any(p.predicted is not None for p in measured):
-        columns += ["predicted", "its interval"]
-    if found := any(p.finding for p in measured):
-        columns += ["finding"]
+    columns = "depth | >mean | >95% interval | >seeds"
+    if with_prediction := any(p.predicted is not None for p in measured):
+        columns += " | >predicted | >its interval"
+    if with_finding := any(p.finding for p in measured):
+        columns += " | …finding"
     rows = []
     for p in measured:
-        row = [depth_words(p.depth), number(p.mean), _between(p), str(p.seeds)]
-        if predicted_too:
-            row += [known(p.predicted), interval(p.predicted_low, p.predicted_high)]
-        rows.append((*row, p.finding) if found else tuple(row))
-    numbers = tuple(range(1, len(columns) - found))
-    return doc.Table(tuple(columns), tuple(rows), numbers, (len(columns) - 1,) if found else ())
+        row = [depth_words(p.depth), number(p.mean), interval(p.low, p.high), str(p.seeds)]
+        if with_prediction:
+            row += [number(p.predicted), interval(p.predicted_low, p.predicted_high)]
+        rows.append((*row, *[p.finding] * with_finding))
+    return doc.table(columns, rows)
 
 
-def _between(measured: Point | Share) -> str:
-    """The interval of a size; "-" where one seed gives none."""
-    return interval(measured.low, measured.high) if math.isfinite(measured.high) else "-"
-
-
-def _by_kind(v: Verification) -> tuple[doc.Section, ...]:
-    if not v.shares or not v.points:
-        return ()
-    rows = tuple(
-        (name, number(s.mean), interval(s.low, s.high), number(s.predicted), known(s.ratio),
+def _shares(v: Verification) -> doc.Table:
+    rows = (
+        (name, number(s.mean), interval(s.low, s.high), number(s.predicted), number(s.ratio),
          interval(s.ratio_low, s.ratio_high))
         for name, s in _named_shares(v)
     )  # fmt: skip
-    head = ("parameters", "‖ΔF‖/η", "95% interval", "predicted", "ratio", "its interval")
-    title = f"Stepped alone, at {depth_words(v.points[-1].depth)}"
-    return (doc.Section(title, (doc.Table(head, rows, (1, 2, 3, 4, 5)), *shares_figure(v))),)
+    columns = "parameters | >‖ΔF‖/η | >95% interval | >predicted | >ratio | >its interval"
+    return doc.table(columns, rows)
 
 
 def _named_shares(v: Verification, floor: float = -1.0) -> list[tuple[str, Any]]:
@@ -187,29 +304,32 @@ def _named_shares(v: Verification, floor: float = -1.0) -> list[tuple[str, Any]]
     return [(f"{s.part} {s.name}" if several else s.name, s) for s in shares]
 
 
-def _where(exponent: Exponent) -> str:
-    return f"in {exponent.variable}, {exponent.share}"
+def _judged(exponents: Sequence[Exponent]) -> tuple[doc.Table, doc.Terms]:
+    """Exponents with their verdicts, and why each has the one that it has."""
+    names = [f"in {e.variable}, {e.share}" for e in exponents]
+    rows = (_exponent(name, e.verdict, e) for name, e in zip(names, exponents, strict=True))
+    reasons = doc.Terms(tuple(zip(names, map(_because, exponents), strict=True)))
+    return _exponents("exponent | verdict", rows), reasons
 
 
-def _exponents(of: tuple[str, str], rows: tuple[tuple[doc.Words, ...], ...]) -> doc.Table:
-    return doc.Table((*of, "measured", "95% interval", "predicted"), rows, numbers=(2, 3, 4))
+def _exponents(first: str, rows: Iterable[tuple[doc.Words, ...]]) -> doc.Table:
+    return doc.table(f"{first} | >measured | >95% interval | >predicted", rows)
 
 
 def _exponent(name: str, verdict: doc.Inline, e: Exponent) -> tuple[doc.Words, ...]:
-    measured = (signed(e.estimate), _ends(e), predicted(e.predicted, "none"))
-    return name, verdict, *measured
+    predicted = number(e.predicted, "+.4g", "none")
+    return name, verdict, number(e.estimate, SIGNED), _ends(e), predicted
 
 
 def _ends(e: Exponent) -> str:
-    """The interval of an exponent; "-" where one seed gives none."""
-    return signed_interval(e.low, e.high) if math.isfinite(e.high - e.low) else "-"
+    return interval(e.low, e.high, SIGNED)
 
 
-def _because(exponent: Exponent) -> str:
-    start = exponent.fitted_from
-    parts = [] if start is None else [f"fitted from {exponent.variable} = {start}"]
-    rivals = ", ".join(f"{name} {power(e)}" for name, e in exponent.rivals)
-    parts += [true_signs(s) for s in (exponent.because, exponent.would_decide) if s]
+def _because(e: Exponent) -> str:
+    start = e.fitted_from
+    parts = [] if start is None else [f"fitted from {e.variable} = {start}"]
+    rivals = ", ".join(f"{name} {power(slope)}" for name, slope in e.rivals)
+    parts += [true_signs(s) for s in (e.because, e.would_decide) if s]
     parts += [f"other optimizers' rules here: {rivals}"] if rivals else []
     return "; ".join(parts)
 
@@ -217,99 +337,44 @@ def _because(exponent: Exponent) -> str:
 def _rivals(rivals: Sequence[Verification]) -> tuple[doc.Block, ...]:
     if not rivals:
         return ()
+    # Rivals see the same data, embedding and head: what a seed does to one rule it does to the
+    # other, so that a difference of rules is free of it.
     seeds, draws = (rivals[0].measure.get(key) for key in ("seeds", "draws"))
-    rows = tuple(
+    rows = (
         _exponent(f"{rule_words(r)}, in {e.variable}", "-" if e.predicted is None else e.verdict, e)
         for r in rivals
-        for e in r.exponents
-        if e.share == "all"
+        for e in r.whole
     )
-    told = (
+    basis = (
         "The rules of other optimizers and the plain network, stepped by this optimizer, are no "
         f"part of the verdict; they were measured on {seeds} of the same seeds, {draws} draws each."
     )
-    why_not = doc.paragraphs(
-        (
-            f"No slope is predicted of {rule_words(r)}: {r.warnings[0]}."
-            for r in rivals
-            if r.warnings and any(e.predicted is None for e in r.exponents)
-        ),
-        aside=True,
-    )
-    mixed = (
-        "The output sums the shares of two parts: the larger power, which is predicted, shows "
-        "only at depths where its part dominates."
-    )
-    two = len(rivals[0].points[0].depth) > 1
-    table = _exponents(("rule", "its prediction"), rows)
-    return doc.Paragraph(told), table, *why_not, *doc.paragraphs([mixed] * two, aside=True)
+    asides = [
+        f"No slope is predicted of {rule_words(r)}: {r.warnings[0]}."
+        for r in rivals
+        if r.warnings and any(e.predicted is None for e in r.exponents)
+    ]
+    asides += [MIXED] * (len(rivals[0].points[0].depth) > 1)
+    table = _exponents("rule | its prediction", rows)
+    return doc.Paragraph(basis), table, *doc.paragraphs(asides, aside=True)
 
 
 def assumptions(
     measured: Sequence[AssumptionResult], stated: Mapping[str, str] | None = None
 ) -> doc.Table:
     """Every assumption with what its measurement says; ``stated`` ones may be unmeasured."""
-    found = {a.name: a for a in measured}
+    results = {a.name: a for a in measured}
     statements = dict(stated or {}) | {a.name: a.statement for a in measured if a.statement}
     rows: list[tuple[doc.Words, ...]] = []
-    for name in dict.fromkeys((*statements, *found)):
-        a = found.get(name)
-        verdict, told = Verdict.ASSUMED, "not measured"
-        if a is not None:  # the reason tells the interval
-            verdict, told = a.verdict, true_signs(a.because)
-        rows.append((name, verdict, statements.get(name, ""), told))
-    head = ("assumption", "verdict", "statement", "measured")
-    return doc.Table(head, tuple(rows), sentences=(2, 3))
+    for name in dict.fromkeys((*statements, *results)):
+        verdict, reason = Verdict.ASSUMED, "not measured"
+        if name in results:  # the reason tells the interval
+            verdict, reason = results[name].verdict, true_signs(results[name].because)
+        rows.append((name, verdict, statements.get(name, ""), reason))
+    return doc.table("assumption | verdict | …statement | …measured", rows)
 
 
-# one update through each role, across the width
-
-
-def width_document(v: Verification) -> doc.Document:
-    measure = v.measure
-    told = (
-        f"To first order in the learning rate: {measure['tokens']} tokens, batch "
-        f"{measure['batch']}, {measure['seeds']} seeds. A role is judged by its own output, and by "
-        "what the loss does along its gradient; both are free of units of the learning rate."
-    )
-    sections = [s for one in (v, *v.others) for s in _parametrisation(one)]
-    warned = doc.Section("Warnings", doc.paragraphs([v.stopped] * bool(v.stopped)))
-    return doc.Document(
-        f"One update across the width, {measured_network(v)}",
-        (
-            *doc.paragraphs(_wide_answer(one) for one in (v, *v.others)),
-            doc.Paragraph(told, aside=True),
-        ),
-        (*sections, warned),
-        (_ran(v),),
-    )
-
-
-def _point_words(v: Verification) -> str:
-    return "the derived rule" if v.rule["name"] == "rule" else f"parametrisation {v.rule['name']}"
-
-
-def _wide_answer(v: Verification) -> tuple[doc.Inline, ...]:
-    worst = [e for e in v.exponents if e.verdict is Verdict.REFUTED]
-    near = sum(e.verdict is Verdict.SUPPORTED for e in v.exponents)
-    said = f"{_point_words(v)}: {near} of {len(v.exponents)} exponents as predicted"
-    if worst:
-        said += f", not {', '.join(e.share for e in worst)}"
-    return f"{said}: ", v.verdict, "."
-
-
-def _parametrisation(v: Verification) -> Iterator[doc.Section]:
-    name = _point_words(v)
-    rows = tuple(_exponent(_where(e), e.verdict, e) for e in v.exponents)
-    because = doc.Terms(tuple((_where(e), _because(e)) for e in v.exponents))
-    shown = (_exponents(("exponent", "verdict"), rows),)
-    yield doc.Section(f"Exponents, {name}", shown if rows else ())
-    yield doc.Section(f"Why these verdicts, {name}", (because,) if rows else (), folded=True)
-    table = (points(v.points),) if v.points else ()
-    yield doc.Section(f"The loss by one update of everything, {name}", table, folded=True)
-
-
-# figures of a verification: what was measured beside what was predicted
+# figures: what was measured beside what was predicted
 
 
 def update_figure(
@@ -322,31 +387,31 @@ def update_figure(
     ``variable`` is the depth that varies, by default the first exponent's; of two depths the
     other one is held at its least value. ``rivals`` are measurements of other rules.
     """
-    variable = variable or next(iter(_variables(verification)), "N")
-    points = along(verification.points, variable)
-    own = marks(points, variable)
-    series = [doc.Series(rule_words(verification), own, band=_band(points, variable))]
-    lines = slopes(verification, variable, with_rivals=not rivals)
-    for index, rival in enumerate(rivals):
-        colour = 1 + index % 3
-        there = along(rival.points, variable)
-        reached = all(e.predicted is not None for e in rival.exponents)
-        measured, band = marks(there, variable), _band(there, variable) if reached else ()
-        series.append(doc.Series(rule_words(rival), measured, own=False, colour=colour, band=band))
-        own_line = slopes(rival, variable, with_rivals=False)
-        lines += [replace(line, own=False, colour=colour) for line in own_line]
-    held = "; the other depth at its least" if points and len(points[0].depth) > 1 else ""
+    v = verification
+    variable = variable or next(iter(_variables(v)), "N")
+    series, lines = [], slopes(v, variable, with_rivals=not rivals)
+    for index, one in enumerate((v, *rivals)):
+        colour, measured = 1 + max(0, index - 1) % 3, along(one.points, variable)
+        # what is far from the identity has no law, and no size to be held against
+        lawful = not index or all(e.predicted is not None for e in one.exponents)
+        band = _band(measured, variable) if lawful else ()
+        mark = marks(measured, variable)
+        series.append(doc.Series(rule_words(one), mark, index == 0, colour, band))
+        if index:
+            line = slopes(one, variable, with_rivals=False)
+            lines += [replace(slope, own=False, colour=colour) for slope in line]
+    held = "; the other depth at its least" * (bool(v.points) and len(v.points[0].depth) > 1)
     caption = (
         "How far one step moves the output, per token and in units of the learning rate, against "
         f"{variable}{held}."
     )
-    network = measured_network(verification, "the update given")
-    wide = "across" in verification.select
-    y_label = "change of the loss, per unit of learning rate" if wide else Y_LABEL
-    return doc.Figure(tuple(series), tuple(lines), along_what(variable), y_label, network, caption)
+    y_label = "change of the loss, per unit of learning rate" if "across" in v.select else Y_LABEL
+    title = measured_network(v, "the update given")
+    return doc.Figure(tuple(series), tuple(lines), along_what(variable), y_label, title, caption)
 
 
 def along_what(variable: str) -> str:
+    """The label of an axis of widths or depths."""
     return "d, width" if variable == "d" else f"{variable}, layers"
 
 
@@ -385,6 +450,7 @@ def along(points: Sequence[P], variable: str) -> list[P]:
 
 
 def marks(points: Sequence[Point | PredictedPoint], variable: str) -> tuple[doc.Mark, ...]:
+    """The points as a figure shows them."""
     return tuple(doc.Mark(p.depth[variable], p.mean, p.low, p.high) for p in points)
 
 
@@ -394,32 +460,6 @@ def _band(points: Sequence[Point], variable: str) -> tuple[doc.Mark, ...]:
         for p in points
         if p.predicted is not None and p.predicted_low is not None and p.predicted_high is not None
     )
-
-
-def measured_network(verification: Verification, nameless: str = "") -> str:
-    """Which network was measured, stepped by what; an update has no name but what it says."""
-    select = verification.select
-    update = select.get("update")
-    stepped = select.get("optimizer") or (update and (nameless or update))
-    words = (select.get("placement"), select.get("stack"), f"stepped by {stepped}")
-    return " ".join(str(word) for word in words) if stepped else ""
-
-
-def rule_words(verification: Verification) -> str:
-    """Whose rule was measured; a user's own one shows what it says, if that is short."""
-    name = str(verification.rule.get("name", ""))
-    if name == "custom":  # derived for an update that has no name
-        return "derived rule"
-    if name != "own":
-        others = ", ".join(n for n in name.split(", ") if n != PLAIN)
-        plain = "α = β = 1" if name.endswith(PLAIN) else ""
-        return ", ".join(words for words in (others and f"rule of {others}", plain) if words)
-    entries = verification.rule.get("entries", ())
-    if len(entries) == 1:
-        said = f"α = {entries[0]['alpha']}, β = {entries[0]['beta']}"
-        if len(said) <= 16:
-            return said
-    return "own rule"
 
 
 def slopes(verification: Verification, variable: str, with_rivals: bool = True) -> list[doc.Slope]:
@@ -434,60 +474,15 @@ def slopes(verification: Verification, variable: str, with_rivals: bool = True) 
     start = next((p for p in points if p.depth[variable] >= (exponent.fitted_from or 0)), points[0])
     if not 0 < start.mean < float("inf"):
         return []
-    at = (float(start.depth[variable]), start.mean)
-    own = f"{rule_words(verification)}:\n{power(exponent.predicted)}"
-    lines = [doc.Slope(own, exponent.predicted, *at, own=True)]
-    groups: dict[float, list[str]] = {}
-    for name, value in exponent.rivals if with_rivals else ():
+    place = (float(start.depth[variable]), start.mean)
+    label = f"{rule_words(verification)}:\n{power(exponent.predicted)}"
+    lines = [doc.Slope(label, exponent.predicted, *place, own=True)]
+    rivals = doc.gathered((value, name) for name, value in exponent.rivals if with_rivals)
+    for value, names in sorted(rivals.items()):
         if value != exponent.predicted:
-            groups.setdefault(value, []).append(name)
-    for value, names in sorted(groups.items()):
-        shown = ", ".join(names) if len(names) < 3 else f"{names[0]}, {len(names) - 1} more"
-        lines.append(doc.Slope(f"rule of {shown}:\n{power(value)}", value, *at))
+            shown = ", ".join(names) if len(names) < 3 else f"{names[0]}, {len(names) - 1} more"
+            lines.append(doc.Slope(f"rule of {shown}:\n{power(value)}", value, *place))
     return lines
-
-
-# one's own models: constant or not, and what moves F
-
-
-def model_document(m: ModelMeasurement) -> doc.Document:
-    seeds = f"one step of {m.optimizer} at {m.measure['seeds']} seeds"
-    deepest = depth_words(m.points[-1].depth) if m.points else "the deepest point"
-    exponents = tuple(
-        (e.share, e.variable, signed(e.estimate), _ends(e), e.verdict,
-         _because(e))
-        for e in m.exponents
-    )  # fmt: skip
-    head = ("parameters", "in", "exponent", "95% interval", "constant", "because")
-    table = doc.Table(head, exponents, numbers=(2, 3), sentences=(5,))
-    return doc.Document(
-        f"{Y_LABEL}, {m.model}",
-        (
-            *doc.paragraphs((_constant(m), *(f"Warning: {warning}." for warning in m.warnings))),
-            doc.Paragraph(f"Measured after {seeds}.", aside=True),
-        ),
-        (
-            doc.Section("Points", (*model_figures(m), points(m.points)) if m.points else ()),
-            doc.Section("Exponents", (table,) if m.points else ()),
-            doc.Section(f"What moves F at {deepest}", _names(m)),
-            doc.Section("What tokens come to share over updates", over_updates(m)),
-        ),
-        (_ran(m),),
-    )
-
-
-def model_lines(measured: ModelMeasurement) -> str:
-    of = f"<ModelMeasurement of {measured.model}, stepped by {measured.optimizer}"
-    return _range(of, _constant(measured), measured)
-
-
-def _constant(measured: ModelMeasurement) -> tuple[doc.Inline, ...]:
-    wide = bool(measured.points) and "d" in measured.points[0].depth
-    off = [e.share for e in measured.exponents[1:] if e.verdict is Verdict.REFUTED]
-    told = f"; off in the width: {', '.join(off)}" if wide and off else ""
-    subject = "all of it is constant" if wide else "it is constant"
-    lacks = to_decide(measured.verdict, measured.exponents[:1])
-    return true_signs(f"‖ΔF‖ {measured.trend}{told}; that {subject} is "), measured.verdict, lacks
 
 
 def model_figures(m: ModelMeasurement) -> tuple[doc.Figure, ...]:
@@ -508,56 +503,15 @@ def _beside_a_constant(
         return ()
     sizes = tuple(points[0].depth)
     varying = tuple(s for s in sizes if len({p.depth[s] for p in points}) > 1) or sizes[:1]
-    found = []
+    figures = []
     for variable in varying:
-        there = along(points, variable)
-        lines = (doc.Slope("constant", 0.0, float(there[0].depth[variable]), there[0].mean),)
-        held = "; what else varies is at its least" if len(points) > len(there) else ""
+        shown, x_label = along(points, variable), along_what(variable)
+        lines = (doc.Slope("constant", 0.0, float(shown[0].depth[variable]), shown[0].mean),)
+        held = "; what else varies is at its least" if len(points) > len(shown) else ""
         caption = (
-            f"How far one step moves the output, against {along_what(variable)}{held}. Bars are "
-            "95% intervals over seeds; the dashed line is constant, through the first point."
+            f"How far one step moves the output, against {x_label}{held}. Bars are 95% intervals "
+            "over seeds; the dashed line is constant, through the first point."
         )
-        series = (doc.Series(label, marks(there, variable)),)
-        found.append(doc.Figure(series, lines, along_what(variable), y_label, title, caption))
-    return tuple(found)
-
-
-def _names(m: ModelMeasurement) -> tuple[doc.Block, ...]:
-    if not m.shares:
-        return ()
-    shown, left = m.shares[:MOST_SHARES], len(m.shares) - MOST_SHARES
-    rows = tuple((s.name, number(s.mean), _between(s)) for s in shown)
-    told = "‖ΔF‖/η by name, the parameters of each stepped alone:"
-    rest = doc.paragraphs([f"{left} more, each less than these."] * (left > 0), aside=True)
-    table = doc.Table(("name", "mean", "95% interval"), rows, numbers=(1, 2))
-    return doc.Paragraph(told), table, *rest
-
-
-# a prediction in absolute size: the points, and what each kind moves
-
-
-def prediction_document(prediction: UpdatePrediction) -> doc.Document:
-    select, measure = prediction.select, prediction.measure
-    stepped = select.get("optimizer") or select.get("update")
-    known = f"From single sublayers, with no free constant: {_settings(measure)}."
-    over = f"Intervals are over {measure['seeds']} seeds, each with data of its own."
-    sizes = tuple(
-        (depth_words(p.depth), number(p.mean), interval(p.low, p.high), number(p.identity))
-        for p in prediction.points
-    )
-    shares = tuple(
-        (s.part, s.name, number(s.mean), interval(s.low, s.high)) for s in prediction.shares
-    )
-    points = doc.Table(("depth", "‖ΔF‖/η", "95% interval", "S r²"), sizes, (1, 2, 3))
-    kinds = doc.Table(("of", "parameters", "‖ΔF‖/η", "95% interval"), shares, (2, 3))
-    deepest = depth_words(prediction.points[-1].depth)
-    drawn = _beside_a_constant("predicted", prediction.points, Y_LABEL, f"stepped by {stepped}")
-    return doc.Document(
-        f"{Y_LABEL}, predicted: {select['placement']} {select['stack']} stepped by {stepped}",
-        (doc.Paragraph(f"{known} {over}", aside=True),),
-        (
-            doc.Section("Points", (*drawn, points)),
-            doc.Section(f"Stepped alone, at {deepest}", (kinds,)),
-            doc.Section("Warnings", doc.paragraphs(prediction.warnings)),
-        ),
-    )
+        series = (doc.Series(label, marks(shown, variable)),)
+        figures.append(doc.Figure(series, lines, x_label, y_label, title, caption))
+    return tuple(figures)

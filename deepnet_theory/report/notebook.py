@@ -11,9 +11,8 @@ from deepnet_theory.report import rule as composed
 from deepnet_theory.report import width
 from deepnet_theory.report.html import fragment
 from deepnet_theory.report.numbers import power
-from deepnet_theory.report.panels import differences, panels
 from deepnet_theory.report.rule import owner
-from deepnet_theory.report.svg import Plot, drawn
+from deepnet_theory.report.svg import Plot, differences, drawn, panels
 from deepnet_theory.report.text import text
 from deepnet_theory.report.training import losses_figure
 
@@ -42,28 +41,31 @@ def section(derivation: Derivation, title: str) -> Shown:
 
     Raises ``ValueError`` that lists the titles where there is no such section.
     """
-    found = {s.title: s for s in composed.steps(derivation)}
-    if title not in found:
-        raise ValueError(f"no section {title!r}; there are: {', '.join(found)}")
-    return Shown(doc.Document("", (), (doc.Section(title, found[title].body),)))
+    parts = {s.title: s for s in composed.steps(derivation)}
+    if title not in parts:
+        raise ValueError(f"no section {title!r}; there are: {', '.join(parts)}")
+    return Shown(doc.Document("", (), (doc.Section(title, parts[title].body),)))
 
 
 def steps(derivation: Derivation, *names: str) -> Shown:
     """Single steps of a derivation by their names, with the numbers that they have in the whole."""
-    return Shown(doc.Document("", tuple(composed.step_of(derivation, n) for n in names)))
+    return _shown(*(composed.step_of(derivation, n) for n in names))
 
 
 def rules(derivations: Mapping[str, Derivation]) -> Shown:
     """The rules of several derivations, and those to train with, one a row."""
-    rows = []
-    for name, d in derivations.items():
-        for row in d.rows:
-            for e in row.rule.entries:
-                formulas = (e.alpha, e.beta, e.rate, row.rule.eta)
-                of = (name, owner(e.part, e.sublayer), row.named)
-                rows.append(doc.cells(*of, *map(doc.Formula, formulas)))
-    head = ("", "of", "rule", "α", "β", "κ", "factor on η")
-    return Shown(doc.Document("", (doc.Table(head, tuple(rows)),)))
+    rows: list[tuple[doc.Words, ...]] = [
+        (name, owner(e.part, e.sublayer), row.named,
+         *map(doc.Formula, (e.alpha, e.beta, e.rate, row.rule.eta)))
+        for name, d in derivations.items()
+        for row in d.rows
+        for e in row.rule.entries
+    ]  # fmt: skip
+    return _shown(doc.table(" | of | rule | α | β | κ | factor on η", rows))
+
+
+def _shown(*blocks: doc.Block) -> Shown:
+    return Shown(doc.Document("", blocks))
 
 
 def implied(derivations: Mapping[str, Derivation], *names: str) -> Shown:
@@ -71,37 +73,35 @@ def implied(derivations: Mapping[str, Derivation], *names: str) -> Shown:
     rows: list[tuple[doc.Words, ...]] = []
     meaning: dict[str, str] = {}
     for label, d in derivations.items():
-        found = {(c.part, c.sublayer, c.name): c for c in d.consequences}
+        named = {(c.part, c.sublayer, c.name): c for c in d.consequences}
         meaning |= {c.name: c.meaning for c in d.consequences if c.name in names}
         for e in d.rule.entries:
-            own = [found[e.part, e.sublayer, name] for name in names]
-            told = ", ".join(c.remark for c in own if c.remark)
-            values = (doc.Formula(c.text) for c in own)
-            rows.append(doc.cells(label, owner(e.part, e.sublayer), *values, told))
-    head = ("", "of", *names, "in depth")
+            implied = [named[e.part, e.sublayer, name] for name in names]
+            remarks = ", ".join(c.remark for c in implied if c.remark)
+            values = (doc.Formula(c.text) for c in implied)
+            rows.append((label, owner(e.part, e.sublayer), *values, remarks))
     terms = doc.Terms(tuple((name, meaning[name]) for name in names))
-    return Shown(doc.Document("", (doc.Table(head, tuple(rows)), terms)))
+    return _shown(doc.table(" | ".join(("", "of", *names, "in depth")), rows), terms)
 
 
-def cross(found: CrossTable) -> Shown:
+def cross(table: CrossTable) -> Shown:
     """A cross table: the rule of each row, stepped by the optimizer of each column."""
-    names = tuple(found.rules)
-    rows = tuple(
-        (rule, *("; ".join(map(power, found.cell(rule, o).exponents.values())) for o in names))
+    names = tuple(table.rules)
+    rows = (
+        (rule, *("; ".join(map(power, table.cell(rule, o).exponents.values())) for o in names))
         for rule in names
     )
-    return Shown(doc.Document("", (doc.Table(("rule of ↓, stepped by →", *names), rows),)))
+    return _shown(doc.table(" | ".join(("rule of ↓, stepped by →", *names)), rows))
 
 
 def across(derivations: Mapping[str, WidthDerivation], *roles: str) -> Shown:
     """What several derivations in width give these roles, one a row, as powers of the sizes."""
-    rows = []
-    for name, d in derivations.items():
-        for row in map(d.table.row, roles):
-            sizes = (width.cell(column, getattr(row, column), None) for column in width.COLUMNS)
-            rows.append(doc.cells(name, row.role, *sizes))
-    head = ("", "role", *width.COLUMNS.values())
-    return Shown(doc.Document("", (doc.Table(head, tuple(rows)),)))
+    rows = (
+        (name, row.role, *(width.cell(c, getattr(row, c), None) for c in width.COLUMNS))
+        for name, d in derivations.items()
+        for row in map(d.table.row, roles)
+    )
+    return _shown(doc.table(" | ".join(("", "role", *width.COLUMNS.values())), rows))
 
 
 def plot(
@@ -118,13 +118,12 @@ def plot(
     """
     series, lines = [], []
     for index, (label, points) in enumerate(measured.items()):
-        marks = tuple(doc.Mark(at, value, value, value) for at, value in points.items())
-        own, colour = index == 0, max(1, index)
-        series.append(doc.Series(label, marks, own, colour))
+        marks = tuple(doc.Mark(place, value, value, value) for place, value in points.items())
+        look = (index == 0, max(1, index))  # the first one's own, or the colour of a rival
+        series.append(doc.Series(label, marks, *look))
         if slopes and label in slopes:
-            told = f"{label}:\n{power(slopes[label])}"
-            first = marks[0]
-            lines.append(doc.Slope(told, slopes[label], first.x, first.mean, own, colour))
+            words = f"{label}:\n{power(slopes[label])}"
+            lines.append(doc.Slope(words, slopes[label], marks[0].x, marks[0].mean, *look))
     return drawn(doc.Figure(tuple(series), tuple(lines), x, y, title))
 
 
@@ -135,12 +134,12 @@ def losses(training: Training) -> Plot:
 
 def compared(training: Training) -> Plot:
     """The rule's held-out loss minus every rival's, seed by seed, with the interval over seeds."""
-    own, *rivals = training.runs
+    first, *rivals = training.runs
     rows = []
     for c, rival in zip(training.comparisons, rivals, strict=True):
         if c.difference is None or c.low is None or c.high is None:
             continue
-        pairs = zip(own.held_out_by_seed, rival.held_out_by_seed, strict=True)
+        pairs = zip(first.held_out_by_seed, rival.held_out_by_seed, strict=True)
         mark = doc.Mark(0.0, c.difference, c.low, c.high)
         rows.append((c.rival, mark, [a - b for a, b in pairs]))
     label = "held-out loss of the rule minus the rival's, nats a byte"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from fractions import Fraction
@@ -11,48 +12,30 @@ GREEK = {
     "lambda": "λ", "sigma": "σ", "delta": "δ", "epsilon": "ε", "phi": "φ",
     "gamma": "γ", "mu": "μ", "omega": "ω", "xi": "ξ",
 }  # fmt: skip
+SIGNED = "+.4f"  # the form of an exponent
 
 
-def number(value: float, digits: str = ".4g") -> str:
+def number(value: float | None, form: str = ".4g", missing: str = "-") -> str:
     """A number with a minus sign where it is negative and not rounded to zero."""
-    return _minus(f"{value:{digits}}").removeprefix("+")
+    return missing if value is None else _minus(f"{value:{form}}")
 
 
-def signed(value: float, digits: str = ".4f") -> str:
-    """An exponent with its sign, which zero has none of."""
-    return _minus(f"{value:+{digits}}")
+def interval(low: float | None, high: float | None, form: str = ".4g") -> str:
+    """The ends of an interval; "-" where there is none, as of a single seed."""
+    if low is None or high is None or not math.isfinite(high - low):
+        return "-"
+    return f"{number(low, form)} to {number(high, form)}"
 
 
 def true_signs(words: str) -> str:
     """A sentence of measurement whose numbers have the same signs: "[-0.0, -1]" is "[0.0, −1]"."""
-    return re.sub(r"(?<![^\s(\[^])[-+]\d[\d.]*", lambda found: _minus(found[0]), words)
+    return re.sub(r"(?<![^\s(\[^])[-+]\d[\d.]*", lambda match: _minus(match[0]), words)
 
 
 def _minus(shown: str) -> str:
     if shown[:1] in "+-" and not shown.strip("+-0."):
         return shown[1:]
     return shown.replace("-", "−")
-
-
-def signed_interval(low: float, high: float, digits: str = ".4f") -> str:
-    return f"{signed(low, digits)} to {signed(high, digits)}"
-
-
-def interval(low: float | None, high: float | None, digits: str = ".4g") -> str:
-    """The ends of an interval of sizes; "-" where there is none."""
-    return (
-        "-" if low is None or high is None else f"{number(low, digits)} to {number(high, digits)}"
-    )
-
-
-def known(value: float | None, digits: str = ".4g") -> str:
-    """A number, or "-" where there is none."""
-    return "-" if value is None else number(value, digits)
-
-
-def predicted(exponent: float | None, missing: str) -> str:
-    """A predicted exponent, or what is said where there is none."""
-    return missing if exponent is None else signed(exponent, ".4g")
 
 
 def power(exponent: float | Fraction) -> str:

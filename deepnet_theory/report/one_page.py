@@ -48,14 +48,14 @@ def document(
         doc.Section("Provenance", (_provenance(verification, command, made or {}),)),
     )
     level = measurement.level(verification)
-    found = (*measurement.answer(verification), *((" ", *level) if level else ()))
-    said = ("Derivation: ", *rule.proved(derivation), ". ", "Measurement: ", *found)
+    measured = (*measurement.answer(verification), *((" ", *level) if level else ()))
+    verdicts = ("Derivation: ", *rule.proved(derivation), ". ", "Measurement: ", *measured)
     answer: tuple[doc.Block, ...] = (
         doc.Paragraph(_QUESTION, aside=True),
         rule.box(replace(derivation, values=()), to_train=True),
         *_of_which_rule(derivation, constants[0].origin),
         _gains(constants),
-        *doc.paragraphs((rule.reach(derivation), said)),
+        *doc.paragraphs((rule.reach(derivation), verdicts)),
     )
     return doc.Document(rule.title(derivation.selection), answer, sections)
 
@@ -66,14 +66,14 @@ def _of_which_rule(derivation: Derivation, origin: Mapping[str, Any]) -> Iterato
         yield doc.Paragraph(f"Measured here, and in the constants: the rule {measured}.")
     elif handed is not None:
         closure = doc.Code(f"--closure {origin['select']['closure']}")
-        told = f"Measured here: the rule {measured}. In the constants: the rule {handed}, which "
-        yield doc.Paragraph((told, closure, " derives and measures."))
+        both = f"Measured here: the rule {measured}. In the constants: the rule {handed}, which "
+        yield doc.Paragraph((both, closure, " derives and measures."))
 
 
 def _rule(derivation: Derivation) -> Iterator[doc.Block | doc.Section]:
     yield rule.meaning(derivation)
     in_depth = derivation.in_depth if derivation.orders else ""
-    yield from doc.paragraphs(filter(None, [rule.same_rule(derivation), in_depth]))
+    yield from doc.paragraphs((rule.same_rule(derivation), in_depth))
     yield from rule.consequences(derivation)
     yield doc.Section("Remarks", rule.remarks(derivation), folded=True)
 
@@ -81,10 +81,10 @@ def _rule(derivation: Derivation) -> Iterator[doc.Block | doc.Section]:
 def _assumptions(derivation: Derivation, verification: Verification) -> tuple[doc.Block, ...]:
     stated = {a.name: a.statement for a in derivation.assumptions}
     measured = {a.name for a in verification.assumptions if a.estimate is not None}
-    every = {*stated, *(a.name for a in verification.assumptions)}
-    told = "each was" if measured == every else f"{len(measured)} of {len(every)} were"
+    named = {*stated, *(a.name for a in verification.assumptions)}
+    share = "each was" if measured == named else f"{len(measured)} of {len(named)} were"
     return (
-        doc.Paragraph(f"The steps hold given these; {told} measured on the same networks."),
+        doc.Paragraph(f"The steps hold given these; {share} measured on the same networks."),
         measurement.assumptions(verification.assumptions, stated),
     )
 
@@ -103,7 +103,7 @@ def _steps(derivation: Derivation) -> tuple[doc.Block | doc.Section, ...]:
 
 
 def _gains(constants: Sequence[Constants]) -> doc.Table:
-    rows = tuple(
+    rows = (
         (_layers(c), part.name, ", ".join(names), *(f"{value:.6g}" for value in (*values, c.eta)))
         for c in constants
         for part in c.parts
@@ -111,31 +111,30 @@ def _gains(constants: Sequence[Constants]) -> doc.Table:
             ((s.alpha, s.beta), s.kind) for s in part.sublayers
         ).items()
     )
-    return doc.Table(("layers", "of", "sublayers", "α", "β", "factor on η"), rows, (3, 4, 5))
+    return doc.table("layers | of | sublayers | >α | >β | >factor on η", rows)
 
 
 def _rates(constants: Sequence[Constants]) -> tuple[doc.Block, ...]:
     """The learning rates of what β does not reach; nothing where all are those of the rule."""
-    rows: list[tuple[doc.Words, ...]] = []
-    for c in constants:
-        for part in c.parts:
-            other = doc.gathered(
-                ((name, own.rate), s.kind)
-                for s in part.sublayers
-                for name, own in s.parameters.items()
-                if own.rate != 1
-            )
-            for (name, rate), kinds in other.items():
-                of = f"{name} of {', '.join(kinds)}"
-                rows.append((_layers(c), part.name, of, f"{rate:.6g}"))
+    rows = [
+        (_layers(c), part.name, f"{name} of {', '.join(kinds)}", f"{rate:.6g}")
+        for c in constants
+        for part in c.parts
+        for (name, rate), kinds in doc.gathered(
+            ((name, parameter.rate), s.kind)
+            for s in part.sublayers
+            for name, parameter in s.parameters.items()
+            if parameter.rate != 1
+        ).items()
+    ]
     if not rows:
         return ()
-    told = (
+    why = (
         "Parameters that beta does not reach move the output more than the matrices that the rule "
         "balances. These learning-rate multipliers give them the same weight:"
     )
-    table = doc.Table(("layers", "of", "parameters", "multiplier"), tuple(rows), numbers=(3,))
-    return rule.COMPUTED, doc.Paragraph(told), table
+    table = doc.table("layers | of | parameters | >multiplier", rows)
+    return rule.COMPUTED, doc.Paragraph(why), table
 
 
 def _layers(constants: Constants) -> str:
@@ -156,13 +155,12 @@ def _use(
     for rival in rivals:
         files[f"verification-{str(rival.rule['name']).replace(', ', '-')}.json"] = rival.to_json()
     apply = doc.Code("deepnet_theory.runtime.apply_(model, constants)")
-    own = ("A model of your own takes them with ", apply, ", which changes it in place or refuses "
-           "with the reason.")  # fmt: skip
+    end = ", which changes it in place or refuses with the reason."
     return (
         doc.Paragraph("The constants, the derivation and the measurements, to be saved:"),
         doc.Files(tuple(files.items())),
         doc.Listing(_SNIPPET.replace("constants.json", used)),
-        doc.Paragraph(own),
+        doc.Paragraph(("A model of your own takes them with ", apply, end)),
     )
 
 

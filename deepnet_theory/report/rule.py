@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
@@ -13,7 +14,7 @@ from deepnet_theory.spec.rule import FIRST, TO_TRAIN_WITH
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
-    from deepnet_theory.sizes.consequences import Comparison, Consequence
+    from deepnet_theory.sizes.consequences import Comparison
     from deepnet_theory.sizes.monomial import Monomial
     from deepnet_theory.spec.rule import Rule, RuleEntry
     from deepnet_theory.spec.selection import Selection
@@ -44,14 +45,14 @@ MEANING = {  # of the rows that compare closures
 
 def document(derivation: Derivation) -> doc.Document:
     """All of it: the rule, the steps that end in it, and what was measured beside them."""
-    given = tuple((a.name, a.statement) for a in derivation.assumptions)
+    given = doc.Terms(tuple((a.name, a.statement) for a in derivation.assumptions))
     sections = (
         doc.Section("Derivation", steps(derivation)),
         *consequences(derivation),
         doc.Section("Predicted exponents of the model update", _predictions(derivation)),
         doc.Section("Remarks", remarks(derivation)),
         doc.Section("Setting", (setting(derivation.selection),)),
-        doc.Section("Assumptions", (doc.Terms(given),) if given else ()),
+        doc.Section("Assumptions", (given,)),
         doc.Section("Symbols", (_symbols(derivation),)),
     )
     closing = (doc.Paragraph(conclusion(derivation)),)
@@ -62,14 +63,14 @@ def document(derivation: Derivation) -> doc.Document:
 def proof(derivation: Derivation) -> doc.Document:
     """The rule and the steps that end in it; what was measured beside them is named alone."""
     given = "; ".join(f"{a.name}: {a.statement}" for a in derivation.assumptions)
+    given += "." * bool(given)
     beside = [name for name, part in _parts(derivation).items() if part not in steps(derivation)]
     beside.remove("assumptions")
     closing = (
         doc.Paragraph(f"And more: --section NAME, of {', '.join(beside)}.", aside=True),
         doc.Paragraph(conclusion(derivation)),
     )
-    assumed = doc.Section("Assumptions", (doc.Paragraph(f"{given}."),) if given else ())
-    sections = (*steps(derivation), assumed)
+    sections = (*steps(derivation), doc.Section("Assumptions", (doc.Paragraph(given),)))
     answer = (box(derivation), meaning(derivation))
     return doc.Document(title(derivation.selection), answer, sections, closing)
 
@@ -88,8 +89,8 @@ def short(derivation: Derivation) -> doc.Document:
         doc.Paragraph(f"{more}{', '.join(_parts(derivation))}.", aside=True),
         doc.Paragraph(conclusion(derivation)),
     )
-    told = tuple(_what_it_means(derivation))
-    return doc.Document(title(derivation.selection), (box(derivation), *told), sections, closing)
+    answer: tuple[doc.Block, ...] = (box(derivation), *_what_it_means(derivation))
+    return doc.Document(title(derivation.selection), answer, sections, closing)
 
 
 def section(derivation: Derivation, name: str) -> doc.Document:
@@ -98,28 +99,28 @@ def section(derivation: Derivation, name: str) -> doc.Document:
     Raises :class:`InputError` where no title, or more than one, begins so.
     """
     parts, wanted = _parts(derivation), name.strip().lower()
-    begin = [title for title in parts if wanted and title.startswith(wanted)]
-    found = [wanted] if wanted in parts else begin
-    if len(found) != 1:
+    meant = [title for title in parts if wanted and title.startswith(wanted)]
+    meant = [wanted] if wanted in parts else meant
+    if len(meant) != 1:
         raise unknown("section", name, parts)
-    return doc.Document(title(derivation.selection), (box(derivation),), (parts[found[0]],))
+    return doc.Document(title(derivation.selection), (box(derivation),), (parts[meant[0]],))
 
 
 def _parts(derivation: Derivation) -> dict[str, doc.Section]:
     """The sections of the whole, those of the steps among them, by their titles."""
-    _, *told = document(derivation).sections
-    return {part.title.lower(): part for part in (*told, *steps(derivation)) if part.body}
+    _, *beside = document(derivation).sections
+    return {s.title.lower(): s for s in (*beside, *steps(derivation)) if doc.says(s)}
 
 
 def one_line(derivation: Derivation) -> str:
-    told = (
+    entries = (
         f"{owner(e.part, e.sublayer)} alpha = {e.alpha}, beta = {e.beta}"
         + (f", kappa = {e.rate}" if e.rate != "1" else "")
         for e in derivation.rule.entries
     )
     eta = "" if derivation.rule.eta == "1" else f"; eta is multiplied by {derivation.rule.eta}"
     named = title(derivation.selection)
-    return f"<Derivation of {named}: {'; '.join(told)}{eta}; {derivation.verdict}>"
+    return f"<Derivation of {named}: {'; '.join(entries)}{eta}; {derivation.verdict}>"
 
 
 def title(selection: Selection) -> str:
@@ -161,9 +162,9 @@ def box(derivation: Derivation, to_train: bool = False) -> doc.RuleBox:
 
 
 def _knobs(rule: Rule, e: RuleEntry, depth: dict[str, int]) -> Iterator[doc.Knob]:
-    at = (*e.at(**depth), e.rate_at(**depth), rule.eta_at(**depth)) if depth else (None,) * 4
+    values = (*e.at(**depth), e.rate_at(**depth), rule.eta_at(**depth)) if depth else (None,) * 4
     formulas = {"alpha": e.alpha, "beta": e.beta, "kappa": e.rate, "eta": rule.eta}
-    for (symbol, formula), value in zip(formulas.items(), at, strict=True):
+    for (symbol, formula), value in zip(formulas.items(), values, strict=True):
         if symbol in ("alpha", "beta") or formula != "1":
             shown = "" if value is None or formula == "1" else f"{value:.6g}"
             yield doc.Knob(symbol, doc.Formula(formula), shown)
@@ -172,8 +173,8 @@ def _knobs(rule: Rule, e: RuleEntry, depth: dict[str, int]) -> Iterator[doc.Knob
 def meaning(derivation: Derivation) -> doc.Paragraph:
     number = _numbers(derivation)
     concluded = ", ".join(f"({number[name]})" for name in derivation.conclusion)
-    told = derivation.rule.meaning.rstrip(".")
-    return doc.Paragraph(f"From {concluded}{f': {told}' if told else ''}.")
+    words = derivation.rule.meaning.rstrip(".")
+    return doc.Paragraph(f"From {concluded}{f': {words}' if words else ''}.")
 
 
 def _what_it_means(derivation: Derivation) -> Iterator[doc.Paragraph]:
@@ -199,9 +200,8 @@ def reach(derivation: Derivation) -> tuple[doc.Inline, ...]:
 
 def same_rule(derivation: Derivation) -> str:
     """The closures that give the same rule in other scales, in a sentence; "" of none."""
-    names = (n if exact else f"{n} (up to constants)" for n, exact in derivation.equivalent)
-    told = ", ".join(names)
-    return f"Equivalent after rescaling, S*r and eta*rho alike: {told}." if told else ""
+    names = [n if exact else f"{n} (up to constants)" for n, exact in derivation.equivalent]
+    return f"Equivalent after rescaling, S*r and eta*rho alike: {', '.join(names)}." * bool(names)
 
 
 def _given(derivation: Derivation) -> str:
@@ -217,17 +217,20 @@ def proved(derivation: Derivation) -> tuple[Verdict, str]:
 
 def conclusion(derivation: Derivation) -> tuple[Verdict, str]:
     """How much has been shown, in one sentence, and what was measured beside it in another."""
+    # Nothing proves that an update should be constant in depth: that is asked for, so it is counted
+    # as imposed. What stands beside the steps comes by a second road, a table, which no step proves
+    # and matrices have measured: a page that called either PROVED would claim what it lacks.
     count = Counter(verdict.value for verdict in derivation.verdicts.values())
     imposed, relation = count["IMPOSED"], derivation.relation.name
     other = ", the rule to train with too," * (len(derivation.rows) > 1)
-    told = f": {count['PROVED']} of {len(derivation.steps) - imposed} steps check"
-    told += f", {imposed} {'is' if imposed == 1 else 'are'} imposed" if imposed else ""
-    told += f"{_given(derivation)}; the rule holds as {relation} ({RELATION_MEANING[relation]}). "
-    told += f"What stands beside the steps{other} was measured on explicit matrices, not proved: "
+    shown = f": {count['PROVED']} of {len(derivation.steps) - imposed} steps check"
+    shown += f", {imposed} {'is' if imposed == 1 else 'are'} imposed" if imposed else ""
+    shown += f"{_given(derivation)}; the rule holds as {relation} ({RELATION_MEANING[relation]}). "
+    shown += f"What stands beside the steps{other} was measured on explicit matrices, not proved: "
     wrong = [m for m in derivation.measured if m.verdict is Verdict.REFUTED]
     right = f"{len(derivation.measured) - len(wrong)} of {len(derivation.measured)} numbers agree"
-    shown = [f"{m.of} is {m.says} and was measured otherwise" for m in wrong[:3]]
-    return derivation.verdict, f"{told}{'; '.join((right, *shown, *derivation.disagreements))}."
+    differ = [f"{m.of} is {m.says} and was measured otherwise" for m in wrong[:3]]
+    return derivation.verdict, f"{shown}{'; '.join((right, *differ, *derivation.disagreements))}."
 
 
 # what follows from the rule
@@ -236,31 +239,18 @@ def conclusion(derivation: Derivation) -> tuple[Verdict, str]:
 def consequences(derivation: Derivation) -> tuple[doc.Section, ...]:
     """What follows from the rule as powers of the depth: of the scaled matrices, of the others."""
     beside = {f"share-{share.parameter}" for share in derivation.shares}
-    folds: dict[str, list[Consequence]] = {
-        "Consequences": [c for c in derivation.consequences if c.name not in beside],
-        "Parameters that beta does not reach": [
-            c for c in derivation.consequences if c.name in beside
-        ],
-    }
-    note = "as powers of the depth"
-    return tuple(
-        doc.Section(name, (COMPUTED, _orders(found)), True, note, len(found) > MOST_ROWS)
-        for name, found in folds.items()
-        if found
-    )
-
-
-def _orders(found: Iterable[Consequence]) -> doc.Table:
-    rows = tuple(
-        (
-            c.name,
-            owner(c.part, c.sublayer),
-            doc.Formula(c.text),
-            ". ".join(words.rstrip(".") for words in (c.meaning, c.remark) if words),
-        )
-        for c in found
-    )
-    return doc.Table(("quantity", "of", "order", "meaning"), rows, sentences=(3,))
+    sections = []
+    for name, reached in ("Consequences", True), ("Parameters that beta does not reach", False):
+        rows = [
+            (c.name, owner(c.part, c.sublayer), doc.Formula(c.text),
+             ". ".join(words.rstrip(".") for words in (c.meaning, c.remark) if words))
+            for c in derivation.consequences
+            if (c.name not in beside) == reached
+        ]  # fmt: skip
+        body = COMPUTED, doc.table("quantity | of | order | …meaning", rows)
+        long = len(rows) > MOST_ROWS
+        sections += [doc.Section(name, body, True, "as powers of the depth", long)] * bool(rows)
+    return tuple(sections)
 
 
 def _valued(
@@ -269,35 +259,37 @@ def _valued(
     """A formula, its value and words a row; without a depth there are no values."""
     depth = dict(derivation.values)
     if not depth:
-        shown = tuple((doc.Formula(text), words) for text, _, words in rows)
-        return doc.Table((what, of), shown, sentences=(1,))
-    cells = tuple(
+        return doc.table(f"{what} | …{of}", ((doc.Formula(text), words) for text, _, words in rows))
+    cells = (
         (doc.Formula(text), f"{0.0 if size is None else size.at(**depth):.4g}", words)
         for text, size, words in rows
     )
-    return doc.Table((what, "value", of), cells, numbers=(1,), sentences=(2,))
+    return doc.table(f"{what} | >value | …{of}", cells)
 
 
 def _beside(derivation: Derivation) -> tuple[doc.Section, ...]:
     """The parameters that β does not reach and the rule's own learning rate would move too far."""
-    found = doc.gathered(
+    dominant = doc.gathered(
         ((share.part, share.balancing), share.parameter)
         for share in derivation.shares
         if share.standing == "dominant"
     )
-    rows = ((str(by), by, f"{part}: {', '.join(names)}") for (part, by), names in found.items())
+    rows = ((str(by), by, f"{part}: {', '.join(names)}") for (part, by), names in dominant.items())
     table = _valued(derivation, "learning rate times", "for", rows)
-    return (doc.Section(f"Beside the matrices, {NOT_PROVED}", (table,)),) if found else ()
+    return (doc.Section(f"Beside the matrices, {NOT_PROVED}", (table,)),)
 
 
 def _predictions(derivation: Derivation) -> tuple[doc.Block, ...]:
-    rows = []
-    for p in derivation.predictions.exponents:
-        shown = "no prediction" if p.exponent is None else str(p.exponent)
-        rivals = ", ".join(f"{name} {e}" for name, e in p.rivals)
-        rows.append((f"in {p.variable}, {p.share}", shown, rivals))
-    head = ("exponent", "predicted", "under the rules of others")
-    return (COMPUTED, doc.Table(head, tuple(rows), sentences=(2,))) if rows else ()
+    rows = [
+        (
+            f"in {p.variable}, {p.share}",
+            "no prediction" if p.exponent is None else str(p.exponent),
+            ", ".join(f"{name} {e}" for name, e in p.rivals),
+        )
+        for p in derivation.predictions.exponents
+    ]
+    table = doc.table("exponent | predicted | …under the rules of others", rows)
+    return (COMPUTED, table) if rows else ()
 
 
 def remarks(derivation: Derivation) -> tuple[doc.Block, ...]:
@@ -329,8 +321,8 @@ def _symbols(derivation: Derivation) -> doc.Table:
         if m.words:
             shown = alike.setdefault((m.words, m.step), [])
             shown += [", "] * bool(shown) + [doc.Formula(m.shown)]
-    rows = tuple((tuple(s), words, f"({number[step]})") for (words, step), s in alike.items())
-    return doc.Table(("symbol", "stands for", "from"), rows, sentences=(1,))
+    rows = ((tuple(s), words, f"({number[step]})") for (words, step), s in alike.items())
+    return doc.table("symbol | …stands for | from", rows)
 
 
 def steps(derivation: Derivation) -> tuple[doc.Section, ...]:
@@ -339,7 +331,7 @@ def steps(derivation: Derivation) -> tuple[doc.Section, ...]:
     A long clause that an earlier step gave is that step's number; what has the source of the step
     above names none.
     """
-    found: dict[str, list[doc.Step]] = {}
+    parts: dict[str, list[doc.Step]] = {}
     given: dict[str, int] = {}
     above: dict[str, str] = {}
     for number, step in enumerate(derivation.steps, start=1):
@@ -352,10 +344,10 @@ def steps(derivation: Derivation) -> tuple[doc.Section, ...]:
         source = "" if above.get(section) == step.source else step.source
         above[section] = step.source
         shown = step_of(derivation, step.name, "; ".join(clauses), source)
-        found.setdefault(section, []).append(shown)
+        parts.setdefault(section, []).append(shown)
     return tuple(
-        doc.Section(name, tuple(own), True, f"{len(own)} step{'s' * (len(own) != 1)}", long=True)
-        for name, own in found.items()
+        doc.Section(name, tuple(s), True, f"{len(s)} step{'s' * (len(s) != 1)}", long=True)
+        for name, s in parts.items()
     )
 
 
@@ -383,15 +375,9 @@ def step_of(
 
 def _ranges(numbers: Iterable[int]) -> str:
     """1, 3, 4, 5 as 1, 3-5."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(
-        f"{run[0]}-{run[-1]}" if len(run) > 2 else ", ".join(map(str, run)) for run in runs
-    )
+    counted = enumerate(sorted(numbers))  # along a run the number and its place grow alike
+    runs = [[n for _, n in run] for _, run in groupby(counted, lambda pair: pair[1] - pair[0])]
+    return ", ".join(f"{r[0]}-{r[-1]}" if len(r) > 2 else ", ".join(map(str, r)) for r in runs)
 
 
 def _numbers(derivation: Derivation) -> dict[str, int]:
@@ -405,7 +391,7 @@ def comparison(comparison: Comparison) -> doc.Document:
     """One table for each entry of the rule, what its rows mean, and why closures are refused."""
     c = comparison
     first, *_ = c.rules.values()
-    rows = dict(MEANING) | {f.name: f.meaning for found in c.consequences.values() for f in found}
+    rows = dict(MEANING) | {f.name: f.meaning for row in c.consequences.values() for f in row}
     if all(rule.eta == "1" for rule in c.rules.values()):
         del rows["eta"]
     if all(e.rate == "1" for rule in c.rules.values() for e in rule.entries):
@@ -417,7 +403,7 @@ def comparison(comparison: Comparison) -> doc.Document:
     sections = (
         *(doc.Section(owner(e.part, e.sublayer), (_closures(c, e),)) for e in first.entries),
         doc.Section("Meaning", (doc.Terms(tuple(rows.items())),)),
-        doc.Section("Refused", (doc.Terms(tuple(c.refused.items())),) if c.refused else ()),
+        doc.Section("Refused", (doc.Terms(tuple(c.refused.items())),)),
     )
     return doc.Document(f"Closures: {title(c.selection)}", doc.paragraphs(named), sections)
 
@@ -425,28 +411,28 @@ def comparison(comparison: Comparison) -> doc.Document:
 def _closures(comparison: Comparison, entry: RuleEntry) -> doc.Table:
     """What every closure makes of one kind of sublayer; a closure is a column."""
     depth, rules = dict(comparison.values), comparison.rules
-    own = {name: rule.entry(entry.part, entry.sublayer) for name, rule in rules.items()}
+    entries = {name: rule.entry(entry.part, entry.sublayer) for name, rule in rules.items()}
     formulas = {
-        "alpha": {name: e.alpha for name, e in own.items()},
-        "beta": {name: e.beta for name, e in own.items()},
-        "kappa": {name: e.rate for name, e in own.items()},
+        "alpha": {name: e.alpha for name, e in entries.items()},
+        "beta": {name: e.beta for name, e in entries.items()},
+        "kappa": {name: e.rate for name, e in entries.items()},
         "eta": {name: rule.eta for name, rule in rules.items()},
     }
     rows: dict[str, dict[str, doc.Words]] = {
-        knob: {name: doc.Formula(formula) for name, formula in of.items()}
-        for knob, of in formulas.items()
-        if knob in ("alpha", "beta") or set(of.values()) != {"1"}
+        knob: {name: doc.Formula(formula) for name, formula in by_closure.items()}
+        for knob, by_closure in formulas.items()
+        if knob in ("alpha", "beta") or set(by_closure.values()) != {"1"}
     }
     for index, knob in enumerate(("alpha", "beta") if depth else ()):
-        values = {name: f"{e.at(**depth)[index]:.6g}" for name, e in own.items()}
+        values = {name: f"{e.at(**depth)[index]:.6g}" for name, e in entries.items()}
         rows[f"{knob} at {depth_words(depth)}"] = {**values}
-    told: dict[str, doc.Words] = {}
+    in_depth: dict[str, doc.Words] = {}
     for closure, implied in comparison.consequences.items():
         for c in implied:
             if (c.part, c.sublayer) == (entry.part, entry.sublayer):
                 rows.setdefault(c.name, {})[closure] = doc.Formula(c.text)
                 if c.name == "failing-rate":
-                    told[closure] = c.remark
-    rows |= {"in depth": told, "one rule with": {**comparison.classes}}
+                    in_depth[closure] = c.remark
+    rows |= {"in depth": in_depth, "one rule with": {**comparison.classes}}
     cells = tuple((name, *(row.get(n, "-") for n in rules)) for name, row in rows.items())
     return doc.Table(("", *rules), cells)

@@ -32,7 +32,7 @@ def document(judgement: Judgement) -> doc.Document:
         for m in part.growing
     )
     # which optimizers a column stands for
-    columns = ((of.optimizers[0], ", ".join(of.optimizers)) for of in _rows(judgement))
+    columns = ((r.optimizers[0], ", ".join(r.optimizers)) for r in _rows(judgement))
     return doc.Document(
         f"{scheme.name} under {judgement.under}",
         doc.paragraphs(
@@ -44,7 +44,7 @@ def document(judgement: Judgement) -> doc.Document:
         ),
         (
             doc.Section("What it does", _tables(judgement)),
-            doc.Section("Parameters whose share grows", (doc.Terms(growing),) if growing else ()),
+            doc.Section("Parameters whose share grows", (doc.Terms(growing),)),
             doc.Section("Derived here", _sentence(derived(judgement))),
             doc.Section("One class", _sentence(_one_class(row))),
             doc.Section("Constants", (doc.Terms(_constants(judgement)),)),
@@ -63,22 +63,22 @@ def power(exponent: Fraction | None, depth: str) -> str:
 
 def standing(scheme: str, row: Row) -> str:
     """Whether a scheme balances the first order, and what was measured of it."""
-    told = []
+    changes = []
     for part in row.parts:
         way = "is constant in depth"
         if part.first != 0:
             way = f"{'grows' if part.first > 0 else 'falls'} as {power(part.first, part.depth)}"
-        of = part.part if len(row.parts) > 1 else "output"
-        told.append(f"the {of}'s change by one update {way}")
-    name, found = measured(scheme, row.optimizers)
-    shown = "; ".join(f"{one.depth}^{one}" for one in found)
-    seen = f" Measured under {name} at {conditions()}: {shown}." if found else ""
-    return f"{_begun('; '.join(told))}.{seen}"
+        whose = part.part if len(row.parts) > 1 else "output"
+        changes.append(f"the {whose}'s change by one update {way}")
+    name, slopes = measured(scheme, row.optimizers)
+    shown = "; ".join(f"{one.depth}^{one}" for one in slopes)
+    seen = f" Measured under {name} at {conditions()}: {shown}." if slopes else ""
+    return f"{_begun('; '.join(changes))}.{seen}"
 
 
 def derived(judgement: Judgement) -> str:
     """Which selections of the engine lead to the scheme; empty where none does."""
-    told = []
+    ways = []
     for exact, how in ((True, "exactly by"), (False, "up to constants by")):
         methods = doc.gathered(
             (str(source.rule), source.rule.method)
@@ -86,22 +86,22 @@ def derived(judgement: Judgement) -> str:
             if source.exact == exact
         )
         rules = ", ".join(f"{rule} ({', '.join(by)})" for rule, by in methods.items())
-        told += [f"{how} {rules}"] if rules else []
-    return "; ".join(told)
+        ways += [f"{how} {rules}"] if rules else []
+    return "; ".join(ways)
 
 
 def _one_class(row: Row) -> str:
-    told = [f"derived: {', '.join(map(str, row.classes))}"] if row.classes else []
-    told += [f"published: {', '.join(row.alike)}"] if row.alike else []
-    return "; ".join(told)
+    rules = [f"derived: {', '.join(map(str, row.classes))}"] if row.classes else []
+    rules += [f"published: {', '.join(row.alike)}"] if row.alike else []
+    return "; ".join(rules)
 
 
 def _begun(words: str) -> str:
-    return f"{words[0].upper()}{words[1:]}"
+    return f"{words[:1].upper()}{words[1:]}"
 
 
 def _sentence(words: str) -> tuple[doc.Block, ...]:
-    return (doc.Paragraph(f"{_begun(words)}."),) if words else ()
+    return doc.paragraphs([_begun(words) + "." * bool(words)])
 
 
 def _constants(judgement: Judgement) -> tuple[tuple[str, doc.Words], ...]:
@@ -122,22 +122,22 @@ def _constants(judgement: Judgement) -> tuple[tuple[str, doc.Words], ...]:
     for what, multipliers in several:
         rows |= {f"{what} of {role}": text for role, text in multipliers.items()}
     mind = (("mind", scheme.mind),) if scheme.mind else ()
-    return (*((of, doc.Code(text)) for of, text in rows.items() if text is not None), *mind)
+    return (*((name, doc.Code(text)) for name, text in rows.items() if text is not None), *mind)
 
 
 def _tables(judgement: Judgement) -> tuple[doc.Block, ...]:
     """One table a part: an optimizer's class is a column, named by the one that stands for it."""
     rows = _rows(judgement)
-    found = [measured(judgement.scheme.name, row.optimizers)[1] for row in rows]
+    slopes = [measured(judgement.scheme.name, row.optimizers)[1] for row in rows]
     tables = []
     for index, part in enumerate(judgement.row.parts):
         columns = [_quantities(row.parts[index]) for row in rows]
-        for column, own in zip(columns, found, strict=True):
-            if own and own[index].verdict == Verdict.REFUTED.value:
-                column["first order"] += f" ({own[index].verdict})"
-        body = [(name, *(of[name] for of in columns)) for name in columns[0]]
-        if any(found):
-            body.insert(1, ("measured", *(str(own[index]) if own else "" for own in found)))
+        for column, slope in zip(columns, slopes, strict=True):
+            if slope and slope[index].verdict == Verdict.REFUTED.value:
+                column["first order"] += f" ({slope[index].verdict})"
+        body = [(name, *(column[name] for column in columns)) for name in columns[0]]
+        if any(slopes):
+            body.insert(1, ("measured", *(str(slope[index]) if slope else "" for slope in slopes)))
         tables.append(doc.Table((part.part, *(row.optimizers[0] for row in rows)), tuple(body)))
     return tuple(tables)
 
@@ -176,35 +176,35 @@ MEANING_IN_WIDTH = (
 
 def width_document(judgement: WidthJudgement) -> doc.Document:
     given, judged = judgement.scheme, judgement.judged
-    columns = ((of.optimizers[0], ", ".join(of.optimizers)) for of in judgement.optimizers)
+    columns = ((t.optimizers[0], ", ".join(t.optimizers)) for t in judgement.optimizers)
     rows = (((_power(t.start, "0"), _power(t.output), _power(t.logits)), t) for t in judged.roles)
     head = ("role", "start", "moves its output", "moves the logits")
-    alike = f"Up to W = c*W' in each role: {', '.join(judgement.alike)}."
+    alike = f"Up to W = c*W' in each role: {', '.join(judgement.alike)}." * bool(judgement.alike)
     return doc.Document(
         f"{given.name} under {judgement.optimizer} across width, alignment {judgement.alignment}",
-        doc.paragraphs((f"{given.summary[0].upper()}{given.summary[1:]}.", *_standing(judged))),
+        doc.paragraphs((f"{_begun(given.summary)}.", *_standing(judged))),
         (
             doc.Section(
                 "What one update does", (_alike(head, ((t.role, line) for line, t in rows)),)
             ),
             doc.Section("How far one update moves each output", (_every(judgement.optimizers),)),
             doc.Section("Cells", tuple(_cells(judgement.cells))),
-            doc.Section("One class", doc.paragraphs([alike] if judgement.alike else ())),
+            doc.Section("One class", doc.paragraphs([alike])),
             doc.Section("Meaning", (doc.Terms((*MEANING_IN_WIDTH, *columns)),)),
-            doc.Section("Source", doc.paragraphs(filter(None, (given.source, given.mind)))),
+            doc.Section("Source", doc.paragraphs((given.source, given.mind or ""))),
         ),
     )
 
 
-def _standing(of: Trial) -> Iterator[str]:
-    head = {t.role: t.start for t in of.roles}.get("head")
-    most = max((Fraction(t.logits) for t in of.roles if t.logits), default=None)
-    yield REGIMES.get(of.regime, "The rates of the matrices are not said.")
+def _standing(trial: Trial) -> Iterator[str]:
+    head = {t.role: t.start for t in trial.roles}.get("head")
+    most = max((Fraction(t.logits) for t in trial.roles if t.logits), default=None)
+    yield REGIMES.get(trial.regime, "The rates of the matrices are not said.")
     if most is not None:
         yield f"Logits at the start: {_power(head)}; one update: {_power(str(most))}."
-    if not of.published:
+    if not trial.published:
         yield "No rates are published for this optimizer: those of its own are taken."
-    if not of.near_identity:
+    if not trial.near_identity:
         yield "Warning: a branch outgrows the stream at the start, where the law of moves ends."
 
 
@@ -217,28 +217,28 @@ def _alike(
     head: tuple[str, ...], rows: Iterable[tuple[str, tuple[str, ...]]], short: bool = False
 ) -> doc.Table:
     """A line for roles that are alike; ``short`` names the first and the last of them."""
-    found = doc.gathered((line, role) for role, line in rows)
+    lines = doc.gathered((line, role) for role, line in rows)
     if short:
-        named = ((r[0] if len(r) == 1 else f"{r[0]} … {r[-1]}", line) for line, r in found.items())
+        named = ((r[0] if len(r) == 1 else f"{r[0]} … {r[-1]}", line) for line, r in lines.items())
         return doc.Table(head, tuple((name, *line) for name, line in named))
-    return doc.Table(head, tuple((", ".join(r), *line) for line, r in found.items()), (), (0,))
+    return doc.Table(head, tuple((", ".join(r), *line) for line, r in lines.items()), (), (0,))
 
 
 def _every(trials: tuple[Trial, ...]) -> doc.Table:
     """A class of optimizers a column, named by the one that stands for it."""
-    at = [{t.role: _power(t.output) for t in of.roles} for of in trials]
-    roles = dict.fromkeys(role for column in at for role in column)
+    columns = [{t.role: _power(t.output) for t in trial.roles} for trial in trials]
+    roles = dict.fromkeys(role for column in columns for role in column)
     lines = [
-        ("rates", tuple("published" if of.published else "borrowed" for of in trials)),
-        ("regime", tuple(of.regime or "-" for of in trials)),
+        ("rates", tuple("published" if trial.published else "borrowed" for trial in trials)),
+        ("regime", tuple(trial.regime or "-" for trial in trials)),
     ]
-    lines += [(role, tuple(column.get(role, "-") for column in at)) for role in roles]
-    return _alike(("role", *(of.optimizers[0] for of in trials)), lines, short=True)
+    lines += [(role, tuple(column.get(role, "-") for column in columns)) for role in roles]
+    return _alike(("role", *(trial.optimizers[0] for trial in trials)), lines, short=True)
 
 
 def _cells(cells: tuple[Cell, ...]) -> Iterator[doc.Block]:
     """Published beside asked for, and why nothing is asked for somewhere."""
-    rows = tuple(
+    rows = (
         (
             f"{c.optimizer}{'' if c.alignment == 'full' else ', no alignment'}",
             c.of,
@@ -249,7 +249,6 @@ def _cells(cells: tuple[Cell, ...]) -> Iterator[doc.Block]:
         )
         for c in cells
     )
-    if rows:
-        yield doc.Table(("optimizer", "class", "", "published", "asked", ""), rows)
+    yield doc.table("optimizer | class | | published | asked | ", rows)
     for why in dict.fromkeys(c.why for c in cells if c.why):
         yield doc.Paragraph(f"Nothing is asked: {why}.")

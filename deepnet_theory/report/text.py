@@ -37,17 +37,17 @@ def coloured(page: str) -> str:
 
 def text(document: doc.Document) -> str:
     """The whole document; its figures are for pages, and their numbers stand in its tables."""
-    told = [""]
+    page = [""]
     before: object = None
     for block in doc.in_order(document):
         # a derivation is read down its numbers: its steps stand close, below a bare title
         close = isinstance(block, doc.Step) and isinstance(before, doc.Step | doc.Heading)
         if close and isinstance(before, doc.Heading):
-            told.pop()
+            page.pop()
         if lines := _block(block):
-            told += [*([] if close else [""]), *lines]
+            page += [*([] if close else [""]), *lines]
             before = block
-    return "\n".join(told[2:])
+    return "\n".join(page[2:])
 
 
 def _block(block: doc.Heading | doc.Block) -> list[str]:
@@ -92,7 +92,8 @@ def plain(words: doc.Words) -> str:
 def inline(formula: doc.Formula) -> str:
     """A formula in one line, as it can be typed again."""
     shown = formula.expression
-    if isinstance(shown, str):  # all that a rule writes: such a page needs no SymPy
+    # what a rule writes is a text already: the page of an answer needs no SymPy
+    if isinstance(shown, str):
         return lettered(shown)
     from deepnet_theory.report.notation import typed
 

@@ -1,26 +1,17 @@
-"""Trainings as documents: whether the best rate transfers over depths, and one short run."""
+"""Trainings as documents: whether the best rate transfers, one short run, what tokens share."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.common_mode import COMMON, common_mode_figure, layers_figure
 from deepnet_theory.report.measurement import rows_named, to_decide
-from deepnet_theory.report.numbers import (
-    depth_words,
-    interval,
-    known,
-    number,
-    predicted,
-    signed,
-    signed_interval,
-    true_signs,
-)
+from deepnet_theory.report.numbers import SIGNED, depth_words, interval, number, true_signs
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.results.training import (
@@ -30,6 +21,7 @@ if TYPE_CHECKING:
         Training,
         Transfer,
     )
+    from deepnet_theory.spec.results.verification import Exponent
 
 CURVES = (
     "against the learning rate, a curve a size, the darker the larger. A point is the best rate, "
@@ -37,54 +29,115 @@ CURVES = (
 )
 
 
+# does the best rate transfer?
+
+
 def transfer_document(t: Transfer) -> doc.Document:
-    title = f"Does the learning rate transfer? {_of_what(t)}"
-    answer = doc.paragraphs(map(_answer, t.closures))
-    exponents = doc.Section("Exponents", tuple(_exponents(t)))
-    curves = doc.Section("Loss against learning rate", (figure(t), _rates(t), *_common_mode(t)))
-    warned = doc.Section("Warnings", doc.paragraphs(t.warnings))
+    """Every rule's answer, its exponents, and the losses against the rate."""
+    own_model, m = "model" in t.select, t.measure
+    stepped = t.select.get("optimizer") or t.select.get("update")
+    subject = t.select["model"] if own_model else f"{t.select['placement']}, stepped by {stepped}"
+    trained = f"{m['steps']} steps, {m['seeds']} seeds"
+    if not own_model:
+        widths = m["width"] if isinstance(m["width"], list) else [m["width"]]
+        trained = (
+            f"{m['steps']} steps of {m['batch']} windows of {m['tokens']} bytes, width "
+            f"{', '.join(map(str, widths))}, {m['seeds']} seeds, no warm-up"
+        )
+    trained += ". SUPPORTED: the exponent's interval over seeds lies inside ±1/16. REFUTED: it "
+    trained += "lies outside"
     ran = f"{t.device}, {t.seconds:.0f} s"
     if t.baseline is not None:
-        ran += f"; {_level(t)} {number(t.baseline, '.3f')}{'' if _own(t) else ' nats a byte'}"
-    stopped = [f"{t.stopped}: a part of what was asked for."] * bool(t.stopped)
-    trained = doc.Paragraph(_trained(t), aside=True)
-    closing = doc.paragraphs([*stopped, ran])
-    return doc.Document(title, (*answer, trained), (exponents, curves, warned), closing)
-
-
-def _own(t: Transfer) -> bool:
-    """Whether a model of one's own was trained."""
-    return "model" in t.select
-
-
-def _of_what(t: Transfer) -> str:
-    if _own(t):
-        return str(t.select["model"])
-    stepped = t.select.get("optimizer") or t.select.get("update")
-    return f"{t.select['placement']}, stepped by {stepped}"
+        trained += (
+            ", or at the smallest model's best rate the largest one loses more than a tenth of "
+            "what the smallest has learnt"
+        )
+        unit = "" if own_model else " nats a byte"
+        ran += f"; {_level(t)} {number(t.baseline, '.3f')}{unit}"
+    stopped = f"{t.stopped}: a part of what was asked for." * bool(t.stopped)
+    exponents = [(c, e) for c in t.closures for e in (*c.exponents, c.failing)]
+    reasons = doc.Terms(
+        tuple((f"{c.closure}, {_what(e)}", true_signs(e.because)) for c, e in exponents)
+    )
+    columns = "closure | ρ/η | exponent of | >measured | >95% interval | >derived"
+    table = doc.table(columns, (_exponent(c, e) for c, e in exponents))
+    return doc.Document(
+        f"Does the learning rate transfer? {subject}",
+        (*doc.paragraphs(map(_answer, t.closures)), doc.Paragraph(f"{trained}.", aside=True)),
+        (
+            doc.Section("Exponents", (table, reasons)),
+            doc.Section("Loss against learning rate", (figure(t), _rates(t), *_common_mode(t))),
+            doc.Section("Warnings", doc.paragraphs(t.warnings)),
+        ),
+        doc.paragraphs((stopped, ran)),
+    )
 
 
 def _level(t: Transfer) -> str:
-    return "baseline" if _own(t) else "unigram entropy"
+    return "baseline" if "model" in t.select else "unigram entropy"
+
+
+def _what(e: Exponent) -> str:
+    return f"{e.share} in {e.variable}"
+
+
+def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
+    scales = "; ".join(
+        f"the best rate scales as {e.variable}^{number(e.estimate, '.3f')}, {e.because}"
+        for e in closure.exponents
+        if math.isfinite(e.estimate)
+    )
+    scales = scales or f"no exponent of the best rate; {closure.exponent.because}"
+    end = to_decide(closure.verdict, closure.exponents or (closure.exponent,))
+    cost = closure.cost
+    if math.isfinite(cost.estimate):
+        first, last = (depth_words(c.depth) for c in (closure.curves[0], closure.curves[-1]))
+        ends = interval(cost.low, cost.high, "+.3f")
+        added = number(cost.estimate, "+.3f") + f" ({ends})" * (ends != "-")
+        rate = number(cost.rate, ".3g")
+        end += f" The rate {rate}, the best at {first}, adds {added} to the loss at {last}."
+    return f"{closure.closure}: {true_signs(scales)}: ", closure.verdict, end
+
+
+def _exponent(c: ClosureTransfer, e: Exponent) -> tuple[doc.Words, ...]:
+    estimate = "-" if math.isnan(e.estimate) else number(e.estimate, SIGNED)
+    derived = number(e.predicted, "+.4g") if e is c.failing else "-"
+    rho = doc.Code(c.rho) if c.rho else "-"
+    return c.closure, rho, _what(e), estimate, interval(e.low, e.high, SIGNED), derived
+
+
+def _rates(t: Transfer) -> doc.Table:
+    rows = []
+    for closure in t.closures:
+        for c in closure.curves:
+            best, ends, loss = "-", "-", "-"
+            if math.isfinite(c.best):
+                best, ends = number(c.best, ".3g"), interval(c.low, c.high, ".3g")
+                loss = number(c.best_loss, ".3f")
+            fails = number(c.first_failing)
+            rows.append((closure.closure, depth_words(c.depth), best, ends, loss, fails))
+    columns = "closure | depth | >best rate | >95% interval | >loss there | >fails from"
+    return doc.table(columns, rows)
 
 
 def figure(transfer: Transfer) -> doc.Panels:
-    level = _level(transfer)
-    what = "What evaluate() gives" if _own(transfer) else "Held-out loss"
-    told = f" The dashed line is the {level}, what a model has that ignores its input."
+    """Loss against rate, a panel a closure, beside what a model has that ignores its input."""
+    own_model, level = "model" in transfer.select, _level(transfer)
+    dashed = f" The dashed line is the {level}, what a model has that ignores its input."
+    caption = f"{'What evaluate() gives' if own_model else 'Held-out loss'} {CURVES}"
+    y_label = "evaluate()" if own_model else "held-out loss, nats a byte"
     return doc.Panels(
-        tuple(_panels(transfer, best=True)), "learning rate",
-        "evaluate()" if _own(transfer) else "held-out loss, nats a byte", transfer.baseline,
-        level, f"{what} {CURVES}{told if transfer.baseline is not None else ''}",
+        tuple(_panels(transfer, best=True)), "learning rate", y_label, transfer.baseline, level,
+        caption + dashed * (transfer.baseline is not None),
     )  # fmt: skip
 
 
 def _common_mode(t: Transfer) -> Iterator[doc.Panels]:
     if any(curve.common_mode for c in t.closures for curve in c.curves):
+        caption = "The largest R of all steps and seeds, a curve a size, the darker the larger."
         yield doc.Panels(
             tuple(_panels(t, best=False)), "learning rate", "largest R", None,
-            caption=f"The largest R of all steps and seeds, a curve a size, the darker the "
-            f"larger. {COMMON}", logarithmic=True,
+            caption=f"{caption} {COMMON}", logarithmic=True,
         )  # fmt: skip
 
 
@@ -94,9 +147,9 @@ def _panels(t: Transfer, best: bool) -> Iterator[tuple[str, tuple[doc.Curve, ...
         sizes = {s: sorted({curve.depth[s] for curve in c.curves}) for s in c.curves[0].depth}
         apart = len(t.closures) == 1 and all(len(sizes.get(s, ())) > 1 for s in ("N", "d"))
         for width in sizes["d"] if apart else (None,):
-            of = [curve for curve in c.curves if width in (None, curve.depth.get("d"))]
+            curves = [curve for curve in c.curves if width in (None, curve.depth.get("d"))]
             title = c.closure if width is None else f"width {width}"
-            yield title, tuple(_curves(of, best, without="d" if apart else ""))
+            yield title, tuple(_curves(curves, best, without="d" if apart else ""))
 
 
 def _curves(curves: Sequence[Curve], best: bool, without: str) -> Iterator[doc.Curve]:
@@ -109,106 +162,56 @@ def _curves(curves: Sequence[Curve], best: bool, without: str) -> Iterator[doc.C
         yield doc.Curve(label, points, index / last, mark if best else None)
 
 
-def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
-    found = [e for e in closure.exponents if math.isfinite(e.estimate)]
-    told = "; ".join(
-        f"the best rate scales as {e.variable}^{number(e.estimate, '.3f')}, {e.because}"
-        for e in found
-    )
-    told = told or f"no exponent of the best rate; {closure.exponent.because}"
-    lacks = to_decide(closure.verdict, closure.exponents or (closure.exponent,))
-    return f"{closure.closure}: {true_signs(told)}: ", closure.verdict, f"{lacks}{_cost(closure)}"
-
-
-def _cost(closure: ClosureTransfer) -> str:
-    c = closure.cost
-    if not math.isfinite(c.estimate):
-        return ""
-    first, last = (depth_words(curve.depth) for curve in (closure.curves[0], closure.curves[-1]))
-    added = f"{signed(c.estimate, '.3f')} ({signed_interval(c.low, c.high, '.3f')})"
-    rate = number(c.rate, ".3g")
-    return f" The rate {rate}, the best at {first}, adds {added} to the loss at {last}."
-
-
-def _trained(t: Transfer) -> str:
-    m = t.measure
-    told = f"{m['steps']} steps, {m['seeds']} seeds"
-    if not _own(t):
-        told = (
-            f"{m['steps']} steps of {m['batch']} windows of {m['tokens']} bytes, width "
-            f"{_widths(m)}, {m['seeds']} seeds, no warm-up"
-        )
-    learnt = "" if t.baseline is None else (
-        ", or at the smallest model's best rate the largest one loses more than a tenth of what "
-        "the smallest has learnt"
-    )  # fmt: skip
-    return (
-        f"{told}. SUPPORTED: the exponent's interval over seeds lies inside ±1/16. REFUTED: it "
-        f"lies outside{learnt}."
-    )
-
-
-def _widths(measure: Mapping[str, Any]) -> str:
-    width = measure["width"]
-    return ", ".join(map(str, width)) if isinstance(width, list) else str(width)
-
-
-def _exponents(t: Transfer) -> Iterator[doc.Block]:
-    rows = []
-    for c in t.closures:
-        for e in (*c.exponents, c.failing):
-            known = e.estimate == e.estimate
-            shown = (signed(e.estimate), signed_interval(e.low, e.high)) if known else ("-", "-")
-            expected = predicted(e.predicted, "-") if e is c.failing else "-"
-            rho = doc.Code(c.rho) if c.rho else "-"
-            rows.append(doc.cells(c.closure, rho, f"{e.share} in {e.variable}", *shown, expected))
-    head = ("closure", "ρ/η", "exponent of", "measured", "95% interval", "derived")
-    yield doc.Table(head, tuple(rows), numbers=(3, 4, 5))
-    yield doc.Terms(tuple((f"{c.closure}, {e.share} in {e.variable}", true_signs(e.because))
-                          for c in t.closures for e in (*c.exponents, c.failing)))  # fmt: skip
-
-
-def _rates(t: Transfer) -> doc.Table:
-    rows = tuple((c.closure, *_rate(curve)) for c in t.closures for curve in c.curves)
-    head = ("closure", "depth", "best rate", "95% interval", "loss there", "fails from")
-    return doc.Table(head, rows, numbers=(2, 3, 4, 5))
-
-
-def _rate(curve: Curve) -> tuple[str, ...]:
-    best, ends, loss = "-", "-", "-"
-    if math.isfinite(curve.best):
-        best, ends = number(curve.best, ".3g"), interval(curve.low, curve.high, ".3g")
-        loss = number(curve.best_loss, ".3f")
-    return depth_words(curve.depth), best, ends, loss, known(curve.first_failing)
+# one short run
 
 
 def document(training: Training) -> doc.Document:
+    """The verdict, which rule was trained, and what became of every run."""
+    columns = "run | >steps | >first | >last | >held out | >largest R"
     translates = any(run.shuffled is not None for run in training.runs)
-    head: tuple[str, ...] = ("run", "steps", "first", "last", "held out", "largest R",
-                             "another's source")  # fmt: skip
-    head = head if translates else head[:-1]
-    rows = tuple(_losses(run)[: len(head)] for run in training.runs)
-    findings = tuple((run.rule, run.finding) for run in training.runs if run.finding)
-    entropy = doc.Paragraph(f"unigram entropy {number(training.baseline, '.3f')} (nats per byte)")
-    common = doc.Paragraph(COMMON, aside=True)
+    columns += " | >another's source" * translates
+    rows = (_losses(run)[: None if translates else -1] for run in training.runs)
     figures: tuple[doc.Block, ...] = ()
     if any(run.losses for run in training.runs):
         named = [(_last_words(run), run) for run in training.runs]
         watched = [(name, run, 1.0, index) for index, (name, run) in enumerate(named)]
         figures = losses_figure(training), common_mode_figure(watched), layers_figure(named)
-    table = doc.Table(head, rows, numbers=tuple(range(1, len(head))))
-    told = (doc.Terms(findings),) if findings else ()
     verdict = (training.verdict, f": {training.because}; {training.seconds:.0f} s")
     constants = training.conditions.get("constants", {})
     origin = constants.get("origin", {})
-    named = origin.get("rows")  # of a file, which may say anything there
-    rules = rows_named(named if isinstance(named, dict) else {}, origin.get("row"), "trained here")
-    needs = [str(condition)] if (condition := constants.get("condition")) else []
+    formulas = origin.get("rows")  # of a file, which may say anything there
+    formulas = formulas if isinstance(formulas, dict) else {}
+    condition = constants.get("condition")
+    needs = str(condition) if condition else ""
     return doc.Document(
         "Training",
-        (doc.Paragraph(verdict), *rules, *doc.paragraphs((*needs, *training.warnings))),
-        (doc.Section("Losses", (table, entropy, common, *told, *figures)),),
+        (
+            doc.Paragraph(verdict),
+            *rows_named(formulas, origin.get("row"), "trained here"),
+            *doc.paragraphs((needs, *training.warnings)),
+        ),
+        (
+            doc.Section(
+                "Losses",
+                (
+                    doc.table(columns, rows),
+                    doc.Paragraph(
+                        f"unigram entropy {number(training.baseline, '.3f')} (nats per byte)"
+                    ),
+                    doc.Paragraph(COMMON, aside=True),
+                    doc.Terms(tuple((r.rule, r.finding) for r in training.runs if r.finding)),
+                    *figures,
+                ),
+            ),
+        ),
     )
+
+
+def _losses(run: Run) -> tuple[str, ...]:
+    ends = (*(run.losses[:1] or [None]), *(run.losses[-1:] or [None]), run.held_out)
+    largest = number(max(run.common_mode, default=None), ".1f")
+    losses = (number(loss, ".3f") for loss in ends)
+    return (run.rule, str(len(run.losses)), *losses, largest, number(run.shuffled, ".3f"))
 
 
 def losses_figure(training: Training) -> doc.Panels:
@@ -219,6 +222,7 @@ def losses_figure(training: Training) -> doc.Panels:
     curves = []
     for index, run in enumerate(training.runs):
         ends = sorted({round(2 ** (k / 2)) for k in range(40)} | {len(run.losses)})
+        # as far apart as they are far: what a logarithmic axis shows evenly
         windows = [(a, b) for a, b in pairwise([0, *ends]) if b <= len(run.losses)]
         first = max(len(r.losses) for r in training.runs) / 10
         points = tuple((float(b), fmean(run.losses[a:b])) for a, b in windows if b >= first)
@@ -237,10 +241,3 @@ def losses_figure(training: Training) -> doc.Panels:
 def _last_words(run: Run) -> str:
     """What tells a long name apart: "the constants' rule", "plain pre-LN"."""
     return run.rule.split(", ")[-1]
-
-
-def _losses(run: Run) -> tuple[str, ...]:
-    ends = (*(run.losses[:1] or [None]), *(run.losses[-1:] or [None]), run.held_out)
-    largest = known(max(run.common_mode, default=None), ".1f")
-    losses = (*(known(loss, ".3f") for loss in ends), largest, known(run.shuffled, ".3f"))
-    return (run.rule, str(len(run.losses)), *losses)

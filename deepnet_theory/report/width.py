@@ -35,8 +35,8 @@ def title(derivation: WidthDerivation) -> str:
 
 def one_line(derivation: WidthDerivation) -> str:
     rates = (f"{row.role} {row.rate}" for row in derivation.table.rows if row.rate is not None)
-    told = ", ".join(dict.fromkeys(rates))
-    return f"<WidthDerivation of {title(derivation)}: rates {told}; {derivation.verdict}>"
+    once = ", ".join(dict.fromkeys(rates))
+    return f"<WidthDerivation of {title(derivation)}: rates {once}; {derivation.verdict}>"
 
 
 def short(derivation: WidthDerivation) -> doc.Document:
@@ -92,8 +92,8 @@ def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
         yield doc.Paragraph(f"{derivation.scale.words} multiply what the base model takes by:")
         yield _table(kept, COLUMNS, derivation.scale.ratio)
     if table.blocks:
-        yield doc.Paragraph("An update that steps every head by itself, heads of k entries, is "
-                            "another one:")  # fmt: skip
+        by_head = "An update that steps every head by itself, heads of k entries, is another one:"
+        yield doc.Paragraph(by_head)
         yield _table(table.blocks, COLUMNS)
     if table.floors:
         reached = ", ".join(f"{role} {number(d, '.3g')}" for role, d in table.floors.items())
@@ -109,12 +109,12 @@ def _table(
     ratio: Callable[[Monomial], float] | None = None,
 ) -> doc.Table:
     """A line a role, once where sublayers agree; with a ``ratio`` numbers in place of formulas."""
-    found: dict[tuple[doc.Words, ...], None] = {}
+    lines: dict[tuple[doc.Words, ...], None] = {}
     for row in rows:
         sizes = ((name, getattr(row, name)) for name in columns)
-        found[row.role, *(cell(name, size, ratio) for name, size in sizes)] = None
-    numbers = () if ratio is None else tuple(range(1, len(columns) + 1))
-    return doc.Table(("role", *columns.values()), tuple(found), numbers)
+        lines[row.role, *(cell(name, size, ratio) for name, size in sizes)] = None
+    sign = "" if ratio is None else ">"
+    return doc.table(" | ".join(("role", *(sign + name for name in columns.values()))), lines)
 
 
 def cell(name: str, size: Monomial | None, ratio: Callable[[Monomial], float] | None) -> doc.Words:

@@ -76,8 +76,10 @@ def audit(
         under = named(optimizer).name
     elif optimizer is not None:
         under, groups = name_and_groups(optimizer, model)
-    own = getattr(model, "_orig_mod", model)  # a compiled model's own code
-    whole = own if isinstance(own, Made) else made(own, inputs)
+    eager = getattr(model, "_orig_mod", model)  # a compiled model's own code
+    whole = eager if isinstance(eager, Made) else made(eager, inputs)
+    # By what it does in one recorded pass and never by names, which lie: a block named as a pre-LN
+    # one computed post-LN.
     reading = read(whole, roles=roles)
     if constants is not None:
         reading = as_asked(reading, checked(constants))
@@ -91,7 +93,7 @@ def audit(
     try:
         if scheme is not None:
             meant = () if why_not else (of_scheme(reading, asked, under),)
-            forms = [form for of in meant for form in (of, in_weights(reading, asked, of, under))]
+            forms = [f for r in meant for f in (r, in_weights(reading, asked, r, under))]
             # the author's form, unless the other one, whose alpha is in the weights, is nearer
             rules = sorted(forms, key=lambda rule: len([*differences(reading, rule)]))[:1]
         elif constants is not None:
@@ -100,19 +102,20 @@ def audit(
             rules = wanted(reading, under)
     except Refusal as refusal:
         rules, why_not = [], str(refusal)
-    found = judge(reading, rules, name or type(model).__name__, under, groups, why_not)
+    result = judge(reading, rules, name or type(model).__name__, under, groups, why_not)
     if scheme is not None:
-        found, under = replace(found, scheme=asked.name), under or asked.optimizer
-    if found.follows in schemes() and under is not None:  # to follow one is not to be balanced
-        row = Row((under,), trials(schemes()[found.follows], named(under)))
-        judged = standing(found.follows, row)
-        found = replace(found, remarks=(*found.remarks, f"under {under}: {judged[:-1]}"))
-    if found.predicted:
-        found = replace(found, remarks=(*found.remarks, *biases(whole.module, reading)))
+        result, under = replace(result, scheme=asked.name), under or asked.optimizer
+    remarks = list(result.remarks)
+    if result.follows in schemes() and under is not None:  # to follow one is not to be balanced
+        row = Row((under,), trials(schemes()[result.follows], named(under)))
+        remarks.append(f"under {under}: {standing(result.follows, row).removesuffix('.')}")
+    if result.predicted:
+        remarks += biases(whole.module, reading)
+    result = replace(result, remarks=tuple(remarks))
     origin = {} if constants is None else checked(constants).origin
-    if (exported := schemes().get(str(origin.get("scheme", found.scheme)))) is not None:
-        return replace(found, command=_export(exported, reading))
-    return _with_rules(found, origin)
+    if (exported := schemes().get(str(origin.get("scheme", result.scheme)))) is not None:
+        return replace(result, command=_export(exported, reading))
+    return _with_rules(result, origin)
 
 
 def _command(verb: str, words: Mapping[str, object], reading: Reading) -> str:
@@ -128,8 +131,8 @@ def _export(given: Scheme, reading: Reading) -> str:
     """The command that exports a scheme for a model; none for a scheme that has no constants."""
     if not_exportable(given):
         return ""
-    own = {n: word for n, word in reading.select.items() if n != "placement"}
-    words = {"scheme": given.name, **own}
+    words = {"scheme": given.name, **reading.select}
+    del words["placement"]
     width = next((m.fan_in for s in reading.sublayers for m in s.matrices), 0)
     hidden = {m.fan_out for s in reading.sublayers for m in s.matrices if m.role in ("fc1", "up")}
     if given.std and len(hidden) == 1:  # its gains hang on the widths
@@ -137,7 +140,7 @@ def _export(given: Scheme, reading: Reading) -> str:
     return _command("export", words, reading)
 
 
-def _with_rules(found: Audit, origin: Mapping[str, Any]) -> Audit:
+def _with_rules(audit: Audit, origin: Mapping[str, Any]) -> Audit:
     """With the rules of the optimizer for these stacks, and the command that derives them.
 
     The optimizer and closure of given constants are those of their ``origin``.
@@ -145,35 +148,35 @@ def _with_rules(found: Audit, origin: Mapping[str, Any]) -> Audit:
     from deepnet_theory.sizes.answer import Answer, for_training
     from deepnet_theory.sizes.wanted import depth_of, selection_of
 
-    own = origin.get("select")
-    given = own if isinstance(own, dict) and origin.get("row") != "own" else {}
-    under = found.optimizer or given.get("optimizer")
+    select = origin.get("select")  # of a file, which may say anything there
+    given = select if isinstance(select, dict) and origin.get("row") != "own" else {}
+    under = audit.optimizer or given.get("optimizer")
     usual = {f.name: f.default for f in fields(Selection)}
     last = {n: given[n] for n in ("method", "amplification") if given.get(n, usual[n]) != usual[n]}
-    depth, told, commands = depth_of(found.reading), dict[str, str](), list[str]()
-    names = found.reading.placements
+    depth, formulas, commands = depth_of(audit.reading), dict[str, str](), list[str]()
+    names = audit.reading.placements
     for name in names:
-        words = {**found.reading.select, "placement": name}
+        words = {**audit.reading.select, "placement": name}
         closure = given.get("closure", COMPLETE.name)
         with suppress(DeepNetTheoryError):  # there is nothing to derive for it
             if under is not None:
-                selection = replace(selection_of(found.reading, under), placement=name)
+                selection = replace(selection_of(audit.reading, under), placement=name)
                 rows = Answer(selection).rows
                 closure = given.get("closure", for_training(selection).closure)
-                at = {n: depth[n] for n in selection.the_stack.depths}
-                of = f"{name}, " * (len(names) > 1)
-                told |= {f"{of}{row.named}": row.told(**at) for row in rows}
+                layers = {n: depth[n] for n in selection.the_stack.depths}
+                whose = f"{name}, " * (len(names) > 1)
+                formulas |= {f"{whose}{row.named}": row.told(**layers) for row in rows}
             more = {**last, **({"closure": closure} if closure else {})}
             commands.append(
-                _command("derive", {"optimizer": under or "NAME", **words, **more}, found.reading)
+                _command("derive", {"optimizer": under or "NAME", **words, **more}, audit.reading)
             )
     if len(commands) < max(1, len(names)):
-        return found
+        return audit
     conditions = dict.fromkeys(filter(None, (placement(n).training_condition for n in names)))
     return replace(
-        found,
+        audit,
         closure=closure,
         command=" && ".join(commands),
         condition=" ".join(conditions) if closure else "",
-        rows=told if found.optimizer is not None else found.rows,
+        rows=formulas if audit.optimizer is not None else audit.rows,
     )

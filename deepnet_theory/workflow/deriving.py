@@ -1,20 +1,25 @@
-"""A rule: derived, beside those of all closures, of a published scheme, and of one's own."""
+"""A rule: derived, beside those of all closures, published, one's own; and its constants."""
 
 from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Unpack
 
+from deepnet_theory.sizes.answer import Answer, for_training
+from deepnet_theory.sizes.exported import constants_of, constants_of_scheme, on_base
 from deepnet_theory.sizes.norm_epsilon import with_norm_epsilon
-from deepnet_theory.spec.depth import DepthLike, parse_depth
+from deepnet_theory.sizes.update import FULL
+from deepnet_theory.spec.constants import Constants, Sizes
+from deepnet_theory.spec.depth import BaseLike, DepthLike, parse_depth
 from deepnet_theory.spec.discovery import choose
-from deepnet_theory.spec.errors import InputError, shown
+from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.rule import own_rule as _own_rule
-from deepnet_theory.spec.selection import Select, Selection
-from deepnet_theory.workflow.given import selection_of
+from deepnet_theory.spec.selection import ALIGNMENTS, Select, Selection
+from deepnet_theory.workflow.given import answered, scheme_of_depth, selection_of
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -51,9 +56,9 @@ def derive(
 
     selection = selection_of(selection, select)
     # A bad depth is refused before the derivation is made.
-    at = {} if depth is None else parse_depth(depth, selection.the_stack)
+    values = {} if depth is None else parse_depth(depth, selection.the_stack)
     derivation = run(selection)
-    return derivation.at(**at) if at else derivation
+    return derivation.at(**values) if values else derivation
 
 
 def derive_across(
@@ -94,10 +99,11 @@ def derive_across(
         raise InputError(f"numbers need {', '.join(given)}; missing: {', '.join(missing)}")
     if width is None or base_width is None:
         return WidthDerivation(table)
-    deep = [{} if of is None else parse_depth(of, selection.the_stack)
-            for of in (depth, base_depth)]  # fmt: skip
-    scale = Scale(width, base_width, *(tuple(layers.items()) for layers in deep))
-    return WidthDerivation(table, scale)
+    deep = (
+        () if layers is None else tuple(parse_depth(layers, selection.the_stack).items())
+        for layers in (depth, base_depth)
+    )
+    return WidthDerivation(table, Scale(width, base_width, *deep))
 
 
 def compare_closures(
@@ -111,7 +117,6 @@ def compare_closures(
     As in ``compare_closures(optimizer="sgd")``: ``select`` and ``depth`` are those of
     :func:`derive`, without ``closure``. Raises :class:`Refusal` where no closure balances.
     """
-    from deepnet_theory.sizes.answer import for_training
     from deepnet_theory.sizes.consequences import compare_closures as run
 
     selection = selection_of(selection, select)
@@ -120,9 +125,9 @@ def compare_closures(
             f"the closure {selection.closure!r} was given, but all closures are compared; "
             "leave it out"
         )
-    at = {} if depth is None else parse_depth(depth, selection.the_stack)
+    values = {} if depth is None else parse_depth(depth, selection.the_stack)
     training = for_training(selection).closure
-    return replace(run(selection), training=training, values=tuple(at.items()))
+    return replace(run(selection), training=training, values=tuple(values.items()))
 
 
 def judge_scheme(
@@ -144,27 +149,25 @@ def judge_scheme(
     from deepnet_theory.sizes.parametrisations import judge_parametrisation
     from deepnet_theory.spec.optimizer import custom_optimizer
     from deepnet_theory.spec.optimizer import optimizer as named
-    from deepnet_theory.spec.parametrisation import FULL, parametrisations
-    from deepnet_theory.spec.scheme import schemes
+    from deepnet_theory.spec.parametrisation import Parametrisation, parametrisations
+    from deepnet_theory.spec.scheme import Scheme, schemes
 
     if optimizer is not None and update is not None:
         raise InputError("a scheme is judged under one optimizer: give optimizer or update")
     if across not in (None, "depth", "width"):
         raise InputError(f"a scheme is judged across depth or across width, not across {across}")
-    published = {
-        dimension: folder
-        for dimension, folder in (("depth", schemes()), ("width", parametrisations()))
-        if across in (None, dimension)
-    }
-    every: dict[str, object] = {name: s for f in published.values() for name, s in f.items()}
-    choose("scheme", scheme, every)
+    # a scheme of both dimensions is judged in depth where none is named
+    in_depth = schemes() if across != "width" else {}
+    in_width = parametrisations() if across != "depth" else {}
+    valid: dict[str, Scheme | Parametrisation] = {**in_width, **in_depth}
+    chosen = choose("scheme", scheme, valid)
     under = None if optimizer is None else named(optimizer)
     under = custom_optimizer(update) if update is not None else under
-    if scheme.lower() in published.get("depth", {}):
-        if alignment is not None:
-            raise InputError(f"alignment {alignment} needs across width")
-        return judge(schemes()[scheme.lower()], under)
-    return judge_parametrisation(parametrisations()[scheme.lower()], under, alignment or FULL)
+    if isinstance(chosen, Parametrisation):
+        return judge_parametrisation(chosen, under, alignment or FULL)
+    if alignment is not None:
+        raise InputError(f"alignment {alignment} needs across width")
+    return judge(chosen, under)
 
 
 def own_rule(
@@ -208,3 +211,84 @@ def _text(value: str | float | Expr) -> str:
         f"{shown(value)} is no alpha or beta: give an expression in N and M, as a text such as "
         '"N**(1/4)", or a number'
     )
+
+
+def export(
+    answer: Answer | Selection | str | None = None,
+    depth: DepthLike | None = None,
+    *,
+    scheme: str | None = None,
+    rule: Rule | None = None,
+    form: str = "forward",
+    base: BaseLike | None = None,
+    base_heads: int | None = None,
+    alignment: str = FULL,
+    **architecture: Unpack[Sizes],
+) -> Constants:
+    """The constants of one model to train: a rule's values at a depth, and where they came from.
+
+    A derivation or selection that names no closure is exported with ``complete``, whose one
+    learning rate serves every depth, if there is such a rule:
+    ``export("adam", depth=200)`` is not the published rule that ``derive("adam")`` shows first,
+    and ``export(derive("adam", closure="symmetric"), depth=200)`` is. ``rule`` replaces the
+    derived one; its learning-rate multipliers are then 1, because none were derived for it.
+    ``scheme`` is a published one in its place, ``export(scheme="deepnorm", depth=24)``, with its
+    own residual equation, sizes and multipliers; a selection beside it says which optimizer and
+    stack they are for. Where an author sets a standard deviation, the gains are those of the
+    ``architecture``'s widths.
+    ``architecture`` are the fields of :class:`~deepnet_theory.spec.constants.Architecture`
+    (``width``, ``heads``, ``ffn_ratio``, ``vocab`` …).
+
+    With ``form`` "weights" α goes into the last matrix of each branch, its initial size and
+    multipliers, and the model's forward pass is one without α; "forward" leaves it in the residual
+    sum.
+
+    With ``base``, the width of a smaller model or its (width, depth), every number is what that
+    model's own is multiplied by: initial size, the head's multiplier, learning rate, ε and weight
+    decay of each role. A base width alone leaves the numbers in depth as they are; a base with a
+    depth is a plain model, α and all multipliers 1. ``base_heads`` is its number of heads where
+    they are not as wide as the model's: scores then fall as the alignment asks for.
+    ``alignment`` is that of updates and moved features in the width.
+
+    Warns (:class:`~deepnet_theory.spec.errors.UnstableWarning`) of a relative update ρ that
+    grows with the depth. Raises :class:`InputError` for a depth that is none, or sizes that do not
+    fit each other, and :class:`Refusal` where no matrix can carry α, where the stream
+    explodes, or for a scheme that constants do not hold.
+
+    Source: the rule's own; its formulas go with the numbers, under ``origin``.
+    """
+    if scheme is not None:
+        others = {"rule": rule, "base": base, "base_heads": base_heads}
+        if beside := [name for name, value in others.items() if value is not None]:
+            raise InputError(
+                f"the scheme {scheme!r} has constants of its own: leave {beside[0]} out"
+            )
+        given = scheme_of_depth(scheme)
+        selection = Selection(given.optimizer, norm=given.norm, stack=given.stack, uses=given.uses)
+        if answer is not None:
+            selection = answered(answer).selection
+        published = constants_of_scheme(given, selection, depth, form, architecture)
+        published.warn()
+        return published
+    answer = answered(answer)
+    trained = answer if rule is not None else to_train_with(answer)
+    if alignment not in ALIGNMENTS:
+        raise unknown("alignment", alignment, ALIGNMENTS)
+    if base is None and base_heads is not None:
+        raise InputError(f"base_heads {shown(base_heads)} was given without a base width")
+    # the constants at another depth too: those of the base model
+    there = partial(
+        constants_of, trained, rule=rule, form=form, sizes=architecture, rows=answer.rows
+    )
+    constants = there(depth)
+    if base is not None:
+        constants = on_base(there, constants, trained.selection, base, base_heads, alignment)
+    constants.warn()
+    return constants
+
+
+def to_train_with(answer: Answer) -> Answer:
+    """The answer with the rule to train with, where this one names no closure."""
+    # What is derived first is what is published; of its closures not all can be trained deep.
+    wanted = for_training(answer.selection)
+    return answer if wanted == answer.selection else Answer(wanted)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -20,8 +21,7 @@ from deepnet_theory.spec.rule import PLAIN, Rule
 from deepnet_theory.spec.scheme import measurable
 from deepnet_theory.spec.scheme import scheme as published
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.workflow.deriving import own_rule
-from deepnet_theory.workflow.exporting import export
+from deepnet_theory.workflow.deriving import export, own_rule
 from deepnet_theory.workflow.given import (
     answered,
     derived,
@@ -60,8 +60,8 @@ def predict(
     derivation = derived(derivation)
     if rule is None and step == "matrices":
         return derivation.predictions
-    found = predictions(derivation.selection, rule or derivation.rule, step)
-    return replace(found, assumptions=derivation.predictions.assumptions)
+    exponents = predictions(derivation.selection, rule or derivation.rule, step)
+    return replace(exponents, assumptions=derivation.predictions.assumptions)
 
 
 def predict_update(
@@ -81,9 +81,8 @@ def predict_update(
 
     Source: derived here.
     """
-    selection = selection_of(derivation, {})
     used = answered(derivation).rule if rule is None else rule
-    return _predicted(selection, used, depths, given)
+    return _predicted(selection_of(derivation, {}), used, depths, given)
 
 
 def predict_scheme(
@@ -96,8 +95,7 @@ def predict_scheme(
 ) -> UpdatePrediction:
     """Predict a published scheme's ‖ΔF‖/η as :func:`predict_update` predicts a rule's."""
     chosen = published(scheme)
-    selection, rule = measurable(chosen, optimizer, update)
-    return _predicted(selection, rule, depths, given, chosen)
+    return _predicted(*measurable(chosen, optimizer, update), depths, given, chosen)
 
 
 def _predicted(
@@ -110,6 +108,8 @@ def _predicted(
     from deepnet_theory.numeric.depths import wanted_depths
     from deepnet_theory.numeric.predict import predict as run
 
+    # Two sampled layers stand for all of them, what they have in common adding as L and the rest as
+    # √L; a closed form would be that of Gaussian entries, and tokens of a text are correlated.
     settings, work = settings_and_work(given)
     if settings.updates > 1:
         raise InputError(
@@ -147,11 +147,11 @@ def verify(
     """
     derivation = derived(derivation)
     settings, work = settings_and_work(given)
-    predicted, used = predict(derivation, rule, settings.step), rule or derivation.rule
-    selection = derivation.selection
-    found = _verified(selection, used, predicted, depths, settings, True, watch=watch, **work)
+    subject = (derivation.selection, rule or derivation.rule)
+    predicted = predict(derivation, rule, settings.step)
+    measured = _verified(*subject, predicted, depths, settings, watch=watch, **work)
     rows = () if rule is not None else derivation.rows
-    return replace(found, rows={row.named: row.told() for row in rows})
+    return replace(measured, rows={row.named: row.told() for row in rows})
 
 
 def verify_width(
@@ -194,10 +194,12 @@ def verify_width(
             )
     wanted, both = parse_widths(widths), across == "both"
     layers = [(n,) * len(selection.the_stack.parts) for n in ((2, 4, 8) if both else (2,))]
-    at = wanted_depths(depths or layers, selection.the_stack)
-    if both and len(at) < FEWEST:
-        raise InputError(f"{len(at)} depths give no exponent beside the width: {FEWEST} are needed")
-    places = [{**depth, "d": width} for depth in at for width in wanted]
+    deep = wanted_depths(depths or layers, selection.the_stack)
+    if both and len(deep) < FEWEST:
+        raise InputError(
+            f"{len(deep)} depths give no exponent beside the width: {FEWEST} are needed"
+        )
+    places = [{**depth, "d": width} for depth in deep for width in wanted]
     named = {name: scalings(selection, name, alignment) for name in rules}
     try:
         answer = Answer(for_training(selection))
@@ -206,15 +208,15 @@ def verify_width(
         if both:
             raise
         rule, parameters = own_rule(selection, 1, 1), ()
-    found: list[Verification] = []
-    for index, (name, own) in enumerate(named.items()):
-        stage = staged({**WIDE, **given}, index / len(named), 1 / len(named), f"{name}, ")
-        settings, work = settings_and_work({**stage, "width": wanted[0]})
-        case, seen = Case(selection, rule, at[0], settings), None if found else watch
-        found.append(run(name, own, case, places, parameters, across=across, watch=seen, **work))
-        if found[-1].stopped:
-            break
-    return replace(found[0], others=tuple(found[1:]))
+
+    def measured(name: str, stage: Given) -> Verification:
+        settings, work = settings_and_work({**WIDE, **stage, "width": wanted[0]})
+        case = Case(selection, rule, deep[0], settings)
+        seen = watch if name == next(iter(named)) else None
+        return run(name, named[name], case, places, parameters, across=across, watch=seen, **work)
+
+    first, *others = _one_by_one(named, given, "", measured)
+    return replace(first, others=tuple(others))
 
 
 def verify_scheme(
@@ -241,7 +243,7 @@ def verify_scheme(
     selection, rule = measurable(chosen, optimizer, update)
     predicted = judged(chosen, selection)
     return _verified(
-        selection, rule, predicted, depths, settings, True, watch=watch, scheme=chosen, **work
+        selection, rule, predicted, depths, settings, watch=watch, scheme=chosen, **work
     )
 
 
@@ -251,7 +253,7 @@ def _verified(
     predicted: Predictions,
     depths: Depths,
     settings: Settings,
-    shares: bool,
+    shares: bool = True,
     **how: Any,
 ) -> Verification:
     from deepnet_theory.numeric.depths import wanted_depths
@@ -261,20 +263,31 @@ def _verified(
     return run(selection, rule, predicted, wanted, settings, shares=shares, **how)
 
 
+def _one_by_one(
+    names: Iterable[str], given: Given, prefix: str, measure: Callable[[str, Given], Verification]
+) -> list[Verification]:
+    """One measurement after the other, each a stage of the progress, until one is stopped."""
+    names, done = list(names), []
+    for index, name in enumerate(names):
+        share = 1 / len(names)
+        done.append(measure(name, staged(given, index * share, share, f"{prefix}{name}, ")))
+        if done[-1].stopped:
+            break
+    return done
+
+
 def rival_rules(derivation: Derivation | Selection | str) -> tuple[Rule, ...]:
     """What the theory gives SGD, Adam and LAMB on the same network, and the plain α = β = 1.
 
     Rules that agree are one, under both names; one that agrees with the derived rule is left out.
     """
     derivation = derived(derivation)
-    unscaled = own_rule(derivation, 1, 1)
-    found: dict[object, Rule] = {}
-    for name, rule in (solve(derivation.selection) | {PLAIN: unscaled}).items():
-        key = (rule.entries, rule.eta)
-        shared = found.get(key)
-        found[key] = replace(rule, name=f"{shared.name}, {name}" if shared else name)
-    own = derivation.rule
-    return tuple(r for key, r in found.items() if key != (own.entries, own.eta))
+    rules = solve(derivation.selection) | {PLAIN: own_rule(derivation, 1, 1)}
+    alike: dict[object, list[str]] = {}
+    for name, rule in rules.items():
+        alike.setdefault((rule.entries, rule.eta), []).append(name)
+    alike.pop((derivation.rule.entries, derivation.rule.eta), None)
+    return tuple(replace(rules[names[0]], name=", ".join(names)) for names in alike.values())
 
 
 def verify_rivals(
@@ -296,22 +309,21 @@ def verify_rivals(
         seeds=min(settings.seeds, RIVAL_SEEDS),
         draws=min(settings.draws, RIVAL_DRAWS),
     )
-    rules, selection = rival_rules(derivation), derivation.selection
-    found = []
-    for index, rule in enumerate(rules):
-        predicted = predict(derivation, rule, settings.step)
+    # of the same seeds, so that what a seed's data does to the rule it does to its rivals
+    rules = {rule.name: rule for rule in rival_rules(derivation)}
+
+    def measured(name: str, stage: Given) -> Verification:
+        predicted = predict(derivation, rules[name], settings.step)
         whole = tuple(
             replace(e, exponent=None) if predicted.warnings else e
             for e in predicted.exponents
             if e.share == "all"
         )
         predicted = replace(predicted, exponents=whole, assumptions=())
-        stage = staged(given, index / len(rules), 1 / len(rules), f"rule of {rule.name}, ")
-        _, work = settings_and_work(stage)
-        found.append(_verified(selection, rule, predicted, depths, fewer, False, **work))
-        if found[-1].stopped:
-            break
-    return tuple(found)
+        subject, (_, work) = (derivation.selection, rules[name]), settings_and_work(stage)
+        return _verified(*subject, predicted, depths, fewer, shares=False, **work)
+
+    return tuple(_one_by_one(rules, given, "rule of ", measured))
 
 
 def transfer(
@@ -380,54 +392,43 @@ def transfer(
             raise InputError(f"{name} was given with widths, whose curves are of rules")
     if rules is not None and not wide:
         raise InputError("rules were given, which are for widths")
-    own_width: Given = {"width": wide[-1]} if wide else {}
-    settings, work = settings_and_work({**TRANSFER, **given, **own_width})
+    widest: Given = {"width": wide[-1]} if wide else {}
+    settings, work = settings_and_work({**TRANSFER, **given, **widest})
     wanted = wanted_depths([WIDE_LAYERS] if wide and depths is None else depths, stack)
     grid = wanted_rates(rates)
     # a worker elsewhere has another folder
     place = None if text is None else str(Path(text).absolute())
     course = Course(selection.the_optimizer, settings, steps, place, outer)
-    names = dict.fromkeys(closures or [COMPLETE.name, closure_of(selection).name])
-    answers: dict[str, tuple[Answer, Rule | None]] = {
-        name: (Answer(replace(selection, closure=name)), None) for name in names
-    }
-    if rule is not None:
-        answers["own"] = (Answer(selection), rule)
     sizes: Sizes = {
         "width": settings.width, "heads": settings.heads, "ffn_ratio": settings.ffn_ratio,
         "vocab": VOCAB, "activation": settings.activation,
     }  # fmt: skip
+    # what every curve trains: its rule, the rule as data, the failing rate's exponent, its models
+    curves: dict[str, tuple[Rule, dict[str, Any], float | None, Callable[..., Constants]]] = {}
     if wide:
         answer = Answer(for_training(selection))
-        places = [{**depth, "d": width} for depth in wanted for width in wide]
-        candidates = [
-            Candidate(
-                closure=name,
-                rule={"name": name, "base_width": wide[0]},
-                rho=_relative_update(selection, answer.rule),
-                failing=0.0 if name == RULES[0] else None,
-                constants={
-                    depth_key(p): causal(_wide_constants(name, answer, p, wide[0], sizes))
-                    for p in places
-                },
-            )
-            for name in dict.fromkeys(rules or RULES)
-        ]
-        return run(selection, candidates, places, grid, course, **work)
+        wanted = tuple({**depth, "d": width} for depth in wanted for width in wide)
+        for name in dict.fromkeys(rules or RULES):
+            make = partial(_wide_constants, name, answer, base=wide[0], sizes=sizes)
+            # the rule alone is derived to fail at one rate at every width
+            failing = 0.0 if name == RULES[0] else None
+            curves[name] = (answer.rule, {"name": name, "base_width": wide[0]}, failing, make)
+    else:
+        names = dict.fromkeys(closures or [COMPLETE.name, closure_of(selection).name])
+        answers = [(name, Answer(replace(selection, closure=name)), None) for name in names]
+        for name, answer, other in [*answers, *[("own", Answer(selection), rule)] * bool(rule)]:
+            used, make = other or answer.rule, partial(_constants, answer, other, sizes=sizes)
+            failing = None if other else _failing_exponent(answer)
+            curves[name] = (used, asdict(used.plain()), failing, make)
     candidates = [
         Candidate(
-            closure=name,
-            rule=asdict((own or answer.rule).plain()),
-            rho=_relative_update(selection, own or answer.rule),
-            failing=None if own else _failing_exponent(answer),
-            constants={
-                depth_key(depth): causal(
-                    constants_of(answer, next(iter(depth.values())), own, "forward", sizes)
-                )
-                for depth in wanted
-            },
+            name,
+            words,
+            _relative_update(selection, used),
+            failing,
+            {depth_key(place): causal(make(place=place)) for place in wanted},
         )
-        for name, (answer, own) in answers.items()
+        for name, (used, words, failing, make) in curves.items()
     ]
     return run(selection, candidates, wanted, grid, course, **work)
 
@@ -441,24 +442,30 @@ def _transfer_of_own(
     from deepnet_theory.training.setups import transfer as run
 
     measure, work = split(given)
-    own = {name: measure.pop(name) for name in ("seeds", "seed") if name in measure}
+    seeds = {name: measure.pop(name) for name in ("seeds", "seed") if name in measure}
     for name, value in {**others, **measure}.items():
         if value is not None:
             raise InputError(f"{name} was given with {shown(model)}, which has its own")
-    return run(model, depths, widths, rates, steps=steps, **own, **work)
+    return run(model, depths, widths, rates, steps=steps, **seeds, **work)
+
+
+def _constants(
+    answer: Answer, rule: Rule | None, place: Mapping[str, int], sizes: Sizes
+) -> Constants:
+    return constants_of(answer, next(iter(place.values())), rule, "forward", sizes)
 
 
 def _wide_constants(
     name: str, answer: Answer, place: Mapping[str, int], base: int, sizes: Sizes
 ) -> Constants:
     """The constants of a parametrisation at a depth and a width; all agree at the base width."""
-    layers, own = next(iter(place.values())), sizes.copy()
-    own["width"] = place["d"]
     if name not in RULES:
         raise unknown("rule", name, RULES)
+    wide: Sizes = {**sizes, "width": place["d"]}
     if name == "sp":
-        return constants_of(answer, layers, None, "forward", own)
-    ruled = export(answer, layers, base=base, base_heads=sizes["heads"], **own)
+        return _constants(answer, None, place, wide)
+    layers = next(iter(place.values()))
+    ruled = export(answer, layers, base=base, base_heads=sizes["heads"], **wide)
     if name == "rule":
         return ruled
     head = replace(ruled.outer["head"], gain=1 / ruled.head_multiplier)
@@ -472,9 +479,9 @@ def _failing_exponent(answer: Answer) -> float:
 
 def _relative_update(selection: Selection, rule: Rule) -> str:
     """ρ of the scaled matrices in units of η, for each kind of sublayer where they differ."""
-    found = {entry.sublayer: entry.rho for entry in rule.entries}
-    if not all(found.values()):  # nobody derived it
-        found = relative_updates(selection, rule)
-    if len({*found.values()}) == 1:
-        return next(iter(found.values()))
-    return ", ".join(f"{sublayer} {rho}" for sublayer, rho in found.items())
+    rhos = {entry.sublayer: entry.rho for entry in rule.entries}
+    if not all(rhos.values()):  # nobody derived it
+        rhos = relative_updates(selection, rule)
+    if len({*rhos.values()}) == 1:
+        return next(iter(rhos.values()))
+    return ", ".join(f"{sublayer} {rho}" for sublayer, rho in rhos.items())

@@ -91,7 +91,7 @@ def staged(given: Given, start: float, length: float, prefix: str = "") -> Given
     if progress is None:
         return given
 
-    def told(done: float, total: float, what: str) -> None:
+    def in_stage(done: float, total: float, what: str) -> None:
         progress(start + length * done / total, 1.0, prefix + what)
 
-    return {**given, "progress": told}
+    return {**given, "progress": in_stage}

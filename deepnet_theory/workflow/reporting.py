@@ -17,8 +17,8 @@ from deepnet_theory.spec.depth import DepthLike, parse_depth
 from deepnet_theory.spec.errors import exit_code_after
 from deepnet_theory.spec.files import write_text
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.workflow.deriving import to_train_with
 from deepnet_theory.workflow.experiments import verify, verify_rivals
-from deepnet_theory.workflow.exporting import to_train_with
 from deepnet_theory.workflow.given import derived, staged
 
 if TYPE_CHECKING:
@@ -81,20 +81,20 @@ def make_report(
     stack = derivation.selection.the_stack
     asked = [] if depth is None else depth if isinstance(depth, list) else [depth]
     wanted = [parse_depth(d, stack) for d in asked]  # a bad depth is refused before measuring
-    own = OWN_SHARE if rivals else 1.0
-    verification = verify(derivation, depths, watch=watch, **staged(given, 0, own))
+    share = OWN_SHARE if rivals else 1.0
+    verification = verify(derivation, depths, watch=watch, **staged(given, 0, share))
     if not verification.points:
         raise KeyboardInterrupt  # nothing was measured: there is no page to make
     beside: tuple[Verification, ...] = ()
     if rivals and not verification.stopped:  # whoever has interrupted it waits for no more
-        beside = verify_rivals(derivation, depths, **staged(given, own, 1 - own))
+        beside = verify_rivals(derivation, depths, **staged(given, share, 1 - share))
     wanted = wanted or [dict(verification.points[-1].depth)]
     trained = to_train_with(derivation)
     constants = tuple(
-        constants_of(trained, at, None, "forward", {}, derivation.rows) for at in wanted
+        constants_of(trained, layers, None, "forward", {}, derivation.rows) for layers in wanted
     )
-    told = document(derivation.at(**wanted[0]), verification, constants, beside, command, made_on())
-    html = page(told)
+    there = derivation.at(**wanted[0])
+    html = page(document(there, verification, constants, beside, command, made_on()))
     return Report(html, derivation, verification, constants, beside)
 
 

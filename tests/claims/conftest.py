@@ -5,7 +5,7 @@ from inspect import unwrap
 
 import pytest
 
-from deepnet_theory.claims.folder import importable, load, location
+from deepnet_theory.claims import importable, load, location
 
 
 @pytest.fixture
@@ -43,9 +43,4 @@ def plant(monkeypatch):
 def own():
     """The module-level names of a claim's own file."""
 
-    def names(claim):
-        check = unwrap(load(location(), claim).parts[0].check)
-        found = check.__globals__
-        return found
-
-    return names
+    return lambda claim: unwrap(load(location(), claim).parts[0].check).__globals__

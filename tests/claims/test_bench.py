@@ -17,7 +17,7 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra import beta
-from paper_checks.shared.bound import SIZE, _steps, measure_bound
+from paper_checks.shared.bound import _steps, measure_bound
 from paper_checks.shared.steps.magnitude import magnitude_steps
 from paper_checks.shared.steps.magnitude.distance import d, m, t1, t2
 
@@ -187,9 +187,8 @@ PLAIN = own_rule(("encoder",), "1", "1")
 SGD = Selection(optimizer="sgd")
 
 
-@pytest.mark.parametrize("layers", [2, 8])
-def test_random_directions_stay_within_the_bound(layers):
-    found = measure_bound(Case(SGD, DEEPNORM, {"N": layers}, SETTINGS), "random")
+def test_random_directions_stay_within_the_bound():
+    found = measure_bound(Case(SGD, DEEPNORM, {"N": 8}, SETTINGS), "random")
     assert max(found.tightness) < 1
     assert all(0 < m <= w for m, w in zip(found.mean, found.worst, strict=True))
 
@@ -200,16 +199,8 @@ def test_a_gradient_step_exceeds_it_because_the_matrices_norms_are_not_their_ent
     assert min(found.tightness) > 1
 
 
-def test_the_right_side_is_the_sum_written_out():
-    rule = own_rule(("encoder",), "2", "1/3")
-    found = measure_bound(Case(SGD, rule, {"N": 1}, SETTINGS), "random")
-    # ‖Δθ₁‖² + ‖Δθ₂‖² = SIZE²: between one sublayer's share and two equal ones
-    unit = math.sqrt(2) / 3 / 2 * SIZE
-    assert all(unit <= b <= math.sqrt(2) * unit * (1 + 1e-9) for b in found.bound)
-
-
-@pytest.mark.parametrize("layers", [2, 6])
-def test_the_encoders_sum_is_amplified_through_every_decoder_layer(layers):
+def test_the_encoders_sum_is_amplified_through_every_decoder_layer():
+    layers = 6
     selection = Selection(optimizer="sgd", stack="encoder-decoder")
     rule = own_rule(("encoder", "decoder"), "1", "1", "2", "1/2")
     depth = {"N": 2, "M": layers}

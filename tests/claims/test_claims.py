@@ -13,8 +13,8 @@ from types import SimpleNamespace
 import pytest
 
 from deepnet_theory.claims import __main__ as page
+from deepnet_theory.claims import claims
 from deepnet_theory.claims.check import check, one_thread, run
-from deepnet_theory.claims.folder import claims
 from deepnet_theory.processes import cores
 from deepnet_theory.spec.claim import Claim, Context, Finding, Weight, plain
 from deepnet_theory.spec.errors import InputError
@@ -302,7 +302,7 @@ def test_the_pages_know_when_they_are_stale(tmp_path):
 
 def test_listing_the_claims_needs_neither_torch_nor_sympy():
     code = (
-        "import sys; from deepnet_theory.claims.folder import claims; assert len(claims()) > 30; "
+        "import sys; from deepnet_theory.claims import claims; assert len(claims()) > 30; "
         "print([m for m in ('torch', 'sympy', 'scipy', 'numpy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from deepnet_theory.claims.folder import importable, location
+from deepnet_theory.claims import importable, location
 from deepnet_theory.spec.verdict import Verdict
 
 importable(location())  # the claims' own ``paper_checks``

@@ -11,6 +11,13 @@ import pytest
 
 from deepnet_theory.cli import main
 
+MODEL = """
+from torch import nn
+def make(depth, width=16):
+    layer = nn.TransformerEncoderLayer(width, 2, 4 * width, batch_first=True)
+    return nn.Sequential(nn.Embedding(11, width), nn.TransformerEncoder(layer, depth))
+"""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -29,6 +36,14 @@ def cli(capsys):
         return Outcome(code, captured.out, captured.err)
 
     return run
+
+
+@pytest.fixture
+def model(tmp_path, monkeypatch):
+    """Somebody's model in a file of the folder at hand."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model.py").write_text(MODEL, encoding="utf-8")
+    return "model.py:make"
 
 
 @pytest.fixture

@@ -49,12 +49,6 @@ SETUP = """
 def train_setup(depth, lr):
     return (lambda: None), (lambda: (lr - 0.01) ** 2)
 """
-MODEL = """
-from torch import nn
-def make(depth, width=8):
-    layer = nn.TransformerEncoderLayer(width, 2, 2 * width, batch_first=True)
-    return nn.Sequential(nn.Embedding(11, width), nn.TransformerEncoder(layer, depth))
-"""
 MINE = """
 from deepnet_theory.runtime import build
 def make():
@@ -84,15 +78,14 @@ def test_every_example_of_the_help_runs(cli, tmp_path, monkeypatch, command, exa
 
 
 def test_derive_answers_first_and_tells_the_steps_when_asked(cli):
-    select = ("derive", "--optimizer", "adam", "--stack", "encoder-decoder")
-    answer = cli(*select).out
-    assert "order  " in answer and "value" not in answer.split("In depth")[1][:200]
-    valued, whole = (cli(*select, "--depth", "100,50", *more).out for more in ((), ("--steps",)))
+    select = ("derive", "--optimizer", "adam")
+    answer = cli(*select, "--section", "Assum").out  # by its beginning
+    assert "unit-branch" in answer and "In depth" not in answer
+    valued, whole = (cli(*select, "--depth", "100", *more).out for more in ((), ("--steps",)))
     assert "value  of" in valued  # a column where a depth gives them
-    assert len(valued.splitlines()) <= 72 and 150 < len(whole.splitlines()) <= 250
+    assert len(valued.splitlines()) <= 72 and 100 < len(whole.splitlines()) <= 250
     assert "(1) " not in valued and "(1) " in whole
     assert valued.splitlines()[-1] == whole.splitlines()[-1]
-    assert "unit-branch" in cli(*select, "--section", "Assum").out  # by its beginning
 
 
 def test_verbose_and_quiet_before_and_behind_the_command(cli):
@@ -122,7 +115,7 @@ def test_list_alone_lists_its_kinds_and_what_they_hold(cli):
         assert all(f"{name}\n" in text for name in names)
 
 
-@pytest.mark.parametrize("width", [60, 80, 110])
+@pytest.mark.parametrize("width", [60, 110])
 @pytest.mark.parametrize(
     "words",
     [
@@ -193,9 +186,8 @@ def test_what_cannot_be_saved_is_printed_all_the_same(cli, command):
 
 
 def test_completion_and_utf8_whatever_the_locale_says(process):
-    words = ("derive", "--optimizer", "sgd", "--steps")
-    outcome = process(*words, PYTHONIOENCODING="ascii", PYTHONUTF8="0")
-    assert outcome.code == 0 and "α" in outcome.out
+    outcome = process("list", "closures", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert outcome.code == 0 and "§" in outcome.out
     for typed, offered in (
         ("ex", {"export"}),
         ("derive --optimizer ad", {"adam", "adam-mini", "adamw", "adafactor", "adagrad"}),
@@ -308,8 +300,8 @@ def test_verify_shows_a_live_table_on_a_terminal(cli, on_a_terminal):
 
 
 def test_report_measures_the_rivals_too(cli, tmp_path):
-    words = ("report", "--optimizer", "adam", "--depths", "2,4,8", *SMALL, "--cache",
-             str(tmp_path / "cache"), "-o")  # fmt: skip
+    words = ("report", "--optimizer", "adam", "--depths", "2,4,8", *SMALL, "--draws", "1",
+             "--cache", str(tmp_path / "cache"), "-o")  # fmt: skip
     with_rivals = cli(*words, str(tmp_path / "a.html"))
     alone = cli(*words, str(tmp_path / "b.html"), "--no-rivals")
     assert with_rivals.code == alone.code  # the verdict is that of the rule itself
@@ -353,37 +345,26 @@ def test_the_case_of_a_name_does_not_matter(cli):
     assert cli("check", "Cake-Constants").code == 0
 
 
-def test_a_published_parametrisation_is_judged(cli):
+def test_published_schemes_are_judged_in_depth_and_in_width_and_listed_with_both(cli):
+    def data(*words):
+        return json.loads(cli(*words, "--format", "json").out)
+
     told = cli("derive", "--scheme", "completep", "--across", "width")
     assert told.code == 0 and "Features move alike at every width." in told.out
     assert "embedding epsilon 1 1/d differs" in " ".join(told.out.split())
-    data = json.loads(
-        cli("derive", "--scheme", "mup", "--optimizer", "lamb", "--format", "json").out
-    )
-    assert data["schema"] == "deepnet-theory/parametrisation/1"
-    assert (data["optimizer"], data["judged"]["regime"]) == ("lamb", "lazy")
-    assert all(cell["agrees"] for cell in data["cells"])
-    deep = json.loads(cli("derive", "--scheme", "completep", "--format", "json").out)
+    wide = data("derive", "--scheme", "mup", "--optimizer", "lamb")
+    assert wide["schema"] == "deepnet-theory/parametrisation/1"
+    assert (wide["optimizer"], wide["judged"]["regime"]) == ("lamb", "lazy")
+    assert all(cell["agrees"] for cell in wide["cells"])
+    deep = data("derive", "--scheme", "gpt-2", "--norm", "layer")  # a default may be typed
     assert deep["schema"] == "deepnet-theory/scheme/1"
-
-
-def test_schemes_are_listed_with_their_dimension(cli):
-    rows = {
-        r["name"]: r for r in json.loads(cli("list", "schemes", "--format", "json").out)["schemes"]
-    }
-    dimensions = {name: row["dimension"] for name, row in rows.items()}
-    assert [dimensions[n] for n in ("deepnorm", "mup", "completep")] == ["depth", "width", "both"]
+    assert deep["judged"]["parts"][0]["first_order"] == "1"
+    assert {n for row in deep["optimizers"] for n in row["optimizers"]} >= {"sgd", "lamb", "muon"}
+    rows = {r["name"]: r for r in data("list", "schemes")["schemes"]}
+    dimensions = [rows[n]["dimension"] for n in ("deepnorm", "mup", "completep")]
+    assert dimensions == ["depth", "width", "both"]
     assert "adam: embedding 1, hidden 1/d, head 1, bias 1" in rows["mup"]["rates"]
     assert rows["u-mup"]["alpha"] and rows["u-mup"]["multiplier"]
-
-
-def test_a_published_scheme_is_judged(cli):
-    told = cli("derive", "--scheme", "deepnorm")
-    assert told.code == 0 and "Exactly by post-ln sgd parameter-norm (lemma)" in told.out
-    data = json.loads(cli("derive", "--scheme", "gpt-2", "--format", "json").out)
-    assert data["schema"] == "deepnet-theory/scheme/1"
-    assert data["judged"]["parts"][0]["first_order"] == "1"
-    assert {n for row in data["optimizers"] for n in row["optimizers"]} >= {"sgd", "lamb", "muon"}
 
 
 TRANSFER = (
@@ -415,9 +396,7 @@ PAGES = {  # and the marks that their first picture has
 
 
 @pytest.mark.parametrize("words", PAGES)
-def test_a_page_has_pictures_and_says_what_is_in_them(cli, tmp_path, monkeypatch, words):
-    monkeypatch.chdir(tmp_path)
-    Path("model.py").write_text(MODEL, encoding="utf-8")
+def test_a_page_has_pictures_and_says_what_is_in_them(cli, model, words):
     Path("own.py").write_text(SETUP, encoding="utf-8")
     if words.startswith("train"):
         cli("export", "--optimizer", "adam", "--depth", "2", "--width", "8", "--heads", "1", "-o",

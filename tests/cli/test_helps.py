@@ -16,27 +16,13 @@ WORDS = {
     "export": "--optimizer adam --depth 4",
     "train": "{constants} --steps 1 --batch 1 --tokens 8",
     "transfer": f"{SELECT} --rates 1e-3,1e-2,1e-1 --steps 1",
-    "measure": "{model}:make --depths 1,2 --update -eta*g",
+    "measure": "{model} --depths 1,2 --update -eta*g",
     "report": f"{SELECT} --no-rivals -o {{page}}",
     "check": "cake-index-ranges",
-    "audit": "{model}:make",
+    "audit": "{model}",
     "cache": "",
     "list": "optimizers",
 }
-MODEL = """
-from torch import nn
-
-class Layer(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.a, self.b, self.n = nn.Linear(8, 8), nn.Linear(8, 8), nn.LayerNorm(8)
-
-    def forward(self, x):
-        return self.n(x + self.b(self.a(x).relu()))
-
-def make(depth):
-    return nn.Sequential(nn.Embedding(32, 8), *(Layer() for _ in range(depth)))
-"""
 
 
 def options(command):
@@ -65,9 +51,8 @@ def work(tmp_path_factory):
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_the_defaults_of_a_help_are_those_used(cli, tmp_path, work, command):
-    model, constants = tmp_path / "model.py", tmp_path / "constants.json"
-    model.write_text(MODEL, encoding="utf-8")
+def test_the_defaults_of_a_help_are_those_used(cli, tmp_path, work, model, command):
+    constants = tmp_path / "constants.json"
     if command == "train":
         cli("export", "--optimizer", "adam", "--depth", "1", "--width", "8", "--heads", "2",
             "-o", str(constants))  # fmt: skip

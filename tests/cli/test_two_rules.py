@@ -3,7 +3,6 @@
 import base64
 import json
 import re
-from pathlib import Path
 
 import pytest
 from torch import nn
@@ -15,13 +14,6 @@ from deepnet_theory.runtime import apply_
 BOTH = ("published or first derived (symmetric)", "to train with (complete)")
 SMALL = ["--width", "16", "--heads", "2", "--tokens", "8", "--seeds", "2", "--depths", "2,3"]
 HEAD = "Start the head's bias at the log-unigram"
-MODEL = """
-import torch
-from torch import nn
-def make(depth=4):
-    layer = nn.TransformerEncoderLayer(16, 2, 64, batch_first=True)
-    return nn.Sequential(nn.Embedding(11, 16), nn.TransformerEncoder(layer, depth))
-"""
 
 
 def plain(text):
@@ -35,18 +27,20 @@ def exported(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize("format", ["text", "markdown", "latex"])
-def test_derive_names_both_rules_and_what_the_head_must_be(cli, format):
-    shown = plain(cli("derive", "--optimizer", "adam", "--format", format).out)
-    assert all(name in shown for name in BOTH)
-    assert HEAD in shown and "measured and not proved" in shown
-    stable = cli("derive", "--optimizer", "adam", "--closure", "complete", "--format", format).out
-    assert f"train with this rule. {HEAD}" in plain(stable)
-    pre = plain(cli("derive", "--optimizer", "adam", "--placement", "pre-ln").out)
+def test_derive_names_both_rules_and_what_the_head_must_be(cli):
+    def derived(optimizer, *more):
+        return plain(cli("derive", "--optimizer", optimizer, *more).out)
+
+    for format in ("text", "markdown", "latex"):
+        shown = derived("adam", "--format", format)
+        assert all(name in shown for name in BOTH)
+        assert HEAD in shown and "measured and not proved" in shown
+    assert f"train with this rule. {HEAD}" in derived("adam", "--closure", "complete")
+    pre = derived("adam", "--placement", "pre-ln")
     assert BOTH[1] in pre and HEAD not in pre
-    pre = cli("derive", "--optimizer", "lamb", "--placement", "pre-ln", "--format", format).out
-    assert "train with this rule." in plain(pre) and HEAD not in plain(pre)
-    shown = plain(cli("derive", "--optimizer", "adam", "--compare-closures").out)
+    pre = derived("lamb", "--placement", "pre-ln")
+    assert "train with this rule." in pre and HEAD not in pre
+    shown = derived("adam", "--compare-closures")
     assert "Published or first derived (without --closure): symmetric." in shown
     assert f"To train with: complete. {HEAD}" in shown
     adam = dt.derive("adam")
@@ -75,8 +69,9 @@ def test_where_there_is_no_rule_to_train_with_the_reason_is_given(cli):
     assert found["training_condition"] is None
 
 
-@pytest.mark.parametrize("select", [{}, {"method": "lemma"}, {"placement": "pre-ln"}])
-@pytest.mark.parametrize("optimizer", ["adam", "lamb"])
+@pytest.mark.parametrize(
+    ("optimizer", "select"), [("adam", {"method": "lemma"}), ("lamb", {"placement": "pre-ln"})]
+)
 def test_what_is_exported_is_what_derive_says_to_train_with(optimizer, select):
     derivation = dt.derive(optimizer, **select)
     constants = dt.export(derivation, 8)
@@ -120,7 +115,7 @@ def test_the_constants_of_a_report_are_those_that_export_writes(cli, tmp_path):
 
 
 def test_train_apply_and_verify_say_which_rule_is_meant(cli, exported):
-    words = ("train", str(exported), "--steps", "1", "--batch", "2", "--tokens", "8")
+    words = f"train {exported} --steps 1 --batch 2 --tokens 8 --seeds 1".split()
     shown = plain(cli(*words).out)
     assert shown.index(f"{BOTH[1]}, trained here: ") < shown.index(f"{BOTH[0]}: encoder alpha")
     assert HEAD in shown
@@ -132,10 +127,8 @@ def test_train_apply_and_verify_say_which_rule_is_meant(cli, exported):
     assert json.loads(cli(*words, "--alpha", "N", "--beta", "1").out)["rows"] == {}
 
 
-def test_an_audit_ends_in_the_rule_to_train_with(cli, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("model.py").write_text(MODEL, encoding="utf-8")
-    shown = cli("audit", "model.py:make", "--optimizer", "adam", "--depth", "4").out
+def test_an_audit_ends_in_the_rule_to_train_with(cli, model):
+    shown = cli("audit", model, "--optimizer", "adam", "--depth", "4").out
     (command,) = re.findall(r"deepnet-theory (derive(?:.*\\\n)*.*)$", shown, re.M)
     told = cli(*command.replace("\\\n", " ").split()).out
     assert "encoder, to train with (complete)\n    alpha = 2*N  = 8\n" in told

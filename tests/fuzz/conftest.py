@@ -17,23 +17,11 @@ SEED = "DEEPNET_THEORY_FUZZ_SEED"
 CASE = "DEEPNET_THEORY_FUZZ_CASE"
 
 
-@pytest.fixture
-def times():
-    """What the ordinary number of inputs is multiplied by."""
-    return int(os.environ.get(TIMES, "1"))
-
-
-@pytest.fixture
-def draw():
-    """The source of all draws: the same inputs at every run, others with another seed."""
-    return random.Random(int(os.environ.get(SEED, "0")))
-
-
 class Fuzz:
     """``cases`` of a test, each with a generator of its own, and what becomes of one."""
 
-    def __init__(self, name, times):
-        self.name, self.times = name, times
+    def __init__(self, name):
+        self.name, self.times = name, int(os.environ.get(TIMES, "1"))
         self.seed, self.only = os.environ.get(SEED, "0"), os.environ.get(CASE)
 
     def cases(self, count):
@@ -62,6 +50,6 @@ class Fuzz:
 
 
 @pytest.fixture
-def fuzz(request, times):
+def fuzz(request):
     """The cases of the test that asks for it."""
-    return Fuzz(request.node.name, times)
+    return Fuzz(request.node.name)

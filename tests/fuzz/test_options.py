@@ -100,13 +100,13 @@ def hostile_words(command, draw):
     return words
 
 
-def test_no_option_breaks_a_command(times, draw, tmp_path, monkeypatch, capsys):
+def test_no_option_breaks_a_command(fuzz, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     made = "export --optimizer adam --depth 1 --width 4 --heads 1 -o constants.json -q"
     assert main(made.split()) == 0
     kept = Path("constants.json").read_bytes()
     broken = []
-    for _ in range(ORDINARY * times):
+    for case, draw in fuzz.cases(ORDINARY):
         words = hostile_words(draw.choice(list(COMMANDS)), draw)
         Path("constants.json").write_bytes(kept)  # an -o may have named it
         started = time.monotonic()
@@ -116,5 +116,5 @@ def test_no_option_breaks_a_command(times, draw, tmp_path, monkeypatch, capsys):
         expected = code in ((0, 1, 2, 3, 4) if words[0] in VERDICTS else (0, 2, 4))
         sentence = code not in (2, 4) or (said.count("\n") == 1 and len(said) < 6000)
         if not (expected and sentence and taken < SECONDS):
-            broken.append((words, code, f"{taken:.1f} s", said[:500]))
+            broken.append((case, words, code, f"{taken:.1f} s", said[:500]))
     assert not broken, "\n".join(map(str, broken))

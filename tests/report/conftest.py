@@ -13,7 +13,7 @@ N, S, r, p = sp.symbols("N S r p", positive=True)
 A, H = sp.symbols("A H", commutative=False)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def derivation():
     nothing = (Check("by hand", lambda step: True),)
     tangent = DirectionalDifferential(Label(Softmax), A, H)

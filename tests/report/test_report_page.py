@@ -13,20 +13,13 @@ from itertools import pairwise
 import pytest
 
 from deepnet_theory.report import measurement, one_page
-from deepnet_theory.report.document import Document, Figure, Mark, Paragraph, Series
+from deepnet_theory.report.document import Document, Figure, Mark, Paragraph, Series, composed
 from deepnet_theory.report.html import fragment, page
 from deepnet_theory.report.latex import latex
 from deepnet_theory.report.live import live
 from deepnet_theory.report.markdown import markdown
 from deepnet_theory.report.measurement import along, shares_figure, update_figure
-from deepnet_theory.report.numbers import (
-    number,
-    power,
-    predicted,
-    signed,
-    signed_interval,
-    true_signs,
-)
+from deepnet_theory.report.numbers import SIGNED, interval, number, power, true_signs
 from deepnet_theory.report.svg import LEFT, drawn
 from deepnet_theory.report.text import text
 from deepnet_theory.spec import __version__
@@ -41,6 +34,7 @@ from deepnet_theory.spec.results.verification import (
     Verification,
 )
 from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.workflow import derive, export, verify_width
 from deepnet_theory.workflow.reporting import made_on
 
 from .test_pages import balanced
@@ -50,7 +44,7 @@ def loglog(marks):
     return drawn(Figure((Series("s", marks),), (), "N", "y")).svg
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def verification():
     points = tuple(
         Point({"N": n}, 10 * n**0.01, 9.0, 11.5, 4, (10.0,) * 4) for n in (4, 8, 16, 32, 64)
@@ -67,7 +61,7 @@ def verification():
     )  # fmt: skip
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def constants():
     part = PartConstants(
         "encoder", 50, False, (SublayerConstants("ffn", 1.0, 0.125),), {"norm-gain": 0.5}
@@ -75,7 +69,7 @@ def constants():
     return Constants("encoder", "post-ln", "layer", (part,))
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def html(derivation, verification, constants):
     told = one_page.document(
         derivation.at(N=50), verification, [constants], command="deepnet-theory <x>"
@@ -190,21 +184,8 @@ def test_growth_in_words_has_no_signed_zero(verification):
     assert flat.trend == "is CONSTANT in N, exponent 0.00 (95 %: 0.000 to 0.003), as predicted"
     grown = replace(e, estimate=0.49, low=0.47, high=0.51, predicted=0.5)
     assert grown.trend == "GROWS as N^0.49 (95 %: 0.470 to 0.510), as predicted"
-    told = text(measurement.document(replace(verification, exponents=(grown,))))
-    assert told.index("GROWS as N^0.49") < told.index("SUPPORTED")
     wrong = replace(grown, predicted=-0.001, verdict=Verdict.REFUTED)
     assert wrong.trend.endswith("; N^0.00 was predicted")
-
-
-def test_the_whole_report_by_every_printer(derivation, verification, constants):
-    thrice = verification.exponents * 3  # their reasons fold
-    several = replace(verification, exponents=thrice, warnings=("a planted warning",))
-    told = one_page.document(derivation, several, [constants])
-    plain = measurement.document(verification)
-    for printer in (text, markdown, latex, fragment):
-        assert "Why these verdicts" in printer(told) and "a planted warning" in printer(told)
-        # a section that says nothing has no heading
-        assert "Points" in printer(plain) and "Warnings" not in printer(plain)
 
 
 def test_the_predicted_size_is_a_band_a_column_and_a_second_verdict(
@@ -312,8 +293,11 @@ def test_rivals_have_their_own_points_and_lines(verification):
         told = None if name == "plain" else power_  # far from the identity no law predicts it
         exponent = replace(verification.exponents[0], estimate=power_, predicted=told, rivals=())
         rivals.append(
-            replace(verification, rule={"name": name}, points=points, exponents=(exponent,))
-        )
+            replace(
+                verification, rule={"name": name}, points=points, exponents=(exponent,),
+                warnings=("S*r^2 grows",),
+            )
+        )  # fmt: skip
     svg = verification.plot(rivals=tuple(rivals)).svg
     root = ElementTree.fromstring(svg)
     assert len(root.findall("{*}circle")) == 5
@@ -336,6 +320,8 @@ def test_rivals_have_their_own_points_and_lines(verification):
     assert re.search(r"α = β = 1, in N +- +\+1.5000", told)
     assert max(map(len, told.splitlines())) <= 80
     assert told.splitlines()[-1].startswith("SUPPORTED")  # the rule's own verdict comes last
+    why_not = "No slope is predicted of α = β = 1: S*r^2 grows."
+    assert why_not in " ".join(told.split()) and told.count("No slope is predicted") == 1
 
 
 def fits(svg):
@@ -364,31 +350,31 @@ def test_no_label_is_cut_by_the_border(verification):
     assert not fits(svg.replace("rule of adam", "the rule of another optimizer"))
 
 
-def test_what_is_not_predicted_says_why(verification):
-    (e,) = verification.exponents
-    plain = replace(
-        verification, rule={"name": "plain"}, exponents=(replace(e, predicted=None),),
-        warnings=("S*r^2 grows",),
-    )  # fmt: skip
-    told = " ".join(text(measurement.document(verification, (plain,))).split())
-    assert "No slope is predicted of α = β = 1: S*r^2 grows." in told
-
-
 def test_numbers_have_true_signs_and_zero_has_none():
-    shown = [signed(value) for value in (0.25, -0.25, 0.0, -0.00001)]
-    assert shown == ["+0.2500", "−0.2500", "0.0000", "0.0000"]
+    shown = [number(value, SIGNED) for value in (0.25, -0.25, 0.0, -0.00001, None)]
+    assert shown == ["+0.2500", "−0.2500", "0.0000", "0.0000", "-"]
     assert [number(v) for v in (-3.5, 1e-7, 0.0, -0.0)] == ["−3.5", "1e−07", "0", "0"]
-    assert signed_interval(-0.5, -0.00001, ".3f") == "−0.500 to 0.000"
-    assert [predicted(e, "none") for e in (None, 0.0, -0.5)] == ["none", "0", "−0.5"]
+    assert number(None, missing="none") == "none"
+    assert interval(-0.5, -0.00001, "+.3f") == "−0.500 to 0.000"
+    none = [(None, 1.0), (1.0, None), (1.0, math.inf), (-math.inf, 1.0), (math.nan, math.nan)]
+    assert {interval(*ends) for ends in none} == {"-"}
     slopes = [power(e) for e in (0, 0.5, -0.25, 1.0)]
     assert slopes == ["flat", "slope +1/2", "slope −1/4", "slope +1"]
     told = true_signs("[-0.000, +0.041] inside +0 ± 0.05, N^-0.5, in 1e-05 of arXiv 14-60")
     assert told == "[0.000, +0.041] inside 0 ± 0.05, N^−0.5, in 1e-05 of arXiv 14-60"
 
 
-def test_a_verification_by_every_printer_and_in_three_lines(verification):
+def test_a_verification_by_every_printer_and_in_three_lines(derivation, verification, constants):
     told = measurement.document(verification)
-    pages = [text(told), markdown(told), latex(told), fragment(told)]
+    thrice = verification.exponents * 3  # their reasons fold
+    several = replace(verification, exponents=thrice, warnings=("a planted warning",))
+    whole = one_page.document(derivation, several, [constants])
+    pages = []
+    for printer in (text, markdown, latex, fragment):
+        shown = printer(whole)
+        assert "Why these verdicts" in shown and "a planted warning" in shown
+        pages.append(printer(told))
+        assert "Points" in pages[-1] and "Warnings" not in pages[-1]  # which has nothing to say
     balanced(pages[-1])
     for shown in pages:
         for said in ("near-identity", "REFUTED", "0.0100", "inside", "cpu, 1.5 s", "−1/4"):
@@ -458,32 +444,23 @@ def faults(html, folder, width, scheme="light"):
     return unescape(found[1])
 
 
+LONG = [
+    {"optimizer": "sgd", "method": "moments"},
+    {"optimizer": "adam", "method": "lemma", "stack": "encoder-decoder"},
+    {"optimizer": "lamb"},
+]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1200, 390])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_in_a_browser(html, tmp_path, width, scheme):
+@pytest.mark.parametrize("scheme", ["light", "dark", *LONG], ids=str)
+def test_in_a_browser(html, verification, tmp_path, width, scheme):
     """Nothing is wider than the page, no formula is empty or clipped, the console is silent."""
-    assert faults(html, tmp_path, width, scheme) == "[]"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("width", [1200, 390])
-@pytest.mark.parametrize(
-    "select",
-    [
-        {"optimizer": "sgd", "method": "moments"},
-        {"optimizer": "adam", "method": "lemma", "stack": "encoder-decoder"},
-        {"optimizer": "lamb"},
-    ],
-    ids=lambda s: " ".join(s.values()),
-)
-def test_long_derivations_fit(select, verification, tmp_path, width):
-    from deepnet_theory.workflow import derive, export
-
-    made = derive(**select)
-    depth = [12] * len(made.selection.the_stack.parts)
-    html = page(one_page.document(made, verification, [export(made, depth)]))
-    assert faults(html, tmp_path, width) == "[]"
+    if isinstance(scheme, dict):
+        made = derive(**scheme)
+        depth = [12] * len(made.selection.the_stack.parts)
+        html = page(one_page.document(made, verification, [export(made, depth)]))
+    assert faults(html, tmp_path, width, str(scheme)) == "[]"
 
 
 @pytest.mark.slow
@@ -496,8 +473,6 @@ def test_a_planted_overflow_is_seen(html, tmp_path):
 @pytest.mark.slow
 def test_on_paper(verification, constants, tmp_path):
     """At most six pages of A4, of a whole derivation with all that a report says beside it."""
-    from deepnet_theory.workflow import derive
-
     made = derive(optimizer="adam")
     kinds = [f"{s} {m}" for s in ("attention", "ffn") for m in ("query", "key", "value", "output")]
     found = replace(
@@ -523,3 +498,20 @@ def test_a_plot_is_written_as_what_it_is(tmp_path):
         with pytest.raises(InputError, match=r"ends in \.svg"):
             plot.save(tmp_path / name)
     assert [p.name for p in tmp_path.iterdir()] == ["x.svg"]
+
+
+def test_across_the_width_a_page_counts_what_is_as_predicted_by_parametrisation():
+    found = verify_width(
+        "adam", [16, 32, 64], rules=("rule", "sp"), tokens=2, seeds=2, draws=1, device="cpu",
+        processes=1,
+    )  # fmt: skip
+    shown = text(composed(found))
+    for words in (
+        "the derived rule: ", "parametrisation sp: ", "in d, fc1", "in d, fc1 on the loss",
+        f"of {len(found.exponents)} exponents as predicted", "2 tokens",
+    ):  # fmt: skip
+        assert words in shown
+    assert "‖ΔF‖" not in shown and "The loss by one update" in repr(found)
+    assert "N = 2, d = 16 to N = 2, d = 64" in repr(found)
+    svg = found.plot().svg
+    assert "d, width" in svg and "change of the loss" in svg

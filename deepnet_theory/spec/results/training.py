@@ -103,7 +103,7 @@ class Transfer(Measured):
 
     def plot(self) -> Plot:
         """Loss against rate, a line a depth, the closures side by side."""
-        from deepnet_theory.report.panels import panels
+        from deepnet_theory.report.svg import panels
         from deepnet_theory.report.training import figure
 
         return panels(figure(self))
