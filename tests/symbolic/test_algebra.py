@@ -7,7 +7,6 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepnet_theory.symbolic import algebra as monomial
 from deepnet_theory.symbolic.algebra import (
     DEPTHS,
     ONES,
@@ -25,6 +24,7 @@ from deepnet_theory.symbolic.algebra import (
     exponents,
     gains,
     is_nonnegative,
+    monomial,
     plain,
     present,
     solve,
