@@ -51,7 +51,7 @@ def test_experts_that_did_otherwise_would_refute_the_table(field, monkeypatch):
         return found._replace(**{field: getattr(found, field) * 2}) if of.experts > 1 else found
 
     monkeypatch.setattr(witness, "mixed", other)
-    monkeypatch.setattr("deepnet_theory.symbolic.laws.at_depth.mixed", other)
+    monkeypatch.setattr("deepnet_theory.symbolic.laws.explicit.mixed", other)
     witness.sizes.cache_clear()
     found = derive(derivations.selection("experts sgd"))
     refuted = [row.of for row in found.measured if row.verdict is Verdict.REFUTED]

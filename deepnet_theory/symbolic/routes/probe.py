@@ -16,12 +16,12 @@ from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer, letters, unplac
 from deepnet_theory.symbolic.algebra.monomial import alpha, beta, eta, exponents
 from deepnet_theory.symbolic.algebra.nodes import ONES, Branch, coefficient
 from deepnet_theory.symbolic.expectation import norm_of, output_change
-from deepnet_theory.symbolic.laws.explicit_matrices import agree, value_of, values_of
-from deepnet_theory.symbolic.laws.optimizer import degrees_of, homogeneity_step
+from deepnet_theory.symbolic.laws.explicit import degrees_of, homogeneity_step
 from deepnet_theory.symbolic.laws.placement import (
     AT_REST,
     Mixture,
     P,
+    agree,
     at_common_gains,
     delta,
     direction,
@@ -32,11 +32,12 @@ from deepnet_theory.symbolic.laws.placement import (
     probed,
     residual,
     transverse,
+    value_of,
+    values_of,
     weight_beside_identity,
     x,
 )
-from deepnet_theory.symbolic.proof.checks import NAMED
-from deepnet_theory.symbolic.proof.step import DROPPED, ORDER_ONE, Check, Section, Step
+from deepnet_theory.symbolic.proof.step import DROPPED, NAMED, ORDER_ONE, Check, Section, Step
 from deepnet_theory.symbolic.proof.witness import TOLERANCE, Witness, distance
 from deepnet_theory.symbolic.routes.route import Route
 

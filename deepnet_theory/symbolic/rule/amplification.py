@@ -27,9 +27,17 @@ from deepnet_theory.symbolic.algebra.monomial import (
     present,
     simplified,
 )
-from deepnet_theory.symbolic.laws.optimizer import step_length
-from deepnet_theory.symbolic.proof.checks import NAMED, Point, at_points, number
-from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step
+from deepnet_theory.symbolic.laws.explicit import step_length
+from deepnet_theory.symbolic.proof.step import (
+    NAMED,
+    Check,
+    Point,
+    Regime,
+    Section,
+    Step,
+    at_points,
+    number,
+)
 from deepnet_theory.symbolic.routes.route import crossings, sublayers
 
 if TYPE_CHECKING:

@@ -25,15 +25,17 @@ from deepnet_theory.symbolic.algebra.monomial import (
     solve,
 )
 from deepnet_theory.symbolic.expectation import output_change
-from deepnet_theory.symbolic.laws.optimizer import step_length
-from deepnet_theory.symbolic.proof.checks import (
+from deepnet_theory.symbolic.laws.explicit import step_length
+from deepnet_theory.symbolic.proof.step import (
     NAMED,
+    Check,
     Point,
+    Section,
+    Step,
     at_points,
     defines,
     number,
 )
-from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.rule.amplification import (
     SECTION,
     Balanced,

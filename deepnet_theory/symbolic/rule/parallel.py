@@ -21,10 +21,17 @@ from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra.monomial import DEPTHS, beta, exponents
-from deepnet_theory.symbolic.laws.explicit_matrices import value_of
-from deepnet_theory.symbolic.laws.placement import gains_product, x
-from deepnet_theory.symbolic.proof.checks import Point, at_points
-from deepnet_theory.symbolic.proof.step import IDENTITY, LIMIT, Check, Regime, Section, Step
+from deepnet_theory.symbolic.laws.placement import gains_product, value_of, x
+from deepnet_theory.symbolic.proof.step import (
+    IDENTITY,
+    LIMIT,
+    Check,
+    Point,
+    Regime,
+    Section,
+    Step,
+    at_points,
+)
 from deepnet_theory.symbolic.proof.witness import (
     NEAR,
     TOLERANCE,

@@ -25,7 +25,7 @@ from deepnet_theory.symbolic.algebra.monomial import (
     plain,
     present,
 )
-from deepnet_theory.symbolic.laws.at_depth import ExplicitStack
+from deepnet_theory.symbolic.laws.explicit import ExplicitStack
 from deepnet_theory.symbolic.laws.placement import PlacementLaw, placement_law, relative_update
 from deepnet_theory.symbolic.routes.route import Route, route_of
 from deepnet_theory.symbolic.rule.amplification import Balanced, Kind

@@ -19,9 +19,17 @@ from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra.monomial import depth_expression, eta, r
-from deepnet_theory.symbolic.laws.optimizer import step_length
-from deepnet_theory.symbolic.proof.checks import defines, near, number
-from deepnet_theory.symbolic.proof.step import LIMIT, Check, Regime, Section, Step
+from deepnet_theory.symbolic.laws.explicit import step_length
+from deepnet_theory.symbolic.proof.step import (
+    LIMIT,
+    Check,
+    Regime,
+    Section,
+    Step,
+    defines,
+    near,
+    number,
+)
 from deepnet_theory.symbolic.proof.witness import of_uses
 
 SECTION = Section("Shared layers")

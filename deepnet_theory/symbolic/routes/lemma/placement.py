@@ -17,21 +17,19 @@ from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.symbolic.algebra.monomial import S, alpha, i, in_sympy, l, r, vanishes
 from deepnet_theory.symbolic.laws.placement import P, placement_law
-from deepnet_theory.symbolic.proof.checks import (
+from deepnet_theory.symbolic.proof.step import (
     SQUARES_AT_MOST,
+    Check,
     Point,
+    Regime,
+    Relation,
+    Section,
+    Step,
     at_most_at_sizes,
     defines,
     equal_at_sizes,
     ratio_in_branch_weight,
     written_at,
-)
-from deepnet_theory.symbolic.proof.step import (
-    Check,
-    Regime,
-    Relation,
-    Section,
-    Step,
 )
 from deepnet_theory.symbolic.routes.lemma.scalar import D, T
 

@@ -43,25 +43,23 @@ from deepnet_theory.symbolic.algebra.monomial import (
     vanishes,
 )
 from deepnet_theory.symbolic.expectation import norm_of, output_change
-from deepnet_theory.symbolic.laws.optimizer import homogeneity_step
+from deepnet_theory.symbolic.laws.explicit import homogeneity_step
 from deepnet_theory.symbolic.laws.placement import P, gains_product, placement_law
-from deepnet_theory.symbolic.proof.checks import (
+from deepnet_theory.symbolic.proof.step import (
     DERIVATIVE,
+    SAMPLED,
     SQUARES_AT_MOST,
+    Check,
     Point,
+    Regime,
+    Relation,
+    Section,
+    Step,
     defines,
     equal_at_sizes,
     ratio_in_branch_weight,
     written_at,
     written_out,
-)
-from deepnet_theory.symbolic.proof.step import (
-    SAMPLED,
-    Check,
-    Regime,
-    Relation,
-    Section,
-    Step,
 )
 from deepnet_theory.symbolic.routes.lemma.placement import (
     Directions,

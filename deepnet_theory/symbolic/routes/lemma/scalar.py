@@ -19,15 +19,17 @@ from itertools import product
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import S, alpha, i, l, r, vanishes
-from deepnet_theory.symbolic.proof.checks import (
+from deepnet_theory.symbolic.proof.step import (
     DERIVATIVE,
+    Check,
     Point,
+    Section,
+    Step,
     defines,
     equal_at_sizes,
     written_at,
     written_out,
 )
-from deepnet_theory.symbolic.proof.step import Check, Section, Step
 
 SOURCE = "DeepNet, arXiv 2203.00555, §4.1; layer cake, §4.2"
 SECTION = Section("Scalar sublayer", SOURCE)

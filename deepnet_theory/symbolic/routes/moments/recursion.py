@@ -28,8 +28,14 @@ from deepnet_theory.symbolic.expectation import (
     norm_of,
     output_change,
 )
-from deepnet_theory.symbolic.proof.checks import NAMED, SQUARES_AT_MOST
-from deepnet_theory.symbolic.proof.step import IDENTITY, Check, Section, Step
+from deepnet_theory.symbolic.proof.step import (
+    IDENTITY,
+    NAMED,
+    SQUARES_AT_MOST,
+    Check,
+    Section,
+    Step,
+)
 from deepnet_theory.symbolic.routes.moments.sublayer import (
     CAKE,
     Sublayer,

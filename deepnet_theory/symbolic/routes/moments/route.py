@@ -50,10 +50,18 @@ from deepnet_theory.symbolic.expectation import (
     moment,
     norm_of,
 )
-from deepnet_theory.symbolic.laws.optimizer import homogeneity_step, step_length
+from deepnet_theory.symbolic.laws.explicit import homogeneity_step, step_length
 from deepnet_theory.symbolic.laws.placement import P, PlacementLaw, placement_law
-from deepnet_theory.symbolic.proof.checks import Point, at_points, number
-from deepnet_theory.symbolic.proof.step import BOUNDED, IDENTITY, Check, Section, Step
+from deepnet_theory.symbolic.proof.step import (
+    BOUNDED,
+    IDENTITY,
+    Check,
+    Point,
+    Section,
+    Step,
+    at_points,
+    number,
+)
 from deepnet_theory.symbolic.routes.moments.recursion import (
     AT_MOST,
     COEFFICIENT,

@@ -16,9 +16,8 @@ import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import S, alpha, i, l, v, w
 from deepnet_theory.symbolic.algebra.nodes import Softmax, Transpose
-from deepnet_theory.symbolic.laws.explicit_matrices import value_of
-from deepnet_theory.symbolic.proof.checks import written_out
-from deepnet_theory.symbolic.proof.step import Check, Regime, Step
+from deepnet_theory.symbolic.laws.placement import value_of
+from deepnet_theory.symbolic.proof.step import Check, Regime, Step, written_out
 from deepnet_theory.symbolic.proof.witness import TOLERANCE, random_matrix
 from deepnet_theory.symbolic.routes.lemma.scalar import (
     JACOBIANS,

@@ -17,8 +17,7 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import S, is_nonnegative, r, vanishes
-from deepnet_theory.symbolic.proof.checks import written_out
-from deepnet_theory.symbolic.proof.step import Check, Regime, Step
+from deepnet_theory.symbolic.proof.step import Check, Regime, Step, written_out
 from deepnet_theory.symbolic.routes.lemma.scalar import (
     JACOBIANS,
     JACOBIANS_SOURCE,

@@ -14,8 +14,7 @@ from dataclasses import replace
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import alpha, r
-from deepnet_theory.symbolic.proof.checks import ratio_in_branch_weight
-from deepnet_theory.symbolic.proof.step import SIGN, Check, Regime, Step
+from deepnet_theory.symbolic.proof.step import SIGN, Check, Regime, Step, ratio_in_branch_weight
 from deepnet_theory.symbolic.routes.lemma.route import responses
 from deepnet_theory.symbolic.routes.lemma.scalar import (
     SECTION,

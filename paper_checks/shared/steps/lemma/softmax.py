@@ -12,8 +12,13 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import i, j, k, l, v, w
-from deepnet_theory.symbolic.proof.checks import at_most_at_sizes, equal_at_sizes
-from deepnet_theory.symbolic.proof.step import Regime, Section, Step
+from deepnet_theory.symbolic.proof.step import (
+    Regime,
+    Section,
+    Step,
+    at_most_at_sizes,
+    equal_at_sizes,
+)
 from deepnet_theory.symbolic.routes.lemma.scalar import x
 
 SOURCE = "layer cake, §4.1"

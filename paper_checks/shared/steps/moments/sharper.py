@@ -5,8 +5,7 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra.monomial import N, alpha, beta, present, solve, v, w
-from deepnet_theory.symbolic.proof.checks import SQUARES_AT_MOST
-from deepnet_theory.symbolic.proof.step import Check, Section, Step
+from deepnet_theory.symbolic.proof.step import SQUARES_AT_MOST, Check, Section, Step
 from deepnet_theory.symbolic.routes.moments.recursion import RECURSION
 from deepnet_theory.symbolic.routes.moments.sublayer import PARAMETERS, WIDE, norm_dv, norm_dw
 from paper_checks.shared.expectation import expect
