@@ -47,7 +47,7 @@ def test_epsilon_falls_as_the_square_of_the_gains(select, epsilons, capsys):
     told = [{n["norm"]: n["epsilon"]} for n in found["norm_epsilon"]]
     assert told == [e for e in epsilons if e]
     assert {n["fixed_epsilon"] for n in found["norm_epsilon"]} <= {FIXED}
-    named = any(step["name"].startswith("norm-epsilon") for step in found["steps"])
+    named = any(row["of"].startswith("epsilon of the norm") for row in found["measured"])
     assert named == bool(told) and (told or "epsilon" not in found["in_depth"])
 
 

@@ -92,13 +92,13 @@ class Chain:
 
 def symbols_of(steps: Iterable[Step]) -> dict[str, Meaning]:
     """Every symbol and function of the steps, by name, and the step that it first stands in."""
-    found: dict[str, Meaning] = {}
+    symbols: dict[str, Meaning] = {}
     for step in steps:
         sides = [side for side in (step.left, step.lhs, step.rhs) if side is not None]
-        every = {name: shown for side in sides for name, shown in named(side).items()}
-        for name, shown in sorted(every.items()):
-            found.setdefault(name, Meaning(shown, meaning(name) or "", step.name))
-    return found
+        held = {name: shown for side in sides for name, shown in named(side).items()}
+        for name, shown in sorted(held.items()):
+            symbols.setdefault(name, Meaning(shown, meaning(name) or "", step.name))
+    return symbols
 
 
 @dataclass(frozen=True)
@@ -159,25 +159,29 @@ class Derivation(Chain, Answer):
     @cached_property
     def measured(self) -> tuple[Measured, ...]:
         """What stands beside the steps, found again on explicit matrices."""
-        found = measured(self.table)
+        rows = measured(self.table)
         if self.to_train_with is None or self.trains:
-            return found
+            return rows
         trained = table(replace(self.selection, closure=self.to_train_with.closure))
-        return (*found, *(replace(m, of=f"to train with: {m.of}") for m in measured(trained)))
+        return (*rows, *(replace(m, of=f"to train with: {m.of}") for m in measured(trained)))
 
     @cached_property
     def disagreements(self) -> tuple[str, ...]:
         """Where the steps and the table end in different rules, both values in a sentence."""
-        found = []
-        for ours, theirs in zip(self.proved.entries, texts(self.table.rule).entries, strict=True):
-            for knob in ("alpha", "beta", "rate", "rho"):
-                one, other = (parse(getattr(entry, knob)) for entry in (ours, theirs))
-                if one != other:
-                    found.append(f"{knob} of the {ours.part}: {one} by the steps, {other} by sizes")
-        one, other = parse(self.proved.eta), parse(texts(self.table.rule).eta)
-        if one != other:
-            found.append(f"eta: {one} by the steps, {other} by sizes")
-        return tuple(found)
+        ours, theirs = self.proved, texts(self.table.rule)
+        pairs = [
+            (f"{knob} of the {one.part}", getattr(one, knob), getattr(other, knob))
+            for one, other in zip(ours.entries, theirs.entries, strict=True)
+            for knob in ("alpha", "beta", "rate", "rho")
+        ]
+        parsed = (
+            (what, *map(parse, pair)) for what, *pair in [*pairs, ("eta", ours.eta, theirs.eta)]
+        )
+        return tuple(
+            f"{what}: {one} by the steps, {other} by sizes"
+            for what, one, other in parsed
+            if one != other
+        )
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -186,10 +190,8 @@ class Derivation(Chain, Answer):
         REFUTED too where the table ends in another rule, or a number beside the steps is not what
         is measured of it.
         """
-        refuted = self.disagreements or any(
-            verdict is Verdict.REFUTED
-            for verdict in (*self.verdicts.values(), *(m.verdict for m in self.measured))
-        )
+        verdicts = (*self.verdicts.values(), *(row.verdict for row in self.measured))
+        refuted = self.disagreements or Verdict.REFUTED in verdicts
         return Verdict.REFUTED if refuted else Verdict.PROVED
 
     def at(self, layers: int | None = None, **depth: int) -> Derivation:

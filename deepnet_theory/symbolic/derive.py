@@ -18,9 +18,8 @@ from collections.abc import Iterable
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra import DEPTHS, depth_expression, simplified
+from deepnet_theory.symbolic.beyond import equivalence_steps, implied_steps
 from deepnet_theory.symbolic.derivation import Derivation
-from deepnet_theory.symbolic.implications.equivalence import equivalence_steps
-from deepnet_theory.symbolic.implications.many_steps import implied_steps
 from deepnet_theory.symbolic.proof.step import Step
 from deepnet_theory.symbolic.rule import Problem, supporting
 

@@ -62,14 +62,20 @@ from deepnet_theory.symbolic.algebra import (
     r,
     vanishes,
 )
-from deepnet_theory.symbolic.laws.optimizer import homogeneity_step
+from deepnet_theory.symbolic.laws.explicit import homogeneity_step
 from deepnet_theory.symbolic.laws.placement import P, gains_product, placement_law
 from deepnet_theory.symbolic.notation import norm_of, output_change
 from deepnet_theory.symbolic.parts import added_up, crossings, encoder_and_decoder, sublayers
-from deepnet_theory.symbolic.proof.checks import (
+from deepnet_theory.symbolic.proof.step import (
     DERIVATIVE,
+    SAMPLED,
     SQUARES_AT_MOST,
+    Check,
     Point,
+    Regime,
+    Relation,
+    Section,
+    Step,
     at_most_at_sizes,
     defines,
     equal_at_sizes,
@@ -77,7 +83,6 @@ from deepnet_theory.symbolic.proof.checks import (
     written_at,
     written_out,
 )
-from deepnet_theory.symbolic.proof.step import SAMPLED, Check, Regime, Relation, Section, Step
 from deepnet_theory.symbolic.rule import Route
 
 SCALAR_SOURCE = "DeepNet, arXiv 2203.00555, §4.1; layer cake, §4.2"

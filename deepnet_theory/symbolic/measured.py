@@ -1,16 +1,17 @@
 r"""Every number that stands beside the chain of steps, measured on an explicit sublayer.
 
-The table's entries come from the algebra of sizes. Here each is held against an explicit sublayer
-(:mod:`~deepnet_theory.symbolic.laws.at_depth`): a row holds where both agree at several depths,
-constants included.
+A derivation has two roads to one answer. The table's entries come from the algebra of sizes, and a
+second formula for each would make the same error twice; so each is held against an explicit
+sublayer (:mod:`~deepnet_theory.symbolic.laws.explicit`). A row holds where both agree at several
+depths, constants included. What is measured here needs no step that restates it.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from operator import attrgetter, methodcaller
 
 from deepnet_theory.sizes.consequences import of_sublayer, share_consequences
 from deepnet_theory.sizes.exponents import predictions
@@ -33,16 +34,22 @@ from deepnet_theory.spec.expression import DEPTH, UPDATE, FloatAlgebra, evaluate
 from deepnet_theory.spec.norm import EPSILON
 from deepnet_theory.spec.parameter import ParameterRule
 from deepnet_theory.spec.rule import Rule
-from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import MATRICES
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.laws.at_depth import SAME, Depth, ExplicitStack, Moved, Place
-from deepnet_theory.symbolic.laws.optimizer import Practised
+from deepnet_theory.symbolic.laws.explicit import (
+    SAME,
+    Depth,
+    ExplicitStack,
+    Moved,
+    Place,
+    Practised,
+)
 from deepnet_theory.symbolic.proof.witness import xavier_variance
 
 DEPTHS: tuple[Depth, ...] = (
     {"N": 6, "M": 4}, {"N": 10**4, "M": 700}, {"N": 10**8, "M": 10**6},
 )  # fmt: skip
+SHALLOW, DEEP = 10**3, 10**12  # a power of the depth is what lies between
 DRAWN = 0.4  # of a logarithm, with drawn matrices: less than a factor of two
 CONSTANT = 1e-3  # a share that must not change with the depth, by a difference quotient
 
@@ -80,199 +87,197 @@ class Measured:
 
 def measured(of: Table) -> tuple[Measured, ...]:
     """Every row of the table, and every number that the derivation prints beside its steps."""
-    return tuple(_Rows(of).all())
+    rows = _Rows(of)
+    return tuple(
+        measurement
+        for measurements in (
+            *map(rows.sublayer, of.sublayers),
+            *map(rows.parameter, of.parameters, parameter_rules(of)),
+            rows.exponents(),
+            rows.floors(),
+            rows.equivalent(),
+        )
+        for measurement in measurements
+    )
 
 
-# ---- the rows ----
+def once(name: str, says: str, because: str, stated: float, value: float) -> Measured:
+    """A number at one depth."""
+    return Measured(name, says, because, (stated,), (value,))
 
 
-@dataclass(frozen=True)
+def word(name: str, says: str, seen: str, because: str) -> Measured:
+    """A word of the answer against the one that is measured."""
+    return once(name, says, because, 1.0, float(says == seen))
+
+
+def constant(name: str, says: str, because: str, values: Sequence[float]) -> Measured:
+    """A quantity that must not change with the depth."""
+    level = (value / values[0] for value in values)
+    same = tuple(1.0 if abs(ratio - 1) < CONSTANT else ratio for ratio in level)
+    return Measured(name, says, because, (1.0,) * len(values), same)
+
+
+def grows(shallow: float, deep: float) -> bool:
+    return deep > shallow * (1 + CONSTANT)
+
+
 class _Rows:
-    of: Table
+    """The rows of a table, on the explicit sublayers of its rule."""
 
-    def all(self) -> Iterator[Measured]:
-        for row in self.of.sublayers:
-            yield from self._sublayer(row)
-        for parameter, printed in zip(self.of.parameters, parameter_rules(self.of), strict=True):
-            yield from self._parameter(parameter, printed)
-        yield from self._exponents()
-        yield from self._floors()
-        yield from self._equivalent()
+    def __init__(self, of: Table) -> None:
+        self.of, self.selection = of, of.selection
+        self.stack = ExplicitStack(of.selection, texts(of.rule))
 
-    @property
-    def selection(self) -> Selection:
-        return self.of.selection
+    def places(self, part: str, sublayer: str, depths: Sequence[Depth] = DEPTHS) -> list[Place]:
+        return [self.stack.at(part, sublayer, depth) for depth in depths]
 
-    @cached_property
-    def stack(self) -> ExplicitStack:
-        return ExplicitStack(self.selection, texts(self.of.rule))
-
-    def at(self, part: str, sublayer: str, depth: Depth) -> Place:
-        return self.stack.at(part, sublayer, depth)
-
-    def row(self, of: str, value: Monomial, because: str, found: list[float]) -> Measured:
-        """A monomial of the table against what is found, at every depth."""
-        stated = tuple(value.at(**depth) for depth in DEPTHS)
+    def row(
+        self, name: str, stated: Monomial | None, because: str, values: Sequence[float]
+    ) -> Measured:
+        """A monomial of the table against what is measured, at every depth."""
+        assert stated is not None
+        numbers = tuple(stated.at(**depth) for depth in DEPTHS)
         if self.stack.numbered:
-            ratios = [a / b for a, b in zip(stated, found, strict=True)]
-            return self.constant(of, str(value), because, ratios)
-        return Measured(of, str(value), because, stated, tuple(found))
-
-    def constant(self, of: str, says: str, because: str, found: list[float]) -> Measured:
-        """A quantity that must not change with the depth."""
-        level = [1.0 if abs(f / found[0] - 1) < CONSTANT else f / found[0] for f in found]
-        return Measured(of, says, because, (1.0,) * len(found), tuple(level))
-
-    def said(self, of: str, says: str, found: str, because: str) -> Measured:
-        """A word of the answer against the one that is found."""
-        return Measured(of, says, because, (1.0,), (float(says == found),))
-
-    @property
-    def deeper(self) -> dict[str, tuple[Depth, Depth]]:
-        """Two depths of every part, the other's held."""
-        names = self.selection.the_stack.depths
-        return {d: ({**DEPTHS[0], d: 10**3}, {**DEPTHS[0], d: 10**12}) for d in names}
-
-    def power(self, depth: str, found: list[float]) -> float:
-        """The slope between :attr:`deeper` depths, 0 where it is none."""
-        slope = math.log(found[1] / found[0]) / math.log(1e9)
-        return slope if abs(slope) > CONSTANT else 0.0
+            ratios = [a / b for a, b in zip(numbers, values, strict=True)]
+            return constant(name, str(stated), because, ratios)
+        return Measured(name, str(stated), because, numbers, tuple(values))
 
     # ---- the kinds of sublayers ----
 
-    def _sublayer(self, row: SublayerRow) -> Iterator[Measured]:
-        of = f"{row.part}, {row.sublayer}"
-        every = [self.at(row.part, row.members[0], depth) for depth in DEPTHS]
-        rho = [at.rho for at in every]
+    def sublayer(self, row: SublayerRow) -> Iterator[Measured]:
+        kind, member = f"{row.part}, {row.sublayer}", row.members[0]
+        places = self.places(row.part, member)
+        matrices = len(places[0].sublayer.scaled)
+        orders = {k: methodcaller("order", k) for k in range(1, matrices + 1)}
         printed = {c.name: c for c in of_sublayer(self.of, row)}
         explicit = "explicit matrices, one branch in place of another"
-        for name, because, said, found in (
-            ("beta", "the rule's own constant", "initial-weight", [at.beta for at in every]),
-            ("r", explicit, "branch-weight", [at.weight for at in every]),
-            ("S*r", explicit, "aligned-sum", [at.aligned for at in every]),
-            (every[0].part.squares, explicit, "self-consistency",
-             [at.independent for at in every]),
-            ("rho", "the update of a matrix under the gradient it has", "relative-update", rho),
-        ):  # fmt: skip
-            stated = printed[said].value
-            assert stated is not None
-            yield self.row(f"{name} of {of}", stated, because, found)
-        matrices = len(every[0].sublayer.scaled)
-        orders = range(1, matrices + 1)
-        for k in orders:
-            stated, because = printed[f"order-{k}"].value, f"{k} of a branch's matrices at once"
-            assert stated is not None
-            yield self.row(f"order {k} of {of}", stated, because, [at.order(k) for at in every])
-        powers = [
-            self.power(depth, [self.at(row.part, row.members[0], d).order(k) for d in depths])
-            for k in orders
-            for depth, depths in self.deeper.items()
-        ]
-        state = UNSTABLE if max(powers) > 0 else LAZY if min(powers) < 0 else STABLE
-        yield self.said(f"state of {of}", printed["failing-rate"].remark, state, "two depths")
+        sizes: tuple[tuple[str, str, str, Callable[[Place], float]], ...] = (
+            ("beta", "the rule's own constant", "initial-weight", lambda at: at.knobs[1]),
+            ("r", explicit, "branch-weight", attrgetter("weight")),
+            ("S*r", explicit, "aligned-sum", attrgetter("aligned")),
+            (places[0].part.squares, explicit, "self-consistency", attrgetter("independent")),
+            ("rho", "the update of a matrix under the gradient it has", "relative-update",
+             attrgetter("rho")),
+            *((f"order {k}", f"{k} of a branch's matrices at once", f"order-{k}", order)
+              for k, order in orders.items()),
+        )  # fmt: skip
+        for name, because, consequence, size in sizes:
+            values = [size(place) for place in places]
+            yield self.row(f"{name} of {kind}", printed[consequence].value, because, values)
+        slopes = []
+        for depth in self.selection.the_stack.depths:  # the other part's is held
+            ends = [{**DEPTHS[0], depth: layers} for layers in (SHALLOW, DEEP)]
+            pair = self.places(row.part, member, ends)
+            slopes += [
+                math.log(deep / shallow) / math.log(DEEP / SHALLOW)
+                for shallow, deep in (map(order, pair) for order in orders.values())
+            ]
+        lazy = min(slopes) < -CONSTANT
+        state = UNSTABLE if max(slopes) > CONSTANT else LAZY if lazy else STABLE
+        failing = printed["failing-rate"]
+        yield word(f"state of {kind}", failing.remark, state, "two depths")
         # the rate where aligned steps have moved the branch by as much as itself
-        shallow, deep = (
-            self.at(row.part, row.members[0], {**DEPTHS[0], row.depth: n}).rho
-            for n in (10**3, 10**9)
-        )
-        power = 1 / matrices - 1 if deep > shallow * (1 + CONSTANT) else 0
-        failing = [size**power for size in rho]
-        stated = printed["failing-rate"].value
-        assert stated is not None
-        yield self.row(f"largest stable rate of {of}", stated, "rho at two depths", failing)
-        yield from self._norms(row)
+        ends = [{**DEPTHS[0], row.depth: layers} for layers in (SHALLOW, 10**9)]
+        rises = grows(*(place.rho for place in self.places(row.part, member, ends)))
+        rates = [place.rho ** (1 / matrices - 1 if rises else 0) for place in places]
+        name = f"largest stable rate of {kind}"
+        yield self.row(name, failing.value, "rho at two depths", rates)
+        yield from self.norms(row)
 
-    def _norms(self, row: SublayerRow) -> Iterator[Measured]:
+    def norms(self, row: SublayerRow) -> Iterator[Measured]:
         """The ε of every norm, beside what the norm divides in the deepest branch of the entry."""
         entry = self.stack.rule.entry(row.part, row.members[0])
         sharing = [s for s in self.stack.part(row.part).layer if entry.sublayer in ("*", s.name)]
         deepest = max(sharing, key=lambda sublayer: len(sublayer.scaled)).name
         for norm in of_entry(self.selection, entry):
-            shares = []
-            for at in (self.at(row.part, deepest, depth) for depth in DEPTHS):
-                variance = at.sizes.variances[norm.place].at(*at.knobs)
-                shares.append(evaluate(DEPTH.parse(norm.squared), **at.depth) / variance)
-            yield self.constant(
+            yield constant(
                 f"epsilon of the norm on the {norm.place}, {row.part}, {row.sublayer}",
                 norm.squared,
                 "its share of the variance that an explicit norm divides by",
-                shares,
+                [
+                    evaluate(DEPTH.parse(norm.squared), **place.depth)
+                    / place.sizes.variances[norm.place].at(*place.knobs)
+                    for place in self.places(row.part, deepest)
+                ],
             )
         for sinks in sinking(self.selection, Rule("", (entry,))):
             for name, depth in sinks.depths:
                 if name in row.members and not depth.symbols:
-                    one = next(s for s in sharing if s.name == name)
+                    branch = next(s for s in sharing if s.name == name)
                     there = {**DEPTHS[0], row.depth: depth.at()}
                     variance = evaluate(DEPTH.parse(sinks.epsilon), **there)
-                    variance *= xavier_variance(one) if sinks.place == "output" else 1.0
-                    yield Measured(
+                    variance *= xavier_variance(branch) if sinks.place == "output" else 1.0
+                    near = abs(math.log(variance / EPSILON)) < DRAWN
+                    yield once(
                         f"depth where epsilon sinks the {sinks.place}, {row.part}, {name}",
                         str(depth),
                         "explicit Xavier matrices at that depth, and a ReLU",
-                        (EPSILON,),
-                        (EPSILON if abs(math.log(variance / EPSILON)) < DRAWN else variance,),
+                        EPSILON,
+                        EPSILON if near else variance,
                     )
 
     # ---- every parameter ----
 
-    def _parameter(self, row: ParameterRow, printed: ParameterRule) -> Iterator[Measured]:
+    def parameter(self, row: ParameterRow, printed: ParameterRule) -> Iterator[Measured]:
         """Its entries, those that are printed where there are such."""
         rate, epsilon = parse(printed.rate), parse(printed.epsilon)
-        of = f"{row.parameter} of {row.sublayer}, {row.part}"
-        places = [self.at(row.part, row.sublayer, depth) for depth in DEPTHS]
+        kind = f"{row.parameter} of {row.sublayer}, {row.part}"
+        places = self.places(row.part, row.sublayer)
         if row.size is not None:
             because = "the rule's own constant, 1 where it scales nothing"
-            found = [at.size_of(row.parameter, row.role) for at in places]
-            yield self.row(f"size of {of}", parse(printed.gain), because, found)
-        every = self._moved(row, places)
-        if not every or row.gradient is None or row.share is None or row.update is None:
-            nothing = not every and row.share is None and row.gradient is None
-            because = "an explicit response" if every else "an explicit response of 0"
-            yield Measured(f"gradient of {of}", "0", because, (0.0,), (0.0 if nothing else 1.0,))
+            sizes = [place.size_of(row.parameter, row.role) for place in places]
+            yield self.row(f"size of {kind}", parse(printed.gain), because, sizes)
+        moved = self.moved(row, places)
+        if not moved or row.gradient is None or row.share is None or row.update is None:
+            nothing = not moved and row.share is None and row.gradient is None
+            because = "an explicit response" if moved else "an explicit response of 0"
+            yield once(f"gradient of {kind}", "0", because, 0.0, float(not nothing))
             return
         # a learning rate makes the share of order one, where that grows with the part's depth
-        depths = ({**DEPTHS[0], row.depth: n} for n in (10**3, 10**12))
-        shallow, deep = self._moved(row, [self.at(row.part, row.sublayer, d) for d in depths])
-        grows = deep.share > shallow.share * (1 + CONSTANT)
-        share = row.share
+        ends = [{**DEPTHS[0], row.depth: layers} for layers in (SHALLOW, DEEP)]
+        shares = [at.share for at in self.moved(row, self.places(row.part, row.sublayer, ends))]
+        dominant, share = grows(*shares), row.share
         for shown in share_consequences((row,)):
             assert shown.value is not None
             share, standing = shown.value, shown.remark.partition(";")[0]
-            falls = deep.share < shallow.share * (1 - CONSTANT)
-            seen = "dominant" if grows else "negligible" if falls else "equal"
-            yield self.said(f"standing of {of}", standing, seen, "its share at two depths")
-        for name, because, stated, found in (
-            ("gradient", "an explicit response", row.gradient, [at.gradient for at in every]),
-            ("update", "the optimizer's own expression", row.update, [at.update for at in every]),
-            ("share", "S responses to such an update", share, [at.share for at in every]),
-            ("multiplier", "the share", row.balancing, [1 / at.share for at in every]),
+            falls = shares[1] < shares[0] * (1 - CONSTANT)
+            seen = "dominant" if dominant else "negligible" if falls else "equal"
+            yield word(f"standing of {kind}", standing, seen, "its share at two depths")
+        for name, because, stated, values in (
+            ("gradient", "an explicit response", row.gradient, [at.gradient for at in moved]),
+            ("update", "the optimizer's own expression", row.update, [at.update for at in moved]),
+            ("share", "S responses to such an update", share, [at.share for at in moved]),
+            ("multiplier", "the share", row.balancing, [1 / at.share for at in moved]),
             ("learning rate", "what makes its share of order one, where that grows", rate,
-             [at.kappa / (at.share if grows else 1.0) for at in every]),
+             [at.kappa / (at.share if dominant else 1.0) for at in moved]),
         ):  # fmt: skip
-            yield self.row(f"{name} of {of}", stated, because, found)
+            yield self.row(f"{name} of {kind}", stated, because, values)
         optimizer = self.selection.the_optimizer
-        practised = [Practised(optimizer, at.gradient, at.size) for at in every]
+        practised = [Practised(optimizer, at.gradient, at.size) for at in moved]
         if "epsilon" in optimizer.practised.names:
             epsilons = [epsilon.at(**depth) for depth in DEPTHS]
-            shares = [p.hidden(1e-6 * e) for p, e in zip(practised, epsilons, strict=True)]
-            if not any(shares):  # a clamp that a scale-free update does not feel
-                shares = [e / at.gradient for e, at in zip(epsilons, every, strict=True)]
+            taken = [p.hidden(1e-6 * e) for p, e in zip(practised, epsilons, strict=True)]
+            if not any(taken):  # a clamp that a scale-free update does not feel
+                taken = [e / at.gradient for e, at in zip(epsilons, moved, strict=True)]
             because = "the share of the update that a small epsilon takes"
-            yield self.constant(f"epsilon of {of}", printed.epsilon, because, shares)
+            yield constant(f"epsilon of {kind}", printed.epsilon, because, taken)
         if row.role in MATRICES and row.decay is not None:
-            taken = rate * parse(printed.weight_decay)
-            rates = [at.eta * taken.at(**at.depth) for at in places]
-            shares = [rate * p.shrinks for rate, p in zip(rates, practised, strict=True)]
+            rates = rate * parse(printed.weight_decay)
+            taken = [
+                place.eta * rates.at(**place.depth) * p.shrinks
+                for place, p in zip(places, practised, strict=True)
+            ]
             because = "the share of the matrix that one step's decay takes"
-            yield self.constant(f"weight decay of {of}", printed.weight_decay, because, shares)
+            yield constant(f"weight decay of {kind}", printed.weight_decay, because, taken)
 
-    def _moved(self, row: ParameterRow, places: list[Place]) -> list[Moved]:
-        found = (at.moved_by(row.parameter, row.role) for at in places)
-        return [moved for moved in found if moved is not None]
+    def moved(self, row: ParameterRow, places: Sequence[Place]) -> list[Moved]:
+        every = (place.moved_by(row.parameter, row.role) for place in places)
+        return [moved for moved in every if moved is not None]
 
-    # ---- what is predicted of the whole ----
+    # ---- what is said of the whole ----
 
-    def _exponents(self) -> Iterator[Measured]:
+    def exponents(self) -> Iterator[Measured]:
         """The predicted exponents as slopes of the summed shares of scaled and other matrices.
 
         None beyond the identity's neighbourhood, where a share is not what one sublayer says. Of
@@ -291,21 +296,21 @@ class _Rows:
             totals = []
             for layers in (10**12, 10**16):
                 depth = {**DEPTHS[0], prediction.variable: layers}
-                own = (row for row in matrices if prediction.share in ("all", row.part))
-                places = ((row, [stack.at(row.part, row.sublayer, depth)]) for row in own)
-                moved = (one for row, at in places for one in self._moved(row, at))
+                rows = (row for row in matrices if prediction.share in ("all", row.part))
+                places = ((row, [stack.at(row.part, row.sublayer, depth)]) for row in rows)
+                moved = (one for row, place in places for one in self.moved(row, place))
                 totals.append(math.fsum(one.share for one in moved))
             slope = math.log(totals[1] / totals[0]) / math.log(1e4)
             stated = float(prediction.exponent)
-            yield Measured(
+            yield once(
                 f"predicted exponent in {prediction.variable}, {prediction.share}",
                 str(prediction.exponent),
                 "the slope of the summed shares of all matrices",
-                (stated,),
-                (stated if abs(slope - stated) < 0.01 else slope,),
+                stated,
+                stated if abs(slope - stated) < 0.01 else slope,
             )
 
-    def _floors(self) -> Iterator[Measured]:
+    def floors(self) -> Iterator[Measured]:
         """The depth where a floor is crossed: the matrix's own rms there is the floor."""
         for crossing in crossings(self.of):
             regime = next(r for r in self.of.rule.update.regimes if r.is_floor)
@@ -315,27 +320,23 @@ class _Rows:
             # at any depth of the other part, which an encoder's constants may hold
             depth = {**DEPTHS[0], part.depth: crossing.depth.at(**DEPTHS[0], fans=fans)}
             entry = self.stack.rule.entry(part.name, crossing.sublayer)
-            beta = evaluate(DEPTH.parse(entry.beta), **depth)
-            yield Measured(
+            yield once(
                 f"floor of {crossing.matrix}, {crossing.part}",
                 str(crossing.depth),
                 "the rms of a Xavier matrix at that depth",
-                (floor,),
-                (beta * math.sqrt(2 / fans),),
+                floor,
+                evaluate(DEPTH.parse(entry.beta), **depth) * math.sqrt(2 / fans),
             )
 
-    def _equivalent(self) -> Iterator[Measured]:
+    def equivalent(self) -> Iterator[Measured]:
         """Closures said to be one rule: S·r and ρ of both, measured."""
         for name, exact in equivalent_closures(self.of):
-            other = _Rows(table(replace(self.selection, closure=name)))
-            ratios = []
+            other, ratios = _Rows(table(replace(self.selection, closure=name))), []
             for part, member in ((r.part, m) for r in self.of.sublayers for m in r.members):
-                pairs = [[rows.at(part, member, d) for rows in (self, other)] for d in DEPTHS]
-                for found in (
-                    [own.aligned / theirs.aligned for own, theirs in pairs],
-                    [own.rho / theirs.rho for own, theirs in pairs],
-                ):
-                    ratios.append(found[-1] if exact else found[-1] / found[0])
+                pairs = [*zip(self.places(part, member), other.places(part, member), strict=True)]
+                for size in ("aligned", "rho"):
+                    ratio = [getattr(ours, size) / getattr(theirs, size) for ours, theirs in pairs]
+                    ratios.append(ratio[-1] if exact else ratio[-1] / ratio[0])
             yield Measured(
                 f"equivalent closure {name}",
                 "the same constants" if exact else "the same up to constants",

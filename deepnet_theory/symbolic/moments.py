@@ -70,13 +70,23 @@ from deepnet_theory.symbolic.expectation import (
     in_models,
     moment,
 )
-from deepnet_theory.symbolic.laws.optimizer import degrees_of, homogeneity_step, step_length
+from deepnet_theory.symbolic.laws.explicit import degrees_of, homogeneity_step, step_length
 from deepnet_theory.symbolic.laws.placement import P, PlacementLaw, placement_law, residual
 from deepnet_theory.symbolic.laws.placement import x as input_symbol
 from deepnet_theory.symbolic.notation import NamedQuantity, norm_of, output_change
 from deepnet_theory.symbolic.parts import added_up, crossings, encoder_and_decoder, sublayers
-from deepnet_theory.symbolic.proof.checks import NAMED, SQUARES_AT_MOST, Point, at_points, number
-from deepnet_theory.symbolic.proof.step import BOUNDED, IDENTITY, Check, Section, Step
+from deepnet_theory.symbolic.proof.step import (
+    BOUNDED,
+    IDENTITY,
+    NAMED,
+    SQUARES_AT_MOST,
+    Check,
+    Point,
+    Section,
+    Step,
+    at_points,
+    number,
+)
 from deepnet_theory.symbolic.rule import Route, supporting
 
 CAKE = "layer cake, §5.1 and §5.2"

@@ -55,11 +55,21 @@ from deepnet_theory.symbolic.algebra import (
     in_sympy,
     r,
 )
-from deepnet_theory.symbolic.laws.explicit_matrices import value_of
-from deepnet_theory.symbolic.laws.optimizer import step_length
-from deepnet_theory.symbolic.laws.placement import gains_product, x
-from deepnet_theory.symbolic.proof.checks import Point, at_points, defines, near, number
-from deepnet_theory.symbolic.proof.step import IDENTITY, LIMIT, Check, Regime, Section, Step
+from deepnet_theory.symbolic.laws.explicit import step_length
+from deepnet_theory.symbolic.laws.placement import gains_product, value_of, x
+from deepnet_theory.symbolic.proof.step import (
+    IDENTITY,
+    LIMIT,
+    Check,
+    Point,
+    Regime,
+    Section,
+    Step,
+    at_points,
+    defines,
+    near,
+    number,
+)
 from deepnet_theory.symbolic.proof.witness import (
     NEAR,
     TOLERANCE,

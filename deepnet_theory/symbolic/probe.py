@@ -14,12 +14,12 @@ from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer, letters, unplaced
 from deepnet_theory.symbolic.algebra import ONES, Branch, alpha, beta, coefficient, eta, exponents
-from deepnet_theory.symbolic.laws.explicit_matrices import agree, value_of, values_of
-from deepnet_theory.symbolic.laws.optimizer import degrees_of, homogeneity_step
+from deepnet_theory.symbolic.laws.explicit import degrees_of, homogeneity_step
 from deepnet_theory.symbolic.laws.placement import (
     AT_REST,
     Mixture,
     P,
+    agree,
     at_common_gains,
     delta,
     direction,
@@ -30,12 +30,13 @@ from deepnet_theory.symbolic.laws.placement import (
     probed,
     residual,
     transverse,
+    value_of,
+    values_of,
     weight_beside_identity,
     x,
 )
 from deepnet_theory.symbolic.notation import norm_of, output_change
-from deepnet_theory.symbolic.proof.checks import NAMED
-from deepnet_theory.symbolic.proof.step import DROPPED, ORDER_ONE, Check, Section, Step
+from deepnet_theory.symbolic.proof.step import DROPPED, NAMED, ORDER_ONE, Check, Section, Step
 from deepnet_theory.symbolic.proof.witness import TOLERANCE, Witness, distance
 from deepnet_theory.symbolic.rule import Route
 

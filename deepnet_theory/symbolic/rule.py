@@ -58,13 +58,21 @@ from deepnet_theory.symbolic.algebra import (
     simplified,
     solve,
 )
-from deepnet_theory.symbolic.laws.at_depth import ExplicitStack
-from deepnet_theory.symbolic.laws.optimizer import step_length
+from deepnet_theory.symbolic.laws.explicit import ExplicitStack, step_length
 from deepnet_theory.symbolic.laws.placement import PlacementLaw, placement_law, relative_update
 from deepnet_theory.symbolic.notation import output_change
 from deepnet_theory.symbolic.parts import as_one, crossings, sublayers
-from deepnet_theory.symbolic.proof.checks import NAMED, Point, at_points, defines, number
-from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step
+from deepnet_theory.symbolic.proof.step import (
+    NAMED,
+    Check,
+    Point,
+    Regime,
+    Section,
+    Step,
+    at_points,
+    defines,
+    number,
+)
 
 SECTION, CLOSURE = Section("The balance"), Section("The closure")
 COUNTED = "Su, §Increment explosion"

@@ -12,7 +12,7 @@ from deepnet_theory.spec.placement import PLACEMENT
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.laws.optimizer import homogeneity_step
+from deepnet_theory.symbolic.laws.explicit import homogeneity_step
 from deepnet_theory.workflow import own_rule
 
 from .texts import any_text, nested, text

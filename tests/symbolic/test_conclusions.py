@@ -11,8 +11,8 @@ import pytest
 import sympy as sp
 
 import deepnet_theory
+from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.selection import METHODS, Selection
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer, Vector, sublayers
@@ -85,8 +85,8 @@ def test_the_answer_says_what_happens_in_depth():
 
 def test_what_each_other_parameter_would_need():
     def remarks(optimizer):
-        found = derive(Selection(optimizer=optimizer, closure="complete")).consequences
-        return {c.name: c.remark for c in found if c.name.startswith("share-")}
+        answer = Answer(Selection(optimizer=optimizer, closure="complete"))
+        return {c.name: c.remark for c in answer.consequences if c.name.startswith("share-")}
 
     sgd, adam = remarks("sgd"), remarks("adam")
     assert "the learning-rate multiplier 2*N would balance it" in sgd["share-query"]
@@ -203,7 +203,8 @@ def test_a_bound_of_aligned_steps_that_does_not_hold_or_is_far_is_refused(factor
     assert "both sides at many depths" in str(replace(step, rhs=factor * step.rhs).failures())
 
 
-@pytest.mark.parametrize("optimizer", optimizers())
+# one of every class of degrees: the bound holds S, r and rho at the rule alone
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "lamb", "muon", "adafactor"])
 def test_the_bound_of_aligned_steps_is_judged_to_30_digits(optimizer):
     layer = "attention,ffn:swiglu"
     selection = Selection(optimizer=optimizer, method="lemma", layer=layer, closure="complete")

@@ -12,7 +12,7 @@ from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.implications.equivalence import _OF, c, equivalence_steps
+from deepnet_theory.symbolic.beyond import _OF, c, equivalence_steps
 from deepnet_theory.symbolic.rule import Problem
 
 

@@ -88,7 +88,7 @@ def test_experts_that_did_otherwise_would_refute_the_table(field, monkeypatch):
         return numbers._replace(**twice) if of.experts > 1 else numbers
 
     monkeypatch.setattr(witness, "mixed", other)
-    monkeypatch.setattr("deepnet_theory.symbolic.laws.at_depth.mixed", other)
+    monkeypatch.setattr("deepnet_theory.symbolic.laws.explicit.mixed", other)
     witness.sizes.cache_clear()
     refuted = {row.verdict for row in derive(derivations.selection("experts sgd")).measured}
     witness.sizes.cache_clear()

@@ -15,9 +15,11 @@ together as it answers one dense branch.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+import operator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, reduce
 from typing import Any, NamedTuple
 
 import sympy as sp
@@ -25,24 +27,34 @@ import sympy as sp
 from deepnet_theory.sizes.update import Update
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.placement import Placement
+from deepnet_theory.spec.placement import placement as placement_named
 from deepnet_theory.spec.sublayer import Role, Sublayer
+from deepnet_theory.spec.sublayer import sublayer as sublayer_named
 from deepnet_theory.symbolic.algebra import (
     ONES,
     Activation,
     Branch,
+    DirectionalDifferential,
     Hadamard,
     Normalise,
     Softmax,
     Transpose,
-    alpha,
-    beta,
     coefficient,
-    i,
-    in_sympy,
     split,
 )
+from deepnet_theory.symbolic.algebra.monomial import alpha, beta, i, in_sympy
 from deepnet_theory.symbolic.proof.step import IDENTITY, Check, Section, Step
-from deepnet_theory.symbolic.proof.witness import TOLERANCE, mixed
+from deepnet_theory.symbolic.proof.witness import (
+    TOKENS,
+    TOLERANCE,
+    Matrix,
+    Witness,
+    distance,
+    leaky_relu,
+    mixed,
+    normalise,
+    softmax,
+)
 
 x = sp.Symbol("x", commutative=False)
 memory = sp.Symbol("y", commutative=False)
@@ -68,8 +80,8 @@ def transverse(parameter: str) -> sp.Symbol:
     return sp.Symbol(f"V_{_SHORT.get(parameter, parameter)}", commutative=False)
 
 
-def _normalise(of: sp.Expr, gain: Any = 1, bias: Any = 0) -> sp.Expr:
-    normed = Normalise(of)
+def _normalise(argument: sp.Expr, gain: Any = 1, bias: Any = 0) -> sp.Expr:
+    normed = Normalise(argument)
     return normed + (0 if gain == 1 else Hadamard(normed, gain - 1)) + bias
 
 
@@ -82,8 +94,8 @@ _MAPS: dict[str, Callable[..., sp.Expr]] = {
 }
 
 
-def _expanded(of: Callable[..., sp.Expr]) -> Callable[..., sp.Expr]:
-    return lambda *arguments: of(*map(sp.expand_mul, arguments))
+def _expanded(function: Callable[..., sp.Expr]) -> Callable[..., sp.Expr]:
+    return lambda *arguments: function(*map(sp.expand_mul, arguments))
 
 
 def branch(
@@ -105,7 +117,7 @@ def branch(
     if perturbed is not None:
         move = delta * transverse(perturbed)
         names[perturbed] += ONES * move if names[perturbed].is_number else move
-    maps = {name: _expanded(of) for name, of in _MAPS.items()}
+    maps = {name: _expanded(function) for name, function in _MAPS.items()}
     return sp.expand_mul(in_sympy(sublayer.expression, names, maps))
 
 
@@ -140,8 +152,8 @@ def residual(
     stands for a learnt multiplier, which starts at its argument.
     """
 
-    def norm(of: sp.Expr) -> sp.Expr:
-        argument = sp.expand_mul(of)
+    def norm(argument: sp.Expr) -> sp.Expr:
+        argument = sp.expand_mul(argument)
         return Normalise(_unit_identity(argument) if rescale else argument)
 
     names = {"x": x, "alpha": alpha}
@@ -252,6 +264,89 @@ def relative_update(sublayer: Sublayer, law: PlacementLaw, degrees: Update) -> s
     return gradients(sublayer, law)[0] ** degrees.p * beta ** (degrees.q - 1)
 
 
+# ---- SymPy's expressions on explicit matrices, node by node: a second route to every step ----
+
+STEP = 5e-5
+
+
+def central_difference(f: Callable[[float], Matrix]) -> Matrix:
+    """f′(0) to fourth order: (8 (f(h) − f(−h)) − (f(2h) − f(−2h))) / 12h."""
+    near, far = f(STEP) - f(-STEP), f(2 * STEP) - f(-2 * STEP)
+    return (8.0 * near - far) / (12 * STEP)
+
+
+def any_branch(a: Matrix) -> Matrix:
+    """A branch of no particular form, for statements that hold whatever the branch is."""
+    return Matrix([[math.tanh(p) + 0.3 * row[i - 1] ** 2 for i, p in enumerate(row)] for row in a])
+
+
+NodeMaps = Mapping[type[sp.Expr], Callable[..., Matrix]]
+_ON_MATRICES: NodeMaps = {
+    Branch: any_branch,
+    Activation: leaky_relu,
+    Softmax: softmax,
+    Normalise: normalise,
+    Transpose: lambda a: a.T,
+    Hadamard: Matrix.hadamard,
+}
+
+
+def values_of(witness: Witness) -> dict[sp.Symbol, Any]:
+    """What the symbols of a probed sublayer are in a witness."""
+    stream, context = witness.stream
+    values: dict[sp.Symbol, Any] = {x: stream, memory: context, alpha: witness.alpha, delta: 0.0}
+    values[ONES] = Matrix([[1.0]] * TOKENS)
+    for name, (start, sideways) in witness.directions.items():
+        if name in witness.gains:
+            values |= {gain(name): witness.gains[name], direction(name): start}
+        values[transverse(name)] = sideways if name in witness.gains else Matrix(sideways.rows[:1])
+    return values
+
+
+def value_of(node: sp.Expr, values: Mapping[sp.Symbol, Any], maps: NodeMaps | None = None) -> Any:
+    """A SymPy expression of nodes, scalars and matrix symbols, at the values of its symbols.
+
+    ``maps`` are what stands for nodes of one's own. Differentials are central differences here,
+    not the witness's complex steps: two ways to a derivative.
+    """
+    known = {**_ON_MATRICES, **(maps or {})}
+
+    def value(item: sp.Expr) -> Any:
+        if item.is_Number:
+            return float(item)
+        if item.is_Symbol:
+            return values[item]
+        if item.is_Add:
+            return reduce(operator.add, map(value, item.args))
+        if item.is_Mul:
+            return reduce(operator.mul, map(value, item.args))
+        if item.is_Pow:
+            return value(item.base) ** float(item.exp)
+        if isinstance(item, DirectionalDifferential):
+            f = known[item.args[0].function]
+            point, along = value(item.args[1]), value(item.args[2])
+            return central_difference(lambda step: f(point + step * along))
+        if isinstance(item, sp.Derivative):
+            function, (symbol, _) = item.args
+            return central_difference(
+                lambda h: value_of(function, {**values, symbol: values[symbol] + h}, maps)
+            )
+        return known[type(item)](*(value(a) for a in item.args))
+
+    return value(node)
+
+
+def agree(values: Mapping[sp.Symbol, Any] | None = None) -> Check:
+    """Both sides of a step in x, α and P, with an arbitrary branch, are one matrix."""
+
+    def holds(step: Step) -> bool:
+        witness = Witness.drawn(sublayer_named("ffn"), placement_named("post-ln"))
+        at = {**values_of(witness), P: 0.7, **(values or {})}
+        return distance(*(value_of(side, at) for side in (step.lhs, step.rhs))) < TOLERANCE
+
+    return Check("explicit matrices", holds)
+
+
 # ---- a mixture of experts beside one dense branch: three numbers, whatever the experts are ----
 
 
@@ -266,45 +361,46 @@ class Mixture(NamedTuple):
     together: Step
 
 
-def mixture(of: Sublayer) -> Mixture | None:
+def mixture(branch: Sublayer) -> Mixture | None:
     """What k of E experts are to one; None for a branch without experts."""
-    if of.experts == 1:
+    if branch.experts == 1:
         return None
-    k, experts = sp.Integer(of.chosen), sp.Integer(of.experts)
+    k, experts = sp.Integer(branch.chosen), sp.Integer(branch.experts)
     gate = 1 / k
-
-    def step(name: str, lhs: sp.Expr, rhs: sp.Expr, because: str) -> Step:
-        def explicit(step: Step) -> bool:
-            found = getattr(mixed(of), name)
-            return all(abs(float(s.doit()) - found) < TOLERANCE for s in (step.lhs, step.rhs))
-
-        return EXPERTS.equal(
-            f"experts-{name}-{of.name}",
-            lhs,
-            rhs,
-            because,
-            assumptions=("alike-experts",),
-            checks=(IDENTITY, Check("explicit experts", explicit)),
-        )
-
-    return Mixture(
-        step(
-            "size",
+    rows = {
+        "size": (
             sp.sqrt(sp.Sum(gate**2, (i, 1, k))),
             1 / sp.sqrt(k),
             f"{k} independent outputs weighed by {gate} beside one",
         ),
-        step(
-            "reached",
+        "reached": (
             sp.Mul(k / experts, gate, evaluate=False),
             1 / experts,
             f"the share {k}/{experts} of the tokens reaches an expert, each weighed by {gate}",
         ),
-        step(
-            "together",
+        "together": (
             sp.Sum(gate, (i, 1, k)),
             sp.Integer(1),
             f"{k} experts, each weighed by {gate}, that one step moves in the direction of the "
             "loss's gradient",
         ),
+    }
+
+    def explicit(name: str) -> Check:
+        def holds(step: Step) -> bool:
+            shown, sides = getattr(mixed(branch), name), (step.lhs, step.rhs)
+            return all(abs(float(side.doit()) - shown) < TOLERANCE for side in sides)
+
+        return Check("explicit experts", holds)
+
+    return Mixture(
+        **{
+            name: EXPERTS.equal(
+                f"experts-{name}-{branch.name}",
+                *row,
+                assumptions=("alike-experts",),
+                checks=(IDENTITY, explicit(name)),
+            )
+            for name, row in rows.items()
+        }
     )

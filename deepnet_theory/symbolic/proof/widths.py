@@ -17,8 +17,8 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
-from typing import Any
+from functools import cache, reduce
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,23 +49,17 @@ class Drawn:
     rate: float = 1.0
 
 
-@dataclass(frozen=True)
-class Seen:
-    """Root mean squares at the start and of one update; 0 where there is nothing.
+class Seen(NamedTuple):
+    """Root mean squares at the start and of one update; 0 where there is nothing."""
 
-    ``forward`` is that of c·Wx, ``back`` of c·Wᵀe, and ``read`` of c·WΔx for Δx of size 1, along
-    the rows of W where it is aligned. ``gradient`` and ``update`` are of entries, ``action`` is of
-    c·ΔWx, ``increment`` is ⟨g, ΔW⟩, and ``beside`` the size of what ε stands beside.
-    """
-
-    forward: float
-    back: float
-    read: float
-    gradient: float
+    forward: float  # of c·Wx
+    back: float  # of c·Wᵀe
+    read: float  # of c·WΔx for Δx of size 1, along the rows of W where it is aligned
+    gradient: float  # of entries, as the update
     update: float
-    action: float
-    increment: float
-    beside: float
+    action: float  # of c·ΔWx
+    increment: float  # ⟨g, ΔW⟩
+    beside: float  # what ε stands beside
 
 
 class Entrywise(OperatorAlgebra[Any]):
@@ -81,63 +75,64 @@ class Entrywise(OperatorAlgebra[Any]):
         return self.values[name]
 
     def power(self, base: Any, exponent: Fraction) -> Any:
+        # a whole exponent stays an integer: 0.0 to the power -1.0 is no more finite, but negative
+        # bases have powers
         whole = exponent.denominator == 1
         return np.power(np.asarray(base, float), exponent.numerator if whole else float(exponent))
 
     def blocks(self, inner: Node, rows: int) -> Any:
         shape = np.shape(self.values["g"])
-        found = []
-        for start in range(0, shape[0], rows):
-            own = {
+
+        def block(start: int) -> Array:
+            values = {
                 name: np.asarray(value)[start : start + rows] if np.shape(value) == shape else value
                 for name, value in self.values.items()
             }
-            found.append(fold(inner, Entrywise(**own)) * np.ones_like(own["g"]))
-        return np.vstack(found)
+            change: Array = fold(inner, Entrywise(**values)) * np.ones_like(values["g"])
+            return change
+
+        return np.vstack([block(start) for start in range(0, shape[0], rows)])
 
     def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
-        first = arguments[0]
-        match function:
-            case "norm":
-                return math.sqrt(np.vdot(first, first))
-            case "rms":
-                return rms(first)
-            case "numel":
-                return float(np.size(first))
-            case "rows":
-                return float(np.shape(first)[0])
-            case "columns":
-                return float(np.shape(first)[1])
-            case "polar":
-                return polar(first)
-            case "clip":
-                return np.minimum(np.maximum(first, arguments[1]), arguments[2])
-            case "max" | "min":
-                of = np.maximum if function == "max" else np.minimum
-                value = first
-                for other in arguments[1:]:
-                    value = of(value, other)
-                return value
-        return getattr(np, function)(first)
+        return _FUNCTIONS[function](*arguments)
 
 
-def rms(of: Array | float) -> float:
-    return math.sqrt(np.vdot(of, of) / np.size(of))
+def rms(values: Array | float) -> float:
+    return math.sqrt(np.vdot(values, values) / np.size(values))
 
 
-def polar(of: Array) -> Array:
+def polar(matrix: Array) -> Array:
     """UVᵀ of the singular vectors whose values are not 0; 0 for a matrix of zeros."""
-    left: Array = np.eye(len(of))
-    core = of
-    if min(of.shape) > 2 * LOW_RANK:  # a few tokens make a gradient of low rank
-        found = np.linalg.qr(of @ np.random.default_rng(0).normal(size=(of.shape[1], LOW_RANK)))[0]
-        inner = found.T @ of
-        if rms(of - found @ inner) <= 1e-9 * rms(of):
-            left, core = found, inner
+    left: Array = np.eye(len(matrix))
+    core = matrix
+    if min(matrix.shape) > 2 * LOW_RANK:
+        # a few tokens make a gradient of low rank: its range first, which costs a twentieth
+        sketch = matrix @ np.random.default_rng(0).normal(size=(matrix.shape[1], LOW_RANK))
+        basis = np.linalg.qr(sketch)[0]
+        inner = basis.T @ matrix
+        if rms(matrix - basis @ inner) <= 1e-9 * rms(matrix):
+            left, core = basis, inner
     u, values, v = np.linalg.svd(core, full_matrices=False)
     kept = values > 1e-9 * values[0]
-    result: Array = left @ (u[:, kept] @ v[kept])
-    return result
+    factor: Array = left @ (u[:, kept] @ v[kept])
+    return factor
+
+
+_FUNCTIONS: Mapping[str, Callable[..., Any]] = {
+    "sign": np.sign,
+    "abs": np.abs,
+    "sqrt": np.sqrt,
+    "log": np.log,
+    "norm": lambda a: math.sqrt(np.vdot(a, a)),
+    "rms": rms,
+    "numel": lambda a: float(np.size(a)),
+    "rows": lambda a: float(np.shape(a)[0]),
+    "columns": lambda a: float(np.shape(a)[1]),
+    "polar": polar,
+    "max": lambda *a: reduce(np.maximum, a),
+    "min": lambda *a: reduce(np.minimum, a),
+    "clip": lambda a, low, high: np.minimum(np.maximum(a, low), high),
+}
 
 
 def _normal(draw: np.random.Generator, *shape: int) -> Array:
@@ -151,17 +146,14 @@ def _normal(draw: np.random.Generator, *shape: int) -> Array:
 
 def beside_epsilon(practice: Node) -> tuple[Node, Node] | None:
     """The term in ε of the first sum, or maximum, that holds one, and the term beside it."""
+    epsilon = Name("epsilon")
     for node in parts(practice):
         match node:
             case Operation("+" | "-", left, right) | Call("max" | "min", (left, right)):
-                for own, other in ((left, right), (right, left)):
-                    if _holds_epsilon(own) and not _holds_epsilon(other):
-                        return own, other
+                for term, other in ((left, right), (right, left)):
+                    if epsilon in parts(term) and epsilon not in parts(other):
+                        return term, other
     return None
-
-
-def _holds_epsilon(node: Node) -> bool:
-    return Name("epsilon") in parts(node)
 
 
 def see(update: Node, practice: Node, at: Drawn, *, aligned: bool) -> Seen:
@@ -197,11 +189,12 @@ def see(update: Node, practice: Node, at: Drawn, *, aligned: bool) -> Seen:
     return Seen(*(float(s) for s in np.sqrt(np.mean(squares, axis=0))))
 
 
-def _beside(of: tuple[Node, Node], values: Values) -> float:
+def _beside(terms: tuple[Node, Node], values: Values) -> float:
     """The ε that makes its term as large as the one beside it."""
-    one, two = (rms(fold(of[0], Entrywise(**values, epsilon=e))) for e in (1.0, 2.0))
+    with_epsilon, other = terms
+    one, two = (rms(fold(with_epsilon, Entrywise(**values, epsilon=e))) for e in (1.0, 2.0))
     power = math.log2(two / one)
-    return float((rms(fold(of[1], Entrywise(**values))) / one) ** (1 / power))
+    return float((rms(fold(other, Entrywise(**values))) / one) ** (1 / power))
 
 
 def slope(sizes: Mapping[int, float]) -> float:
@@ -230,50 +223,48 @@ class Slope:
 
 
 def slopes(
-    update: Node, practice: Node, at: Callable[[int, int], Drawn], *, aligned: bool, heads: bool
+    update: Node, practice: Node, drawn: Callable[[int, int], Drawn], *, aligned: bool, heads: bool
 ) -> dict[str, dict[str, Slope]]:
     """What each of the sizes of :class:`Seen` is in d, in k, and in the factors of g and of θ.
 
-    ``at`` says what is drawn at a width and a head size. What is 0 or not finite somewhere is left
-    out; so are k where no heads are, and θ where it is 0.
+    ``drawn`` says what is drawn at a width and a head size. What is 0 or not finite somewhere is
+    left out; so are k where no heads are, and θ where it is 0.
     """
     head, (near, *_, far, _) = HEAD_SIZES[1], WIDTHS
+    sees = cache(lambda point: see(update, practice, point, aligned=aligned)._asdict())
 
-    @cache
-    def sees(of: Drawn) -> dict[str, float]:
-        return vars(see(update, practice, of, aligned=aligned))
-
-    def fitted(*curves: Mapping[int, Drawn]) -> dict[str, Slope]:
-        """Of the sizes along two curves, at small sizes and at large ones."""
-        seen = [{x: sees(of) for x, of in curve.items()} for curve in curves]
-        return {
-            name: Slope(*(slope({x: of[name] for x, of in found.items()}) for found in seen))
-            for name in Seen.__dataclass_fields__
-            if all(of[name] > 0 and math.isfinite(of[name]) for f in seen for of in f.values())
-        }
-
-    def along(points: Mapping[int, Drawn]) -> dict[str, Slope]:
+    def halves(points: Mapping[int, Drawn]) -> list[dict[int, Drawn]]:
         sizes = [*points]
-        return fitted(*({x: points[x] for x in part} for part in (sizes[:-1], sizes[1:])))
+        return [{x: points[x] for x in part} for part in (sizes[:-1], sizes[1:])]
 
-    def doubled(field: str) -> dict[str, Slope]:
-        fixed = [at(width, head) for width in (near, far)]
-        return fitted(*({1: f, 2: replace(f, **{field: 2 * getattr(f, field)})} for f in fixed))
+    def doubled(field: str) -> list[dict[int, Drawn]]:
+        fixed = (drawn(width, head) for width in (near, far))
+        return [{1: p, 2: replace(p, **{field: 2 * getattr(p, field)})} for p in fixed]
 
-    found = {"d": along({width: at(width, head) for width in WIDTHS}), "g": doubled("backward")}
+    curves = {  # two of each: at small sizes, and at large ones
+        "d": halves({width: drawn(width, head) for width in WIDTHS}),
+        "g": doubled("backward"),
+    }
     if heads:
-        found["k"] = along({size: at(WIDTHS[1], size) for size in HEAD_SIZES})
-    if at(near, head).init is not None:
-        found["theta"] = doubled("init")
-    return found
+        curves["k"] = halves({size: drawn(WIDTHS[1], size) for size in HEAD_SIZES})
+    if drawn(near, head).init is not None:
+        curves["theta"] = doubled("init")
+    fitted: dict[str, dict[str, Slope]] = {}
+    for variable, pair in curves.items():
+        seen = [{x: sees(point) for x, point in curve.items()} for curve in pair]
+        fitted[variable] = {
+            name: Slope(*(slope({x: sizes[name] for x, sizes in at.items()}) for at in seen))
+            for name in Seen._fields
+            if all(s[name] > 0 and math.isfinite(s[name]) for at in seen for s in at.values())
+        }
+    return fitted
 
 
 def moves_zeros(update: Node) -> bool:
     """Whether an update of a parameter of zeros is not 0 itself."""
-    draw = np.random.default_rng(0)
-    values: Values = {"eta": 1.0, "g": draw.normal(size=(3, 2)), "theta": np.zeros((3, 2))}
+    gradient = np.random.default_rng(0).normal(size=(3, 2))
     with np.errstate(all="ignore"):
-        change = fold(update, Entrywise(**values))
+        change = fold(update, Entrywise(eta=1.0, g=gradient, theta=np.zeros((3, 2))))
     return bool(np.any(np.isfinite(change) & (change != 0)))
 
 
@@ -282,8 +273,8 @@ def key_bias_is_idle() -> bool:
     draw = np.random.default_rng(0)
     queries, keys, bias = (draw.normal(size=shape) for shape in ((4, 8), (5, 8), (1, 8)))
 
-    def weights(of: Array, to: Array) -> Array:
-        raised: Array = np.exp(of @ to.T)
+    def weights(queries: Array, keys: Array) -> Array:
+        raised: Array = np.exp(queries @ keys.T)
         raised /= raised.sum(axis=1, keepdims=True)
         return raised
 

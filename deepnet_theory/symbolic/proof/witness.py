@@ -1,18 +1,20 @@
-r"""One explicit sublayer: small matrices of numbers, each with its derivative in a direction.
+r"""One explicit sublayer: small matrices of numbers, which know no law of sizes.
 
 The formulas of ``spec`` (branch and residual equation) are evaluated from their trees, without
 SymPy and without any law. Steps hold their matrix identities against it; the table's sizes are read
-off it. What a quantity :math:`f(\alpha, \beta)` does near the identity is its elasticity
+off it. What moves has an imaginary part: :math:`f(x + ihv) = f(x) + ih\,\partial_v f(x)` to
+rounding, so that no map needs a formula of its derivative. What a quantity
+:math:`f(\alpha, \beta)` does near the identity is its elasticity
 
 .. math:: a = \frac{\log f(2\alpha, \beta) - \log f(\alpha, \beta)}{\log 2}
 
 and likewise in β; where a sublayer's branch is small these are whole numbers, and
-:math:`f = \alpha^a\beta^b` up to a constant that is the convention 1. Plain lists, so that a
-derivation need not wait for an array library.
+:math:`f = \alpha^a\beta^b` up to a constant that is the convention 1.
 """
 
 from __future__ import annotations
 
+import cmath
 import math
 import operator
 import random
@@ -23,7 +25,7 @@ from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 from deepnet_theory.spec.constants import Architecture
-from deepnet_theory.spec.expression import OperatorAlgebra, fold
+from deepnet_theory.spec.expression import Call, OperatorAlgebra, fold
 from deepnet_theory.spec.placement import STREAM_GAIN, Placement
 from deepnet_theory.spec.sublayer import Role, Sublayer, sublayer
 
@@ -32,36 +34,35 @@ TOLERANCE = 1e-6  # of a derivative, beside a finite difference
 SMALL = 1e-11  # beside the largest response: rounding, where the derivative is 0
 NEAR = 0.02  # how far from whole an elasticity may be, the branch being small and not 0
 ALPHA, BETA = 1000.0, 0.01  # near the identity, for every branch that feels a gain
+MOVE = 2.0**-80  # h: its square is far below rounding, and nothing is subtracted
 
-Rows = list[list[float]]
-OfToken = Callable[[list[float], list[float]], tuple[list[float], list[float]]]
+Row = list[Any]  # floats, or complex numbers where something moves
 
 
 @dataclass(frozen=True)
 class Matrix:
-    """Rows of numbers with the arithmetic of matrices, and their derivative in one direction.
+    """Rows of numbers with the arithmetic of matrices.
 
-    ``slope`` is None where nothing moves; ``normalised`` is what a norm has divided.
+    Lists, though NumPy is there: at this size they are no slower, a derivation need not wait for
+    NumPy's import, and no array library stands between a formula's tree and its value.
     """
 
-    rows: Rows
-    slope: Rows | None = None
-    normalised: Matrix | None = None
+    rows: list[Row]
 
-    def __iter__(self) -> Iterator[list[float]]:
+    def __iter__(self) -> Iterator[Row]:
         return iter(self.rows)
 
     def __add__(self, other: Matrix) -> Matrix:
-        return Matrix(_each(operator.add, self.rows, other.rows), _sum(self.slope, other.slope))
+        return self._entrywise(operator.add, other)
 
     def __sub__(self, other: Matrix) -> Matrix:
-        return self + other * -1.0
+        return self._entrywise(operator.sub, other)
 
-    def __mul__(self, other: Matrix | float) -> Matrix:
-        if isinstance(other, Matrix):
-            return self._bilinear(_product, other)
-        slope = self.slope and [[p * other for p in row] for row in self.slope]
-        return Matrix([[p * other for p in row] for row in self.rows], slope)
+    def __mul__(self, other: Matrix | complex) -> Matrix:
+        if not isinstance(other, Matrix):
+            return Matrix([[p * other for p in row] for row in self.rows])
+        columns = list(zip(*other.rows, strict=True))
+        return Matrix([[sum(map(operator.mul, row, c)) for c in columns] for row in self.rows])
 
     __rmul__ = __mul__
 
@@ -69,32 +70,32 @@ class Matrix:
         return self * (1.0 / scalar)
 
     def hadamard(self, other: Matrix) -> Matrix:
-        return self._bilinear(lambda a, b: _each(operator.mul, a, b), other)
+        return self._entrywise(operator.mul, other)
 
-    def _bilinear(self, product: Callable[[Rows, Rows], Rows], other: Matrix) -> Matrix:
-        left = self.slope and product(self.slope, other.rows)
-        right = other.slope and product(self.rows, other.slope)
-        return Matrix(product(self.rows, other.rows), _sum(left, right))
+    def _entrywise(self, function: Callable[[Any, Any], Any], other: Matrix) -> Matrix:
+        pairs = zip(self.rows, other.rows, strict=True)
+        return Matrix([list(map(function, p, q)) for p, q in pairs])
 
-    def by_token(self, of: OfToken) -> Matrix:
-        """A function of every row, by its value and derivative."""
-        still = self.slope or [[0.0] * len(row) for row in self.rows]
-        pairs = [of(row, moved) for row, moved in zip(self.rows, still, strict=True)]
-        return Matrix([value for value, _ in pairs], self.slope and [moved for _, moved in pairs])
+    def by_token(self, function: Callable[[Row], Row]) -> Matrix:
+        return Matrix([function(row) for row in self.rows])
 
     @property
     def T(self) -> Matrix:
-        return Matrix(_transposed(self.rows), self.slope and _transposed(self.slope))
+        return Matrix([list(column) for column in zip(*self.rows, strict=True)])
+
+    def moved(self, along: Matrix) -> Matrix:
+        """Itself, moving in a direction."""
+        return self + along * (MOVE * 1j)
 
     @property
     def derivative(self) -> Matrix:
-        """Its derivative by itself, a matrix of zeros where nothing moves."""
-        return Matrix(self.slope) if self.slope else self * 0.0
+        """Its derivative by what moves in it, a matrix of zeros where nothing does."""
+        return self.by_token(lambda row: [p.imag / MOVE for p in row])
 
     @property
     def norm(self) -> float:
         """The Frobenius norm."""
-        return math.hypot(*(p for row in self.rows for p in row))
+        return math.hypot(*(p.real for row in self.rows for p in row))
 
     @property
     def rms(self) -> float:
@@ -102,21 +103,11 @@ class Matrix:
         return self.norm / math.sqrt(sum(map(len, self.rows)))
 
 
-def _each(of: Callable[[float, float], float], a: Rows, b: Rows) -> Rows:
-    return [list(map(of, p, q)) for p, q in zip(a, b, strict=True)]
+class Channels(Matrix):
+    """A learnt multiplier that moves: it multiplies the channels of every token."""
 
-
-def _sum(a: Rows | None, b: Rows | None) -> Rows | None:
-    return _each(operator.add, a, b) if a and b else a or b
-
-
-def _product(a: Rows, b: Rows) -> Rows:
-    columns = list(zip(*b, strict=True))
-    return [[math.fsum(map(operator.mul, row, column)) for column in columns] for row in a]
-
-
-def _transposed(rows: Rows) -> Rows:
-    return [list(column) for column in zip(*rows, strict=True)]
+    def __mul__(self, other: Matrix | complex) -> Matrix:
+        return self.hadamard(other) if isinstance(other, Matrix) else super().__mul__(other)
 
 
 def random_matrix(generator: random.Random, rows: int = WIDTH, columns: int = WIDTH) -> Matrix:
@@ -126,7 +117,8 @@ def random_matrix(generator: random.Random, rows: int = WIDTH, columns: int = WI
 
 def distance(a: Matrix, b: Matrix) -> float:
     """The Frobenius distance, relative to the largest entry of both."""
-    return (a - b).norm / max(1e-3, *(abs(p) for m in (a, b) for row in m for p in row))
+    largest: float = max(1e-3, *(abs(p) for m in (a, b) for row in m for p in row))
+    return (a - b).norm / largest
 
 
 # ---- the maps of a branch ----
@@ -134,37 +126,30 @@ def distance(a: Matrix, b: Matrix) -> float:
 
 def leaky_relu(a: Matrix) -> Matrix:
     """The activation used as witness: positively homogeneous of degree 1, and never all zero."""
-    return a.by_token(
-        lambda row, moved: (
-            [max(p, 0.2 * p) for p in row],
-            [d if p > 0 else 0.2 * d for p, d in zip(row, moved, strict=True)],
-        )
-    )
+    return a.by_token(lambda row: [p if p.real > 0 else 0.2 * p for p in row])
 
 
 def softmax(a: Matrix) -> Matrix:
-    return a.by_token(_softmax)
+    def shares(row: Row) -> Row:
+        top = max(p.real for p in row)
+        # a real row stays one of floats
+        weights = [(cmath if isinstance(p, complex) else math).exp(p - top) for p in row]
+        total = sum(weights)
+        return [weight / total for weight in weights]
 
-
-def _softmax(row: list[float], moved: list[float]) -> tuple[list[float], list[float]]:
-    weights = [math.exp(p - max(row)) for p in row]
-    shares = [w / math.fsum(weights) for w in weights]
-    mean = math.fsum(map(operator.mul, shares, moved))
-    return shares, [w * (d - mean) for w, d in zip(shares, moved, strict=True)]
+    return a.by_token(shares)
 
 
 def normalise(a: Matrix) -> Matrix:
     """LayerNorm without gain and bias."""
-    normed = a.by_token(_normalised)
-    return Matrix(normed.rows, normed.slope, a)
 
+    def unit(row: Row) -> Row:
+        mean = sum(row) / len(row)
+        centred = [p - mean for p in row]
+        size = (sum(p * p for p in centred) / len(row)) ** 0.5
+        return [p / size for p in centred]
 
-def _normalised(row: list[float], moved: list[float]) -> tuple[list[float], list[float]]:
-    centred, moved = ([p - sum(of) / len(of) for p in of] for of in (row, moved))
-    size = math.hypot(*centred) / math.sqrt(len(row))
-    unit = [p / size for p in centred]
-    along = math.fsum(map(operator.mul, unit, moved)) / len(row)
-    return unit, [(d - u * along) / size for u, d in zip(unit, moved, strict=True)]
+    return a.by_token(unit)
 
 
 def _with_vectors(normed: Matrix, gain: Matrix | None = None, bias: Matrix | None = None) -> Matrix:
@@ -202,20 +187,6 @@ class OnMatrices(OperatorAlgebra[Any]):
         return self.functions[function](*arguments)
 
 
-@dataclass(frozen=True)
-class Learnt:
-    """A learnt multiplier of a matrix: the number it starts at, and how each channel moves."""
-
-    start: float
-    moved: Matrix | None
-
-    def __mul__(self, of: Matrix) -> Matrix:
-        scaled = of * self.start
-        if self.moved is None:
-            return scaled
-        return Matrix(scaled.rows, _sum(scaled.slope, self.moved.hadamard(of).rows))
-
-
 # ---- k of E experts beside one dense branch ----
 
 
@@ -229,23 +200,23 @@ class Mixed(NamedTuple):
 
 
 @cache
-def mixed(of: Sublayer) -> Mixed:
+def mixed(branch: Sublayer) -> Mixed:
     """The three numbers, on matrices; all 1 for a branch without experts.
 
     Token t chooses the experts t, …, t + k − 1 (modulo E), each weighed by 1/k; all tokens have
     the same input and the same gradient at the output. Outputs are at right angles, as
     independent ones are in a wide space.
     """
-    draw, gate = random.Random(0), 1 / of.chosen
+    draw, gate, chosen = random.Random(0), 1 / branch.chosen, range(branch.chosen)
     entering, pushed, moved = random_matrix(draw, 1), random_matrix(draw, 1), random_matrix(draw)
     gradient, change = 0.0 * (entering.T * pushed), 0.0 * entering
-    for token in range(of.experts):
-        if 0 in ((token + i) % of.experts for i in range(of.chosen)):  # of the first, in the mean
-            gradient = gradient + entering.T * pushed * (gate / of.experts)
-    for _ in range(of.chosen):
+    for token in range(branch.experts):
+        if 0 in ((token + i) % branch.experts for i in chosen):  # of the first, in the mean
+            gradient = gradient + entering.T * pushed * (gate / branch.experts)
+    for _ in chosen:
         change = change + entering * moved * gate
     return Mixed(
-        math.hypot(*[gate] * of.chosen),
+        math.hypot(*[gate] * branch.chosen),
         gradient.norm / (entering.T * pushed).norm,
         change.norm / (entering * moved).norm,
     )
@@ -255,12 +226,12 @@ def mixed(of: Sublayer) -> Mixed:
 
 
 @cache
-def xavier_variance(of: Sublayer, width: int = 16, draws: int = 60) -> float:
+def xavier_variance(branch: Sublayer, width: int = 16, draws: int = 60) -> float:
     """The mean square of a branch's entries at gain 1, on an input whose entries have variance 1.
 
     With a ReLU, of one token and an open gate, both a softmax of 1: what others stay below.
     """
-    plain = sublayer(of.name.partition("@")[0])
+    plain = sublayer(branch.name.partition("@")[0])
     draw, sizes = random.Random(0), {"d": width, "hidden": round(Architecture().ffn_ratio * width)}
 
     def normal(rows: int, columns: int, variance: float = 1.0) -> Matrix:
@@ -282,7 +253,7 @@ def xavier_variance(of: Sublayer, width: int = 16, draws: int = 60) -> float:
             names[v.name] = Matrix([[float(v.role is Role.NORM_GAIN)] * sizes[v.size]])
         value: Matrix = fold(plain.expression.root, OnMatrices(names, maps))
         squares.append(value.rms**2)
-    return math.fsum(squares) / draws * mixed(of).size ** 2
+    return math.fsum(squares) / draws * mixed(branch).size ** 2
 
 
 # ---- a sublayer in its residual equation ----
@@ -323,67 +294,76 @@ class Witness:
         gains = {m.name: beta if m.name in scaled else 1.0 for m in sublayer.matrices}
         return cls(sublayer, placement, alpha, gains, branch=branch)
 
+    @property
+    def smaller(self) -> Witness:
+        """One whose branch is smaller still."""
+        scaled = {matrix.name for matrix in self.sublayer.scaled}
+        gains = {name: gain / (8 if name in scaled else 1) for name, gain in self.gains.items()}
+        return replace(self, gains=gains)
+
     @cached_property
     def stream(self) -> tuple[Matrix, Matrix]:
         """x and the memory."""
         draw = random.Random(self.seed)
         x, memory = (normalise(random_matrix(draw, TOKENS)) for _ in range(2))
-        return self.entering or Matrix(x.rows), Matrix(memory.rows)
+        return self.entering or x, memory
 
     @cached_property
     def directions(self) -> dict[str, tuple[Matrix, Matrix]]:
         """U of every matrix, the start of every vector, and V, the transverse direction of each."""
-        found = {}
         draw = random.Random(1000 * self.seed + self.branch + 1)
+        directions = {}
         for matrix in self.sublayer.matrices:
-            found[matrix.name] = random_matrix(draw), random_matrix(draw)
+            directions[matrix.name] = random_matrix(draw), random_matrix(draw)
         for vector in self.sublayer.vectors:
             repeated = Matrix(random_matrix(draw, 1).rows * TOKENS)
             start = float(vector.role is Role.NORM_GAIN)
-            found[vector.name] = Matrix([[start] * len(row) for row in repeated]), repeated
+            directions[vector.name] = Matrix([[start] * WIDTH] * TOKENS), repeated
         for name in ("norm_gain", "norm_bias", *self.placement.learnt):
-            found[name] = random_matrix(draw, 1), Matrix(random_matrix(draw, 1).rows * TOKENS)
-        return found
+            directions[name] = random_matrix(draw, 1), Matrix(random_matrix(draw, 1).rows * TOKENS)
+        return directions
 
     def output(
         self, moved: str = "", radially: bool = False, divided: list[Matrix] | None = None
     ) -> Matrix:
-        """The output with one parameter moved along V, or ``radially`` along its own U.
+        """The output with one parameter moving along V, or ``radially`` along its own U.
 
         ``divided`` takes up what each norm of the equation divides.
         """
         x, memory = self.stream
         parameters = {}
         for name in (parameter.name for parameter in self.sublayer.parameters):
-            own, transverse = self.directions[name]
-            along = (own if radially else transverse).rows if name == moved else None
-            parameters[name] = Matrix((own * self.gains.get(name, 1.0)).rows, along)
+            start, transverse = self.directions[name]
+            still, along = start * self.gains.get(name, 1.0), start if radially else transverse
+            parameters[name] = still.moved(along) if name == moved else still
+        several = mixed(self.sublayer)
+        moving = several.together if moved in parameters else several.size
 
-        def norm(of: Matrix) -> Matrix:
+        def norm(argument: Matrix) -> Matrix:
             if divided is not None:
-                divided.append(of)
-            normed = normalise(of)
+                divided.append(argument)
+            normed = normalise(argument)
             if moved not in ("norm_gain", "norm_bias"):
                 return normed
             _, sideways = self.directions[moved]
-            added = normed.hadamard(sideways) if moved == "norm_gain" else sideways
-            return Matrix(normed.rows, _sum(normed.slope, added.rows), of)
+            return normed.moved(normed.hadamard(sideways) if moved == "norm_gain" else sideways)
 
-        def branch(of: Matrix) -> Matrix:
-            names = {"x": of, "memory": memory, **parameters}
+        def branch(argument: Matrix) -> Matrix:
+            names = {"x": argument, "memory": memory, **parameters}
             value: Matrix = fold(self.sublayer.expression.root, OnMatrices(names, _MAPS))
-            several = mixed(self.sublayer)
-            moving = several.together if moved in parameters else several.size
-            return Matrix((value * several.size).rows, (value * moving).slope)
+            if several.size == moving:
+                return value * moving
+            return Matrix([[complex(p.real * several.size, p.imag * moving) for p in row]
+                           for row in value])  # fmt: skip
 
         multipliers = iter(self.placement.learnt)
 
-        def learnt(start: float) -> Learnt:
-            if (name := next(multipliers)) != moved:
-                return Learnt(start, None)
-            entry = self.directions[name][1].rows[0]
+        def learnt(start: float) -> float | Channels:
+            if next(multipliers) != moved:
+                return start
+            entry = self.directions[moved][1].rows[0]
             row = entry if self.placement.per_channel else entry[:1] * len(entry)
-            return Learnt(start, Matrix([row] * TOKENS))
+            return Channels([[start + MOVE * 1j * p for p in row]] * TOKENS)
 
         names = {"x": x, "alpha": self.alpha}
         equation = OnMatrices(names, {"norm": norm, "branch": branch, "learnt": learnt})
@@ -392,10 +372,12 @@ class Witness:
 
     def inner(self, moved: str = "", radially: bool = False) -> Matrix:
         """z: what the outermost norm is applied to, with the identity path at weight 1."""
-        placed = self.output(moved, radially)
-        if placed.normalised is None:
-            return placed
-        return placed.normalised / self.placement.coefficients(self.alpha)[0]
+        divided: list[Matrix] = []
+        placed = self.output(moved, radially, divided)
+        match self.placement.expression.root:
+            case Call("norm", _):
+                return divided[-1] / self.placement.coefficients(self.alpha)[0]
+        return placed
 
 
 # ---- sizes as powers of α and β ----
@@ -428,10 +410,11 @@ class Sizes:
     variances: Mapping[str, Powers]
 
 
-def _less(of: Witness, sublayer: Sublayer) -> dict[str, float]:
-    """Gains that make the branch smaller still."""
-    scaled = {matrix.name for matrix in sublayer.scaled}
-    return {name: gain / 8 if name in scaled else gain for name, gain in of.gains.items()}
+def whole(power: float, words: str) -> int:
+    """A power that is a whole number near the identity; raises ``ArithmeticError`` else."""
+    if abs(power - round(power)) > NEAR:
+        raise ArithmeticError(f"{words} near the identity, {power:.3f}")
+    return round(power)
 
 
 @cache
@@ -442,29 +425,26 @@ def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
     ``ArithmeticError`` where one is no whole power there.
     """
     on_norm = ("norm_gain", "norm_bias") if "norm" in placement.expression.functions else ()
-    moving = (*(p.name for p in sublayer.parameters), *on_norm, *placement.learnt)
+    of_branch = [parameter.name for parameter in sublayer.parameters]
+    moving = (*of_branch, *on_norm, *placement.learnt)
+    behind = placement.final_norm  # a multiplier of the stream moves what a later sublayer ends in
 
-    def measured(alpha: float, beta: float, of: Sublayer = sublayer) -> dict[str, float]:
-        one, other = (Witness.at(of, placement, alpha, beta, branch) for branch in (0, 1))
+    def measured(alpha: float, beta: float, branch: Sublayer = sublayer) -> dict[str, float]:
+        one, other = (Witness.at(branch, placement, alpha, beta, i) for i in (0, 1))
         divided: list[Matrix] = []
         still = one.output(divided=divided)
-        weight = (still - other.output()).rms / still.rms
-
-        def response(name: str) -> Matrix:
-            """Of the output; to a multiplier of the stream, of what a later sublayer ends in."""
-            if name != STREAM_GAIN or not placement.final_norm:
-                return one.output(name).derivative
-            # the norm at the end is curved in the branch: nearer to the identity than the others
-            own, later = (replace(w, gains=_less(w, sublayer)) for w in (one, other))
-            return normalise(own.output(name) + later.output() - own.stream[0]).derivative
-
-        found = {f"response to {name}": response(name).rms for name in moving}
-        norms = zip(placement.places, divided, strict=True)
-        return {
-            **found,
-            "weight of the branch": weight,
-            **{f"norm on the {place}": of.rms**2 for place, of in norms},
-        }
+        # the norm at the end is curved in the branch: nearer to the identity than the others
+        near, later = one.smaller, other.smaller
+        numbers = {}
+        for name in moving:
+            output = one.output(name)
+            if name == STREAM_GAIN and behind:
+                output = normalise(near.output(name) + later.output() - near.stream[0])
+            numbers[f"response to {name}"] = output.derivative.rms
+        numbers["weight of the branch"] = (still - other.output()).rms / still.rms
+        for place, argument in zip(placement.places, divided, strict=True):
+            numbers[f"norm on the {place}"] = argument.rms**2
+        return numbers
 
     has_alpha = "alpha" in placement.expression.names
     alpha = ALPHA if has_alpha else 1.0
@@ -475,24 +455,17 @@ def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
     several = sublayer.chosen > 1
     alone = measured(alpha, BETA, replace(sublayer, chosen=1, experts=1)) if several else base
 
-    def whole(what: str, knob: str, ratio: float, of: float = 2.0) -> int:
-        power = math.log(ratio, of)
-        if abs(power - round(power)) > NEAR:
-            raise ArithmeticError(f"{what}: no power of {knob} near the identity, {power:.3f}")
-        return round(power)
-
     def powers(what: str) -> Powers:
-        found = {"alpha": 0, "beta": 0}
-        found |= {k: whole(what, k, sizes[what] / base[what]) for k, sizes in doubled.items()}
-        if not several:
-            return Powers(**found)
+        ratios = {knob: sizes[what] / base[what] for knob, sizes in doubled.items()}
+        by = {x: whole(math.log2(ratio), f"{what}: no power of {x}") for x, ratio in ratios.items()}
         root = math.sqrt(sublayer.chosen)
-        times = whole(what, "the root of k", base[what] / alone[what], root)
-        return Powers(**found, constant=root**times)
+        times = math.log(base[what] / alone[what], root) if several else 0.0
+        of_experts = root ** whole(times, f"{what}: no power of the root of k")
+        return Powers(**{"alpha": 0, **by}, constant=of_experts)
 
+    # a norm's gain moves what is not small
+    least = SMALL * max(base[f"response to {name}"] for name in of_branch)
     responses = {name: f"response to {name}" for name in moving}
-    own = [responses[p.name] for p in sublayer.parameters]  # a norm's gain moves what is not small
-    least = SMALL * max(base[what] for what in own)
     return Sizes(
         {name: powers(what) if base[what] > least else None for name, what in responses.items()},
         powers("weight of the branch"),
@@ -512,19 +485,18 @@ def of_uses(placement: Placement, sublayer: Sublayer) -> Mapping[str, int]:
         alpha = 1.0
 
     def output(uses: int, moved: str = "", branch: int = 0) -> Matrix:
-        own = Witness.at(sublayer, placement, alpha, beta, branch)
+        shared = Witness.at(sublayer, placement, alpha, beta, branch)
         for _ in range(uses):
-            own = replace(own, entering=own.output(moved))
+            shared = replace(shared, entering=shared.output(moved))
         other = Witness.at(sublayer, placement, alpha, beta, 2)
-        return replace(other, entering=own.entering).output()
+        return replace(other, entering=shared.entering).output()
 
-    found = {}
-    for moved in ("", *(name for name, of in sizes_of_one.responses.items() if of is not None)):
+    powers = {}
+    for moved in ("", *(name for name, size in sizes_of_one.responses.items() if size is not None)):
         once, twice = (
             (output(uses, moved).derivative if moved else output(uses) - output(uses, branch=1)).rms
             for uses in (1, 2)
         )
-        found[moved] = round(math.log2(twice / once))
-        if abs(math.log2(twice / once) - found[moved]) > NEAR:
-            raise ArithmeticError(f"two uses of {moved or 'a branch'} are no power of one")
-    return found
+        growth = math.log2(twice / once)
+        powers[moved] = whole(growth, f"two uses of {moved or 'a branch'} are no power of one")
+    return powers

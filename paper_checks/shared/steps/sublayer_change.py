@@ -20,11 +20,13 @@ from deepnet_theory.symbolic.algebra import (
     Normalise,
     alpha,
 )
-from deepnet_theory.symbolic.laws.explicit_matrices import (
+from deepnet_theory.symbolic.laws.placement import (
+    AT_REST,
     central_difference,
+    delta,
     value_of,
+    x,
 )
-from deepnet_theory.symbolic.laws.placement import AT_REST, delta, x
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.proof.witness import (
     TOLERANCE,

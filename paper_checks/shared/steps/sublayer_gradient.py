@@ -20,19 +20,17 @@ from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Sublayer, sublayer
 from deepnet_theory.symbolic.algebra import Branch, Normalise, coefficient
-from deepnet_theory.symbolic.laws.explicit_matrices import (
-    central_difference,
-    value_of,
-    values_of,
-)
 from deepnet_theory.symbolic.laws.placement import (
     P,
     branch,
+    central_difference,
     direction,
     gain,
     inside,
     probed,
     residual,
+    value_of,
+    values_of,
     x,
 )
 from deepnet_theory.symbolic.probe import SUBLAYER, jacobian, section_of, unit, upstream

@@ -19,10 +19,8 @@ import sympy as sp
 
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.symbolic.algebra import Activation, Branch, Normalise, r
-from deepnet_theory.symbolic.laws.explicit_matrices import value_of
-from deepnet_theory.symbolic.laws.placement import P, residual, x
-from deepnet_theory.symbolic.proof.checks import written_out
-from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step
+from deepnet_theory.symbolic.laws.placement import P, residual, value_of, x
+from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step, written_out
 from deepnet_theory.symbolic.proof.witness import TOLERANCE, distance, random_matrix
 from paper_checks.shared.expectation import NamedQuantity
 from paper_checks.shared.steps.checks import squares_meet

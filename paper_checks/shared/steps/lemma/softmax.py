@@ -13,8 +13,13 @@ import sympy as sp
 
 from deepnet_theory.symbolic.algebra import i, j, k, l, v, w
 from deepnet_theory.symbolic.lemma import x
-from deepnet_theory.symbolic.proof.checks import at_most_at_sizes, equal_at_sizes
-from deepnet_theory.symbolic.proof.step import Regime, Section, Step
+from deepnet_theory.symbolic.proof.step import (
+    Regime,
+    Section,
+    Step,
+    at_most_at_sizes,
+    equal_at_sizes,
+)
 
 SOURCE = "layer cake, §4.1"
 SECTION = Section("Softmax lemma", SOURCE)

@@ -1,8 +1,12 @@
-"""The generic checks see what is wrong at one point, in one direction or for one symbol alone."""
+"""The checks of a step: each sees what is wrong at one point, in one direction or on one side."""
 
 import random
+from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 from itertools import product
 
+import mpmath
 import pytest
 import sympy as sp
 
@@ -14,8 +18,11 @@ from deepnet_theory.symbolic.proof.step import (
     Regime,
     Relation,
     Step,
+    at_points,
     join,
+    number,
     rational_point,
+    written_at,
 )
 
 x, y = sp.symbols("x y", positive=True)
@@ -118,3 +125,48 @@ def test_relations_join_to_the_weaker():
     for a, b, c in product(Relation, repeat=3):
         assert join([a, b]) is join([b, a]) and join([a, a]) is a
         assert join([join([a, b]), c]) is join([a, join([b, c])])
+
+
+# ---- at points and at explicit sizes ----
+
+a, b, size = sp.symbols("a b n", positive=True)
+i = sp.Symbol("i", integer=True, positive=True)
+VALUES = ({a: Decimal("0.3"), b: Fraction(5, 7)}, {a: sp.Integer(4), b: 0.25})
+
+
+def products(_):
+    for at in VALUES:
+        with mpmath.workdps(40):
+            yield at, number(at[a]) ** 2 * number(at[b])
+
+
+RIGHT = a**2 * b
+WRONG = (-RIGHT, 2 * RIGHT, RIGHT * a ** sp.Rational(1, 16), RIGHT + sp.Rational(1, 10**20), size)
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_both_sides_are_held_against_what_is_computed_anew(wrong):
+    right = step(a * b * a, RIGHT, checks=(at_points("products", products),))
+    assert right.check() is Verdict.PROVED
+    assert replace(right, rhs=wrong).check() is Verdict.REFUTED
+    assert replace(right, lhs=wrong).check() is Verdict.REFUTED
+
+
+def test_what_is_listed_at_sizes_may_differ_from_side_to_side():
+    def listed():
+        for n in (1, 2, 3):
+            yield {size: n}, (sp.Integer(n), sp.Add(*(a * k for k in range(1, n + 1))))
+
+    right = step(size, sp.Sum(a * i, (i, 1, size)), checks=(written_at("listed", listed),))
+    assert right.check() is Verdict.PROVED
+    assert replace(right, lhs=size + 1).check() is Verdict.REFUTED
+    assert replace(right, rhs=2 * right.rhs).check() is Verdict.REFUTED
+
+
+def test_a_number_is_computed_in_the_precision_that_is_set():
+    third = sp.Pow(3, -1, evaluate=False)
+    with mpmath.workdps(50):
+        assert number(third * 3 - 1) == 0
+        assert number(sp.Max(1, a), {a: 2}) == 2
+        assert number(sp.Sum(i * a, (i, 1, size)), {size: sp.Integer(4), a: Decimal("0.5")}) == 5
+        assert abs(number(sp.sqrt(2)) ** 2 - 2) < mpmath.mpf(10) ** -48
