@@ -24,7 +24,7 @@ from deepnet_theory.spec.norm import Norm
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN, Placement
 from deepnet_theory.spec.sublayer import Role, Sublayer
 
-ALPHA, STREAM = Monomial.of("alpha"), Monomial.of("stream")
+ALPHA, BETA, STREAM = map(Monomial.of, ("alpha", "beta", "stream"))
 LATER = "later"  # √(Σ r²) over the sublayers behind, which are independent at the start
 
 # ---- a branch ----
@@ -447,7 +447,10 @@ def law(placement: Placement, sublayer: Sublayer, norm: Norm | None = None) -> L
     )
 
 
-def common_gains(sublayer: Sublayer) -> dict[str, Monomial]:
-    """One β for the scaled matrices, 1 for the others, and a stream of size 1."""
-    found = {m.name: Monomial.of("beta") for m in sublayer.scaled}
-    return {**found, **{m.name: ONE for m in sublayer.unscaled}, "stream": ONE}
+def common_gains(
+    sublayer: Sublayer, alpha: Monomial = ALPHA, beta: Monomial = BETA
+) -> dict[str, Monomial]:
+    """α, one β for the scaled matrices, 1 for the others, and a stream of size 1."""
+    gains = dict.fromkeys((m.name for m in sublayer.unscaled), ONE)
+    gains |= dict.fromkeys((m.name for m in sublayer.scaled), beta)
+    return gains | {"alpha": alpha, "stream": ONE}

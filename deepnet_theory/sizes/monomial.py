@@ -97,10 +97,13 @@ class Monomial:
 
     def put(self, values: Mapping[str, Monomial]) -> Monomial:
         """The same with values in place of symbols."""
-        result = Monomial()
+        if not any(base in values for base, _ in self.items):
+            return self
+        powers: dict[str, Fraction] = {}
         for base, power in self.items:
-            result *= values.get(base, Monomial(((base, Fraction(1)),))) ** power
-        return result
+            for symbol, times in values[base].items if base in values else ((base, 1),):
+                powers[symbol] = powers.get(symbol, Fraction(0)) + times * power
+        return Monomial.from_powers(powers)
 
     def at(self, **values: float) -> float:
         """The number at values of the symbols; raises ``KeyError`` for a missing one."""

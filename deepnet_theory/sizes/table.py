@@ -140,7 +140,7 @@ class Table:
         return next(state for state in (UNSTABLE, LAZY, STABLE) if state in states)
 
     def _row(self, at: Balanced, kind: Kind) -> SublayerRow:
-        weight, rho = at.weight(kind), at.relative(kind)
+        weight, rho = kind.weight, kind.relative
         # the branches of experts add up at random, what one step makes of them in line
         together = Monomial.number(kind.law.sublayer.chosen) ** Fraction(1, 2)
         first = at.factor / at.backward * at.count * weight * together
@@ -150,9 +150,9 @@ class Table:
             depth=at.part.depth,
             members=kind.members,
             matrices=kind.matrices,
-            alpha=at.alpha(kind),
-            beta=at.beta(kind),
-            rate=at.rate(kind),
+            alpha=kind.alpha,
+            beta=kind.beta,
+            rate=kind.rate,
             eta=at.eta,
             weight=weight,
             aligned=at.count * weight,
@@ -178,9 +178,7 @@ class Table:
         self, at: Balanced, kind: Kind, law: laws.Law, name: str, role: Role
     ) -> ParameterRow:
         of, scaled = self.rule.update, role is Role.SCALED
-        knobs = {"beta": at.beta(kind)}
-        gains = {g: m.put(knobs) for g, m in laws.common_gains(law.sublayer).items()}
-        gains["alpha"] = at.alpha(kind)
+        gains = laws.common_gains(law.sublayer, kind.alpha, kind.beta)
         gains[laws.LATER] = at.squares(kind) ** Fraction(1, 2)
         paths = [path.put(gains) for path in law.responses.get(name, ())]
         response = largest(paths, at.part.depth) if paths else None
@@ -188,7 +186,7 @@ class Table:
         size = gains[name] if role in MATRICES else (start or ONE).put(gains)
         at_zero = role in STARTS_AT_ZERO or start is None
         q = Fraction(0) if at_zero else of.q
-        kappa = at.rate(kind) if scaled else ONE
+        kappa = kind.rate if scaled else ONE
         share = update_size = gradient = None
         if response is not None:
             reached = response * law.reached(name) * at.uses
@@ -257,7 +255,7 @@ def texts(rule: Rule) -> Texts:
             kind.name,
             *(
                 written(value, rule.selection)
-                for value in (at.alpha(kind), at.beta(kind), at.rate(kind), at.relative(kind))
+                for value in (kind.alpha, kind.beta, kind.rate, kind.relative)
             ),
         )
         for at in rule.parts
@@ -353,7 +351,7 @@ def crossings(of: Table) -> Iterator[Crossing]:
         floor = Monomial.number(Fraction(str(smaller)))
         for at in of.rule.parts:
             for sublayer in dict.fromkeys(at.part.layer):
-                beta = at.beta(at.kind_of(sublayer.name))
+                beta = at.kind_of(sublayer.name).beta
                 power = beta.exponent(at.part.depth)
                 if not power:
                     continue
