@@ -196,11 +196,6 @@ class Scalar:
         power, coefficient = self.terms[0] if self.terms else (Fraction(0), Fraction(0))
         return Monomial.number(coefficient) * ALPHA**power
 
-    @property
-    def is_one_at_one(self) -> bool:
-        """Whether it is 1 at α = 1."""
-        return len(self.terms) < self.KEPT and sum(c for _, c in self.terms) == 1
-
     def __str__(self) -> str:
         return " + ".join(f"{c}*alpha^({p})" if p else str(c) for p, c in self.terms) or "0"
 

@@ -68,12 +68,13 @@ class Amplification:
     :math:`A = Kc` where all are aligned, :math:`\sqrt K c` in independent directions. The published
     form counts it once, and not at all where it does not grow, since the part must be balanced at
     its own output too; the others take it 1 + p times, forward and back through the gradient.
+    Nothing amplifies the last part, whose ``form`` is empty.
     """
 
-    form: str
-    factor: Monomial  # what the balance is multiplied with
-    backward: Monomial  # the share of it that comes with the update
-    upstream: Monomial  # and with the gradient
+    form: str = ""
+    factor: Monomial = ONE  # what the balance is multiplied with
+    backward: Monomial = ONE  # the share of it that comes with the update
+    upstream: Monomial = ONE  # and with the gradient
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Balanced:
     part: Part
     kinds: tuple[Kind, ...]
     closure: Closure
-    amplification: Amplification | None
+    amplification: Amplification
     eta: Monomial = ONE
     joined: tuple[Closure, ...] = ()  # the closures whose conditions picked the rule
     rated: tuple[str, ...] = ()  # the kinds that κ is a knob of
@@ -109,21 +110,6 @@ class Balanced:
             sums = sum((share for share, joins in places if not joins), Fraction(0))
             return Monomial.number(sums) * Monomial.of(self.part.depth)
         return self.count
-
-    @property
-    def factor(self) -> Monomial:
-        """What the later part multiplies this part's increment with."""
-        return self.amplification.factor if self.amplification else ONE
-
-    @property
-    def backward(self) -> Monomial:
-        """What it multiplies the updates of this one with."""
-        return self.amplification.backward if self.amplification else ONE
-
-    @property
-    def upstream(self) -> Monomial:
-        """What it multiplies the gradients of this one with."""
-        return self.amplification.upstream if self.amplification else ONE
 
     def kind_of(self, sublayer: str) -> Kind:
         return next(kind for kind in self.kinds if sublayer in kind.members)
@@ -212,13 +198,11 @@ def default_closure(method: str, of_update: update.Update, law: laws.Law) -> Clo
 
 @dataclass(frozen=True)
 class Attempt:
-    """Closures joined to the balance, the kinds whose κ is a knob, and what comes of it."""
+    """What comes of closures that are joined to the balance: a solution, and what it breaks."""
 
-    joined: tuple[Closure, ...]
-    rated: tuple[Kind, ...]
     solution: Solution | None
-    balanced: Balanced | None  # the part at the rule, where there is one solution
-    broken: str | None  # the premise that it breaks
+    balanced: Balanced | None = None  # the part at the rule, where there is one solution
+    broken: str | None = None  # the premise that it breaks
 
     @property
     def holds(self) -> bool:
@@ -287,8 +271,7 @@ class _Problem:
 
     def bare(self, part: Part, later: Balanced | None = None, grouped: bool = True) -> Balanced:
         """A part with symbols for its knobs; one kind ``"*"`` where all sublayers behave alike."""
-        amplified = None if later is None else self.amplification(later)
-        bare = Balanced(part, (), self.closure, amplified)
+        bare = Balanced(part, (), self.closure, self.amplification(later))
         distinct = list({s.name: s for s in part.layer}.values())
         kinds = tuple(self.kind(bare, (s,), s.name) for s in distinct)
         if grouped and len({self._signature(kind) for kind in kinds}) == 1:
@@ -324,11 +307,13 @@ class _Problem:
             beta=beta,
             rate=rate,
             weight=law.weight.put(gains),
-            moved=bare.count * bare.factor * times * response * step,
-            relative=bare.backward * step / beta,
+            moved=bare.count * bare.amplification.factor * times * response * step,
+            relative=bare.amplification.backward * step / beta,
         )
 
-    def amplification(self, later: Balanced) -> Amplification:
+    def amplification(self, later: Balanced | None) -> Amplification:
+        if later is None:
+            return Amplification()
         form = self.selection.amplification
         if form == "independent" and later.part.uses != "1":
             raise Refusal(
@@ -338,7 +323,7 @@ class _Problem:
             )
         factor, size = self.amplifies(later, form)
         if form == "published":
-            return Amplification(form, factor, ONE, ONE)
+            return Amplification(form, factor)
         return Amplification(form, factor, size**self.update.p, size)
 
     def amplifies(self, later: Balanced, form: str) -> tuple[Monomial, Monomial]:
@@ -370,14 +355,12 @@ class _Problem:
 
     def attempt(self, bare: Balanced, chosen: Closure) -> Attempt:
         """The first attempt that has one solution and keeps the premises; else the first of all."""
-        first = None
+        attempts = []
         for joined, rated in self._attempts(bare.kinds, chosen):
-            attempt = self._attempt(bare, joined, rated)
-            if attempt.holds:
-                return attempt
-            first = first or attempt
-        assert first is not None
-        return first
+            attempts.append(self._attempt(bare, joined, rated))
+            if attempts[-1].holds:
+                return attempts[-1]
+        return attempts[0]
 
     def _attempts(
         self, kinds: tuple[Kind, ...], chosen: Closure
@@ -411,7 +394,7 @@ class _Problem:
         unknowns += [ETA] * knob + [str(kind.rate) for kind in rated]
         solution = solve(self._conditions(bare.part, kinds, joined), [*dict.fromkeys(unknowns)])
         if solution is None or solution.free:
-            return Attempt(joined, rated, solution, None, None)
+            return Attempt(solution)
         balanced = replace(
             bare,
             kinds=tuple(kind.put(solution.values) for kind in kinds),
@@ -420,7 +403,7 @@ class _Problem:
             joined=joined,
             rated=tuple(kind.name for kind in rated),
         )
-        return Attempt(joined, rated, solution, balanced, self.broken_premise(balanced))
+        return Attempt(solution, balanced, self.broken_premise(balanced))
 
     def _conditions(
         self, part: Part, kinds: tuple[Kind, ...], joined: tuple[Closure, ...]
@@ -446,10 +429,13 @@ class _Problem:
         """Raise :class:`Refusal` where a law that the selection needs is missing."""
         method, parts = self.selection.method, self.selection.the_stack.parts
         several = len(self.selection.placements) > 1
+
+        def by_probe_alone(why: str) -> Refusal:
+            return Refusal(f"the {method} route {why}; use the method probe")
+
         if several and method != "probe":
-            raise Refusal(
-                f"the {method} route runs through sublayers of one residual equation, and here "
-                "there are several; use the method probe"
+            raise by_probe_alone(
+                "runs through sublayers of one residual equation, and here there are several"
             )
         for sublayer in self.selection.the_stack.sublayers:
             require_one_gain(sublayer)
@@ -461,14 +447,13 @@ class _Problem:
             if method == "moments":
                 require_moments(sublayer)
         if method != "probe" and any(part.period > 1 for part in parts):
-            raise Refusal(
-                f"the {method} route runs through layers that are alike, and here some lack a "
-                "sublayer; use the method probe"
+            raise by_probe_alone(
+                "runs through layers that are alike, and here some lack a sublayer"
             )
         if method != "probe" and any(map(self._unbounded, parts)):
-            raise Refusal(
-                f"the {method} route has no law for the placement {self.selection.placement!r}: a "
-                "stream that no norm takes back needs a branch that one does; use the method probe"
+            raise by_probe_alone(
+                f"has no law for the placement {self.selection.placement!r}: a stream that no norm "
+                "takes back needs a branch that one does"
             )
         if several and len(parts) > 1:
             raise Refusal(

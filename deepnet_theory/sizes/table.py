@@ -143,7 +143,8 @@ class Table:
         weight, rho = kind.weight, kind.relative
         # the branches of experts add up at random, what one step makes of them in line
         together = Monomial.number(kind.law.sublayer.chosen) ** Fraction(1, 2)
-        first = at.factor / at.backward * at.count * weight * together
+        amplified = at.amplification
+        first = amplified.factor / amplified.backward * at.count * weight * together
         return SublayerRow(
             part=at.part.name,
             sublayer=kind.name,
@@ -190,11 +191,11 @@ class Table:
         share = update_size = gradient = None
         if response is not None:
             reached = response * law.reached(name) * at.uses
-            gradient = reached * at.upstream
+            gradient = reached * at.amplification.upstream
             moved = at.eta * kappa * reached**of.p * size**q
-            update_size = moved * at.backward
+            update_size = moved * at.amplification.backward
             count = at.count_of(name, self.selection.placed(law.sublayer).normalises_sum)
-            share = count * at.factor * response * moved
+            share = count * at.amplification.factor * response * moved
         dominant = share is not None and share.exponent(at.part.depth) > 0
         rate = kappa / share if share and dominant else kappa
         constants = update.practised(self.selection.the_optimizer).constants

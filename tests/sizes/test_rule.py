@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.sizes.monomial import ONE
-from deepnet_theory.sizes.rule import solve_rule
+from deepnet_theory.sizes.rule import Amplification, solve_rule
 from deepnet_theory.sizes.table import crossings, table, texts
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import Refusal
@@ -108,8 +108,8 @@ def test_every_cross_attention_enters_once_forward_and_p_times_back(form, optimi
     for layers in (1, 3, 12):
         size = weight.at(M=layers) * (layers if form == "worst-case" else layers**0.5)
         power = 1 + (optimizer == "sgd")
-        assert encoder.factor.at(M=layers) == pytest.approx(size**power)
-    assert decoder.amplification is None
+        assert encoder.amplification.factor.at(M=layers) == pytest.approx(size**power)
+    assert decoder.amplification == Amplification()
 
 
 def test_the_multipliers_balance_what_moves_more_and_query_and_key_stand_below():
