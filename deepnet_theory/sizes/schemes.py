@@ -8,26 +8,44 @@ those are what a change of scales leaves alone. Nothing is compared by name.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
+from functools import cache, cached_property
+from itertools import product
+from typing import Any
 
 from deepnet_theory.sizes import update
-from deepnet_theory.sizes.exponents import SPOKEN_OF as SPOKEN_OF
 from deepnet_theory.sizes.exponents import (
     Branch,
+    Exponents,
+    PartTrial,
     Segment,
     drift,
+    rival_rules,
     trial,
 )
-from deepnet_theory.sizes.exponents import PartTrial as PartTrial
 from deepnet_theory.sizes.growth import ONE, ZERO, Power, size_of
 from deepnet_theory.sizes.laws import law
+from deepnet_theory.sizes.monomial import Monomial, parse
+from deepnet_theory.sizes.norm_epsilon import Sinking, in_words, sinking_in
+from deepnet_theory.sizes.rule import Rule, solve_rule
+from deepnet_theory.sizes.table import texts
+from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.measured import measured
 from deepnet_theory.spec.norm import norm
-from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.spec.placement import Placement
-from deepnet_theory.spec.scheme import Scheme, SchemePart
+from deepnet_theory.spec.optimizer import Optimizer, optimizer, optimizers
+from deepnet_theory.spec.placement import Placement, placements
+from deepnet_theory.spec.results.prediction import Prediction, Predictions
+from deepnet_theory.spec.results.result import Result
+from deepnet_theory.spec.scheme import Scheme, SchemePart, schemes
+from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.sublayer import Role
+
+BEST_KNOWN = ("sgd", "adam", "lamb")  # what a class of optimizers is called by
+
 
 # ---- one scheme under one optimizer ----
 
@@ -103,3 +121,286 @@ def _segment(
             f"{depth}^({grown})"
         )
     return segment
+
+
+@cache
+def optimizer_classes() -> dict[tuple[Fraction, Fraction], tuple[str, ...]]:
+    """The built-in optimizers by the degrees (p, q) of their first update, the best known first."""
+    classes: dict[tuple[Fraction, Fraction], tuple[str, ...]] = {}
+    for name in sorted(optimizers(), key=lambda name: (name not in BEST_KNOWN, name)):
+        degrees = update.law(optimizer(name))
+        classes[degrees.p, degrees.q] = (*classes.get((degrees.p, degrees.q), ()), name)
+    return classes
+
+
+# ---- derived rules beside it ----
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A derived rule of a stack of one part, and what it does under its own optimizer."""
+
+    placement: str
+    optimizer: str
+    closure: str
+    method: str
+    rule: Rule
+
+    def __str__(self) -> str:
+        return f"{self.placement} {self.optimizer} {self.closure}"
+
+    @cached_property
+    def trial(self) -> PartTrial:
+        selection = self.rule.selection
+        (part,) = selection.the_stack.parts
+        return Exponents(selection, texts(self.rule)).trial(part)
+
+
+@cache
+def derived_rules(
+    where: str, name: str, method: str = "probe", uses: str = "1"
+) -> tuple[Derived, ...]:
+    selection = Selection(optimizer=name, placement=where, method=method, uses=uses)
+    rules = []
+    for closure in closures():
+        try:
+            rule = solve_rule(replace(selection, closure=closure))
+        except Refusal:
+            continue
+        rules.append(Derived(where, name, closure, method, rule))
+    return tuple(rules)
+
+
+def same_class(trial: PartTrial, under: str, uses: str = "1") -> tuple[Derived, ...]:
+    """The derived rules of one optimizer class with the invariants of a trial."""
+    return tuple(
+        rule
+        for where, placement in placements().items()
+        if not placement.learnt  # whose rules are those of the same equation without
+        for rule in derived_rules(where, under, uses=uses)
+        if rule.trial.invariants == trial.invariants
+    )
+
+
+@dataclass(frozen=True)
+class Source:
+    """A selection whose derived rule is a scheme, exactly or up to constants."""
+
+    rule: Derived
+    exact: bool
+
+
+def derivations_of(scheme: Scheme) -> tuple[Source, ...]:
+    """The selections that give a scheme of one part: the same α and gains in every matrix."""
+    if len(scheme.parts) > 1 or not scheme.one_gain or scheme.streams > 1 or scheme.schedule:
+        return ()
+    sources = []
+    for rule in _candidates(scheme):
+        try:
+            ratios = list(_ratios(rule.rule, scheme))
+        except ValueError:  # a constant of the scheme is no monomial
+            continue
+        if not any(ratio.symbols for ratio in ratios):
+            sources.append(Source(rule, all(ratio == Monomial() for ratio in ratios)))
+    return tuple(sources)
+
+
+def _candidates(scheme: Scheme) -> Iterator[Derived]:
+    for where, placement in placements().items():
+        if placement.equation == scheme.equation:
+            for method, names in product(("lemma", "probe"), optimizer_classes().values()):
+                yield from derived_rules(where, names[0], method, scheme.uses)
+
+
+def _ratios(rule: Rule, scheme: Scheme) -> Iterator[Monomial]:
+    """What a rule's constants are to a scheme's; raises ``ValueError`` where one is no monomial."""
+    (balanced,), (part,) = rule.parts, scheme.parts
+    for sublayer in scheme.layer_of(part.name):
+        kind = balanced.kind_of(sublayer.name)
+        yield kind.alpha / parse(part.alpha)
+        yield balanced.eta * kind.rate / parse(scheme.rate_of("scaled"))
+        for matrix in sublayer.matrices:
+            gain = kind.beta if matrix in sublayer.scaled else Monomial()
+            yield gain / parse(part.gain(matrix.name))
+
+
+@cache
+def published_trials(under: str) -> dict[str, tuple[PartTrial, ...]]:
+    """What every published scheme that has a law does under an optimizer."""
+    judged = {}
+    for name, scheme in schemes().items():
+        try:
+            judged[name] = trials(scheme, optimizer(under))
+        except Refusal:
+            continue
+    return judged
+
+
+def alike(name: str, under: str) -> tuple[str, ...]:
+    """The other published schemes with the same invariants under an optimizer, part by part."""
+    invariants = {
+        scheme: tuple(part.invariants for part in parts)
+        for scheme, parts in published_trials(under).items()
+    }
+    same = (s for s, values in invariants.items() if values == invariants.get(name) and s != name)
+    return tuple(same)
+
+
+# ---- the judgement ----
+
+
+@dataclass(frozen=True)
+class Row:
+    """A scheme under one class of optimizers: its parts, and what has the same invariants.
+
+    ``classes`` are derived rules, for the scheme's first part; ``alike`` published schemes.
+    """
+
+    optimizers: tuple[str, ...]
+    parts: tuple[PartTrial, ...]
+    classes: tuple[Derived, ...] = ()
+    alike: tuple[str, ...] = ()
+
+    @property
+    def balanced(self) -> bool:
+        return all(part.first == 0 for part in self.parts)
+
+    def to_dict(self, scheme: str) -> dict[str, Any]:
+        """Plain data of what the scheme of this name does; exponents as texts, null for none."""
+        return {
+            "optimizers": list(self.optimizers),
+            "balanced": self.balanced,
+            "measured": [asdict(one) for one in measured(scheme, self.optimizers)[1]],
+            "parts": [
+                {
+                    "stack": part.part,
+                    "in": part.depth,
+                    "first_order": _text(part.first),
+                    "orders": [_text(order) for order in part.orders],
+                    "aligned_sum": _text(part.aligned),
+                    "self_consistency": _text(part.independent),
+                    "rho": _text(part.relative),
+                    "parameters": [
+                        {"sublayer": m.sublayer, "parameter": m.name, "exponent": _text(m.total)}
+                        for m in part.moved
+                    ],
+                }
+                for part in self.parts
+            ],
+            "class": [
+                {"placement": d.placement, "optimizer": d.optimizer, "closure": d.closure}
+                for d in self.classes
+            ],
+            "alike": list(self.alike),
+        }
+
+
+def _text(value: Fraction | None) -> str | None:
+    return None if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class Judgement(Result):
+    """A scheme under the optimizer asked for, and under every class of the built-in ones."""
+
+    scheme: Scheme
+    under: str
+    row: Row
+    others: tuple[Row, ...]
+    sources: tuple[Source, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user of the scheme should know, each a sentence."""
+        epsilon = in_words(self.sinking, {})[:-1]
+        return (*_warnings(self.row.parts), *([epsilon] if epsilon else []))
+
+    @property
+    def sinking(self) -> tuple[Sinking, ...]:
+        """The norms that divide what falls with the depth, where their ε is overtaken."""
+        return tuple(sinking_in(self.scheme))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; exponents as texts such as ``"1/2"``, null where there is nothing."""
+        scheme = self.scheme
+        published = {
+            key: getattr(scheme, key) for key in ("name", "equation", "optimizer", "source")
+        }
+        published["parts"] = [
+            {"stack": p.name, "alpha": p.alpha, "gains": dict(p.gains)} for p in scheme.parts
+        ]
+        for multiplier in ("rates", "epsilon", "weight_decay"):
+            published[multiplier] = dict(getattr(scheme, multiplier))
+        derived = [
+            {key: getattr(s.rule, key) for key in ("placement", "optimizer", "closure", "method")}
+            | {"exact": s.exact}
+            for s in self.sources
+        ]
+        return {
+            "schema": "deepnet-theory/scheme/1",
+            "scheme": published,
+            "optimizer": self.under,
+            "judged": self.row.to_dict(scheme.name),
+            "optimizers": [row.to_dict(scheme.name) for row in self.others],
+            "derived": derived,
+            "warnings": list(self.warnings),
+            "norm_epsilon": [norm.to_dict() for norm in self.sinking],
+        }
+
+
+def _warnings(parts: tuple[PartTrial, ...]) -> Iterator[str]:
+    for part in parts:
+        if part.relative is not None and part.relative > 0:
+            yield (
+                f"the relative update rho of the {part.part}'s scaled matrices grows as "
+                f"{part.depth}^({part.relative}): at one learning rate training becomes "
+                "unstable as the stack grows deeper"
+            )
+        if part.independent is not None and part.independent > 0:
+            yield (
+                f"the {part.part}'s S*r^2 grows as {part.depth}^({part.independent}): the "
+                "near-identity assumption fails, and with it these orders"
+            )
+        if part.stream > 0:
+            yield (
+                f"the {part.part}'s stream grows as {part.depth}^({part.stream}): these sums take "
+                "its branches as independent of one another"
+            )
+
+
+def judge(scheme: Scheme, under: Optimizer | None = None) -> Judgement:
+    """Judge a scheme under an optimizer, its own by default, and under every built-in class.
+
+    Raises :class:`~deepnet_theory.spec.errors.Refusal` where a law is missing, the stream
+    explodes, or the update does not go down the gradient.
+    """
+    by = under or optimizer(scheme.optimizer)
+    degrees, rows = update.descending(by), {}
+    for key, names in optimizer_classes().items():
+        parts = trials(scheme, optimizer(names[0]))
+        derived = same_class(parts[0], names[0], scheme.uses)
+        rows[key] = Row(names, parts, derived, alike(scheme.name, names[0]))
+    row = rows.get((degrees.p, degrees.q)) or Row((by.name,), trials(scheme, by))
+    return Judgement(scheme, by.name, row, tuple(rows.values()), derivations_of(scheme))
+
+
+def predictions(scheme: Scheme, selection: Selection) -> Predictions:
+    """The judged exponents of a scheme, for the laboratory.
+
+    Their rivals are the rules derived for the same placement, where it has a name. Of two parts
+    each has the exponent of its own share in its own depth: what stands between a part and the
+    output is of the other depth, and nothing is predicted of a share in that one.
+    """
+    parts = trials(scheme, selection.the_optimizer)
+    if len(parts) > 1:
+        rows = [Prediction(part.depth, part.part, part.first) for part in parts]
+        rows += [Prediction(a.depth, b.part, None) for a in parts for b in parts if a is not b]
+    else:
+        (part,) = parts
+        rules = rival_rules(selection) if scheme.named_placement else {}
+        rivals = (
+            (name, Exponents(selection, rule).all()[part.depth, "all"])
+            for name, rule in rules.items()
+        )
+        rows = [Prediction(part.depth, "all", part.first, tuple(rivals))]
+    return Predictions(tuple(rows), warnings=tuple(_warnings(parts)))

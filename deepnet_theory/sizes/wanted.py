@@ -10,7 +10,7 @@ from itertools import groupby, product
 
 from deepnet_theory.sizes import update
 from deepnet_theory.sizes.equivalence import carries_alpha, powers
-from deepnet_theory.sizes.judgement import optimizer_classes
+from deepnet_theory.sizes.schemes import optimizer_classes
 from deepnet_theory.sizes.table import Table, table, texts
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal

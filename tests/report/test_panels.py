@@ -22,7 +22,8 @@ from deepnet_theory.report.notebook import across, compared, implied, losses, pl
 from deepnet_theory.report.panels import panels
 from deepnet_theory.report.svg import levels, tick_label, ticks
 from deepnet_theory.report.text import text
-from deepnet_theory.sizes import consequences, judgement, parametrisations
+from deepnet_theory.sizes import consequences, parametrisations
+from deepnet_theory.sizes import schemes as judgement
 from deepnet_theory.spec.results import audit, prediction, result, verification
 from deepnet_theory.spec.results import training as training_results
 from deepnet_theory.spec.results.training import Run, Training

@@ -6,16 +6,16 @@ from fractions import Fraction
 import pytest
 
 from deepnet_theory.sizes.exponents import Exponents
-from deepnet_theory.sizes.judgement import (
+from deepnet_theory.sizes.rule import solve_rule
+from deepnet_theory.sizes.schemes import (
     alike,
     derivations_of,
     derived_rules,
     judge,
     predictions,
     same_class,
+    trials,
 )
-from deepnet_theory.sizes.rule import solve_rule
-from deepnet_theory.sizes.schemes import trials
 from deepnet_theory.sizes.table import texts
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizer

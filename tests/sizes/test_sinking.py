@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from deepnet_theory.sizes.judgement import judge
 from deepnet_theory.sizes.norm_epsilon import sinking_in
+from deepnet_theory.sizes.schemes import judge
 from deepnet_theory.spec.scheme import scheme, schemes
 
 
