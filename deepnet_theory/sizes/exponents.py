@@ -23,7 +23,7 @@ from itertools import combinations
 
 from deepnet_theory.sizes import table, update
 from deepnet_theory.sizes.growth import CONSTANT, ZERO, Power, growth
-from deepnet_theory.sizes.laws import LATER, Law, common_gains, law
+from deepnet_theory.sizes.laws import BETA, LATER, Law, common_gains, law
 from deepnet_theory.sizes.monomial import Monomial, parse
 from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.spec.errors import Refusal
@@ -108,10 +108,6 @@ class Branch:
     sizes: Mapping[str, Power | None]
     rates: Mapping[Role, Power]
 
-    @property
-    def name(self) -> str:
-        return self.law.sublayer.name
-
 
 @dataclass(frozen=True)
 class _Step:
@@ -124,6 +120,7 @@ class _Step:
     update: Power
     start: Power | None
 
+    @property
     def relative(self) -> Power | None:
         return None if self.start is None else self.update * self.start**-1
 
@@ -179,9 +176,6 @@ class Segment:
                 squared = squared + (each.summed() ** 2 if alike else (each**2).summed())
         return squared ** Fraction(1, 2) * shrunk
 
-    def weight(self, branch: Branch, stream: Power | None = None) -> Power | None:
-        return self.size(branch, branch.law.weight, stream)
-
     def weights(self, power: int, stream: Power | None = None) -> Fraction | None:
         """The exponent of the sum of r^power over the sublayers; n uses of one add alike."""
         return most(self.summed_weight(b, power, stream or self.stream) for b in self.branches)
@@ -189,7 +183,7 @@ class Segment:
     def summed_weight(
         self, branch: Branch, power: int, stream: Power | None = None
     ) -> Fraction | None:
-        size = self.weight(branch, stream)
+        size = self.size(branch, branch.law.weight, stream)
         return None if size is None else self.total(size**power * self.uses ** (power - 1))
 
     def total(self, size: Power) -> Fraction:
@@ -198,9 +192,7 @@ class Segment:
 
     @cached_property
     def steps(self) -> list[_Step]:
-        return list(self._steps())
-
-    def _steps(self) -> Iterator[_Step]:
+        steps = []
         end = Power.of(self.stream.at(self.layers)) if self.as_large else CONSTANT
         for branch in self.branches:
             for name, role in table.parameters(branch.law):
@@ -214,7 +206,8 @@ class Segment:
                 moved = (gradient * self.uses) ** self.update.p * branch.rates[role]
                 if start is not None:
                     moved = moved * start**self.update.q
-                yield _Step(branch, name, role, gradient, moved, start)
+                steps.append(_Step(branch, name, role, gradient, moved, start))
+        return steps
 
     def _start(self, branch: Branch, name: str, role: Role) -> Power | None:
         """The size of a parameter at initialisation, None where it is 0."""
@@ -225,16 +218,23 @@ class Segment:
             return None if start is None else self.size(branch, start)
         return branch.sizes[name] if role in MATRICES else CONSTANT
 
-    def moved(self) -> Iterator[Moved]:
-        for step in self.steps:
-            relative = step.relative()
-            yield Moved(
-                step.branch.name,
+    @cached_property
+    def moved(self) -> tuple[Moved, ...]:
+        return tuple(
+            Moved(
+                step.branch.law.sublayer.name,
                 step.name,
                 step.role,
                 self.total(step.gradient * step.update),
-                None if relative is None else relative.largest(self.layers),
+                None if step.relative is None else step.relative.largest(self.layers),
             )
+            for step in self.steps
+        )
+
+    def relative(self, branch: Branch) -> Fraction | None:
+        """The exponent of ρ, the largest of a sublayer's scaled matrices."""
+        name = branch.law.sublayer.name
+        return most(m.relative for m in self.moved if (m.sublayer, m.role) == (name, Role.SCALED))
 
     def orders(self) -> list[Fraction | None]:
         """The exponent of each order: k scaled matrices of a branch moved at once."""
@@ -254,16 +254,15 @@ def _moved_at_once(matrices: tuple[_Step, ...]) -> Power:
     first, *others = sorted(matrices, key=lambda s: s.start is not None)  # a matrix at 0 goes first
     change = first.gradient * first.update
     for step in others:
-        relative = step.relative()
-        assert relative is not None
-        change = change * relative
+        assert step.relative is not None
+        change = change * step.relative
     return change
 
 
 def trial(part: str, depth: str, segments: tuple[Segment, ...]) -> PartTrial:
     """What one update does to a part of one or several segments."""
     moved: dict[tuple[str, str], Moved] = {}
-    for one in (m for segment in segments for m in segment.moved()):
+    for one in (m for segment in segments for m in segment.moved):
         same = moved.get((one.sublayer, one.name), one)
         moved[one.sublayer, one.name] = replace(
             one,
@@ -391,7 +390,7 @@ class Exponents:
         crossing = next((b for b in segment.branches if b.law.sublayer.reads_memory), None)
         if crossing is None:
             raise Refusal("nothing passes from the encoder to a decoder without cross-attention")
-        weight = segment.weight(crossing)
+        weight = segment.size(crossing, crossing.law.weight)
         assert weight is not None
         # independent ones, but those of one shared layer are alike
         count = segment.layers if aligned else (segment.layers + segment.uses.largest()) / 2
@@ -407,7 +406,7 @@ class Exponents:
         for variable in stack.depths:
             shares = {}
             for part in stack.parts:
-                moved = self.segments[part.name, variable].moved()
+                moved = self.segments[part.name, variable].moved
                 shares[part.name] = max(m.total for m in moved if m.role in STEPPED[step])
             if len(stack.parts) > 1:
                 shares[stack.parts[0].name] += self.amplification(variable, aligned)
@@ -416,6 +415,13 @@ class Exponents:
                 exponents |= {(variable, name): share for name, share in shares.items()}
         return exponents
 
+    def _kinds(self) -> Iterator[tuple[Part, str, dict[str, tuple[Segment, Branch]]]]:
+        """Every kind of sublayer of every part, in every growing depth."""
+        for part in self.selection.the_stack.parts:
+            segments = {v: self.segments[part.name, v] for v in self.selection.the_stack.depths}
+            for index, sublayer in enumerate(dict.fromkeys(part.layer)):
+                yield part, sublayer.name, {v: (s, s.branches[index]) for v, s in segments.items()}
+
     def unstable(self) -> str:
         """Where ρ grows with a depth, in one sentence; empty where it does not.
 
@@ -423,15 +429,11 @@ class Exponents:
         gradient by is left out.
         """
         growing = []
-        for part in self.selection.the_stack.parts:
-            for name in dict.fromkeys(s.name for s in part.layer if len(s.scaled) > 1):
-                for variable in self.selection.the_stack.depths:
-                    moved = self.segments[part.name, variable].moved()
-                    rho = most(
-                        m.relative for m in moved if (m.sublayer, m.role) == (name, Role.SCALED)
-                    )
-                    if rho is not None and rho > 0:
-                        growing.append(f"{variable}^({rho}) in {name} of the {part.name}")
+        for part, name, at_depths in self._kinds():
+            for variable, (segment, branch) in at_depths.items():
+                rho = segment.relative(branch)
+                if rho is not None and rho > 0 and len(branch.law.sublayer.scaled) > 1:
+                    growing.append(f"{variable}^({rho}) in {name} of the {part.name}")
         if not growing:
             return ""
         return (
@@ -440,21 +442,16 @@ class Exponents:
 
     def warnings(self) -> Iterator[str]:
         """Where S·r² grows, and with it the distance from the identity, a sentence each."""
-        depths = self.selection.the_stack.depths
-        for part in self.selection.the_stack.parts:
-            for index, sublayer in enumerate(dict.fromkeys(part.layer)):
-                # a part's constants may depend on the other part's depth: judged in every depth
-                sizes = {}
-                for variable in depths:
-                    segment = self.segments[part.name, variable]
-                    sizes[variable] = segment.summed_weight(segment.branches[index], 2) or ZERO
-                powers = "*".join(f"{v}^({power})" for v, power in sizes.items() if power)
-                if grows := " and ".join(v for v, power in sizes.items() if power > 0):
-                    yield (
-                        f"the {part.name}'s {part.squares} grows as {powers} in {grows} "
-                        f"({sublayer.name}): the near-identity assumption fails, and with it the "
-                        "orders that the prediction rests on"
-                    )
+        for part, name, at_depths in self._kinds():
+            # a part's constants may depend on the other part's depth: judged in every depth
+            sizes = {v: s.summed_weight(b, 2) or ZERO for v, (s, b) in at_depths.items()}
+            powers = "*".join(f"{v}^({power})" for v, power in sizes.items() if power)
+            if grows := " and ".join(v for v, power in sizes.items() if power > 0):
+                yield (
+                    f"the {part.name}'s {part.squares} grows as {powers} in {grows} ({name}): the "
+                    "near-identity assumption fails, and with it the orders that the prediction "
+                    "rests on"
+                )
 
 
 def relative_updates(selection: Selection, rule: Rule) -> dict[str, str]:
@@ -463,21 +460,20 @@ def relative_updates(selection: Selection, rule: Rule) -> dict[str, str]:
     Texts in N and M, of a stack of one part, where no later one multiplies the gradients.
     """
     degrees, (part,) = update.law(selection.the_optimizer), selection.the_stack.parts
-    texts = {}
+    uses, texts = parse(part.uses) ** degrees.p, {}
     for sublayer in dict.fromkeys(part.layer):
         entry = rule.entry(part.name, sublayer.name)
         response = law(selection.placed(sublayer), sublayer).responses[sublayer.scaled[0].name][0]
-        size = response.put(common_gains(sublayer)) ** degrees.p
-        size *= Monomial.of("beta") ** (degrees.q - 1) * parse(part.uses) ** degrees.p
+        size = response.put(common_gains(sublayer)) ** degrees.p * BETA ** (degrees.q - 1)
         knobs = {"alpha": entry.alpha, "beta": entry.beta}
         try:
             values = {knob: parse(text) for knob, text in knobs.items()}
-            texts[sublayer.name] = str(size.put(values) * parse(entry.rate) * parse(rule.eta))
+            rho = str(uses * size.put(values) * parse(entry.rate) * parse(rule.eta))
         except ValueError:  # no monomial
-            factors = [f"({knobs[k]})**({p})" for k in knobs if (p := size.exponent(k))]
-            constant = str(size.put(dict.fromkeys(knobs, Monomial())))
-            rates = [f"({text})" for text in (constant, entry.rate, rule.eta) if text != "1"]
-            texts[sublayer.name] = "*".join(factors + rates) or "1"
+            factors = [f"({text})**({p})" for k, text in knobs.items() if (p := size.exponent(k))]
+            factors += [f"({text})" for text in (str(uses), entry.rate, rule.eta) if text != "1"]
+            rho = "*".join(factors) or "1"
+        texts[sublayer.name] = rho
     return texts
 
 
