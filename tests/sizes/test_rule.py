@@ -147,7 +147,7 @@ def test_the_identity_is_left_where_the_square_of_the_weight_adds_up(q, grows):
             texts_of(**select)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     p=st.sampled_from(["0", "1/2", "1", "2"]),
     q=st.sampled_from(["0", "1/2", "1", "2", "3"]),
@@ -195,7 +195,7 @@ selections = st.builds(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30)
 @given(selections)
 def test_it_is_the_rule_that_the_steps_prove(drawn):
     selection = Selection(**drawn.pop("by"), **drawn.pop("on"), **drawn)
