@@ -159,15 +159,15 @@ class Answer(Result):
     def rows(self) -> tuple[Row, ...]:
         """The rule and the one to train with, under their names; one row where they agree."""
         named, training = self.selection.closure is not None, self.to_train_with
-        own = f"closure {self.closure}" if named else f"{FIRST} ({self.closure})"
+        first = f"closure {self.closure}" if named else f"{FIRST} ({self.closure})"
         if training is None:
-            return (Row(own, self.rule),)
+            return (Row(first, self.rule),)
         other = f"{TO_TRAIN_WITH} ({training.closure})"
         if not self.trains:
-            return Row(own, self.rule), Row(other, training.rule)
+            return Row(first, self.rule), Row(other, training.rule)
         if named and self.closure == training.closure:
             return (Row(other, self.rule),)
-        return (Row(f"{own}, and {TO_TRAIN_WITH}", self.rule),)
+        return (Row(f"{first}, and {TO_TRAIN_WITH}", self.rule),)
 
     @property
     def training_condition(self) -> str:

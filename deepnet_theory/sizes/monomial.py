@@ -23,16 +23,16 @@ _ORDER = {"N": 0, "M": 1, "d": 2}  # symbols that lead where one is printed
 @cache
 def _primes(number: int) -> tuple[tuple[str, int], ...]:
     """The prime factors of a positive whole number, with their powers."""
-    found, divisor = [], 2
+    factors, divisor = [], 2
     while divisor * divisor <= number:
         power = 0
         while number % divisor == 0:
             number //= divisor
             power += 1
         if power:
-            found.append((str(divisor), power))
+            factors.append((str(divisor), power))
         divisor += 1
-    return (*found, (str(number), 1)) if number > 1 else tuple(found)
+    return (*factors, (str(number), 1)) if number > 1 else tuple(factors)
 
 
 @dataclass(frozen=True)
@@ -135,13 +135,13 @@ class Monomial:
 
     def apart(self, *symbols: str) -> str:
         """The text with the powers of some symbols as factors of their own."""
-        own = Monomial(tuple(item for item in self.items if item[0] in symbols))
-        rest = self / own
-        if not own.items or not rest.items:
+        alone = Monomial(tuple(item for item in self.items if item[0] in symbols))
+        rest = self / alone
+        if not alone.items or not rest.items:
             return str(self)
-        inverse = str(own**-1)
-        below = own.items and all(power < 0 for _, power in own.items) and inverse.isidentifier()
-        return f"{rest}/{inverse}" if below else f"{rest}*{own}"
+        inverse = str(alone**-1)
+        below = all(power < 0 for _, power in alone.items) and inverse.isidentifier()
+        return f"{rest}/{inverse}" if below else f"{rest}*{alone}"
 
     def _one_root(self) -> tuple[dict[str, int], Fraction]:
         """Whole powers and the root around them, negative where every symbol is below the line."""

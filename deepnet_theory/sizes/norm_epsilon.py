@@ -176,8 +176,8 @@ def sinking_in(scheme: Scheme) -> Iterator[Sinking]:
             knobs = {m.name: gain_of(part, m.name) for m in sublayer.matrices}
             knobs["alpha"], law = part.alpha, laws.law(scheme.placed(sublayer), sublayer)
             for norm in falling(law, knobs, {"stream": ONE}, depth_of[part.name]):
-                depths = norm.sinks_from([sublayer], depth_of[part.name])
-                alike.setdefault((norm.place, norm.squared), []).extend(depths)
+                sunk = norm.sinks_from([sublayer], depth_of[part.name])
+                alike.setdefault((norm.place, norm.squared), []).extend(sunk)
         for (place, squared), depths in alike.items():
             yield Sinking(part.name, "*", place, squared, tuple(depths))
 

@@ -279,21 +279,16 @@ class _Problem:
         return replace(bare, kinds=kinds)
 
     def _signature(self, kind: Kind) -> tuple[object, ...]:
-        same = {
-            str(own): Monomial.of(knob)
-            for knob, own in (("alpha", kind.alpha), ("beta", kind.beta), ("rate", kind.rate))
-        }
+        same = {str(getattr(kind, k)): Monomial.of(k) for k in ("alpha", "beta", "rate")}
         placed = self.selection.placed(kind.law.sublayer)
         return placed, kind.moved.put(same), kind.weight.put(same), kind.matrices
 
     def kind(self, bare: Balanced, sublayers: tuple[Sublayer, ...], name: str) -> Kind:
         part, (first, *_) = bare.part, sublayers
         shared = "*" if self.selection.has_one_alpha(part) else name
-        alpha, beta = (
-            Monomial.of(f"alpha {part.name} {shared}"),
-            Monomial.of(f"beta {part.name} {name}"),
-        )
-        rate, law = Monomial.of(f"rate {part.name} {name}"), self.law(first)
+        alpha = Monomial.of(f"alpha {part.name} {shared}")
+        beta, rate = (Monomial.of(f"{knob} {part.name} {name}") for knob in ("beta", "rate"))
+        law = self.law(first)
         gains, scaled = laws.common_gains(first, alpha, beta), first.scaled[0].name
         (response,) = {r.put(gains) for r in law.responses[scaled]}
         reached = bare.uses * response * law.reached(scaled)

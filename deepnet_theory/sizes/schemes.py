@@ -68,15 +68,15 @@ def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[PartTrial, ...]:
             "of training, and the law of a residual equation that changes in time is missing"
         )
     degrees = update.law(optimizer)
-    found = []
+    parts = []
     for part in scheme.parts:
         depth = next(p.depth for p in stack(scheme.stack).parts if p.name == part.name)
         segments = [_segment(scheme, part, depth, None, ONE, degrees)]
         if scheme.first_placement is not None:
             length = _positive(scheme.first_layers, depth).at(ONE)
             segments.append(_segment(scheme, part, depth, scheme.first_placement, length, degrees))
-        found.append(trial(part.name, depth, tuple(segments)))
-    return tuple(found)
+        parts.append(trial(part.name, depth, tuple(segments)))
+    return tuple(parts)
 
 
 def _positive(text: str, depth: str) -> Power:
