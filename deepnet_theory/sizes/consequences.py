@@ -18,10 +18,9 @@ from deepnet_theory.sizes.table import (
     ParameterRow,
     SublayerRow,
     Table,
-    table,
+    by_closure,
     texts,
 )
-from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.results.result import Result
 from deepnet_theory.spec.rule import Rule
@@ -208,14 +207,14 @@ def compare_closures(selection: Selection) -> Comparison:
     rules: dict[str, Rule] = {}
     implied: dict[str, tuple[Consequence, ...]] = {}
     refused: dict[str, str] = {}
-    for name in closures():
+    for name, solved in by_closure(selection):
         try:
-            solved = table(replace(selection, closure=name))
+            if isinstance(solved, Refusal):
+                raise solved
             rules[name] = texts(solved.rule)
+            implied[name] = tuple(consequences(solved))
         except Refusal as refusal:
             refused[name] = str(refusal)
-        else:
-            implied[name] = tuple(consequences(solved))
     plain = replace(selection, closure=None)
     if not rules:
         solve_rule(plain)  # says why

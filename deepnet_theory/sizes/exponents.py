@@ -166,6 +166,8 @@ class Segment:
         """X at layer l."""
         if self.normalised:
             return CONSTANT
+        # independent branches add in squares, and a growing stream divides all that comes later:
+        # under pre-LN of gain 1 the l-th sublayer's share falls as 1/sqrt(l)
         shrunk = Power.of(index=self.drift)
         squared = self.embedding**2
         for branch in self.branches:
@@ -306,6 +308,8 @@ def drift(branch: Law, alpha: str, depth: str, whose: str) -> Fraction:
             total += Decimal(coefficient.numerator) / coefficient.denominator * number**to
         return total if abs(total) > Decimal(10) ** -180 else Decimal(0)
 
+    # S factors of 1 + c/l or closer to 1 have a power of l or a number as their product. What they
+    # differ by from 1 may stand behind leading terms that cancel, so that numbers tell its power.
     with localcontext(prec=200):
         near, far = excess(40), excess(80)
         if far == 0:

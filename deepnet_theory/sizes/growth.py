@@ -153,6 +153,7 @@ class _Growth:
 
 
 def _leading(root: Node, names: dict[str, tuple[Fraction, ...]]) -> Leading:
+    # No limit is taken: one walk through the tree takes a bounded time, whatever a user types
     with localcontext(prec=DIGITS):
         term: Leading = fold(root, _Growth(names))
         return term

@@ -238,6 +238,7 @@ class _Problem:
         """Every part, solved from the last on: nothing amplifies the last."""
         self.require_laws()
         parts: list[Balanced] = []
+        # one part at a time: the later one's weights are numbers where the earlier one needs them
         for part in reversed(self.selection.the_stack.parts):
             parts.append(self.balance(self.bare(part, parts[-1] if parts else None)))
         return tuple(reversed(parts))
@@ -339,6 +340,7 @@ class _Problem:
             raise self._no_solution(bare)
         if attempt.balanced is None:
             free = ", ".join(_symbol(u, self.selection) for u in attempt.solution.free)
+            # alternatives are looked for when the sentence is read: a search solves all closures
             why = (
                 f"the closure {self.closure.name!r} leaves {free} undetermined in the "
                 f"{bare.part.name}: the balance under {self._named} does not depend on it"
@@ -406,6 +408,8 @@ class _Problem:
         """Balance and closure of every kind, each a monomial that must be 1."""
         one_alpha = self.selection.has_one_alpha(part)
         for index, kind in enumerate(kinds):
+            # Imposed and not proved: nothing says that an update should be constant in depth, nor
+            # that this closure is the one. The powers follow from it, the constants are convention.
             yield kind.moved
             names = {"alpha": kind.alpha, "beta": kind.beta, "rho": kind.relative}
             names["m"] = Monomial.number(kind.matrices)

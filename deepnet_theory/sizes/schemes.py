@@ -9,7 +9,7 @@ those are what a change of scales leaves alone. Nothing is compared by name.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from fractions import Fraction
 from functools import cache, cached_property
 from itertools import product
@@ -29,9 +29,8 @@ from deepnet_theory.sizes.growth import ONE, ZERO, Power, size_of
 from deepnet_theory.sizes.laws import law
 from deepnet_theory.sizes.monomial import Monomial, parse
 from deepnet_theory.sizes.norm_epsilon import Sinking, in_words, sinking_in
-from deepnet_theory.sizes.rule import Rule, solve_rule
-from deepnet_theory.sizes.table import texts
-from deepnet_theory.spec.closure import closures
+from deepnet_theory.sizes.rule import Rule
+from deepnet_theory.sizes.table import by_closure, texts
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.measured import measured
 from deepnet_theory.spec.norm import norm
@@ -161,14 +160,11 @@ def derived_rules(
     where: str, name: str, method: str = "probe", uses: str = "1"
 ) -> tuple[Derived, ...]:
     selection = Selection(optimizer=name, placement=where, method=method, uses=uses)
-    rules = []
-    for closure in closures():
-        try:
-            rule = solve_rule(replace(selection, closure=closure))
-        except Refusal:
-            continue
-        rules.append(Derived(where, name, closure, method, rule))
-    return tuple(rules)
+    return tuple(
+        Derived(where, name, closure, method, table.rule)
+        for closure, table in by_closure(selection)
+        if not isinstance(table, Refusal)
+    )
 
 
 def same_class(trial: PartTrial, under: str, uses: str = "1") -> tuple[Derived, ...]:

@@ -171,6 +171,7 @@ class Table:
         degrees, amplified = self.rule.update, part.amplification
         kind = part.kind_of(law.sublayer.name)
         gains = laws.common_gains(law.sublayer, kind.alpha, kind.beta)
+        # what is added behind adds up at random at the start, where one step of it is in line
         gains[laws.LATER] = part.squares(kind) ** Fraction(1, 2)
         start = law.starts.get(name, ONE)
         size = gains[name] if role in MATRICES else (start or ONE).put(gains)
@@ -185,6 +186,8 @@ class Table:
             moved *= ONE if at_zero else size**degrees.q
             count = part.count_of(name, self.selection.placed(law.sublayer).normalises_sum)
             share = count * amplified.factor * response * moved
+        # what moves more than the matrices do in depth would unbalance the rule: it steps less;
+        # what moves less is left alone, since a larger rate for it is a choice and no necessity
         dominant = share is not None and share.exponent(part.part.depth) > 0
         rate = kappa / share if share and dominant else kappa
         constants = update.practised(self.selection.the_optimizer).constants
@@ -237,8 +240,19 @@ def table(selection: Selection) -> Table:
     return Table(solve_rule(selection))
 
 
+def by_closure(selection: Selection) -> Iterator[tuple[str, Table | Refusal]]:
+    """The table of every closure, or the sentence that refuses it."""
+    for name in closures():
+        try:
+            yield name, table(replace(selection, closure=name))
+        except Refusal as refusal:
+            yield name, refusal
+
+
 def texts(rule: Rule) -> Texts:
     """The rule as texts in N and M, in the grammar of depths."""
+    # A rule travels as text: into JSON, to other processes, to a model that knows torch alone.
+    # Here it ends; nothing on the way to it is read back from text.
     entries = []
     for part in rule.parts:
         for kind in part.kinds:
@@ -284,11 +298,10 @@ def invariants(table: Table) -> dict[tuple[str, str], tuple[Monomial, Monomial]]
 def equivalent_closures(of: Table) -> tuple[tuple[str, bool], ...]:
     """The other closures of the same class, and whether they have the same constants too."""
     ours, equivalent = invariants(of), []
-    for name in (name for name in closures() if name != of.rule.closure.name):
-        try:
-            theirs = invariants(table(replace(of.selection, closure=name)))
-        except Refusal:
+    for name, other in by_closure(of.selection):
+        if name == of.rule.closure.name or isinstance(other, Refusal):
             continue
+        theirs = invariants(other)
         ratios = [a / b for key in ours for a, b in zip(ours[key], theirs[key], strict=True)]
         if not any(ratio.symbols for ratio in ratios):
             equivalent.append((name, all(ratio == ONE for ratio in ratios)))
