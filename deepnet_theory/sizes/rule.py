@@ -48,7 +48,8 @@ class Kind:
 
     def put(self, values: Mapping[str, Monomial]) -> Kind:
         sizes = ("alpha", "beta", "rate", "weight", "moved", "relative")
-        return replace(self, **{size: getattr(self, size).put(values) for size in sizes})  # type: ignore[arg-type]
+        moved = {size: getattr(self, size).put(values) for size in sizes}
+        return replace(self, **moved)
 
     @property
     def gains(self) -> dict[str, Monomial]:
@@ -340,7 +341,6 @@ class _Problem:
             raise self._no_solution(bare)
         if attempt.balanced is None:
             free = ", ".join(_symbol(u, self.selection) for u in attempt.solution.free)
-            # alternatives are looked for when the sentence is read: a search solves all closures
             why = (
                 f"the closure {self.closure.name!r} leaves {free} undetermined in the "
                 f"{bare.part.name}: the balance under {self._named} does not depend on it"
@@ -352,7 +352,7 @@ class _Problem:
 
     def attempt(self, bare: Balanced, chosen: Closure) -> Attempt:
         """The first attempt that has one solution and keeps the premises; else the first of all."""
-        attempts = []
+        attempts, bare = [], replace(bare, closure=chosen)
         for joined, rated in self._attempts(bare.kinds, chosen):
             attempts.append(self._attempt(bare, joined, rated))
             if attempts[-1].holds:
@@ -383,7 +383,7 @@ class _Problem:
     def _attempt(
         self, bare: Balanced, joined: tuple[Closure, ...], rated: tuple[Kind, ...]
     ) -> Attempt:
-        knob = "eta" in joined[0].knobs
+        knob = "eta" in bare.closure.knobs
         fixed = {str(kind.rate): ONE for kind in bare.kinds if kind not in rated}
         fixed |= {} if knob else {ETA: ONE}
         kinds = tuple(kind.put(fixed) for kind in bare.kinds)
@@ -395,7 +395,6 @@ class _Problem:
         balanced = replace(
             bare,
             kinds=tuple(kind.put(solution.values) for kind in kinds),
-            closure=joined[0],
             eta=solution.values.get(ETA, ONE),
             joined=joined,
             rated=tuple(kind.name for kind in rated),
@@ -471,7 +470,7 @@ class _Problem:
             )
 
     def _alternatives(self, bare: Balanced) -> str:
-        """The closures that do balance, found by solving with each; in words."""
+        """The closures that do balance, in words: a search that a refusal makes once it is read."""
         others = (c for c in closures().values() if c.name != self.closure.name)
         works = [other.name for other in others if self.attempt(bare, other).holds]
         return f"use the closure {' or '.join(works)}" if works else "no closure balances"

@@ -41,7 +41,7 @@ def test_where_no_gain_changes_a_step_the_learning_rate_does(optimizer):
     found = solve_rule(Selection(optimizer, placement="pre-ln", layer=LAYER))
     (part,) = found.parts
     (kind,) = part.kinds
-    assert found.closure.name == "complete"
+    assert found.closure.name == part.closure.name == "complete"
     assert kind.beta == kind.rate == ONE / SUBLAYERS
     post = solve_rule(Selection(optimizer, layer=LAYER, closure="unit-init"))
     p = {"sgd": 1}.get(optimizer, 0)

@@ -160,11 +160,11 @@ def test_complete_needs_a_rate_where_the_formula_says(p, q, placement, layer):
     update = f"-eta*norm(theta)**({q})*norm(g)**({p})*sign(g)"
     of = table(Selection(update=update, placement=placement, layer=layer, closure="complete"))
     assert not any(order.symbols for row in of.sublayers for order in row.orders)
-    left, has_alpha = 1 + Fraction(p) - Fraction(q), of.rule.parts[0].kinds[0].law.has_alpha
-    for row in of.sublayers:
+    left = 1 + Fraction(p) - Fraction(q)
+    for kind in of.rule.parts[0].kinds:
         # α makes the branch's weight and β has ρ alone, or β makes both
-        possible = {True: left != 0 or p == "0", False: Fraction(p) * row.matrices == left}
-        assert (row.rate == ONE) == possible[has_alpha]
+        possible = {True: left != 0 or p == "0", False: Fraction(p) * kind.matrices == left}
+        assert (kind.rate == ONE) == possible[kind.law.has_alpha]
 
 
 UPDATES = (
