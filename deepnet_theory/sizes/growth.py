@@ -15,14 +15,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import cache
+from functools import cache, reduce
 from itertools import zip_longest
 
 from deepnet_theory.spec.errors import InputError, Refusal, shown
-from deepnet_theory.spec.expression import DEPTH, Node, fold
+from deepnet_theory.spec.expression import DEPTH, Node, OperatorAlgebra, fold
 from deepnet_theory.spec.scheme import INDEXED
 
 ZERO, ONE = Fraction(0), Fraction(1)
@@ -31,6 +31,10 @@ OTHER_DEPTH = Fraction(314159265358979, 10**11)  # a depth that is held fixed, a
 
 
 # ---- leading terms ----
+
+
+class _Hidden(Exception):  # noqa: N818  never leaves this module
+    """Leading terms cancel, and what follows them is not kept."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +49,74 @@ class Leading:
     powers: tuple[Fraction, ...] = ()
     whole: bool = True
 
-    def times(self, other: Leading) -> Leading:
+    @classmethod
+    def number(cls, value: Fraction) -> Leading:
+        return cls(Decimal(value.numerator) / value.denominator)
+
+    def power(self, index: int) -> Fraction:
+        return self.powers[index] if len(self.powers) > index else ZERO
+
+    @property
+    def _order(self) -> tuple[Fraction, ...]:
+        return (*self.powers, *(ZERO,) * (70 - len(self.powers)))  # more than the grammar nests
+
+    def __neg__(self) -> Leading:
+        return Leading(-self.coefficient, self.powers, self.whole)
+
+    def __add__(self, other: Leading) -> Leading:
+        for one, beside in ((self, other), (other, self)):
+            if one.coefficient == 0 and one.whole:
+                return beside
+        if self.powers != other.powers:
+            larger = max(self, other, key=lambda term: term._order)
+            return Leading(larger.coefficient, larger.powers, whole=False)
+        total, whole = self.coefficient + other.coefficient, self.whole and other.whole
+        if abs(total) <= Decimal(10) ** (10 - DIGITS) * abs(self.coefficient):
+            if not whole:
+                raise _Hidden
+            return Leading(Decimal(0))
+        return Leading(total, self.powers, whole)
+
+    def __sub__(self, other: Leading) -> Leading:
+        return self + -other
+
+    def __mul__(self, other: Leading) -> Leading:
         powers = (a + b for a, b in zip_longest(self.powers, other.powers, fillvalue=ZERO))
         whole = self.whole and other.whole
         return Leading(self.coefficient * other.coefficient, _stripped(powers), whole)
 
-    def power(self, index: int) -> Fraction:
-        return self.powers[index] if len(self.powers) > index else ZERO
+    def __truediv__(self, other: Leading) -> Leading:
+        return self * other ** Fraction(-1)
+
+    def __pow__(self, exponent: Fraction) -> Leading:
+        if self.coefficient == 0 and exponent <= 0:
+            raise ZeroDivisionError
+        if self.coefficient < 0 and exponent.denominator != 1:
+            raise ValueError
+        to = Decimal(exponent.numerator) / exponent.denominator
+        return Leading(
+            self.coefficient**to, _stripped(p * exponent for p in self.powers), self.whole
+        )
+
+    def __gt__(self, other: Leading) -> bool:
+        try:
+            return (self - other).coefficient > 0
+        except _Hidden:
+            return False  # alike to leading order, which is all that is kept
+
+    def logarithm(self) -> Leading:
+        if self.coefficient <= 0:
+            raise ValueError
+        for index, power in enumerate(self.powers):
+            if power != 0:
+                # log N^a is a log N, log (log N)^b is b log log N; log N^ε counts as log N
+                grown = (ZERO,) * max(index + 1, 2) + (ONE,)
+                alone = self.coefficient == 1 and len(self.powers) == index + 1
+                return replace(Leading.number(power), powers=grown, whole=self.whole and alone)
+        value = self.coefficient.ln()
+        if value == 0 and not self.whole:
+            raise _Hidden
+        return Leading(value, (), self.whole)
 
 
 def _stripped(powers: Iterable[Fraction]) -> tuple[Fraction, ...]:
@@ -61,95 +126,36 @@ def _stripped(powers: Iterable[Fraction]) -> tuple[Fraction, ...]:
     return tuple(kept)
 
 
-def _order(term: Leading) -> tuple[Fraction, ...]:
-    return (*term.powers, *(ZERO,) * (70 - len(term.powers)))  # more than the grammar nests
-
-
-class _Hidden(Exception):  # noqa: N818  never leaves this module
-    """Leading terms cancel, and what follows them is not kept."""
-
-
 @dataclass(frozen=True)
-class _Growth:
+class _Growth(OperatorAlgebra[Leading]):
     """The algebra of leading terms; a name that is not given is held fixed."""
 
     names: dict[str, tuple[Fraction, ...]]
 
     def number(self, value: Fraction) -> Leading:
-        return Leading(Decimal(value.numerator) / value.denominator)
+        return Leading.number(value)
 
     def name(self, name: str) -> Leading:
         if name in self.names:
             return Leading(Decimal(1), self.names[name])
-        return self.number(OTHER_DEPTH)
-
-    def add(self, left: Leading, right: Leading) -> Leading:
-        for one, other in ((left, right), (right, left)):
-            if one.coefficient == 0 and one.whole:
-                return other
-        if left.powers != right.powers:
-            larger = max(left, right, key=_order)
-            return Leading(larger.coefficient, larger.powers, whole=False)
-        total, whole = left.coefficient + right.coefficient, left.whole and right.whole
-        if abs(total) <= Decimal(10) ** (10 - DIGITS) * abs(left.coefficient):
-            if not whole:
-                raise _Hidden
-            return Leading(Decimal(0))
-        return Leading(total, left.powers, whole)
-
-    def subtract(self, left: Leading, right: Leading) -> Leading:
-        return self.add(left, right.times(Leading(Decimal(-1))))
-
-    def multiply(self, left: Leading, right: Leading) -> Leading:
-        return left.times(right)
-
-    def divide(self, left: Leading, right: Leading) -> Leading:
-        return left.times(self.power(right, Fraction(-1)))
+        return Leading.number(OTHER_DEPTH)
 
     def power(self, base: Leading, exponent: Fraction) -> Leading:
-        if base.coefficient == 0 and exponent <= 0:
-            raise ZeroDivisionError
-        if base.coefficient < 0 and exponent.denominator != 1:
-            raise ValueError
-        to = Decimal(exponent.numerator) / exponent.denominator
-        powers = _stripped(p * exponent for p in base.powers)
-        return Leading(base.coefficient**to, powers, base.whole)
+        return base**exponent
 
     def call(self, function: str, arguments: tuple[Leading, ...]) -> Leading:
         first = arguments[0]
         match function:
             case "sqrt":
-                return self.power(first, Fraction(1, 2))
+                return first ** Fraction(1, 2)
             case "abs":
-                return Leading(abs(first.coefficient), first.powers, first.whole)
+                return -first if first.coefficient < 0 else first
             case "log":
-                return self._logarithm(first)
-            case _:  # max, min
-                way = 1 if function == "max" else -1
-                for other in arguments[1:]:
-                    first = other if way * self._compare(other, first) > 0 else first
-                return first
-
-    def _compare(self, left: Leading, right: Leading) -> Decimal:
-        try:
-            return self.subtract(left, right).coefficient
-        except _Hidden:
-            return Decimal(0)  # alike to leading order, which is all that is kept
-
-    def _logarithm(self, term: Leading) -> Leading:
-        if term.coefficient <= 0:
-            raise ValueError
-        for index, power in enumerate(term.powers):
-            if power != 0:
-                # log N^a is a log N, log (log N)^b is b log log N; log N^ε counts as log N
-                grown = (ZERO,) * max(index + 1, 2) + (ONE,)
-                alone = term.coefficient == 1 and len(term.powers) == index + 1
-                coefficient = Decimal(power.numerator) / power.denominator
-                return Leading(coefficient, grown, term.whole and alone)
-        value = term.coefficient.ln()
-        if value == 0 and not term.whole:
-            raise _Hidden
-        return Leading(value, (), term.whole)
+                return first.logarithm()
+            case "max":
+                return reduce(lambda one, other: other if other > one else one, arguments)
+            case _:  # min
+                return reduce(lambda one, other: other if one > other else one, arguments)
 
 
 def _leading(root: Node, names: dict[str, tuple[Fraction, ...]]) -> Leading:

@@ -125,9 +125,6 @@ class Rule:
     closure: Closure
     parts: tuple[Balanced, ...]
 
-    def part(self, name: str) -> Balanced:
-        return next(part for part in self.parts if part.part.name == name)
-
 
 def solve_rule(selection: Selection) -> Rule:
     """The rule of a selection, cached.
@@ -436,7 +433,9 @@ class _Problem:
                 "runs through sublayers of one residual equation, and here there are several"
             )
         for sublayer in self.selection.the_stack.sublayers:
-            require_one_gain(sublayer)
+            jet, gains = laws.branch(sublayer), laws.common_gains(sublayer)
+            if len({jet.moved[m.name].size.put(gains) for m in sublayer.scaled}) != 1:
+                raise laws.no_one_gain(sublayer)  # no one β balances the scaled matrices
             if method != "probe" and sublayer.experts > 1:
                 raise Refusal(
                     f"the method {method!r} has no law for the mixture of experts "
@@ -597,14 +596,6 @@ def require_moments(sublayer: Sublayer) -> None:
             f"by the factor of its size (it has the moments of {', '.join(MOMENTS_OF)}); "
             "use the method probe or lemma"
         )
-
-
-def require_one_gain(sublayer: Sublayer) -> None:
-    """Raise :class:`Refusal` where no one gain β balances the scaled matrices of a branch."""
-    jet = laws.branch(sublayer)
-    gains = laws.common_gains(sublayer)
-    if len({jet.moved[m.name].size.put(gains) for m in sublayer.scaled}) != 1:
-        raise laws.no_one_gain(sublayer)
 
 
 def _symbol(unknown: str, selection: Selection) -> str:
