@@ -12,8 +12,7 @@ from pathlib import Path
 
 from deepnet_theory.report.markdown import markdown
 from deepnet_theory.report.scheme import document
-from deepnet_theory.sizes.judgement import Judgement, Row, optimizer_classes
-from deepnet_theory.sizes.schemes import trials
+from deepnet_theory.sizes.schemes import Judgement, Row, optimizer_classes, trials
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.spec.scheme import Scheme, schemes

@@ -12,8 +12,8 @@ from fractions import Fraction
 from pathlib import Path
 
 from deepnet_theory.report.scheme import derived, power
-from deepnet_theory.sizes.judgement import Judgement, Row, judge
-from deepnet_theory.sizes.schemes import SPOKEN_OF, PartTrial
+from deepnet_theory.sizes.exponents import SPOKEN_OF, PartTrial
+from deepnet_theory.sizes.schemes import Judgement, Row, judge
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.measured import conditions, measured
 from deepnet_theory.spec.scheme import schemes

@@ -11,9 +11,9 @@ from deepnet_theory.spec.measured import conditions, measured
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
-    from deepnet_theory.sizes.judgement import Judgement, Row
+    from deepnet_theory.sizes.exponents import PartTrial
     from deepnet_theory.sizes.parametrisations import Cell, Trial, WidthJudgement
-    from deepnet_theory.sizes.schemes import PartTrial
+    from deepnet_theory.sizes.schemes import Judgement, Row
 
 MEANING = (
     ("first order", "the output's change by one update of the matrices (and of a learnt scalar)"),

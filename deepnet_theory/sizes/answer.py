@@ -13,6 +13,7 @@ from typing import Any
 
 from deepnet_theory.sizes.consequences import (
     Consequence,
+    by_kind,
     consequences,
     in_depth,
     share_consequences,
@@ -57,12 +58,12 @@ def to_train_with(selection: Selection) -> ToTrainWith:
     it is stable. Raises :class:`~deepnet_theory.spec.errors.Refusal` where neither is there.
     """
     try:
-        of = table(replace(selection, closure=COMPLETE.name))
+        chosen = table(replace(selection, closure=COMPLETE.name))
     except Refusal:
-        of = table(selection)
-        if of.state != STABLE:
+        chosen = table(selection)
+        if chosen.state != STABLE:
             raise
-    return ToTrainWith(of.rule.closure.name, texts(of.rule))
+    return ToTrainWith(chosen.rule.closure.name, texts(chosen.rule))
 
 
 def for_training(selection: Selection) -> Selection:
@@ -75,7 +76,7 @@ def for_training(selection: Selection) -> Selection:
         return selection
 
 
-def same(one: Rule, other: Rule) -> bool:
+def _same(one: Rule, other: Rule) -> bool:
     """Whether two rules set the same constants."""
     return (one.entries, one.eta) == (other.entries, other.eta)
 
@@ -129,8 +130,6 @@ class Answer(Result):
         """The other closures whose rule is this one in other scales, and whether exactly."""
         return equivalent_closures(self.table)
 
-    # ---- the rule to train with ----
-
     @cached_property
     def _training(self) -> ToTrainWith | str:
         try:
@@ -154,21 +153,21 @@ class Answer(Result):
 
     @property
     def trains(self) -> bool:
-        return self.training is not None and same(self.rule, self.training)
+        return self.training is not None and _same(self.rule, self.training)
 
     @property
     def rows(self) -> tuple[Row, ...]:
         """The rule and the one to train with, under their names; one row where they agree."""
         named, training = self.selection.closure is not None, self.to_train_with
-        own = f"closure {self.closure}" if named else f"{FIRST} ({self.closure})"
+        first = f"closure {self.closure}" if named else f"{FIRST} ({self.closure})"
         if training is None:
-            return (Row(own, self.rule),)
+            return (Row(first, self.rule),)
         other = f"{TO_TRAIN_WITH} ({training.closure})"
-        if not same(self.rule, training.rule):
-            return Row(own, self.rule), Row(other, training.rule)
+        if not self.trains:
+            return Row(first, self.rule), Row(other, training.rule)
         if named and self.closure == training.closure:
             return (Row(other, self.rule),)
-        return (Row(f"{own}, and {TO_TRAIN_WITH}", self.rule),)
+        return (Row(f"{first}, and {TO_TRAIN_WITH}", self.rule),)
 
     @property
     def training_condition(self) -> str:
@@ -209,15 +208,9 @@ class Answer(Result):
         """What to know before training with the rule; empty where no order grows."""
         return self.in_depth if self.table.state == UNSTABLE else ""
 
-    # ---- remarks ----
-
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        return (
-            *self.predictions.warnings,
-            *self._of_premises(),
-            *_of_other_parameters(self.table.parameters),
-        )
+        return (*self.predictions.warnings, *self._of_premises(), *self._of_other_parameters())
 
     def _of_premises(self) -> Iterator[str]:
         optimizer, update = self.selection.the_optimizer, self.table.rule.update
@@ -228,7 +221,7 @@ class Answer(Result):
         if optimizer.mind:
             yield f"{optimizer.name}: {optimizer.mind}"
         for part in self.table.rule.parts:
-            if part.amplification is not None:
+            if part.amplification.form:
                 others = ", ".join(f"{n}: {f}" for n, f in amplifications(self.table.rule))
                 yield (
                     f"amplification of the {part.part.name} '{part.amplification.form}'; the "
@@ -241,23 +234,33 @@ class Answer(Result):
                 "hidden width"
             )
 
-    # ---- plain data ----
+    def _of_other_parameters(self) -> Iterator[str]:
+        """One sentence for all roles that need the same multiplier."""
+        dominant: dict[tuple[str, Monomial], dict[str, None]] = {}
+        for row in self.table.parameters:
+            if row.standing == "dominant":
+                dominant.setdefault((row.part, row.balancing), {})[row.role.value] = None
+        for (part, balancing), roles in dominant.items():
+            yield (
+                f"stepped at the same learning rate, the {', '.join(roles)} parameters of the "
+                f"{part} move the output by {ONE / balancing} in units of eta, more than the "
+                f"matrices that the rule balances: give them the multiplier {balancing}"
+            )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON, without steps."""
-        depth = dict(self.values)
-        result: dict[str, Any] = {
+        depth, training = dict(self.values), self.training
+        data: dict[str, Any] = {
             "select": self.selection.to_dict(),
             "rule": [entry.to_dict(**depth) for entry in self.rule.entries],
             "eta": self.rule.eta,
             "closure": self.closure,
-            "training": self.training
-            and [entry.to_dict(**depth) for entry in self.training.entries],
+            "training": training and [entry.to_dict(**depth) for entry in training.entries],
             "training_closure": self.to_train_with and self.to_train_with.closure,
             "training_refused": self.training_refused or None,
             "training_condition": self.training_condition or None,
             "meaning": self.rule.meaning,
-            "consequences": self._consequences(),
+            "consequences": by_kind(self.consequences, "meaning", "remark"),
             "predictions": [
                 {
                     "in": p.variable,
@@ -285,28 +288,5 @@ class Answer(Result):
             "remarks": list(self.remarks),
         }
         if depth:
-            result["depth"] = depth
-            result["eta_value"] = self.rule.eta_at(**depth)
-        return result
-
-    def _consequences(self) -> dict[str, Any]:
-        result: dict[str, Any] = {}
-        for c in self.consequences:
-            kind = result.setdefault(c.part, {}).setdefault(c.sublayer, {})
-            kind[c.name] = {"value": c.text, "meaning": c.meaning, "remark": c.remark}
-        return result
-
-
-def _of_other_parameters(rows: tuple[ParameterRow, ...]) -> Iterator[str]:
-    """One sentence for all roles that need the same multiplier."""
-    dominant: dict[tuple[str, Monomial], list[str]] = {}
-    for row in rows:
-        if row.standing == "dominant":
-            kinds = dominant.setdefault((row.part, row.balancing), [])
-            kinds += [row.role.value] * (row.role.value not in kinds)
-    for (part, balancing), kinds in dominant.items():
-        yield (
-            f"stepped at the same learning rate, the {', '.join(kinds)} parameters of the {part} "
-            f"move the output by {ONE / balancing} in units of eta, more than the matrices that "
-            f"the rule balances: give them the multiplier {balancing}"
-        )
+            data |= {"depth": depth, "eta_value": self.rule.eta_at(**depth)}
+        return data

@@ -1,25 +1,26 @@
-"""What a rule implies, named and in words: the quantities that Su argues with, and every share.
+"""What a rule implies, named and in words, and the closures of a selection side by side.
 
 Values are monomials of the table; None stands for 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from deepnet_theory.sizes.monomial import Monomial
-from deepnet_theory.sizes.rule import Rule as Solved
 from deepnet_theory.sizes.rule import closure_of, solve_rule
 from deepnet_theory.sizes.table import (
     DEPTHS,
+    LAZY,
+    UNSTABLE,
     ParameterRow,
     SublayerRow,
     Table,
+    by_closure,
     texts,
 )
-from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.results.result import Result
 from deepnet_theory.spec.rule import Rule
@@ -43,24 +44,21 @@ class Consequence:
         return "0" if self.value is None else str(self.value)
 
 
-def consequences(of: Table) -> Iterator[Consequence]:
-    for row in of.sublayers:
-        yield from of_sublayer(of, row)
+def consequences(table: Table) -> Iterator[Consequence]:
+    """The quantities that Su argues with, of every kind of sublayer."""
+    for row in table.sublayers:
+        yield from of_sublayer(table, row)
 
 
-def of_sublayer(of: Table, row: SublayerRow) -> Iterator[Consequence]:
-    scaled = next(
-        p
-        for p in of.parameters
-        if p.part == row.part and p.sublayer in row.members and p.role is Role.SCALED
-    )
-
-    sums = "S*r, S sublayers: branches aligned with the stream amplify by exp(S*r)"
-    part = next(at.part for at in of.rule.parts if at.part.name == row.part)
+def of_sublayer(table: Table, row: SublayerRow) -> Iterator[Consequence]:
+    (part,) = (b.part for b in table.rule.parts if b.part.name == row.part)
+    kind = (p for p in table.parameters if p.part == row.part and p.sublayer in row.members)
+    scaled = next(p for p in kind if p.role is Role.SCALED)
     squares = f"{part.squares}: bounded where independent branches stay near the identity"
     if part.uses != "1":
         squares += f"; the n_u = {part.uses} uses of one layer add alike"
-    found = [
+    sums = "S*r, S sublayers: branches aligned with the stream amplify by exp(S*r)"
+    quantities = [
         ("initial-weight", "size of a scaled matrix at initialisation", row.beta),
         ("gradient", "size of a scaled matrix's gradient", scaled.gradient),
         ("update", "size of a scaled matrix's first update, in units of eta", scaled.update),
@@ -71,14 +69,14 @@ def of_sublayer(of: Table, row: SublayerRow) -> Iterator[Consequence]:
     ]
     for order, size in enumerate(row.orders, start=1):
         meaning = f"what order {order} of an update moves the output by, in units of eta^{order}"
-        found.append((f"order-{order}", meaning, size))
-    for name, meaning, value in found:
+        quantities.append((f"order-{order}", meaning, size))
+    for name, meaning, value in quantities:
         yield Consequence(name, meaning, value, row.part, row.sublayer)
     meaning = "how the largest stable learning rate scales with depth (worst case)"
     yield Consequence("failing-rate", meaning, row.failing, row.part, row.sublayer, row.state)
 
 
-def share_consequences(rows: tuple[ParameterRow, ...]) -> Iterator[Consequence]:
+def share_consequences(rows: Iterable[ParameterRow]) -> Iterator[Consequence]:
     """The shares as consequences, one for each kind of parameter besides the scaled matrices."""
     for row in rows:
         if row.role is Role.SCALED:
@@ -90,57 +88,56 @@ def share_consequences(rows: tuple[ParameterRow, ...]) -> Iterator[Consequence]:
             remark += ": its gradient is exactly zero, and no learning rate makes it learn"
         elif row.standing == "negligible":
             remark += f"; the learning-rate multiplier {row.balancing} would balance it"
-        yield Consequence(
-            name=f"share-{row.parameter}",
-            meaning=f"{row.parameter}'s share of the output change (scaled matrices = 1)",
-            value=row.share,
-            part=row.part,
-            sublayer=row.sublayer,
-            remark=remark,
-        )
+        meaning = f"{row.parameter}'s share of the output change (scaled matrices = 1)"
+        name = f"share-{row.parameter}"
+        yield Consequence(name, meaning, row.share, row.part, row.sublayer, remark)
 
 
-# ---- what a rule is in depth, in words ----
+def by_kind(rows: Iterable[Consequence], *fields: str) -> dict[str, Any]:
+    """Plain data by part, sublayer and name: the value, and some fields beside it."""
+    data: dict[str, Any] = {}
+    for c in rows:
+        kind = data.setdefault(c.part, {}).setdefault(c.sublayer, {})
+        kind[c.name] = {"value": c.text, **{field: getattr(c, field) for field in fields}}
+    return data
 
 
 def power_of(size: Monomial) -> str:
     """The powers of the depths, in words."""
-    found = [f"{depth}^({p})" for depth in sorted(DEPTHS) if (p := size.exponent(depth))]
-    return "*".join(found) or "1"
+    powers = [f"{depth}^({p})" for depth in sorted(DEPTHS) if (p := size.exponent(depth))]
+    return "*".join(powers) or "1"
 
 
-def row_in_words(row: SublayerRow) -> str:
-    """The state of a kind of sublayer, and the powers that say so."""
-    of = f"rho scales as {power_of(row.rho)}"
-    match row.state:
-        case "unstable":
-            return (
-                f"{of}, and with it the higher orders; the largest stable learning rate scales as "
-                + power_of(row.failing)
-            )
-        case "lazy":
-            return (
-                f"{of}, and with it the higher orders, so that the matrices of a branch no "
-                "longer learn together"
-            )
-        case _ if any(row.rho.exponent(depth) for depth in DEPTHS):
-            return f"{of}, which one matrix a branch does not feel"
-        case _:
-            return "rho and every order are of order one"
-
-
-def in_depth(of: Table) -> str:
+def in_depth(table: Table) -> str:
     """The state of a rule in one sentence, with the powers that say so."""
-    own = [row for row in of.sublayers if row.state == of.state]
+    rows = [row for row in table.sublayers if row.state == table.state]
     words: dict[str, list[str]] = {}
-    for row in own:
+    for row in rows:
         name = row.part if row.sublayer == "*" else f"{row.part}, {row.sublayer}"
-        words.setdefault(row_in_words(row), []).append(name)
-    parts = "; ".join(
-        sentence if len(of.sublayers) == len(names) else f"{sentence} ({' and '.join(names)})"
+        words.setdefault(_in_words(row), []).append(name)
+    clauses = (
+        sentence if len(table.sublayers) == len(names) else f"{sentence} ({' and '.join(names)})"
         for sentence, names in words.items()
     )
-    return f"{of.state} in depth: {parts}"
+    return f"{table.state} in depth: {'; '.join(clauses)}"
+
+
+def _in_words(row: SublayerRow) -> str:
+    scales = f"rho scales as {power_of(row.rho)}"
+    if row.state == UNSTABLE:
+        fails = power_of(row.failing)
+        return (
+            f"{scales}, and with it the higher orders; the largest stable learning rate scales as "
+            f"{fails}"
+        )
+    if row.state == LAZY:
+        return (
+            f"{scales}, and with it the higher orders, so that the matrices of a branch no longer "
+            "learn together"
+        )
+    if any(row.rho.exponent(depth) for depth in DEPTHS):
+        return f"{scales}, which one matrix a branch does not feel"
+    return "rho and every order are of order one"
 
 
 # ---- the closures side by side ----
@@ -180,16 +177,16 @@ class Comparison(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; values only where a depth was asked for."""
-        depth = dict(self.values)
-        rows: list[dict[str, Any]] = []
-        for name, rule in self.rules.items():
-            entries = [entry.to_dict(**depth) for entry in rule.entries]
-            implied: dict[str, Any] = {}
-            for c in self.consequences[name]:
-                kind = implied.setdefault(c.part, {}).setdefault(c.sublayer, {})
-                kind[c.name] = {"value": c.text, "meaning": c.meaning}
-            row = {"closure": name, "rule": entries, "eta": rule.eta, "consequences": implied}
-            rows.append({**row, "class": self.classes[name]})
+        rows: list[dict[str, Any]] = [
+            {
+                "closure": name,
+                "rule": [entry.to_dict(**dict(self.values)) for entry in rule.entries],
+                "eta": rule.eta,
+                "consequences": by_kind(self.consequences[name], "meaning"),
+                "class": self.classes[name],
+            }
+            for name, rule in self.rules.items()
+        ]
         rows += [{"closure": name, "refused": why} for name, why in self.refused.items()]
         return {
             "schema": "deepnet-theory/closures/1",
@@ -208,17 +205,17 @@ def compare_closures(selection: Selection) -> Comparison:
     Source: Su, §First conclusions, where two alternatives are weighed against the symmetric one.
     """
     rules: dict[str, Rule] = {}
-    found: dict[str, tuple[Consequence, ...]] = {}
+    implied: dict[str, tuple[Consequence, ...]] = {}
     refused: dict[str, str] = {}
-    for name in closures():
+    for name, solved in by_closure(selection):
         try:
-            solved: Solved = solve_rule(replace(selection, closure=name))
-            rules[name] = texts(solved)
+            if isinstance(solved, Refusal):
+                raise solved
+            rules[name] = texts(solved.rule)
+            implied[name] = tuple(consequences(solved))
         except Refusal as refusal:
             refused[name] = str(refusal)
-        else:
-            found[name] = tuple(consequences(Table(solved)))
+    plain = replace(selection, closure=None)
     if not rules:
-        solve_rule(replace(selection, closure=None))  # says why
-    default = closure_of(replace(selection, closure=None))
-    return Comparison(selection, default.name, rules, found, refused)
+        solve_rule(plain)  # says why
+    return Comparison(selection, closure_of(plain).name, rules, implied, refused)

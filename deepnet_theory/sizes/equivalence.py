@@ -15,7 +15,7 @@ Source: derived here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -35,10 +35,10 @@ def powers(optimizer: Optimizer, starts_at_zero: bool = False) -> dict[str, Frac
 
     A parameter that starts at 0 steps, at first, by an update of degree 0 in it.
     """
-    of = update.law(optimizer)
-    q = Fraction(0) if starts_at_zero else of.q
+    degrees = update.law(optimizer)
+    q = Fraction(0) if starts_at_zero else degrees.q
     return {
-        "eta": q - of.p - 1,
+        "eta": q - degrees.p - 1,
         "g": Fraction(1),
         "theta": Fraction(-1),
         "m": Fraction(1),
@@ -61,7 +61,7 @@ def carries_alpha(placement: Placement) -> bool:
 
 def without_alpha(placement: Placement) -> str:
     """The name of the placement that the equation is at α = 1: its own, if there is no other."""
-    own = _law(placement)
+    law = _law(placement)
     if not carries_alpha(placement):
         return placement.name
     for name, plain in placements().items():
@@ -69,9 +69,9 @@ def without_alpha(placement: Placement) -> str:
         if (
             not other.has_alpha
             and plain.final_norm == placement.final_norm
-            and other.normalised == own.normalised
+            and other.normalised == law.normalised
             and plain.norms == placement.norms
-            and other.weight == own.weight.put({"alpha": ONE})
+            and other.weight == law.weight.put({"alpha": ONE})
         ):
             return name
     return placement.name
@@ -88,11 +88,10 @@ def in_weights(
 
     Raises :class:`Refusal` where no matrix can carry α, or the update has no degrees.
     """
-    moved_by = {matrix: powers(selection.the_optimizer, not matrix) for matrix in (True, False)}
-    every = [p for p in selection.placements if _law(p).has_alpha]
-    if not every:
+    with_alpha = [p for p in selection.placements if _law(p).has_alpha]
+    if not with_alpha:
         return selection, rule, tuple(parameters)
-    placement = next((p for p in every if not carries_alpha(p)), every[0])
+    placement = next((p for p in with_alpha if not carries_alpha(p)), with_alpha[0])
     if placement.learnt:
         raise Refusal(
             f"the form 'weights' of {placement.equation} is its form 'forward': alpha is in what "
@@ -104,58 +103,58 @@ def in_weights(
             f"the form 'weights' puts alpha into the last matrix of a branch, which a norm behind "
             f"the branch would take out again: {placement.equation}; it is for {', '.join(valid)}"
         )
-    found: list[ParameterRule] = []
-    entries: dict[RuleEntry, RuleEntry] = {}
-    for part in selection.the_stack.parts:
-        for of in {s.name: s for s in part.layer}.values():
-            entry = rule.entry(part.name, of.name)
-            own = [p for p in parameters if (p.part, p.sublayer) == (part.name, of.name)]
-            last, *_ = of.last_map
-            gains = dict(entries.get(entry, entry).gains)
-            scaled = last in {m.name for m in of.scaled}
-            gain = dict(entry.gains).get(last, entry.beta if scaled else "1")
-            gains[last] = _times(gain, entry.alpha, Fraction(-1))
-            entries[entry] = replace(entry, alpha="1", gains=tuple(gains.items()))
-            for p in own or _plain(part.name, of):
-                if p.name in of.last_map:
-                    of_matrix = p.role in MATRICES
-                    by = moved_by[of_matrix]
-                    p = replace(
-                        p,
-                        gain=gains[last] if of_matrix else p.gain,
-                        rate=_times(p.rate, entry.alpha, by["eta"]),
-                        epsilon=_times(p.epsilon, entry.alpha, by.get("epsilon", Fraction(0))),
-                        weight_decay=_times(
-                            p.weight_decay, entry.alpha, by.get("decay", Fraction(0))
-                        ),
-                    )
-                found.append(p)
-    moved = tuple(entries.get(entry, entry) for entry in rule.entries)
     name = without_alpha(placement)
     if name != placement.name and len(selection.placements) > 1:
         raise Refusal(
             f"the form 'weights' turns {placement.name} into {name}, which the layer "
             f"{selection.layer!r} names for single sublayers; write {name} there"
         )
+    times = {matrix: powers(selection.the_optimizer, not matrix) for matrix in (True, False)}
+    moved: list[ParameterRule] = []
+    entries: dict[RuleEntry, RuleEntry] = {}
+    for part in selection.the_stack.parts:
+        for branch in {s.name: s for s in part.layer}.values():
+            entry, (last, *_) = rule.entry(part.name, branch.name), branch.last_map
+            scaled = last in {m.name for m in branch.scaled}
+            gain = dict(entry.gains).get(last, entry.beta if scaled else "1")
+            gain = _times(gain, entry.alpha, Fraction(-1))
+            gains = {**dict(entries.get(entry, entry).gains), last: gain}
+            entries[entry] = replace(entry, alpha="1", gains=tuple(gains.items()))
+            rows = [p for p in parameters if (p.part, p.sublayer) == (part.name, branch.name)]
+            for row in rows or _plain(part.name, branch):
+                if row.name in branch.last_map:
+                    row = _rescaled(row, entry.alpha, times[row.role in MATRICES])
+                    row = replace(row, gain=gain) if row.role in MATRICES else row
+                moved.append(row)
     return (
-        replace(
-            selection,
-            placement=name if placement.name == selection.placement else selection.placement,
+        replace(selection, placement=name) if placement.name == selection.placement else selection,
+        Rule(
+            rule.name,
+            tuple(entries.get(entry, entry) for entry in rule.entries),
+            rule.eta,
+            f"{rule.meaning}; alpha is in the last matrices",
         ),
-        Rule(rule.name, moved, rule.eta, f"{rule.meaning}; alpha is in the last matrices"),
-        tuple(found),
+        tuple(moved),
     )
 
 
-def _plain(part: str, of: Sublayer) -> list[ParameterRule]:
+def _plain(part: str, sublayer: Sublayer) -> list[ParameterRule]:
     """The last map of a rule that no multipliers were derived for."""
-    roles = {p.name: p.role for p in of.parameters}
+    roles = {p.name: p.role for p in sublayer.parameters if p.name in sublayer.last_map}
     return [
-        ParameterRule(
-            part, of.name, name, roles[name], "0", "1", "1", "1" if roles[name] in MATRICES else "0"
-        )
-        for name in of.last_map
+        ParameterRule(part, sublayer.name, name, role, "0", "1", "1", str(int(role in MATRICES)))
+        for name, role in roles.items()
     ]
+
+
+def _rescaled(row: ParameterRule, alpha: str, times: Mapping[str, Fraction]) -> ParameterRule:
+    """What a parameter steps with where α goes into it."""
+    return replace(
+        row,
+        rate=_times(row.rate, alpha, times["eta"]),
+        epsilon=_times(row.epsilon, alpha, times.get("epsilon", Fraction(0))),
+        weight_decay=_times(row.weight_decay, alpha, times.get("decay", Fraction(0))),
+    )
 
 
 def _times(value: str, alpha_text: str, power: Fraction) -> str:

@@ -24,7 +24,7 @@ from deepnet_theory.spec.norm import Norm
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN, Placement
 from deepnet_theory.spec.sublayer import Role, Sublayer
 
-ALPHA, STREAM = Monomial.of("alpha"), Monomial.of("stream")
+ALPHA, BETA, STREAM = map(Monomial.of, ("alpha", "beta", "stream"))
 LATER = "later"  # √(Σ r²) over the sublayers behind, which are independent at the start
 
 # ---- a branch ----
@@ -67,6 +67,7 @@ class _Branch:
         return Jet(Monomial.number(abs(value)) if value else None)
 
     def add(self, left: Jet, right: Jet) -> Jet:
+        # unlike terms would need to know which is the larger, and at which depth
         if left.size and right.size and left.size != right.size:
             raise ValueError(f"terms of the sizes {left.size} and {right.size}")
         moved = {**left.moved, **right.moved}
@@ -93,22 +94,21 @@ class _Branch:
         raise ValueError("a power")
 
     def call(self, function: str, arguments: tuple[Jet, ...]) -> Jet:
-        of = arguments[0]
+        first, *vectors = arguments
         match function:
             case "phi":  # positively homogeneous of degree 1
-                return of.scaled(ONE)
+                return first.scaled(ONE)
             case "T":
                 turned = {"rows": "columns", "columns": "rows", "": ""}
-                return replace(
-                    of, moved={n: Move(m.size, turned[m.same]) for n, m in of.moved.items()}
-                )
+                moved = {n: Move(m.size, turned[m.same]) for n, m in first.moved.items()}
+                return replace(first, moved=moved)
             case "softmax":  # an average, whose response is bounded; a whole row may be shifted
-                felt = {n: Move(m.size) for n, m in of.moved.items() if m.same != "columns"}
+                felt = {n: Move(m.size) for n, m in first.moved.items() if m.same != "columns"}
                 return Jet(ONE, felt)
             case "norm":  # of degree 0; its own gain and bias move what it gives by one
-                assert of.size is not None
-                own = {name: Move(ONE) for vector in arguments[1:] for name in vector.moved}
-                return Jet(ONE, {**of.scaled(of.size**-1).moved, **own})
+                assert first.size is not None
+                moved = dict(first.scaled(first.size**-1).moved)
+                return Jet(ONE, moved | {name: Move(ONE) for v in vectors for name in v.moved})
             case _:  # hadamard
                 return self.multiply(*(a.scaled(ONE) for a in arguments))
 
@@ -157,8 +157,8 @@ class Scalar:
 
     @classmethod
     def of(cls, terms: Mapping[Fraction, Fraction]) -> Scalar:
-        found = sorted(((p, c) for p, c in terms.items() if c), reverse=True)
-        return cls(tuple(found[: cls.KEPT]))
+        ordered = sorted(((p, c) for p, c in terms.items() if c), reverse=True)
+        return cls(tuple(ordered[: cls.KEPT]))
 
     def __add__(self, other: Scalar) -> Scalar:
         total = dict(self.terms)
@@ -195,11 +195,6 @@ class Scalar:
         """The leading term; raises ``ValueError`` where it is negative or absent."""
         power, coefficient = self.terms[0] if self.terms else (Fraction(0), Fraction(0))
         return Monomial.number(coefficient) * ALPHA**power
-
-    @property
-    def is_one_at_one(self) -> bool:
-        """Whether it is 1 at α = 1."""
-        return len(self.terms) < self.KEPT and sum(c for _, c in self.terms) == 1
 
     def __str__(self) -> str:
         return " + ".join(f"{c}*alpha^({p})" if p else str(c) for p, c in self.terms) or "0"
@@ -320,47 +315,47 @@ class _Residual:
         return Signal(number=base.number**exponent)
 
     def call(self, function: str, arguments: tuple[Signal, ...]) -> Signal:
-        (of,) = arguments
+        (argument,) = arguments
         if function == "learnt":
-            if of.number is None:
+            if argument.number is None:
                 raise ValueError("a learnt multiplier that starts at a value")
             name = next(self.names)
-            self.starts[name] = of.number.leading if of.number.terms else None
-            return replace(of, learnt=name)
-        return self.branch(of) if function == "branch" else self.norm(of)
+            self.starts[name] = argument.number.leading if argument.number.terms else None
+            return replace(argument, learnt=name)
+        return self.branch(argument) if function == "branch" else self.norm(argument)
 
-    def norm(self, of: Signal) -> Signal:
+    def norm(self, value: Signal) -> Signal:
         """Divides by the size; its own gain and bias move what it gives by one."""
-        size = of.size
-        where = "output" if of.path is None else ("stream" if of.branch is None else "sum")
-        own = Divided(where, None if of.path is None else size, of.branch)
-        beside = {LATER: of.branch / size} if of.branch else {}
+        size, by = value.size, value.size**-1
+        where = "output" if value.path is None else ("stream" if value.branch is None else "sum")
+        divided = Divided(where, None if value.path is None else size, value.branch)
+        beside = {LATER: value.branch * by} if value.branch else {}
         moved = {
-            name: tuple(m.put(beside) / size for m in moves) for name, moves in of.moved.items()
+            name: tuple(m.put(beside) * by for m in moves) for name, moves in value.moved.items()
         }
         if self.spec is not None:
             for name in ("norm_gain", "norm_bias")[: 2 if self.spec.bias else 1]:
                 moved[name] = (*moved.get(name, ()), ONE)
         return Signal(
-            path=None if of.path is None else _NUMBER_ONE,
+            path=None if value.path is None else _NUMBER_ONE,
             unit=ONE,
-            branch=None if of.branch is None else of.branch / size,
+            branch=None if value.branch is None else value.branch * by,
             moved=moved,
-            norms=(*of.norms, own),
+            norms=(*value.norms, divided),
         )
 
-    def branch(self, of: Signal) -> Signal:
-        if of.branch is not None or of.path is None:
+    def branch(self, argument: Signal) -> Signal:
+        if argument.branch is not None or argument.path is None:
             raise ValueError("a branch of a branch")
-        jet = branch(self.sublayer, of.size, STREAM if of.unit == STREAM else ONE)
+        jet = branch(self.sublayer, argument.size, STREAM if argument.unit == STREAM else ONE)
         if jet.size is None:
             raise no_one_gain(self.sublayer)
         # an entry of the argument moves the branch by its own size over the argument's
-        through = jet.size / of.size
-        moved = {name: tuple(m * through for m in moves) for name, moves in of.moved.items()}
+        through = jet.size / argument.size
+        moved = {name: tuple(m * through for m in moves) for name, moves in argument.moved.items()}
         moved |= {name: (move.size,) for name, move in jet.moved.items()}
-        norms = tuple(replace(norm, where="input") for norm in of.norms)
-        return Signal(branch=jet.size, unit=of.unit, moved=moved, norms=norms)
+        norms = tuple(replace(norm, where="input") for norm in argument.norms)
+        return Signal(branch=jet.size, unit=argument.unit, moved=moved, norms=norms)
 
 
 OF_NORMS = {"norm_gain": Role.NORM_GAIN, "norm_bias": Role.NORM_BIAS}  # around the branch
@@ -401,14 +396,12 @@ class Law:
 
         A share k/E of the tokens chooses it, and each weighs it by 1/k.
         """
-        own = any(parameter == p.name for p in self.sublayer.parameters)
-        return Monomial.number(self.sublayer.experts) ** -1 if own else ONE
+        routed = any(parameter == p.name for p in self.sublayer.parameters)
+        return Monomial.number(self.sublayer.experts) ** -1 if routed else ONE
 
     def role(self, parameter: str) -> Role:
-        for own in self.sublayer.parameters:
-            if own.name == parameter:
-                return own.role
-        return _PLACED[parameter]
+        roles = {p.name: p.role for p in self.sublayer.parameters}
+        return roles.get(parameter) or _PLACED[parameter]
 
 
 @cache
@@ -447,7 +440,10 @@ def law(placement: Placement, sublayer: Sublayer, norm: Norm | None = None) -> L
     )
 
 
-def common_gains(sublayer: Sublayer) -> dict[str, Monomial]:
-    """One β for the scaled matrices, 1 for the others, and a stream of size 1."""
-    found = {m.name: Monomial.of("beta") for m in sublayer.scaled}
-    return {**found, **{m.name: ONE for m in sublayer.unscaled}, "stream": ONE}
+def common_gains(
+    sublayer: Sublayer, alpha: Monomial = ALPHA, beta: Monomial = BETA
+) -> dict[str, Monomial]:
+    """α, one β for the scaled matrices, 1 for the others, and a stream of size 1."""
+    gains = dict.fromkeys((m.name for m in sublayer.unscaled), ONE)
+    gains |= dict.fromkeys((m.name for m in sublayer.scaled), beta)
+    return gains | {"alpha": alpha, "stream": ONE}

@@ -23,16 +23,16 @@ _ORDER = {"N": 0, "M": 1, "d": 2}  # symbols that lead where one is printed
 @cache
 def _primes(number: int) -> tuple[tuple[str, int], ...]:
     """The prime factors of a positive whole number, with their powers."""
-    found, divisor = [], 2
+    factors, divisor = [], 2
     while divisor * divisor <= number:
         power = 0
         while number % divisor == 0:
             number //= divisor
             power += 1
         if power:
-            found.append((str(divisor), power))
+            factors.append((str(divisor), power))
         divisor += 1
-    return (*found, (str(number), 1)) if number > 1 else tuple(found)
+    return (*factors, (str(number), 1)) if number > 1 else tuple(factors)
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,13 @@ class Monomial:
 
     def put(self, values: Mapping[str, Monomial]) -> Monomial:
         """The same with values in place of symbols."""
-        result = Monomial()
+        if not any(base in values for base, _ in self.items):
+            return self
+        powers: dict[str, Fraction] = {}
         for base, power in self.items:
-            result *= values.get(base, Monomial(((base, Fraction(1)),))) ** power
-        return result
+            for symbol, times in values[base].items if base in values else ((base, 1),):
+                powers[symbol] = powers.get(symbol, Fraction(0)) + times * power
+        return Monomial.from_powers(powers)
 
     def at(self, **values: float) -> float:
         """The number at values of the symbols; raises ``KeyError`` for a missing one."""
@@ -132,13 +135,13 @@ class Monomial:
 
     def apart(self, *symbols: str) -> str:
         """The text with the powers of some symbols as factors of their own."""
-        own = Monomial(tuple(item for item in self.items if item[0] in symbols))
-        rest = self / own
-        if not own.items or not rest.items:
+        alone = Monomial(tuple(item for item in self.items if item[0] in symbols))
+        rest = self / alone
+        if not alone.items or not rest.items:
             return str(self)
-        inverse = str(own**-1)
-        below = own.items and all(power < 0 for _, power in own.items) and inverse.isidentifier()
-        return f"{rest}/{inverse}" if below else f"{rest}*{own}"
+        inverse = str(alone**-1)
+        below = all(power < 0 for _, power in alone.items) and inverse.isidentifier()
+        return f"{rest}/{inverse}" if below else f"{rest}*{alone}"
 
     def _one_root(self) -> tuple[dict[str, int], Fraction]:
         """Whole powers and the root around them, negative where every symbol is below the line."""
@@ -214,6 +217,8 @@ def solve(conditions: Iterable[Monomial], unknowns: Sequence[str]) -> Solution |
     In logarithms the system is linear: Gauss–Jordan elimination over the rationals decides
     existence and uniqueness exactly.
     """
+    # Not as polynomials: a computer algebra system looks for all roots of 2*N*beta**4/alpha**4 = 1
+    # and may not return. In logarithms there is one solution or none, in microseconds.
     rows = [condition.powers for condition in conditions]
     pivots: dict[str, dict[str, Fraction]] = {}
     for row in rows:

@@ -43,12 +43,12 @@ def scalings(
     roles = {p.role: p for p in places(selection)}
     rates: Mapping[str, Monomial]
     if name == RULE:
-        at = rule_point(roles, alignment, form)
+        point = rule_point(roles, alignment, form)
         rows = table(selection, alignment=alignment, form=form).rows
         rates = {row.role: row.rate for row in rows if row.rate is not None}
     else:
-        at, rates = _published(name, selection, alignment)
-    moved = {m.row.role: m for m in judge(selection, at, rates, alignment).moved}
+        point, rates = _published(name, selection, alignment)
+    moved = {m.row.role: m for m in judge(selection, point, rates, alignment).moved}
     return tuple(
         _scaling(m, rates.get(role, ONE))
         for role, m in moved.items()
@@ -63,13 +63,13 @@ def _published(
     if name not in known:
         raise unknown("rule", name, (RULE, *known))
     given = known[name]
-    at = point_of(given, selection, alignment)
-    at_zero = [p.role for p in places(selection) if p.is_matrix and at.inits[p.role] is None]
+    point = point_of(given, selection, alignment)
+    at_zero = [p.role for p in places(selection) if p.is_matrix and point.inits[p.role] is None]
     if given.hybrid or at_zero:
         why = f"it draws {at_zero[0]} at 0" if at_zero else "its roles step by several optimizers"
         raise Refusal(f"the parametrisation {name!r} is not measured: {why}")
     column, _ = column_of(given, selection.the_optimizer, alignment)
-    return at, rates_of((column,), selection)
+    return point, rates_of((column,), selection)
 
 
 def _scaling(moved: Moved, rate: Monomial) -> Scaling:

@@ -16,7 +16,7 @@ Source: derived here.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
@@ -31,7 +31,7 @@ from deepnet_theory.spec.norm import EPSILON
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.scheme import Scheme, gain_of
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import stack
+from deepnet_theory.spec.stack import Part, stack
 from deepnet_theory.spec.sublayer import Matrix, Sublayer
 
 WORDS = {
@@ -47,58 +47,80 @@ R = TypeVar("R", bound=Rule)
 
 @dataclass(frozen=True)
 class Falling:
-    """A norm on what falls with the depth: where it stands, and the size in α and β.
+    """A norm on what falls with the depth: where it stands, and the size in α and the gains.
 
     The size is that of the term that falls slowest; ``squared`` is its square as a text in N and
-    M, and ``of_branch`` says whether the branch makes it, or the stream.
+    M, with its ``value`` where that is a monomial. ``of_branch`` says whether the branch makes it,
+    or the stream.
     """
 
     place: str
     size: Monomial
     of_branch: bool
     squared: str
+    value: Monomial | None
+
+    def sinks_from(
+        self, sublayers: Iterable[Sublayer], depth: str
+    ) -> Iterator[tuple[str, Monomial]]:
+        """The depth where a fixed ε is as large as what falls, by the name of the sublayer."""
+        for sublayer in sublayers if self.value else ():
+            assert self.value is not None
+            entries = branch_variance(sublayer) if self.of_branch else Fraction(1)
+            variance, power = Monomial.number(entries) * self.value, self.value.exponent(depth)
+            rest = variance / Monomial.of(depth) ** power
+            yield sublayer.name, (Monomial.number(Fraction(str(EPSILON))) / rest) ** (1 / power)
+
+
+def falling(
+    law: laws.Law, knobs: Mapping[str, str], gains: Mapping[str, Monomial], depth: str
+) -> Iterator[Falling]:
+    """The norms of a sublayer on what falls with the depth, at the texts of its knobs.
+
+    What grows with the depth needs no other ε, and nothing is said of knobs whose growth is not
+    seen, as that of a layer's index.
+    """
+    try:
+        powers = {knob: growth(text, depth) for knob, text in knobs.items()}
+    except InputError:
+        return
+    for norm in law.norms:
+        sizes = []
+        for term, of_branch in ((norm.stream, False), (norm.branch, True)):
+            if term is not None:
+                size = term.put(gains)
+                power = sum(size.exponent(knob) * powers[knob] for knob in knobs)
+                sizes.append((power, size, of_branch))
+        power, size, of_branch = max(sizes, key=lambda term: term[0])
+        if power < 0:
+            yield Falling(norm.where, size, of_branch, *_squared(size, knobs))
+
+
+def _squared(size: Monomial, knobs: Mapping[str, str]) -> tuple[str, Monomial | None]:
+    try:
+        value = size.put({knob: parse(text) for knob, text in knobs.items()}) ** 2
+        return DEPTH.parse(str(value)).text, value
+    except (ValueError, InputError):  # no monomial, or no exponent that the grammar takes
+        factors = (f"({t})**({2 * p})" for k, t in knobs.items() if (p := size.exponent(k)))
+        return "*".join(factors), None
 
 
 def of_entry(selection: Selection, entry: RuleEntry) -> Iterator[Falling]:
     """The norms on what falls, under one entry of a rule, in the part's own depth.
 
-    What grows with the depth needs no other ε, and nothing is said of an α or β whose growth is
-    not seen. An entry for kinds of several numbers of matrices takes the smallest size, which
-    fits all of them.
+    An entry for kinds of several numbers of matrices takes the smallest size, which fits all.
     """
+    part, sublayers = _governed(selection, entry)
+    sublayer = max(sublayers, key=lambda s: len(s.scaled))
+    law = laws.law(selection.placed(sublayer), sublayer)
+    knobs = {"alpha": entry.alpha, "beta": entry.beta}
+    return falling(law, knobs, laws.common_gains(sublayer), part.depth)
+
+
+def _governed(selection: Selection, entry: RuleEntry) -> tuple[Part, list[Sublayer]]:
     part = next(p for p in selection.the_stack.parts if p.name == entry.part)
-    own = [s for s in part.layer if entry.sublayer in ("*", s.name)]
-    sublayer = max(own, key=lambda s: len(s.scaled))
-    law, gains = laws.law(selection.placed(sublayer), sublayer), laws.common_gains(sublayer)
-    for norm in law.norms:
-        sizes = []
-        for term, of_branch in ((norm.stream, False), (norm.branch, True)):
-            if term is None:
-                continue
-            size = term.put(gains)
-            try:
-                power = sum(
-                    size.exponent(knob) * growth(text, part.depth)
-                    for knob, text in (("alpha", entry.alpha), ("beta", entry.beta))
-                )
-            except InputError:
-                return
-            sizes.append((power, of_branch, size))
-        power, of_branch, size = max(sizes, key=lambda found: found[0])
-        if power < 0:
-            squared = _squared(size, entry)
-            yield Falling(norm.where, size, of_branch, squared)
-
-
-def _squared(size: Monomial, entry: RuleEntry) -> str:
-    try:
-        text = str(size.put({"alpha": parse(entry.alpha), "beta": parse(entry.beta)}) ** 2)
-        DEPTH.parse(text)
-    except (ValueError, InputError):  # no monomial, or no exponent that the grammar takes
-        knobs = (("alpha", entry.alpha), ("beta", entry.beta))
-        factors = (f"({t})**({2 * p})" for k, t in knobs if (p := size.exponent(k)))
-        return "*".join(factors)
-    return text
+    distinct = {s.name: s for s in part.layer if entry.sublayer in ("*", s.name)}
+    return part, list(distinct.values())
 
 
 def with_norm_epsilon(selection: Selection, rule: R) -> R:
@@ -138,62 +160,32 @@ class Sinking:
 def sinking(selection: Selection, rule: Rule) -> Iterator[Sinking]:
     """Every norm under ``rule`` whose ε must fall with the depth."""
     for entry in rule.entries:
-        part = next(p for p in selection.the_stack.parts if p.name == entry.part)
-        own = {s.name: s for s in part.layer if entry.sublayer in ("*", s.name)}
+        part, sublayers = _governed(selection, entry)
         for norm in of_entry(selection, entry):
-            found = []
-            for name, of in own.items():
-                entries = branch_variance(of) if norm.of_branch else Fraction(1)
-                try:
-                    variance = Monomial.number(entries) * parse(norm.squared)
-                except ValueError:  # a rule of one's own, no monomial
-                    continue
-                found.append((name, _sinks_from(variance, part.depth)))
-            yield Sinking(part.name, entry.sublayer, norm.place, norm.squared, tuple(found))
+            depths = tuple(norm.sinks_from(sublayers, part.depth))
+            yield Sinking(part.name, entry.sublayer, norm.place, norm.squared, depths)
 
 
 def sinking_in(scheme: Scheme) -> Iterator[Sinking]:
-    """The same under a scheme, whose matrices have each a gain of its own.
-
-    Nothing is said of constants that are no monomials in the depth, as a layer's index is none.
-    """
+    """The same under a scheme, whose matrices have each a gain of its own."""
     scheme = scheme.of_one_stream
-    depths = {part.name: part.depth for part in stack(scheme.stack).parts}
+    depth_of = {part.name: part.depth for part in stack(scheme.stack).parts}
     for part in scheme.parts:
-        depth = depths[part.name]
         alike: dict[tuple[str, str], list[tuple[str, Monomial]]] = {}
-        for of in dict.fromkeys(scheme.layer_of(part.name)):
-            texts = {m.name: gain_of(part, m.name) for m in of.matrices}
-            try:
-                values = {of: parse(text) for of, text in {**texts, "alpha": part.alpha}.items()}
-            except ValueError:
-                continue
-            for norm in laws.law(scheme.placed(of), of).norms:
-                terms = ((norm.branch, branch_variance(of)), (norm.stream, Fraction(1)))
-                sizes = [
-                    (term.put({**values, "stream": ONE}) ** 2, Monomial.number(entries))
-                    for term, entries in terms
-                    if term is not None
-                ]
-                squared, entries = max(sizes, key=lambda found: found[0].exponent(depth))
-                if squared.exponent(depth) < 0:
-                    at = (of.name, _sinks_from(squared * entries, depth))
-                    alike.setdefault((norm.where, str(squared)), []).append(at)
-        for (where, text), found in alike.items():
-            yield Sinking(part.name, "*", where, text, tuple(found))
+        for sublayer in dict.fromkeys(scheme.layer_of(part.name)):
+            knobs = {m.name: gain_of(part, m.name) for m in sublayer.matrices}
+            knobs["alpha"], law = part.alpha, laws.law(scheme.placed(sublayer), sublayer)
+            for norm in falling(law, knobs, {"stream": ONE}, depth_of[part.name]):
+                sunk = norm.sinks_from([sublayer], depth_of[part.name])
+                alike.setdefault((norm.place, norm.squared), []).extend(sunk)
+        for (place, squared), depths in alike.items():
+            yield Sinking(part.name, "*", place, squared, tuple(depths))
 
 
-def _sinks_from(variance: Monomial, depth: str) -> Monomial:
-    """The depth where a variance that falls is as small as a fixed ε."""
-    power = variance.exponent(depth)
-    rest = variance / Monomial.of(depth) ** power
-    return (Monomial.number(Fraction(str(EPSILON))) / rest) ** (1 / power)
-
-
-def in_words(found: Sequence[Sinking], depth: dict[str, int]) -> str:
+def in_words(norms: Sequence[Sinking], depth: dict[str, int]) -> str:
     """What each norm's ε needs, and the depth where a fixed one becomes too large, in sentences."""
     sentences = []
-    for one in found:
+    for one in norms:
         whose = one.part if one.sublayer == "*" else f"{one.part}, {one.sublayer}"
         shown = f" = {evaluate(DEPTH.parse(one.epsilon), **depth):.4g}" if depth else ""
         sentence = (
@@ -202,9 +194,9 @@ def in_words(found: Sequence[Sinking], depth: dict[str, int]) -> str:
         )
         if one.depths:
             alike: dict[str, list[str]] = {}
-            for name, at in one.depths:
-                alike.setdefault(_layers(at), []).append(name)
-            sinks = ", ".join(f"{at} layers on in {' and '.join(n)}" for at, n in alike.items())
+            for name, deep in one.depths:
+                alike.setdefault(_layers(deep), []).append(name)
+            sinks = ", ".join(f"{n} layers on in {' and '.join(of)}" for n, of in alike.items())
             sentence += (
                 f" Left at {EPSILON:g}, epsilon is larger than the variance at the latest from "
                 f"{sinks}, and one learning rate serves no deeper model."
@@ -223,8 +215,8 @@ def branch_variance(sublayer: Sublayer) -> Fraction:
 
     Exact for uncorrelated matrices and a ReLU, at most this for other activations and attention.
     """
-    found: Fraction = fold(sublayer.expression.root, _Variance(sublayer))
-    return found / sublayer.chosen  # independent experts, each weighed by 1/k
+    variance: Fraction = fold(sublayer.expression.root, _Variance(sublayer))
+    return variance / sublayer.chosen  # independent experts, each weighed by 1/k
 
 
 class _Variance(OperatorAlgebra[Fraction]):

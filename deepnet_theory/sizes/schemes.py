@@ -1,88 +1,52 @@
-r"""A scheme under an optimizer: the exponents in depth of r, ρ and every order of one update.
+r"""Published schemes: what one does under an optimizer, judged under every class of them.
 
-The stream of an identity path is :math:`X_l^2 = X_0^2 + \sum_{k<l} b_k^2`, b the size of what a
-branch adds, so that a change made at layer l arrives relative to :math:`X_l`. The output moves by
-
-.. math:: \sum_l G_l^{1+p}\,|\theta|^q\,\kappa, \qquad G_l = \gamma_l / X_l,
-
-γ the response of a sublayer's output to a parameter. The laws are those of every rule, with a gain
-of its own for every matrix and constants that may depend on the layer's index l. Source: derived
-here.
+A scheme has a gain for every matrix, constants that may depend on the layer's index, and first
+layers that may have another equation; otherwise its exponents are those of a rule's constants. Two
+rules are one class under an optimizer where the first order, S·r and ρ have the same exponents:
+those are what a change of scales leaves alone. Nothing is compared by name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from decimal import Decimal, localcontext
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from fractions import Fraction
-from functools import cached_property
-from itertools import combinations
+from functools import cache, cached_property
+from itertools import product
+from typing import Any
 
-from deepnet_theory.sizes import laws, update
-from deepnet_theory.sizes.entries import number
-from deepnet_theory.sizes.laws import Law, Scalar
-from deepnet_theory.sizes.layers import ONE, Power, size_of
-from deepnet_theory.sizes.monomial import Monomial
-from deepnet_theory.sizes.table import STARTS_AT_ZERO, parameters
+from deepnet_theory.sizes import update
+from deepnet_theory.sizes.exponents import (
+    Branch,
+    Exponents,
+    PartTrial,
+    Segment,
+    drift,
+    rival_rules,
+    trial,
+)
+from deepnet_theory.sizes.growth import ONE, ZERO, Power, size_of
+from deepnet_theory.sizes.laws import law
+from deepnet_theory.sizes.monomial import Monomial, parse
+from deepnet_theory.sizes.norm_epsilon import Sinking, in_words, sinking_in
+from deepnet_theory.sizes.rule import Rule
+from deepnet_theory.sizes.table import by_closure, texts
 from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.measured import measured
 from deepnet_theory.spec.norm import norm
-from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.spec.placement import Placement
-from deepnet_theory.spec.scheme import INDEXED, Scheme, SchemePart
+from deepnet_theory.spec.optimizer import Optimizer, optimizer, optimizers
+from deepnet_theory.spec.placement import Placement, placements
+from deepnet_theory.spec.results.prediction import Prediction, Predictions
+from deepnet_theory.spec.results.result import Result
+from deepnet_theory.spec.scheme import Scheme, SchemePart, schemes
+from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import stack
-from deepnet_theory.spec.sublayer import MATRICES, Role, Sublayer
+from deepnet_theory.spec.sublayer import Role
 
-# what the published schemes speak of: the matrices, and the scalar where there is one
-SPOKEN_OF = frozenset({Role.SCALED, Role.UNSCALED, Role.RESIDUAL_GAIN})
-
-
-@dataclass(frozen=True)
-class Moved:
-    """What one parameter of one kind of sublayer does, as exponents in depth.
-
-    ``total``: of the change of the output through it, summed over the layers; ``relative``: of
-    its update over itself, None where it starts at 0.
-    """
-
-    sublayer: str
-    name: str
-    role: Role
-    total: Fraction
-    relative: Fraction | None
+BEST_KNOWN = ("sgd", "adam", "lamb")  # what a class of optimizers is called by
 
 
-@dataclass(frozen=True)
-class PartTrial:
-    """One part of a scheme under one optimizer, judged at the part's own output.
-
-    ``orders[k - 1]`` is the exponent of what k matrices of a branch moved at once make,
-    None where nothing is moved so.
-    """
-
-    part: str
-    depth: str
-    moved: tuple[Moved, ...]
-    aligned: Fraction | None  # of S*r, None where no branch adds anything
-    independent: Fraction | None  # of S*r^2
-    relative: Fraction | None  # rho, the largest of the scaled matrices
-    stream: Fraction  # of the stream at the last layer, against its start
-    orders: tuple[Fraction | None, ...]
-
-    @property
-    def first(self) -> Fraction:
-        """The exponent of the first order, over all that the scheme speaks of."""
-        return max(m.total for m in self.moved if m.role in SPOKEN_OF)
-
-    @property
-    def growing(self) -> tuple[Moved, ...]:
-        """The parameters whose share of the change grows with depth."""
-        return tuple(m for m in self.moved if m.total > 0)
-
-    @property
-    def invariants(self) -> tuple[Fraction | None, ...]:
-        """What equivalent rules share: the first order, S*r and rho."""
-        return self.first, self.aligned, self.relative
+# ---- one scheme under one optimizer ----
 
 
 def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[PartTrial, ...]:
@@ -102,258 +66,337 @@ def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[PartTrial, ...]:
             f"the scheme {scheme.name!r} multiplies its branch by {scheme.schedule} in the step t "
             "of training, and the law of a residual equation that changes in time is missing"
         )
-    of = update.law(optimizer)
-    return tuple(_part_trial(scheme, part, of) for part in scheme.parts)
+    degrees = update.law(optimizer)
+    parts = []
+    for part in scheme.parts:
+        depth = next(p.depth for p in stack(scheme.stack).parts if p.name == part.name)
+        segments = [_segment(scheme, part, depth, None, ONE, degrees)]
+        if scheme.first_placement is not None:
+            length = _positive(scheme.first_layers, depth).at(ONE)
+            segments.append(_segment(scheme, part, depth, scheme.first_placement, length, degrees))
+        parts.append(trial(part.name, depth, tuple(segments)))
+    return tuple(parts)
 
 
-def _part_trial(scheme: Scheme, part: SchemePart, of: update.Update) -> PartTrial:
-    depth = next(p.depth for p in stack(scheme.stack).parts if p.name == part.name)
-    segments = [_Segment(scheme, part, depth, None, of, ONE)]
-    if scheme.first_placement is not None:
-        length = size_of(scheme.first_layers, depth)
-        assert length is not None
-        segments.append(_Segment(scheme, part, depth, scheme.first_placement, of, length.last))
-    return PartTrial(
-        part=part.name,
-        depth=depth,
-        moved=tuple(_together([m for segment in segments for m in segment.moved])),
-        aligned=_most(segment.weights(1) for segment in segments),
-        independent=_most(segment.weights(2) for segment in segments),
-        relative=_most(s for segment in segments for s in segment.relatives(Role.SCALED)),
-        stream=max(segment.growth for segment in segments),
-        orders=_orders([segment.orders() for segment in segments]),
+def _positive(text: str, depth: str) -> Power:
+    size = size_of(text, depth)
+    assert size is not None
+    return size
+
+
+def _segment(
+    scheme: Scheme,
+    part: SchemePart,
+    depth: str,
+    first: Placement | None,
+    layers: Fraction,
+    degrees: update.Update,
+) -> Segment:
+    """All layers of a part, or the first N^layers of them, which have another equation."""
+    branches, drifts = [], ZERO
+    for sublayer in dict.fromkeys(scheme.layer_of(part.name)):
+        placement = first or scheme.placed(sublayer)
+        gains = {m.name: size_of(part.gain(m.name), depth) for m in sublayer.matrices}
+        rates = {role: _positive(scheme.rate_of(role), depth) for role in Role}
+        one = law(placement, sublayer, norm(scheme.norm))
+        branches.append(Branch(one, {"alpha": size_of(part.alpha, depth), **gains}, rates))
+        whose = f"the scheme {scheme.name!r}, {placement.equation},"
+        drifts += drift(one, part.alpha, depth, whose)
+    segment = Segment(
+        tuple(branches),
+        degrees,
+        layers,
+        uses=_positive(scheme.uses, depth),
+        as_large=not (scheme.final_norm or scheme.placement.normalises_sum),
+        drift=drifts,
+        embedding=_positive(part.embedding, depth),
+    )
+    felt = any(branch.law.added.exponent("stream") for branch in branches)
+    grown = segment.weights(2, segment.embedding) if felt and not segment.normalised else None
+    if grown is not None and grown > 0:
+        raise Refusal(
+            f"the stream of the scheme {scheme.name!r} explodes: its equation "
+            f"{(first or scheme.placement).equation!r} has no norm, and S*r^2 grows as "
+            f"{depth}^({grown})"
+        )
+    return segment
+
+
+@cache
+def optimizer_classes() -> dict[tuple[Fraction, Fraction], tuple[str, ...]]:
+    """The built-in optimizers by the degrees (p, q) of their first update, the best known first."""
+    classes: dict[tuple[Fraction, Fraction], tuple[str, ...]] = {}
+    for name in sorted(optimizers(), key=lambda name: (name not in BEST_KNOWN, name)):
+        degrees = update.law(optimizer(name))
+        classes[degrees.p, degrees.q] = (*classes.get((degrees.p, degrees.q), ()), name)
+    return classes
+
+
+# ---- derived rules beside it ----
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A derived rule of a stack of one part, and what it does under its own optimizer."""
+
+    placement: str
+    optimizer: str
+    closure: str
+    method: str
+    rule: Rule
+
+    def __str__(self) -> str:
+        return f"{self.placement} {self.optimizer} {self.closure}"
+
+    @cached_property
+    def trial(self) -> PartTrial:
+        selection = self.rule.selection
+        (part,) = selection.the_stack.parts
+        return Exponents(selection, texts(self.rule)).trial(part)
+
+
+@cache
+def derived_rules(
+    where: str, name: str, method: str = "probe", uses: str = "1"
+) -> tuple[Derived, ...]:
+    selection = Selection(optimizer=name, placement=where, method=method, uses=uses)
+    return tuple(
+        Derived(where, name, closure, method, table.rule)
+        for closure, table in by_closure(selection)
+        if not isinstance(table, Refusal)
     )
 
 
-def _most(values: Iterable[Fraction | None]) -> Fraction | None:
-    return max((v for v in values if v is not None), default=None)
-
-
-def _together(moved: list[Moved]) -> Iterator[Moved]:
-    for key in dict.fromkeys((m.sublayer, m.name) for m in moved):
-        same = [m for m in moved if (m.sublayer, m.name) == key]
-        yield Moved(*key, same[0].role, max(m.total for m in same), _most(m.relative for m in same))
-
-
-def _orders(of: list[list[Fraction | None]]) -> tuple[Fraction | None, ...]:
-    longest = max(map(len, of))
-    return tuple(_most(orders[k] for orders in of if k < len(orders)) for k in range(longest))
+def same_class(trial: PartTrial, under: str, uses: str = "1") -> tuple[Derived, ...]:
+    """The derived rules of one optimizer class with the invariants of a trial."""
+    return tuple(
+        rule
+        for where, placement in placements().items()
+        if not placement.learnt  # whose rules are those of the same equation without
+        for rule in derived_rules(where, under, uses=uses)
+        if rule.trial.invariants == trial.invariants
+    )
 
 
 @dataclass(frozen=True)
-class _Step:
-    """A parameter that has a gradient: G, the update's size, and its own, None where it is 0."""
+class Source:
+    """A selection whose derived rule is a scheme, exactly or up to constants."""
 
-    sublayer: str
-    name: str
-    role: Role
-    gradient: Power
-    update: Power
-    own: Power | None
+    rule: Derived
+    exact: bool
+
+
+def derivations_of(scheme: Scheme) -> tuple[Source, ...]:
+    """The selections that give a scheme of one part: the same α and gains in every matrix."""
+    if len(scheme.parts) > 1 or not scheme.one_gain or scheme.streams > 1 or scheme.schedule:
+        return ()
+    sources = []
+    for rule in _candidates(scheme):
+        try:
+            ratios = list(_ratios(rule.rule, scheme))
+        except ValueError:  # a constant of the scheme is no monomial
+            continue
+        if not any(ratio.symbols for ratio in ratios):
+            sources.append(Source(rule, all(ratio == Monomial() for ratio in ratios)))
+    return tuple(sources)
+
+
+def _candidates(scheme: Scheme) -> Iterator[Derived]:
+    for where, placement in placements().items():
+        if placement.equation == scheme.equation:
+            for method, names in product(("lemma", "probe"), optimizer_classes().values()):
+                yield from derived_rules(where, names[0], method, scheme.uses)
+
+
+def _ratios(rule: Rule, scheme: Scheme) -> Iterator[Monomial]:
+    """What a rule's constants are to a scheme's; raises ``ValueError`` where one is no monomial."""
+    (balanced,), (part,) = rule.parts, scheme.parts
+    for sublayer in scheme.layer_of(part.name):
+        kind = balanced.kind_of(sublayer.name)
+        yield kind.alpha / parse(part.alpha)
+        yield balanced.eta * kind.rate / parse(scheme.rate_of("scaled"))
+        for matrix in sublayer.matrices:
+            gain = kind.beta if matrix in sublayer.scaled else Monomial()
+            yield gain / parse(part.gain(matrix.name))
+
+
+@cache
+def published_trials(under: str) -> dict[str, tuple[PartTrial, ...]]:
+    """What every published scheme that has a law does under an optimizer."""
+    judged = {}
+    for name, scheme in schemes().items():
+        try:
+            judged[name] = trials(scheme, optimizer(under))
+        except Refusal:
+            continue
+    return judged
+
+
+def alike(name: str, under: str) -> tuple[str, ...]:
+    """The other published schemes with the same invariants under an optimizer, part by part."""
+    invariants = {
+        scheme: tuple(part.invariants for part in parts)
+        for scheme, parts in published_trials(under).items()
+    }
+    same = (s for s, values in invariants.items() if values == invariants.get(name) and s != name)
+    return tuple(same)
+
+
+# ---- the judgement ----
 
 
 @dataclass(frozen=True)
-class _Segment:
-    """The layers of one placement: all of a part, or its first N^length."""
+class Row:
+    """A scheme under one class of optimizers: its parts, and what has the same invariants.
+
+    ``classes`` are derived rules, for the scheme's first part; ``alike`` published schemes.
+    """
+
+    optimizers: tuple[str, ...]
+    parts: tuple[PartTrial, ...]
+    classes: tuple[Derived, ...] = ()
+    alike: tuple[str, ...] = ()
+
+    @property
+    def balanced(self) -> bool:
+        return all(part.first == 0 for part in self.parts)
+
+    def to_dict(self, scheme: str) -> dict[str, Any]:
+        """Plain data of what the scheme of this name does; exponents as texts, null for none."""
+        return {
+            "optimizers": list(self.optimizers),
+            "balanced": self.balanced,
+            "measured": [asdict(one) for one in measured(scheme, self.optimizers)[1]],
+            "parts": [
+                {
+                    "stack": part.part,
+                    "in": part.depth,
+                    "first_order": _text(part.first),
+                    "orders": [_text(order) for order in part.orders],
+                    "aligned_sum": _text(part.aligned),
+                    "self_consistency": _text(part.independent),
+                    "rho": _text(part.relative),
+                    "parameters": [
+                        {"sublayer": m.sublayer, "parameter": m.name, "exponent": _text(m.total)}
+                        for m in part.moved
+                    ],
+                }
+                for part in self.parts
+            ],
+            "class": [
+                {"placement": d.placement, "optimizer": d.optimizer, "closure": d.closure}
+                for d in self.classes
+            ],
+            "alike": list(self.alike),
+        }
+
+
+def _text(value: Fraction | None) -> str | None:
+    return None if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class Judgement(Result):
+    """A scheme under the optimizer asked for, and under every class of the built-in ones."""
 
     scheme: Scheme
-    part: SchemePart
-    depth: str
-    first: Placement | None  # of the first layers, where they have another
-    of: update.Update
-    length: Fraction
-
-    @cached_property
-    def uses(self) -> Power:
-        """n, how often each layer is used."""
-        found = self.text(self.scheme.uses)
-        assert found is not None
-        return found
-
-    @cached_property
-    def laws(self) -> list[tuple[Sublayer, laws.Law]]:
-        own = dict.fromkeys(self.scheme.layer_of(self.part.name))
-        placed = ((s, self.first or self.scheme.placed(s)) for s in own)
-        return [(s, laws.law(where, s, norm(self.scheme.norm))) for s, where in placed]
+    under: str
+    row: Row
+    others: tuple[Row, ...]
+    sources: tuple[Source, ...]
 
     @property
-    def placement(self) -> Placement:
-        """That of all sublayers without one of their own."""
-        return self.first or self.scheme.placement
-
-    def text(self, text: str) -> Power | None:
-        return size_of(text, self.depth)
-
-    def size(self, of: Monomial, stream: Power | None = None) -> Power | None:
-        """The size of a law's monomial at the scheme's constants; None where a factor is 0."""
-        total = Power.of()
-        for base, power in of.items:
-            if base.isdigit():
-                continue
-            if base == "stream":
-                factor = stream or Power.of()
-            elif base in self.placement.learnt:  # it starts at 0
-                return None
-            elif base == laws.LATER:
-                later = self.weights(2, stream)
-                if later is None:
-                    return None
-                factor = Power.of(later / 2)
-            else:
-                found = self.text({"alpha": self.part.alpha}.get(base, self.part.gain(base)))
-                if found is None:
-                    return None
-                factor = found
-            total = total * factor**power
-        return total
-
-    @cached_property
-    def stream(self) -> Power:
-        """X at layer l; refused where the stream explodes or vanishes."""
-        if any(law.normalised for _, law in self.laws):
-            return Power.of()
-        first = self.text(self.part.embedding)
-        assert first is not None
-        shrunk = Power.of(index=self._drift())
-        if any(law.added.exponent("stream") for _, law in self.laws):
-            growth = self.weights(2, first)
-            if growth is not None and growth > 0:
-                raise Refusal(
-                    f"the stream of the scheme {self.scheme.name!r} explodes: its equation "
-                    f"{self.placement.equation!r} has no norm, and S*r^2 grows as "
-                    f"{self.depth}^({growth})"
-                )
-            return first * shrunk
-        squared = first**2
-        for _, law in self.laws:
-            added = self.size(law.added)
-            if added is not None:
-                each = added * shrunk**-1
-                alike = self.uses.largest > 0  # what the uses of one layer add, adds up
-                squared = squared + (each.summed() ** 2 if alike else (each**2).summed())
-        return squared ** Fraction(1, 2) * shrunk
+    def warnings(self) -> tuple[str, ...]:
+        """What a user of the scheme should know, each a sentence."""
+        epsilon = in_words(self.sinking, {})[:-1]
+        return (*_warnings(self.row.parts), *([epsilon] if epsilon else []))
 
     @property
-    def growth(self) -> Fraction:
-        kept = self.stream.cut(self.length)
-        return kept.last - kept.nodes[0][1]
+    def sinking(self) -> tuple[Sinking, ...]:
+        """The norms that divide what falls with the depth, where their ε is overtaken."""
+        return tuple(sinking_in(self.scheme))
 
-    def _drift(self) -> Fraction:
-        """The exponent in l of the product of what the layers multiply the stream by."""
-        times = self.laws[0][1].multiplied
-        assert times is not None
-        symbol = "l" if "l" in INDEXED.parse(self.part.alpha).names else self.depth
-        with localcontext(prec=200):
-            near, far = (self._excess(times, symbol, Decimal(10) ** n) for n in (40, 80))
-            if far == 0:
-                return Fraction(0)
-            power = (far / near).ln() / (Decimal(10).ln() * 40) if near * far > 0 else Decimal(0)
-            if power < Decimal("-1.0001"):
-                return Fraction(0)
-            if power < Decimal("-0.9999"):
-                tends = Fraction(far * Decimal(10) ** 80 * len(self.laws)).limit_denominator(10**6)
-                return tends if symbol == "l" else Fraction(0)
-        raise Refusal(
-            f"a sublayer of the scheme {self.scheme.name!r}, {self.placement.equation}, "
-            f"multiplies the stream by {times}, which no norm takes back: the stream "
-            f"{'explodes' if far > 0 else 'vanishes'} with depth"
-        )
-
-    def _excess(self, times: Scalar, symbol: str, at: Decimal) -> Decimal:
-        """What the stream is multiplied by at a layer or depth, less 1."""
-        values = {**dict.fromkeys(("N", "M", "l"), at.sqrt()), symbol: at}
-        alpha = number(INDEXED.parse(self.part.alpha).root, values)
-        total = Decimal(-1)
-        for power, coefficient in times.terms:
-            to = Decimal(power.numerator) / power.denominator
-            total += Decimal(coefficient.numerator) / coefficient.denominator * alpha**to
-        return total if abs(total) > Decimal(10) ** -180 else Decimal(0)
-
-    def weights(self, power: int, stream: Power | None = None) -> Fraction | None:
-        """The exponent of the sum of r^power over the sublayers; n uses of one add alike."""
-        alike = self.uses ** (power - 1)
-        sizes = (self.size(law.weight, stream or self.stream) for _, law in self.laws)
-        return _most(self._total(size**power * alike) for size in sizes if size is not None)
-
-    def _total(self, size: Power) -> Fraction:
-        return size.summed().at(self.length)
-
-    @cached_property
-    def steps(self) -> list[_Step]:
-        return list(self._steps())
-
-    def _steps(self) -> Iterator[_Step]:
-        end = Power.of(self.stream.at(self.length)) if self._unnormalised else Power.of()
-        for sublayer, law in self.laws:
-            for name, role in parameters(law):
-                paths = [
-                    size
-                    for path in law.responses.get(name, ())
-                    if (size := self.size(path, self.stream)) is not None
-                ]
-                if not paths:
-                    continue
-                response = paths[0]
-                for other in paths[1:]:
-                    response = response + other
-                gradient = response * self.stream**-1 * end
-                own, rate = self._own(law, name, role), self.text(self.scheme.rate_of(role))
-                assert rate is not None
-                moved = (gradient * self.uses) ** self.of.p * rate
-                if own is not None:
-                    moved = moved * own**self.of.q
-                yield _Step(sublayer.name, name, role, gradient, moved, own)
-
-    @property
-    def _unnormalised(self) -> bool:
-        """Whether the part's output is as large as its stream."""
-        return not (self.scheme.final_norm or self.scheme.placement.normalises_sum)
-
-    def _own(self, law: Law, name: str, role: Role) -> Power | None:
-        """The size of a parameter at initialisation, None where it is 0."""
-        if role in STARTS_AT_ZERO:
-            return None
-        if name in law.starts:
-            start = law.starts[name]
-            return None if start is None else self.size(start)
-        return self.text(self.part.gain(name) if role in MATRICES else "1")
-
-    @cached_property
-    def moved(self) -> list[Moved]:
-        return [
-            Moved(
-                step.sublayer,
-                step.name,
-                step.role,
-                self._total(step.gradient * step.update),
-                None if step.own is None else (step.update * step.own**-1).cut(self.length).largest,
-            )
-            for step in self.steps
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; exponents as texts such as ``"1/2"``, null where there is nothing."""
+        scheme = self.scheme
+        published = {
+            key: getattr(scheme, key) for key in ("name", "equation", "optimizer", "source")
+        }
+        published["parts"] = [
+            {"stack": p.name, "alpha": p.alpha, "gains": dict(p.gains)} for p in scheme.parts
         ]
+        for multiplier in ("rates", "epsilon", "weight_decay"):
+            published[multiplier] = dict(getattr(scheme, multiplier))
+        derived = [
+            {key: getattr(s.rule, key) for key in ("placement", "optimizer", "closure", "method")}
+            | {"exact": s.exact}
+            for s in self.sources
+        ]
+        return {
+            "schema": "deepnet-theory/scheme/1",
+            "scheme": published,
+            "optimizer": self.under,
+            "judged": self.row.to_dict(scheme.name),
+            "optimizers": [row.to_dict(scheme.name) for row in self.others],
+            "derived": derived,
+            "warnings": list(self.warnings),
+            "norm_epsilon": [norm.to_dict() for norm in self.sinking],
+        }
 
-    def relatives(self, role: Role) -> list[Fraction | None]:
-        return [m.relative for m in self.moved if m.role is role]
 
-    def orders(self) -> list[Fraction | None]:
-        """The exponent of each order: k scaled matrices of a branch moved at once."""
-        found: dict[int, list[Fraction]] = {}
-        for sublayer, _ in self.laws:
-            scaled = [
-                s for s in self.steps if s.sublayer == sublayer.name and s.role is Role.SCALED
-            ]
-            for count in range(1, len(sublayer.scaled) + 1):
-                found.setdefault(count, []).extend(
-                    self._total(_moved_at_once(several))
-                    for several in combinations(scaled, count)
-                    if sum(s.own is None for s in several) < 2
-                )
-        return [max(found[count], default=None) for count in sorted(found)]
+def _warnings(parts: tuple[PartTrial, ...]) -> Iterator[str]:
+    for part in parts:
+        if part.relative is not None and part.relative > 0:
+            yield (
+                f"the relative update rho of the {part.part}'s scaled matrices grows as "
+                f"{part.depth}^({part.relative}): at one learning rate training becomes "
+                "unstable as the stack grows deeper"
+            )
+        if part.independent is not None and part.independent > 0:
+            yield (
+                f"the {part.part}'s S*r^2 grows as {part.depth}^({part.independent}): the "
+                "near-identity assumption fails, and with it these orders"
+            )
+        if part.stream > 0:
+            yield (
+                f"the {part.part}'s stream grows as {part.depth}^({part.stream}): these sums take "
+                "its branches as independent of one another"
+            )
 
 
-def _moved_at_once(matrices: tuple[_Step, ...]) -> Power:
-    first, *others = sorted(matrices, key=lambda s: s.own is not None)  # a matrix at 0 goes first
-    change = first.gradient * first.update
-    for step in others:
-        assert step.own is not None
-        change = change * step.update * step.own**-1
-    return change
+def judge(scheme: Scheme, under: Optimizer | None = None) -> Judgement:
+    """Judge a scheme under an optimizer, its own by default, and under every built-in class.
+
+    Raises :class:`~deepnet_theory.spec.errors.Refusal` where a law is missing, the stream
+    explodes, or the update does not go down the gradient.
+    """
+    by = under or optimizer(scheme.optimizer)
+    degrees, rows = update.descending(by), {}
+    for key, names in optimizer_classes().items():
+        parts = trials(scheme, optimizer(names[0]))
+        derived = same_class(parts[0], names[0], scheme.uses)
+        rows[key] = Row(names, parts, derived, alike(scheme.name, names[0]))
+    row = rows.get((degrees.p, degrees.q)) or Row((by.name,), trials(scheme, by))
+    return Judgement(scheme, by.name, row, tuple(rows.values()), derivations_of(scheme))
+
+
+def predictions(scheme: Scheme, selection: Selection) -> Predictions:
+    """The judged exponents of a scheme, for the laboratory.
+
+    Their rivals are the rules derived for the same placement, where it has a name. Of two parts
+    each has the exponent of its own share in its own depth: what stands between a part and the
+    output is of the other depth, and nothing is predicted of a share in that one.
+    """
+    parts = trials(scheme, selection.the_optimizer)
+    if len(parts) > 1:
+        rows = [Prediction(part.depth, part.part, part.first) for part in parts]
+        rows += [Prediction(a.depth, b.part, None) for a in parts for b in parts if a is not b]
+    else:
+        (part,) = parts
+        rules = rival_rules(selection) if scheme.named_placement else {}
+        rivals = (
+            (name, Exponents(selection, rule).all()[part.depth, "all"])
+            for name, rule in rules.items()
+        )
+        rows = [Prediction(part.depth, "all", part.first, tuple(rivals))]
+    return Predictions(tuple(rows), warnings=tuple(_warnings(parts)))

@@ -53,10 +53,7 @@ class SublayerRow:
     depth: str
     members: tuple[str, ...]
     matrices: int
-    alpha: Monomial
     beta: Monomial
-    rate: Monomial
-    eta: Monomial
     weight: Monomial
     aligned: Monomial  # S·r
     independent: Monomial  # S·n·r², n uses of one layer
@@ -139,65 +136,59 @@ class Table:
         states = {row.state for row in self.sublayers}
         return next(state for state in (UNSTABLE, LAZY, STABLE) if state in states)
 
-    def _row(self, at: Balanced, kind: Kind) -> SublayerRow:
-        weight, rho = at.weight(kind), at.relative(kind)
+    def _row(self, part: Balanced, kind: Kind) -> SublayerRow:
         # the branches of experts add up at random, what one step makes of them in line
         together = Monomial.number(kind.law.sublayer.chosen) ** Fraction(1, 2)
-        first = at.factor / at.backward * at.count * weight * together
+        amplified = part.amplification.factor / part.amplification.backward
+        first = amplified * part.count * kind.weight * together
         return SublayerRow(
-            part=at.part.name,
+            part=part.part.name,
             sublayer=kind.name,
-            depth=at.part.depth,
+            depth=part.part.depth,
             members=kind.members,
             matrices=kind.matrices,
-            alpha=at.alpha(kind),
-            beta=at.beta(kind),
-            rate=at.rate(kind),
-            eta=at.eta,
-            weight=weight,
-            aligned=at.count * weight,
-            independent=at.squares(kind),
-            rho=rho,
+            beta=kind.beta,
+            weight=kind.weight,
+            aligned=part.count * kind.weight,
+            independent=part.squares(kind),
+            rho=kind.relative,
             orders=tuple(
-                first * Monomial.number(comb(kind.matrices, order)) * rho**order
+                first * Monomial.number(comb(kind.matrices, order)) * kind.relative**order
                 for order in range(1, kind.matrices + 1)
             ),
         )
 
     def _parameters(self) -> Iterator[ParameterRow]:
-        for at in self.rule.parts:
-            for sublayer in {s.name: s for s in at.part.layer}.values():
-                kind = at.kind_of(sublayer.name)
-                law = laws.law(self.selection.placed(sublayer), sublayer, self.selection.the_norm)
+        norm = self.selection.the_norm
+        for part in self.rule.parts:
+            for sublayer in {s.name: s for s in part.part.layer}.values():
+                law = laws.law(self.selection.placed(sublayer), sublayer, norm)
                 for name, role in parameters(law):
-                    if role is Role.NORM_BIAS and not self.selection.the_norm.bias:
-                        continue
-                    yield self._parameter(at, kind, law, name, role)
+                    if role is not Role.NORM_BIAS or norm.bias:
+                        yield self._parameter(part, law, name, role)
 
-    def _parameter(
-        self, at: Balanced, kind: Kind, law: laws.Law, name: str, role: Role
-    ) -> ParameterRow:
-        of, scaled = self.rule.update, role is Role.SCALED
-        knobs = {"beta": at.beta(kind)}
-        gains = {g: m.put(knobs) for g, m in laws.common_gains(law.sublayer).items()}
-        gains["alpha"] = at.alpha(kind)
-        gains[laws.LATER] = at.squares(kind) ** Fraction(1, 2)
-        paths = [path.put(gains) for path in law.responses.get(name, ())]
-        response = largest(paths, at.part.depth) if paths else None
+    def _parameter(self, part: Balanced, law: laws.Law, name: str, role: Role) -> ParameterRow:
+        degrees, amplified = self.rule.update, part.amplification
+        kind = part.kind_of(law.sublayer.name)
+        gains = laws.common_gains(law.sublayer, kind.alpha, kind.beta)
+        # what is added behind adds up at random at the start, where one step of it is in line
+        gains[laws.LATER] = part.squares(kind) ** Fraction(1, 2)
         start = law.starts.get(name, ONE)
         size = gains[name] if role in MATRICES else (start or ONE).put(gains)
         at_zero = role in STARTS_AT_ZERO or start is None
-        q = Fraction(0) if at_zero else of.q
-        kappa = at.rate(kind) if scaled else ONE
-        share = update_size = gradient = None
-        if response is not None:
-            reached = response * law.reached(name) * at.uses
-            gradient = reached * at.upstream
-            moved = at.eta * kappa * reached**of.p * size**q
-            update_size = moved * at.backward
-            count = at.count_of(name, self.selection.placed(law.sublayer).normalises_sum)
-            share = count * at.factor * response * moved
-        dominant = share is not None and share.exponent(at.part.depth) > 0
+        kappa = kind.rate if role is Role.SCALED else ONE
+        gradient = moved = share = None
+        if paths := [path.put(gains) for path in law.responses.get(name, ())]:
+            response = largest(paths, part.part.depth)
+            reached = response * law.reached(name) * part.uses
+            gradient = reached * amplified.upstream
+            moved = part.eta * kappa * reached**degrees.p
+            moved *= ONE if at_zero else size**degrees.q
+            count = part.count_of(name, self.selection.placed(law.sublayer).normalises_sum)
+            share = count * amplified.factor * response * moved
+        # what moves more than the matrices do in depth would unbalance the rule: it steps less;
+        # what moves less is left alone, since a larger rate for it is a choice and no necessity
+        dominant = share is not None and share.exponent(part.part.depth) > 0
         rate = kappa / share if share and dominant else kappa
         constants = update.practised(self.selection.the_optimizer).constants
 
@@ -209,17 +200,17 @@ class Table:
 
         decay = None
         if role in MATRICES:
-            shrunk = ONE if gradient is None else gradient**of.p * size ** (of.q - 1)
-            decay = of_size("decay") / (at.eta * rate * shrunk)
+            shrunk = ONE if gradient is None else gradient**degrees.p * size ** (degrees.q - 1)
+            decay = of_size("decay") / (part.eta * rate * shrunk)
         return ParameterRow(
-            part=at.part.name,
+            part=part.part.name,
             sublayer=law.sublayer.name,
             parameter=name,
             role=role,
-            depth=at.part.depth,
+            depth=part.part.depth,
             size=None if at_zero else size,
             gradient=gradient,
-            update=update_size,
+            update=moved and moved * amplified.backward,
             share=share,
             rate=rate,
             epsilon=of_size("epsilon"),
@@ -249,20 +240,25 @@ def table(selection: Selection) -> Table:
     return Table(solve_rule(selection))
 
 
+def by_closure(selection: Selection) -> Iterator[tuple[str, Table | Refusal]]:
+    """The table of every closure, or the sentence that refuses it."""
+    for name in closures():
+        try:
+            yield name, table(replace(selection, closure=name))
+        except Refusal as refusal:
+            yield name, refusal
+
+
 def texts(rule: Rule) -> Texts:
     """The rule as texts in N and M, in the grammar of depths."""
-    entries = [
-        RuleEntry(
-            at.part.name,
-            kind.name,
-            *(
-                written(value, rule.selection)
-                for value in (at.alpha(kind), at.beta(kind), at.rate(kind), at.relative(kind))
-            ),
-        )
-        for at in rule.parts
-        for kind in at.kinds
-    ]
+    # A rule travels as text: into JSON, to other processes, to a model that knows torch alone.
+    # Here it ends; nothing on the way to it is read back from text.
+    entries = []
+    for part in rule.parts:
+        for kind in part.kinds:
+            values = (kind.alpha, kind.beta, kind.rate, kind.relative)
+            written_out = (written(value, rule.selection) for value in values)
+            entries.append(RuleEntry(part.part.name, kind.name, *written_out))
     bare = Texts(
         name=rule.selection.optimizer or "custom",
         entries=tuple(entries),
@@ -275,46 +271,41 @@ def texts(rule: Rule) -> Texts:
     return with_norm_epsilon(rule.selection, bare)
 
 
-def parameter_rules(of: Table) -> tuple[ParameterRule, ...]:
+def parameter_rules(table: Table) -> tuple[ParameterRule, ...]:
     """What every kind of parameter starts with and steps with, as texts in N and M."""
     return tuple(
         ParameterRule(
-            part=row.part,
-            sublayer=row.sublayer,
-            name=row.parameter,
-            role=row.role,
-            gain=str(row.size) if row.size is not None else "0",
+            row.part,
+            row.sublayer,
+            row.parameter,
+            row.role,
+            gain=str(row.size or 0),
             rate=str(row.rate),
             epsilon=str(row.epsilon),
-            weight_decay=str(row.decay) if row.decay is not None else "0",
+            weight_decay=str(row.decay or 0),
         )
-        for row in of.parameters
+        for row in table.parameters
     )
 
 
-def invariants(of: Table) -> dict[tuple[str, str], tuple[Monomial, Monomial]]:
+def invariants(table: Table) -> dict[tuple[str, str], tuple[Monomial, Monomial]]:
     """S·r and ρ by part and sublayer: all that a change of scales leaves alone."""
     return {
-        (row.part, name): (row.aligned, row.rho) for row in of.sublayers for name in row.members
+        (row.part, name): (row.aligned, row.rho) for row in table.sublayers for name in row.members
     }
 
 
 def equivalent_closures(of: Table) -> tuple[tuple[str, bool], ...]:
     """The other closures of the same class, and whether they have the same constants too."""
-    own, found = invariants(of), []
-    for name in closures():
-        if name == of.rule.closure.name:
+    ours, equivalent = invariants(of), []
+    for name, other in by_closure(of.selection):
+        if name == of.rule.closure.name or isinstance(other, Refusal):
             continue
-        try:
-            theirs = invariants(table(replace(of.selection, closure=name)))
-        except Refusal:
-            continue
-        ratios = [
-            a / b for key, pair in own.items() for a, b in zip(pair, theirs[key], strict=True)
-        ]
+        theirs = invariants(other)
+        ratios = [a / b for key in ours for a, b in zip(ours[key], theirs[key], strict=True)]
         if not any(ratio.symbols for ratio in ratios):
-            found.append((name, all(ratio == ONE for ratio in ratios)))
-    return tuple(found)
+            equivalent.append((name, all(ratio == ONE for ratio in ratios)))
+    return tuple(equivalent)
 
 
 @dataclass(frozen=True)
@@ -340,31 +331,29 @@ class Crossing:
         return self.depth.at(fans=sum(sizes[f] for f in self.fans))
 
 
-def crossings(of: Table) -> Iterator[Crossing]:
+def crossings(table: Table) -> Iterator[Crossing]:
     r"""Where a floor ``rms(theta) > constant`` is crossed; none for other regimes.
 
     A scaled matrix has :math:`\mathrm{rms}(\theta) = \beta\sqrt{2/(f_{in}+f_{out})}` at Xavier
     initialisation, and β falls with depth.
     """
-    for regime in of.rule.update.regimes:
+    for regime in table.rule.update.regimes:
         if not regime.is_floor:
             continue
         smaller = fold(UPDATE.parse(regime.smaller).root, FloatAlgebra())
         floor = Monomial.number(Fraction(str(smaller)))
-        for at in of.rule.parts:
-            for sublayer in dict.fromkeys(at.part.layer):
-                beta = at.beta(at.kind_of(sublayer.name))
-                power = beta.exponent(at.part.depth)
-                if not power:
+        for part in table.rule.parts:
+            for sublayer in dict.fromkeys(part.part.layer):
+                beta = part.kind_of(sublayer.name).beta
+                if not (power := beta.exponent(part.part.depth)):
                     continue
                 size = beta * (Monomial.number(2) / Monomial.of("fans")) ** Fraction(1, 2)
-                own = Monomial.of(at.part.depth)
-                depth = (floor / (size / own**power)) ** (1 / power)
+                rest = size / Monomial.of(part.part.depth) ** power
                 for matrix in sublayer.scaled:
                     yield Crossing(
-                        at.part.name,
+                        part.part.name,
                         sublayer.name,
                         matrix.name,
                         (matrix.fan_in, matrix.fan_out),
-                        depth,
+                        (floor / rest) ** (1 / power),
                     )

@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import groupby, product
 
 from deepnet_theory.sizes.equivalence import carries_alpha, powers
-from deepnet_theory.sizes.judgement import optimizer_classes
+from deepnet_theory.sizes.schemes import optimizer_classes
 from deepnet_theory.sizes.table import Table, table, texts
 from deepnet_theory.sizes.update import law
 from deepnet_theory.spec.closure import closures

@@ -54,8 +54,7 @@ def audit(
     from deepnet_theory.report.scheme import standing
     from deepnet_theory.runtime.building import checked
     from deepnet_theory.runtime.fitting import multiplied_values
-    from deepnet_theory.sizes.judgement import Row
-    from deepnet_theory.sizes.schemes import trials
+    from deepnet_theory.sizes.schemes import Row, trials
     from deepnet_theory.sizes.wanted import (
         in_weights,
         of_scheme,

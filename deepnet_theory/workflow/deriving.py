@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from sympy import Expr
 
     from deepnet_theory.sizes.consequences import Comparison
-    from deepnet_theory.sizes.judgement import Judgement
     from deepnet_theory.sizes.parametrisations import WidthJudgement
+    from deepnet_theory.sizes.schemes import Judgement
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.symbolic.width import WidthDerivation
 
@@ -145,8 +145,8 @@ def judge_scheme(
     the depth where it is both; ``alignment`` belongs to the width. Raises :class:`InputError` for
     unknown names and :class:`Refusal` where a law is missing.
     """
-    from deepnet_theory.sizes.judgement import judge
     from deepnet_theory.sizes.parametrisations import judge_parametrisation
+    from deepnet_theory.sizes.schemes import judge
     from deepnet_theory.spec.optimizer import custom_optimizer
     from deepnet_theory.spec.optimizer import optimizer as named
     from deepnet_theory.spec.parametrisation import Parametrisation, parametrisations

@@ -12,9 +12,9 @@ from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.exponents import predictions, relative_updates
 from deepnet_theory.sizes.exponents import rival_rules as solve
 from deepnet_theory.sizes.exported import constants_of
-from deepnet_theory.sizes.judgement import predictions as judged
 from deepnet_theory.sizes.moves import scalings
 from deepnet_theory.sizes.rule import closure_of
+from deepnet_theory.sizes.schemes import predictions as judged
 from deepnet_theory.spec.constants import Constants, Sizes
 from deepnet_theory.spec.errors import InputError, Refusal, shown, unknown
 from deepnet_theory.spec.rule import PLAIN, Rule

@@ -15,8 +15,7 @@ from deepnet_theory.numeric.one_sublayer import predict_model_update
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.runtime import linear
-from deepnet_theory.sizes.judgement import predictions
-from deepnet_theory.sizes.schemes import trials
+from deepnet_theory.sizes.schemes import predictions, trials
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.scheme import SchemePart, measurable, scheme

@@ -175,7 +175,7 @@ def kinds_of(kind):
 
 def test_every_result_has_a_composer_that_makes_a_document():
     for room in (
-        "sizes.consequences", "sizes.judgement", "sizes.parametrisations", "symbolic.derivation",
+        "sizes.consequences", "sizes.schemes", "sizes.parametrisations", "symbolic.derivation",
         "symbolic.width", "spec.results.audit", "spec.results.prediction", "spec.results.training",
     ):  # fmt: skip
         import_module(f"deepnet_theory.{room}")

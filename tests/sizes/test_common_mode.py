@@ -12,13 +12,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.sizes.common_mode import carried, divisor, limit
-from deepnet_theory.spec.placement import placement, placements
+from deepnet_theory.spec.placement import placement
 from paper_checks.common.common_mode import own_part
 
-ALL = pytest.mark.parametrize("name", [n for n, p in placements().items() if p.streams is None])
+# one on the sum, one on the branch's input, one on its output: a norm on the sum is all that counts
+NAMES = ("post-ln", "pre-ln", "res-post-ln")
 
 
-@ALL
+@pytest.mark.parametrize("name", NAMES)
 def test_a_deep_stack_reaches_the_limit(name: str) -> None:
     where = placement(name)
     for weight in (0.5, 5.0):
@@ -40,7 +41,7 @@ def test_the_divided_part_at_five() -> None:
 @given(st.floats(0.01, 8), st.floats(0.01, 8))
 def test_more_in_common_leaves_less(one: float, other: float) -> None:
     low, high = sorted((one, other))
-    for where in placements().values():
+    for where in map(placement, NAMES):
         assert limit(where, high) <= limit(where, low) <= 1
         assert own_part(where, 12, high) <= own_part(where, 12, low) + 1e-12
 

@@ -18,23 +18,22 @@ GAIN = 0.2  # near the identity: the branch itself does not change the loss's gr
 KINDS = [(1, 4), (2, 8), (4, 8)]
 
 
-def moved(chosen, experts, p, alike, draws=6):
+def moved(chosen, experts, p, draws=6):
     """Mean size and change of the output by a step |g|^p of all experts, root mean square.
 
-    Tokens choose experts at random. They push alike (one target in common with some of their own)
-    or each its own way.
+    Tokens choose experts at random and push alike: one target in common beside some of their own.
     """
-    every = (one_step(chosen, experts, p, alike, seed) for seed in range(draws))
-    return (fmean(of) for of in zip(*every, strict=True))
+    steps = (one_step(chosen, experts, p, seed) for seed in range(draws))
+    return (fmean(sizes) for sizes in zip(*steps, strict=True))
 
 
-def one_step(chosen, experts, p, alike, seed):
+def one_step(chosen, experts, p, seed):
     g = torch.Generator().manual_seed(0)
     draw = torch.Generator().manual_seed(100 * experts + seed)
     x, head = torch.randn(TOKENS, D, generator=g), torch.randn(VOCAB, D, generator=g)
-    x = x + torch.randn(D, generator=g) if alike else x
+    x = x + torch.randn(D, generator=g)
     own = torch.randint(VOCAB, (TOKENS,), generator=g)
-    target = torch.where(torch.rand(TOKENS, generator=g) < 0.8, 0, own) if alike else own
+    target = torch.where(torch.rand(TOKENS, generator=g) < 0.8, 0, own)
     inner = (torch.randn(experts, D, 4 * D, generator=draw) * GAIN / math.sqrt(D)).requires_grad_()
     outer = (
         torch.randn(experts, 4 * D, D, generator=draw) * GAIN / math.sqrt(4 * D)
@@ -60,17 +59,10 @@ def one_step(chosen, experts, p, alike, seed):
 def test_a_real_step_moves_the_output_as_the_law_says(name):
     p = float(update_law(optimizer(name)).p)
     of = {kind: sublayer(f"ffn@{kind[0]}/{kind[1]}") for kind in KINDS}
-    size, dense = moved(1, 1, p, alike=True)
+    size, dense = moved(1, 1, p)
     for (chosen, experts), own in of.items():
-        one, step = moved(chosen, experts, p, alike=True)
+        one, step = moved(chosen, experts, p)
         times, plain = (branch(s).size.at(fc1=1, fc2=1) for s in (own, sublayer("ffn")))
         assert one / size == pytest.approx(times / plain, rel=0.15)
         reached = law(placement("pre-ln"), own).reached("fc1").at()
         assert step / dense == pytest.approx(reached**p, rel=0.15), (chosen, experts)
-
-
-def test_tokens_that_push_their_own_way_move_sgd_by_up_to_as_much_more_as_an_expert_sees_less():
-    _, dense = moved(1, 1, 1.0, alike=False)
-    for chosen, experts in KINDS:
-        _, step = moved(chosen, experts, 1.0, alike=False)
-        assert 0.9 / experts < step / dense < 1.1 / chosen

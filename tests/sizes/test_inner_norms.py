@@ -41,18 +41,18 @@ def test_where_no_gain_changes_a_step_the_learning_rate_does(optimizer):
     found = solve_rule(Selection(optimizer, placement="pre-ln", layer=LAYER))
     (part,) = found.parts
     (kind,) = part.kinds
-    assert found.closure.name == "complete"
-    assert part.beta(kind) == part.rate(kind) == ONE / SUBLAYERS
+    assert found.closure.name == part.closure.name == "complete"
+    assert kind.beta == kind.rate == ONE / SUBLAYERS
     post = solve_rule(Selection(optimizer, layer=LAYER, closure="unit-init"))
     p = {"sgd": 1}.get(optimizer, 0)
-    assert post.parts[0].alpha(post.parts[0].kinds[0]) ** (1 + p) == SUBLAYERS
+    assert post.parts[0].kinds[0].alpha ** (1 + p) == SUBLAYERS
 
 
 def test_the_order_of_sublayers_does_not_pick_the_closure():
     layers = ("ffn,attention-sub-ln", "attention-sub-ln,ffn")
     found = [solve_rule(Selection("adamw", placement="pre-ln", layer=layer)) for layer in layers]
     assert [rule.closure.name for rule in found] == ["complete", "complete"]
-    betas = [{k.name: rule.parts[0].beta(k) for k in rule.parts[0].kinds} for rule in found]
+    betas = [{k.name: k.beta for k in rule.parts[0].kinds} for rule in found]
     assert betas[0] == betas[1] and betas[0]["attention-sub-ln"] == ONE / SUBLAYERS
 
 

@@ -1,0 +1,147 @@
+"""The epsilon of a norm on what falls with the depth: in rules, schemes, constants and models."""
+
+import json
+from dataclasses import replace
+
+import jsonschema
+import pytest
+import torch
+
+import deepnet_theory as dt
+from deepnet_theory.cli import main
+from deepnet_theory.runtime import apply_, build, schema
+from deepnet_theory.sizes.answer import Answer
+from deepnet_theory.sizes.norm_epsilon import sinking_in
+from deepnet_theory.sizes.schemes import judge
+from deepnet_theory.spec.scheme import scheme, schemes
+from deepnet_theory.spec.selection import Selection
+
+SELECT = ("--optimizer", "sgd", "--placement", "res-post-ln", "--closure", "complete")
+SMALL = ["--width", "16", "--heads", "2", "--tokens", "8", "--seeds", "2", "--draws", "1"]
+FIXED = 1e-5
+# a placement and an update, and the epsilon of every entry of the complete rule
+EPSILONS = (
+    ("res-post-ln", "-eta*g", None, [{"output": "(2*N)**(-2)"}]),
+    ("sandwich-ln", "-eta*g", None, [{"output": "(2*N)**(-2)"}]),
+    ("sandwich-ln", "-eta*sign(g)*sqrt(abs(g))", "attention,ffn:swiglu",
+     [{"output": "(2*N)**(-4/3)"}, {"output": "(2*N)**(-2)"}]),
+    # under degree 2 the multiplier of the stream falls too: 2N(2N)^(-4/3) and its square
+    ("post-ln", "-eta*sign(g)*g**2", None, [{"sum": "(2*N)**(-2/3)"}]),
+    ("res-post-ln", "-eta*sign(g)*g**2", None, [{"output": "(2*N)**(-8/3)"}]),
+    # a norm that the stream feeds keeps its own
+    *((placement, update, None, [None]) for placement in ("post-ln", "pre-ln", "branch-multiplier")
+      for update in ("-eta*g", "-eta*sign(g)")),
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def falling():
+    return dt.derive("sgd", placement="res-post-ln", closure="complete")
+
+
+@pytest.mark.parametrize(("placement", "update", "layer", "epsilons"), EPSILONS)
+def test_epsilon_falls_as_the_square_of_the_gains(placement, update, layer, epsilons):
+    answer = Answer(Selection(update=update, placement=placement, layer=layer, closure="complete"))
+    found = answer.to_dict()
+    assert [entry.get("norm_epsilon") for entry in found["rule"]] == epsilons
+    shown = [{n["norm"]: n["epsilon"]} for n in found["norm_epsilon"]]
+    assert shown == [e for e in epsilons if e]
+    assert {n["fixed_epsilon"] for n in found["norm_epsilon"]} <= {FIXED}
+    assert shown or "epsilon" not in found["in_depth"]
+
+
+def test_a_rule_has_its_epsilon_though_the_one_to_train_with_needs_none():
+    selection = Selection("lamb", placement="res-post-ln", closure="symmetric")
+    found = Answer(selection).to_dict()
+    assert [entry["norm_epsilon"] for entry in found["rule"]] == [{"output": "(2*N)**(-4)"}]
+    assert [norm["epsilon"] for norm in found["norm_epsilon"]] == ["(2*N)**(-4)"]
+    assert "norm_epsilon" not in found["training"][0]
+
+
+def test_the_answer_says_how_deep_a_fixed_epsilon_reaches(falling):
+    assert any(row.of.startswith("epsilon of the norm") for row in falling.measured)
+    assert "One learning rate serves every depth" in falling.in_depth
+    assert "multiply its epsilon by (2*N)**(-2)" in falling.in_depth
+    assert "159 layers on in attention, 90 layers on in ffn" in falling.in_depth
+    # the rule that is first derived does not fall; the one that it sends to does
+    first = Answer(replace(falling.selection, closure=None), (("N", 100),))
+    assert "multiply its epsilon by (2*N)**(-2) = 2.5e-05" in first.in_depth
+
+
+@pytest.mark.parametrize(("kind", "least"), [("ffn", 0.9), ("attention", 0.0)])
+def test_there_a_branch_that_is_built_has_a_variance_of_epsilon(kind, least, falling):
+    """Exactly a feed-forward's, at most an attention's, which averages."""
+    (norm,) = falling.sinking
+    whole = dt.export(falling, round(dict(norm.depths)[kind].at()), width=256)
+    one = replace(whole, parts=tuple(replace(part, layers=1) for part in whole.parts))
+    model = build(one, generator=torch.Generator().manual_seed(0))
+    residual = next(r for r in model.residuals() if r.site.kind == kind)
+    x = torch.randn(1, 64, 256, generator=torch.Generator().manual_seed(1))
+    with torch.no_grad():
+        variance = residual.branch(x).var().item()
+    assert least * FIXED < variance < 1.1 * FIXED
+
+
+def test_constants_hold_it_and_the_model_is_built_with_it(tmp_path, falling):
+    held = json.loads(dt.export(falling, 100, width=32, heads=2).to_json())
+    jsonschema.validate(held, schema())
+    for sublayer in held["parts"][0]["sublayers"]:
+        assert sublayer["norm_epsilon"] == {"output": pytest.approx(1 / 200**2)}
+    path = tmp_path / "constants.json"
+    path.write_text(json.dumps(held), encoding="utf-8")
+    model = build(path, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(1, 8, 32, generator=torch.Generator().manual_seed(1))
+    for residual in list(model.residuals())[:2]:
+        with torch.no_grad():
+            put_out = (residual(x) - x) * residual.alpha
+            assert residual.branch(x).var() < FIXED  # a fixed one would be the larger
+        assert put_out.var().item() == pytest.approx(1, rel=0.01)
+    held["parts"][0]["sublayers"][0]["norm_epsilon"] = {"input": 1.0}
+    path.write_text(json.dumps(held), encoding="utf-8")
+    with pytest.raises(dt.InputError, match="norm of 'res-post-ln' 'input'"):
+        build(path)
+
+
+def test_predicted_changes_stay_where_a_fixed_epsilon_loses_them(capsys):
+    words = ["predict", *SELECT, "--depths", "8,1000", *SMALL, "--format", "json", "--quiet"]
+    assert main(words) == 0
+    shallow, deep = (p["mean"] for p in json.loads(capsys.readouterr().out)["points"])
+    assert deep == pytest.approx(shallow, rel=0.15)
+
+
+def test_a_rule_of_ones_own_has_it_too(falling):
+    own = dt.own_rule(falling, "2*N", "(2*N)**(-1/2)")
+    assert own.entries[0].norm_epsilon == falling.rule.entries[0].norm_epsilon != ()
+    assert dt.own_rule(falling, "2*N", "1").entries[0].norm_epsilon == ()
+    sums = dt.own_rule(falling, "1 + N", "log(N)/N")  # no monomial, and its growth is seen
+    assert sums.entries[0].norm_epsilon == (("output", "(log(N)/N)**(4)"),)
+
+
+def test_what_is_in_a_models_code_is_asked_for(falling):
+    """An epsilon is read off no forward pass: an audit and apply_ say which one is wanted."""
+    constants = dt.export(falling, 4, width=16, heads=2, vocab=32)
+    ids = torch.randint(32, (1, 8), generator=torch.Generator().manual_seed(0))
+    model = build(constants)
+    found = dt.audit(model, ids, constants=constants)
+    assert any("on the output, 0.0156 times 1e-05" in remark for remark in found.remarks)
+    applied = str(apply_(model, constants, inputs=ids, initialise=True))
+    assert "set the epsilon of norms on the output to 1.56e-07" in applied
+
+
+def test_a_scheme_whose_normed_branch_falls_says_where_it_sinks():
+    (found,) = sinking_in(scheme("pangu"))
+    # (2N)^-2 times 1 in attention, and in a ReLU's feed-forward times 2/5 · 1/2 · 8/5
+    assert (found.place, found.epsilon) == ("output", "(2*N)**(-2)")
+    assert {name: depth.at() for name, depth in found.depths} == pytest.approx(
+        {"attention": 1e5**0.5 / 2, "ffn": 0.32**0.5 * 1e5**0.5 / 2}
+    )
+    judged = judge(scheme("pangu"))
+    assert "90 layers on in ffn" in judged.warnings[-1]
+    assert judged.to_dict()["norm_epsilon"][0]["sinks_from"] == {"attention": "159", "ffn": "90"}
+
+
+def test_no_other_scheme_sinks_and_one_of_gain_1_never_does():
+    assert [name for name, given in schemes().items() if list(sinking_in(given))] == ["pangu"]
+    given = scheme("pangu")
+    plain = replace(given, parts=(replace(given.parts[0], gains={}),))
+    assert not list(sinking_in(plain))
