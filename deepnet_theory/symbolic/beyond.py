@@ -32,9 +32,9 @@ from deepnet_theory.sizes.equivalence import carries_alpha, powers
 from deepnet_theory.sizes.update import law, practised
 from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.algebra import Branch
-from deepnet_theory.symbolic.algebra.monomial import (
+from deepnet_theory.symbolic.algebra import (
     DEPTHS,
+    Branch,
     S,
     alpha,
     eta,

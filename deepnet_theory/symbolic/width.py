@@ -48,7 +48,7 @@ from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.results.result import Result
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.monomial import exponents, from_plain, plain, solve
+from deepnet_theory.symbolic.algebra import exponents, from_plain, plain, solve
 from deepnet_theory.symbolic.derivation import SCHEMA, Chain, Derivation, Meaning, symbols_of
 from deepnet_theory.symbolic.derive import derive
 from deepnet_theory.symbolic.proof import widths

@@ -28,7 +28,7 @@ from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part
 from deepnet_theory.spec.sublayer import Role, Sublayer
-from deepnet_theory.symbolic.algebra.monomial import eta
+from deepnet_theory.symbolic.algebra import eta
 from deepnet_theory.symbolic.proof.step import Check, Section, Step
 from deepnet_theory.symbolic.proof.witness import Mixed, Sizes, mixed, of_uses, sizes
 

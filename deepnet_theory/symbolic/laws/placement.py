@@ -39,10 +39,13 @@ from deepnet_theory.symbolic.algebra import (
     Normalise,
     Softmax,
     Transpose,
+    alpha,
+    beta,
     coefficient,
+    i,
+    in_sympy,
     split,
 )
-from deepnet_theory.symbolic.algebra.monomial import alpha, beta, i, in_sympy
 from deepnet_theory.symbolic.proof.step import IDENTITY, Check, Section, Step
 from deepnet_theory.symbolic.proof.witness import (
     TOKENS,

@@ -19,7 +19,7 @@ import mpmath
 import sympy as sp
 
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.algebra.monomial import i, is_nonnegative, r, vanishes
+from deepnet_theory.symbolic.algebra import i, is_nonnegative, r, vanishes
 
 DIGITS = 40  # of the numbers that sides are compared on
 SAMPLES = 3
