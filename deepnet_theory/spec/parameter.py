@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from deepnet_theory.spec.expression import DEPTH, evaluate
+from deepnet_theory.spec.record import NOT_NEGATIVE
 from deepnet_theory.spec.sublayer import Role
 
 KNOBS = ("gain", "rate", "epsilon", "weight_decay")
@@ -23,10 +25,10 @@ class ParameterConstants:
     ``formulas`` are those of the four in N and M, for people.
     """
 
-    gain: float = 1.0
-    rate: float = 1.0
-    epsilon: float = 1.0
-    weight_decay: float = 1.0
+    gain: Annotated[float, NOT_NEGATIVE] = 1.0
+    rate: Annotated[float, NOT_NEGATIVE] = 1.0
+    epsilon: Annotated[float, NOT_NEGATIVE] = 1.0
+    weight_decay: Annotated[float, NOT_NEGATIVE] = 1.0
     formulas: dict[str, str] = field(default_factory=dict)
 
 

@@ -57,8 +57,8 @@ def settings_of(kind: type) -> Iterator[Setting]:
 
 def setting(name: str, annotation: Any, default: Any) -> Setting:
     """The setting that an annotated field or parameter is."""
-    of, option = get_args(annotation)
-    return Setting(name, (get_args(of) or (of,))[0], default, option)
+    kind, option, *_ = get_args(annotation)
+    return Setting(name, (get_args(kind) or (kind,))[0], default, option)
 
 
 def require_valid(settings: object) -> None:

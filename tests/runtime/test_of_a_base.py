@@ -203,7 +203,7 @@ def test_files_seeds_and_generation_follow(tmp_path):
         ({"scores": -1.0}, "scores must be from"),
         ({"form": "weights", "outer": {}}, "head_multiplier must be 1"),
         ({"outer": {"heads": {}}}, "'heads'"),
-        ({"outer": {"head": {"rate": -1}}}, "outer: the rate of 'head'"),
+        ({"outer": {"head": {"rate": -1}}}, "outer: 'head': rate must be from 0"),
         ({"outer": []}, "outer must be a JSON object"),
     ],
 )

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import math
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from deepnet_theory.spec.errors import exit_code_after
+from deepnet_theory.spec.record import finite, written
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -24,12 +23,11 @@ class Result:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""
-        found = asdict(self, dict_factory=_public)  # type: ignore[call-overload]
-        return {"schema": self.schema, **found}
+        return {"schema": self.schema, **written(self)}
 
     def to_json(self) -> str:
         """The JSON text; NaN and infinity, which JSON lacks, are written as null."""
-        return json.dumps(_finite(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
+        return json.dumps(finite(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
 
 
 class Measured(Result):
@@ -49,9 +47,9 @@ class Measured(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data in the shape of the public JSON."""
-        found = {**super().to_dict(), "verdict": self.verdict, "complete": self.complete}
-        del found["stopped"]
-        return found
+        data = {**super().to_dict(), "verdict": self.verdict, "complete": self.complete}
+        del data["stopped"]
+        return data
 
     def _repr_html_(self) -> str:
         from deepnet_theory.report.document import composed
@@ -76,20 +74,6 @@ class AtSeveralSizes(Measured):
         return self.complete and bool(self.whole) and all(e.constant for e in self.whole)
 
     def to_dict(self) -> dict[str, Any]:
-        found = super().to_dict()
-        first = found["exponents"][0] if self.exponents else None
-        return {**found, "exponent": first, "constant": self.constant}
-
-
-def _public(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    return {"in" if name == "variable" else name: value for name, value in fields}
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {k: _finite(v) for k, v in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(v) for v in value]
-    return value
+        data = super().to_dict()
+        first = data["exponents"][0] if self.exponents else None
+        return {**data, "exponent": first, "constant": self.constant}

@@ -68,7 +68,7 @@ class MeasuredShare:
 class Exponent:
     """A measured log–log slope with its interval, and what was predicted."""
 
-    variable: str
+    variable: str = field(metadata={"json": "in"})
     share: str
     estimate: float
     low: float
