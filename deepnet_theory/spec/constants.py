@@ -136,9 +136,9 @@ class Architecture:
 
     width: Annotated[int, Option("D", "Model width"), COUNT] = 512
     heads: Annotated[int, Option("H", "Attention heads"), COUNT] = 8
-    kv_heads: Annotated[
-        int | None, Option("H", "Key and value heads; as many as heads"), COUNT
-    ] = None
+    kv_heads: Annotated[int | None, Option("H", "Key and value heads; as many as heads"), COUNT] = (
+        None
+    )
     ffn_ratio: Annotated[float, Option("R", "Hidden width over width"), Within(1e-6, 1024)] = 4.0
     vocab: Annotated[int, Option("V", "Vocabulary, of bytes"), COUNT] = 256
     activation: Annotated[str, Option("NAME", "relu, gelu or silu", ACTIVATIONS)] = "relu"

@@ -27,7 +27,7 @@ from deepnet_theory.runtime import (
     schema,
     unstack,
 )
-from deepnet_theory.runtime.outer import multiplier_of
+from deepnet_theory.runtime.applying import multiplier_of
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizers.muon import MUON
 
