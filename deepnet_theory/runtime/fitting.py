@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from os.path import commonprefix
+from itertools import takewhile
 from typing import Any
 
 import torch
@@ -325,7 +325,8 @@ class Places:
                 self.layers.setdefault(inside[-1], []).append(index)
             elif gain and names:
                 # the innermost module that holds the branch's last matrix and the norm on the sum
-                path = ".".join(commonprefix([names[-1].split("."), gain.split(".")]))
+                both = zip(names[-1].split("."), gain.split("."), strict=False)
+                path = ".".join(a for a, _ in takewhile(lambda ab: ab[0] == ab[1], both))
                 inner = gain.removeprefix(f"{path}." if path else "")
                 self.ends[index] = model.get_submodule(path), inner
         self.whole = len(self.ends) + sum(map(len, self.layers.values())) == len(sublayers)

@@ -36,11 +36,10 @@ from deepnet_theory.sizes.width import (
     scores,
 )
 from deepnet_theory.spec.constants import Architecture, Constants, SublayerConstants
-from deepnet_theory.spec.depth import BaseLike, parse_depth
 from deepnet_theory.spec.errors import InputError, Refusal, shown
-from deepnet_theory.spec.parameter import KNOBS, ParameterConstants
+from deepnet_theory.spec.rule import KNOBS, ParameterConstants
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import Stack
+from deepnet_theory.spec.stack import BaseLike, Stack, parse_depth
 from deepnet_theory.spec.sublayer import Role
 
 

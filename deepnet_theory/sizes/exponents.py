@@ -18,7 +18,7 @@ from deepnet_theory.sizes.monomial import Monomial, parse
 from deepnet_theory.sizes.rule import normalises, shrinkage, solve_rule
 from deepnet_theory.spec.errors import Refusal, shown
 from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.results.prediction import Prediction, Predictions
+from deepnet_theory.spec.results.measurement import Prediction, Predictions
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import Part

@@ -21,15 +21,14 @@ from deepnet_theory.sizes.table import Table
 from deepnet_theory.sizes.width import Place, Scale
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import FORMS, Architecture, Constants, Sizes
-from deepnet_theory.spec.depth import BaseLike, DepthLike, parse_depth
 from deepnet_theory.spec.errors import InputError, Refusal, unknown
 from deepnet_theory.spec.expression import evaluate
 from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.spec.parameter import ParameterRule
-from deepnet_theory.spec.rule import Row, Rule, RuleEntry
+from deepnet_theory.spec.rule import ParameterRule, Row, Rule, RuleEntry
 from deepnet_theory.spec.scheme import WIDTH, Scheme, gain_of, not_exportable
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.settings import record
+from deepnet_theory.spec.stack import BaseLike, DepthLike, parse_depth
 from deepnet_theory.spec.sublayer import MATRICES, Matrix, Role, Sublayer, sublayer
 
 

@@ -23,13 +23,11 @@ from deepnet_theory.sizes.schemes import PartTrial, trials
 from deepnet_theory.sizes.table import texts
 from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.measured import measured
 from deepnet_theory.spec.optimizer import Optimizer, optimizer, optimizers
 from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.results.prediction import Prediction, Predictions
-from deepnet_theory.spec.results.result import Result
+from deepnet_theory.spec.results.measurement import Prediction, Predictions, Result
 from deepnet_theory.spec.rule import Rule
-from deepnet_theory.spec.scheme import Scheme, SchemePart, schemes
+from deepnet_theory.spec.scheme import Scheme, SchemePart, measured, schemes
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
 

@@ -13,23 +13,22 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, TypedDict
 
 from deepnet_theory.spec.errors import InputError, UnstableWarning, shown, unknown
 from deepnet_theory.spec.files import read_text, write_text
 from deepnet_theory.spec.norm import norm
-from deepnet_theory.spec.parameter import ParameterConstants, ParameterRule
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN, Placement, placement
 from deepnet_theory.spec.record import (
-    LARGEST,
     NOT_NEGATIVE,
+    OPTIONAL,
     POSITIVE,
     Within,
-    left_out,
     read,
     require,
     written,
 )
+from deepnet_theory.spec.rule import ParameterConstants, ParameterRule
 from deepnet_theory.spec.settings import ACTIVATIONS, Option
 from deepnet_theory.spec.stack import described_layer, in_turn, stack, written_share
 from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer, sublayers
@@ -48,7 +47,8 @@ OUTER = ("embedding", "token_embedding", "head", "head_bias", *_OF_NORMS.values(
 OF_A_BASE: dict[str, Any] = {"head_multiplier": 1.0, "scores": 1.0, "outer": {}}
 COUNT = Within(1, 2**20)
 _INVALID = "the constants are invalid"
-Positive, NotNegative = Annotated[float, POSITIVE], Annotated[float, NOT_NEGATIVE]
+Positive: TypeAlias = Annotated[float, POSITIVE]
+NotNegative: TypeAlias = Annotated[float, NOT_NEGATIVE]
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ class SublayerConstants:
     gains: dict[str, Positive] = field(default_factory=dict)
     parameters: dict[str, ParameterConstants] = field(default_factory=dict)
     norm_epsilon: dict[str, Positive] = field(default_factory=dict)
-    parallel: bool = left_out(False)
-    layers: Annotated[int, Within(0, 10**6)] = left_out(0)
-    placement: str = left_out("")
+    parallel: bool = field(default=False, metadata=OPTIONAL)
+    layers: Annotated[int, Within(0, 10**6)] = field(default=0, metadata=OPTIONAL)
+    placement: str = field(default="", metadata=OPTIONAL)
 
     def gain(self, matrix: str) -> float:
         """The Xavier-normal gain of a matrix: its own, else β where it is scaled, else 1."""
@@ -103,7 +103,7 @@ class PartConstants:
     causal: bool
     sublayers: tuple[SublayerConstants, ...]
     multipliers: dict[str, NotNegative] = field(default_factory=dict)
-    uses: Annotated[int, Within(1, 10**6)] = left_out(1)
+    uses: Annotated[int, Within(1, 10**6)] = field(default=1, metadata=OPTIONAL)
 
     def described(self, between: str = ", ") -> str:
         """The layer by its kinds, a plus between the branches of one sum."""
@@ -214,9 +214,9 @@ class Constants:
     form: str = "forward"
     warning: str = ""
     condition: str = ""
-    head_multiplier: Positive = left_out(1.0)
-    scores: Positive = left_out(1.0)
-    outer: dict[str, ParameterConstants] = left_out({})
+    head_multiplier: Positive = field(default=1.0, metadata=OPTIONAL)
+    scores: Positive = field(default=1.0, metadata=OPTIONAL)
+    outer: dict[str, ParameterConstants] = field(default_factory=dict, metadata=OPTIONAL)
     origin: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -355,9 +355,9 @@ class Constants:
     @classmethod
     def from_json(cls, text: str) -> Constants:
         """Read a constants file's text."""
-        try:  # a number that JSON lacks, such as NaN, is a KeyError
-            data = json.loads(text, parse_constant={}.__getitem__)
-        except (ValueError, KeyError, RecursionError):
+        try:
+            data = json.loads(text, parse_constant=_no_json)
+        except (ValueError, RecursionError):
             raise InputError("the constants are not valid JSON (damaged or truncated?)") from None
         return cls.from_dict(data)
 
@@ -378,6 +378,10 @@ class Constants:
     @classmethod
     def load(cls, path: str | Path) -> Constants:
         return cls.from_json(read_text(Path(path), MAX_BYTES))
+
+
+def _no_json(constant: str) -> None:
+    raise ValueError(constant)  # NaN and infinity, which JSON lacks
 
 
 # ---- what is valid, beside what each field says of itself ----

@@ -109,9 +109,8 @@ class FirstOrder(OperatorAlgebra[Any]):
         return self.values[name]
 
     def power(self, base: Any, exponent: Fraction) -> Scalar:
-        if exponent.denominator == 1:
-            return base ** int(exponent)  # type: ignore[no-any-return]
-        return float(base) ** float(exponent)
+        result: Scalar = base ** (int(exponent) if exponent.denominator == 1 else float(exponent))
+        return result
 
     def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
         (argument,) = arguments

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -28,15 +28,8 @@ class Within:
     most: float = LARGEST
 
 
+OPTIONAL = {"optional": True}  # of a field that JSON has only where it is not the default
 POSITIVE, NOT_NEGATIVE = Within(1 / LARGEST), Within(0)
-
-
-def left_out(default: Any) -> Any:
-    """The default of a field that JSON has only where its value is another one."""
-    metadata = {"unless": default}
-    if isinstance(default, dict):
-        return field(default_factory=dict, metadata=metadata)
-    return field(default=default, metadata=metadata)
 
 
 @cache
@@ -136,7 +129,8 @@ def read(hint: Any, data: Any, what: str) -> Any:
     Raises :class:`InputError` for another shape, a name that no field has and one that is missing.
     """
     hint, optional = _may_be_none(_bare(hint)[0])
-    kind, arguments = get_origin(hint) or hint, get_args(hint)
+    kind: Any = get_origin(hint) or hint
+    arguments = get_args(hint)
     if kind is tuple:
         if not isinstance(data, list | tuple):
             raise InputError(f"{what} must be a JSON list, not {shown(data)}")
@@ -169,7 +163,7 @@ def written(value: Any) -> Any:
         row = {}
         for one in fields(value):
             item, name = getattr(value, one.name), one.metadata.get("json", one.name)
-            if name and ("unless" not in one.metadata or item != one.metadata["unless"]):
+            if name and not ("optional" in one.metadata and item == _default(one)):
                 row[name] = written(item)
         return row
     if isinstance(value, dict):
@@ -177,6 +171,10 @@ def written(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [written(item) for item in value]
     return value
+
+
+def _default(one: Field[Any]) -> Any:
+    return one.default if one.default_factory is MISSING else one.default_factory()
 
 
 def finite(value: Any) -> Any:

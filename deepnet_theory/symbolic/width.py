@@ -20,7 +20,7 @@ from deepnet_theory.sizes.width import (
     WidthRow,
     WidthTable,
 )
-from deepnet_theory.spec.results.result import Result
+from deepnet_theory.spec.results.measurement import Result
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derivation import SCHEMA, Chain, Derivation, Meaning, symbols_of

@@ -8,12 +8,12 @@ from numbers import Real
 from typing import TYPE_CHECKING, Unpack
 
 from deepnet_theory.sizes.norm_epsilon import with_norm_epsilon
-from deepnet_theory.spec.depth import DepthLike, parse_depth
 from deepnet_theory.spec.discovery import choose
 from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.rule import own_rule as _own_rule
 from deepnet_theory.spec.selection import Select, Selection
+from deepnet_theory.spec.stack import DepthLike, parse_depth
 from deepnet_theory.workflow.given import selection_of
 
 if TYPE_CHECKING:

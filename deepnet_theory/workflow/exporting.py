@@ -9,10 +9,10 @@ from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.entries import FULL
 from deepnet_theory.sizes.exported import constants_of, constants_of_scheme, on_base
 from deepnet_theory.spec.constants import Constants, Sizes
-from deepnet_theory.spec.depth import BaseLike, DepthLike
 from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import ALIGNMENTS, Selection
+from deepnet_theory.spec.stack import BaseLike, DepthLike
 from deepnet_theory.workflow.given import answered, scheme_of_depth
 
 

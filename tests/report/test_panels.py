@@ -23,7 +23,7 @@ from deepnet_theory.report.panels import panels
 from deepnet_theory.report.svg import levels, tick_label, ticks
 from deepnet_theory.report.text import text
 from deepnet_theory.sizes import consequences, judgement, parametrisations
-from deepnet_theory.spec.results import audit, prediction, result, verification
+from deepnet_theory.spec.results import audit, measurement
 from deepnet_theory.spec.results import training as training_results
 from deepnet_theory.spec.results.training import Run, Training
 from deepnet_theory.spec.verdict import Verdict
@@ -176,8 +176,8 @@ def test_a_trainings_losses_stand_beside_the_entropy_and_that_with_anothers_sour
 
 
 ROOMS = (
-    audit, consequences, derivation, judgement, parametrisations, prediction, training_results,
-    verification, width,
+    audit, consequences, derivation, judgement, measurement, parametrisations, training_results,
+    width,
 )  # fmt: skip
 
 
@@ -187,7 +187,7 @@ def test_every_result_has_a_composer_that_makes_a_document():
         for room in ROOMS
         for name, kind in vars(room).items()
         if isinstance(kind, type)
-        and issubclass(kind, result.Result)
+        and issubclass(kind, measurement.Result)
         and kind.__module__ == room.__name__
     }
     assert found == set(COMPOSERS)

@@ -7,7 +7,7 @@ import pytest
 from deepnet_theory import workflow
 from deepnet_theory.report.document import composed
 from deepnet_theory.report.text import text
-from deepnet_theory.spec.results.verification import Verification
+from deepnet_theory.spec.results.measurement import Verification
 
 
 @pytest.fixture(scope="module")

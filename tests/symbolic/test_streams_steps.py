@@ -2,9 +2,8 @@
 
 import pytest
 
-from deepnet_theory.spec.placement import Placement, placement
+from deepnet_theory.spec.placement import Placement, Streams, placement
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.streams import Streams
 from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.derive import derive

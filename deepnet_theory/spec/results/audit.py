@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from deepnet_theory.spec.record import written
+from deepnet_theory.spec.results.measurement import Result
 from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer
-from deepnet_theory.spec.results.result import Result
 from deepnet_theory.spec.verdict import Verdict
 
 DIFFERENCE, REMARK = "difference", "remark"

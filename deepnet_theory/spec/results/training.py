@@ -7,8 +7,7 @@ from math import nan
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.errors import INTERRUPTED
-from deepnet_theory.spec.results.result import Measured
-from deepnet_theory.spec.results.verification import Exponent
+from deepnet_theory.spec.results.measurement import Exponent, Measured
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
