@@ -38,13 +38,7 @@ from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.results.reading import Logits, Reading, Sublayer
-from deepnet_theory.spec.subject import (
-    Difference,
-    Wanted,
-    WantedSublayer,
-    as_asked,
-    differences,
-)
+from deepnet_theory.spec.subject import Difference, Wanted, WantedSublayer, as_asked, differences
 from deepnet_theory.spec.sublayer import Role, sublayer
 
 

@@ -110,7 +110,7 @@ def parameter_groups(
         epsilon = None if eps is None else _given("eps", eps, name)
         groups += _ruled([m for m in members[name] if m[1]], c, rate, epsilon, decay)
         for decays in (True, False):
-            others = [p for p, of in members[name] if not of and (p.dim() > 1) is decays]
+            others = [p for p, bs in members[name] if not bs and (p.dim() > 1) is decays]
             if others:
                 groups.append(
                     {"params": others, "lr": rate, "weight_decay": decay if decays else 0.0,

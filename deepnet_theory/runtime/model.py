@@ -75,9 +75,8 @@ class Residual(Described):
             )
         self.placement, self.alpha, self.site = placement, alpha, site
         self.branch = branch
-        own = norm_epsilon or {}
         self.norms = nn.ModuleList(
-            Norm(norm, width, make, site, own.get(where, 1.0))
+            Norm(norm, width, make, site, (norm_epsilon or {}).get(where, 1.0))
             for where in placement.places
             if not (open and where == "sum")
         )
@@ -108,10 +107,10 @@ class Residual(Described):
             return y * spread(self.residual_gain, y)
 
         if self.streams is not None:
-            own: dict[str, Any] = dict(zip(self.streams.names, (x, *others), strict=True))
-            own["alpha"] = self.alpha
-            algebra = Equation(own, self.norms)
-            own["branch"] = G(fold(self.streams.read, algebra))
+            values: dict[str, Any] = dict(zip(self.streams.names, (x, *others), strict=True))
+            values["alpha"] = self.alpha
+            algebra = Equation(values, self.norms)
+            values["branch"] = G(fold(self.streams.read, algebra))
             return tuple(fold(after, algebra) for after in self.streams.after)
         line, norms, α = LINES.get(self.placement.equation), list(self.norms), self.alpha
         if line is None:
@@ -237,14 +236,14 @@ class Part(nn.Module):
             )
         self.layers, self.uses = nn.ModuleList(), part.uses
         if layers is None:
-            every = map(part.in_layer, range(part.distinct))
-            layers = [[Placed(c.placed(s), s) for s in own] for own in every]
+            rows = map(part.in_layer, range(part.distinct))
+            layers = [[Placed(c.placed(s), s) for s in row] for row in rows]
         for index, sublayers in enumerate(layers):
             layer = Layer()
             for position, (where, s) in enumerate(sublayers):
                 place = position
                 if not part.alike:  # a layer may lack some
-                    place = next(i for i, of in enumerate(part.sublayers) if of is s)
+                    place = next(i for i, one in enumerate(part.sublayers) if one is s)
                 site = Site(part.name, index, place, s.kind)
                 inner = branch(s.kind, a, make, site, s.gain, kind_of_norm, part.causal, c.scores)
                 layer.append(
@@ -262,8 +261,9 @@ class Part(nn.Module):
         on_output = self.ending is not None and "norm" in self.ending.functions
         if on_output and ends:
             raise InputError("an output of several streams has one norm at most")
-        one = on_output or ends
-        self.final_norm = Norm(kind_of_norm, a.width, make, Site(part.name)) if one else None
+        self.final_norm = None
+        if on_output or ends:
+            self.final_norm = Norm(kind_of_norm, a.width, make, Site(part.name))
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, tokens, width) → the same, final norm included."""
@@ -306,8 +306,9 @@ class Model(nn.Module):
             ("head_bias", Role.HEAD_BIAS) if a.head_bias else None,
         )  # fmt: skip
         self.tie_()
-        parts = ((p, (layers or {}).get(p.name)) for p in constants.parts)
-        self.parts = nn.ModuleDict({p.name: Part(p, constants, make, own) for p, own in parts})
+        self.parts = nn.ModuleDict(
+            {p.name: Part(p, constants, make, (layers or {}).get(p.name)) for p in constants.parts}
+        )
 
     def tie_(self) -> None:
         """Make a tied head the embedding again, as ``to_empty`` cuts them apart."""

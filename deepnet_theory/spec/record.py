@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
 from types import UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -39,18 +39,13 @@ def hints(kind: type) -> dict[str, Any]:
     return {one.name: known[one.name] for one in fields(kind)}
 
 
-def _bare(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    """An annotation without its marks, and these."""
-    if get_origin(hint) is not Annotated:
-        return hint, ()
-    bare, *marks = get_args(hint)
-    return bare, tuple(marks)
-
-
-def _may_be_none(hint: Any) -> tuple[Any, bool]:
-    if get_origin(hint) not in (Union, UnionType):
-        return hint, False
-    return next(kind for kind in get_args(hint) if kind is not type(None)), True
+def _kind(hint: Any) -> tuple[Any, tuple[Any, ...], bool, Within | None]:
+    """What an annotation is of: a type, its arguments, whether None will do, and the ends."""
+    ends = next((m for m in getattr(hint, "__metadata__", ()) if isinstance(m, Within)), None)
+    hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    optional = get_origin(hint) in (Union, UnionType)
+    hint = get_args(hint)[0] if optional else hint
+    return get_origin(hint) or hint, get_args(hint), optional, ends
 
 
 # ------------------------------------------------------------------------------- what is valid
@@ -92,17 +87,15 @@ def require(value: object, hint: Any, what: str) -> None:
     ``what`` begins the sentence; the fields of a dataclass are named behind it, and the items of a
     tuple by their own ``name`` or ``kind``.
     """
-    hint, marks = _bare(hint)
-    hint, optional = _may_be_none(hint)
+    kind, arguments, optional, ends = _kind(hint)
     if value is None and optional:
         return
-    kind, arguments = get_origin(hint) or hint, get_args(hint)
     if kind in _SINGLE:
         fits, words = _SINGLE[kind]
         valid = fits(value)
-        for mark in (mark for mark in marks if isinstance(mark, Within)):
-            valid = valid and mark.least <= value <= mark.most  # type: ignore[operator]
-            words = f"from {mark.least:.7g} to {mark.most:.7g}"
+        if ends is not None:
+            valid = valid and ends.least <= value <= ends.most  # type: ignore[operator]
+            words = f"from {ends.least:.7g} to {ends.most:.7g}"
         if not valid:
             raise InputError(f"{what} must be {words}, not {shown(value)}")
     elif not isinstance(value, kind):
@@ -128,9 +121,7 @@ def read(hint: Any, data: Any, what: str) -> Any:
 
     Raises :class:`InputError` for another shape, a name that no field has and one that is missing.
     """
-    hint, optional = _may_be_none(_bare(hint)[0])
-    kind: Any = get_origin(hint) or hint
-    arguments = get_args(hint)
+    kind, arguments, optional, _ = _kind(hint)
     if kind is tuple:
         if not isinstance(data, list | tuple):
             raise InputError(f"{what} must be a JSON list, not {shown(data)}")
@@ -154,35 +145,23 @@ def read(hint: Any, data: Any, what: str) -> Any:
 # ------------------------------------------------------------------------------------ writing
 
 
-def written(value: Any) -> Any:
+def written(value: Any, finite: bool = False) -> Any:
     """Plain data of dataclasses, tuples and dictionaries; what is single stays as it is.
 
-    A field's ``json`` in its metadata is its name there; None leaves it out.
+    A field's ``json`` in its metadata is its name there; None leaves it out. ``finite`` makes NaN
+    and infinity, which JSON lacks, null.
     """
     if is_dataclass(value) and not isinstance(value, type):
         row = {}
         for one in fields(value):
             item, name = getattr(value, one.name), one.metadata.get("json", one.name)
-            if name and not ("optional" in one.metadata and item == _default(one)):
-                row[name] = written(item)
-        return row
+            factory = one.default_factory
+            default = one.default if factory is MISSING else factory()
+            if name and not ("optional" in one.metadata and item == default):
+                row[name] = item
+        value = row
     if isinstance(value, dict):
-        return {key: written(item) for key, item in value.items()}
+        return {key: written(item, finite) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [written(item) for item in value]
-    return value
-
-
-def _default(one: Field[Any]) -> Any:
-    return one.default if one.default_factory is MISSING else one.default_factory()
-
-
-def finite(value: Any) -> Any:
-    """Plain data with null for NaN and infinity, which JSON lacks."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: finite(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(item) for item in value]
-    return value
+        return [written(item, finite) for item in value]
+    return None if finite and isinstance(value, float) and not math.isfinite(value) else value

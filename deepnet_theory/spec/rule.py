@@ -1,9 +1,13 @@
-"""A rule: what every kind of sublayer and of parameter starts and steps with, by depth."""
+"""A rule: what every kind of sublayer and of parameter starts and steps with, by depth.
+
+Formulas are texts in N and M, not SymPy's objects: a rule travels, into JSON and back, to other
+processes, into a model that knows torch alone. One tree of the text serves all its readers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Annotated, TypeVar
 
@@ -17,6 +21,11 @@ PLAIN = "plain"  # the name of α = β = 1 where it is measured beside a rule
 FIRST, TO_TRAIN_WITH = "published or first derived", "to train with"
 
 T = TypeVar("T")
+
+
+def number(text: str, **depth: int) -> float:
+    """A formula in N and M at a depth; raises :class:`InputError` where it is no number there."""
+    return evaluate(DEPTH.parse(text), **depth)
 
 
 @dataclass(frozen=True)
@@ -54,15 +63,15 @@ class RuleEntry:
         return alpha, beta
 
     def rate_at(self, **depth: int) -> float:
-        return evaluate(DEPTH.parse(self.rate), **depth)
+        return number(self.rate, **depth)
 
     def norm_epsilon_at(self, **depth: int) -> dict[str, float]:
         """What the ε of norms is multiplied by at a depth, by place."""
-        return {where: evaluate(DEPTH.parse(text), **depth) for where, text in self.norm_epsilon}
+        return {where: number(text, **depth) for where, text in self.norm_epsilon}
 
     def gains_at(self, **depth: int) -> dict[str, float]:
         """The gains of single matrices at a depth; raises :class:`InputError` where one is not."""
-        values = {name: evaluate(DEPTH.parse(text), **depth) for name, text in self.gains}
+        values = {name: number(text, **depth) for name, text in self.gains}
         if wrong := [name for name, value in values.items() if value <= 0]:
             raise InputError(f"the gain of {wrong[0]} must be positive, not {values[wrong[0]]:g}")
         return values
@@ -70,24 +79,16 @@ class RuleEntry:
     def to_dict(self, **depth: int) -> dict[str, object]:
         """Plain data, with the values at a depth where one is given."""
         row: dict[str, object] = {
-            "stack": self.part,
-            "sublayer": self.sublayer,
-            "alpha": self.alpha,
-            "beta": self.beta,
+            "stack": self.part, "sublayer": self.sublayer, "alpha": self.alpha, "beta": self.beta,
             "rate": self.rate,
-        }
-        if self.gains:
-            row["gains"] = dict(self.gains)
-        if self.rho:
-            row["rho"] = self.rho
-        if self.norm_epsilon:
-            row["norm_epsilon"] = dict(self.norm_epsilon)
+        }  # fmt: skip
+        beside: dict[str, object] = {"gains": dict(self.gains), "rho": self.rho}
+        beside["norm_epsilon"] = dict(self.norm_epsilon)
         if depth:
             row["alpha_value"], row["beta_value"] = self.at(**depth)
             row["rate_value"] = self.rate_at(**depth)
-            if self.norm_epsilon:
-                row["norm_epsilon_value"] = self.norm_epsilon_at(**depth)
-        return row
+            beside["norm_epsilon_value"] = self.norm_epsilon_at(**depth)
+        return row | {name: value for name, value in beside.items() if value}
 
 
 @dataclass(frozen=True)
@@ -130,13 +131,14 @@ class Rule:
         Where parts or kinds of sublayers differ, a dictionary with the keys of :meth:`keyed`.
         Raises :class:`InputError` where a depth is missing, or α is not positive there.
         """
-        depth = self.depth_of(layers, depth)
-        return self.keyed([entry.at(**depth)[0] for entry in self.entries])
+        return self._at(0, self.depth_of(layers, depth))
 
     def beta_at(self, layers: int | None = None, **depth: int) -> float | dict[str, float]:
         """β as a number at a depth, as :meth:`alpha_at` gives α."""
-        depth = self.depth_of(layers, depth)
-        return self.keyed([entry.at(**depth)[1] for entry in self.entries])
+        return self._at(1, self.depth_of(layers, depth))
+
+    def _at(self, index: int, depth: dict[str, int]) -> float | dict[str, float]:
+        return self.keyed([entry.at(**depth)[index] for entry in self.entries])
 
     def keyed(self, values: Sequence[T]) -> T | dict[str, T]:
         """One value an entry, by part and kind: ``"encoder"``, ``"ffn"``, ``"encoder/ffn"``.
@@ -154,7 +156,7 @@ class Rule:
 
     def eta_at(self, layers: int | None = None, **depth: int) -> float:
         """The factor on the learning rate at a depth."""
-        return evaluate(DEPTH.parse(self.eta), **self.depth_of(layers, depth))
+        return number(self.eta, **self.depth_of(layers, depth))
 
 
 @dataclass(frozen=True)
@@ -170,9 +172,9 @@ class Row:
         def valued(formula: str) -> str:
             if not depth or formula == "1":
                 return formula
-            return f"{formula} = {evaluate(DEPTH.parse(formula), **depth):.6g}"
+            return f"{formula} = {number(formula, **depth):.6g}"
 
-        said = []
+        entries = []
         for e in self.rule.entries:
             knobs = [f"alpha = {valued(e.alpha)}", f"beta = {valued(e.beta)}"]
             beside = {"kappa": e.rate, "eta times": self.rule.eta}
@@ -182,8 +184,8 @@ class Row:
             knobs += [f"{name} {gain}" for name, gain in e.gains if gain != "1"]
             knobs += [f"epsilon of its {where} norm times {by}" for where, by in e.norm_epsilon]
             owner = e.part if e.sublayer == "*" else f"{e.part}, {e.sublayer}"
-            said.append(f"{owner} {', '.join(knobs)}")
-        return "; ".join(said)
+            entries.append(f"{owner} {', '.join(knobs)}")
+        return "; ".join(entries)
 
 
 def own_rule(
@@ -194,14 +196,13 @@ def own_rule(
     decoder_beta: str | None = None,
 ) -> Rule:
     """A user's own rule; the decoder of an encoder–decoder takes its own α and β if given."""
-    second = (
-        alpha if decoder_alpha is None else decoder_alpha,
-        beta if decoder_beta is None else decoder_beta,
+    first = RuleEntry("", "*", alpha, beta)
+    second = replace(
+        first,
+        alpha=alpha if decoder_alpha is None else decoder_alpha,
+        beta=beta if decoder_beta is None else decoder_beta,
     )
-    entries = tuple(
-        RuleEntry(part, "*", *(second if index else (alpha, beta)))
-        for index, part in enumerate(parts)
-    )
+    entries = tuple(replace(second if i else first, part=part) for i, part in enumerate(parts))
     for entry in entries:
         _ = entry.expressions  # bad input is refused here, not at the first use
     return Rule("own", entries, meaning="as the user wrote it")
@@ -255,5 +256,5 @@ class ParameterRule:
     def at(self, **depth: int) -> ParameterConstants:
         """The numbers at a depth; raises :class:`InputError` where one is not finite there."""
         texts = {knob: str(getattr(self, knob)) for knob in KNOBS}
-        values = {knob: evaluate(DEPTH.parse(text), **depth) for knob, text in texts.items()}
+        values = {knob: number(text, **depth) for knob, text in texts.items()}
         return ParameterConstants(**values, formulas=texts)

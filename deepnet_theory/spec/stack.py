@@ -47,8 +47,8 @@ class Part:
     @property
     def everywhere(self) -> tuple[Sublayer, ...]:
         """The sublayers that no layer lacks."""
-        own = zip(self.layer, self.shares, strict=True)
-        return tuple(s for s, share in own if share == 1)
+        shared = zip(self.layer, self.shares, strict=True)
+        return tuple(s for s, share in shared if share == 1)
 
     def listed(self, layers: int) -> list[Sublayer]:
         """All sublayers of this number of layers, from the bottom to the top."""
@@ -71,13 +71,13 @@ class Part:
     def distinct(self, layers: int) -> int:
         """How many layers have parameters of their own; :class:`InputError` where none fit."""
         times, _, block = self.uses.partition("/")
-        own = int(block or 1) if times == self.depth else layers // int(times)
-        if not own or layers % own or (times != self.depth and own * int(times) != layers):
+        count = int(block or 1) if times == self.depth else layers // int(times)
+        if not count or layers % count or (times != self.depth and count * int(times) != layers):
             raise InputError(
                 f"{layers} layers of the {self.name} cannot be layers that are used {self.uses} "
                 "times each"
             )
-        return own
+        return count
 
     @property
     def squares(self) -> str:
@@ -175,17 +175,17 @@ def in_turn(counts: Iterable[int], layers: int, layer: int) -> list[int]:
 
     Those that some layers lack take turns from the lowest layer on, in the order given.
     """
-    found, start = [], 0
+    places, start = [], 0
     for place, count in enumerate(counts):
         if (layer - start) % layers < count:
-            found.append(place)
+            places.append(place)
         start += count % layers
-    return found
+    return places
 
 
-def described_layer(of: Iterable[tuple[str, bool]], between: str = ", ") -> str:
+def described_layer(names: Iterable[tuple[str, bool]], between: str = ", ") -> str:
     """A layer as it is written, by the name of each sublayer and whether it is parallel."""
-    text = "".join(("+" if parallel else between) + name for name, parallel in of)
+    text = "".join(("+" if parallel else between) + name for name, parallel in names)
     return text.removeprefix(between)
 
 
@@ -204,11 +204,11 @@ def stack(name: str, layer: str | None = None, uses: str = "1") -> Stack:
             f"the uses {shown(uses)} are no number of times that a layer is used: a number, N (one "
             "layer in all places) or N divided by the number of distinct layers, such as N/6"
         )
-    own = () if layer is None else layer.split(";")
-    if len(own) > len(_PARTS[name]):
-        raise InputError(f"{layer!r} says the layers of {len(own)} parts, which {name!r} lacks")
+    given = () if layer is None else layer.split(";")
+    if len(given) > len(_PARTS[name]):
+        raise InputError(f"{layer!r} says the layers of {len(given)} parts, which {name!r} lacks")
     defaults = [default for _, _, default, _ in _PARTS[name]]
-    texts = [*defaults[: len(defaults) - len(own)], *own]
+    texts = [*defaults[: len(defaults) - len(given)], *given]
     parts = []
     for index, (part, depth, _, causal) in enumerate(_PARTS[name]):
         chosen, parallel, shares = parse_layer(texts[index])

@@ -57,8 +57,8 @@ class WantedSublayer:
 
     def gain(self, matrix: Matrix) -> float:
         """The wanted gain against Xavier's standard deviation."""
-        own = self.gains.get(matrix.role, 1.0)
-        return own if self.std is None else own * self.std / matrix.xavier
+        gain = self.gains.get(matrix.role, 1.0)
+        return gain if self.std is None else gain * self.std / matrix.xavier
 
 
 @dataclass(frozen=True)

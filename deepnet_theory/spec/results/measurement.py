@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from deepnet_theory.spec.assumption import Assumption
 from deepnet_theory.spec.errors import exit_code_after
-from deepnet_theory.spec.record import finite, written
+from deepnet_theory.spec.record import written
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ class Result:
 
     def to_json(self) -> str:
         """The JSON text; NaN and infinity, which JSON lacks, are written as null."""
-        return json.dumps(finite(self.to_dict()), indent=2, ensure_ascii=False, allow_nan=False)
+        data = written(self.to_dict(), finite=True)
+        return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
 
 
 class Measured(Result):

@@ -1,6 +1,7 @@
 """What one recorded forward pass says of somebody's model: plain data.
 
-``models`` makes it, by what the operations do; what follows from it is for others to say.
+``models`` makes it, by what the operations do, and looks at no name of a module: names lie. What
+fits no known form is named as not understood, and what follows from it is for others to say.
 """
 
 from __future__ import annotations
