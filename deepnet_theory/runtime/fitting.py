@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import copy
 from functools import partial
 from itertools import takewhile
 from typing import Any
@@ -376,7 +377,14 @@ def restored_on_error(model: nn.Module) -> Iterator[Callable[[Tensor], None]]:
     Classes, attributes and buffers are kept; what is yielded keeps a weight about to change.
     """
     modules = [
-        (module, type(module), {k: (v, _contents(v)) for k, v in vars(module).items()})
+        (
+            module,
+            type(module),
+            {
+                k: (v, copy(v) if isinstance(v, dict | list | set) else None)
+                for k, v in vars(module).items()
+            },
+        )
         for module in model.modules()
     ]
     tensors = {buffer: buffer.detach().clone() for buffer in model.buffers()}
@@ -400,7 +408,3 @@ def restored_on_error(model: nn.Module) -> Iterator[Callable[[Tensor], None]]:
             if not torch.equal(tensor, old):  # one that takes no writes has none to take back
                 tensor.detach().copy_(old)
         raise
-
-
-def _contents(value: Any) -> Any:
-    return value.copy() if isinstance(value, dict | list | set) else None

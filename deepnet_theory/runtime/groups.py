@@ -273,7 +273,12 @@ def _ruled(
     for what in (*packed[:1], *[next(together, "")]):
         if what:
             warnings.warn(what, stacklevel=3)
-    convention = _convention(optimizer) if weight_decay and optimizer else ""
+    convention = ""
+    if weight_decay and optimizer:
+        # the algebra is loaded where something decays
+        from deepnet_theory.sizes.update import is_coupled
+
+        convention = "coupled" if is_coupled(optimizer) else "decoupled"
     groups = []
     for (part, role), of_role in alike.items():
         names = _names([[d for _, d in pairs] for pairs in of_role.values()])
@@ -347,13 +352,6 @@ def role_of(d: Description) -> str:
     if d.role in (Role.NORM_GAIN, Role.NORM_BIAS):
         return d.role.value if d.sublayer is not None else f"final-{d.role.value}"
     return role_name(d.name)
-
-
-def _convention(optimizer: Optimizer) -> str:
-    # the algebra is loaded where something decays
-    from deepnet_theory.sizes.update import is_coupled
-
-    return "coupled" if is_coupled(optimizer) else "decoupled"
 
 
 def _names(groups: list[list[Description]]) -> list[tuple[str, ...]]:

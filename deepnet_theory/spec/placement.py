@@ -79,7 +79,7 @@ class Sum:
     def __mul__(self, by: Scalar) -> Sum:
         if isinstance(by, Sum):
             return NotImplemented
-        return replace(self, shares=tuple(share * by for share in self.shares))
+        return Sum(tuple(share * by for share in self.shares), self.norms)
 
     __rmul__ = __mul__
 
@@ -98,12 +98,13 @@ class FirstOrder(OperatorAlgebra[Any]):
         self, names: Sequence[str], alpha: Scalar, values: Mapping[int, float] | None = None
     ) -> None:
         size, self.sized = len(names) + 1, len(names) > 1
-        units = [Sum(tuple(Fraction(i == k) for i in range(size))) for k in range(size)]
+        self.scalar = type(alpha)  # exact where streams mix, floats in a model of many layers
+        units = [Sum(tuple(self.scalar(i == k) for i in range(size))) for k in range(size)]
         self.values: dict[str, Sum | Scalar] = {"alpha": alpha, **dict(zip(names, units))}  # noqa: B905
         self.branch, self.learnt, self.starts = units[-1], values or {}, list[float]()
 
-    def number(self, value: Fraction) -> Fraction:
-        return value
+    def number(self, value: Fraction) -> Scalar:
+        return self.scalar(value)
 
     def name(self, name: str) -> Sum | Scalar:
         return self.values[name]
@@ -120,10 +121,11 @@ class FirstOrder(OperatorAlgebra[Any]):
         if not isinstance(argument, Sum):
             raise TypeError("a number where a value stands")
         if function == "branch":
-            return replace(self.branch, norms=("input",) * len(argument.norms))
-        size = sum(argument.shares[:-1]) if self.sized else 1  # ZeroDivisionError of a branch alone
+            return Sum(self.branch.shares, ("input",) * len(argument.norms))
         place = "output" if argument.shares[-1] else "stream"
-        return replace(argument / size, norms=(*argument.norms, place))
+        # the size is that of streams alone: a branch by itself raises ZeroDivisionError
+        kept = argument / sum(argument.shares[:-1]) if self.sized else argument
+        return Sum(kept.shares, (*argument.norms, place))
 
 
 def calls(node: Node, function: str) -> list[Call]:
@@ -226,17 +228,19 @@ class Placement:
         return (*norms[:-1], "sum") if self.normalises_sum else norms
 
     def _sum(self, alpha: float, learnt: Mapping[int, float] | None = None) -> Sum:
-        result: Sum = fold(self.expression.root, FirstOrder(("x",), alpha, learnt))
+        result: Sum = fold(self.expression.root, FirstOrder(("x",), float(alpha), learnt))
         return result
 
     def coefficients(self, alpha: float) -> tuple[float, float]:
         """What x and the branch are multiplied by in the residual sum, norms left out."""
-        stream, branch = map(float, self._sum(alpha).shares)
-        return stream, branch
+        stream, branch = self._sum(alpha).shares
+        return float(stream), float(branch)
 
     def starts(self, alpha: float = 1.0) -> tuple[float, ...]:
         """What every learnt multiplier starts at, in the order of application."""
-        fold(self.expression.root, algebra := FirstOrder(("x",), alpha))
+        if not self.learnt:
+            return ()
+        fold(self.expression.root, algebra := FirstOrder(("x",), float(alpha)))
         return tuple(algebra.starts)
 
     @cached_property

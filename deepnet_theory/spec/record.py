@@ -39,6 +39,7 @@ def hints(kind: type) -> dict[str, Any]:
     return {one.name: known[one.name] for one in fields(kind)}
 
 
+@cache
 def _kind(hint: Any) -> tuple[Any, tuple[Any, ...], bool, Within | None]:
     """What an annotation is of: a type, its arguments, whether None will do, and the ends."""
     ends = next((m for m in getattr(hint, "__metadata__", ()) if isinstance(m, Within)), None)
@@ -132,14 +133,15 @@ def read(hint: Any, data: Any, what: str) -> Any:
         raise InputError(f"{what} must be a JSON object, not {shown(data)}")
     if kind is dict:
         return {key: read(arguments[1], item, what) for key, item in data.items()}
-    known = hints(kind)
+    made: Any = kind
+    known = hints(made)
     for name in data.keys() - known.keys():
         raise InputError(f"{what} has no {shown(name)}; valid are: {', '.join(known)}")
-    for one in fields(kind):
+    for one in fields(made):
         needed = one.default is MISSING and one.default_factory is MISSING
         if needed and one.name not in data:
             raise InputError(f"{what} lacks {one.name!r}")
-    return kind(**{name: read(known[name], item, f"{what}: {name}") for name, item in data.items()})
+    return made(**{name: read(known[name], item, f"{what}: {name}") for name, item in data.items()})
 
 
 # ------------------------------------------------------------------------------------ writing

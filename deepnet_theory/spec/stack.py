@@ -242,35 +242,21 @@ def parse_depth(depth: DepthLike | None, stack: Stack) -> dict[str, int]:
     :class:`InputError` for anything that is not one whole positive number a part.
     """
     symbols = stack.depths
+    words: list[object] = [depth]
     if isinstance(depth, Mapping):
-        if set(depth) != set(symbols):
-            raise _refuse_depth(dict(depth), symbols)
-        words: list[object] = [depth[symbol] for symbol in symbols]
+        words = [depth[s] for s in symbols] if set(depth) == set(symbols) else []
     elif isinstance(depth, str):
         words = [word.strip() for word in depth.split(",")]
     elif isinstance(depth, Sequence):
         words = list(depth)
-    else:
-        words = [depth]
-    layers = [_count(word) for word in words]
-    if len(layers) != len(symbols) or None in layers:
-        raise _refuse_depth(depth, symbols)
-    return {symbol: n for symbol, n in zip(symbols, layers, strict=True) if n is not None}
-
-
-def _count(word: object) -> int | None:
-    if isinstance(word, str):
-        if not (word.isascii() and word.isdigit() and len(word) <= 9):
-            return None
-        word = int(word)
-    if isinstance(word, bool) or not isinstance(word, int) or not 1 <= word <= MAX_LAYERS:
-        return None
-    return word
-
-
-def _refuse_depth(depth: object, symbols: tuple[str, ...]) -> InputError:
-    example = "200" if len(symbols) == 1 else "18,6"
-    return InputError(
-        f"the depth {shown(depth)} is not valid: give {','.join(symbols)} as whole numbers of "
-        f"layers from 1 to {MAX_LAYERS}, for example {example}"
-    )
+    is_count = re.compile("[0-9]{1,9}").fullmatch
+    words = [int(word) if isinstance(word, str) and is_count(word) else word for word in words]
+    layers = [n for n in words if type(n) is int and 1 <= n <= MAX_LAYERS]
+    if len(layers) != len(symbols) or layers != words:
+        example = "200" if len(symbols) == 1 else "18,6"
+        given = dict(depth) if isinstance(depth, Mapping) else depth
+        raise InputError(
+            f"the depth {shown(given)} is not valid: give {','.join(symbols)} as whole numbers of "
+            f"layers from 1 to {MAX_LAYERS}, for example {example}"
+        )
+    return dict(zip(symbols, layers, strict=True))
