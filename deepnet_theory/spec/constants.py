@@ -20,6 +20,7 @@ from deepnet_theory.spec.files import read_text, write_text
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN, Placement, placement
 from deepnet_theory.spec.record import (
+    LARGEST,
     NOT_NEGATIVE,
     OPTIONAL,
     POSITIVE,
@@ -139,7 +140,9 @@ class Architecture:
     kv_heads: Annotated[int | None, Option("H", "Key and value heads; as many as heads"), COUNT] = (
         None
     )
-    ffn_ratio: Annotated[float, Option("R", "Hidden width over width"), Within(1e-6, 1024)] = 4.0
+    ffn_ratio: Annotated[
+        float, Option("R", "Hidden width over width"), Within(1 / LARGEST, 1024)
+    ] = 4.0
     vocab: Annotated[int, Option("V", "Vocabulary, of bytes"), COUNT] = 256
     activation: Annotated[str, Option("NAME", "relu, gelu or silu", ACTIVATIONS)] = "relu"
     bias: Annotated[bool, Option("", "Bias vectors; with them")] = True
