@@ -190,7 +190,8 @@ def test_every_result_has_a_composer_that_makes_a_document():
         and issubclass(kind, measurement.Result)
         and kind.__module__ == room.__name__
     }
-    assert found == set(COMPOSERS)
+    shared = {"Result", "Measured", "AtSeveralSizes"}  # what the others are made of
+    assert found - shared == set(COMPOSERS)
     for module, function in COMPOSERS.values():
         assert callable(getattr(import_module(f"deepnet_theory.report.{module}"), function))
 
