@@ -20,9 +20,16 @@ from pathlib import Path
 
 import deepnet_theory.workflow as workflow
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.measured import RECORD, SCHEMA, Measured, recorded
-from deepnet_theory.spec.results.verification import Exponent, Verification
-from deepnet_theory.spec.scheme import measurable, scheme, schemes
+from deepnet_theory.spec.results.measurement import Exponent, Verification
+from deepnet_theory.spec.scheme import (
+    RECORD,
+    SCHEMA,
+    Measured,
+    measurable,
+    recorded,
+    scheme,
+    schemes,
+)
 from deepnet_theory.spec.verdict import Verdict
 
 DEPTHS = (16, 32, 64, 128)

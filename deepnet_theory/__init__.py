@@ -55,10 +55,10 @@ if TYPE_CHECKING:
     from deepnet_theory.spec.errors import InputError as InputError
     from deepnet_theory.spec.errors import MissingExtraError as MissingExtraError
     from deepnet_theory.spec.errors import Refusal as Refusal
-    from deepnet_theory.spec.results.prediction import UpdatePrediction as UpdatePrediction
+    from deepnet_theory.spec.results.measurement import ModelMeasurement as ModelMeasurement
+    from deepnet_theory.spec.results.measurement import UpdatePrediction as UpdatePrediction
+    from deepnet_theory.spec.results.measurement import Verification as Verification
     from deepnet_theory.spec.results.training import Transfer as Transfer
-    from deepnet_theory.spec.results.verification import ModelMeasurement as ModelMeasurement
-    from deepnet_theory.spec.results.verification import Verification as Verification
     from deepnet_theory.spec.rule import Rule as Rule
     from deepnet_theory.spec.selection import Selection as Selection
     from deepnet_theory.spec.verdict import Verdict as Verdict
@@ -83,9 +83,8 @@ _HOMES = {
     "runtime": ("apply_", "build"),
     "spec.constants": ("Constants",),
     "spec.errors": ("DeepNetTheoryError", "InputError", "MissingExtraError", "Refusal"),
-    "spec.results.prediction": ("UpdatePrediction",),
+    "spec.results.measurement": ("ModelMeasurement", "UpdatePrediction", "Verification"),
     "spec.results.training": ("Transfer",),
-    "spec.results.verification": ("ModelMeasurement", "Verification"),
     "spec.rule": ("Rule",),
     "spec.selection": ("Selection",),
     "spec.verdict": ("Verdict",),

@@ -16,10 +16,9 @@ from deepnet_theory import workflow
 from deepnet_theory.models import measuring
 from deepnet_theory.report.measurement import to_decide
 from deepnet_theory.spec.constants import Architecture, Sizes
-from deepnet_theory.spec.depth import parse_depth
 from deepnet_theory.spec.selection import Select
 from deepnet_theory.spec.settings import Measure, Measurement, ShortRun, Train
-from deepnet_theory.spec.stack import stack
+from deepnet_theory.spec.stack import parse_depth, stack
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.workflow.experiments import _one_by_one
 from deepnet_theory.workflow.given import selection_of

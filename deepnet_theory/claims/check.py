@@ -34,8 +34,8 @@ from deepnet_theory.spec.claim import (
 )
 from deepnet_theory.spec.discovery import choose
 from deepnet_theory.spec.errors import exit_code_after
-from deepnet_theory.spec.results.result import Result
-from deepnet_theory.spec.seed import require_seed
+from deepnet_theory.spec.results.measurement import Result
+from deepnet_theory.spec.settings import require_seed
 from deepnet_theory.spec.verdict import Verdict
 
 THREADS = "OMP_NUM_THREADS"

@@ -40,10 +40,10 @@ from deepnet_theory.cli.options import (
 )
 from deepnet_theory.cli.streams import deliver, save, save_page, say, shows_colour
 from deepnet_theory.spec.constants import FORMS, Constants
-from deepnet_theory.spec.depth import DepthLike
 from deepnet_theory.spec.errors import InputError, UnstableWarning
 from deepnet_theory.spec.selection import ACROSS, ALIGNMENTS
 from deepnet_theory.spec.settings import Option
+from deepnet_theory.spec.stack import DepthLike
 
 if TYPE_CHECKING:
     from deepnet_theory.report.document import Document

@@ -9,7 +9,7 @@ from statistics import fmean
 
 from deepnet_theory.models.branches import runs
 from deepnet_theory.models.effect import SIMILAR, Effect, Effects
-from deepnet_theory.runtime.outer import SMALL, head_std, is_small
+from deepnet_theory.runtime.applying import SMALL, head_std, is_small
 from deepnet_theory.sizes.common_mode import carried
 from deepnet_theory.spec.results.audit import REMARK, Finding
 from deepnet_theory.spec.results.reading import (

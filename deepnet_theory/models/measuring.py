@@ -45,18 +45,17 @@ from deepnet_theory.processes import (
 from deepnet_theory.processes.identity import identity
 from deepnet_theory.processes.seen import Seen, seen, watched
 from deepnet_theory.runtime import machine
-from deepnet_theory.spec.constants import LARGEST
 from deepnet_theory.spec.errors import InputError, shown
-from deepnet_theory.spec.results.prediction import Prediction
-from deepnet_theory.spec.results.verification import (
+from deepnet_theory.spec.record import LARGEST
+from deepnet_theory.spec.results.measurement import (
     Exponent,
     Following,
     ModelMeasurement,
     Point,
+    Prediction,
     Share,
 )
-from deepnet_theory.spec.seed import require_seed
-from deepnet_theory.spec.settings import MOST
+from deepnet_theory.spec.settings import MOST, require_seed
 from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.verdict import Verdict
 

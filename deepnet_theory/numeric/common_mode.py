@@ -19,8 +19,7 @@ from typing import TypedDict
 import torch
 from torch import Tensor, nn
 
-from deepnet_theory.runtime.model import Model
-from deepnet_theory.runtime.residual import Residual
+from deepnet_theory.runtime.model import Model, Residual
 from deepnet_theory.sizes.common_mode import divisor, limit
 from deepnet_theory.spec.placement import placement
 

@@ -6,10 +6,9 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
-from deepnet_theory.spec.depth import MAX_LAYERS
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.errors import shown as written
-from deepnet_theory.spec.stack import Stack
+from deepnet_theory.spec.stack import MAX_LAYERS, Stack
 
 Depth = dict[str, int]
 MOST_WIDTH = 2**20

@@ -27,11 +27,16 @@ from deepnet_theory.numeric.statistics import (
     what_decides,
 )
 from deepnet_theory.spec.assumption import Assumption
-from deepnet_theory.spec.depth import MAX_LAYERS
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.results.prediction import Prediction, Predictions
-from deepnet_theory.spec.results.verification import AssumptionResult, Exponent, Level
+from deepnet_theory.spec.results.measurement import (
+    AssumptionResult,
+    Exponent,
+    Level,
+    Prediction,
+    Predictions,
+)
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.stack import MAX_LAYERS
 from deepnet_theory.spec.verdict import Verdict
 
 LEVEL = 0.05  # a size within this share of the prediction is equivalent to it

@@ -15,7 +15,7 @@ from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.stepping import Trajectory, backward, inner_product, only, stepping
 from deepnet_theory.numeric.trial import Trial, draw_batch
 from deepnet_theory.runtime import Description
-from deepnet_theory.runtime.residual import Residual, first_stream
+from deepnet_theory.runtime.model import Residual, first_stream
 from deepnet_theory.spec.errors import InputError
 
 FIRST_ETA = 2.0**-10

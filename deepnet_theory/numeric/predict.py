@@ -26,7 +26,7 @@ from deepnet_theory.numeric.settings import Settings, fitting_processes, fitting
 from deepnet_theory.numeric.statistics import positive_interval
 from deepnet_theory.processes import Work, run_where
 from deepnet_theory.spec.errors import InputError, Refusal
-from deepnet_theory.spec.results.prediction import PredictedPoint, PredictedShare, UpdatePrediction
+from deepnet_theory.spec.results.measurement import PredictedPoint, PredictedShare, UpdatePrediction
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.scheme import Scheme
 from deepnet_theory.spec.selection import Selection

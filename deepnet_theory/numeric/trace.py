@@ -14,7 +14,7 @@ from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.runtime import described
 from deepnet_theory.runtime.branches import Attention, FeedForward, GatedFeedForward
 from deepnet_theory.runtime.linear import Norm
-from deepnet_theory.runtime.residual import Residual, first_stream
+from deepnet_theory.runtime.model import Residual, first_stream
 from deepnet_theory.spec.sublayer import Role
 
 EPSILON = 1e-8  # what Adam's libraries add to the root of the second moment by default

@@ -41,13 +41,14 @@ from deepnet_theory.numeric.stepping import running_of
 from deepnet_theory.processes import Work, run_until_stopped, silent
 from deepnet_theory.spec.assumption import Assumption
 from deepnet_theory.spec.errors import INTERRUPTION, InputError
-from deepnet_theory.spec.results.prediction import Prediction, Predictions
-from deepnet_theory.spec.results.verification import (
+from deepnet_theory.spec.results.measurement import (
     AssumptionResult,
     Exponent,
     Level,
     MeasuredShare,
     Point,
+    Prediction,
+    Predictions,
     Verification,
 )
 from deepnet_theory.spec.rule import Rule

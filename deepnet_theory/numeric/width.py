@@ -45,9 +45,14 @@ from deepnet_theory.runtime.groups import role_of
 from deepnet_theory.runtime.linear import Linear, Norm
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import INTERRUPTION, InputError
-from deepnet_theory.spec.parameter import ParameterRule
-from deepnet_theory.spec.results.prediction import Prediction, Scaling
-from deepnet_theory.spec.results.verification import Exponent, Point, Verification
+from deepnet_theory.spec.results.measurement import (
+    Exponent,
+    Point,
+    Prediction,
+    Scaling,
+    Verification,
+)
+from deepnet_theory.spec.rule import ParameterRule
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.verdict import Verdict
 

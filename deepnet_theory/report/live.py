@@ -13,7 +13,7 @@ from deepnet_theory.report.measurement import points as points_table
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from deepnet_theory.spec.results.verification import Point
+    from deepnet_theory.spec.results.measurement import Point
 
 NUMBER, INTERVAL = 9, 18  # columns of a point
 

@@ -13,12 +13,13 @@ from deepnet_theory.spec.rule import PLAIN
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.results.prediction import PredictedPoint, UpdatePrediction
-    from deepnet_theory.spec.results.verification import (
+    from deepnet_theory.spec.results.measurement import (
         AssumptionResult,
         Exponent,
         ModelMeasurement,
         Point,
+        PredictedPoint,
+        UpdatePrediction,
         Verification,
     )
 

@@ -13,8 +13,7 @@ from sympy.printing.str import StrPrinter
 from deepnet_theory.report.document import Formula, Knob, Step
 from deepnet_theory.report.numbers import GREEK
 from deepnet_theory.spec.expression import DEPTH, UPDATE, Grammar, fold
-from deepnet_theory.spec.placement import PLACEMENT
-from deepnet_theory.spec.streams import NAMES
+from deepnet_theory.spec.placement import NAMES, PLACEMENT
 
 # the sign between the sides of an equation, and the function around the right one
 SIGN = {"ASYMPTOTIC": "∼", "AT_MOST": "≤"}

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.spec.measured import conditions, measured
+from deepnet_theory.spec.scheme import conditions, measured
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:

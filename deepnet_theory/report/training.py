@@ -14,6 +14,7 @@ from deepnet_theory.report.measurement import rows_named, to_decide
 from deepnet_theory.report.numbers import SIGNED, depth_words, interval, number, true_signs
 
 if TYPE_CHECKING:
+    from deepnet_theory.spec.results.measurement import Exponent
     from deepnet_theory.spec.results.training import (
         ClosureTransfer,
         Curve,
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
         Training,
         Transfer,
     )
-    from deepnet_theory.spec.results.verification import Exponent
 
 CURVES = (
     "against the learning rate, a curve a size, the darker the larger. A point is the best rate, "

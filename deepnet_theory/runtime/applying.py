@@ -1,4 +1,13 @@
-"""α and β put into a model that somebody already has."""
+r"""α and β put into a model that somebody already has, its embedding and head drawn to fit.
+
+The rules take a stream to start at rms 1: a token's row has it, a position's
+:math:`1/\sqrt2` of that. Logits of variance v raise the loss by v/2 above ln V: a head is drawn
+by Xavier's law, or smaller where v/2 is more than a share of ln V.
+
+A tied matrix E, entries σ, serves both: the stream is multiplied in the forward pass, and the
+logits by :math:`1/(d\sigma)`, since a token's own is :math:`E_t \cdot x/\sigma \approx d\sigma`:
+condition (H) of the width, a move of the features by 1 moves the logits by 1.
+"""
 
 from __future__ import annotations
 
@@ -14,30 +23,23 @@ from torch import Tensor, nn
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.fitting import (
     EXACT,
+    Places,
     blocks,
     describe,
     fit,
     multiplied_values,
     multiplier,
+    own_module,
+    restored_on_error,
     where,
 )
 from deepnet_theory.runtime.linear import NORM_EPS, describe_, mark_of
-from deepnet_theory.runtime.outer import (
-    is_tied,
-    keep_padding,
-    lines_of_code,
-    lines_of_logits,
-    near_one,
-    outer_draws,
-    starts_high,
-)
-from deepnet_theory.runtime.scaling import Places, own_module, restored_on_error
 from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.results.reading import Reading
-from deepnet_theory.spec.subject import Difference, Wanted, as_asked, differences
-from deepnet_theory.spec.sublayer import sublayer
+from deepnet_theory.spec.results.reading import Logits, Reading, Sublayer
+from deepnet_theory.spec.subject import Difference, Wanted, WantedSublayer, as_asked, differences
+from deepnet_theory.spec.sublayer import Role, sublayer
 
 
 class Draw(Protocol):
@@ -50,6 +52,7 @@ class Draw(Protocol):
 
 CHANCE = 1e-6  # of refusing a model whose matrices were drawn as they should
 EDGE = 1.1  # times the largest singular value that independent entries have
+KEPT = "nothing was changed"
 
 
 @dataclass(frozen=True)
@@ -117,13 +120,13 @@ def apply_(
     """
     constants = checked(constants)
     constants.warn()
-    own = own_module(model)
-    with restored_on_error(own) as keep:
+    module = own_module(model)
+    with restored_on_error(module) as keep:
 
         def draw(
             name: str, views: Iterable[Tensor], std: float, start: float | None = None
         ) -> None:
-            keep(own.get_parameter(name))
+            keep(module.get_parameter(name))
             for view in views:
                 if start is not None:
                     view.fill_(start)
@@ -132,64 +135,65 @@ def apply_(
                 else:
                     view.zero_()
 
-        return _applied(own, constants, inputs, roles, initialise, outer, draw)
+        return _applied(module, constants, inputs, roles, initialise, outer, draw)
 
 
 def _applied(
     model: nn.Module, constants: Constants, inputs: object, roles: Mapping[str, str] | None,
     initialise: bool | None, outer: bool, draw: Draw,
 ) -> Applied:  # fmt: skip
-    whole, found, rule = _read(model, constants, inputs, roles)
-    if multiplied := multiplied_values(model, whole, found.sublayers):
+    whole, reading, rule = _read(model, constants, inputs, roles)
+    if multiplied := multiplied_values(model, whole, reading.sublayers):
         raise Refusal(multiplied)
     marks = ((constants, True), *([] if initialise else [(constants, False)]))
-    if mark_of(model) in marks and not _alphas(found, rule):
+    if mark_of(model) in marks and not _alphas(reading, rule):
         return Applied(())
     drawn = initialise is not False
-    if initialise is None and (trained := _trained(model, found)):
+    if initialise is None and (trained := _trained(model, reading)):
         raise Refusal(
             f"{trained}: these weights look trained, and would be lost; say initialise=True to "
             "draw them anew, or initialise=False to set alpha alone"
         )
-    changes = _set_alpha(model, found, rule)
-    if drawn and outer:  # first, so that one generator gives the same at every depth
-        changes += _draw_outer(model, found, constants, initialise, draw)
+    changes = _set_alpha(model, reading, rule)
     large: dict[str, float] = {}
     if drawn:
-        changes += _draw(model, found, rule, draw)
-        changes += _set_epsilons(model, found, rule, large)
-    if drawn and any(sublayer(s.kind).experts > 1 for s in found.sublayers):
-        changes += _draw_behind_gates(model, *_read(whole, constants, None, roles)[1:], draw)
+        if outer:  # first, so that one generator gives the same at every depth
+            changes += _draw_outer(model, reading, constants, initialise, draw)
+        changes += _draw(model, reading, rule, draw)
+        changes += _set_epsilons(model, reading, rule, large)
+        if any(sublayer(s.kind).experts > 1 for s in reading.sublayers):
+            # what their gates add up to is known once the router is drawn
+            changes += _draw_behind_gates(model, *_read(whole, constants, None, roles)[1:], draw)
     try:
         _, again, asked = _read(whole, constants, None, roles)
         left = _alphas(again, asked)
     except DeepNetTheoryError:  # of what was put in, for it was read before
-        if not (left := _alphas(found, rule)):
+        if not (left := _alphas(reading, rule)):
             raise
     if left:
-        raise Refusal(f"{_no_place(found, left[0])}; nothing was changed")
+        raise Refusal(f"{_no_place(reading, left[0])}; {KEPT}")
     for d in differences(again, rule, EXACT, CHANCE) if drawn else ():
         if d.matrix is None:
             raise Refusal(
                 f"{again.sublayers[d.index].learnt} was set and alpha is {d.found:.4g}, wanted "
-                f"{d.wanted:.4g}; nothing was changed"
+                f"{d.wanted:.4g}; {KEPT}"
             )
         size, aim = (gain * d.matrix.xavier for gain in (d.found, d.wanted))
         raise Refusal(
             f"{d.matrix.where} enters the forward pass with entries of rms {size:.4g} after it was "
-            f"drawn with {aim:.4g}; nothing was changed"
+            f"drawn with {aim:.4g}; {KEPT}"
         )
     if drawn and outer:
         _require_outer(again, constants, {change.name for change in changes})
-    describe_(model, describe(found, rule), constants, drawn=drawn)
+    describe_(model, describe(reading, rule), constants, drawn=drawn)
     lines = tuple(lines_of_code(again, constants)) if drawn else ()
     summary = _summary(again, rule, constants, changes, lines, large)
     return Applied(tuple(changes), tuple(summary), lines)
 
 
-def _alphas(found: Reading, rule: Wanted) -> list[Difference]:
+def _alphas(reading: Reading, rule: Wanted) -> list[Difference]:
     """The sublayers whose α, where it is in the code, is another one."""
-    different = (d for d in differences(found, rule, EXACT) if d.item == "alpha")
+    different = (d for d in differences(reading, rule, EXACT) if d.item == "alpha")
     return [d for d in different if not rule.sublayers[d.index].learnt]
 
 
@@ -202,13 +206,13 @@ def read_(
     """
     model = own_module(model)
     with restored_on_error(model):
-        _, found, rule = _read(model, constants, inputs, roles)
-        for d in _alphas(found, rule):
+        _, reading, rule = _read(model, constants, inputs, roles)
+        for d in _alphas(reading, rule):
             raise Refusal(
-                f"{where(found.sublayers[d.index])} has alpha {d.found:.4g}, the constants have "
+                f"{where(reading.sublayers[d.index])} has alpha {d.found:.4g}, the constants have "
                 f"{d.wanted:.4g}: put them into the model with apply_ first"
             )
-        describe_(model, describe(found, rule), constants, drawn=False)
+        describe_(model, describe(reading, rule), constants, drawn=False)
 
 
 def _read(
@@ -219,57 +223,62 @@ def _read(
     from deepnet_theory.models import Made, made, read
 
     whole = model if isinstance(model, Made) else made(model, inputs)
-    found = as_asked(read(whole, roles=roles), constants)
-    return whole, found, fit(found, constants)
+    reading = as_asked(read(whole, roles=roles), constants)
+    return whole, reading, fit(reading, constants)
 
 
-def _set_alpha(model: nn.Module, found: Reading, rule: Wanted) -> list[Change]:
-    if not (different := _alphas(found, rule)):
+def _rows(reading: Reading, rule: Wanted) -> list[tuple[Sublayer, WantedSublayer]]:
+    """The sublayers with parameters of their own, each beside what is wanted of it."""
+    return [(reading.sublayers[i], rule.sublayers[i]) for i in reading.distinct]
+
+
+# ------------------------------------------------------------------------------------ the layers
+
+
+def _set_alpha(model: nn.Module, reading: Reading, rule: Wanted) -> list[Change]:
+    if not (different := _alphas(reading, rule)):
         return []
-    own = [(found.sublayers[i], rule.sublayers[i]) for i in found.distinct]
-    places = Places(model, [s for s, _ in own])
+    rows = _rows(reading, rule)
+    places = Places(model, [s for s, _ in rows])
     if not places.whole:
-        raise Refusal(_no_place(found, different[0]))
-    places.multiply([row.alpha / s.alpha for s, row in own])
-    return [Change(where(s), f"norm({row.alpha:.6g}·x + G(x))") for s, row in own]
+        raise Refusal(_no_place(reading, different[0]))
+    places.multiply([row.alpha / s.alpha for s, row in rows])
+    return [Change(where(s), f"norm({row.alpha:.6g}·x + G(x))") for s, row in rows]
 
 
-def _no_place(found: Reading, d: Difference) -> str:
+def _no_place(reading: Reading, d: Difference) -> str:
+    s = reading.sublayers[d.index]
+    remedy = "constants exported with form='weights' put it into initial sizes and learning rates"
     if d.found != 1:  # the code has one of its own, which no initial size takes out again
         remedy = f"set it to {d.wanted:.4g} there"
-    elif "output" in found.sublayers[d.index].around:  # a norm takes out what a matrix carries
-        around = found.sublayers[d.index].around
+    elif "output" in s.around:  # a norm takes out what a matrix carries
         remedy = f"divide what is behind the branch's norm by {d.wanted:.4g} there"
         for other in placements().values():
-            if other.learnt and other.norms == around:
+            if other.learnt and other.norms == s.around:
                 remedy += (
                     f", or take the placement {other.name}, whose alpha starts that norm's gain"
                 )
-    else:
-        remedy = (
-            "constants exported with form='weights' put it into initial sizes and learning rates"
-        )
     return (
         f"the model's code has no place for alpha = {d.wanted:.4g}, it has {d.found:.4g} in "
-        f"{where(found.sublayers[d.index])}; {remedy}"
+        f"{where(s)}; {remedy}"
     )
 
 
-def _draw(model: nn.Module, found: Reading, rule: Wanted, draw: Draw) -> Iterator[Change]:
+def _draw(model: nn.Module, reading: Reading, rule: Wanted, draw: Draw) -> Iterator[Change]:
     zeros: set[str] = set()
-    for s, row in ((found.sublayers[i], rule.sublayers[i]) for i in found.distinct):
+    for s, row in _rows(reading, rule):
         for m in s.matrices:
             gain = row.gain(m)
             std = gain * m.xavier
             draw(m.name, blocks(model, m), std)
             yield Change(m.where, f"{m.role}, gain {gain:.6g}, standard deviation {std:.6g}")
         if s.learnt and (parameter := s.learnt_parameter) and row.learnt:
-            own = multiplier(model, s.learnt)
-            size = float(own.square().mean().sqrt())
+            entries = multiplier(model, s.learnt)
+            size = float(entries.square().mean().sqrt())
             start = s.alpha / row.alpha * size if size else 1 / row.alpha
             if s.start:  # a norm's gain, which may be written as 1 + w
-                start = float(own.mean()) + s.start * (s.alpha / row.alpha - 1)
-            draw(parameter, [own], 0.0, start)
+                start = float(entries.mean()) + s.start * (s.alpha / row.alpha - 1)
+            draw(parameter, [entries], 0.0, start)
             yield Change(s.learnt, f"learnt multiplier, {start:.6g}")
         for name in (*(m.bias for m in s.matrices), *s.biases):
             if name is not None and name not in zeros:  # packed ones have one in common
@@ -279,33 +288,31 @@ def _draw(model: nn.Module, found: Reading, rule: Wanted, draw: Draw) -> Iterato
 
 
 def _set_epsilons(
-    model: nn.Module, found: Reading, rule: Wanted, large: dict[str, float]
+    model: nn.Module, reading: Reading, rule: Wanted, large: dict[str, float]
 ) -> Iterator[Change]:
     """Set a norm's ε where a smaller one is asked for; ``large`` takes up what has no place.
 
     It is an attribute of the module that has the norm's gain: torch's ``eps``, or the
     ``variance_epsilon`` of Llama's kin.
     """
-    for s, row in ((found.sublayers[i], rule.sublayers[i]) for i in found.distinct):
+    for s, row in _rows(reading, rule):
         for norm in (n for n in s.norms if n.where in row.norm_epsilon):
             aim = row.norm_epsilon[norm.where] * NORM_EPS
             gain = norm.gain or (s.learnt_parameter if s.start and norm.where == "output" else None)
-            owner = model.get_submodule(gain.rpartition(".")[0]) if gain else nn.Module()
-            names = [
-                n for n in ("eps", "variance_epsilon") if isinstance(vars(owner).get(n), float)
-            ]
+            owner = vars(model.get_submodule(gain.rpartition(".")[0])) if gain else {}
+            names = [n for n in ("eps", "variance_epsilon") if isinstance(owner.get(n), float)]
             if not names:
                 large[norm.where] = aim
-            elif getattr(owner, names[0]) > aim:
-                setattr(owner, names[0], aim)
+            elif owner[names[0]] > aim:
+                owner[names[0]] = aim
                 yield Change(f"{gain}, {names[0]}", f"epsilon {aim:.3g}")
 
 
 def _draw_behind_gates(
-    model: nn.Module, found: Reading, rule: Wanted, draw: Draw
+    model: nn.Module, reading: Reading, rule: Wanted, draw: Draw
 ) -> Iterator[Change]:
     """Draw the last matrices of experts whose gates, once the router is drawn, do not add to 1."""
-    for s, row in zip(found.sublayers, rule.sublayers, strict=True):
+    for s, row in zip(reading.sublayers, rule.sublayers, strict=True):
         for m in s.matrices if sublayer(s.kind).experts > 1 else ():
             if not math.isclose(m.times, 1, rel_tol=EXACT):
                 std = row.gain(m) * m.xavier / m.times
@@ -314,40 +321,9 @@ def _draw_behind_gates(
                 yield Change(m.where, what)
 
 
-def _draw_outer(
-    model: nn.Module, found: Reading, c: Constants, initialise: bool | None, draw: Draw
-) -> Iterator[Change]:
-    for name, what, std in outer_draws(found, c):
-        parameter = model.get_parameter(name)
-        fresh = initialise or not _stands_out(parameter.flatten(0, -2))
-        if fresh and parameter.requires_grad:
-            draw(name, [parameter], std)
-            keep_padding(model, name)
-            yield Change(name, f"{what}, standard deviation {std:.6g}")
-
-
-def _require_outer(found: Reading, c: Constants, drawn: Container[str]) -> None:
-    """Refuse a stream or a loss that does not start where the rules take it to start."""
-    for t in found.tables:
-        if t.name in drawn and not near_one(size := found.starts[t.stack]):
-            raise Refusal(
-                f"the {t.stack}'s stream starts at rms {size:.3g} after {t.name} was drawn for 1; "
-                "nothing was changed"
-            )
-    logits = found.logits
-    if logits is None or not starts_high(found, c):
-        return
-    why = f"the loss starts at {logits.loss:.3g}, and ln {logits.head.fan_out} is {logits.even:.3g}"
-    if is_tied(found):
-        why += f": no size of {logits.head.name} is right for the embedding and for the head"
-    for line in lines_of_logits(found, c):
-        why += f"; write {line.partition('  #')[0]}"
-    raise Refusal(f"{why}; nothing was changed (outer=False leaves embedding and head alone)")
-
-
-def _trained(model: nn.Module, found: Reading) -> str:
+def _trained(model: nn.Module, reading: Reading) -> str:
     """A parameter that is not as a model begins with, and why; no word where all are."""
-    for s in found.sublayers:
+    for s in reading.sublayers:
         vectors = [name for norm in s.norms for name in (norm.gain, norm.bias)]
         for name in (*vectors, s.learnt):
             if name and (p := multiplier(model, name)).numel() and p.min() < p.max():
@@ -376,61 +352,233 @@ def _stands_out(w: Tensor) -> bool:
     return float((w @ x).norm()) > EDGE * edge
 
 
+# ----------------------------------------------------------------------------- embedding and head
+
+NEAR_ONE = 2.0  # a stream's rms within this factor of 1 is what the rules take it to be
+EXCESS = 0.04  # of ln V, at most, that a head is drawn to add to the loss at the start
+LOSS = 0.05  # of ln V, at most, that the loss may begin above it
+SMALL = 0.5  # of the size that a head is drawn at: below it, a head is small
+OF_A_TOKEN = {True: 1.0, False: math.sqrt(1 / 2)}  # the size of a table's rows against a token's
+
+
+def outer_draws(reading: Reading, c: Constants) -> Iterator[tuple[str, str, float]]:
+    """Each table and head to draw: parameter, what it is, deviation; no tied or normed table."""
+    named: set[str] = set()
+    for stack in reading.starts:
+        tables = [t for t in reading.tables if t.stack == stack]
+        if any(t.name in reading.head for t in tables):
+            continue
+        unit = 1 / math.sqrt(sum(OF_A_TOKEN[t.of_inputs] ** 2 for t in tables) or 1.0)
+        for t in tables:
+            if t.name and t.name not in named and t.times:
+                named.add(t.name)
+                yield t.name, "rows", OF_A_TOKEN[t.of_inputs] * unit / abs(t.times)
+    if reading.logits is not None and not is_tied(reading):
+        yield reading.logits.head.name, "head", head_std(reading.logits, c)
+
+
+def _draw_outer(
+    model: nn.Module, reading: Reading, c: Constants, initialise: bool | None, draw: Draw
+) -> Iterator[Change]:
+    for name, what, std in outer_draws(reading, c):
+        parameter = model.get_parameter(name)
+        fresh = initialise or not _stands_out(parameter.flatten(0, -2))
+        if fresh and parameter.requires_grad:
+            draw(name, [parameter], std)
+            owner = model.get_submodule(name.rpartition(".")[0])
+            if isinstance(owner, nn.Embedding) and owner.padding_idx is not None:
+                parameter[owner.padding_idx] = 0.0
+            yield Change(name, f"{what}, standard deviation {std:.6g}")
+
+
+def _require_outer(reading: Reading, c: Constants, drawn: Container[str]) -> None:
+    """Refuse a stream or a loss that does not start where the rules take it to start."""
+    for t in reading.tables:
+        if t.name in drawn and not near_one(size := reading.starts[t.stack]):
+            raise Refusal(
+                f"the {t.stack}'s stream starts at rms {size:.3g} after {t.name} was drawn for 1; "
+                f"{KEPT}"
+            )
+    logits = reading.logits
+    if logits is None or not is_high(logits, _with_lines(reading, logits.loss, c)):
+        return
+    why = f"the loss starts at {logits.loss:.3g}, and ln {logits.head.fan_out} is {logits.even:.3g}"
+    if is_tied(reading):
+        why += f": no size of {logits.head.name} is right for the embedding and for the head"
+    for line in lines_of_logits(reading, c):
+        why += f"; write {line.partition('  #')[0]}"
+    raise Refusal(f"{why}; {KEPT} (outer=False leaves embedding and head alone)")
+
+
+def _base_width(c: Constants, width: int) -> int:
+    """The width of the base that constants are relative to, else the given one."""
+    base = c.origin.get("base")
+    return int(base.get("width") or width) if isinstance(base, dict) else width
+
+
+def head_std(logits: Logits, c: Constants | None = None) -> float:
+    """Xavier's deviation at the constants' gain, less where the base's loss would begin high."""
+    head, gain, width = logits.head, 1.0, logits.head.fan_in
+    if c is not None:
+        gain = c.parameter(c.parts[-1].name, None, "head", Role.HEAD).gain
+        width = _base_width(c, width)
+    xavier_raises = width / (width + head.fan_out) / logits.even  # v/2 over ln V
+    less = min(1.0, math.sqrt(EXCESS / xavier_raises))
+    return gain * head.xavier * less / max(1.0, head.times * logits.state)
+
+
+def is_small(logits: Logits, c: Constants | None = None) -> bool:
+    return logits.head.size < SMALL * head_std(logits, c)
+
+
+def is_tied(reading: Reading) -> bool:
+    head = reading.logits and reading.logits.head.name
+    return head is not None and any(t.name == head for t in reading.tables)
+
+
+def near_one(size: float) -> bool:
+    return 1 / NEAR_ONE < size < NEAR_ONE
+
+
+def lines_of_code(reading: Reading, c: Constants) -> Iterator[str]:
+    """What the forward pass itself must do, as code: no initial size does it."""
+    for stack, size in reading.starts.items():
+        if "sum" in reading.stacks[stack][0].around or near_one(size) or not size:
+            continue
+        if tables := [t for t in reading.tables if t.stack == stack]:
+            size = math.hypot(*(t.times * t.size for t in tables))  # of all rows, not the batch's
+            place = "behind " + " + ".join(dict.fromkeys(t.name for t in tables if t.name))
+        else:
+            place = f"where the {stack} starts"
+        if tables or reading.embeddings:
+            yield f"x = x * {1 / size:.4g}  # {place}"
+    yield from lines_of_logits(reading, c)
+    if c.scores != 1:
+        yield f"scores = scores * {c.scores:.4g}  # beside 1/sqrt(head size)"
+    logits = reading.logits
+    if logits is not None and "sum" in reading.sublayers[-1].around and is_small(logits, c):
+        yield (
+            f"start_head_(head, counts)  # the bias of a head as small as {logits.head.name}, from "
+            "the text's token counts"
+        )
+
+
+def lines_of_logits(reading: Reading, c: Constants) -> Iterator[str]:
+    """The numbers that logits are multiplied by in the forward pass."""
+    logits, tied, times, before = (
+        reading.logits,
+        is_tied(reading),
+        multiplier_of(c),
+        "before the loss",
+    )
+    if tied and logits is not None and is_high(logits, _with_lines(reading, logits.loss_at_one, c)):
+        size = _of_a_token(logits)
+        if not _near(size, 1.0):
+            base = ", at the base too" * (times != 1)
+            yield f"logits = logits * {1 / size:.4g}  # {before}{base}: a token's own is {size:.3g}"
+    elif times != 1 and _lacks_multiplier(reading, c):
+        rows = ", of rows as large as its own" * tied
+        yield f"logits = logits * {times:.4g}  # {before}, as the base asks{rows}"
+
+
+def multiplier_of(c: Constants) -> float:
+    r"""What the logits of a model of one's own are multiplied by, relative to the base.
+
+    By condition (H) :math:`m\,d\,\eta` stays, η the step of the head's entries. The rows of a tied
+    matrix keep one size σ, brought to 1 in the forward pass: its step is the base's, and mdσ stays.
+    """
+    if not (c.architecture.tied_head and c.outer):
+        return c.head_multiplier
+    width = c.architecture.width
+    return c.head_multiplier * math.sqrt(_base_width(c, width) / width)
+
+
+def _of_a_token(logits: Logits) -> float:
+    """The logit that a token's own row has of a tied head: mdσ times the rms of what enters."""
+    return logits.head.size * logits.state * logits.head.fan_in
+
+
+def _near(value: float, aim: float) -> bool:
+    return math.isclose(value, aim, rel_tol=0.01)
+
+
+def _lacks_multiplier(reading: Reading, c: Constants) -> bool:
+    """Whether the code multiplies the logits neither as the base asks nor to a token's own of 1."""
+    if (logits := reading.logits) is None:
+        return True
+    settled = is_tied(reading) and _near(_of_a_token(logits), 1.0)
+    return not settled and not _near(logits.head.times, multiplier_of(c))
+
+
+def _with_lines(reading: Reading, loss: float, c: Constants) -> float:
+    """A loss at the start once the multiplier of a base is written: v/2 falls as its square."""
+    if reading.logits is None or not _lacks_multiplier(reading, c):
+        return loss
+    return reading.logits.even + (loss - reading.logits.even) * multiplier_of(c) ** 2
+
+
+def is_high(logits: Logits, loss: float) -> bool:
+    """Whether a loss at the start lies above ln V by more than a head drawn right may make it."""
+    chance = 3 * math.sqrt(2 / logits.head.fan_out)  # the logits' variance over V outputs
+    return loss > (1 + LOSS * (1 + chance)) * logits.even
+
+
+# ------------------------------------------------------------------------------------ the summary
+
+
 def _summary(
-    found: Reading,
-    rule: Wanted,
-    c: Constants,
-    changes: Sequence[Change],
-    lines: Sequence[str],
+    reading: Reading, rule: Wanted, c: Constants, changes: Sequence[Change], lines: Sequence[str],
     large: Mapping[str, float],
-) -> list[str]:
-    layers = " and ".join(f"{n} layers of the {name}" for name, n in found.layers.items())
-    gains: dict[str, list[str]] = {}
-    for s, row in zip(found.sublayers, rule.sublayers, strict=True):
+) -> list[str]:  # fmt: skip
+    layers = " and ".join(f"{n} layers of the {name}" for name, n in reading.layers.items())
+    gains: dict[str, dict[str, None]] = {}
+    for s, row in zip(reading.sublayers, rule.sublayers, strict=True):
         for m in s.matrices:
-            of = gains.setdefault(f"{row.gain(m):.4g}", [])
-            of += [m.role] if m.role not in of else []
-    told = "; ".join(f"{', '.join(of)} {gain}" for gain, of in gains.items())
+            gains.setdefault(f"{row.gain(m):.4g}", {})[m.role] = None
+    by_gain = "; ".join(f"{', '.join(roles)} {gain}" for gain, roles in gains.items())
     matrices = sum("gain" in change.what for change in changes)
     biases = sum(change.what == "bias, 0" for change in changes)
-    alphas = sorted({row.alpha for row in rule.sublayers})
-    alpha = ", ".join(f"{a:.4g}" for a in alphas)
-    placed = any("·x + G(x)" in change.what for change in changes)
-    learnt = any(row.learnt for row in rule.sublayers)
-    into = "put into the forward pass and the state_dict" if placed else "nothing to put in"
-    into = "1/alpha is what the learnt multipliers start at" if learnt else into
+    alpha = ", ".join(f"{a:.4g}" for a in sorted({row.alpha for row in rule.sublayers}))
+    if any(row.learnt for row in rule.sublayers):
+        into = "1/alpha is what the learnt multipliers start at"
+    elif any("·x + G(x)" in change.what for change in changes):
+        into = "put into the forward pass and the state_dict"
+    else:
+        into = "nothing to put in"
+    members = (d for packed in describe(reading, rule).values() for d in packed)
     rates = sorted({
         c.parameter(d.part or "", d.sublayer, d.name, d.role).rate
-        for own in describe(found, rule).values() for d in own if d.sublayer is not None
+        for d in members if d.sublayer is not None
     })  # fmt: skip
-    spans = f"× {rates[0]:.4g} to {rates[-1]:.4g}" if len(rates) > 1 else f"× {rates[0]:.4g}"
+    spans = " to ".join(f"{rate:.4g}" for rate in dict.fromkeys((rates[0], rates[-1])))
     return [
         f"{' and '.join(c.placements)} under {c.optimizer}, {layers}: {matrices} matrices drawn, "
         f"{biases} biases 0",
-        f"gains: {told}" if matrices else "gains: left as they were",
+        f"gains: {by_gain}" if matrices else "gains: left as they were",
         f"alpha {alpha}: {into}",
-        f"learning rates: {spans} by kind, parameter_groups(model, lr)",
-        f"outer parts: {_outside(found, changes, large)}",
+        f"learning rates: × {spans} by kind, parameter_groups(model, lr)",
+        f"outer parts: {_outside(reading, changes, large)}",
         *(f"to be written in the model's code: {line}" for line in lines),
         *([f"to train with it: {c.condition}"] if c.condition else []),
     ]
 
 
-def _outside(found: Reading, changes: Sequence[Change], large: Mapping[str, float]) -> str:
+def _outside(reading: Reading, changes: Sequence[Change], large: Mapping[str, float]) -> str:
     """What was drawn of embedding and head, what stays, and where stream and loss start."""
     drawn = {c.name: c.what for c in changes if c.what.startswith(("rows,", "head,"))}
-    told = [f"{name} {what.rpartition(' ')[2]}" for name, what in drawn.items()]
-    told = [f"drawn: {', '.join(told)}"] if told else []
-    left = [name for name in (*found.embeddings, *found.head) if name not in drawn]
+    words = [f"{name} {what.rpartition(' ')[2]}" for name, what in drawn.items()]
+    words = [f"drawn: {', '.join(words)}"] if words else []
+    left = [name for name in (*reading.embeddings, *reading.head) if name not in drawn]
     more = ["…"] if len(left) > 2 else []
-    told.append(f"left alone: {', '.join(('norms', *dict.fromkeys(left[:2]), *more))}")
+    words.append(f"left alone: {', '.join(('norms', *dict.fromkeys(left[:2]), *more))}")
     smaller = dict.fromkeys(c.what for c in changes if c.what.startswith("epsilon"))
-    told += [f"{what} was set in the norms that need it" for what in smaller]
-    for at, aim in large.items():
-        told.append(f"set the epsilon of norms on the {at} to {aim:.3g} in their code")
-    told += [
-        f"the {stack}'s stream starts at rms {size:.3g}" for stack, size in found.stream.items()
+    words += [f"{what} was set in the norms that need it" for what in smaller]
+    words += [
+        f"set the epsilon of norms on the {place} to {aim:.3g} in their code"
+        for place, aim in large.items()
     ]
-    if (logits := found.logits) is not None:
-        told.append(f"the loss at {logits.loss:.3g}, ln {logits.head.fan_out} is {logits.even:.3g}")
-    return "; ".join(told)
+    words += [f"the {stack}'s stream starts at rms {x:.3g}" for stack, x in reading.stream.items()]
+    if (logits := reading.logits) is not None:
+        even = f"ln {logits.head.fan_out} is {logits.even:.3g}"
+        words.append(f"the loss at {logits.loss:.3g}, {even}")
+    return "; ".join(words)

@@ -153,18 +153,19 @@ class Attention(Branch):
 
     def queries(self, x: Tensor) -> Tensor:
         """(…, tokens, width) → the queries of each head, (batch, heads, tokens, head_width)."""
-        return self._normed(self.query, self.split(self.query(self._entering(x))))
+        return self._of_heads(self.query, x)
 
     def keys(self, x: Tensor) -> Tensor:
         """As :meth:`queries`."""
-        return self._normed(self.key, self.split(self.key(self._entering(x))))
+        return self._of_heads(self.key, x)
 
     def values(self, x: Tensor) -> Tensor:
         """As :meth:`queries`."""
-        return self._normed(self.value, self.split(self.value(self._entering(x))))
+        return self._of_heads(self.value, x)
 
-    def _entering(self, x: Tensor) -> Tensor:
-        return self._normed(self.latent, self.latent(x)) if self.compresses else x
+    def _of_heads(self, linear: Linear, x: Tensor) -> Tensor:
+        entering = self._normed(self.latent, self.latent(x)) if self.compresses else x
+        return self._normed(linear, self.split(linear(entering)))
 
     def _normed(self, linear: Linear, y: Tensor) -> Tensor:
         normed = linear.descriptions["weight"].name in self.spec.normed
@@ -199,7 +200,7 @@ class FeedForward(_Hidden):
 
 
 class GatedFeedForward(_Hidden):
-    """(silu(x gate) ⊙ x up) down.
+    """(silu(x gate) ⊙ x up) down; where the formula has a router, times sigmoid(x router).
 
     Source: Shazeer, arXiv 2002.05202.
     """
@@ -210,34 +211,29 @@ class GatedFeedForward(_Hidden):
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, width) → (…, hidden) → (…, width)."""
-        result: Tensor = self.down(self.dropout(self.inner(F.silu(self.gate(x)) * self.up(x))))
+        hidden = F.silu(self.gate(x)) * self.up(x)
+        if (router := self._modules.get("router")) is not None:
+            hidden = torch.sigmoid(router(x)) * hidden
+        result: Tensor = self.down(self.dropout(self.inner(hidden)))
         return result
 
 
-class OpenedFeedForward(GatedFeedForward):
-    """(sigmoid(x router) ⊙ silu(x gate) ⊙ x up) down."""
-
-    router: Linear
-
-    def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
-        """(…, width) → (…, hidden) → (…, width)."""
-        opened = torch.sigmoid(self.router(x)) * F.silu(self.gate(x)) * self.up(x)
-        result: Tensor = self.down(self.dropout(opened))
-        return result
-
-
-_ATTENTION = (
-    "attention", "attention-gated", "attention-qk-norm", "attention-qkv-norm", "attention-sub-ln",
-    "attention-latent", "cross",
-)  # fmt: skip
-_HIDDEN: dict[str, type[_Hidden]] = {
+# a kind is listed where its forward pass is written: a new file of spec/sublayers has none yet
+_MODULES: dict[str, type[Attention] | type[_Hidden]] = {
+    "attention": Attention,
+    "attention-gated": Attention,
+    "attention-qk-norm": Attention,
+    "attention-qkv-norm": Attention,
+    "attention-sub-ln": Attention,
+    "attention-latent": Attention,
+    "cross": Attention,
     "ffn": FeedForward,
     "ffn-sub-ln": FeedForward,
     "ffn-swiglu": GatedFeedForward,
-    "ffn-swiglu-gated": OpenedFeedForward,
+    "ffn-swiglu-gated": GatedFeedForward,
     "ffn-swiglu-sub-ln": GatedFeedForward,
 }
-KINDS = (*_ATTENTION, *_HIDDEN)
+KINDS = tuple(_MODULES)
 
 
 def branch(
@@ -245,6 +241,7 @@ def branch(
     scores: float = 1.0,
 ) -> Branch:  # fmt: skip
     kind = unplaced(kind)
-    if kind in _HIDDEN:
-        return _HIDDEN[kind](kind, a, make, site, gain, norm)
-    return Attention(kind, a, make, site, gain, norm, causal, scores)
+    module = _MODULES.get(kind, FeedForward)  # which refuses a mixture of experts
+    if issubclass(module, Attention):
+        return module(kind, a, make, site, gain, norm, causal, scores)
+    return module(kind, a, make, site, gain, norm)

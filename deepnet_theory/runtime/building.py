@@ -99,9 +99,9 @@ def initialise_(
     outer = (Role.EMBEDDING, Role.HEAD)
     for parameter, d in described(model):
         if d.is_matrix:
-            own = embedding_generator if d.role in outer else None
+            first = embedding_generator if d.role in outer else None
             dense = parameter if parameter.is_contiguous() else parameter.mT  # drawn as it lies
-            dense.normal_(0.0, d.std, generator=own or generator)
+            dense.normal_(0.0, d.std, generator=first or generator)
         else:
             parameter.fill_(d.gain)
 
@@ -188,47 +188,45 @@ def load(
         require_dtype(dtype)
     if not Path(path).is_file():  # a pipe would be waited for
         raise InputError(f"cannot read {str(path)!r}: there is no such regular file")
+    name = repr(str(path))
     try:
         with safe_open(str(path), framework="pt", device=str(where)) as file:
             metadata = file.metadata() or {}
-            names = list(file.keys())
-            tensors = {name: file.get_tensor(name) for name in names}
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except (OSError, SafetensorError) as error:
-        raise InputError(f"cannot read {str(path)!r} as safetensors: {shown(str(error))}") from None
+        raise InputError(f"cannot read {name} as safetensors: {shown(str(error))}") from None
     if "constants" not in metadata:
-        raise InputError(f"{str(path)!r} carries no constants; was it written by save()?")
+        raise InputError(f"{name} carries no constants; was it written by save()?")
     constants = checked(Constants.from_json(metadata["constants"]))
     seeds = metadata.get("seeds")
     if seeds is not None and not (seeds.isdecimal() and len(seeds) < 7 and int(seeds) > 0):
-        raise InputError(f"{str(path)!r} names {shown(seeds)} as its number of seeds")
-    for name, tensor in tensors.items():
+        raise InputError(f"{name} names {shown(seeds)} as its number of seeds")
+    for key, tensor in tensors.items():
         if tensor.dtype not in DTYPES:
-            raise InputError(f"{str(path)!r}: the tensor {name!r} is of {tensor.dtype}")
-    # the largest sizes a hostile file could claim cost nothing before they are compared
-    vectors = any(name.endswith((".gain", ".bias")) for name in tensors)
-    make = Make(
-        None if seeds is None else int(seeds),
-        torch.device("meta"),
-        dtype or next((t.dtype for t in tensors.values()), torch.float32),
-        vectors,
-        constants.architecture.bias,
-    )
+            raise InputError(f"{name}: the tensor {key!r} is of {tensor.dtype}")
     layers = sum(p.distinct * len(p.sublayers) for p in constants.parts)
     if layers > 10 * len(tensors):
-        raise InputError(f"{str(path)!r} holds too few tensors for its {layers} sublayers")
-    model = Model(constants, make)
+        raise InputError(f"{name} holds too few tensors for its {layers} sublayers")
+    # the largest sizes a hostile file could claim cost nothing on meta before they are compared
+    vectors = any(key.endswith((".gain", ".bias")) for key in tensors)
+    kept = next((t.dtype for t in tensors.values()), torch.float32)
+    model = Model(
+        constants,
+        Make(
+            None if seeds is None else int(seeds), torch.device("meta"), dtype or kept, vectors,
+            constants.architecture.bias,
+        ),
+    )  # fmt: skip
     # every parameter once: a tied head is the embedding
-    expected = {name: p.shape for name, p in model.named_parameters()}
-    wrong = sorted(expected.keys() ^ tensors.keys()) or sorted(
-        name for name, shape in expected.items() if tensors[name].shape != shape
-    )
-    if wrong:
-        raise InputError(f"{str(path)!r} does not fit its constants: see the tensor {wrong[0]!r}")
+    expected = {key: p.shape for key, p in model.named_parameters()}
+    shapes = {key: t.shape for key, t in tensors.items()}
+    if wrong := {key for key, _ in expected.items() ^ shapes.items()}:
+        raise InputError(f"{name} does not fit its constants: see the tensor {min(wrong)!r}")
     model = model.to_empty(device=where)
     model.tie_()
     with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            parameter.copy_(tensors[name])
+        for key, parameter in model.named_parameters():
+            parameter.copy_(tensors[key])
     return model
 
 
@@ -248,16 +246,16 @@ def from_torch(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
         place = [p for p in outer if p in ("encoder", "decoder", "layers") or p.isdigit()]
         prefix = "".join(f"{p}." for p in place)
         last = 2 if prefix in cross else 1  # the feed-forward's place in the layer
+        attention = f"{prefix}{int('multihead_attn' in outer)}.branch"
         vector = "gain" if field == "weight" else field  # a norm's
         match [*outer[len(place) :], field]:
             case ["norm", _]:
                 result[f"{prefix}final_norm.{vector}"] = tensor
-            case ["self_attn" | "multihead_attn" as which, "in_proj_weight" | "in_proj_bias"]:
-                at = f"{prefix}{int(which != 'self_attn')}.branch"
+            case ["self_attn" | "multihead_attn", "in_proj_weight" | "in_proj_bias"]:
                 for name, block in zip(("query", "key", "value"), tensor.chunk(3), strict=True):
-                    result[f"{at}.{name}.{field[8:]}"] = block  # (width, width) or (width,)
-            case ["self_attn" | "multihead_attn" as which, "out_proj", _]:
-                result[f"{prefix}{int(which != 'self_attn')}.branch.output.{field}"] = tensor
+                    result[f"{attention}.{name}.{field[8:]}"] = block  # (width, width) or (width,)
+            case ["self_attn" | "multihead_attn", "out_proj", _]:
+                result[f"{attention}.output.{field}"] = tensor
             case ["linear1" | "linear2" as which, _]:
                 result[f"{prefix}{last}.branch.fc{which[-1]}.{field}"] = tensor
             case ["norm1" | "norm2" | "norm3" as which, _]:

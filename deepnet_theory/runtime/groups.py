@@ -18,11 +18,10 @@ from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.fitting import TIED
 from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.depth import BaseLike, parse_depth
 from deepnet_theory.spec.errors import InputError, Refusal, shown, unknown
 from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer, optimizers
-from deepnet_theory.spec.parameter import ParameterConstants
-from deepnet_theory.spec.stack import stack
+from deepnet_theory.spec.rule import ParameterConstants
+from deepnet_theory.spec.stack import BaseLike, parse_depth, stack
 from deepnet_theory.spec.sublayer import MATRICES, Role, role_name
 
 HIDDEN, OTHER = "hidden", "other"
@@ -72,45 +71,46 @@ def parameter_groups(
     has no optimizer or one that cannot step it; :class:`Refusal` where the constants do not fit
     the model, or an optimizer has no law.
     """
-    own = constants_of(model)
-    if own is None and constants is None:
+    built_with = constants_of(model)
+    if built_with is None and constants is None:
         raise InputError(
             f"this {type(model).__name__} was not made by deepnet_theory.runtime.build; give its "
             "constants, or put them into it with apply_"
         )
-    used = own if constants is None else checked(constants)
+    used = built_with if constants is None else checked(constants)
     assert used is not None
     stepped = _by_optimizer(used, base, optimizers)
     used = stepped.get(used.optimizer, next(iter(stepped.values())))
-    if own is None:
+    if built_with is None:
         read_(model, used, inputs, roles)
-    elif _layers(used) != _layers(own):
+    elif _layers(used) != _layers(built_with):
         raise InputError(
-            f"the constants are for {_layers(used)} and the model was built with {_layers(own)}"
+            f"the constants are for {_layers(used)} and the model was built with "
+            f"{_layers(built_with)}"
         )
-    blocks = described_blocks(model)
-    every = [d for of in blocks.values() for d in of]
-    if base is not None and own is not None:
-        apart = any(d.role is Role.HEAD for d in every)
-        if left := _left_to_set(own, used, apart):
+    packed = described_blocks(model)
+    described = [d for blocks in packed.values() for d in blocks]
+    if base is not None and built_with is not None:
+        apart = any(d.role is Role.HEAD for d in described)
+        if left := _left_to_set(built_with, used, apart):
             warnings.warn(f"the model's own constants have not this base: {left}", stacklevel=2)
-    valid = dict.fromkeys(("*", HIDDEN, OTHER, *map(role_of, every)))
+    valid = dict.fromkeys(("*", HIDDEN, OTHER, *map(role_of, described)))
     for key in optimizers or ():
         if key not in valid:
             raise unknown("role", key, valid)
     members: dict[str, list[Member]] = {name: [] for name in stepped}
-    for p in dict.fromkeys((*blocks, *model.parameters())):
+    for p in dict.fromkeys((*packed, *model.parameters())):
         if p.requires_grad:
-            of = blocks.get(p, ())
-            name = used.optimizer if optimizers is None else _optimizer_of(p, of, optimizers)
-            members[name].append((p, of))
+            blocks = packed.get(p, ())
+            name = used.optimizer if optimizers is None else _optimizer_of(p, blocks, optimizers)
+            members[name].append((p, blocks))
     groups = []
     for name, c in stepped.items():
         rate, decay = _given("lr", lr, name), _given("weight_decay", weight_decay, name)
         epsilon = None if eps is None else _given("eps", eps, name)
         groups += _ruled([m for m in members[name] if m[1]], c, rate, epsilon, decay)
         for decays in (True, False):
-            others = [p for p, of in members[name] if not of and (p.dim() > 1) is decays]
+            others = [p for p, bs in members[name] if not bs and (p.dim() > 1) is decays]
             if others:
                 groups.append(
                     {"params": others, "lr": rate, "weight_decay": decay if decays else 0.0,
@@ -135,18 +135,19 @@ def _by_optimizer(
     c: Constants, base: BaseLike | None, by_role: Mapping[str, str] | None
 ) -> dict[str, Constants]:
     """The constants that each optimizer steps its roles with."""
-    if by_role is None:
-        return {c.optimizer: c if base is None else _based(c, base)}
-    if not by_role:
+    if by_role is not None and not by_role:
         raise InputError('optimizers is empty: give {"hidden": "muon", "*": "adamw"}')
-    relative = bool(c.outer)
-    known = c if base is None or not relative else _based(c, base)
-    found = {}
+    relative = base is None or bool(c.outer)  # to the base already, or to none
+    if by_role is None or relative:
+        c = c if base is None else _based(c, base)
+    if by_role is None:
+        return {c.optimizer: c}
+    stepped = {}
     for name in dict.fromkeys(by_role.values()):
         if name not in (c.optimizer, *optimizers()):
             raise unknown("optimizer", name, optimizers())
-        if name == c.optimizer and (base is None or relative):
-            found[name] = known
+        if name == c.optimizer and relative:
+            stepped[name] = c
             continue
         # the algebra is asked where a role's optimizer is not that of the constants
         from deepnet_theory.sizes.exported import stepped_by
@@ -154,24 +155,24 @@ def _by_optimizer(
         def mine(place: Any, name: str = name) -> bool:
             return _named(by_role, place.role, place.is_matrix and bool(place.sublayer)) == name
 
-        found[name] = stepped_by(known, name, base, mine)
-    return found
+        stepped[name] = stepped_by(c, name, base, mine)
+    return stepped
 
 
 def _based(c: Constants, base: BaseLike) -> Constants:
     """The constants relative to a base: as they are where they say so, else by the algebra."""
-    own = c.origin.get("base")
-    if not c.outer or not isinstance(own, dict):
+    known = c.origin.get("base")
+    if not c.outer or not isinstance(known, dict):
         from deepnet_theory.sizes.exported import stepped_by
 
         return stepped_by(c, c.optimizer, base)
     width, depth = base if isinstance(base, tuple | list) and len(base) == 2 else (base, None)
-    known = own.get("depth") and list(own["depth"].values())
+    layers = known.get("depth") and list(known["depth"].values())
     asked = depth and list(parse_depth(depth, stack(c.stack)).values())
-    if (width, asked) != (own.get("width"), known):
+    if (width, asked) != (known.get("width"), layers):
         raise InputError(
-            f"the constants are relative to a base of width {own.get('width')} and depth {known}, "
-            f"not to {shown(base)}"
+            f"the constants are relative to a base of width {known.get('width')} and depth "
+            f"{layers}, not to {shown(base)}"
         )
     return c
 
@@ -181,11 +182,11 @@ def _named(by_role: Mapping[str, str], role: str, hidden: bool) -> str | None:
     return by_role.get(role) or (hidden and by_role.get(HIDDEN)) or by_role.get("*")
 
 
-def _optimizer_of(p: nn.Parameter, of: Blocks, by_role: Mapping[str, str]) -> str:
+def _optimizer_of(p: nn.Parameter, blocks: Blocks, by_role: Mapping[str, str]) -> str:
     """The optimizer of a parameter; raises :class:`InputError` where it has none, or not one."""
     named = {
         role_of(d): _named(by_role, role_of(d), d.role in MATRICES and d.sublayer is not None)
-        for d in of
+        for d in blocks
     } or {OTHER: _named(by_role, OTHER, False)}
     first, *rest = dict.fromkeys(named.values())
     role = "+".join(named)
@@ -202,19 +203,22 @@ def _optimizer_of(p: nn.Parameter, of: Blocks, by_role: Mapping[str, str]) -> st
     return first
 
 
-def _left_to_set(own: Constants, used: Constants, apart: bool) -> str:
+def _left_to_set(built_with: Constants, used: Constants, apart: bool) -> str:
     """What a model with its own constants, and a head ``apart``, lacks for those of a base."""
-    gain, before = (c.outer["head"].gain if "head" in c.outer else 1.0 for c in (used, own))
-    sizes, drawn_at = (
-        [(s.alpha, s.beta, s.gains) for p in c.parts for s in p.sublayers] for c in (used, own)
-    )
+
+    def head(c: Constants) -> tuple[float, float]:
+        return c.head_multiplier, c.outer["head"].gain if "head" in c.outer else 1.0
+
+    def sizes(c: Constants) -> list[Any]:
+        return [(s.alpha, s.beta, s.gains) for p in c.parts for s in p.sublayers]
+
     left = []
-    if (used.head_multiplier, gain) != (own.head_multiplier, before):
-        drawn = f" and draw it {gain:.4g} times Xavier's size" if apart else ""
+    if head(used) != head(built_with):
+        drawn = f" and draw it {head(used)[1]:.4g} times Xavier's size" if apart else ""
         left.append(f"multiply what enters its head by {used.head_multiplier:.4g}{drawn}")
-    if used.scores != own.scores:
+    if used.scores != built_with.scores:
         left.append(f"multiply its scores by {used.scores:.4g}")
-    if sizes != drawn_at:
+    if sizes(used) != sizes(built_with):
         left.append("put alpha and gains into it from constants exported with this base")
     return "; ".join(left)
 
@@ -229,7 +233,7 @@ def constants_of(model: nn.Module) -> Constants | None:
         if isinstance(constants, Constants):
             return constants
     mark = mark_of(model)
-    return None if mark is None else mark[0]
+    return mark and mark[0]
 
 
 # ------------------------------------------------------------------ groups of one optimizer
@@ -241,48 +245,50 @@ def _ruled(
     """The groups of described parameters: by part and role, and within these by multipliers."""
     optimizer = optimizers().get(c.optimizer)
     eps = eps if eps is not None or optimizer is None else optimizer.epsilon
-    convention = _convention(c) if weight_decay else ""
-    found: dict[tuple[str, str], dict[Multipliers, list[tuple[nn.Parameter, Description]]]] = {}
+    alike: dict[tuple[str, str], dict[Multipliers, list[tuple[nn.Parameter, Description]]]] = {}
     packed: list[str] = []
-    whole: list[str] = []  # packed too, and stepped otherwise than each would be by itself
     for parameter, blocks in members:
-        own, d, one_rate = slowest(blocks, c)
+        row, d, one_rate = slowest(blocks, c)
         if not one_rate:
-            packed.append("+".join(d.name for d in blocks))
-        if len(blocks) > 1 and parameter.dim() == 2 and optimizer:
-            whole += _stepped_together(optimizer, blocks, c)
-        if weight_decay and not own.weight_decay and c.outer and d.role in MATRICES:
-            raise Refusal(f"{role_of(d)}: {own.formulas.get('weight_decay', 'no weight decay')}")
-        if d.name == TIED and (head := c.outer.get("head", own)).rate != own.rate:
+            packed.append(
+                f"{'+'.join(d.name for d in blocks)} are packed into one parameter and would step "
+                "at different rates: they step at the least of them"
+            )
+        if weight_decay and not row.weight_decay and c.outer and d.role in MATRICES:
+            raise Refusal(f"{role_of(d)}: {row.formulas.get('weight_decay', 'no weight decay')}")
+        if d.name == TIED and (head := c.outer.get("head", row)).rate != row.rate:
             raise Refusal(
-                f"a tied head asks for two learning rates of one matrix: {own.rate:.4g} of the "
+                f"a tied head asks for two learning rates of one matrix: {row.rate:.4g} of the "
                 f"base's as the embedding and {head.rate:.4g} as the head; give the head a matrix "
                 "of its own"
             )
-        of = found.setdefault((d.part or "", role_of(d) if c.outer else d.role.value), {})
-        multipliers = own.rate, own.epsilon, own.weight_decay
-        of.setdefault(multipliers, []).append((parameter, d))
-    if packed:
-        warnings.warn(
-            f"{packed[0]} are packed into one parameter and would step at different rates: they "
-            "step at the least of them",
-            stacklevel=3,
-        )
-    if whole:
-        warnings.warn(
-            f"{whole[0]}; split the matrix, or step it block by block",
-            stacklevel=3,
-        )
+        role = role_of(d) if c.outer else d.role.value
+        multipliers = row.rate, row.epsilon, row.weight_decay
+        by_multipliers = alike.setdefault((d.part or "", role), {})
+        by_multipliers.setdefault(multipliers, []).append((parameter, d))
+    together = (
+        what for parameter, blocks in members if len(blocks) > 1 and parameter.dim() == 2
+        for what in (_stepped_together(optimizer, blocks, c) if optimizer else ())
+    )  # fmt: skip
+    for what in (*packed[:1], *[next(together, "")]):
+        if what:
+            warnings.warn(what, stacklevel=3)
+    convention = ""
+    if weight_decay and optimizer:
+        # the algebra is loaded where something decays
+        from deepnet_theory.sizes.update import is_coupled
+
+        convention = "coupled" if is_coupled(optimizer) else "decoupled"
     groups = []
-    for (part, role), of in found.items():
-        names = _names([[d for _, d in alike] for alike in of.values()])
-        for ((rate, epsilon, decay), alike), name in zip(of.items(), names, strict=True):
+    for (part, role), of_role in alike.items():
+        names = _names([[d for _, d in pairs] for pairs in of_role.values()])
+        for ((rate, epsilon, decay), pairs), name in zip(of_role.items(), names, strict=True):
             group: dict[str, Any] = {
-                "params": [parameter for parameter, _ in alike],
+                "params": [parameter for parameter, _ in pairs],
                 "lr": lr * c.eta * rate,
                 "weight_decay": weight_decay * decay,
                 "name": "/".join((part, role, *name)),
-                "role": "+".join(dict.fromkeys(role_of(d) for _, d in alike)),
+                "role": "+".join(dict.fromkeys(role_of(d) for _, d in pairs)),
                 "optimizer": c.optimizer,
                 "lr_scale": c.eta * rate,
             }
@@ -303,14 +309,15 @@ def _stepped_together(optimizer: Optimizer, blocks: Blocks, c: Constants) -> Ite
     rows, columns = [d.fan_out or 0 for d in blocks], first.fan_in or 0
     if len(kinds) > 1 or first.sublayer is None or not all(rows) or not columns:
         return
-    own = next(p for p in c.parts if p.name == first.part).sublayers[first.sublayer]
-    gains = {d.name: own.gain(d.name) for d in blocks}
-    steps = steps_of_a_packed_matrix(optimizer, own.kind, gains, rows, columns)
+    s = next(p for p in c.parts if p.name == first.part).sublayers[first.sublayer]
+    gains = {d.name: s.gain(d.name) for d in blocks}
+    steps = steps_of_a_packed_matrix(optimizer, s.kind, gains, rows, columns)
     if max(abs(step - 1) for step in steps.values()) > KEPT:
-        parts = ", ".join(f"{name} {step:.2g}" for name, step in steps.items())
+        shares = ", ".join(f"{name} {step:.2g}" for name, step in steps.items())
         yield (
             f"{'+'.join(gains)} are one matrix, and {c.optimizer} takes it as a whole: where their "
-            f"gradients are alike up to size, each steps this part of its own step: {parts}"
+            "gradients are alike up to size, each steps this part of its own step: "
+            f"{shares}; split the matrix, or step it block by block"
         )
 
 
@@ -327,19 +334,16 @@ def slowest(
         part, name = outside.get(d.part or "", d.part or ""), d.name
         row = c.parameter(part, d.sublayer, "token_embedding" if name == TIED else name, d.role)
         if d.condition:
-            row = replace(row, rate=row.rate / _moved(d, c))
+            # the algebra is loaded where a condition computes gates: how far a step of the matrix
+            # that computes a vector moves it, over the vector's own step
+            from deepnet_theory.sizes.entries import moved_by_a_condition
+
+            optimizer = optimizers().get(c.optimizer) or custom_optimizer(c.update)
+            moved = moved_by_a_condition(optimizer, d.condition, d.fan_out or 1, d.gain)
+            row = replace(row, rate=row.rate / (moved or 1.0))
         asked.append((row, d))
-    own, d = min(asked, key=lambda one: one[0].rate)
-    return own, d, all(other.rate == own.rate for other, _ in asked)
-
-
-def _moved(d: Description, c: Constants) -> float:
-    """How far a step of the matrix that computes a vector moves it, over the vector's own step."""
-    # the algebra is loaded where a condition computes gates
-    from deepnet_theory.sizes.entries import moved_by_a_condition
-
-    of = optimizers().get(c.optimizer) or custom_optimizer(c.update)
-    return moved_by_a_condition(of, d.condition, d.fan_out or 1, d.gain) or 1.0
+    row, d = min(asked, key=lambda one: one[0].rate)
+    return row, d, all(other.rate == row.rate for other, _ in asked)
 
 
 def role_of(d: Description) -> str:
@@ -350,43 +354,30 @@ def role_of(d: Description) -> str:
     return role_name(d.name)
 
 
-def _convention(c: Constants) -> str:
-    # the algebra is loaded where something decays
-    from deepnet_theory.sizes.update import is_coupled
-
-    optimizer = optimizers().get(c.optimizer)
-    return "" if optimizer is None else "coupled" if is_coupled(optimizer) else "decoupled"
-
-
 def _names(groups: list[list[Description]]) -> list[tuple[str, ...]]:
-    """What tells the groups of one role apart."""
+    """What tells the groups of one role apart: nothing, kinds of sublayers, or parameters too."""
     kinds = ["+".join(dict.fromkeys(d.kind or "final" for d in members)) for members in groups]
-    names = [
-        "+".join(dict.fromkeys(f"{d.name} of a condition" if d.condition else d.name for d in own))
-        for own in groups
-    ]
     if len(groups) == 1:
         return [()]
     if len(set(kinds)) == len(kinds):
         return [(kind,) for kind in kinds]
-    return list(zip(kinds, names, strict=True))
+    called = ([d.name + " of a condition" * bool(d.condition) for d in ds] for ds in groups)
+    return list(zip(kinds, ("+".join(dict.fromkeys(names)) for names in called), strict=True))
 
 
 def _warn_of_lost_steps(groups: Iterable[dict[str, Any]]) -> None:
     """Say that norm gains near 1 do not resolve a step of their group's learning rate."""
-    for group in groups:
-        if Role.NORM_GAIN.value not in group["name"]:
-            continue
-        for parameter in group["params"]:
-            resolved = torch.finfo(parameter.dtype).eps
-            if group["lr"] < resolved:
-                warnings.warn(
-                    f"norm gains near 1 resolve {resolved:.1g} in {parameter.dtype}: steps of "
-                    f"{group['lr']:.1g} are rounded away; keep the gains in float32, or as 1 + w "
-                    "with w learnt",
-                    stacklevel=3,
-                )
-                return
+    gains = ((g, p) for g in groups if Role.NORM_GAIN.value in g["name"] for p in g["params"])
+    for group, parameter in gains:
+        resolved = torch.finfo(parameter.dtype).eps
+        if group["lr"] < resolved:
+            warnings.warn(
+                f"norm gains near 1 resolve {resolved:.1g} in {parameter.dtype}: steps of "
+                f"{group['lr']:.1g} are rounded away; keep the gains in float32, or as 1 + w "
+                "with w learnt",
+                stacklevel=3,
+            )
+            return
 
 
 # ------------------------------------------------------------------ schedules
@@ -399,19 +390,18 @@ def guard(optimizer: torch.optim.Optimizer, *others: torch.optim.Optimizer) -> R
     ``g["lr"] = lr`` breaks it, and so does an ``eta_min`` in common. ``remove()`` of what is handed
     back ends it. Raises :class:`InputError` for an optimizer without :func:`parameter_groups`.
     """
-    every, warned = (optimizer, *others), False
-    for one in every:
-        if not _wanted(one):
-            raise InputError("no group has an lr_scale: make the groups with parameter_groups")
+    together, warned = (optimizer, *others), False
+    if not all(map(_wanted, together)):
+        raise InputError("no group has an lr_scale: make the groups with parameter_groups")
 
     def compare(*_: object) -> None:
         nonlocal warned
-        wanted = [] if warned else [row for one in every for row in _wanted(one)]
+        wanted = [] if warned else [row for one in together for row in _wanted(one)]
         if not wanted:
             return
-        plain, own = min(wanted, key=lambda row: abs(math.log(row[0]["lr_scale"])))
+        plain, first = min(wanted, key=lambda row: abs(math.log(row[0]["lr_scale"])))
         for g, rate in wanted:
-            kept = float(plain["lr"]) * rate / own if own else 0.0
+            kept = float(plain["lr"]) * rate / first if first else 0.0
             if not math.isclose(float(g["lr"]), kept, rel_tol=KEPT):
                 warned = True
                 warnings.warn(

@@ -1,7 +1,9 @@
 """Parameters that say what they are, and the two maps that own them: a linear map and a norm.
 
 Everything takes one model or a stack of k models ("seeds"): a stacked parameter has a leading
-dimension k, and so have the activations; attention alone folds k into the batch.
+dimension k, and so have the activations; attention alone folds k into the batch. A verdict needs
+many seeds of small models, where a loop over models spends its time in Python, and ``vmap`` over
+modules gains little; with one forward pass for both, what was measured is what is built.
 """
 
 from __future__ import annotations
@@ -73,9 +75,9 @@ class Described(nn.Module):
         gain: float = 1.0, fans: tuple[int, int] | tuple[None, None] = (None, None),
     ) -> nn.Parameter:  # fmt: skip
         """The parameter, described as this module's ``attribute``; ``fans`` are in and out."""
-        of = {"role": role, "name": name, "gain": gain, "fan_in": fans[0], "fan_out": fans[1]}
-        own = Description(**vars(site), **of)  # type: ignore[arg-type]
-        self.__dict__.setdefault("descriptions", {})[attribute] = own
+        place = site.part, site.layer, site.sublayer, site.kind
+        described = Description(*place, role, name, gain, *fans)
+        self.__dict__.setdefault("descriptions", {})[attribute] = described
         return parameter
 
 
@@ -85,36 +87,36 @@ NORM_EPS = EPSILON
 
 
 def describe_(
-    model: nn.Module, found: Mapping[str, Blocks], constants: Constants, drawn: bool
+    model: nn.Module, parameters: Mapping[str, Blocks], constants: Constants, drawn: bool
 ) -> None:
     """Keep on its module what each parameter of a model is, and whether it was ``drawn`` so."""
     for module in model.modules():
         module.__dict__.pop(OF_FOREIGN, None)
-    for name, own in found.items():
+    for name, blocks in parameters.items():
         path, _, attribute = name.rpartition(".")
-        vars(model.get_submodule(path)).setdefault(OF_FOREIGN, {})[attribute] = own
+        vars(model.get_submodule(path)).setdefault(OF_FOREIGN, {})[attribute] = blocks
     vars(model).setdefault(OF_FOREIGN, {})[""] = (constants, drawn)
 
 
 def mark_of(model: nn.Module) -> tuple[Constants, bool] | None:
-    found = (module.__dict__.get(OF_FOREIGN, {}).get("") for module in model.modules())
-    return next((mark for mark in found if mark is not None), None)
+    marks = (module.__dict__.get(OF_FOREIGN, {}).get("") for module in model.modules())
+    return next((mark for mark in marks if mark is not None), None)
 
 
 def described(model: nn.Module) -> Iterator[tuple[nn.Parameter, Description]]:
     """Every parameter of ``model`` once, with its description, in the order of drawing."""
-    return ((parameter, own[0]) for parameter, own in described_blocks(model).items())
+    return ((parameter, blocks[0]) for parameter, blocks in described_blocks(model).items())
 
 
 def described_blocks(model: nn.Module) -> dict[nn.Parameter, Blocks]:
     """Every parameter of ``model``, with the descriptions of the blocks packed in it."""
-    found: dict[nn.Parameter, Blocks] = {}
+    packed: dict[nn.Parameter, Blocks] = {}
     for module in model.modules():
-        own = {a: (d,) for a, d in module.__dict__.get("descriptions", {}).items()}
-        own |= {a: d for a, d in module.__dict__.get(OF_FOREIGN, {}).items() if a}
-        for attribute, blocks in own.items():
-            found.setdefault(module.get_parameter(attribute), blocks)
-    return found
+        named = {a: (d,) for a, d in module.__dict__.get("descriptions", {}).items()}
+        named |= {a: d for a, d in module.__dict__.get(OF_FOREIGN, {}).items() if a}
+        for attribute, blocks in named.items():
+            packed.setdefault(module.get_parameter(attribute), blocks)
+    return packed
 
 
 @dataclass(frozen=True)

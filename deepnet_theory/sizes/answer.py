@@ -36,10 +36,8 @@ from deepnet_theory.sizes.table import (
 )
 from deepnet_theory.spec.closures.complete import COMPLETE
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.parameter import ParameterRule
-from deepnet_theory.spec.results.prediction import Predictions
-from deepnet_theory.spec.results.result import Result
-from deepnet_theory.spec.rule import FIRST, TO_TRAIN_WITH, Row, Rule
+from deepnet_theory.spec.results.measurement import Predictions, Result
+from deepnet_theory.spec.rule import FIRST, TO_TRAIN_WITH, ParameterRule, Row, Rule
 from deepnet_theory.spec.selection import Selection
 
 

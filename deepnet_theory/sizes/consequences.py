@@ -22,7 +22,7 @@ from deepnet_theory.sizes.table import (
     texts,
 )
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.results.result import Result
+from deepnet_theory.spec.results.measurement import Result
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role

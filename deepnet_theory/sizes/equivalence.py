@@ -23,9 +23,8 @@ from deepnet_theory.sizes import laws, update
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.spec.parameter import ParameterRule
 from deepnet_theory.spec.placement import Placement, placements
-from deepnet_theory.spec.rule import Rule, RuleEntry
+from deepnet_theory.spec.rule import ParameterRule, Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import MATRICES, Sublayer, sublayer
 

@@ -29,7 +29,7 @@ from deepnet_theory.sizes.monomial import Monomial, parse
 from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.results.prediction import Prediction, Predictions
+from deepnet_theory.spec.results.measurement import Prediction, Predictions
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.scheme import INDEXED
 from deepnet_theory.spec.selection import Selection

@@ -23,7 +23,7 @@ from deepnet_theory.sizes.width import FORWARD, TIED, Moved, Point, judge, place
 from deepnet_theory.sizes.width import width_table as table
 from deepnet_theory.spec.errors import Refusal, unknown
 from deepnet_theory.spec.parametrisation import parametrisations
-from deepnet_theory.spec.results.prediction import Scaling
+from deepnet_theory.spec.results.measurement import Scaling
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
 

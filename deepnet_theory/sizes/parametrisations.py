@@ -47,7 +47,7 @@ from deepnet_theory.spec.parametrisation import (
     parametrisations,
     said,
 )
-from deepnet_theory.spec.results.result import Result
+from deepnet_theory.spec.results.measurement import Result
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer
 

@@ -32,13 +32,11 @@ from deepnet_theory.sizes.norm_epsilon import Sinking, in_words, sinking_in
 from deepnet_theory.sizes.rule import Rule
 from deepnet_theory.sizes.table import by_closure, texts
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.measured import measured
 from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.optimizer import Optimizer, optimizer, optimizers
 from deepnet_theory.spec.placement import Placement, placements
-from deepnet_theory.spec.results.prediction import Prediction, Predictions
-from deepnet_theory.spec.results.result import Result
-from deepnet_theory.spec.scheme import Scheme, SchemePart, schemes
+from deepnet_theory.spec.results.measurement import Prediction, Predictions, Result
+from deepnet_theory.spec.scheme import Scheme, SchemePart, measured, schemes
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.sublayer import Role

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from deepnet_theory.spec.verdict import Verdict
 
@@ -22,7 +22,8 @@ WORST_FIRST = (
 )
 
 
-Picked = TypeVar("Picked")
+T = TypeVar("T")
+Check = TypeVar("Check", bound="Callable[[Any], Finding]")
 
 
 @dataclass(frozen=True)
@@ -50,18 +51,12 @@ class Weight(StrEnum):
     CORRECTION = "correction"
 
 
-@dataclass(frozen=True)
-class Ruling:
+class Ruling(NamedTuple):
     """A recorded verdict and what it is about: a part of the claim, or a condition on it."""
 
     about: str
     verdict: Verdict
     weight: Weight
-
-    @property
-    def corrected(self) -> bool:
-        """Whether it is on the statement that replaces a refuted one."""
-        return self.weight is Weight.CORRECTION
 
 
 @dataclass(frozen=True)
@@ -91,10 +86,6 @@ class Part:
         return self.full if full else self.quick
 
 
-T = TypeVar("T")
-Check = TypeVar("Check", bound=Callable[[Any], Finding])
-
-
 @dataclass(frozen=True, eq=False)
 class Claim:
     """One sentence or equation of the literature on trial.
@@ -122,10 +113,9 @@ class Claim:
 
     def __post_init__(self) -> None:
         """Texts are prose: a line break in the file is a space."""
-        for told in fields(self):
-            text = getattr(self, told.name)
+        for name, text in vars(self).items():
             if isinstance(text, str):
-                object.__setattr__(self, told.name, " ".join(text.split()))
+                object.__setattr__(self, name, " ".join(text.split()))
 
     def stated(
         self, about: str, quick: Verdict | None, *, full: Verdict | None = None
@@ -169,27 +159,23 @@ class Claim:
             self._need(bool(getattr(self, label).strip()), f"{label} is empty")
         self._need(bool(self.parts), "it has no parts")
         for rulings in (self.rulings(), self.rulings(full=True)):
+            verdicts, weights = {r.verdict for r in rulings}, {r.weight for r in rulings}
+            held = {Verdict.PROVED, Verdict.SUPPORTED}
+            corrections = {r.verdict for r in rulings if r.weight is Weight.CORRECTION}
+            mended = bool(self.corrected and corrections and self.counterexample)
             self._need(bool(rulings), "no verdict is recorded")
-            parts = [r.about for r in rulings]
-            self._need(len(set(parts)) == len(parts), "two verdicts are about the same part")
-            found = {r.verdict for r in rulings}
             self._need(
-                any(r.weight is Weight.STATED for r in rulings), "no part is stated by the source"
+                len({r.about for r in rulings}) == len(rulings),
+                "two verdicts are about the same part",
             )
+            self._need(Weight.STATED in weights, "no part is stated by the source")
             self._need(
-                (Verdict.ASSUMED in found) == bool(self.untestable),
+                (Verdict.ASSUMED in verdicts) == bool(self.untestable),
                 "ASSUMED and a reason why nothing is measured go together",
             )
+            self._need(corrections <= held, "a corrected statement must hold")
             self._need(
-                all(
-                    r.verdict in (Verdict.PROVED, Verdict.SUPPORTED) for r in rulings if r.corrected
-                ),
-                "a corrected statement must hold",
-            )
-            refuted = any(r.verdict is Verdict.REFUTED for r in rulings)
-            mended = bool(self.corrected) and any(r.corrected for r in rulings)
-            self._need(
-                not refuted or (mended and bool(self.counterexample)),
+                Verdict.REFUTED not in verdicts or mended,
                 "a refuted part needs its counterexample, the corrected statement and its check",
             )
         either = {r.verdict for full in (False, True) for r in self.rulings(full)}
@@ -220,22 +206,22 @@ class Claim:
     @property
     def standing(self) -> str:
         """One of ``STANDINGS``, by the full run's record of what the source states."""
-        own = {r.verdict for r in self.rulings(full=True) if r.weight is Weight.STATED}
-        if Verdict.REFUTED in own:
-            return "refuted" if len(own) == 1 else "half right"
-        if Verdict.UNDECIDED in own:
+        stated = {r.verdict for r in self.rulings(full=True) if r.weight is Weight.STATED}
+        if Verdict.REFUTED in stated:
+            return "refuted" if len(stated) == 1 else "half right"
+        if Verdict.UNDECIDED in stated:
             return "undecided"
-        return "assumed" if Verdict.ASSUMED in own else "holds"
+        return "assumed" if Verdict.ASSUMED in stated else "holds"
 
 
 STANDINGS = ("refuted", "half right", "undecided", "assumed", "holds")
 
 
-def headline(found: Mapping[str, Verdict], rulings: tuple[Ruling, ...]) -> Verdict:
+def headline(verdicts: Mapping[str, Verdict], rulings: tuple[Ruling, ...]) -> Verdict:
     """The worst verdict on what the source states; a part without a record counts."""
     other = {r.about for r in rulings if r.weight is not Weight.STATED}
-    own = [v for about, v in found.items() if about not in other]
-    return min(own, key=WORST_FIRST.index, default=Verdict.UNDECIDED)
+    stated = [v for about, v in verdicts.items() if about not in other]
+    return min(stated, key=WORST_FIRST.index, default=Verdict.UNDECIDED)
 
 
 @dataclass(frozen=True)
@@ -253,21 +239,20 @@ class CheckedClaim:
     @property
     def verdict(self) -> Verdict:
         """The verdict on the claim as its source states it; UNDECIDED where the check failed."""
-        found = {f.about: f.verdict for f in self.findings}
-        return headline(found, self.claim.rulings(self.full))
+        verdicts = {f.about: f.verdict for f in self.findings}
+        return headline(verdicts, self.claim.rulings(self.full))
 
     @property
     def as_recorded(self) -> bool:
         """Whether every part has its recorded verdict, no part is missing and none is new."""
-        found = {(f.about, f.verdict) for f in self.findings}
-        return not self.error and found == {
-            (r.about, r.verdict) for r in self.claim.rulings(self.full)
-        }
+        judged = {(f.about, f.verdict) for f in self.findings}
+        recorded = {(r.about, r.verdict) for r in self.claim.rulings(self.full)}
+        return not self.error and judged == recorded
 
     def to_dict(self) -> dict[str, Any]:
-        claim = self.claim
-        rulings = claim.rulings(self.full)
+        claim, rulings = self.claim, self.claim.rulings(self.full)
         weights = {r.about: r.weight for r in rulings}
+        texts = ("statement", "conditions", "finding", "counterexample", "corrected", "untestable")
 
         def row(about: str, verdict: Verdict) -> dict[str, Any]:
             weight = weights.get(about, Weight.STATED)
@@ -277,20 +262,13 @@ class CheckedClaim:
 
         return {
             "id": claim.name,
-            "source": claim.source,
-            "statement": claim.statement,
-            "conditions": claim.conditions,
+            **{name: getattr(claim, name) for name in ("source", *texts, "would_decide")},
             "verdict": self.verdict.value,
             "recorded": claim.verdict(self.full).value,
             "as_recorded": self.as_recorded,
             "standing": claim.standing,
             "verdicts": [{**row(f.about, f.verdict), "because": f.because} for f in self.findings],
             "recorded_verdicts": [row(r.about, r.verdict) for r in rulings],
-            "finding": claim.finding,
-            "counterexample": claim.counterexample,
-            "corrected": claim.corrected,
-            "untestable": claim.untestable,
-            "would_decide": claim.would_decide,
             "error": self.error,
             "evidence": {
                 "command": self.command,

@@ -8,18 +8,28 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, TypedDict
 
 from deepnet_theory.spec.errors import InputError, UnstableWarning, shown, unknown
 from deepnet_theory.spec.files import read_text, write_text
 from deepnet_theory.spec.norm import norm
-from deepnet_theory.spec.parameter import KNOBS, ParameterConstants, ParameterRule
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN, Placement, placement
+from deepnet_theory.spec.record import (
+    LARGEST,
+    NOT_NEGATIVE,
+    OPTIONAL,
+    POSITIVE,
+    Within,
+    read,
+    require,
+    written,
+)
+from deepnet_theory.spec.rule import ParameterConstants, ParameterRule
 from deepnet_theory.spec.settings import ACTIVATIONS, Option
 from deepnet_theory.spec.stack import described_layer, in_turn, stack, written_share
 from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer, sublayers
@@ -31,15 +41,15 @@ if TYPE_CHECKING:
 FORMS = ("forward", "weights")
 SCHEMA = "deepnet-theory/constants/1"
 MAX_BYTES = 1_000_000  # a constants file is a few kilobytes
-LARGEST = 1e37  # a float32 holds ten times as much; so do weights, a few standard deviations wide
-LEVELS = 20  # of what is kept for people
 
 _OF_NORMS = {Role.NORM_GAIN: "norm_gain", Role.NORM_BIAS: "norm_bias"}
 # of no sublayer; "token_embedding" is that of a model whose embedding has no multiplier
 OUTER = ("embedding", "token_embedding", "head", "head_bias", *_OF_NORMS.values())
 OF_A_BASE: dict[str, Any] = {"head_multiplier": 1.0, "scores": 1.0, "outer": {}}
-
-T = TypeVar("T")
+COUNT = Within(1, 2**20)
+_INVALID = "the constants are invalid"
+Positive: TypeAlias = Annotated[float, POSITIVE]
+NotNegative: TypeAlias = Annotated[float, NOT_NEGATIVE]
 
 
 @dataclass(frozen=True)
@@ -56,15 +66,15 @@ class SublayerConstants:
     """
 
     kind: str
-    alpha: float
-    beta: float
-    rate: float = 1.0
-    gains: dict[str, float] = field(default_factory=dict)
+    alpha: Positive
+    beta: Positive
+    rate: Positive = 1.0
+    gains: dict[str, Positive] = field(default_factory=dict)
     parameters: dict[str, ParameterConstants] = field(default_factory=dict)
-    norm_epsilon: dict[str, float] = field(default_factory=dict)
-    parallel: bool = False
-    layers: int = 0
-    placement: str = ""
+    norm_epsilon: dict[str, Positive] = field(default_factory=dict)
+    parallel: bool = field(default=False, metadata=OPTIONAL)
+    layers: Annotated[int, Within(0, 10**6)] = field(default=0, metadata=OPTIONAL)
+    placement: str = field(default="", metadata=OPTIONAL)
 
     def gain(self, matrix: str) -> float:
         """The Xavier-normal gain of a matrix: its own, else β where it is scaled, else 1."""
@@ -90,18 +100,20 @@ class PartConstants:
     """
 
     name: str
-    layers: int
+    layers: Annotated[int, Within(1, 10**6)]
     causal: bool
     sublayers: tuple[SublayerConstants, ...]
-    multipliers: dict[str, float] = field(default_factory=dict)
-    uses: int = 1
+    multipliers: dict[str, NotNegative] = field(default_factory=dict)
+    uses: Annotated[int, Within(1, 10**6)] = field(default=1, metadata=OPTIONAL)
 
     def described(self, between: str = ", ") -> str:
         """The layer by its kinds, a plus between the branches of one sum."""
-        own = [s for s in self.sublayers if not s.placement]
-        shares = [written_share(Fraction(s.layers or self.layers, self.layers)) for s in own]
-        kinds = zip(shares, own, strict=True)
-        return described_layer(((share + s.kind, s.parallel) for share, s in kinds), between)
+        named = (
+            (written_share(Fraction(s.layers or self.layers, self.layers)) + s.kind, s.parallel)
+            for s in self.sublayers
+            if not s.placement
+        )
+        return described_layer(named, between)
 
     @property
     def alike(self) -> bool:
@@ -123,22 +135,34 @@ class PartConstants:
 class Architecture:
     """Sizes that the rule does not depend on."""
 
-    width: Annotated[int, Option("D", "Model width")] = 512
-    heads: Annotated[int, Option("H", "Attention heads")] = 8
-    kv_heads: Annotated[int | None, Option("H", "Key and value heads; as many as heads")] = None
-    ffn_ratio: Annotated[float, Option("R", "Hidden width over width")] = 4.0
-    vocab: Annotated[int, Option("V", "Vocabulary, of bytes")] = 256
+    width: Annotated[int, Option("D", "Model width"), COUNT] = 512
+    heads: Annotated[int, Option("H", "Attention heads"), COUNT] = 8
+    kv_heads: Annotated[int | None, Option("H", "Key and value heads; as many as heads"), COUNT] = (
+        None
+    )
+    ffn_ratio: Annotated[
+        float, Option("R", "Hidden width over width"), Within(1 / LARGEST, 1024)
+    ] = 4.0
+    vocab: Annotated[int, Option("V", "Vocabulary, of bytes"), COUNT] = 256
     activation: Annotated[str, Option("NAME", "relu, gelu or silu", ACTIVATIONS)] = "relu"
     bias: Annotated[bool, Option("", "Bias vectors; with them")] = True
     tied_head: Annotated[bool, Option("", "Share embedding and output head")] = False
     head_bias: Annotated[
         bool, Option("", "A bias on the output head, which train starts at the log-unigram")
     ] = False
-    dropout: Annotated[float, Option("P", "Dropout")] = 0.0
+    dropout: Annotated[float, Option("P", "Dropout"), Within(0, 1)] = 0.0
     residual_gain: float | None = None  # initial value of a learnable scalar on every branch
 
     def __post_init__(self) -> None:
-        _check_architecture(self)
+        require(self, Architecture, _INVALID)
+        if self.activation not in ACTIVATIONS:
+            raise unknown("activation", self.activation, ACTIVATIONS)
+        kv_heads = self.kv_heads or self.heads
+        _need(self.width % self.heads == 0, f"width {self.width} is not a multiple of heads "
+              f"{self.heads}")  # fmt: skip
+        _need(self.heads % kv_heads == 0, f"heads {self.heads} is no multiple of {kv_heads}")
+        _need(self.ffn_ratio * self.width >= 1, "the hidden width is below 1")
+        _need(self.dropout < 1, "dropout must be below 1")
 
     @property
     def hidden_width(self) -> int:
@@ -189,13 +213,13 @@ class Constants:
     architecture: Architecture = field(default_factory=Architecture)
     optimizer: str = "custom"
     update: str = ""
-    eta: float = 1.0
+    eta: Positive = 1.0
     form: str = "forward"
     warning: str = ""
     condition: str = ""
-    head_multiplier: float = 1.0
-    scores: float = 1.0
-    outer: dict[str, ParameterConstants] = field(default_factory=dict)
+    head_multiplier: Positive = field(default=1.0, metadata=OPTIONAL)
+    scores: Positive = field(default=1.0, metadata=OPTIONAL)
+    outer: dict[str, ParameterConstants] = field(default_factory=dict, metadata=OPTIONAL)
     origin: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -221,37 +245,27 @@ class Constants:
         """
         parts = []
         for part in selection.the_stack.parts:
-            entries = ((s.name, rule.entry(part.name, s.name)) for s in part.layer)
-            layers = depth[part.depth]
-            counts = [share * layers for share in part.shares]
-            if wrong := [count for count in counts if count.denominator > 1]:
-                raise InputError(
-                    f"{part.described} does not stand in {layers} layers: a sublayer "
-                    f"would be in {wrong[0]} of them"
-                )
-            having = (int(count) if count != layers else 0 for count in counts)
-            joined = zip(entries, part.parallel, having, strict=True)
-            # an entry may be of all kinds, and have gains of other kinds' matrices
-            own = {s.name: {m.name for m in s.matrices} for s in part.layer}
-            values = tuple(
-                SublayerConstants(
-                    kind,
-                    *entry.at(**depth),
-                    entry.rate_at(**depth),
-                    {m: gain for m, gain in entry.gains_at(**depth).items() if m in own[kind]},
-                    {
-                        p.name: p.at(**depth)
-                        for p in parameters
-                        if (p.part, p.sublayer) == (part.name, kind)
-                    },
-                    entry.norm_epsilon_at(**depth),
-                    parallel,
-                    own_layers,
-                )
-                for (kind, entry), parallel, own_layers in joined
-            )
+            layers, rows = depth[part.depth], []
+            for s, share, parallel in zip(part.layer, part.shares, part.parallel, strict=True):
+                count = share * layers
+                if count.denominator > 1:
+                    raise InputError(
+                        f"{part.described} does not stand in {layers} layers: a sublayer "
+                        f"would be in {count} of them"
+                    )
+                entry, matrices = rule.entry(part.name, s.name), {m.name for m in s.matrices}
+                # an entry may be of all kinds, and have gains of other kinds' matrices
+                gains = {m: gain for m, gain in entry.gains_at(**depth).items() if m in matrices}
+                stepped = (p for p in parameters if (p.part, p.sublayer) == (part.name, s.name))
+                rows.append(
+                    SublayerConstants(
+                        s.name, *entry.at(**depth), entry.rate_at(**depth), gains,
+                        {p.name: p.at(**depth) for p in stepped}, entry.norm_epsilon_at(**depth),
+                        parallel, 0 if share == 1 else int(count),
+                    )
+                )  # fmt: skip
             uses = layers // part.distinct(layers)
-            parts.append(PartConstants(part.name, layers, part.causal, values, uses=uses))
+            parts.append(PartConstants(part.name, layers, part.causal, tuple(rows), uses=uses))
         optimizer = selection.the_optimizer
         return cls(
             stack=selection.stack,
@@ -277,29 +291,30 @@ class Constants:
         nothing is said of takes the multipliers of its role, and no weight decay where it is a
         vector.
         """
-        own = next(p for p in self.parts if p.name == part)
+        owner = next(p for p in self.parts if p.name == part)
         if not name.startswith("inner_"):  # a norm around the branch
             name = _OF_NORMS.get(role, name)
-        if sublayer is None and name in self.outer:
-            return self.outer[name]
-        of = None if sublayer is None else own.sublayers[sublayer]
-        if of is not None and name in of.parameters:
-            return of.parameters[name]
-        rate = own.multipliers.get(role.value, 1.0)
-        if of is not None and role is Role.SCALED:
-            rate *= of.rate
-        gain = of.gain(name) if of is not None and role in MATRICES else 1.0
+        rate, gain = owner.multipliers.get(role.value, 1.0), 1.0
+        if sublayer is None:
+            if name in self.outer:
+                return self.outer[name]
+        else:
+            s = owner.sublayers[sublayer]
+            if name in s.parameters:
+                return s.parameters[name]
+            rate *= s.rate if role is Role.SCALED else 1.0
+            gain = s.gain(name) if role in MATRICES else 1.0
         return ParameterConstants(gain, rate, weight_decay=float(role in MATRICES))
 
-    def placed(self, of: SublayerConstants) -> Placement:
+    def placed(self, s: SublayerConstants) -> Placement:
         """The residual equation of a sublayer."""
-        return placement(of.placement or sublayer(of.kind).placement or self.placement)
+        return placement(s.placement or sublayer(s.kind).placement or self.placement)
 
     @property
     def placements(self) -> tuple[str, ...]:
         """Those of the sublayers, each once."""
-        every = (self.placed(s).name for part in self.parts for s in part.sublayers)
-        return tuple(dict.fromkeys(every))
+        names = (self.placed(s).name for part in self.parts for s in part.sublayers)
+        return tuple(dict.fromkeys(names))
 
     def beside(self, other: Constants) -> Constants:
         """These constants with those of another placement, for a stack that has both.
@@ -331,14 +346,7 @@ class Constants:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data with its ``schema``; what few constants have only where they have it."""
-        data = {k: v for k, v in asdict(self).items() if (k, v) not in OF_A_BASE.items()}
-        for s in (s for part in data["parts"] for s in part["sublayers"]):
-            for name in ("parallel", "layers", "placement"):
-                if not s[name]:
-                    del s[name]
-        for part in (part for part in data["parts"] if part["uses"] == 1):
-            del part["uses"]
-        return {"schema": SCHEMA, **data}
+        return {"schema": SCHEMA, **written(self)}
 
     def to_json(self) -> str:
         """The JSON text of the constants file."""
@@ -351,7 +359,7 @@ class Constants:
     def from_json(cls, text: str) -> Constants:
         """Read a constants file's text."""
         try:
-            data = json.loads(text, parse_constant=_no_constant)
+            data = json.loads(text, parse_constant=_no_json)
         except (ValueError, RecursionError):
             raise InputError("the constants are not valid JSON (damaged or truncated?)") from None
         return cls.from_dict(data)
@@ -366,236 +374,92 @@ class Constants:
                 f"the constants have schema {shown(data.get('schema'))}; this version reads "
                 f"{SCHEMA!r}"
             )
-        return _made(cls, {k: v for k, v in data.items() if k != "schema"}, "file")
+        rest = {name: value for name, value in data.items() if name != "schema"}
+        made: Constants = read(cls, {"architecture": None, **rest}, "the constants")
+        return made
 
     @classmethod
     def load(cls, path: str | Path) -> Constants:
         return cls.from_json(read_text(Path(path), MAX_BYTES))
 
 
-# ---- reading ----
+def _no_json(constant: str) -> None:
+    raise ValueError(constant)  # NaN and infinity, which JSON lacks
 
 
-def _no_constant(name: str) -> float:
-    raise ValueError(name)
-
-
-def _object(value: Any, what: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise InputError(f"the constants' {what} must be a JSON object, not {shown(value)}")
-    return value
-
-
-def _list(value: Any, name: str) -> tuple[Any, ...]:
-    if not isinstance(value, list | tuple):
-        raise InputError(f"the constants' {name} must be a JSON list, not {shown(value)}")
-    kind = {"parts": PartConstants, "sublayers": SublayerConstants}[name]
-    return tuple(_made(kind, row, name.removesuffix("s")) for row in value)
-
-
-def _parameters(value: Any, name: str) -> dict[str, ParameterConstants]:
-    rows = _object(value, name).items()
-    return {key: _made(ParameterConstants, row, "parameter") for key, row in rows}
-
-
-def _made(kind: type[T], given: Any, what: str) -> T:
-    """A dataclass of plain data, with the dataclasses that stand in its fields."""
-    values = dict(_object(given, what))
-    known = {f.name: f for f in fields(kind)}  # type: ignore[arg-type]
-    readers: dict[str, Callable[[Any, str], Any]] = {
-        "parts": _list,
-        "sublayers": _list,
-        "parameters": _parameters,
-        "outer": _parameters,
-        "architecture": lambda value, name: _made(Architecture, value, name),
-    }
-    for name in (name for name in readers if name in known):
-        absent: Any = {} if readers[name] is _parameters else None
-        values[name] = readers[name](values.get(name, absent), name)
-    for name in values.keys() - known.keys():
-        raise InputError(
-            f"the constants' {what} has no {shown(name)}; valid are: {', '.join(known)}"
-        )
-    for name, f in known.items():
-        if name not in values and f.default is MISSING and f.default_factory is MISSING:
-            raise InputError(f"the constants' {what} lacks {name!r}")
-    return kind(**values)
-
-
-# ---- what is valid ----
-
-
-def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and -LARGEST <= value <= LARGEST  # type: ignore[operator]
-
-
-def _is_positive(value: object) -> bool:
-    return _is_number(value) and value >= 1 / LARGEST  # type: ignore[operator]
-
-
-def _is_text(value: object) -> bool:
-    try:
-        return isinstance(value, str) and value.encode() is not None
-    except UnicodeEncodeError:  # half of a surrogate pair, which no file can hold
-        return False
-
-
-def _is_plain(value: object, levels: int = LEVELS) -> bool:
-    """Whether JSON can hold it in the given number of levels."""
-    if isinstance(value, dict):
-        keys, values = list(value), list(value.values())
-        return levels > 0 and all(map(_is_text, keys)) and _is_plain(values, levels)
-    if isinstance(value, list | tuple):
-        return levels > 0 and all(_is_plain(v, levels - 1) for v in value)
-    return value is None or isinstance(value, bool) or _is_text(value) or _is_number(value)
+# ---- what is valid, beside what each field says of itself ----
 
 
 def _need(condition: bool, what: str) -> None:
     if not condition:
-        raise InputError(f"the constants are invalid: {what}")
+        raise InputError(f"{_INVALID}: {what}")
 
 
-def _need_in_range(value: object, what: str) -> None:
-    _need(_is_positive(value), f"{what} must be from {1 / LARGEST:.0e} to {LARGEST:.0e}")
-
-
-def _rows(
-    value: dict[str, T], label: str, what: str, valid: Collection[str]
-) -> Iterable[tuple[str, T]]:
-    """The items of an object whose names are all valid."""
-    _need(isinstance(value, dict), f"{label} must be an object")
-    for name in value:
+def _need_names(names: Collection[str], what: str, valid: Collection[str]) -> None:
+    for name in names:
         if name not in valid:
             raise unknown(what, name, valid)
-    return value.items()
 
 
 def _check(c: Constants) -> None:
-    for label in ("stack", "placement", "norm", "optimizer", "update", "warning", "condition"):
-        _need(_is_text(getattr(c, label)), f"{label} must be text")
-    if c.form not in FORMS:
-        raise unknown("form", c.form, FORMS)
-    where = placement(c.placement)
-    norm(c.norm)
-    _need_in_range(c.eta, "eta")
-    _need(
-        isinstance(c.origin, dict) and _is_plain(c.origin),
-        f"origin must be an object of plain data, at most {LEVELS} levels deep",
-    )
-    _need(isinstance(c.architecture, Architecture), "architecture must be an Architecture")
-    alone = "the form 'weights' leaves the forward pass alone"
-    for label in ("head_multiplier", "scores"):
-        value = getattr(c, label)
-        _need_in_range(value, label)
-        _need(value == 1 or c.form == "forward", f"{alone}; {label} must be 1, not {value}")
-    for name, own in _rows(c.outer, "outer", "outer parameter", OUTER):
-        _check_numbers("outer", name, own)
+    require(c, Constants, _INVALID)
+    _need_names([c.form], "form", FORMS)
+    _need_names(c.outer, "outer parameter", OUTER)
+    _, where = norm(c.norm), placement(c.placement)
     names = [p.name for p in stack(c.stack).parts]
-    _need(
-        isinstance(c.parts, tuple) and all(isinstance(p, PartConstants) for p in c.parts),
-        "parts must be a tuple of PartConstants",
-    )
     _need([p.name for p in c.parts] == names, f"the parts of {c.stack!r} are {' and '.join(names)}")
-    for index, part in enumerate(c.parts):
-        _check_part(part)
+    forward = {"head_multiplier": c.head_multiplier, "scores": c.scores}
+    for part in c.parts:
+        _need(1 <= len(part.sublayers) <= 64, f"{part.name}: a layer needs 1 to 64 sublayers")
+        for s in part.sublayers:
+            _check_sublayer(c, part, s)
+            forward |= {f"{part.name}: alpha": s.alpha} if s.alpha != 1 else {}
+        _need(not part.sublayers[0].parallel, f"{part.name}: the first sublayer has no sum to join")
         for s, following in pairwise(part.sublayers):
             _need(
                 not following.parallel or not where.normalises_sum or s.alpha == following.alpha,
                 f"{part.name}: the branches of one residual sum have one alpha, not {s.alpha} and "
                 f"{following.alpha}",
             )
-        for s in part.sublayers:
-            where = c.placed(s)
-            _need(
-                index > 0 or not sublayer(s.kind).reads_memory,
-                f"{part.name}: {s.kind!r} has no other part to attend to",
-            )
-            label, norms = f"{part.name}: norm_epsilon", f"norm of {where.name!r}"
-            for place, times in _rows(s.norm_epsilon, label, norms, where.places):
-                what = f"{part.name}: the norm_epsilon of {place!r}"
-                _need(_is_positive(times), f"{what} must be positive")
-            _need(
-                s.alpha == 1 or c.form == "forward",
-                f"{part.name}: {alone}; alpha must be 1, not {s.alpha}",
-            )
-            _need(
-                s.alpha == 1 or "alpha" in where.expression.names,
-                f"{part.name}: the placement {where.name!r} has no residual multiplier; alpha "
-                f"must be 1, not {s.alpha}",
-            )
-
-
-def _check_part(p: PartConstants) -> None:
-    _need(type(p.layers) is int and 1 <= p.layers <= 10**6, f"{p.name}: layers must be 1 or more")
-    _need(
-        type(p.uses) is int and p.uses >= 1 and p.layers % p.uses == 0,
-        f"{p.name}: {p.layers} layers cannot be layers that are used {shown(p.uses)} times each",
-    )
-    _need(type(p.causal) is bool, f"{p.name}: causal must be a boolean")
-    _need(
-        isinstance(p.sublayers, tuple) and 1 <= len(p.sublayers) <= 64,
-        f"{p.name}: a layer needs 1 to 64 sublayers",
-    )
-    for s in p.sublayers:
-        _check_sublayer(p.name, s)
-    _need(not p.sublayers[0].parallel, f"{p.name}: the first sublayer has no sum to join")
-    for s in p.sublayers:
         _need(
-            type(s.layers) is int and 0 <= s.layers <= p.layers,
-            f"{p.name}: the layers of {s.kind!r} must be from 0, for all, to {p.layers}",
+            part.layers % part.uses == 0,
+            f"{part.name}: {part.layers} layers cannot be layers that are used {part.uses} times "
+            "each",
         )
-    roles = [r.value for r in Role]
-    for role, m in _rows(p.multipliers, f"{p.name}: multipliers", "role", roles):
-        _need(_is_number(m) and m >= 0, f"{p.name}: the multiplier of {role!r} must be ≥ 0")
+        _need_names(part.multipliers, "role", [role.value for role in Role])
+    for what, value in forward.items():
+        _need(
+            value == 1 or c.form == "forward",
+            f"the form 'weights' leaves the forward pass alone; {what} must be 1, not {value}",
+        )
 
 
-def _check_sublayer(part: str, s: SublayerConstants) -> None:
-    _need(isinstance(s, SublayerConstants), f"{part}: sublayers are SublayerConstants")
-    _need(type(s.parallel) is bool, f"{part}: parallel must be a boolean")
-    if not isinstance(s.kind, str) or sublayer(s.kind).name != s.kind:
+def _check_sublayer(c: Constants, part: PartConstants, s: SublayerConstants) -> None:
+    spec = sublayer(s.kind)
+    if spec.name != s.kind:
         raise unknown("sublayer", s.kind, sublayers())
-    for value in (s.alpha, s.beta, s.rate):
-        _need_in_range(value, f"{part}: alpha, beta and rate of {s.kind!r}")
-    matrices = [m.name for m in sublayer(s.kind).matrices]
-    for name, gain in _rows(s.gains, f"{part}: gains", f"matrix of {s.kind}", matrices):
-        _need(_is_positive(gain), f"{part}: the gain of {name!r} must be positive")
-    own_names = [p.name for p in sublayer(s.kind).parameters]
-    known = [*own_names, *_OF_NORMS.values(), RESIDUAL_GAIN, STREAM_GAIN]
-    for name, own in _rows(s.parameters, f"{part}: parameters", f"parameter of {s.kind}", known):
-        _check_numbers(part, name, own)
-        _need(
-            name not in matrices or own.gain == s.gain(name),
-            f"{part}: the gain of {name!r} is said twice, {own.gain!r} and {s.gain(name)!r}",
-        )
-
-
-def _check_numbers(where: str, name: str, own: ParameterConstants) -> None:
-    _need(isinstance(own, ParameterConstants), f"{where}: parameters are ParameterConstants")
-    for knob in KNOBS:
-        value = getattr(own, knob)
-        _need(
-            _is_number(value) and value >= 0,
-            f"{where}: the {knob} of {name!r} must be from 0 to {LARGEST:.0e}",
-        )
+    where, matrices = c.placed(s), [m.name for m in spec.matrices]
     _need(
-        isinstance(own.formulas, dict) and _is_plain(own.formulas, 1),
-        f"{where}: the formulas of {name!r} must be an object of texts",
+        part is not c.parts[0] or not spec.reads_memory,
+        f"{part.name}: {s.kind!r} has no other part to attend to",
     )
-
-
-def _check_architecture(a: Architecture) -> None:
-    for label in ("width", "heads", "vocab"):
-        value = getattr(a, label)
-        _need(type(value) is int and 1 <= value <= 2**20, f"{label} must be from 1 to 2**20")
-    _need(a.width % a.heads == 0, f"width {a.width} is not a multiple of heads {a.heads}")
-    if a.kv_heads is not None:
-        _need(type(a.kv_heads) is int and a.kv_heads > 0, "kv_heads must be a positive integer")
-        _need(a.heads % a.kv_heads == 0, f"heads {a.heads} is no multiple of {shown(a.kv_heads)}")
-    _need(_is_positive(a.ffn_ratio) and a.ffn_ratio <= 1024, "ffn_ratio must be positive")
-    _need(a.ffn_ratio * a.width >= 1, "the hidden width is below 1")
-    _need(_is_number(a.dropout) and 0 <= a.dropout < 1, "dropout must be in [0, 1)")
-    _need(a.residual_gain is None or _is_number(a.residual_gain), "residual_gain must be a number")
-    if a.activation not in ACTIVATIONS:
-        raise unknown("activation", a.activation, ACTIVATIONS)
-    for label in ("bias", "tied_head", "head_bias"):
-        _need(type(getattr(a, label)) is bool, f"{label} must be a boolean")
+    _need(
+        s.layers <= part.layers,
+        f"{part.name}: the layers of {s.kind!r} must be from 0, for all, to {part.layers}",
+    )
+    _need(
+        s.alpha == 1 or "alpha" in where.expression.names,
+        f"{part.name}: the placement {where.name!r} has no residual multiplier; alpha must be 1, "
+        f"not {s.alpha}",
+    )
+    _need_names(s.gains, f"matrix of {s.kind}", matrices)
+    _need_names(s.norm_epsilon, f"norm of {where.name!r}", where.places)
+    beside = (*_OF_NORMS.values(), RESIDUAL_GAIN, STREAM_GAIN)
+    known = [*(p.name for p in spec.parameters), *beside]
+    _need_names(s.parameters, f"parameter of {s.kind}", known)
+    for name in set(matrices) & s.parameters.keys():
+        gain = s.parameters[name].gain
+        _need(
+            gain == s.gain(name),
+            f"{part.name}: the gain of {name!r} is said twice, {gain!r} and {s.gain(name)!r}",
+        )

@@ -31,7 +31,7 @@ def discover(folder: Path, kind: type[T], besides: tuple[str, ...] = ()) -> dict
     raises ``TypeError``: a folder that is silently half-read would be worse than one that
     does not load.
     """
-    found: dict[str, T] = {}
+    values: dict[str, T] = {}
     for path in sorted(Path(folder).glob("*.py")):
         if path.stem.startswith("_") or path.name in besides:
             continue
@@ -42,8 +42,8 @@ def discover(folder: Path, kind: type[T], besides: tuple[str, ...] = ()) -> dict
                 f"{path.name}: its {kind.__name__} is named {getattr(value, 'name', None)!r}, "
                 f"the file says {name!r}"
             )
-        found[name] = value
-    return found
+        values[name] = value
+    return values
 
 
 def load_value(path: Path, kind: type[T]) -> T:
@@ -90,5 +90,5 @@ def choose(what: str, name: str, values: dict[str, T]) -> T:
 
 def _kinds(name: object) -> str:
     """What else goes by the name, to end a sentence with; empty if nothing does."""
-    found = [kind for kind in KINDS if isinstance(name, str) and name.lower() in names(kind)]
-    return f"; {name!r} is one of the {' and of the '.join(found)}" if found else ""
+    kinds = [kind for kind in KINDS if isinstance(name, str) and name.lower() in names(kind)]
+    return f"; {name!r} is one of the {' and of the '.join(kinds)}" if kinds else ""

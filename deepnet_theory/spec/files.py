@@ -64,12 +64,12 @@ def read_text(path: str | Path, limit: int) -> str:
 def require_file(path: Path) -> None:
     """Raise :class:`InputError` where there is no file of this name, or no way to it."""
     try:
-        found = path.stat()
+        status = path.stat()
     except FileNotFoundError:
-        found = None
+        status = None
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {str(path)!r}: {_why(error)}") from None
-    if found is None or not stat.S_ISREG(found.st_mode):
+    if status is None or not stat.S_ISREG(status.st_mode):
         raise InputError(f"there is no file {str(path)!r}")
 
 

@@ -1,20 +1,31 @@
-"""A rule: α and β (and η where it is a knob) for every kind of sublayer, as functions of depth."""
+"""A rule: what every kind of sublayer and of parameter starts and steps with, by depth.
+
+Formulas are texts in N and M, not SymPy's objects: a rule travels, into JSON and back, to other
+processes, into a model that knows torch alone. One tree of the text serves all its readers.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import DEPTH, Expression, evaluate
+from deepnet_theory.spec.record import NOT_NEGATIVE
+from deepnet_theory.spec.sublayer import Role
 
 PLAIN = "plain"  # the name of α = β = 1 where it is measured beside a rule
 # the names of the two rules that a selection has
 FIRST, TO_TRAIN_WITH = "published or first derived", "to train with"
 
 T = TypeVar("T")
+
+
+def number(text: str, **depth: int) -> float:
+    """A formula in N and M at a depth; raises :class:`InputError` where it is no number there."""
+    return evaluate(DEPTH.parse(text), **depth)
 
 
 @dataclass(frozen=True)
@@ -52,15 +63,15 @@ class RuleEntry:
         return alpha, beta
 
     def rate_at(self, **depth: int) -> float:
-        return evaluate(DEPTH.parse(self.rate), **depth)
+        return number(self.rate, **depth)
 
     def norm_epsilon_at(self, **depth: int) -> dict[str, float]:
         """What the ε of norms is multiplied by at a depth, by place."""
-        return {where: evaluate(DEPTH.parse(text), **depth) for where, text in self.norm_epsilon}
+        return {where: number(text, **depth) for where, text in self.norm_epsilon}
 
     def gains_at(self, **depth: int) -> dict[str, float]:
         """The gains of single matrices at a depth; raises :class:`InputError` where one is not."""
-        values = {name: evaluate(DEPTH.parse(text), **depth) for name, text in self.gains}
+        values = {name: number(text, **depth) for name, text in self.gains}
         if wrong := [name for name, value in values.items() if value <= 0]:
             raise InputError(f"the gain of {wrong[0]} must be positive, not {values[wrong[0]]:g}")
         return values
@@ -68,24 +79,16 @@ class RuleEntry:
     def to_dict(self, **depth: int) -> dict[str, object]:
         """Plain data, with the values at a depth where one is given."""
         row: dict[str, object] = {
-            "stack": self.part,
-            "sublayer": self.sublayer,
-            "alpha": self.alpha,
-            "beta": self.beta,
+            "stack": self.part, "sublayer": self.sublayer, "alpha": self.alpha, "beta": self.beta,
             "rate": self.rate,
-        }
-        if self.gains:
-            row["gains"] = dict(self.gains)
-        if self.rho:
-            row["rho"] = self.rho
-        if self.norm_epsilon:
-            row["norm_epsilon"] = dict(self.norm_epsilon)
+        }  # fmt: skip
+        beside: dict[str, object] = {"gains": dict(self.gains), "rho": self.rho}
+        beside["norm_epsilon"] = dict(self.norm_epsilon)
         if depth:
             row["alpha_value"], row["beta_value"] = self.at(**depth)
             row["rate_value"] = self.rate_at(**depth)
-            if self.norm_epsilon:
-                row["norm_epsilon_value"] = self.norm_epsilon_at(**depth)
-        return row
+            beside["norm_epsilon_value"] = self.norm_epsilon_at(**depth)
+        return row | {name: value for name, value in beside.items() if value}
 
 
 @dataclass(frozen=True)
@@ -128,13 +131,14 @@ class Rule:
         Where parts or kinds of sublayers differ, a dictionary with the keys of :meth:`keyed`.
         Raises :class:`InputError` where a depth is missing, or α is not positive there.
         """
-        depth = self.depth_of(layers, depth)
-        return self.keyed([entry.at(**depth)[0] for entry in self.entries])
+        return self._at(0, self.depth_of(layers, depth))
 
     def beta_at(self, layers: int | None = None, **depth: int) -> float | dict[str, float]:
         """β as a number at a depth, as :meth:`alpha_at` gives α."""
-        depth = self.depth_of(layers, depth)
-        return self.keyed([entry.at(**depth)[1] for entry in self.entries])
+        return self._at(1, self.depth_of(layers, depth))
+
+    def _at(self, index: int, depth: dict[str, int]) -> float | dict[str, float]:
+        return self.keyed([entry.at(**depth)[index] for entry in self.entries])
 
     def keyed(self, values: Sequence[T]) -> T | dict[str, T]:
         """One value an entry, by part and kind: ``"encoder"``, ``"ffn"``, ``"encoder/ffn"``.
@@ -152,7 +156,7 @@ class Rule:
 
     def eta_at(self, layers: int | None = None, **depth: int) -> float:
         """The factor on the learning rate at a depth."""
-        return evaluate(DEPTH.parse(self.eta), **self.depth_of(layers, depth))
+        return number(self.eta, **self.depth_of(layers, depth))
 
 
 @dataclass(frozen=True)
@@ -168,9 +172,9 @@ class Row:
         def valued(formula: str) -> str:
             if not depth or formula == "1":
                 return formula
-            return f"{formula} = {evaluate(DEPTH.parse(formula), **depth):.6g}"
+            return f"{formula} = {number(formula, **depth):.6g}"
 
-        said = []
+        entries = []
         for e in self.rule.entries:
             knobs = [f"alpha = {valued(e.alpha)}", f"beta = {valued(e.beta)}"]
             beside = {"kappa": e.rate, "eta times": self.rule.eta}
@@ -180,8 +184,8 @@ class Row:
             knobs += [f"{name} {gain}" for name, gain in e.gains if gain != "1"]
             knobs += [f"epsilon of its {where} norm times {by}" for where, by in e.norm_epsilon]
             owner = e.part if e.sublayer == "*" else f"{e.part}, {e.sublayer}"
-            said.append(f"{owner} {', '.join(knobs)}")
-        return "; ".join(said)
+            entries.append(f"{owner} {', '.join(knobs)}")
+        return "; ".join(entries)
 
 
 def own_rule(
@@ -192,14 +196,65 @@ def own_rule(
     decoder_beta: str | None = None,
 ) -> Rule:
     """A user's own rule; the decoder of an encoder–decoder takes its own α and β if given."""
-    second = (
-        alpha if decoder_alpha is None else decoder_alpha,
-        beta if decoder_beta is None else decoder_beta,
+    first = RuleEntry("", "*", alpha, beta)
+    second = replace(
+        first,
+        alpha=alpha if decoder_alpha is None else decoder_alpha,
+        beta=beta if decoder_beta is None else decoder_beta,
     )
-    entries = tuple(
-        RuleEntry(part, "*", *(second if index else (alpha, beta)))
-        for index, part in enumerate(parts)
-    )
+    entries = tuple(replace(second if i else first, part=part) for i, part in enumerate(parts))
     for entry in entries:
         _ = entry.expressions  # bad input is refused here, not at the first use
     return Rule("own", entries, meaning="as the user wrote it")
+
+
+# ------------------------------------------------------------------------------- single parameters
+
+
+KNOBS = ("gain", "rate", "epsilon", "weight_decay")
+
+
+@dataclass(frozen=True)
+class ParameterConstants:
+    r"""The numbers of one kind of parameter at one depth.
+
+    ``gain`` is the initial size, on Xavier's law for a matrix, of every entry for a vector. The
+    others multiply what the user chooses for a network of one depth:
+
+    .. math:: \mathrm{lr}\cdot\mathrm{rate}, \qquad \varepsilon\cdot\mathrm{epsilon}, \qquad
+              \lambda\cdot\mathrm{weight\_decay}
+
+    ``formulas`` are those of the four in N and M, for people.
+    """
+
+    gain: Annotated[float, NOT_NEGATIVE] = 1.0
+    rate: Annotated[float, NOT_NEGATIVE] = 1.0
+    epsilon: Annotated[float, NOT_NEGATIVE] = 1.0
+    weight_decay: Annotated[float, NOT_NEGATIVE] = 1.0
+    formulas: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ParameterRule:
+    """The formulas of one kind of parameter, as texts in N and M.
+
+    ``name`` is that of the sublayer's matrix or vector, or ``norm_gain`` and ``norm_bias``.
+    ``epsilon`` scales as the parameter's gradient, so that it never overtakes it, and
+    ``weight_decay`` so that one step takes the same share of the weights at every depth; it is
+    0 for vectors.
+    """
+
+    part: str
+    sublayer: str
+    name: str
+    role: Role
+    gain: str
+    rate: str
+    epsilon: str
+    weight_decay: str
+
+    def at(self, **depth: int) -> ParameterConstants:
+        """The numbers at a depth; raises :class:`InputError` where one is not finite there."""
+        texts = {knob: str(getattr(self, knob)) for knob in KNOBS}
+        values = {knob: number(text, **depth) for knob, text in texts.items()}
+        return ParameterConstants(**values, formulas=texts)

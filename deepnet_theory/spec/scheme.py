@@ -1,10 +1,13 @@
-"""A published scheme: its residual equation and the constants it sets, nothing of what it does."""
+"""A published scheme: its residual equation and its constants; what was measured of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any
 
 from deepnet_theory.spec.constants import Placed, SublayerConstants
 from deepnet_theory.spec.discovery import builtin, choose
@@ -144,10 +147,11 @@ class Scheme:
         parts = []
         for part in self.parts:
             depth = next(p.depth for p in stack(self.stack).parts if p.name == part.name)
-            choose, terms = f"{len(self.layer_of(part.name))}*{depth}", ["1"]
+            choose = sublayers = f"{len(self.layer_of(part.name))}*{depth}"
+            terms = ["1"]
             for k, coefficient in enumerate(grown[1:], start=1):
-                terms.append(f"{coefficient}*{choose}")
-                choose += f"*({len(self.layer_of(part.name))}*{depth} - {k})/{k + 1}"
+                terms.append(f"{coefficient}*{choose}")  # u(S) by binomials of S
+                choose += f"*({sublayers} - {k})/{k + 1}"
             parts.append(replace(part, alpha=" + ".join(terms)))
         return replace(one, equation=f"{one.equation}/alpha", parts=tuple(parts))
 
@@ -173,10 +177,8 @@ class Scheme:
     @property
     def named_placement(self) -> str | None:
         """The name of the placement with the scheme's equation, None where it has none."""
-        own = self.equation, self.final_norm
-        return next(
-            (name for name, p in placements().items() if (p.equation, p.final_norm) == own), None
-        )
+        by_equation = {(p.equation, p.final_norm): name for name, p in placements().items()}
+        return by_equation.get((self.equation, self.final_norm))
 
     @property
     def stack(self) -> str:
@@ -204,41 +206,37 @@ class Scheme:
     @property
     def equations(self) -> str:
         """The residual equations above the first layers, each once."""
-        of = (self.placed(s).equation for p in self.parts for s in self.layer_of(p.name))
-        return " and ".join(dict.fromkeys(of))
+        equations = (self.placed(s).equation for p in self.parts for s in self.layer_of(p.name))
+        return " and ".join(dict.fromkeys(equations))
 
-    def own(self, of: Sublayer) -> Sublayer:
+    def own(self, sublayer: Sublayer) -> Sublayer:
         """The scheme's own sublayer in the place of one with the same matrices, else that one."""
-        names = [m.name for m in of.matrices]
+        names = [m.name for m in sublayer.matrices]
         alike = (s for s in self.layer or () if [m.name for m in s.matrices] == names)
-        return of if of in (self.layer or ()) else next(alike, of)
+        return sublayer if sublayer in (self.layer or ()) else next(alike, sublayer)
 
-    def placed(self, of: Sublayer) -> Placement:
+    def placed(self, sublayer: Sublayer) -> Placement:
         """The residual equation of a sublayer above the first layers."""
-        return placement(of.placement) if of.placement else self.placement
+        return placement(sublayer.placement) if sublayer.placement else self.placement
 
-    def placement_at(self, of: Sublayer, layer: float, **depth: float) -> Placement:
+    def placement_at(self, sublayer: Sublayer, layer: float, **depth: float) -> Placement:
         """The residual equation of a sublayer in a layer, counted from 1."""
         if self.first_placement is None or layer > self.value(self.first_layers, **depth):
-            return self.placed(of)
+            return self.placed(sublayer)
         return self.first_placement
 
     def layer_at(self, part: SchemePart, layer: float, **depth: float) -> tuple[Placed, ...]:
         """The sublayers of a layer, counted from 1, with the numbers of that layer and depth."""
-        at = {**depth, "l": layer}
-        alpha = self.value(part.alpha, **at)
-        return tuple(
-            Placed(
-                self.placement_at(s, layer, **depth),
-                SublayerConstants(
-                    s.name,
-                    alpha,
-                    1.0,
-                    gains={m.name: self.value(part.gain(m.name), **at) for m in s.matrices},
-                ),
-            )
-            for s in self.layer_of(part.name)
-        )
+
+        def value(text: str) -> float:
+            return self.value(text, **depth, l=layer)
+
+        rows, alpha = [], value(part.alpha)
+        for s in self.layer_of(part.name):
+            gains = {m.name: value(part.gain(m.name)) for m in s.matrices}
+            constants = SublayerConstants(s.name, alpha, 1.0, gains=gains)
+            rows.append(Placed(self.placement_at(s, layer, **depth), constants))
+        return tuple(rows)
 
     def rate_of(self, role: str) -> str:
         """The learning-rate multiplier of a role."""
@@ -247,18 +245,19 @@ class Scheme:
     @property
     def one_gain(self) -> bool:
         """Whether α and one β for all scaled matrices say everything, at every layer alike."""
-        plain = self.first is None and self.gate is None and self.layer is None
-        return plain and all(self._is_alike(part) for part in self.parts)
+        if self.first is not None or self.gate is not None or self.layer is not None:
+            return False
+        for part in self.parts:
+            layer = self.layer_of(part.name)
+            scaled = {part.gain(m.name) for sublayer in layer for m in sublayer.scaled}
+            others = {part.gain(m.name) for sublayer in layer for m in sublayer.unscaled}
+            if len(scaled) != 1 or others - {"1"} or part.indexed or part.embedding != "1":
+                return False
+        return True
 
-    def _is_alike(self, part: SchemePart) -> bool:
-        layer = self.layer_of(part.name)
-        scaled = {part.gain(m.name) for sublayer in layer for m in sublayer.scaled}
-        others = {part.gain(m.name) for sublayer in layer for m in sublayer.unscaled}
-        return len(scaled) == 1 and others <= {"1"} and not part.indexed and part.embedding == "1"
-
-    def value(self, text: str, **at: float) -> float:
+    def value(self, text: str, **where: float) -> float:
         """A text of the scheme as a number, as in ``value("(2*N)**(1/4)", N=8)``."""
-        return evaluate(INDEXED.parse(text), **at)
+        return evaluate(INDEXED.parse(text), **where)
 
 
 def schemes() -> dict[str, Scheme]:
@@ -273,8 +272,7 @@ def not_exportable(given: Scheme) -> str:
     """What constants lack of a scheme; no word where they have all of it."""
     lacking = {
         f"{given.carried} residual streams": given.carried > 1,
-        "a branch that changes in time": given.schedule,
-        "sublayers of its own": given.own_sublayers,
+        **_beyond_any_stack(given),
         "other first layers": given.first is not None,
         "numbers that depend on where a layer stands": any(p.indexed for p in given.parts),
         f"the residual equation {given.equation}": given.named_placement is None,
@@ -282,6 +280,17 @@ def not_exportable(given: Scheme) -> str:
         "an embedding of its own": any(p.embedding != "1" for p in given.parts),
         "a matrix that starts at 0": any("0" in p.gains.values() for p in given.parts),
     }
+    return _first(lacking)
+
+
+def _beyond_any_stack(given: Scheme) -> dict[str, object]:
+    return {
+        "a branch that changes in time": given.schedule,
+        "sublayers of its own": given.own_sublayers,
+    }
+
+
+def _first(lacking: Mapping[str, object]) -> str:
     return next((what for what, lacks in lacking.items() if lacks), "")
 
 
@@ -298,16 +307,11 @@ def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tupl
     says whether the stack ends in a norm. Raises :class:`Refusal` where the scheme needs what no
     such stack has.
     """
-    lacking = {
-        f"{given.streams} residual streams without an equation": given.streams > 1,
-        "a branch that changes in time": bool(given.schedule),
-        "sublayers of its own": given.own_sublayers,
-    }
-    for what, lacks in lacking.items():
-        if lacks:
-            raise Refusal(
-                f"the scheme {given.name!r} cannot be measured: the laboratory's stacks lack {what}"
-            )
+    uncounted = f"{given.streams} residual streams without an equation"
+    if lacking := _first({uncounted: given.streams > 1, **_beyond_any_stack(given)}):
+        raise Refusal(
+            f"the scheme {given.name!r} cannot be measured: the laboratory's stacks lack {lacking}"
+        )
     chosen = given.optimizer if optimizer is None and update is None else optimizer
     selection = Selection(
         optimizer=chosen,
@@ -323,3 +327,68 @@ def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tupl
         for part in given.parts
     )
     return selection, Rule(given.name, entries, meaning=f"as published: {given.source}")
+
+
+# ------------------------------------------------------------------------------- what was measured
+
+
+SCHEMA = "deepnet-theory/measured-schemes/1"
+RECORD = Path(__file__).parent / "schemes_measured.json"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One measured exponent of ‖ΔF‖/η in a depth, beside what was predicted of it.
+
+    ``predicted`` is that of great depth, ``here`` what single sublayers predict over the measured
+    depths, None where they do not reach; the estimate is None where there is no exponent.
+    ``because`` says what keeps it from SUPPORTED.
+    """
+
+    depth: str  # N or M
+    predicted: str
+    here: float | None
+    estimate: float | None
+    low: float | None
+    high: float | None
+    verdict: str
+    because: str = ""
+
+    def __str__(self) -> str:
+        if self.estimate is None:
+            return f"no exponent, {self.verdict}"
+        return f"{self.estimate:+.2f} [{self.low:+.2f}, {self.high:+.2f}] {self.verdict}"
+
+
+@cache
+def recorded() -> dict[str, dict[str, tuple[Measured, ...]]]:
+    """What was found, by scheme and optimizer: one exponent, or one a part."""
+    return {
+        name: {
+            optimizer: tuple(Measured(**row) for row in exponents)
+            for optimizer, exponents in by_optimizer.items()
+        }
+        for name, by_optimizer in _data()["schemes"].items()
+    }
+
+
+def measured(scheme: str, optimizers: Sequence[str]) -> tuple[str, tuple[Measured, ...]]:
+    """The first of ``optimizers`` that a scheme was stepped by, and what was found; empty of none.
+
+    Those of one class share their exponents in depth.
+    """
+    rows = recorded().get(scheme, {})
+    return next(((name, rows[name]) for name in optimizers if name in rows), ("", ()))
+
+
+def conditions() -> str:
+    """What was measured on, in words."""
+    on = _data()["measure"]
+    first, *_, last = on["depths"]
+    return f"{first} to {last} layers of width {on['width']}, {on['seeds']} seeds, on {on['data']}"
+
+
+@cache
+def _data() -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(RECORD.read_text(encoding="utf-8"))
+    return data

@@ -137,17 +137,14 @@ class Selection:
     def the_placement(self) -> Placement:
         return placement(self.placement)
 
-    def placed(self, of: Sublayer) -> Placement:
+    def placed(self, sublayer: Sublayer) -> Placement:
         """The placement of a sublayer, its own or that of all, in a stack that ends as this one.
 
         The placement of the last sublayer says whether the stack ends in a norm.
         """
-        own, last = (placement(s.placement or self.placement) for s in (of, self._last))
-        return (
-            own
-            if own.final_norm == last.final_norm
-            else replace(own, final_norm=not own.final_norm)
-        )
+        where, last = (placement(s.placement or self.placement) for s in (sublayer, self._last))
+        alike = where.final_norm == last.final_norm
+        return where if alike else replace(where, final_norm=last.final_norm)
 
     @property
     def _last(self) -> Sublayer:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict, TypeVar, get_args, get_origin, get_type_hints
 
 from deepnet_theory.spec.errors import InputError, guess, shown, unknown
-from deepnet_theory.spec.seed import require_seed
 
 T = TypeVar("T")
 TEXT = "text"
@@ -57,8 +56,8 @@ def settings_of(kind: type) -> Iterator[Setting]:
 
 def setting(name: str, annotation: Any, default: Any) -> Setting:
     """The setting that an annotated field or parameter is."""
-    of, option = get_args(annotation)
-    return Setting(name, (get_args(of) or (of,))[0], default, option)
+    kind, option, *_ = get_args(annotation)
+    return Setting(name, (get_args(kind) or (kind,))[0], default, option)
 
 
 def require_valid(settings: object) -> None:
@@ -69,6 +68,12 @@ def require_valid(settings: object) -> None:
             raise InputError(f"{one.name} {shown(value)} is not a whole number of {least} or more")
         if one.option.words and one.option.all and value not in one.option.words:
             raise unknown(one.name, value, one.option.words)
+
+
+def require_seed(seed: object) -> None:
+    """Raise :class:`InputError` for anything but a whole number from 0 to 2**31 - 1."""
+    if type(seed) is not int or not 0 <= seed < 2**31:
+        raise InputError(f"seed {shown(seed)} is not a whole number from 0 to 2**31 - 1")
 
 
 def record(kind: type[T], what: str, values: Mapping[str, object]) -> T:

@@ -1,9 +1,9 @@
-"""Stacks: parts of N or M layers, each layer a group of residual sublayers."""
+"""Stacks: parts of N or M layers, each layer a group of residual sublayers; their depths."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
@@ -47,8 +47,8 @@ class Part:
     @property
     def everywhere(self) -> tuple[Sublayer, ...]:
         """The sublayers that no layer lacks."""
-        own = zip(self.layer, self.shares, strict=True)
-        return tuple(s for s, share in own if share == 1)
+        shared = zip(self.layer, self.shares, strict=True)
+        return tuple(s for s, share in shared if share == 1)
 
     def listed(self, layers: int) -> list[Sublayer]:
         """All sublayers of this number of layers, from the bottom to the top."""
@@ -71,13 +71,13 @@ class Part:
     def distinct(self, layers: int) -> int:
         """How many layers have parameters of their own; :class:`InputError` where none fit."""
         times, _, block = self.uses.partition("/")
-        own = int(block or 1) if times == self.depth else layers // int(times)
-        if not own or layers % own or (times != self.depth and own * int(times) != layers):
+        count = int(block or 1) if times == self.depth else layers // int(times)
+        if not count or layers % count or (times != self.depth and count * int(times) != layers):
             raise InputError(
                 f"{layers} layers of the {self.name} cannot be layers that are used {self.uses} "
                 "times each"
             )
-        return own
+        return count
 
     @property
     def squares(self) -> str:
@@ -175,17 +175,17 @@ def in_turn(counts: Iterable[int], layers: int, layer: int) -> list[int]:
 
     Those that some layers lack take turns from the lowest layer on, in the order given.
     """
-    found, start = [], 0
+    places, start = [], 0
     for place, count in enumerate(counts):
         if (layer - start) % layers < count:
-            found.append(place)
+            places.append(place)
         start += count % layers
-    return found
+    return places
 
 
-def described_layer(of: Iterable[tuple[str, bool]], between: str = ", ") -> str:
+def described_layer(names: Iterable[tuple[str, bool]], between: str = ", ") -> str:
     """A layer as it is written, by the name of each sublayer and whether it is parallel."""
-    text = "".join(("+" if parallel else between) + name for name, parallel in of)
+    text = "".join(("+" if parallel else between) + name for name, parallel in names)
     return text.removeprefix(between)
 
 
@@ -204,11 +204,11 @@ def stack(name: str, layer: str | None = None, uses: str = "1") -> Stack:
             f"the uses {shown(uses)} are no number of times that a layer is used: a number, N (one "
             "layer in all places) or N divided by the number of distinct layers, such as N/6"
         )
-    own = () if layer is None else layer.split(";")
-    if len(own) > len(_PARTS[name]):
-        raise InputError(f"{layer!r} says the layers of {len(own)} parts, which {name!r} lacks")
+    given = () if layer is None else layer.split(";")
+    if len(given) > len(_PARTS[name]):
+        raise InputError(f"{layer!r} says the layers of {len(given)} parts, which {name!r} lacks")
     defaults = [default for _, _, default, _ in _PARTS[name]]
-    texts = [*defaults[: len(defaults) - len(own)], *own]
+    texts = [*defaults[: len(defaults) - len(given)], *given]
     parts = []
     for index, (part, depth, _, causal) in enumerate(_PARTS[name]):
         chosen, parallel, shares = parse_layer(texts[index])
@@ -224,3 +224,39 @@ def stack(name: str, layer: str | None = None, uses: str = "1") -> Stack:
             )
         parts.append(new)
     return Stack(name, tuple(parts))
+
+
+# ------------------------------------------------------------------------------------------ depths
+
+
+MAX_LAYERS = 10**6
+
+DepthLike = int | str | Sequence[int] | Mapping[str, int]
+BaseLike = int | tuple[int | None, DepthLike | None]  # a width, or a width and a depth
+
+
+def parse_depth(depth: DepthLike | None, stack: Stack) -> dict[str, int]:
+    """The number of layers of each part, by depth symbol, in the stack's order.
+
+    ``depth`` is a number, ``"N,M"``, a sequence in that order, or a mapping by symbol. Raises
+    :class:`InputError` for anything that is not one whole positive number a part.
+    """
+    symbols = stack.depths
+    words: list[object] = [depth]
+    if isinstance(depth, Mapping):
+        words = [depth[s] for s in symbols] if set(depth) == set(symbols) else []
+    elif isinstance(depth, str):
+        words = [word.strip() for word in depth.split(",")]
+    elif isinstance(depth, Sequence):
+        words = list(depth)
+    is_count = re.compile("[0-9]{1,9}").fullmatch
+    words = [int(word) if isinstance(word, str) and is_count(word) else word for word in words]
+    layers = [n for n in words if type(n) is int and 1 <= n <= MAX_LAYERS]
+    if len(layers) != len(symbols) or layers != words:
+        example = "200" if len(symbols) == 1 else "18,6"
+        given = dict(depth) if isinstance(depth, Mapping) else depth
+        raise InputError(
+            f"the depth {shown(given)} is not valid: give {','.join(symbols)} as whole numbers of "
+            f"layers from 1 to {MAX_LAYERS}, for example {example}"
+        )
+    return dict(zip(symbols, layers, strict=True))

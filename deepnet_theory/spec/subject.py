@@ -57,8 +57,8 @@ class WantedSublayer:
 
     def gain(self, matrix: Matrix) -> float:
         """The wanted gain against Xavier's standard deviation."""
-        own = self.gains.get(matrix.role, 1.0)
-        return own if self.std is None else own * self.std / matrix.xavier
+        gain = self.gains.get(matrix.role, 1.0)
+        return gain if self.std is None else gain * self.std / matrix.xavier
 
 
 @dataclass(frozen=True)
@@ -103,38 +103,37 @@ class Wanted:
 # ----------------------------------------------------------------------- constants as rows
 
 
-def rows_of(found: Reading, c: Constants) -> Wanted:
+def rows_of(reading: Reading, c: Constants) -> Wanted:
     """Constants as rows of a model; :class:`Refusal` where they are for another model.
 
     A lone encoder or decoder takes its own part of an encoder–decoder's constants. Constants of
     another depth are distinguished by ``layers``; those of another placement differ row by row.
     """
-    stacks = found.stacks
+    stacks, parts = reading.stacks, c.parts
     kinds = {
-        name: [described(layer) for _, layer in groupby(own, lambda s: s.layer)]
-        for name, own in stacks.items()
+        name: [described(layer) for _, layer in groupby(rows, lambda s: s.layer)]
+        for name, rows in stacks.items()
     }
-    parts = c.parts
     if len(stacks) < len(parts):
-        (own, *_), *_ = kinds.values()
-        parts = tuple(p for p in parts if own == as_read(p.described()))[:1]
+        (layer, *_), *_ = kinds.values()
+        parts = tuple(p for p in parts if layer == as_read(p.described()))[:1]
     if len(stacks) != len(parts):
         raise Refusal(f"the model has {len(stacks)} stack(s), the constants {len(c.parts)}")
-    rows, norms = [], iter(meant_norms(found))
-    for (name, of), part in zip(stacks.items(), parts, strict=True):
-        used = max((found.users[m.where] for s in of for m in s.matrices), default=1)
-        if part.layers == found.layers[name] and part.uses != used:
+    rows, norms = [], iter(meant_norms(reading))
+    for (name, sublayers), part in zip(stacks.items(), parts, strict=True):
+        used = max((reading.users[m.where] for s in sublayers for m in s.matrices), default=1)
+        if part.layers == reading.layers[name] and part.uses != used:
             raise _of_another(
-                found,
+                reading,
                 f"each layer of the {name} is used {_times(used)}, the constants are for layers "
                 f"that are used {_times(part.uses)}",
             )
-        _require_layers(found, name, kinds[name], part)
-        for position, s in enumerate(of):
+        _require_layers(reading, name, kinds[name], part)
+        for position, s in enumerate(sublayers):
             if any(n.centred is not (c.norm == "layer") for n in s.placed_norms):
                 kind = "RMS norm" if c.norm == "layer" else "LayerNorm"
                 raise _of_another(
-                    found, f"{at(s)} has {kind}, the constants are for the norm {c.norm!r}"
+                    reading, f"{at(s)} has {kind}, the constants are for the norm {c.norm!r}"
                 )
             index = _place(s, next(norms), position, part, c)
             entry = part.sublayers[index]
@@ -144,29 +143,26 @@ def rows_of(found: Reading, c: Constants) -> Wanted:
                     for m in sublayer(s.kind).matrices}  # fmt: skip
             rows.append(
                 WantedSublayer(
-                    with_own(where.norms, s),
-                    stream / branch,
+                    with_own(where.norms, s), stream / branch,
                     {role: p.gain for role, p in asks.items()},
                     {role: p.rate for role, p in asks.items()},
-                    norm_epsilon=entry.norm_epsilon,
-                    part=part.name,
-                    index=index,
+                    norm_epsilon=entry.norm_epsilon, part=part.name, index=index,
                     learnt=RESIDUAL_GAIN in where.learnt,
                 )
-            )
+            )  # fmt: skip
     if c.architecture.residual_gain is not None:
         raise Refusal("the constants ask for residual gains, which this model has none of")
     made_for = {name: part.layers for name, part in zip(stacks, parts, strict=True)}
     return Wanted(
         c.optimizer, "the constants given", " and ".join(c.placements), tuple(rows),
-        layers=None if made_for == found.layers else made_for,
+        layers=None if made_for == reading.layers else made_for,
     )  # fmt: skip
 
 
-def as_asked(found: Reading, c: Constants) -> Reading:
+def as_asked(reading: Reading, c: Constants) -> Reading:
     """A reading in the terms of constants: a norm's gain is a multiplier where they have one."""
     places = map(placement, c.placements)
-    return found.in_gains if any(p.learnt and "output" in p.norms for p in places) else found
+    return reading.in_gains if any(p.learnt and "output" in p.norms for p in places) else reading
 
 
 def as_read(layer: str) -> str:
@@ -174,18 +170,18 @@ def as_read(layer: str) -> str:
     return unplaced(layer).replace("attention-qk-norm", "attention")
 
 
-def _require_layers(found: Reading, name: str, layers: list[str], part: PartConstants) -> None:
+def _require_layers(reading: Reading, name: str, layers: list[str], part: PartConstants) -> None:
     """Raise :class:`Refusal` where a model's layers are not those of a part.
 
     Where layers differ, their number of each kind decides, not where they stand.
     """
-    asked, own = as_read(part.described()), layer_of(found.stacks[name]).replace(",", ", ")
+    asked, whole = as_read(part.described()), layer_of(reading.stacks[name]).replace(",", ", ")
     wrong = next((layer for layer in layers if layer != asked), "")
     if not part.alike:
-        wrong = own if sorted(own.split(", ")) != sorted(asked.split(", ")) else ""
+        wrong = whole if sorted(whole.split(", ")) != sorted(asked.split(", ")) else ""
     if wrong:
         raise _of_another(
-            found, f"a layer of the {part.name} is {wrong}, the constants are for {asked}"
+            reading, f"a layer of the {part.name} is {wrong}, the constants are for {asked}"
         )
 
 
@@ -195,20 +191,20 @@ def meant_norms(reading: Reading) -> list[frozenset[str]]:
     That is where they do, except one that is left out in a single layer: it is to stand as in
     the nearest layer that has it.
     """
-    ways: dict[frozenset[str], list[Sublayer]] = {}
+    layers: dict[frozenset[str], list[tuple[str, int]]] = {}
     for s in reading.sublayers:
-        ways.setdefault(s.around, []).append(s)
-    usual = max(ways, key=lambda way: len(ways[way]))
-    left_out = {w for w in ways if w < usual and len({(s.stack, s.layer) for s in ways[w]}) == 1}
+        layers.setdefault(s.around, []).append((s.stack, s.layer))
+    usual = max(layers, key=lambda way: len(layers[way]))
+    left_out = {way for way in layers if way < usual and len(set(layers[way])) == 1}
 
     def meant(s: Sublayer) -> frozenset[str]:
         if s.around not in left_out:
             return s.around
-        like = [
-            o for o in reading.sublayers
+        like = (
+            (abs(o.layer - s.layer), o.around) for o in reading.sublayers
             if (o.stack, o.kind) == (s.stack, s.kind) and s.around < o.around not in left_out
-        ]  # fmt: skip
-        return min(like, key=lambda o: abs(o.layer - s.layer)).around if like else usual
+        )  # fmt: skip
+        return min(like, key=lambda one: one[0], default=(0, usual))[1]
 
     return [meant(s) for s in reading.sublayers]
 
@@ -219,29 +215,29 @@ def _place(
     """The place of a model's sublayer among those of its part: of its kind, with its norms."""
     if part.alike:
         return position % len(part.sublayers)
-    own = [i for i, of in enumerate(part.sublayers) if as_read(of.kind) == s.kind]
-    placed = (i for i in own if c.placed(part.sublayers[i]).norms == norms)
-    return next(placed, own[0])
+    alike = [i for i, one in enumerate(part.sublayers) if as_read(one.kind) == s.kind]
+    placed = (i for i in alike if c.placed(part.sublayers[i]).norms == norms)
+    return next(placed, alike[0])
 
 
-def require_equation(found: Reading, rule: Wanted) -> None:
+def require_equation(reading: Reading, rule: Wanted) -> None:
     """Raise :class:`Refusal` where a norm does not stand where the rule has it."""
     ways = {(p.norms, p.learnt) for p in map(placement, rule.placement.split(" and "))}
-    for s, row in zip(found.sublayers, rule.sublayers, strict=True):
+    for s, row in zip(reading.sublayers, rule.sublayers, strict=True):
         if s.around != row.norms - {INSIDE} or s.way not in ways:
             learnt = f" with {s.learnt}, which is learnt" if s.learnt else ""
             raise _of_another(
-                found,
+                reading,
                 f"{at(s)} is {s.equation}{learnt}, the constants are for "
                 f"{residual_equation(row.norms)}",
             )
 
 
-def _of_another(found: Reading, why: str) -> Refusal:
+def _of_another(reading: Reading, why: str) -> Refusal:
     """Constants of another model; it says what to derive for this one."""
-    if found.placement is None:
+    if reading.placement is None:
         return Refusal(why)
-    words = ", ".join(f'{name}="{word}"' for name, word in found.select.items())
+    words = ", ".join(f'{name}="{word}"' for name, word in reading.select.items())
     return Refusal(f"{why}; constants for this model are derived with {words}")
 
 
@@ -257,43 +253,18 @@ def at(s: Sublayer) -> str:
 # ------------------------------------------------------------------ what no rule has a law for
 
 
-def without_law(found: Reading, but: Container[str] = ()) -> str:
+def without_law(reading: Reading, but: Container[str] = ()) -> str:
     """Why no rule speaks of these branches; no word where one does.
 
     ``but`` are the forms, ``LEARNT`` and ``INSIDE``, that a scheme itself has.
     """
-    for s in found.sublayers:
+    for s in reading.sublayers:
         for form, why in _forms(s):
             if form not in but:
                 return f"{at(s)} {why}"
-    return _shared(found)
-
-
-def placed_forms(found: Reading) -> tuple[str, ...]:
-    """``LEARNT`` where a placement has the model's learnt multipliers, and so a law of them."""
-    return (LEARNT,) if any(placement(name).learnt for name in found.placements) else ()
-
-
-def _forms(s: Sublayer) -> Iterator[tuple[str, str]]:
-    if any(n.where == "inside" for n in s.norms):
-        yield INSIDE, "has a norm within its branch, which has no law here"
-    if s.learnt is not None:
-        of = "has its stream" if s.multiplier == STREAM_GAIN else "is"
-        laws = " and ".join(p.equation for p in placements().values() if p.learnt)
-        yield (
-            LEARNT,
-            f"{of} multiplied by {s.learnt}, which is learnt: its steps have a law in {laws}, "
-            "where all sublayers are alike",
-        )
-    elif s.branch == 0:
-        yield "zero", "is multiplied by 0"
-
-
-def _shared(found: Reading) -> str:
-    """Which parameters are used more often than others; no word where all are used alike."""
-    if found.uses:
+    if reading.uses:
         return ""
-    (most, times), *_, (least, fewer) = found.users.most_common()
+    (most, times), *_, (least, fewer) = reading.users.most_common()
     if times == fewer:
         return (
             f"{times} sublayers share {most} and {least}, in stacks or layers that do not share "
@@ -303,6 +274,26 @@ def _shared(found: Reading) -> str:
         f"{times} sublayers share {most}, and {fewer} {'use' if fewer > 1 else 'uses'} {least}: "
         "a law of parameters that are used differently often is missing"
     )
+
+
+def placed_forms(reading: Reading) -> tuple[str, ...]:
+    """``LEARNT`` where a placement has the model's learnt multipliers, and so a law of them."""
+    return (LEARNT,) if any(placement(name).learnt for name in reading.placements) else ()
+
+
+def _forms(s: Sublayer) -> Iterator[tuple[str, str]]:
+    if any(n.where == "inside" for n in s.norms):
+        yield INSIDE, "has a norm within its branch, which has no law here"
+    if s.learnt is not None:
+        term = "has its stream" if s.multiplier == STREAM_GAIN else "is"
+        laws = " and ".join(p.equation for p in placements().values() if p.learnt)
+        yield (
+            LEARNT,
+            f"{term} multiplied by {s.learnt}, which is learnt: its steps have a law in {laws}, "
+            "where all sublayers are alike",
+        )
+    elif s.branch == 0:
+        yield "zero", "is multiplied by 0"
 
 
 # --------------------------------------------------------------------------------- differences

@@ -130,12 +130,12 @@ class Sublayer:
     @cached_property
     def normed(self) -> frozenset[str]:
         """The matrices whose output a norm without parameters takes."""
-        found = set()
+        names = set()
         for node in parts(self.expression.root):
             match node:
                 case Call("norm", (Operation("*", _, Name(matrix)),)):
-                    found.add(matrix)
-        return frozenset(found)
+                    names.add(matrix)
+        return frozenset(names)
 
     @property
     def inner(self) -> Vector | None:
@@ -166,8 +166,8 @@ class Sublayer:
         return tuple(m for m in self.matrices if m.role is Role.UNSCALED)
 
 
-def _names(of: Node) -> set[str]:
-    return {node.name for node in parts(of) if isinstance(node, Name)}
+def _names(tree: Node) -> set[str]:
+    return {node.name for node in parts(tree) if isinstance(node, Name)}
 
 
 _PUBLIC = {"up": "fc1", "down": "fc2"}  # of a gated feed-forward, as a plain one calls them

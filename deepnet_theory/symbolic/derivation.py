@@ -14,7 +14,7 @@ from deepnet_theory.sizes.exponents import predictions
 from deepnet_theory.sizes.monomial import parse
 from deepnet_theory.sizes.table import table, texts
 from deepnet_theory.spec.assumption import Assumption, assumption
-from deepnet_theory.spec.results.prediction import Predictions
+from deepnet_theory.spec.results.measurement import Predictions
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.measured import Measured, measured
 from deepnet_theory.symbolic.notation import meaning, named

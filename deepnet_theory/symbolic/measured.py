@@ -32,8 +32,7 @@ from deepnet_theory.sizes.table import (
 )
 from deepnet_theory.spec.expression import DEPTH, UPDATE, FloatAlgebra, evaluate, fold
 from deepnet_theory.spec.norm import EPSILON
-from deepnet_theory.spec.parameter import ParameterRule
-from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.rule import ParameterRule, Rule
 from deepnet_theory.spec.sublayer import MATRICES
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.laws.explicit import (

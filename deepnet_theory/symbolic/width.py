@@ -45,7 +45,7 @@ from deepnet_theory.sizes.width import (
 )
 from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.expression import Node
-from deepnet_theory.spec.results.result import Result
+from deepnet_theory.spec.results.measurement import Result
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra import exponents, from_plain, plain, solve

@@ -22,8 +22,8 @@ from deepnet_theory.numeric.statistics import (
     t_interval,
     to_decide,
 )
+from deepnet_theory.spec.results.measurement import Exponent
 from deepnet_theory.spec.results.training import ClosureTransfer, Cost, Curve
-from deepnet_theory.spec.results.verification import Exponent
 from deepnet_theory.spec.verdict import Verdict
 
 TOLERANCE = 1 / 16  # a best rate whose exponent in depth lies within it transfers

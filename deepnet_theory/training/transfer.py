@@ -39,7 +39,7 @@ from deepnet_theory.runtime import build, described, parameter_groups
 from deepnet_theory.runtime.linear import Make
 from deepnet_theory.runtime.machine import LARGE, in_threads
 from deepnet_theory.runtime.model import Model
-from deepnet_theory.spec.constants import LARGEST, Constants
+from deepnet_theory.spec.constants import Constants
 from deepnet_theory.spec.errors import (
     INTERRUPTION,
     InputError,
@@ -48,6 +48,7 @@ from deepnet_theory.spec.errors import (
 )
 from deepnet_theory.spec.files import read_bytes
 from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.spec.record import LARGEST
 from deepnet_theory.spec.results.training import ClosureTransfer, Transfer
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role

@@ -13,12 +13,12 @@ from deepnet_theory.sizes.exported import constants_of, constants_of_scheme, on_
 from deepnet_theory.sizes.norm_epsilon import with_norm_epsilon
 from deepnet_theory.sizes.update import FULL
 from deepnet_theory.spec.constants import Constants, Sizes
-from deepnet_theory.spec.depth import BaseLike, DepthLike, parse_depth
 from deepnet_theory.spec.discovery import choose
 from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.rule import own_rule as _own_rule
 from deepnet_theory.spec.selection import ALIGNMENTS, Select, Selection
+from deepnet_theory.spec.stack import BaseLike, DepthLike, parse_depth
 from deepnet_theory.workflow.given import answered, scheme_of_depth, selection_of
 
 if TYPE_CHECKING:

@@ -33,9 +33,8 @@ from deepnet_theory.workflow.given import (
 if TYPE_CHECKING:
     from deepnet_theory.numeric.settings import Settings
     from deepnet_theory.numeric.verify import Watch
-    from deepnet_theory.spec.results.prediction import Predictions, UpdatePrediction
+    from deepnet_theory.spec.results.measurement import Predictions, UpdatePrediction, Verification
     from deepnet_theory.spec.results.training import Transfer
-    from deepnet_theory.spec.results.verification import Verification
     from deepnet_theory.spec.scheme import Scheme
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.workflow.given import Given

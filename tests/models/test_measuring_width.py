@@ -12,7 +12,7 @@ from torch import nn
 from deepnet_theory.models.measuring import measure
 from deepnet_theory.models.stepping import ANSWER
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.results.verification import Exponent, ModelMeasurement
+from deepnet_theory.spec.results.measurement import Exponent, ModelMeasurement
 from deepnet_theory.spec.verdict import Verdict
 
 V = 16

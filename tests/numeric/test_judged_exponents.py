@@ -16,7 +16,7 @@ from deepnet_theory.numeric.judging import (
 from deepnet_theory.numeric.model_update import LINEAR, ModelUpdate
 from deepnet_theory.spec.assumption import Assumption
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.results.prediction import Prediction, Predictions
+from deepnet_theory.spec.results.measurement import Prediction, Predictions
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 

@@ -11,7 +11,7 @@ from deepnet_theory.numeric.stepping import backward, only, stepping
 from deepnet_theory.numeric.trial import Trial, draw_batch
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.results.prediction import Predictions
+from deepnet_theory.spec.results.measurement import Predictions
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.rule import solve_rule
 

@@ -22,7 +22,7 @@ from deepnet_theory.numeric.verify import plan_exponents, verify
 from deepnet_theory.processes import Cache, ThisProcess
 from deepnet_theory.spec.assumption import Assumption, assumptions
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.results.prediction import Prediction, Predictions
+from deepnet_theory.spec.results.measurement import Prediction, Predictions
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict

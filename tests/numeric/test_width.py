@@ -27,7 +27,7 @@ from deepnet_theory.runtime.groups import role_of
 from deepnet_theory.sizes.moves import scalings
 from deepnet_theory.sizes.table import table, texts
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.results.verification import Verification
+from deepnet_theory.spec.results.measurement import Verification
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
 

@@ -24,7 +24,7 @@ from deepnet_theory.processes import MISSING, Cache, cache_of
 from deepnet_theory.processes import identity as identities
 from deepnet_theory.processes.identity import identity
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.results.prediction import Predictions
+from deepnet_theory.spec.results.measurement import Predictions
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict

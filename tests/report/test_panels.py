@@ -21,7 +21,7 @@ from deepnet_theory.report.markdown import markdown
 from deepnet_theory.report.notebook import across, compared, implied, losses, plot, section, steps
 from deepnet_theory.report.svg import levels, panels, tick_label, ticks
 from deepnet_theory.report.text import text
-from deepnet_theory.spec.results.result import Result
+from deepnet_theory.spec.results.measurement import Result
 from deepnet_theory.spec.results.training import Run, Training
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.training.runs import compare
@@ -176,7 +176,7 @@ def kinds_of(kind):
 def test_every_result_has_a_composer_that_makes_a_document():
     for room in (
         "sizes.consequences", "sizes.schemes", "sizes.parametrisations", "symbolic.derivation",
-        "symbolic.width", "spec.results.audit", "spec.results.prediction", "spec.results.training",
+        "symbolic.width", "spec.results.audit", "spec.results.measurement", "spec.results.training",
     ):  # fmt: skip
         import_module(f"deepnet_theory.{room}")
     leaves = {kind for kind in kinds_of(Result) if not kind.__subclasses__()}

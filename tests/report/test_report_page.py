@@ -25,7 +25,7 @@ from deepnet_theory.report.text import text
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.results.verification import (
+from deepnet_theory.spec.results.measurement import (
     AssumptionResult,
     Exponent,
     Level,

@@ -120,6 +120,7 @@ def test_a_post_ln_model_without_a_place_for_alpha_takes_it_in_its_weights(name)
     assert min(g["lr"] for g in groups) < 1e-3
 
 
+@pytest.mark.slow
 def test_norms_on_queries_and_keys_have_no_part_in_the_rule():
     torch.manual_seed(0)
     model, inputs, select = family("Qwen3")

@@ -178,23 +178,6 @@ def test_a_step_of_torchs_muon_is_that_of_the_file_that_stands_for_it(name, sett
     assert not 0.7 < min(wrong) < max(wrong) < 1.2, "the other setting's factor of the shape"
 
 
-def test_muon_and_adamw_move_the_logits_alike_at_every_width():
-    """Planted: the multipliers of Muon with another factor of the shape."""
-    widths, right, wrong = (64, 192), [], []
-    for width in widths:
-        c = export("adamw", 2, "post-ln", "encoder", width=width, heads=width // 32, base=32)
-        ids = torch.randint(VOCAB, (4, 32), generator=torch.Generator().manual_seed(7))
-        for name, found in (("muon", right), ("muon-moonlight", wrong)):
-            model = build(c, generator=torch.Generator().manual_seed(0))
-            lr = {name: 1e-3, "adamw": 1e-4}
-            of = parameter_groups(model, lr, optimizers={"hidden": name, "*": "adamw"})
-            apart = [[g for g in of if g["optimizer"] == key] for key in lr]
-            muon = torch.optim.Muon(apart[0], weight_decay=0.0)
-            found.append(moved(model, (muon, torch.optim.AdamW(apart[1], weight_decay=0.0)), ids))
-    assert abs(exponent(widths, right)) < 0.15, right
-    assert exponent(widths, wrong) < -0.2, wrong
-
-
 # ------------------------------------------------------------------ one's own model
 
 
@@ -364,15 +347,3 @@ def test_the_step_of_a_packed_key_follows_the_size_of_the_values():
         g = model.h[1].attn.c_attn.weight.grad
         shares.append(rms(factor(g)[64:128]) / rms(factor(g[64:128])))
     assert shares == pytest.approx([0.53, 0.36, 0.21], abs=0.04)
-
-
-@pytest.mark.parametrize("heads", [2, 8])
-@pytest.mark.parametrize("d", [32, 64])
-def test_a_factor_per_head_acts_as_the_whole_times_the_root_of_heads(d, heads):
-    """Which is sqrt(rows/k)*polar(g): with a fixed head size k another law in the width."""
-    generator = torch.Generator().manual_seed(d + heads)
-    x, delta = (torch.randn(3, d, generator=generator).double() for _ in range(2))
-    g = delta.T @ x
-    per_head = torch.cat([factor(block) for block in g.split(d // heads)])
-    assert rms(x @ per_head.T) == pytest.approx(heads**0.5 * rms(x @ factor(g).T), rel=1e-6)
-    assert rms(x @ factor(g).T) == pytest.approx(rms(x), rel=1e-6)

@@ -1,14 +1,12 @@
 """Groups in people's loops: schedules, wrappers, adapters, checkpoints."""
 
 import copy
-import math
 import re
 import warnings
 from pathlib import Path
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.optim import lr_scheduler as schedules
 from written_models import GPT, HEADS, VOCAB, train
@@ -74,10 +72,6 @@ FLATTEN = {
 }
 
 
-def ratios(both):
-    return [g["lr"] / g["lr_scale"] for one in both for g in one.param_groups]
-
-
 @pytest.mark.parametrize("name", KEEP)
 def test_groups_survive_torchs_schedulers(model, name):
     both = optimizers(model)
@@ -89,9 +83,9 @@ def test_groups_survive_torchs_schedulers(model, name):
         for scheduler in schedulers:
             scheduler.step()
         for one in both:
-            rates = ratios([one])
+            rates = [g["lr"] / g["lr_scale"] for g in one.param_groups]
             assert rates == pytest.approx([rates[0]] * len(rates), rel=1e-9)
-        seen.append(ratios(both)[0])
+        seen.append(rates[0])
 
     with warnings.catch_warnings(action="error"):
         train(model, both, IDS, after)
@@ -111,15 +105,6 @@ def test_a_scheduler_that_flattens_is_seen(model, name):
 def scaled(both):
     for g in (g for one in both for g in one.param_groups):
         g["lr"] = 0.5 * LR[g["optimizer"]] * g["lr_scale"]
-
-
-def test_a_loop_that_writes_lr_scale_keeps_the_ratios(model):
-    both = optimizers(model)
-    for g in (g for one in both for g in one.param_groups):
-        assert math.isclose(g["lr"], LR[g["optimizer"]] * g["lr_scale"])
-    guard(*both)
-    with warnings.catch_warnings(action="error"):
-        train(model, both, IDS, lambda: scaled(both))
 
 
 @pytest.mark.parametrize("flattened", ["all", "muon", "adamw"])
@@ -206,46 +191,6 @@ def test_what_is_loaded_goes_on_as_if_never_interrupted(model, tmp_path):
     assert train(planted[0], lost, IDS[5:]) != rest
 
 
-# ------------------------------------------------------------------ wrapped models
-
-
-@pytest.fixture
-def process():
-    dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
-    yield
-    dist.destroy_process_group()
-
-
-def compiled(model):
-    return torch.compile(model, backend="eager")
-
-
-def in_ddp(model):
-    return nn.parallel.DistributedDataParallel(model)
-
-
-def in_fsdp(model):
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
-
-    mesh = init_device_mesh("cpu", (1,))
-    for block in model.h:
-        fully_shard(block, mesh=mesh)
-    return fully_shard(model, mesh=mesh)
-
-
-@pytest.mark.parametrize("wrap", [compiled, in_ddp, in_fsdp])
-def test_wrapped_models_have_the_groups_and_the_losses_of_the_plain_one(model, process, wrap):
-    twin = copy.deepcopy(model)
-    plain = train(twin, optimizers(twin), IDS)
-    wrapped = wrap(model)
-    of = ("name", "role", "optimizer", "lr", "lr_scale", "eps", "weight_decay")
-    own, same = ([(*(g[k] for k in of), len(g["params"])) for g in groups(m)]
-                 for m in (wrapped, twin))  # fmt: skip
-    assert own == same
-    assert train(wrapped, optimizers(wrapped), IDS) == pytest.approx(plain, rel=1e-4)
-
-
 class LowRank(nn.Module):
     """LoRA: W x + B A x, W frozen, B zero at the start."""
 
@@ -258,6 +203,14 @@ class LowRank(nn.Module):
 
     def forward(self, x):
         return self.of(x) + self.b(self.a(x))
+
+
+def test_a_compiled_model_has_the_groups_of_the_plain_one(model):
+    told = ("name", "role", "optimizer", "lr", "lr_scale", "eps", "weight_decay")
+    compiled, plain = ([[*(g[k] for k in told), *g["params"]] for g in groups(m)]
+                       for m in (torch.compile(model, backend="eager"), model))  # fmt: skip
+    assert all(a is b or a == b for x, y in zip(compiled, plain, strict=True)
+               for a, b in zip(x, y, strict=True))  # fmt: skip
 
 
 def test_adapters_are_other_and_what_is_frozen_stays(model):

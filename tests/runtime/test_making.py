@@ -8,9 +8,18 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
+import deepnet_theory as dt
 from deepnet_theory.runtime import branches as branches_module
-from deepnet_theory.runtime import build, described, initialise_, unstack
+from deepnet_theory.runtime import (
+    build,
+    described,
+    initialise_,
+    parameter_groups,
+    start_head_,
+    unstack,
+)
 from deepnet_theory.runtime.linear import NORM_EPS, normalise
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.norm import norms
@@ -114,7 +123,7 @@ def test_vectors_can_be_left_out(constants):
 
 
 def test_hundreds_of_layers_stay_finite_and_a_copy_is_described_alike(constants):
-    model = build(constants(layers=300, alpha=600**0.5, beta=600**-0.5))
+    model = build(constants(layers=100, alpha=200**0.5, beta=200**-0.5))
     tokens = torch.randint(50, (1, 8))
     loss = torch.nn.functional.cross_entropy(model(tokens)[0], tokens[0])
     loss.backward()
@@ -249,3 +258,63 @@ def test_what_alpha_does_to_a_layer(constants, placement):
         size[alpha] = (next(iter(model.residuals()))(x) - x).norm().item()
     # a change of order 1/α; norm's curvature is of the next order
     assert size[8.0] / size[64.0] == pytest.approx(8.0, rel=0.1)
+
+
+# ------------------------------------------------------------------ the head's bias
+
+
+def exported(**architecture):
+    sizes = {"width": 32, "heads": 4, "vocab": 256, **architecture}
+    return dt.export("adam", depth=2, **sizes)
+
+
+def test_the_builder_has_a_bias_where_it_is_asked_for():
+    assert build(exported()).head.bias is None
+    model = build(exported(head_bias=True, bias=False))
+    assert model.head.bias is not None
+    assert model.head.bias.tolist() == [0.0] * 256
+    (group,) = (g for g in parameter_groups(model, 1.0) if g["role"] == "head-bias")
+    assert group["params"][0] is model.head.bias
+    assert group["lr"] == 1.0
+
+
+def test_the_bias_starts_at_the_log_of_the_frequencies():
+    counts = torch.zeros(256, dtype=torch.long)
+    counts[:3] = torch.tensor([99, 49, 0])
+    model = build(exported(head_bias=True), seeds=2)
+    start_head_(model.head, counts)
+    own = nn.Linear(8, 256)
+    start_head_(own, counts)
+    for bias in (*model.head.bias, own.bias):
+        p = torch.softmax(bias.double(), -1)
+        expected = (counts + 1) / (counts + 1).sum()
+        torch.testing.assert_close(p, expected.double(), rtol=1e-5, atol=1e-9)
+        assert abs(bias.mean()) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("head", "counts", "says"),
+    [
+        (nn.Linear(4, 8, bias=False), torch.ones(8), "has no bias"),
+        (nn.Linear(4, 8), torch.ones(7), "one number from 0 on"),
+        (nn.Linear(4, 8), -torch.ones(8), "one number from 0 on"),
+    ],
+)
+def test_what_is_no_head_or_no_count_is_refused(head, counts, says):
+    with pytest.raises(InputError, match=says):
+        start_head_(head, counts)
+
+
+def test_the_first_loss_is_the_unigram_entropy():
+    small = exported(head_bias=True)
+    told = dt.train(small, steps=1, seeds=1, batch=8, tokens=64, processes=1)
+    plain = dt.train(exported(), steps=1, seeds=1, batch=8, tokens=64, processes=1)
+    started, zero = (t.runs[0].losses[0] for t in (told, plain))
+    assert zero > 5.5  # ln 256 and what the head draws
+    assert started < 4.2  # the text's unigram entropy is 3.2
+
+
+def test_relative_to_a_base_the_bias_keeps_its_rate():
+    wide = exported(width=128, heads=16, head_bias=True, base=32)
+    assert wide.outer["head_bias"].rate == pytest.approx(1.0)
+    assert "head_bias" not in exported(width=128, heads=16, base=32).outer

@@ -27,20 +27,19 @@ from deepnet_theory.runtime import (
     schema,
     unstack,
 )
-from deepnet_theory.runtime.outer import multiplier_of
+from deepnet_theory.runtime.applying import multiplier_of
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizers.muon import MUON
 
-WIDTHS, BASE, SEEDS = (64, 128, 256, 512), 64, 6
+WIDTHS, BASE, SEEDS = (64, 128, 256), 64, 6
 NEAR = 0.15  # of an exponent; a role out of the rule is off by 1/2 or more
 HIDDEN = {"query", "key", "value", "output", "fc1", "fc2"}
 
 
-def lamb(groups, clamp=math.inf):
+def lamb(groups):
     library = pytest.importorskip("pytorch_optimizer")
     optimizer = library.Lamb(groups, lr=1.0, weight_decay=0.0, adam_debias=True, max_grad_norm=0.0)
-    assert optimizer.clamp == 10  # of the norm of a parameter
-    optimizer.clamp = clamp
+    optimizer.clamp = math.inf  # by default it takes the norm of a wide matrix for 10
     return optimizer
 
 
@@ -61,7 +60,6 @@ OPTIMIZERS = {
     "adamw": lambda groups: torch.optim.AdamW(groups, lr=1.0, weight_decay=0.0),
     "sgd": lambda groups: torch.optim.SGD(groups, lr=1.0),
     "lamb": lamb,
-    "clamped": partial(lamb, clamp=10.0),
     "muon": OfAnUpdate,
 }
 
@@ -92,14 +90,14 @@ def step(model, optimizer, seed=0, lr=1e-3, only=None):
         return before.detach(), model(x), work
 
 
-def measured(optimizer, changed=lambda c: c, only=None, library=None, widths=WIDTHS, **given):
+def measured(optimizer, changed=lambda c: c, only=None, widths=WIDTHS, **given):
     """The exponent in the width of the change of the logits, and of -<g, update> by role."""
     sizes = []
     for width in widths:
         c, found = changed(constants(optimizer, width, **given)), []
         for seed in range(SEEDS):
             model = build(c, generator=torch.Generator().manual_seed(seed))
-            before, after, work = step(model, library or optimizer, seed, only=only)
+            before, after, work = step(model, optimizer, seed, only=only)
             found.append({"logits": float((after - before).square().mean().sqrt()), **work})
         sizes.append({k: sum(f[k] for f in found) for k in found[0] if k != "key-bias"})
     at = np.log(widths)
@@ -108,21 +106,14 @@ def measured(optimizer, changed=lambda c: c, only=None, library=None, widths=WID
 
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd", "lamb", "muon"])
 def test_under_the_rule_no_role_moves_more_at_another_width(optimizer):
-    muon = {"only": HIDDEN, "widths": WIDTHS[:3]}  # whose polar factors take their time
-    found = measured(optimizer, **(muon if optimizer == "muon" else {}))
+    found = measured(optimizer, **({"only": HIDDEN} if optimizer == "muon" else {}))
     assert found.keys() >= HIDDEN | {"logits"}
     assert all(abs(exponent) < NEAR for exponent in found.values()), found
 
 
-def test_a_norm_that_a_library_clamps_leaves_the_rule():
-    """Lamb's own takes the norm of a wide matrix for 10."""
-    found = measured("lamb", library="clamped")
-    assert found["query"] < -0.3 and abs(found["fc1-bias"]) < NEAR
-
-
 def test_without_the_rule_they_do():
     """Planted: no base; no multiplier on the head; the hidden matrices' rates left at 1."""
-    far = partial(measured, "adamw", widths=WIDTHS[:3])
+    far = partial(measured, "adamw")
     plain = far(base=None)
     assert plain["logits"] > 1 and plain["token-embedding"] > 0.4
     unmultiplied = far(lambda c: replace(c, head_multiplier=1.0))
@@ -159,7 +150,7 @@ def test_both_forms_take_the_same_step(optimizer, placement):
 
 
 def test_a_tied_head_keeps_its_step_too():
-    found = measured("adamw", tied_head=True)
+    found = measured("adamw", widths=(*WIDTHS, 512), tied_head=True)
     assert "head" not in found
     assert all(abs(exponent) < NEAR for exponent in found.values()), found
 
@@ -203,7 +194,7 @@ def test_files_seeds_and_generation_follow(tmp_path):
         ({"scores": -1.0}, "scores must be from"),
         ({"form": "weights", "outer": {}}, "head_multiplier must be 1"),
         ({"outer": {"heads": {}}}, "'heads'"),
-        ({"outer": {"head": {"rate": -1}}}, "outer: the rate of 'head'"),
+        ({"outer": {"head": {"rate": -1}}}, "outer: 'head': rate must be from 0"),
         ({"outer": []}, "outer must be a JSON object"),
     ],
 )

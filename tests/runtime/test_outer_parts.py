@@ -12,7 +12,7 @@ from torch import nn
 from written_models import GPT, Llama, Normed, post, pre
 
 import deepnet_theory as dt
-from deepnet_theory.runtime import apply_, applying, outer, parameter_groups, start_head_
+from deepnet_theory.runtime import apply_, applying, parameter_groups, start_head_
 from deepnet_theory.spec.errors import Refusal
 
 D, V, TOKENS = 64, 256, 32
@@ -149,7 +149,7 @@ def test_a_head_or_rows_of_another_size_are_seen(monkeypatch, wrong, why):
     """Planted: ten times too large."""
     torch.manual_seed(0)
     model = FAMILIES["nanoGPT"][0](2)
-    before, draws = everything(model), outer.outer_draws
+    before, draws = everything(model), applying.outer_draws
 
     def planted(*given):
         for name, what, std in draws(*given):

@@ -13,7 +13,7 @@ from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.width import Scale, places, width_table
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizer import optimizer
-from deepnet_theory.spec.parameter import KNOBS, ParameterConstants
+from deepnet_theory.spec.rule import KNOBS, ParameterConstants
 from deepnet_theory.spec.scheme import gain_of, not_exportable, schemes
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import MATRICES, sublayers

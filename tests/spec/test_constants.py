@@ -1,7 +1,8 @@
-"""Constants: exact round trips, and one clear error for anything damaged."""
+"""Records and constants: exact round trips, and one clear error for anything damaged."""
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
 
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
 from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.record import OPTIONAL, Within, read, require, written
 
 positive = st.floats(min_value=1e-6, max_value=1e6)
 
@@ -101,7 +103,7 @@ def test_bad_data_is_refused_with_one_sentence(data):
 @pytest.mark.parametrize("knob", ["alpha", "beta"])
 @pytest.mark.parametrize("value", [1e308, 1e-308, 10**400, float("nan"), True, "2", None])
 def test_a_number_that_no_float32_holds_is_refused(knob, value):
-    with pytest.raises(InputError, match="alpha, beta and rate of 'attention' must be from"):
+    with pytest.raises(InputError, match="attention: " + knob + " must be from"):
         constants(**{knob: value})
 
 
@@ -138,3 +140,74 @@ def test_a_file_comes_back_and_a_damaged_large_binary_or_missing_one_is_refused(
     for unread in (path, tmp_path / "missing.json", tmp_path):
         with pytest.raises(InputError):
             Constants.load(unread)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    name: str
+    size: Annotated[float, Within(0, 2)] = 1.0
+    count: int | None = None
+    flag: bool = field(default=False, metadata=OPTIONAL)
+
+
+@dataclass(frozen=True)
+class Tree:
+    leaves: tuple[Leaf, ...]
+    sizes: dict[str, Leaf] = field(default_factory=dict, metadata=OPTIONAL)
+    free: dict[str, Any] = field(default_factory=dict, metadata={"json": None})
+    seed: int = field(default=0, metadata={"json": "in"})
+
+
+@given(
+    st.lists(st.builds(Leaf, st.text("ab", max_size=3), st.floats(0, 2),
+                       st.none() | st.integers(), st.booleans())),
+    st.integers(),
+)  # fmt: skip
+def test_what_is_written_is_read_again(leaves, seed):
+    tree = Tree(tuple(leaves), {leaf.name: leaf for leaf in leaves}, seed=seed)
+    require(tree, Tree, "a tree")
+    data = json.loads(json.dumps(written(tree)))
+    assert ("sizes" in data) is bool(leaves) and "free" not in data
+    assert [o.get("flag", False) for o in data["leaves"]] == [leaf.flag for leaf in leaves]
+    assert read(Tree, {"seed": data.pop("in"), **data}, "a tree") == tree
+    assert written([float("inf"), 2.0, (float("nan"),)], finite=True) == [None, 2.0, [None]]
+
+
+@pytest.mark.parametrize(
+    ("leaf", "sentence"),
+    [
+        ({"size": 2.5}, "size must be from 0 to 2, not 2.5"),
+        ({"size": -1}, "size must be from 0 to 2, not -1"),
+        ({"size": "1"}, "size must be from 0 to 2, not '1'"),
+        ({"size": True}, "size must be from 0 to 2, not True"),
+        ({"count": 1.0}, "count must be a whole number, not 1.0"),
+        ({"flag": 1}, "flag must be a boolean, not 1"),
+        ({"name": 5}, "name must be text, not 5"),
+    ],
+)
+def test_a_value_that_its_annotation_does_not_allow_is_named_with_its_place(leaf, sentence):
+    own = Leaf(**{"name": "oak", **leaf})
+    label = "oak: " * ("name" not in leaf)
+    for tree in (Tree((Leaf("x"), own)), Tree((), {"k": own})):
+        with pytest.raises(InputError) as caught:
+            require(tree, Tree, "a tree")
+        place = f"leaves: {label}" if tree.leaves else "sizes: 'k': "
+        assert str(caught.value).replace("5: name", "name") == f"a tree: {place}{sentence}"
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ([], "a tree must be a JSON object, not []"),
+        ({}, "a tree lacks 'leaves'"),
+        ({"leaves": {}}, "a tree: leaves must be a JSON list, not {}"),
+        ({"leaves": [3]}, "a tree: leaves must be a JSON object, not 3"),
+        ({"leaves": [{"name": "x", "sise": 1}]}, "a tree: leaves has no 'sise'; valid are: name, "),
+        ({"leaves": [], "sizes": []}, "a tree: sizes must be a JSON object, not []"),
+        ({"leaves": [], "sizes": {"k": None}}, "a tree: sizes must be a JSON object, not None"),
+    ],
+)
+def test_plain_data_of_another_shape_is_named_with_its_place(data, sentence):
+    with pytest.raises(InputError) as caught:
+        read(Tree, data, "a tree")
+    assert str(caught.value).startswith(sentence)

@@ -8,8 +8,8 @@ from deepnet_theory.spec.discovery import KINDS, choose, discover, names
 from deepnet_theory.spec.errors import LONGEST_SENTENCE, InputError, short, shown, unknown
 from deepnet_theory.spec.optimizer import Optimizer, optimizers
 from deepnet_theory.spec.placement import Placement, placements
-from deepnet_theory.spec.seed import require_seed
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.settings import require_seed
 from deepnet_theory.spec.stack import stack
 from deepnet_theory.spec.sublayer import sublayers
 

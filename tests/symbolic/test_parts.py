@@ -15,10 +15,9 @@ from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.table import Table, table
 from deepnet_theory.sizes.width import places
 from deepnet_theory.spec.errors import InputError, Refusal
-from deepnet_theory.spec.placement import Placement, placement, placements
+from deepnet_theory.spec.placement import Placement, Streams, placement, placements
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.stack import stack
-from deepnet_theory.spec.streams import Streams
 from deepnet_theory.spec.sublayer import sublayer, sublayers
 from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic import parts

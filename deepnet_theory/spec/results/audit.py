@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
+from deepnet_theory.spec.record import written
+from deepnet_theory.spec.results.measurement import Result
 from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer
-from deepnet_theory.spec.results.result import Result
 from deepnet_theory.spec.verdict import Verdict
 
-SCHEMA = "deepnet-theory/audit/1"
 DIFFERENCE, REMARK = "difference", "remark"
 
 
@@ -84,8 +84,7 @@ class Audited:
             "alpha": s.alpha, "alpha_on": s.alpha_on, "alpha_wanted": self.alpha_wanted,
             "stream_coefficient": s.stream, "branch_coefficient": s.branch, "learnt": s.learnt,
             "modulation": s.modulation and s.modulation.name,
-            "norms": [asdict(n) for n in s.norms],
-            "measured": None if s.measured is None else asdict(s.measured),
+            "norms": written(s.norms), "measured": written(s.measured),
             "matrices": [g.to_dict() for g in self.gains],
         }  # fmt: skip
 
@@ -100,8 +99,10 @@ class Audit(Result):
     needs.
     """
 
+    schema = "deepnet-theory/audit/1"
+
     model: str
-    reading: Reading
+    reading: Reading = field(metadata={"json": None})
     placement: str | None
     optimizer: str | None
     against: str | None
@@ -138,24 +139,14 @@ class Audit(Result):
         return self.verdict.exit_code
 
     def to_dict(self) -> dict[str, Any]:
-        r = self.reading
-        of_reading = ("stream", "embeddings", "head", "unused", "notes")
-        own = (
-            "model", "placement", "layers", "optimizer", "scheme", "against", "detail", "follows",
-            "alike", "rates", "closure", "rows", "condition", "command", "effect", "predicted",
-            "remarks", "refusal", "near",
-        )  # fmt: skip
+        reading, kept = self.reading, ("stream", "embeddings", "head", "unused", "notes", "norms")
         return {
-            "schema": SCHEMA,
-            **{name: getattr(self, name) for name in own},
-            "layers_by_stack": r.layers,
-            "ranges": [own._asdict() for own in r.ranges],
-            **{name: getattr(r, name) for name in of_reading},
-            "norms": [asdict(n) for n in r.norms],
+            **super().to_dict(),
+            "layers": self.layers,
+            "layers_by_stack": reading.layers,
+            "ranges": [run._asdict() for run in reading.ranges],
+            **{name: written(getattr(reading, name)) for name in kept},
             "sublayers": [s.to_dict() for s in self.sublayers],
-            "findings": [asdict(f) for f in self.findings],
-            "plan": [asdict(c) for c in self.plan],
-            "verdict": self.verdict.value,
         }
 
     def __str__(self) -> str:
@@ -166,5 +157,5 @@ class Audit(Result):
 
     def __repr__(self) -> str:
         count = len(self.differences)
-        found = f", {count} finding{'s' * (count > 1)}" if count else ""
-        return f"Audit({self.verdict}, against {self.against}{found})"
+        findings = f", {count} finding{'s' * (count > 1)}" if count else ""
+        return f"Audit({self.verdict}, against {self.against}{findings})"

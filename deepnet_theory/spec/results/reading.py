@@ -1,6 +1,7 @@
 """What one recorded forward pass says of somebody's model: plain data.
 
-``models`` makes it, by what the operations do; what follows from it is for others to say.
+``models`` makes it, by what the operations do, and looks at no name of a module: names lie. What
+fits no known form is named as not understood, and what follows from it is for others to say.
 """
 
 from __future__ import annotations
@@ -140,22 +141,20 @@ class Measured:
         """What the powers say, as part of a sentence; those near 0 are left out."""
         grows = [name for name, (power, _) in self.powers.items() if abs(power) > NEAR]
         linear = [name for name in grows if abs(self.powers[name][0] - 1) < NEAR]
-        others = [name for name in grows if name not in linear]
+        others = [f"{self.powers[n][0]:.2f} of {n}" for n in grows if n not in linear]
         if not others:
             alike = ", as attention is in value and output" * (len(linear) == 2)
             return f"it is linear in {' and '.join(linear)} alone{alike}"
-        told = ", ".join(f"{self.powers[n][0]:.2f} of {n}" for n in others)
         also = f" and is linear in {', '.join(linear)}" * bool(linear)
-        return f"it grows as the power {told}{also}: no sublayer here has such a law"
+        return f"it grows as the power {', '.join(others)}{also}: no sublayer here has such a law"
 
     def __str__(self) -> str:
-        at = sorted(self.powers, key=lambda name: -self.powers[name][0])
-        told = ", ".join(
+        powers = ", ".join(
             f"{power:.2f}{f' ± {spread:.2f}' * (spread > NEAR / 10)} of {name}"
-            for name, (power, spread) in ((name, self.powers[name]) for name in at)
+            for name, (power, spread) in sorted(self.powers.items(), key=lambda row: -row[1][0])
         )
         return (
-            f"it grows as the power {told}; a change across its input changes it "
+            f"it grows as the power {powers}; a change across its input changes it "
             f"{self.response:.2f} times as much ({self.low:.2f} to {self.high:.2f})"
         )
 
@@ -278,6 +277,15 @@ class Sublayer:
         return (self.multiplier,) if self.multiplier else ()
 
 
+def by_sum(sublayers: Iterable[Sublayer]) -> Iterator[list[Sublayer]]:
+    """The branches of each residual sum."""
+    return (list(beside) for _, beside in groupby(sublayers, lambda s: (s.stack, s.sums)))
+
+
+def by_layer(sublayers: Iterable[Sublayer]) -> Iterator[list[Sublayer]]:
+    return (list(row) for _, row in groupby(sublayers, lambda s: (s.stack, s.layer)))
+
+
 def _used(beside: list[Sublayer]) -> Iterator[str]:
     """The parameters of the branches of one sum: norms once, all others for each branch."""
     for s in beside:
@@ -288,16 +296,16 @@ def _used(beside: list[Sublayer]) -> Iterator[str]:
 
 
 def described(row: Iterable[Sublayer], between: str = ", ") -> str:
-    sums = (list(own) for _, own in groupby(row, lambda s: (s.stack, s.sums)))
-    return described_layer(((s.kind, s is not own[0]) for own in sums for s in own), between)
+    kinds = ((s.kind, s is not beside[0]) for beside in by_sum(row) for s in beside)
+    return described_layer(kinds, between)
 
 
-def layer_of(own: Iterable[Sublayer]) -> str:
+def layer_of(sublayers: Iterable[Sublayer]) -> str:
     """The layer of a stack as a selection says it, with shares where layers differ.
 
     There the branches of one sum stand one after the other, which to first order is the same.
     """
-    layers = [list(row) for _, row in groupby(own, lambda s: s.layer)]
+    layers = list(by_layer(sublayers))
     texts = [described(row, ",") for row in layers]
     if len(set(texts)) == 1:
         return texts[0]
@@ -347,11 +355,11 @@ class Reading:
 
     @property
     def stacks(self) -> dict[str, list[Sublayer]]:
-        return {name: list(own) for name, own in groupby(self.sublayers, lambda s: s.stack)}
+        return {name: list(rows) for name, rows in groupby(self.sublayers, lambda s: s.stack)}
 
     @property
     def layers(self) -> dict[str, int]:
-        return {name: own[-1].layer + 1 for name, own in self.stacks.items()}
+        return {name: rows[-1].layer + 1 for name, rows in self.stacks.items()}
 
     @property
     def in_gains(self) -> Reading:
@@ -369,18 +377,18 @@ class Reading:
     @property
     def placements(self) -> tuple[str, ...]:
         """Those of all sublayers in the order of the layers; none where norms stand as in none."""
-        found = []
+        names = []
         for way in dict.fromkeys(s.way for s in self.sublayers):
             on = {s.alpha_on for s in self.sublayers if s.way == way}
             fitting = [p for p in placements().values() if (p.norms, p.learnt) == way]
             fitting.sort(key=lambda p: (p.coefficients(2.0)[1] != 1) != ("branch" in on))
-            found += [p.name for p in fitting[:1]] or [""]
-        return tuple(found) if all(found) else ()
+            names += [p.name for p in fitting[:1]] or [""]
+        return tuple(names) if all(names) else ()
 
     @property
     def select(self) -> dict[str, str]:
         """The stacks as a selection says them, with the placement where it has a name."""
-        layers = [layer_of(own) for own in self.stacks.values()]
+        layers = [layer_of(rows) for rows in self.stacks.values()]
         if len(layers) > 1 and layers[0] == PLAIN_LAYER:
             layers = layers[1:]
         centred = all(n.centred for s in self.sublayers for n in s.placed_norms)
@@ -395,15 +403,15 @@ class Reading:
     @property
     def ranges(self) -> tuple[Range, ...]:
         """The layers of every stack, those that follow each other and are alike together."""
-        found: list[Range] = []
-        for (name, layer), rows in groupby(self.sublayers, lambda s: (s.stack, s.layer)):
-            own = list(rows)
-            equations = tuple(dict.fromkeys(s.equation for s in own))
-            new = Range(name, layer, layer, described(own), equations)
-            if found and found[-1]._replace(first=layer, last=layer) == new:
-                new = found.pop()._replace(last=layer)
-            found.append(new)
-        return tuple(found)
+        runs: list[Range] = []
+        for row in by_layer(self.sublayers):
+            equations = tuple(dict.fromkeys(s.equation for s in row))
+            layer = row[0].layer
+            new = Range(row[0].stack, layer, layer, described(row), equations)
+            if runs and runs[-1]._replace(first=layer, last=layer) == new:
+                new = runs.pop()._replace(last=layer)
+            runs.append(new)
+        return tuple(runs)
 
     def said_ranges(self) -> str:
         """Where norms stand, range by range."""
@@ -421,8 +429,7 @@ class Reading:
     @cached_property
     def users(self) -> Counter[str]:
         """How many sublayers use each parameter; branches of one sum may share the norms there."""
-        sums = (list(own) for _, own in groupby(self.sublayers, lambda s: (s.stack, s.sums)))
-        return Counter(name for beside in sums for name in _used(beside))
+        return Counter(name for beside in by_sum(self.sublayers) for name in _used(beside))
 
     @cached_property
     def uses(self) -> str:
@@ -430,16 +437,16 @@ class Reading:
 
         One that is used in two stacks differs too, and so do stacks that no selection says.
         """
-        every, found = self.users, []
-        for name, own in self.stacks.items():
-            counts = {every[p] for _, g in groupby(own, lambda s: s.sums) for p in _used(list(g))}
-            one, layers = max(counts, default=1), self.layers[name]
-            inside = replace(self, sublayers=tuple(own)).users
-            if counts - {one} or layers % one or any(every[p] != inside[p] for p in inside):
+        texts = []
+        for name, rows in self.stacks.items():
+            inside = replace(self, sublayers=tuple(rows)).users
+            counts, layers = set(inside.values()), self.layers[name]
+            one = max(counts, default=1)
+            if counts - {one} or layers % one or any(self.users[p] != inside[p] for p in inside):
                 return ""
-            found.append({str(one), f"N/{layers // one}" if one < layers else "N"})
-        said = set[str].intersection(*found)
-        return "1" if "1" in said else max(said, default="")
+            texts.append({str(one), f"N/{layers // one}" if one < layers else "N"})
+        common = set[str].intersection(*texts)
+        return "1" if "1" in common else max(common, default="")
 
     @property
     def distinct(self) -> tuple[int, ...]:
@@ -452,27 +459,25 @@ class Reading:
     @property
     def shared(self) -> tuple[str, ...]:
         """Matrices that several layers use, those of the same layers in one sentence."""
-        used: dict[tuple[str, tuple[tuple[int, int], ...]], list[tuple[str, int]]] = {}
+        places: dict[tuple[str, tuple[tuple[int, int], ...]], dict[tuple[str, int], None]] = {}
+        whole: dict[tuple[str, int], set[str]] = {}
         for s in self.sublayers:
-            for m in s.matrices:
-                if m.role != UNKNOWN and (s.stack, s.layer) not in used.get(
-                    (m.name, m.outputs), ()
-                ):
-                    used.setdefault((m.name, m.outputs), []).append((s.stack, s.layer))
+            whole.setdefault((s.stack, s.layer), set()).update(m.name for m in s.matrices)
+            for m in (m for m in s.matrices if m.role != UNKNOWN):
+                places.setdefault((m.name, m.outputs), {})[s.stack, s.layer] = None
         groups: dict[tuple[tuple[str, int], ...], list[str]] = {}
-        for (name, _), users in used.items():
-            if len(users) > 1:
-                groups.setdefault(tuple(users), []).append(name)
-        told = []
-        for layers, names in groups.items():
-            stack, layer = layers[0]
-            own = {m.name for s in self.sublayers if (s.stack, s.layer) == layers[0]
-                   for m in s.matrices}  # fmt: skip
-            named = dict.fromkeys(names)
-            of = f"layer {layer}" + (f" of the {stack}" if len(self.stacks) > 1 else "")
-            which = "the matrices" if own == set(named) else ", ".join(named)
-            told.append(f"{which} of {of} are used {len(layers)} times")
-        return tuple(told)
+        for (name, _), layers in places.items():
+            if len(layers) > 1:
+                groups.setdefault(tuple(layers), []).append(name)
+        sentences = []
+        for users, names in groups.items():
+            stack, layer = users[0]
+            which = (
+                "the matrices" if whole[users[0]] == set(names) else ", ".join(dict.fromkeys(names))
+            )
+            owner = f"layer {layer}" + f" of the {stack}" * (len(self.stacks) > 1)
+            sentences.append(f"{which} of {owner} are used {len(users)} times")
+        return tuple(sentences)
 
     @property
     def strange(self) -> tuple[str, ...]:

@@ -7,8 +7,7 @@ from math import nan
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.spec.errors import INTERRUPTED
-from deepnet_theory.spec.results.result import Measured
-from deepnet_theory.spec.results.verification import Exponent
+from deepnet_theory.spec.results.measurement import Exponent, Measured
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -109,8 +108,8 @@ class Transfer(Measured):
         return panels(figure(self))
 
     def __repr__(self) -> str:
-        told = "; ".join(f"{c.closure}: {c.exponent.because}" for c in self.closures)
-        return f"<Transfer {told}: {self.verdict.value}>"
+        reasons = "; ".join(f"{c.closure}: {c.exponent.because}" for c in self.closures)
+        return f"<Transfer {reasons}: {self.verdict.value}>"
 
 
 @dataclass(frozen=True)
@@ -155,11 +154,11 @@ class Comparison:
         if self.difference is None:
             return f"{self.rival}: not compared"
         word = "above" if self.difference > 0 else "below"
-        told = f"{abs(self.difference):.3f} {word} {self.rival}"
+        beside = f"{abs(self.difference):.3f} {word} {self.rival}"
         if self.low is None or self.high is None:
-            return f"{told} (one seed gives no interval)"
+            return f"{beside} (one seed gives no interval)"
         more = f"; {self.would_decide}" * bool(self.would_decide)
-        return f"{told} ({self.low:+.3f} to {self.high:+.3f}{more})"
+        return f"{beside} ({self.low:+.3f} to {self.high:+.3f}{more})"
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,179 @@
-"""What was measured against depth: points, exponents, premises, and a verdict."""
+"""Results: the public JSON of every one, and what is predicted and measured against depth."""
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from deepnet_theory.spec.results.result import AtSeveralSizes
+from deepnet_theory.spec.assumption import Assumption
+from deepnet_theory.spec.errors import exit_code_after
+from deepnet_theory.spec.record import written
 from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
     from deepnet_theory.report.svg import Plot
+
+
+class Result:
+    """What a command hands back: plain data, whose JSON is its public form.
+
+    Of a dataclass it is the fields by their names, with the name of its ``schema``.
+    """
+
+    schema: ClassVar[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the shape of the public JSON."""
+        return {"schema": self.schema, **written(self)}
+
+    def to_json(self) -> str:
+        """The JSON text; NaN and infinity, which JSON lacks, are written as null."""
+        data = written(self.to_dict(), finite=True)
+        return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
+
+
+class Measured(Result):
+    """A result with a verdict, whole or what there was when the work was ``stopped``, in words."""
+
+    stopped: str
+    verdict: Verdict
+
+    @property
+    def complete(self) -> bool:
+        return not self.stopped
+
+    @property
+    def exit_code(self) -> int:
+        """The verdict's, or 130 after an interruption."""
+        return exit_code_after(self.stopped, self.verdict.exit_code)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the shape of the public JSON."""
+        data = {**super().to_dict(), "verdict": self.verdict, "complete": self.complete}
+        del data["stopped"]
+        return data
+
+    def _repr_html_(self) -> str:
+        from deepnet_theory.report.document import composed
+        from deepnet_theory.report.html import fragment
+
+        return fragment(composed(self))
+
+
+class AtSeveralSizes(Measured):
+    """What was measured at several depths or widths, with an exponent in each of them."""
+
+    exponents: tuple[Exponent, ...]
+
+    @property
+    def whole(self) -> tuple[Exponent, ...]:
+        """The exponents of the whole ‖ΔF‖, one a depth that varies."""
+        return tuple(e for e in self.exponents if e.share == "all")
+
+    @property
+    def constant(self) -> bool:
+        """Whether ‖ΔF‖ was shown to be constant in depth: another question than the verdict."""
+        return self.complete and bool(self.whole) and all(e.constant for e in self.whole)
+
+    def to_dict(self) -> dict[str, Any]:
+        data = super().to_dict()
+        first = data["exponents"][0] if self.exponents else None
+        return {**data, "exponent": first, "constant": self.constant}
+
+
+# ------------------------------------------------------------------------------- what is predicted
+
+
+@dataclass(frozen=True)
+class Prediction:
+    r"""The predicted exponent :math:`d\log\|\Delta F\| / d\log N` of the model update; None: none.
+
+    ``variable`` is ``N`` or ``M``, the other held fixed; ``share`` is ``all``, a part or a kind of
+    parameter. ``rivals`` are other optimizers' exponents.
+    """
+
+    variable: str
+    share: str
+    exponent: Fraction | None
+    rivals: tuple[tuple[str, Fraction], ...] = ()
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """All exponents of one rule under one optimizer, and the premises they rest on."""
+
+    exponents: tuple[Prediction, ...]
+    assumptions: tuple[Assumption, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How one role starts and steps as the width d grows, all as exponents of d.
+
+    ``size`` and ``multiplier`` are W's and c's of cWx. Predicted of one update: how far it moves
+    the role's ``output``, and along its gradient the ``loss``; None where nothing is.
+    """
+
+    role: str
+    size: Fraction
+    multiplier: Fraction
+    rate: Fraction
+    output: Fraction | None
+    loss: Fraction | None
+
+
+@dataclass(frozen=True)
+class PredictedPoint:
+    """‖ΔF‖/η per token at one depth from single sublayers, with a 95 % interval over whole seeds.
+
+    ``identity`` is S·r², how far the stack is from the identity.
+    """
+
+    depth: dict[str, int]
+    mean: float
+    low: float
+    high: float
+    identity: float
+
+
+@dataclass(frozen=True)
+class PredictedShare:
+    """‖ΔF‖/η when one kind of parameter of one part is stepped alone; the interval likewise."""
+
+    part: str
+    name: str
+    mean: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class UpdatePrediction(Result):
+    """‖ΔF‖/η in absolute size at every depth, and the shares of ΔF at the deepest one."""
+
+    schema = "deepnet-theory/prediction/1"
+
+    select: dict[str, Any]
+    measure: dict[str, Any]
+    rule: dict[str, Any]
+    points: tuple[PredictedPoint, ...]
+    shares: tuple[PredictedShare, ...]
+    warnings: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def __repr__(self) -> str:
+        shown = [
+            f"{'x'.join(map(str, p.depth.values()))}: {p.mean:.4g} ({p.low:.4g} to {p.high:.4g})"
+            for p in self.points
+        ]
+        return "\n  ".join(["<UpdatePrediction of ‖ΔF‖/η per token", *shown]) + ">"
+
+
+# -------------------------------------------------------------------------------- what is measured
 
 
 @dataclass(frozen=True)
@@ -68,7 +231,7 @@ class MeasuredShare:
 class Exponent:
     """A measured log–log slope with its interval, and what was predicted."""
 
-    variable: str
+    variable: str = field(metadata={"json": "in"})
     share: str
     estimate: float
     low: float
