@@ -26,7 +26,6 @@ from torch.func import functional_call
 from deepnet_theory.numeric.case import Case
 from deepnet_theory.numeric.depths import FEWEST, Depth, depth_key
 from deepnet_theory.numeric.judging import ALL, WORST_FIRST, Plan, varies_alone
-from deepnet_theory.numeric.schedule import measuring
 from deepnet_theory.numeric.settings import fitting_processes, fitting_threads, require_memory
 from deepnet_theory.numeric.statistics import (
     Array,
@@ -38,7 +37,7 @@ from deepnet_theory.numeric.statistics import (
 )
 from deepnet_theory.numeric.stepping import arriving, backward, inner_product, only, update
 from deepnet_theory.numeric.trial import Trial
-from deepnet_theory.numeric.verify import NEEDS_LESS, machine_of
+from deepnet_theory.numeric.verify import NEEDS_LESS, machine_of, measuring
 from deepnet_theory.processes import Work, run_until_stopped
 from deepnet_theory.runtime import Description, described
 from deepnet_theory.runtime.groups import role_of

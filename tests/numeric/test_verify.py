@@ -16,9 +16,8 @@ import deepnet_theory as dt
 from deepnet_theory.numeric.case import Case
 from deepnet_theory.numeric.model_update import ModelUpdate
 from deepnet_theory.numeric.one_sublayer import predict_shares
-from deepnet_theory.numeric.schedule import Record
 from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.verify import plan_exponents, verify
+from deepnet_theory.numeric.verify import Record, plan_exponents, verify
 from deepnet_theory.processes import Cache, ThisProcess
 from deepnet_theory.spec.assumption import Assumption, assumptions
 from deepnet_theory.spec.errors import InputError
