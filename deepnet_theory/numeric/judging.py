@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from deepnet_theory.numeric.case import NEAR, Case
-from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.model_update import LINEAR, ModelUpdate
 from deepnet_theory.numeric.one_sublayer import Key, distance_from_identity, predict_shares
+from deepnet_theory.numeric.settings import Depth, depth_key
 from deepnet_theory.numeric.statistics import (
     TOLERANCE,
     Array,
@@ -250,9 +250,9 @@ def plan_exponents(
     given = predictions.exponents or tuple(Prediction(s, ALL, None) for s in symbols)
     free = [s for s in symbols if varies_alone(s, depths)]
     if free:
-        found = [Plan(p, total=False) for p in given if p.variable in free]
-        if found:
-            return found
+        alone = [Plan(p, total=False) for p in given if p.variable in free]
+        if alone:
+            return alone
     ratios = {Fraction(*d.values()) for d in depths} if len(symbols) == 2 else set()
     if len(depths) < 2 or len(ratios) != 1:
         shown = ", ".join(depth_key(d) for d in depths)
@@ -367,19 +367,19 @@ def _by_prediction(
 ) -> tuple[Verdict, str]:
     """The verdict where the measured slope is not the exponent's, and what is said of it."""
     off = here.off
-    told = f", the measured one is off by [{off.low:+.3f}, {off.high:+.3f}]"
+    reason = f", the measured one is off by [{off.low:+.3f}, {off.high:+.3f}]"
     sharp = off.within(-TOLERANCE, TOLERANCE)
     blunt = not sharp and verdict is not Verdict.REFUTED
     if blunt or off.outside(-TOLERANCE, TOLERANCE):
-        return verdict, told
+        return verdict, reason
     like = [name for name, e in rivals if e != predicted and e - predicted in off]
     if sharp and like:
-        return verdict, f"{told}, which does not exclude the rival {like[0]}"
+        return verdict, f"{reason}, which does not exclude the rival {like[0]}"
     deep = arrival(predicted)
     if deep is None:
-        return verdict, f"{told}, but do not reach deeper down"
-    told += f"; {deep.words(variable)}"
+        return verdict, f"{reason}, but do not reach deeper down"
+    reason += f"; {deep.words(variable)}"
     if not deep.leading or sharp:
-        return Verdict.SUPPORTED if deep.leading else verdict, told
+        return Verdict.SUPPORTED if deep.leading else verdict, reason
     shallow = f"these depths are too shallow to show {predicted:+g}, or to refute it"
-    return Verdict.UNDECIDED, f"{told}: {shallow}"
+    return Verdict.UNDECIDED, f"{reason}: {shallow}"

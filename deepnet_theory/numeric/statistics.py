@@ -122,6 +122,8 @@ def positive_interval(samples: Sequence[float] | Array) -> Interval:
 
     since :math:`s/(\bar b\sqrt n)` is the standard error of :math:`\log \bar b`, to first order.
     """
+    # With few seeds Student's own interval reaches below 0, and then says nothing of a number whose
+    # sign is known.
     linear = t_interval(samples)
     mean = linear.estimate
     if not mean > 0:
@@ -167,6 +169,8 @@ def fit_exponent(
     what lies deeper by more than half the tolerance and the seeds' noise; three depths remain.
     Seeds are paired: the interval is over their slopes; those not positive and finite are left out.
     """
+    # What a seed's data do to one depth they do to the others: a slope within a seed is free of it.
+    # A fit through pooled points would take the points of one seed for independent ones.
     d = np.asarray(depths)
     labels: list[object] = [None] * len(d) if groups is None else list(groups)
     good = (np.isfinite(values) & (values > 0)).all(axis=1)

@@ -19,7 +19,6 @@ import scipy
 import torch
 
 from deepnet_theory.numeric.case import NEAR, Case
-from deepnet_theory.numeric.depths import Depth, by_depth, depth_key
 from deepnet_theory.numeric.judging import (
     ALL,
     Arrival,
@@ -35,7 +34,9 @@ from deepnet_theory.numeric.judging import (
 from deepnet_theory.numeric.model_update import (
     LINEAR,
     ModelUpdate,
+    RealStep,
     average_draws,
+    compare_with_real_step,
     counts,
     further_draws,
     measure_draw,
@@ -54,16 +55,18 @@ from deepnet_theory.numeric.one_sublayer import (
     predict_samples,
     predict_shares,
 )
-from deepnet_theory.numeric.premises import Probe, quantity
-from deepnet_theory.numeric.reference import RealStep, compare_with_real_step
 from deepnet_theory.numeric.settings import (
+    Depth,
     Settings,
+    by_depth,
+    depth_key,
     fitting_processes,
     fitting_threads,
     require_memory,
 )
 from deepnet_theory.numeric.statistics import Array, positive_interval
 from deepnet_theory.numeric.stepping import running_of
+from deepnet_theory.numeric.trace import Probe, quantity
 from deepnet_theory.processes import Job, Work, per_seed, run_until_stopped, run_where, silent
 from deepnet_theory.runtime import Description
 from deepnet_theory.runtime.machine import in_threads
