@@ -52,7 +52,7 @@ class _Workers(Executor):
     """Dask's own executor, whose failures are this package's."""
 
     def __init__(self, client: Any, address: str) -> None:
-        self._address, self._here = address, _environment()
+        self._address, self._here = address, _own()
         threads = client.nthreads()
 
         def describe() -> Environment | None:  # a nested function travels with its body
@@ -60,7 +60,7 @@ class _Workers(Executor):
                 from deepnet_theory.processes import cluster
             except ImportError:
                 return None
-            return cluster._environment()
+            return cluster._own()
 
         for worker, there in client.run(describe).items():
             if there is None:
@@ -91,8 +91,9 @@ class _Workers(Executor):
 
 
 @cache
-def _environment() -> Environment:
+def _own() -> Environment:
     """What decides a result's last bit here, and whether machines understand each other."""
+    # a worker of another version is asked for it by this name
     return {**environment(), "distributed": version("distributed")}
 
 
@@ -100,7 +101,7 @@ def _on_worker(wanted: Environment, work: Callable[[], Any]) -> Any:
     from distributed import get_worker
 
     worker = get_worker()
-    _require_alike(wanted, _environment(), worker.address, worker.state.nthreads)
+    _require_alike(wanted, _own(), worker.address, worker.state.nthreads)
     return work()
 
 
