@@ -138,7 +138,8 @@ def geometric(rates: Sequence[float]) -> Interval:
     """The geometric mean of rates with its interval over seeds, NaN where one is not known."""
     if not np.isfinite(rates).all():
         return Interval(math.nan, math.nan, math.nan)
-    return Interval(*(math.exp(min(end, 700.0)) for end in t_interval(np.log(rates)).numbers))
+    mean, low, high = (math.exp(min(end, 700.0)) for end in t_interval(np.log(rates)).numbers)
+    return Interval(mean, low, high)
 
 
 def best_exponent(

@@ -195,7 +195,7 @@ def transfer(
     work["processes"] = fitting_processes(work.get("processes", 1), layers, settings)
     with fitting_threads(settings) as threads:
         record = Record(course, threads, cache_of(work.pop("cache", None)))
-        jobs = []
+        jobs: list[Job] = []
         for depth, candidate in product(depths, candidates):
             record.recall(candidate, depth_key(depth), rates)
             jobs += _jobs(candidate, depth, rates, record)
