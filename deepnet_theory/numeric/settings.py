@@ -144,9 +144,9 @@ def parse_depths(depths: str | Iterable[object], stack: Stack) -> tuple[Depth, .
         numbers.clear()
     if not numbers:
         form = (
-            "pairs such as 8x6,16x6 (encoder x decoder layers)"
+            "in pairs such as 8x6,16x6 (encoder x decoder layers)"
             if len(stack.parts) > 1
-            else "numbers such as 8,16,32 or a range that rises, 8:1000"
+            else "such as 8,16,32, or a range that rises, such as 8:1000"
         )
         raise InputError(
             f"the depths {written(depths)} cannot be read: valid are whole numbers of layers from "
