@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import torch
 
 from deepnet_theory.processes import cores, require_processes
 from deepnet_theory.runtime import machine
 from deepnet_theory.runtime.machine import device_called
-from deepnet_theory.spec.depth import MAX_LAYERS, parse_depth
+from deepnet_theory.spec.depth import MAX_LAYERS
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.errors import shown as written
 from deepnet_theory.spec.selection import Selection
@@ -136,22 +136,26 @@ def parse_depths(depths: str | Iterable[object], stack: Stack) -> tuple[Depth, .
     An item is a number of layers, or a pair ``NxM``, tuple or mapping where the stack has two
     parts; ``a:b`` are depths in equal ratios close to 2. Raises :class:`InputError`.
     """
-    numbers: set[tuple[int, ...]] = set()
+    whole = written(depths) if isinstance(depths, str) else None
     try:
-        for item in depths.split(",") if isinstance(depths, str) else depths:
+        items: list[object] = list(depths.split(",") if isinstance(depths, str) else depths)
+    except TypeError:
+        raise InputError(f"the depths {written(depths)} are not a list") from None
+    numbers: set[tuple[int, ...]] = set()
+    shown = whole or "[]"
+    try:
+        if not items:
+            raise ValueError("it is empty")
+        for item in items:
+            shown = whole or written(item)
             numbers.update(_item(item, stack))
-    except (TypeError, ValueError, InputError):
-        numbers.clear()
-    if not numbers:
+    except ValueError as why:
         form = (
-            "in pairs such as 8x6,16x6 (encoder x decoder layers)"
+            "pairs such as 8x6,16x6 (encoder x decoder layers)"
             if len(stack.parts) > 1
-            else "such as 8,16,32, or a range that rises, such as 8:1000"
+            else "whole numbers of layers from 1, such as 8,16,32 or 8:1000"
         )
-        raise InputError(
-            f"the depths {written(depths)} cannot be read: valid are whole numbers of layers from "
-            f"1 to {MAX_LAYERS}, {form}"
-        )
+        raise InputError(f"the depths {shown} cannot be read: {why}; valid are {form}") from None
     return tuple(dict(zip(stack.depths, d, strict=True)) for d in sorted(numbers))
 
 
@@ -209,15 +213,43 @@ def wanted_depths(depths: str | Iterable[object] | None, stack: Stack) -> tuple[
     return parse_depths(default_depths(stack) if depths is None else depths, stack)
 
 
-def _item(item: Any, stack: Stack) -> list[tuple[int, ...]]:
-    if not isinstance(item, str):
-        return [tuple(parse_depth(item, stack).values())]
-    if len(stack.parts) > 1 or ":" not in item:
-        return [tuple(parse_depth(item.replace("x", ","), stack).values())]
-    ends = (parse_depth(end, stack) for end in item.split(":"))
-    first, last = (n for depth in ends for n in depth.values())
+def _item(item: object, stack: Stack) -> list[tuple[int, ...]]:
+    """The depths of one item; raises ValueError that says what is wrong with it."""
+    numbers: list[object] = [item]
+    if isinstance(item, str):
+        text = item.strip()
+        if len(stack.parts) == 1 and ":" in text:
+            first, _, last = text.partition(":")
+            return _geometric(_layers(first), _layers(last))
+        numbers = list(text.split("x"))
+    elif isinstance(item, Mapping):
+        if set(item) != set(stack.depths):
+            raise ValueError(f"a depth has {' and '.join(stack.depths)}")
+        numbers = [item[symbol] for symbol in stack.depths]
+    elif isinstance(item, (tuple, list)):
+        numbers = list(item)
+    if len(numbers) != (parts := len(stack.parts)):
+        raise ValueError(f"a depth of this stack is {parts} number{'s' * (parts > 1)}")
+    return [tuple(map(_layers, numbers))]
+
+
+def _layers(number: object) -> int:
+    value: object = number
+    if isinstance(number, str):
+        number = number.strip()
+        if not number:
+            raise ValueError("a depth is missing")
+        value = int(number[:20]) if number.isascii() and number.isdigit() else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{written(number)} is not a positive whole number")
+    if not 1 <= value <= MAX_LAYERS:
+        raise ValueError(f"{written(value)} is not from 1 to {MAX_LAYERS}")
+    return value
+
+
+def _geometric(first: int, last: int) -> list[tuple[int, ...]]:
     if last <= first:
-        raise ValueError(item)
+        raise ValueError(f"the range from {first} to {last} does not rise")
     steps = max(1, round(math.log2(last / first)))
     ratio = (last / first) ** (1 / steps)
     return [*((round(first * ratio**i),) for i in range(steps)), (last,)]
