@@ -18,11 +18,10 @@ from deepnet_theory.models.factory import Factory, Made
 from deepnet_theory.models.final_state import FinalState
 from deepnet_theory.models.first_step import FirstStep
 from deepnet_theory.models.following import Followed, follow
-from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.judging import ALL
 from deepnet_theory.numeric.model_update import FIRST_ETA, ModelUpdate, find_linear_step
-from deepnet_theory.processes.identity import identity
-from deepnet_theory.processes.seen import Seen, seen, watched
+from deepnet_theory.numeric.settings import Depth, depth_key
+from deepnet_theory.processes.identity import Seen, identity, seen, watched
 from deepnet_theory.runtime import machine
 from deepnet_theory.spec.errors import InputError
 

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from deepnet_theory.models.factory import load_known_factory
-from deepnet_theory.numeric.reference import library_optimizer
-from deepnet_theory.numeric.stepping import update
+from deepnet_theory.numeric.stepping import library_optimizer, update
 from deepnet_theory.processes.identity import source_of
 from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer

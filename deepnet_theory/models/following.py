@@ -15,7 +15,7 @@ from deepnet_theory.models.reading import Reader
 from deepnet_theory.models.recording import record
 from deepnet_theory.numeric.common_mode import CommonMode, Sum, is_taken, length
 from deepnet_theory.numeric.trial import text_windows
-from deepnet_theory.processes.seen import Seen, seen
+from deepnet_theory.processes.identity import Seen, seen
 
 WINDOWS = 32  # of text an update, where the inputs are our own token ids
 

@@ -19,9 +19,9 @@ from deepnet_theory.models.family import ANSWER, Family, Measured, Scale
 from deepnet_theory.models.first_step import first_step
 from deepnet_theory.models.following import Followed
 from deepnet_theory.numeric.common_mode import columns, warning
-from deepnet_theory.numeric.depths import Depth, depth_key, parse_depths, parse_widths
 from deepnet_theory.numeric.judging import ALL, WORST_FIRST, Plan, judge_exponent, varies_alone
 from deepnet_theory.numeric.model_update import ModelUpdate
+from deepnet_theory.numeric.settings import Depth, depth_key, parse_depths, parse_widths
 from deepnet_theory.numeric.statistics import positive_interval
 from deepnet_theory.numeric.width import judge_power
 from deepnet_theory.processes import (

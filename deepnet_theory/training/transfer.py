@@ -48,7 +48,6 @@ from deepnet_theory.spec.results.training import ClosureTransfer, Transfer
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.training.optimum import Losses, judged, require_steps
-from deepnet_theory.training.optimum import wanted_rates as wanted_rates
 from deepnet_theory.training.runs import HELD_OUT_BATCHES, MAX_BYTES, Batch, Text, entropy
 
 OUTER = ("stepped", "held")  # what becomes of embedding and head

@@ -1,1 +1,0 @@
-from deepnet_theory.numeric.verify import predict as predict

@@ -1,1 +1,0 @@
-from deepnet_theory.numeric.stepping import library_optimizer as library_optimizer
