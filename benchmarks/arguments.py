@@ -33,7 +33,7 @@ def wholes(text: str) -> list[int]:
 
 def depths(text: str) -> str:
     """Depths of an encoder, as ``verify`` takes them."""
-    from deepnet_theory.numeric.depths import parse_depths
+    from deepnet_theory.numeric.settings import parse_depths
     from deepnet_theory.spec.stack import stack
 
     try:

@@ -31,8 +31,7 @@ from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.runtime import parameter_groups, start_head_
 from deepnet_theory.runtime.linear import normalise
 from deepnet_theory.runtime.model import Embedding
-from deepnet_theory.training.corpus import BYTES, Text
-from deepnet_theory.training.runs import causal
+from deepnet_theory.training.runs import BYTES, Text, causal
 from deepnet_theory.training.transfer import Course, _generator, cross_entropies, stacked
 
 ROOT = Path(__file__).parents[1]

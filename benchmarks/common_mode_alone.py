@@ -15,7 +15,7 @@ import numpy as np
 from deepnet_theory.numeric.common_mode import DROWNED
 from deepnet_theory.sizes.common_mode import C1, limit
 from deepnet_theory.spec.placement import placement
-from deepnet_theory.training.corpus import BYTES
+from deepnet_theory.training.runs import BYTES
 
 TOKENS, NAN = 64, math.nan
 

@@ -16,8 +16,7 @@ from dataclasses import replace
 import torch
 from arguments import depths, output, whole
 
-from deepnet_theory.numeric.depths import parse_depths
-from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.numeric.settings import Settings, parse_depths
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.sizes.exponents import predictions
 from deepnet_theory.spec.optimizer import optimizers

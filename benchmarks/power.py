@@ -25,11 +25,10 @@ from arguments import whole
 from scipy.special import betaincinv
 
 from deepnet_theory.numeric.case import Case
-from deepnet_theory.numeric.depths import Depth
 from deepnet_theory.numeric.judging import judge_level
 from deepnet_theory.numeric.model_update import measure_model_update
 from deepnet_theory.numeric.one_sublayer import predict_model_update
-from deepnet_theory.numeric.settings import Settings, fitting_threads
+from deepnet_theory.numeric.settings import Depth, Settings, fitting_threads
 from deepnet_theory.numeric.statistics import Array, Interval, fit_exponent, judge
 from deepnet_theory.processes import Job, Work, run_where
 from deepnet_theory.runtime.machine import in_threads

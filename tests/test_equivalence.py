@@ -10,8 +10,7 @@ import torch
 from torch.nn import functional
 
 import deepnet_theory as dt
-from deepnet_theory.numeric.reference import library_optimizer
-from deepnet_theory.numeric.stepping import Trajectory
+from deepnet_theory.numeric.stepping import Trajectory, library_optimizer
 from deepnet_theory.runtime import apply_, build, described, linear, parameter_groups, schema
 from deepnet_theory.sizes.equivalence import powers
 from deepnet_theory.spec.errors import InputError, MissingExtraError, Refusal

@@ -159,7 +159,7 @@ PUT_OFF = {
     "spec": {"deepnet_theory.report"},
     "claims/check.py": {"importlib.metadata", "deepnet_theory.runtime"},
     "spec/errors.py": {"difflib"},  # when a name is unknown
-    "processes/pool.py": {"loky"},
+    "processes/jobs.py": {"loky"},
     "processes/cluster.py": {"distributed", "deepnet_theory.processes"},
     "processes/identity.py": {"torch"},  # the check of a claim may need none
     "report/live.py": {"rich"},

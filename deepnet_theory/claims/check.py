@@ -20,7 +20,7 @@ from deepnet_theory.claims import PACKAGE as BENCH
 from deepnet_theory.claims import SHARED, claims, importable, load, location
 from deepnet_theory.processes import Job, Kept, Progress, cache_of, cores, run_until_stopped
 from deepnet_theory.processes.identity import PACKAGE, sources
-from deepnet_theory.processes.pool import environment_variable
+from deepnet_theory.processes.jobs import environment_variable
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.claim import (
     SCHEMA,

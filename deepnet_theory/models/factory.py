@@ -29,8 +29,8 @@ from deepnet_theory.processes.identity import (
     installed,
     source_beside,
     sources,
+    watched,
 )
-from deepnet_theory.processes.seen import watched
 from deepnet_theory.spec.errors import InputError, guess, shown
 from deepnet_theory.spec.files import require_file
 

@@ -28,9 +28,9 @@ from deepnet_theory.models.stepping import (
     follow,
 )
 from deepnet_theory.numeric.common_mode import columns, warning
-from deepnet_theory.numeric.depths import Depth, depth_key, parse_depths, parse_widths
 from deepnet_theory.numeric.judging import ALL, Plan, judge_exponent, varies_alone
 from deepnet_theory.numeric.model_update import FIRST_ETA, ModelUpdate, find_linear_step
+from deepnet_theory.numeric.settings import Depth, depth_key, parse_depths, parse_widths
 from deepnet_theory.numeric.statistics import Array, positive_interval
 from deepnet_theory.numeric.width import judge_power, verdict_on
 from deepnet_theory.processes import (
@@ -42,8 +42,7 @@ from deepnet_theory.processes import (
     run_until_stopped,
     travels,
 )
-from deepnet_theory.processes.identity import identity
-from deepnet_theory.processes.seen import Seen, seen, watched
+from deepnet_theory.processes.identity import Seen, identity, seen, watched
 from deepnet_theory.runtime import machine
 from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.record import LARGEST

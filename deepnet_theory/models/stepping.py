@@ -25,14 +25,12 @@ from deepnet_theory.models.factory import Made, load_known_factory, tensors
 from deepnet_theory.models.reading import Reader
 from deepnet_theory.models.recording import record
 from deepnet_theory.numeric.common_mode import CommonMode, Sum, is_taken, length
-from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.judging import ALL
 from deepnet_theory.numeric.model_update import ModelUpdate
-from deepnet_theory.numeric.reference import library_optimizer
-from deepnet_theory.numeric.stepping import update
+from deepnet_theory.numeric.settings import Depth, depth_key
+from deepnet_theory.numeric.stepping import library_optimizer, update
 from deepnet_theory.numeric.trial import text_windows
-from deepnet_theory.processes.identity import source_of
-from deepnet_theory.processes.seen import Seen, seen
+from deepnet_theory.processes.identity import Seen, seen, source_of
 from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer
 from deepnet_theory.spec.optimizer import optimizer as named

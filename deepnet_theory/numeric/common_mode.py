@@ -65,7 +65,7 @@ class Sum:
         cosines = (unit.sum(1).square().sum(-1) - n) / max(1, n * (n - 1))
         layers = torch.stack([self.layers[i] for i in sorted(self.layers)], 1).tolist()
         each = zip(self.common.norm(dim=-1).tolist(), cosines.tolist(), layers, strict=True)
-        return tuple(CommonMode(weight, cosine, tuple(own)) for weight, cosine, own in each)
+        return tuple(CommonMode(weight, cosine, tuple(row)) for weight, cosine, row in each)
 
 
 def length(x: Tensor) -> Tensor:
@@ -102,18 +102,18 @@ class Watch:
             for handle in handles:
                 handle.remove()
 
-    def _enter(self, streams: list[Tensor], of: Residual, inputs: tuple[Tensor]) -> None:
+    def _enter(self, streams: list[Tensor], residual: Residual, inputs: tuple[Tensor]) -> None:
         streams.append(length(self._by_model(inputs[0].detach())))
 
     @torch.no_grad()
     def _add(
-        self, total: Sum, of: Residual, streams: list[Tensor], branch: nn.Module, inputs: object,
-        moved: Tensor,
+        self, total: Sum, residual: Residual, streams: list[Tensor], branch: nn.Module,
+        inputs: object, moved: Tensor,
     ) -> None:  # fmt: skip
-        stream, times = of.placement.coefficients(of.alpha)
+        stream, times = residual.placement.coefficients(residual.alpha)
         here = streams[-1]
-        beside = here if of.placement.normalises_sum else streams[0]
-        total.add(of.site.layer or 0, self._by_model(moved) * (times / stream), beside, here)
+        beside = here if residual.placement.normalises_sum else streams[0]
+        total.add(residual.site.layer or 0, self._by_model(moved) * (times / stream), beside, here)
 
     @torch.no_grad()
     def _end(self, total: Sum, part: nn.Module, inputs: object, output: Tensor) -> None:

@@ -11,13 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from deepnet_theory.numeric.case import NEAR, Case
-from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.model_update import LINEAR, ModelUpdate
 from deepnet_theory.numeric.one_sublayer import Key, distance_from_identity, predict_shares
+from deepnet_theory.numeric.settings import Depth, depth_key
 from deepnet_theory.numeric.statistics import (
     TOLERANCE,
     Array,
     Interval,
+    exponent_of,
     fit_exponent,
     judge,
     positive_interval,
@@ -71,30 +72,27 @@ def judge_level(
     for index, depth in enumerate(depths):
         ratio = ratio_interval(measured[:, index], expected[:, index])
         distance = float(identity[:, index].mean())
-        at = ", ".join(f"{symbol} = {n}" for symbol, n in depth.items())
-        shown = f"measured/predicted at {at}: {ratio.low:.3f} to {ratio.high:.3f}"
+        place = ", ".join(f"{symbol} = {n}" for symbol, n in depth.items())
+        because = f"measured/predicted at {place}: {ratio.low:.3f} to {ratio.high:.3f}"
         verdict = Verdict.UNDECIDED
         if not math.isfinite(ratio.estimate):
             because = f"nothing finite at {depth_key(depth)}"
         elif not distance <= NEAR:
-            because = (
-                f"{shown}; the prediction ends before: S·r² = {distance:.3g} is above {NEAR:g}"
-            )
-        elif ratio.within(1 - LEVEL, 1 + LEVEL):
-            verdict, because = Verdict.SUPPORTED, f"{shown}, inside 1 ± {LEVEL:g}"
-        elif ratio.outside(1 - LEVEL, 1 + LEVEL):
-            verdict, because = Verdict.REFUTED, f"{shown}, beyond 1 ± {LEVEL:g}"
-        else:
+            because += f"; the prediction ends before: S·r² = {distance:.3g} is above {NEAR:g}"
+        elif (verdict := ratio.verdict(1 - LEVEL, 1 + LEVEL)) is Verdict.UNDECIDED:
             logs = _log_ratio(measured[:, index], expected[:, index])
             more = what_decides(logs, math.log(1 - LEVEL), math.log(1 + LEVEL))
-            because = f"{shown}; it must lie inside 1 ± {LEVEL:g}, or beyond it, to decide; {more}"
+            because += f"; it must lie inside 1 ± {LEVEL:g}, or beyond it, to decide; {more}"
+        else:
+            where = "inside" if verdict is Verdict.SUPPORTED else "beyond"
+            because += f", {where} 1 ± {LEVEL:g}"
         levels.append(Level(dict(depth), *ratio.numbers, verdict, because))
 
-    def place(level: Level) -> tuple[int, float]:
+    def severity(level: Level) -> tuple[int, float]:
         far = abs(math.log(level.ratio)) if 0 < level.ratio < math.inf else math.inf
         return WORST_FIRST.index(level.verdict), -far
 
-    return min(levels, key=place, default=None)
+    return min(levels, key=severity, default=None)
 
 
 def judge_assumption(
@@ -108,7 +106,7 @@ def judge_assumption(
     Slopes within the tolerance of exponents; a ceiling or a floor at every depth, by the interval
     over seeds. Shown is the slope, else the value nearest to failing. Without criteria: ASSUMED.
     """
-    found: list[tuple[Verdict, str]] = []
+    judged: list[tuple[Verdict, str]] = []
     shown: Interval | None = None
     if assumption.slope is not None or assumption.slope_at_most is not None:
         shown, start = _slope(depths, values, groups)
@@ -117,34 +115,30 @@ def judge_assumption(
             verdict, because = judge(shown, assumption.slope)
             if verdict is Verdict.UNDECIDED:
                 since += f"; {to_decide(shown, assumption.slope)}".rstrip("; ")
-            found.append((verdict, f"exponent in depth {because}{since}"))
+            judged.append((verdict, f"exponent in depth {because}{since}"))
         if assumption.slope_at_most is not None:
-            found.append(_ceiling(shown, assumption.slope_at_most + TOLERANCE, "exponent" + since))
-    for bound, sign, word in ((assumption.at_most, 1, "most"), (assumption.at_least, -1, "least")):
+            judged.append(_ceiling(shown, assumption.slope_at_most + TOLERANCE, f"exponent{since}"))
+    for word, bound, sign in (("most", assumption.at_most, 1), ("least", assumption.at_least, -1)):
         if bound is None:
             continue
         # what is nowhere negative is a size or a share of one
         interval = t_interval if (values < 0).any() else positive_interval
         points = [interval(column) for column in values.T]
         worst = max(points, key=lambda p: sign * p.estimate if math.isfinite(p.estimate) else 1e99)
-        flipped = worst
-        if sign < 0:
-            flipped = Interval(-worst.estimate, -worst.high, -worst.low, worst.samples)
-        verdict, _ = _ceiling(flipped, sign * bound, "")
-        more = what_decides(worst, bound) if verdict is Verdict.UNDECIDED else ""
+        band = (-math.inf, bound) if sign > 0 else (bound, math.inf)
+        verdict = worst.verdict(*band) if math.isfinite(worst.estimate) else Verdict.UNDECIDED
         because = (
             f"{worst.estimate:.3g} [{worst.low:.3g}, {worst.high:.3g}] at "
             f"{depths[points.index(worst)]} layers, where at {word} {bound:g} is assumed"
-            f"{f'; {more}' * bool(more)}"
         )
-        found.append((verdict, because))
+        judged.append((verdict, because + _advice(verdict, worst, bound)))
         shown = worst if shown is None else shown
-    if not found:
+    if not judged:
         shown, _ = _slope(depths, values, groups)
-        found.append((Verdict.ASSUMED, "no criterion is given; the exponent in depth is shown"))
+        judged.append((Verdict.ASSUMED, "no criterion is given; the exponent in depth is shown"))
     assert shown is not None
-    verdict = min((v for v, _ in found), key=[*WORST_FIRST, Verdict.ASSUMED].index)
-    because = "; ".join(because for _, because in found)
+    verdict = min((v for v, _ in judged), key=[*WORST_FIRST, Verdict.ASSUMED].index)
+    because = "; ".join(because for _, because in judged)
     return AssumptionResult(assumption.name, verdict, *shown.numbers, assumption.statement, because)
 
 
@@ -160,15 +154,20 @@ def _slope(
 
 
 def _ceiling(interval: Interval, ceiling: float, what: str) -> tuple[Verdict, str]:
-    shown = f"{what} [{interval.low:+.3f}, {interval.high:+.3f}]"
     if not math.isfinite(interval.estimate):
         return Verdict.UNDECIDED, f"{what}: nothing finite was measured"
-    if interval.high <= ceiling:
-        return Verdict.SUPPORTED, f"{shown} is at most {ceiling:g}"
-    if interval.low > ceiling:
-        return Verdict.REFUTED, f"{shown} is above {ceiling:g}"
-    more = what_decides(interval, ceiling)
-    return Verdict.UNDECIDED, f"{shown} reaches above {ceiling:g}{f'; {more}' * bool(more)}"
+    verdict = interval.verdict(-math.inf, ceiling)
+    verb = {Verdict.SUPPORTED: "is at most", Verdict.REFUTED: "is above"}.get(
+        verdict, "reaches above"
+    )
+    shown = f"{what} [{interval.low:+.3f}, {interval.high:+.3f}] {verb} {ceiling:g}"
+    return verdict, shown + _advice(verdict, interval, ceiling)
+
+
+def _advice(verdict: Verdict, interval: Interval, edge: float) -> str:
+    """How many seeds would decide what is UNDECIDED, behind a semicolon."""
+    more = what_decides(interval, edge) if verdict is Verdict.UNDECIDED else ""
+    return f"; {more}" if more else ""
 
 
 DEEP = (MAX_LAYERS // 16, MAX_LAYERS)  # the powers are read off between these
@@ -256,9 +255,9 @@ def plan_exponents(
     given = predictions.exponents or tuple(Prediction(s, ALL, None) for s in symbols)
     free = [s for s in symbols if varies_alone(s, depths)]
     if free:
-        found = [Plan(p, total=False) for p in given if p.variable in free]
-        if found:
-            return found
+        alone = [Plan(p, total=False) for p in given if p.variable in free]
+        if alone:
+            return alone
     ratios = {Fraction(*d.values()) for d in depths} if len(symbols) == 2 else set()
     if len(depths) < 2 or len(ratios) != 1:
         shown = ", ".join(depth_key(d) for d in depths)
@@ -328,9 +327,9 @@ def judge_exponent(
     predicted = None if prediction.exponent is None else float(prediction.exponent)
     rivals = tuple((name, float(e)) for name, e in prediction.rivals)
     if not (len(depths) > 1 if plan.total else varies_alone(variable, depths)):
-        because, nothing = "too few depths were measured", (math.nan,) * 3
-        return Exponent(
-            variable, share, *nothing, predicted, Verdict.UNDECIDED, because, rivals=rivals
+        nothing, because = Interval(math.nan, math.nan, math.nan), "too few depths were measured"
+        return exponent_of(
+            variable, share, nothing, predicted, Verdict.UNDECIDED, because, rivals=rivals, more=""
         )
     fit = fit_exponent([d[variable] for d in depths], values, plan.groups(depths))
     verdict, because = judge(fit.interval, predicted, rivals)
@@ -346,25 +345,20 @@ def judge_exponent(
         because = f"all depths grow together, so the exponents add; {because}"
     fitted = [u for u in updates if u.depth[variable] >= fit.fitted_from]
     bent = [u for u in fitted if not u.second_order < LINEAR]
-    if verdict is Verdict.SUPPORTED and bent:
-        verdict = Verdict.UNDECIDED
-        because += f"; but at depth {depth_key(bent[0].depth)} the step was not linear"
     lost = values.shape[0] - len(fit.per_seed)
+    if verdict is Verdict.SUPPORTED and bent:
+        because += f"; but at depth {depth_key(bent[0].depth)} the step was not linear"
     if lost:
         because += f"; {lost} of {values.shape[0]} seeds were not finite and are left out"
-        verdict = Verdict.UNDECIDED if verdict is Verdict.SUPPORTED else verdict
-    if len(depths) < wanted:
+    if few := len(depths) < wanted:
         because += f"; only {len(depths)} of {wanted} depths were measured"
+    if few or (verdict is Verdict.SUPPORTED and (bent or lost)):
         verdict = Verdict.UNDECIDED
-    constant, slope = fit.interval.within(-TOLERANCE, TOLERANCE), None if here is None else here[0]
-    return Exponent(
-        variable, share, *fit.interval.numbers, predicted, verdict, because, fit.fitted_from,
-        rivals, constant, slope,
-        would_decide=(
-            to_decide(fit.interval, predicted, rivals)
-            if verdict is Verdict.UNDECIDED and len(depths) >= wanted and not bent
-            else ""
-        ),
+    return exponent_of(
+        variable, share, fit.interval, predicted, verdict, because, rivals=rivals,
+        fitted_from=fit.fitted_from,
+        here=None if here is None else here.slope,
+        more="" if few or bent else None,  # more seeds would not decide it
     )  # fmt: skip
 
 
@@ -377,22 +371,20 @@ def _by_prediction(
     variable: str,
 ) -> tuple[Verdict, str]:
     """The verdict where the measured slope is not the exponent's, and what is said of it."""
-    off = f"the measured one is off by [{here.off.low:+.3f}, {here.off.high:+.3f}]"
-    if here.off.outside(-TOLERANCE, TOLERANCE):
-        return verdict, f", {off}"
-    sharp = here.off.within(-TOLERANCE, TOLERANCE)
-    if not sharp and verdict is not Verdict.REFUTED:
-        return verdict, f", {off}"
-    like = [name for name, e in rivals if e != predicted and e - predicted in here.off]
+    off = here.off
+    reason = f", the measured one is off by [{off.low:+.3f}, {off.high:+.3f}]"
+    sharp = off.within(-TOLERANCE, TOLERANCE)
+    blunt = not sharp and verdict is not Verdict.REFUTED
+    if blunt or off.outside(-TOLERANCE, TOLERANCE):
+        return verdict, reason
+    like = [name for name, e in rivals if e != predicted and e - predicted in off]
     if sharp and like:
-        return verdict, f", {off}, which does not exclude the rival {like[0]}"
-    found = arrival(predicted)
-    if found is None:
-        return verdict, f", {off}, but do not reach deeper down"
-    if not found.leading:
-        return verdict, f", {off}; {found.words(variable)}"
-    reason = f", {off}; {found.words(variable)}"
-    if sharp:
-        return Verdict.SUPPORTED, reason
+        return verdict, f"{reason}, which does not exclude the rival {like[0]}"
+    deep = arrival(predicted)
+    if deep is None:
+        return verdict, f"{reason}, but do not reach deeper down"
+    reason += f"; {deep.words(variable)}"
+    if not deep.leading or sharp:
+        return Verdict.SUPPORTED if deep.leading else verdict, reason
     shallow = f"these depths are too shallow to show {predicted:+g}, or to refute it"
     return Verdict.UNDECIDED, f"{reason}: {shallow}"

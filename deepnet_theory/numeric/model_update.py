@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
+from typing import TypedDict
 
 import torch
 from torch import Tensor, nn
 
 from deepnet_theory.numeric.case import Case
-from deepnet_theory.numeric.depths import Depth, depth_key
-from deepnet_theory.numeric.stepping import Trajectory, backward, inner_product, only, stepping
+from deepnet_theory.numeric.settings import Depth, depth_key
+from deepnet_theory.numeric.stepping import (
+    Trajectory,
+    backward,
+    inner_product,
+    library_optimizer,
+    only,
+    stepping,
+)
 from deepnet_theory.numeric.trial import Trial, draw_batch
 from deepnet_theory.runtime import Description
 from deepnet_theory.runtime.model import Residual, first_stream
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.errors import InputError, MissingExtraError
 
 FIRST_ETA = 2.0**-10
 RELATIVE_CHANGE = 1e-3  # ‖ΔF‖/‖F‖ aimed at: far above float32's rounding, far below curvature
@@ -96,28 +105,29 @@ def find_linear_step(step: Callable[[float], ModelUpdate], eta: float) -> ModelU
 
     η is a power of two, which a gain of 1 or a weight takes without rounding.
     """
-    found = step(_power_of_two(eta))
+    # A power of two costs no rounding, so that ΔF(η) − 2 ΔF(η/2) shows the curvature alone.
+    update = step(_power_of_two(eta))
     for _ in range(ATTEMPTS):
-        change = found.relative_change / RELATIVE_CHANGE
+        change = update.relative_change / RELATIVE_CHANGE
         if 1 / WIDE < change < WIDE or math.isnan(change):
             break  # NaN: the stack itself is not finite, and no step is small enough
         factor = 1e-3 if math.isinf(change) else 1e3 if change == 0 else 1 / change
-        if not 1e-30 < found.eta * factor < 1e15:
+        if not 1e-30 < update.eta * factor < 1e15:
             break  # the step moves nothing, or breaks everything, whatever its size
-        found = step(_power_of_two(found.eta * factor))
-    if found.second_order < LINEAR or not 0 < found.relative_change < math.inf:
-        return found
-    aimed = found.eta * RELATIVE_CHANGE / found.relative_change
+        update = step(_power_of_two(update.eta * factor))
+    if update.second_order < LINEAR or not 0 < update.relative_change < math.inf:
+        return update
+    aimed = update.eta * RELATIVE_CHANGE / update.relative_change
     for factor in (1, 4, 1 / 4):  # a larger step drowns rounding, a smaller one curvature
         eta = _power_of_two(factor * aimed)
-        if eta == found.eta:
+        if eta == update.eta:
             continue  # it is the one that was tried
         other = step(eta)
-        if not found.second_order <= other.second_order:
-            found = other
-        if found.second_order < LINEAR:
+        if not update.second_order <= other.second_order:
+            update = other
+        if update.second_order < LINEAR:
             break
-    return found
+    return update
 
 
 def _eta_to_begin_with(case: Case) -> float:
@@ -135,10 +145,10 @@ def _eta_of_one_layer(case: Case) -> float:
     """The η that changes the output of one layer a part by the part aimed at."""
     shallow = replace(case, depth=dict.fromkeys(case.depth, 1))
     try:
-        found = measure_draw(shallow, FIRST_ETA, 0)
+        update = measure_draw(shallow, FIRST_ETA, 0)
     except InputError:  # the rule has no value there
         return FIRST_ETA
-    change = found.relative_change / RELATIVE_CHANGE
+    change = update.relative_change / RELATIVE_CHANGE
     return FIRST_ETA / change if 0 < change < math.inf else FIRST_ETA
 
 
@@ -224,6 +234,65 @@ def find_non_finite(trial: Trial, before: Tensor, eta: float) -> str:
     )
 
 
+# ---- the optimizer's real implementation, the check of its expression ----
+
+
+class _Depth(TypedDict):
+    depth: dict[str, int]
+    eta: float
+
+
+class RealStep(_Depth, total=False):
+    """One seed's ‖ΔF‖/η by the expression and by the real optimizer, or why there is none."""
+
+    skipped: str
+    optimizer: str
+    expression: float
+    real: float
+    difference: float
+    deviation: float
+
+
+def compare_with_real_step(case: Case, eta: float) -> RealStep:
+    """Step one seed by the expression and by the real optimizer, and compare the two ‖ΔF‖.
+
+    ``difference`` is of the sizes, ``deviation`` ‖ΔF − ΔF'‖/‖ΔF‖; without one the row says so.
+    """
+    row: RealStep = {"depth": dict(case.depth), "eta": eta}
+    optimizer = case.selection.the_optimizer
+    reference = optimizer.reference
+    if reference is None:
+        return {**row, "skipped": f"{optimizer.name!r} names no library optimizer"}
+    row["optimizer"] = reference.target
+    try:
+        library = library_optimizer(reference)
+    except MissingExtraError as missing:
+        return {**row, "skipped": str(missing)}
+    trial = Trial(case, seeds=1)
+    parameters = [p for p, _ in trial.parameters()]
+    first = trial.first_step(parameters, eta)
+    ours = trial.moved(first.before, parameters, first.changes)
+    # its norms and factors are those of one model's matrices, so it is given each parameter
+    # without the seed axis: a view of the same memory
+    groups = defaultdict[float, list[nn.Parameter]](list)
+    for parameter, gradient in zip(parameters, first.gradients, strict=True):
+        view = nn.Parameter(parameter.detach()[0])
+        view.grad = gradient[0]
+        groups[eta * trial.rate(parameter)].append(view)
+    library([{"params": p, "lr": rate} for rate, p in groups.items()], lr=max(groups)).step()
+    theirs = trial.moved(first.before, (), ())
+    sizes = [change.norm(dim=-1).mean().item() / eta for change in (ours, theirs)]
+    return {
+        **row,
+        "expression": sizes[0],
+        "real": sizes[1],
+        "difference": abs(sizes[1] - sizes[0]) / sizes[0] if sizes[0] else 0.0,
+        "deviation": ((theirs - ours).norm() / ours.norm()).item() if sizes[0] else 0.0,
+    }
+
+
+# ---- many updates ----
+
 FRESH = 2**20  # draws of data from here on are those of later updates
 
 
@@ -249,7 +318,7 @@ def measure_updates(case: Case) -> dict[int, list[float]]:
     first, parts = trial.batch, len(selection.the_stack.parts)
     with torch.no_grad():
         start = trial.output().double()
-    found: dict[int, list[float]] = {}
+    sizes: dict[int, list[float]] = {}
     with trajectory.stepping(trial.model):
         for count in range(1, settings.updates + 1):
             trajectory.step(trial.loss(trial.output()))
@@ -257,6 +326,6 @@ def measure_updates(case: Case) -> dict[int, list[float]]:
                 trial.see(first)
                 with torch.no_grad():
                     change = trial.output().double() - start
-                found[count] = change.norm(dim=-1).flatten(1).mean(1).tolist()
+                sizes[count] = change.norm(dim=-1).flatten(1).mean(1).tolist()
             trial.see(draw_batch(settings, trial.drawn, parts, FRESH + count))
-    return found
+    return sizes

@@ -6,11 +6,13 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from deepnet_theory.spec.results.measurement import Exponent
 from deepnet_theory.spec.verdict import Verdict
 
 CONFIDENCE = 0.95
@@ -37,6 +39,12 @@ class Interval:
 
     def outside(self, low: float, high: float) -> bool:
         return self.high < low or self.low > high
+
+    def verdict(self, low: float, high: float) -> Verdict:
+        """SUPPORTED where all of it lies between these, REFUTED where none does."""
+        if self.outside(low, high):
+            return Verdict.REFUTED
+        return Verdict.SUPPORTED if self.within(low, high) else Verdict.UNDECIDED
 
     def widened(self, by: float) -> Interval:
         low, high = self.low - by, self.high + by
@@ -114,6 +122,8 @@ def positive_interval(samples: Sequence[float] | Array) -> Interval:
 
     since :math:`s/(\bar b\sqrt n)` is the standard error of :math:`\log \bar b`, to first order.
     """
+    # With few seeds Student's own interval reaches below 0, and then says nothing of a number whose
+    # sign is known.
     linear = t_interval(samples)
     mean = linear.estimate
     if not mean > 0:
@@ -159,35 +169,37 @@ def fit_exponent(
     what lies deeper by more than half the tolerance and the seeds' noise; three depths remain.
     Seeds are paired: the interval is over their slopes; those not positive and finite are left out.
     """
+    # What a seed's data do to one depth they do to the others: a slope within a seed is free of it.
+    # A fit through pooled points would take the points of one seed for independent ones.
     d = np.asarray(depths)
     labels: list[object] = [None] * len(d) if groups is None else list(groups)
     good = (np.isfinite(values) & (values > 0)).all(axis=1)
     x, y = np.log(d.astype(float)), np.log(values[good])
-    everywhere = np.ones(len(d), dtype=bool)
-    varying = _varying(everywhere, d, labels)
-    starts = sorted({n for n, label in zip(d.tolist(), labels, strict=True) if label in varying})
+
+    def varying(mask: NDArray[np.bool_]) -> set[object]:
+        """The groups of which two depths or more are there."""
+        there = {
+            pair for pair, inside in zip(zip(d, labels, strict=True), mask, strict=True) if inside
+        }
+        return {label for label, n in Counter(label for _, label in there).items() if n > 1}
+
+    def slopes_where(mask: NDArray[np.bool_]) -> Array:
+        return slopes(x[mask], y[:, mask], [g for g, m in zip(labels, mask, strict=True) if m])
+
+    whole = varying(np.ones(len(d), dtype=bool))
+    starts = sorted({n for n, label in zip(d.tolist(), labels, strict=True) if label in whole})
     while len(starts) > 3:
         first, second = starts[:2]
         sides = ((d >= first) & (d <= second), d >= second)
-        if not all(_varying(side, d, labels) for side in sides):
+        if not all(map(varying, sides)):
             break
-        near, deep = (_slopes_where(side, x, y, labels) for side in sides)
+        near, deep = map(slopes_where, sides)
         bend = t_interval(np.subtract(near, deep))
         if abs(bend.estimate) <= SETTLED or 0.0 in bend:
             break
         starts.pop(0)
-    per_seed = _slopes_where(d >= starts[0], x, y, labels)
+    per_seed = slopes_where(d >= starts[0])
     return Fit(t_interval(per_seed), tuple(per_seed.tolist()), starts[0])
-
-
-def _varying(mask: NDArray[np.bool_], depths: Array, labels: list[object]) -> set[object]:
-    there = {(n, label) for n, label, m in zip(depths, labels, mask, strict=True) if m}
-    return {label for label, count in Counter(label for _, label in there).items() if count > 1}
-
-
-def _slopes_where(mask: NDArray[np.bool_], x: Array, y: Array, labels: list[object]) -> Array:
-    chosen = [g for g, m in zip(labels, mask, strict=True) if m]
-    return slopes(x[mask], y[:, mask], chosen)
 
 
 def judge(
@@ -210,21 +222,43 @@ def judge(
         return Verdict.UNDECIDED, f"the theory predicts no exponent; measured {shown}"
     same = [name for name, exponent in rivals if exponent == predicted]
     equivalent = f"; equivalent to it: {', '.join(same)}" if same else ""
-    low, high = predicted - tolerance, predicted + tolerance
-    if interval.outside(low, high):
-        return Verdict.REFUTED, f"{shown} lies beyond {predicted:+g} ± {tolerance:g}{equivalent}"
-    if not interval.within(low, high):
-        reason = f"{shown} is not inside {predicted:+g} ± {tolerance:g}, nor beyond it"
-        return Verdict.UNDECIDED, reason + equivalent
-    others = [(abs(e - predicted), name, e) for name, e in rivals if e != predicted]
-    if not others:
-        return Verdict.SUPPORTED, f"{shown} lies inside {predicted:+g} ± {tolerance:g}{equivalent}"
-    open_rivals = [(name, e) for _, name, e in sorted(others) if e in interval]
-    if open_rivals:
-        name, e = open_rivals[0]
-        return Verdict.UNDECIDED, f"{shown} does not exclude the rival {name} ({e:+g}){equivalent}"
-    _, name, e = min(others)
-    return Verdict.SUPPORTED, (
-        f"{shown} lies inside {predicted:+g} ± {tolerance:g} and excludes the nearest rival, "
-        f"{name} ({e:+g}){equivalent}"
+    band = f"{predicted:+g} ± {tolerance:g}"
+    verdict = interval.verdict(predicted - tolerance, predicted + tolerance)
+    if verdict is Verdict.REFUTED:
+        return verdict, f"{shown} lies beyond {band}{equivalent}"
+    if verdict is Verdict.UNDECIDED:
+        return verdict, f"{shown} is not inside {band}, nor beyond it{equivalent}"
+    others = sorted((abs(e - predicted), name, e) for name, e in rivals if e != predicted)
+    for _, name, e in others:
+        if e in interval:
+            because = f"{shown} does not exclude the rival {name} ({e:+g}){equivalent}"
+            return Verdict.UNDECIDED, because
+    nearest = "".join(
+        f" and excludes the nearest rival, {name} ({e:+g})" for _, name, e in others[:1]
     )
+    return verdict, f"{shown} lies inside {band}{nearest}{equivalent}"
+
+
+def exponent_of(
+    variable: str,
+    share: str,
+    interval: Interval,
+    predicted: float | None,
+    verdict: Verdict,
+    because: str,
+    *,
+    rivals: Sequence[tuple[str, float]] = (),
+    tolerance: float = TOLERANCE,
+    more: str | None = None,
+    **others: Any,
+) -> Exponent:
+    """A judged exponent; where it is UNDECIDED with ``more``, or :func:`to_decide`, of it."""
+    if more is None:
+        more = to_decide(interval, predicted, rivals, tolerance)
+    return Exponent(
+        variable, share, *interval.numbers, predicted, verdict, because,
+        rivals=tuple(rivals),
+        constant=interval.within(-tolerance, tolerance),
+        would_decide=more if verdict is Verdict.UNDECIDED else "",
+        **others,
+    )  # fmt: skip

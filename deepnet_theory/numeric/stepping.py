@@ -6,14 +6,16 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
+from functools import partial
+from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.errors import MissingExtraError, Refusal
 from deepnet_theory.spec.expression import Expression, Node, OperatorAlgebra, fold
-from deepnet_theory.spec.optimizer import Optimizer, Running, optimizers
+from deepnet_theory.spec.optimizer import Optimizer, Reference, Running, optimizers
 
 SKETCHED = 64  # columns that show the range of a matrix of lower rank
 
@@ -90,6 +92,9 @@ def _range(wide: Tensor, threshold: float) -> Tensor | None:
 class UpdateAlgebra(OperatorAlgebra[Any]):
     """Values are numbers, tensors (k, 1, …) and tensors (k, …); none mixes two seeds."""
 
+    # torch.optim would take the norm of a whole stack for that of one matrix, which is wrong for
+    # LAMB and LARS. The libraries' optimizers step single seeds only, to check the expression.
+
     def __init__(self, eta: Tensor | float, g: Tensor, theta: Tensor) -> None:
         if isinstance(eta, Tensor):
             eta = eta.reshape(-1, *[1] * (g.ndim - 1))
@@ -150,9 +155,9 @@ class UpdateAlgebra(OperatorAlgebra[Any]):
                 return value[:, start:end].reshape(seeds * count, rows, *shape[2:])
             return value.repeat_interleave(count, 0) if value.shape[:1] == (seeds,) else value
 
-        own = UpdateAlgebra(1.0, cut(self.like), self.like)
-        own.values = {name: cut(value) for name, value in self.values.items()}
-        value = own._whole(own._tensor(fold(inner, own)))
+        block = UpdateAlgebra(1.0, cut(self.like), self.like)
+        block.values = {name: cut(value) for name, value in self.values.items()}
+        value = block._whole(block._tensor(fold(inner, block)))
         return value.reshape(seeds, end - start, *shape[2:])
 
     def _tensor(self, value: Any) -> Tensor:
@@ -238,6 +243,16 @@ def only(model: nn.Module, parameters: Iterable[nn.Parameter]) -> Iterator[None]
         for p, required in before:
             p.requires_grad_(required)
             p.grad = None
+
+
+def library_optimizer(reference: Reference) -> Callable[..., torch.optim.Optimizer]:
+    """The reference's optimizer with its options; raises :class:`MissingExtraError`."""
+    module, _, name = reference.target.partition(":")
+    try:
+        optimizer: Any = getattr(import_module(module), name)
+    except ImportError:
+        raise MissingExtraError(module.partition(".")[0], reference.requires or "verify") from None
+    return partial(optimizer, **dict(reference.options))
 
 
 def running_of(optimizer: Optimizer) -> Running:

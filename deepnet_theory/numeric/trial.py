@@ -47,8 +47,8 @@ def gaussian_tokens(
     """
     seeds, batch, _, width = shape
     common = torch.randn((seeds, batch, 1, width), generator=generator, dtype=torch.float64)
-    own = torch.randn(shape, generator=generator, dtype=torch.float64)
-    return math.sqrt(correlation) * common + math.sqrt(1 - correlation) * own
+    each = torch.randn(shape, generator=generator, dtype=torch.float64)
+    return math.sqrt(correlation) * common + math.sqrt(1 - correlation) * each
 
 
 MATRICES = frozenset({Role.SCALED, Role.UNSCALED})
@@ -140,13 +140,13 @@ class Trial:
         self.case, self.selection, self.depth = case, case.selection, case.depth
         self.settings = settings = case.settings
         self.draw, self.copies = draw, copies
-        own = seeds or settings.seeds
-        self.drawn = own * copies
+        seeds = seeds or settings.seeds
+        self.drawn = seeds * copies
         self.seeds = self.drawn + twin
         constants = case.constants
         parts, vocab = len(constants.parts), constants.architecture.vocab
-        order = [seed for seed in range(own) for _ in range(copies)] + [0] * twin
-        batch = draw_batch(settings, own, parts, draw, vocab).of_seeds(order)
+        order = [seed for seed in range(seeds) for _ in range(copies)] + [0] * twin
+        batch = draw_batch(settings, seeds, parts, draw, vocab).of_seeds(order)
         keep_freed_memory()
         kind = settings.torch_device, settings.torch_dtype
         make = Make(self.seeds, *kind, settings.step == "all")  # nothing is drawn yet
@@ -175,6 +175,8 @@ class Trial:
         """Draw all seeds as ``build`` does, whatever twins are beside them; a twin is a copy."""
         draw, drawn = self.draw, self.drawn
         seed, device = self.settings.seed, self.settings.torch_device
+        # A seed sees the same embedding and head at every depth and under every rule, so that its
+        # own scatter leaves its slope and its differences alone.
         outer = generator_for(seed, f"embedding and head {draw}", device)
         inner = generator_for(seed, f"{self.case.branches} {draw}", device)
         for parameter, d in self._described:
@@ -230,14 +232,14 @@ class Trial:
         """The first update of ``parameters`` with a learning rate; nothing is moved yet."""
         with only(self.model, parameters):
             before = self.output()
-            found = gradients(self.loss(before), parameters)
+            slopes = gradients(self.loss(before), parameters)
         expression = self.selection.the_optimizer.expression
         with torch.no_grad():
             changes = [
                 update(expression, eta * self.rate(p), g, p)
-                for p, g in zip(parameters, found, strict=True)
+                for p, g in zip(parameters, slopes, strict=True)
             ]
-        return FirstStep(before.detach(), found, changes)
+        return FirstStep(before.detach(), slopes, changes)
 
     @torch.no_grad()
     def moved(
@@ -245,9 +247,9 @@ class Trial:
     ) -> Tensor:
         """ΔF from the output ``before`` where these parameters alone change; they change back."""
         kept = [p.clone() for p in parameters]
-        for p, change in zip(parameters, changes, strict=True):
-            p.add_(change)
-        found = (self.output() - before).double()
+        for p, step in zip(parameters, changes, strict=True):
+            p.add_(step)
+        change = (self.output() - before).double()
         for p, old in zip(parameters, kept, strict=True):
             p.copy_(old)
-        return found
+        return change

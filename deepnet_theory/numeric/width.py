@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from fractions import Fraction
 from functools import partial
+from itertools import starmap
 from statistics import fmean
 from typing import Unpack
 
@@ -24,12 +25,18 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from deepnet_theory.numeric.case import Case
-from deepnet_theory.numeric.depths import FEWEST, Depth, depth_key
 from deepnet_theory.numeric.judging import ALL, WORST_FIRST, Plan, varies_alone
-from deepnet_theory.numeric.schedule import measuring
-from deepnet_theory.numeric.settings import fitting_processes, fitting_threads, require_memory
+from deepnet_theory.numeric.settings import (
+    FEWEST,
+    Depth,
+    depth_key,
+    fitting_processes,
+    fitting_threads,
+    require_memory,
+)
 from deepnet_theory.numeric.statistics import (
     Array,
+    exponent_of,
     fit_exponent,
     judge,
     positive_interval,
@@ -38,7 +45,7 @@ from deepnet_theory.numeric.statistics import (
 )
 from deepnet_theory.numeric.stepping import arriving, backward, inner_product, only, update
 from deepnet_theory.numeric.trial import Trial
-from deepnet_theory.numeric.verify import NEEDS_LESS, machine_of
+from deepnet_theory.numeric.verify import NEEDS_LESS, machine_of, measuring
 from deepnet_theory.processes import Work, run_until_stopped
 from deepnet_theory.runtime import Description, described
 from deepnet_theory.runtime.groups import role_of
@@ -98,8 +105,9 @@ class Roles:
     def __init__(self, case: Wide, draw: int = 0) -> None:
         self.case, self.trial = case, Trial(case, seeds=1, draw=draw)
         self.by_role = {s.role: s for s in case.scalings}
-        own = described(self.trial.model)
-        self.parameters = [(p, d) for p, d in own if role_of(d) in self.by_role]
+        self.parameters = [
+            (p, d) for p, d in described(self.trial.model) if role_of(d) in self.by_role
+        ]
         with torch.no_grad():
             for p, d in self.parameters:
                 if d.is_matrix:
@@ -107,28 +115,30 @@ class Roles:
 
     def _resized(self, d: Description) -> float:
         """The size that is asked for over the one that the builder draws."""
-        own, case = self.by_role[role_of(d)], self.case
+        scaling, case = self.by_role[role_of(d)], self.case
         # Xavier's law at the base: all fans are widths but the head's, which is the vocabulary
         assert d.fan_in is not None and d.fan_out is not None
         fans = d.fan_in + d.fan_out
         fixed = d.fan_out if d.role is Role.HEAD else 0
         at_base = (fans - fixed) * case.base / case.settings.width + fixed
         table = Fraction(-1, 2) if d.role is Role.EMBEDDING else Fraction(0)
-        return case.times(own.size + own.multiplier + table) * math.sqrt(fans / at_base)
+        return case.times(scaling.size + scaling.multiplier + table) * math.sqrt(fans / at_base)
 
     def change(self, p: nn.Parameter, d: Description, gradient: Tensor) -> Tensor:
         """The update of a parameter at a learning rate of 1 at the base width: as ``gradient``."""
         optimizer = self.trial.selection.the_optimizer
-        own, table = self.by_role[role_of(d)], d.role is Role.EMBEDDING
-        m = self.case.times(own.multiplier) / (math.sqrt(self.case.settings.width) if table else 1)
-        rate = self.case.times(own.rate) * self.trial.rate(p)
+        scaling, table = self.by_role[role_of(d)], d.role is Role.EMBEDDING
+        m = self.case.times(scaling.multiplier) / (
+            math.sqrt(self.case.settings.width) if table else 1
+        )
+        rate = self.case.times(scaling.rate) * self.trial.rate(p)
         g, theta = m * gradient, p.detach() / m
         if table:  # a column a token, as y = Wx has it
             g, theta = g.mT, theta.mT
         at_zero = not d.is_matrix and d.role is not Role.NORM_GAIN
         expression = optimizer.from_zero if at_zero else optimizer.expression
-        found = m * update(expression, rate, g, theta)
-        return found.mT if table else found
+        change = m * update(expression, rate, g, theta)
+        return change.mT if table else change
 
 
 def measure_moves(case: Wide) -> Moves:
@@ -183,9 +193,9 @@ def _moves(roles: Roles) -> dict[str, float]:
         for handle in handles:
             handle.remove()
     return {
-        ALL: abs(math.fsum(slope for found in slopes.values() for slope in found)),
-        **{role: math.sqrt(fmean(found)) for role, found in squares.items()},
-        **{LOSS.format(role): abs(math.fsum(found)) for role, found in slopes.items()},
+        ALL: abs(math.fsum(slope for each in slopes.values() for slope in each)),
+        **{role: math.sqrt(fmean(each)) for role, each in squares.items()},
+        **{LOSS.format(role): abs(math.fsum(each)) for role, each in slopes.items()},
     }
 
 
@@ -216,13 +226,13 @@ def judge_power(
         return [group for group, inside in zip(groups, kept, strict=True) if inside]
 
     fit = fit_exponent(numbers[kept].tolist(), values[:, kept], held())
-    aim = here = None if prediction.exponent is None else float(prediction.exponent)
+    predicted = here = None if prediction.exponent is None else float(prediction.exponent)
     if expected is not None:
         kept &= numbers >= fit.fitted_from
         summed = slopes(np.log(numbers[kept]), np.log(expected[:, kept]), held()).mean()
         here = round(float(summed), 6)
     verdict, because = judge(fit.interval, here, tolerance=TOLERANCE)
-    if here != aim:
+    if here != predicted:
         because += ", what the powers of single roles add up to over these widths"
     if not values.any():
         because = "the update moves nothing: it leaves 0 where it is"
@@ -234,15 +244,12 @@ def judge_power(
     ):
         verdict = Verdict.UNDECIDED
         because += f"; {tokens} tokens are not few beside a width of {narrow}, ask for fewer"
-    return Exponent(
-        symbol, prediction.share, *fit.interval.numbers, aim, verdict, because, fit.fitted_from,
-        here=None if here == aim else here,
-        constant=fit.interval.within(-TOLERANCE, TOLERANCE),
-        would_decide=(
-            to_decide(fit.interval, here, tolerance=TOLERANCE)
-            if verdict is Verdict.UNDECIDED
-            else ""
-        ),
+    return exponent_of(
+        symbol, prediction.share, fit.interval, predicted, verdict, because,
+        tolerance=TOLERANCE,
+        more=to_decide(fit.interval, here, tolerance=TOLERANCE),
+        fitted_from=fit.fitted_from,
+        here=None if here == predicted else here,
     )  # fmt: skip
 
 
@@ -272,17 +279,18 @@ def judge_moves(
     def values(name: str) -> Array:
         return np.array([one[name] for one in moves], dtype=float).T
 
-    found = []
+    widths = np.array([place["d"] for place in places])
+    exponents = []
     for prediction in predictions(scalings, places):
         expected = None
         if (prediction.variable, prediction.share) == ("d", ALL):
-            widths = np.array([place["d"] for place in places])
             powers = ((s, widths / widths[0]) for s in scalings)
             expected = np.sum(
                 [values(LOSS.format(s.role))[:, :1] * r ** float(s.loss or 0) for s, r in powers], 0
             )
-        found.append(judge_power(prediction, places, values(prediction.share), tokens, expected))
-    return tuple(found)
+        measured = values(prediction.share)
+        exponents.append(judge_power(prediction, places, measured, tokens, expected))
+    return tuple(exponents)
 
 
 def verdict_on(exponents: Sequence[Exponent]) -> Verdict:
@@ -290,8 +298,8 @@ def verdict_on(exponents: Sequence[Exponent]) -> Verdict:
     verdicts = [e.verdict for e in exponents]
     if Verdict.REFUTED in verdicts:
         return Verdict.REFUTED
-    own = [e.verdict for e in exponents if not e.share.endswith(LOSS.format(""))]
-    return min(own, key=WORST_FIRST.index, default=Verdict.UNDECIDED)
+    outputs = [e.verdict for e in exponents if not e.share.endswith(LOSS.format(""))]
+    return min(outputs, key=WORST_FIRST.index, default=Verdict.UNDECIDED)
 
 
 def verify_width(
@@ -328,27 +336,30 @@ def verify_width(
     depths, largest = [c.depth for c in cases], replace(settings, width=widths[-1])
     require_memory(case.selection, depths, largest)
     work["processes"] = fitting_processes(work.get("processes", 1), depths, largest)
-    found: dict[str, Moves] = {}
+    moved: dict[str, Moves] = {}
 
-    def keep(at: Wide, moves: Moves) -> None:
-        found[depth_key(at.place)] = moves
+    def keep(case: Wide, moves: Moves) -> None:
+        moved[depth_key(case.place)] = moves
         if watch is not None:
-            watch(_point(at, moves))
+            watch(_point(case, moves))
 
     with fitting_threads(largest) as threads:
-        jobs = []
-        for at in cases:
-            cost = float(sum(at.depth.values()) * at.settings.width**2)
-            what, work_on = f"{name} at {depth_key(at.place)}", partial(measure_moves, at)
-            jobs.append(measuring(at, what, cost, work_on, partial(keep, at), threads))
+        jobs = [
+            measuring(
+                case, f"{name} at {depth_key(case.place)}",
+                float(sum(case.depth.values()) * case.settings.width**2),
+                partial(measure_moves, case), partial(keep, case), threads,
+            )
+            for case in cases
+        ]  # fmt: skip
         stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
-    if stopped and stopped != INTERRUPTION and not found:
+    if stopped and stopped != INTERRUPTION and not moved:
         raise InputError(f"{stopped}: {NEEDS_LESS}")
     exponents: tuple[Exponent, ...] = ()
     if not stopped:
-        every = [found[depth_key(place)] for place in places]
-        exponents = judge_moves(scalings, places, every, settings.batch * settings.tokens)
-    there = [(at, moves) for at in cases if (moves := found.get(depth_key(at.place)))]
+        moves = [moved[depth_key(place)] for place in places]
+        exponents = judge_moves(scalings, places, moves, settings.batch * settings.tokens)
+    there = [(case, moved[key]) for case in cases if (key := depth_key(case.place)) in moved]
     return Verification(
         select={**case.select, "across": across},
         measure={**settings.to_dict(), "width": widths, "places": list(places)},
@@ -356,7 +367,7 @@ def verify_width(
             "name": name,
             "roles": [{key: str(value) for key, value in asdict(s).items()} for s in scalings],
         },
-        points=tuple(_point(at, moves) for at, moves in there),
+        points=tuple(starmap(_point, there)),
         exponents=exponents,
         assumptions=(),
         verdict=verdict_on(exponents),

@@ -8,13 +8,24 @@ import os
 import pickle
 import re
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Final
+from types import UnionType
+from typing import (
+    Any,
+    Final,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
-from deepnet_theory.processes.form import classes, conforms
 from deepnet_theory.processes.identity import environment, identity
 from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.files import replace_bytes
@@ -56,13 +67,13 @@ class Cache:
             digest, content = raw[:32], raw[32:]
             if _digest(file, content) != digest:
                 return MISSING
-            found = _Reader(content, kind).load()
-            if not (conforms(found, kind) and fits(found)):
+            result = _Reader(content, kind).load()
+            if not (conforms(result, kind) and fits(result)):
                 return MISSING
         except Exception:  # what was not written here fails in as many ways as it can be made
             return MISSING
         self.taken += 1
-        return found
+        return result
 
     def put(self, depends_on: object, result: object) -> None:
         content = pickle.dumps(result, protocol=5)
@@ -108,8 +119,8 @@ def _read(file: Path) -> bytes:
         raise NotADirectoryError(f"{str(file.parent)!r} is a link")
     flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with open(file, "rb", opener=lambda path, mode: os.open(path, mode | flags)) as opened:
-        found = os.fstat(opened.fileno())
-        if not stat.S_ISREG(found.st_mode) or found.st_size > MOST_BYTES:
+        about = os.fstat(opened.fileno())
+        if not stat.S_ISREG(about.st_mode) or about.st_size > MOST_BYTES:
             raise OSError(f"{str(file)!r} is no result")
         return opened.read(MOST_BYTES)
 
@@ -129,6 +140,9 @@ def _scanned(folder: Path | str) -> list[os.DirEntry[str]]:
 
 class _Reader(pickle.Unpickler):
     """Reads plain data and the classes that ``kind`` names, so that a file can run nothing."""
+
+    # A pickle calls whatever it names. Here it may name what the work's annotation promises alone;
+    # joblib.Memory and diskcache would run what lies in the folder.
 
     def __init__(self, content: bytes, kind: Any) -> None:
         super().__init__(io.BytesIO(content))
@@ -168,11 +182,86 @@ def cache_of(given: Kept) -> Cache | None:
             folder.mkdir(parents=True, exist_ok=True)
             foreign = not (folder / TAG).exists() and any(folder.iterdir())
         except (OSError, ValueError) as wrong:
-            raise InputError(f"{refused}: {_why(wrong)}") from None
+            why = getattr(wrong, "strerror", None) or wrong
+            raise InputError(f"{refused}: {why}") from None
         if foreign or not str(given):
             raise InputError(f"{refused}: name a folder of its own, new or empty")
     return Cache(folder)
 
 
-def _why(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
+# ---- the form of a result: what the annotation of the work promises ----
+
+
+def promised(work: Callable[..., Any]) -> Any:
+    """The type that an annotation promises; a type variable stands for what its argument gives."""
+    if not isinstance(work, partial):
+        return get_type_hints(work).get("return", Any)
+    kind = promised(work.func)
+    if isinstance(kind, TypeVar):
+        return promised(next(one for one in work.args if callable(one)))
+    return kind
+
+
+def conforms(value: object, kind: Any) -> bool:
+    """Whether a value, with all that it holds, is of the type ``kind``."""
+    origin, within = get_origin(kind), get_args(kind)
+    if kind is Any:
+        return True
+    if origin in (Union, UnionType):
+        return any(conforms(value, one) for one in within)
+    if origin is tuple and within[-1] is not Ellipsis:
+        return type(value) is tuple and _each(value, within)
+    if origin in (tuple, list, Sequence):
+        wanted = (tuple, list) if origin is Sequence else (origin,)
+        return isinstance(value, wanted) and all(conforms(one, within[0]) for one in value)
+    if origin in (dict, Mapping):
+        return type(value) is dict and all(_each(pair, within) for pair in value.items())
+    if kind is float:
+        return type(value) in (float, int)
+    parts = _parts(kind)
+    if type(value) is not (dict if is_typeddict(kind) else kind):
+        return False
+    if parts is None:
+        return True
+    if isinstance(value, tuple):
+        return _each(value, parts.values())
+    held = value if isinstance(value, dict) else vars(value)
+    least = kind.__required_keys__ if is_typeddict(kind) else parts.keys()
+    return least <= held.keys() <= parts.keys() and all(
+        conforms(one, parts[name]) for name, one in held.items()
+    )
+
+
+def _each(values: Any, kinds: Any) -> bool:
+    return len(values) == len(kinds) and all(map(conforms, values, kinds))
+
+
+def _parts(kind: Any) -> dict[str, Any] | None:
+    """The types that a dataclass, a named tuple or a typed mapping holds, by name; else None."""
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        return {field.name: hints[field.name] for field in fields(kind)}
+    named = isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
+    return get_type_hints(kind) if named or is_typeddict(kind) else None
+
+
+def classes(kind: Any) -> Iterator[type]:
+    """The classes that a value of this type may hold, beside Python's own."""
+    parts = _parts(kind)
+    for one in (*get_args(kind), *(parts or {}).values()):
+        yield from classes(one)
+    if isinstance(kind, type) and (parts is not None or issubclass(kind, Enum)):
+        yield kind
+
+
+def per_seed(value: object, seeds: int) -> bool:
+    """Whether every list and tuple of numbers within a value has one number a seed."""
+    if isinstance(value, Mapping):
+        return bool(value) and all(per_seed(one, seeds) for one in value.values())
+    if is_dataclass(value):
+        return all(per_seed(one, seeds) for one in vars(value).values())
+    if not isinstance(value, list | tuple):
+        return True
+    if any(isinstance(one, list | tuple | Mapping) or is_dataclass(one) for one in value):
+        return all(per_seed(one, seeds) for one in value)
+    return len(value) == seeds

@@ -55,14 +55,14 @@ class _Workers(Executor):
         self._address, self._here = address, _own()
         threads = client.nthreads()
 
-        def own() -> Environment | None:  # a nested function travels with its body
+        def describe() -> Environment | None:  # a nested function travels with its body
             try:
                 from deepnet_theory.processes import cluster
             except ImportError:
                 return None
             return cluster._own()
 
-        for worker, there in client.run(own).items():
+        for worker, there in client.run(describe).items():
             if there is None:
                 raise InputError(f"the worker {worker} cannot import deepnet_theory: install it")
             _require_alike(self._here, there, worker, threads.get(worker, 1))
@@ -74,24 +74,26 @@ class _Workers(Executor):
         ours: Future[Any] = Future()
         work = partial(fn, *args, **kwargs)
         theirs = self._executor.submit(_on_worker, self._here, work)
-        theirs.add_done_callback(partial(self._hand_over, ours))
-        return ours
 
-    def _hand_over(self, ours: Future[Any], theirs: Future[Any]) -> None:
-        error = None if theirs.cancelled() else theirs.exception()
-        if theirs.cancelled():
-            ours.set_exception(ProcessDied(f"the scheduler at {self._address} has gone"))
-        elif type(error).__name__ == "KilledWorker":
-            ours.set_exception(ProcessDied("several workers died of the same work, one by one"))
-        elif error is not None:
-            ours.set_exception(error)
-        else:
-            ours.set_result(theirs.result())
+        def hand_over(theirs: Future[Any]) -> None:
+            error: BaseException | None
+            if theirs.cancelled():
+                error = ProcessDied(f"the scheduler at {self._address} has gone")
+            elif type(error := theirs.exception()).__name__ == "KilledWorker":
+                error = ProcessDied("several workers died of the same work, one by one")
+            if error is None:
+                ours.set_result(theirs.result())
+            else:
+                ours.set_exception(error)
+
+        theirs.add_done_callback(hand_over)
+        return ours
 
 
 @cache
 def _own() -> Environment:
     """What decides a result's last bit here, and whether machines understand each other."""
+    # a worker of another version is asked for it by this name
     return {**environment(), "distributed": version("distributed")}
 
 
@@ -106,7 +108,10 @@ def _on_worker(wanted: Environment, work: Callable[[], Any]) -> Any:
 def _require_alike(here: Environment, there: Environment, worker: str, threads: int) -> None:
     for name in here | there:
         if here.get(name) != there.get(name):
-            ours, theirs = (_told(found.get(name, "none")) for found in (here, there))
+            # a digest of sources says nothing to a reader
+            ours, theirs = (
+                re.sub(" [0-9a-f]{64}$", "", facts.get(name, "none")) for facts in (here, there)
+            )
             if ours == theirs:
                 theirs = "other source code"
             raise InputError(
@@ -118,7 +123,3 @@ def _require_alike(here: Environment, there: Environment, worker: str, threads: 
             f"the worker {worker} does {threads} jobs at once in one process; start it with "
             "--nthreads 1, and several of them with --nworkers"
         )
-
-
-def _told(value: str) -> str:
-    return re.sub(" [0-9a-f]{64}$", "", value)

@@ -3,6 +3,6 @@
 from deepnet_theory.spec.results.training import Comparison as Comparison
 from deepnet_theory.spec.results.training import Run as Run
 from deepnet_theory.spec.results.training import Training as Training
-from deepnet_theory.training.corpus import Batch as Batch
-from deepnet_theory.training.corpus import Text as Text
+from deepnet_theory.training.runs import Batch as Batch
+from deepnet_theory.training.runs import Text as Text
 from deepnet_theory.training.runs import train as train

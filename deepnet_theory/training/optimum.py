@@ -1,27 +1,29 @@
-"""From losses against learning rates to curves, the best rate, its exponent, and a verdict."""
+"""Learning rates: a grid, its curves of losses, the best rate, its exponent, and a verdict."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
 import numpy as np
 
-from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.judging import WORST_FIRST, varies_alone
+from deepnet_theory.numeric.settings import Depth, depth_key
 from deepnet_theory.numeric.statistics import (
     Array,
     Interval,
+    exponent_of,
     fit_exponent,
     judge,
     slopes,
     t_interval,
-    to_decide,
 )
+from deepnet_theory.spec.errors import InputError, shown
+from deepnet_theory.spec.record import LARGEST
 from deepnet_theory.spec.results.measurement import Exponent
 from deepnet_theory.spec.results.training import ClosureTransfer, Cost, Curve
 from deepnet_theory.spec.verdict import Verdict
@@ -29,8 +31,64 @@ from deepnet_theory.spec.verdict import Verdict
 TOLERANCE = 1 / 16  # a best rate whose exponent in depth lies within it transfers
 MATERIAL = 0.1  # of what the shallowest stack has learnt: more than that is lost, not noise
 BELOW, ABOVE = "below", "above"
+MOST = 2**20  # steps
+FEWEST_RATES = 3  # a best rate and its neighbours
+TWO_DEPTHS = "an exponent needs two depths"
 
 Losses = tuple[float, ...]  # one a seed
+
+
+def require_steps(steps: object) -> None:
+    """Raise :class:`InputError` for a number of steps that is none."""
+    if type(steps) is not int or not 1 <= steps <= MOST:
+        raise InputError(f"steps must be a whole number from 1 to {MOST}, not {shown(steps)}")
+
+
+def wanted_rates(rates: str | Iterable[float]) -> tuple[float, ...]:
+    """The rates as :func:`parse_rates` reads them; raises :class:`InputError` for too few."""
+    rates = rates if isinstance(rates, str) else list(rates)
+    grid = parse_rates(rates)
+    if len(grid) < FEWEST_RATES:
+        raise InputError(
+            f"the rates {shown(rates)} can decide nothing: the best rate lies between two others; "
+            f"give {FEWEST_RATES} or more, such as 1e-4:1e-2"
+        )
+    return grid
+
+
+def parse_rates(rates: str | Sequence[float]) -> tuple[float, ...]:
+    """The learning rates of a list or a text: ``1e-4,1e-3``, or in ratios of about 2 ``1e-4:1e-2``.
+
+    ``1e-4:1e-2:9`` are nine. Raises :class:`InputError` for anything else.
+    """
+    items: list[object] = []
+    for item in rates.split(",") if isinstance(rates, str) else rates:
+        items += _range(item) if isinstance(item, str) and ":" in item else [item]
+    try:
+        grid = sorted({float(item) for item in items})  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        grid = []
+    if not grid or not all(0 < rate <= LARGEST for rate in grid):
+        raise InputError(
+            f"the rates {shown(rates)} are not positive numbers, such as 1e-4,1e-3 or 1e-4:1e-2"
+        )
+    return tuple(grid)
+
+
+def _range(text: str) -> list[float]:
+    try:
+        first, last, *count = text.split(":")
+        low, high = float(first), float(last)
+        number = int(*count) if count else 1 + max(1, round(math.log2(high / low)))
+        if not (0 < low < high <= LARGEST and 2 <= number <= 1000):
+            raise ValueError
+    except (ValueError, ArithmeticError, TypeError):
+        raise InputError(
+            f"the rates {shown(text)} are no range; valid are LOW:HIGH and LOW:HIGH:NUMBER, "
+            "such as 1e-4:1e-2"
+        ) from None
+    ratio = (high / low) ** (1 / (number - 1))
+    return [float(f"{low * ratio**i:.6g}") for i in range(number)]
 
 
 @dataclass(frozen=True)
@@ -55,16 +113,16 @@ def best_rate(rates: Sequence[float], losses: Sequence[float], baseline: float) 
     y = np.where(np.isfinite(y), y, math.inf)
     if not np.isfinite(y).any():
         return Optimum(math.nan, math.nan, BELOW)
-    at = int(y.argmin())
-    if at in (0, len(y) - 1):
-        return Optimum(math.nan, math.nan, BELOW if at == 0 else ABOVE)
-    three = slice(at - 1, at + 2)
-    if y[three].max() < baseline and y[three].max() > y[at]:
-        a, b, c = np.polyfit(x[three] - x[at], y[three], 2)
+    least = int(y.argmin())
+    if least in (0, len(y) - 1):
+        return Optimum(math.nan, math.nan, BELOW if least == 0 else ABOVE)
+    three = slice(least - 1, least + 2)
+    if y[three].max() < baseline and y[three].max() > y[least]:
+        a, b, c = np.polyfit(x[three] - x[least], y[three], 2)
         vertex = -b / (2 * a)
-        return Optimum(math.exp(x[at] + vertex), float((a * vertex + b) * vertex + c))
-    step = float(max(x[at + 1] - x[at], x[at] - x[at - 1]))
-    return Optimum(float(rates[at]), float(y[at]), slack=step / 2)
+        return Optimum(math.exp(x[least] + vertex), float((a * vertex + b) * vertex + c))
+    step = float(max(x[least + 1] - x[least], x[least] - x[least - 1]))
+    return Optimum(float(rates[least]), float(y[least]), slack=step / 2)
 
 
 def failing_rate(rates: Sequence[float], losses: Sequence[float], baseline: float) -> float | None:
@@ -80,8 +138,7 @@ def geometric(rates: Sequence[float]) -> Interval:
     """The geometric mean of rates with its interval over seeds, NaN where one is not known."""
     if not np.isfinite(rates).all():
         return Interval(math.nan, math.nan, math.nan)
-    found = t_interval(np.log(rates))
-    mean, low, high = (math.exp(min(v, 700.0)) for v in (found.estimate, found.low, found.high))
+    mean, low, high = (math.exp(min(end, 700.0)) for end in t_interval(np.log(rates)).numbers)
     return Interval(mean, low, high)
 
 
@@ -100,32 +157,16 @@ def best_exponent(
     each depth's in log η, widens the interval by what the slope can change.
     """
     if outside or len(set(depths)) < 2 or not len(best):
-        because = "; ".join(outside) or "an exponent needs two depths"
-        return _undecided(variable, "best rate", because)
+        return _unknown(variable, "best rate", "; ".join(outside) or TWO_DEPTHS)
     fit = fit_exponent(depths, best, groups)
-    kept = [i for i, depth in enumerate(depths) if depth >= fit.fitted_from]
     labels = groups or [None] * len(depths)
-    grid = _reach(
-        [depths[i] for i in kept], [slack[i] for i in kept] if slack else [],
-        [labels[i] for i in kept],
+    each = zip(depths, slack or [0.0] * len(depths), labels, strict=True)
+    grid = _reach([row for row in each if row[0] >= fit.fitted_from])
+    settled = f", from {variable} = {fit.fitted_from} on, where it has settled"
+    return _exponent(
+        variable, "best rate", fit.interval, grid, 0.0, settled * (fit.fitted_from > min(depths)),
+        fitted_from=fit.fitted_from,
     )  # fmt: skip
-    found = fit.interval
-    interval = found.widened(grid)
-    verdict, because = judge(interval, 0.0, tolerance=TOLERANCE)
-    if grid:
-        because += f"; ±{grid:.3f} of it is the grid's"
-    if fit.fitted_from > min(depths):
-        because += f", from {variable} = {fit.fitted_from} on, where it has settled"
-    exponent = _exponent(variable, "best rate", interval, verdict, because, 0.0)
-    return replace(exponent, fitted_from=fit.fitted_from)
-
-
-def _reach(depths: Sequence[int], slack: Sequence[float], groups: Sequence[object] = ()) -> float:
-    """How far a slope in log depth can change where each point may lie ``slack`` away."""
-    x = np.log(np.asarray(depths, dtype=float))
-    labels = list(groups) or [None] * len(x)
-    centred = x - [fmean(x[[g == label for g in labels]]) for label in labels]
-    return float(np.abs(centred) @ np.asarray(slack) / (centred @ centred)) if any(slack) else 0.0
 
 
 def failing_exponent(
@@ -141,16 +182,42 @@ def failing_exponent(
     by what the slope can change within.
     """
     if len(set(depths)) < 2 or not failing:
-        return _undecided(variable, "failing rate", "an exponent needs two depths")
+        return _unknown(variable, "failing rate", TWO_DEPTHS)
     if any(None in row for row in failing):
-        return _undecided(variable, "failing rate", "no rate of the grid fails at some depth")
+        return _unknown(variable, "failing rate", "no rate of the grid fails at some depth")
+    x, rates = (np.asarray(numbers, dtype=float) for numbers in (depths, failing))
+    grid = _reach([(depth, math.log(ratio) / 2, None) for depth in depths])
+    interval = t_interval(slopes(np.log(x), np.log(rates)))
+    return _exponent(variable, "failing rate", interval, grid, predicted)
+
+
+def _reach(points: Sequence[tuple[int, float, object]]) -> float:
+    """How far a slope in log depth can change where each point may lie its slack away.
+
+    A point is a depth, its slack, and the group whose intercept it shares.
+    """
+    depths, slack, labels = zip(*points, strict=True)
     x = np.log(np.asarray(depths, dtype=float))
-    found = t_interval(slopes(x, np.log(np.asarray(failing, dtype=float))))
-    grid = _reach(depths, [math.log(ratio) / 2] * len(depths))
-    interval = found.widened(grid)
+    centred = x - [fmean(x[[g == label for g in labels]]) for label in labels]
+    return float(np.abs(centred) @ np.asarray(slack) / (centred @ centred)) if any(slack) else 0.0
+
+
+def _exponent(
+    variable: str, share: str, interval: Interval, grid: float, predicted: float | None,
+    further: str = "", **others: Any,
+) -> Exponent:  # fmt: skip
+    """The verdict on an interval that the ``grid`` of rates widens."""
+    interval = interval.widened(grid)
     verdict, because = judge(interval, predicted, tolerance=TOLERANCE)
-    because += f"; ±{grid:.3f} of it is the grid's"
-    return _exponent(variable, "failing rate", interval, verdict, because, predicted)
+    because += f"; ±{grid:.3f} of it is the grid's" * bool(grid) + further
+    return exponent_of(
+        variable, share, interval, predicted, verdict, because, tolerance=TOLERANCE, **others
+    )
+
+
+def _unknown(variable: str, share: str, because: str) -> Exponent:
+    nothing = Interval(math.nan, -math.inf, math.inf)
+    return exponent_of(variable, share, nothing, None, Verdict.UNDECIDED, because)
 
 
 def cost_of_depth(
@@ -160,8 +227,8 @@ def cost_of_depth(
 
     ``shallow`` and ``deep`` are (rates, seeds), paired; NaN has learnt nothing: the baseline.
     """
-    at = int(np.abs(np.log(np.asarray(rates) / best)).argmin())
-    return float(rates[at]), t_interval(np.nan_to_num(deep[at], nan=baseline) - shallow[at])
+    near = int(np.abs(np.log(np.asarray(rates) / best)).argmin())
+    return float(rates[near]), t_interval(np.nan_to_num(deep[near], nan=baseline) - shallow[near])
 
 
 def transfers(exponent: Exponent, cost: Interval, learnt: float) -> Verdict:
@@ -172,22 +239,6 @@ def transfers(exponent: Exponent, cost: Interval, learnt: float) -> Verdict:
     if cost.low > MATERIAL * learnt:
         return Verdict.REFUTED
     return exponent.verdict
-
-
-def _exponent(
-    variable: str, share: str, i: Interval, verdict: Verdict, because: str, predicted: float | None
-) -> Exponent:
-    lacks = verdict is Verdict.UNDECIDED
-    return Exponent(
-        variable, share, i.estimate, i.low, i.high, predicted, verdict, because,
-        constant=i.within(-TOLERANCE, TOLERANCE),
-        would_decide=to_decide(i, predicted, tolerance=TOLERANCE) if lacks else "",
-    )  # fmt: skip
-
-
-def _undecided(variable: str, share: str, because: str) -> Exponent:
-    nan = Interval(math.nan, -math.inf, math.inf)
-    return _exponent(variable, share, nan, Verdict.UNDECIDED, because, None)
 
 
 def judged(
@@ -212,32 +263,29 @@ def judged(
     symbols = sorted(depths[0], key=lambda symbol: symbol != "d")
     free = [symbol for symbol in symbols if varies_alone(symbol, depths)] or symbols[:1]
     best = np.array([curve.best_by_seed for curve in curves if curve.best_by_seed]).T
-    findings = [c.finding for c in curves if c.finding]
+    findings, slack = [c.finding for c in curves if c.finding], [c.slack for c in curves]
     exponents = tuple(
         best_exponent(
-            symbol, [d[symbol] for d in depths], best, findings, [c.slack for c in curves],
+            symbol, [d[symbol] for d in depths], best, findings, slack,
             [tuple(n for s, n in d.items() if s != symbol) for d in depths],
         )
         for symbol in free
     )  # fmt: skip
-    variable = free[0]
-    layers = [depth[variable] for depth in depths]
     by_seed = list(zip(*failing, strict=True)) if whole else []
     ratio = max((b / a for a, b in pairwise(rates)), default=1.0)
+    failed = failing_exponent(free[0], [d[free[0]] for d in depths], by_seed, ratio, predicted)
     shallow, deep = curves[0], curves[-1]
     cost = Cost()
     if math.isfinite(shallow.best) and shallow.rates == deep.rates:
-        rate, found = cost_of_depth(
-            shallow.rates, shallow.best, np.array(shallow.values), np.array(deep.values), baseline
-        )
-        cost = Cost(rate, found.estimate, found.low, found.high)
+        values = np.array(shallow.values), np.array(deep.values)
+        rate, lost = cost_of_depth(shallow.rates, shallow.best, *values, baseline)
+        cost = Cost(rate, *lost.numbers)
     learnt, lost = baseline - shallow.best_loss, Interval(cost.estimate, cost.low, cost.high)
     verdict = min((transfers(e, lost, learnt) for e in exponents), key=WORST_FIRST.index)
-    failed = failing_exponent(variable, layers, by_seed, ratio, predicted)
-    rule = rule or {"name": closure}
     return ClosureTransfer(
-        closure, rule, rho, curves, exponents[0], failed, cost, verdict, exponents
-    )
+        closure, rule or {"name": closure}, rho, curves, exponents[0], failed, cost, verdict,
+        exponents,
+    )  # fmt: skip
 
 
 def curve_of(
@@ -253,7 +301,6 @@ def curve_of(
     optima = [best_rate(rates, seed, baseline) for seed in zip(*values, strict=True)]
     sides = [o.outside for o in optima if o.outside]
     by_seed = tuple(o.rate for o in optima)
-    interval = geometric(by_seed)
     finding = ""
     if sides:
         end = rates[0] if sides[0] == BELOW else rates[-1]
@@ -262,17 +309,11 @@ def curve_of(
             f"the grid: ask for rates {sides[0]} {end:g}"
         )
     return Curve(
-        depth=dict(depth),
-        rates=rates,
-        losses=losses,
-        values=values,
-        best=interval.estimate,
-        low=interval.low,
-        high=interval.high,
+        dict(depth), rates, losses, values, *geometric(by_seed).numbers,
         best_loss=float(np.mean([o.loss for o in optima])),
         best_by_seed=by_seed,
         first_failing=failing_rate(rates, losses, baseline),
         slack=float(np.mean([o.slack for o in optima])),
         finding=finding,
         collapsed=collapsed,
-    )
+    )  # fmt: skip

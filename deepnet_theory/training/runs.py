@@ -1,4 +1,8 @@
-"""Short runs of a rule beside plain rivals: every model on the same batches, seed by seed."""
+"""Short runs of a rule beside plain rivals, on windows of real text: the same batches, by seed.
+
+A tenth of a text is held out in pieces spread evenly through it: its topic changes from start to
+end.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +10,12 @@ import math
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from hashlib import sha256
+from itertools import product
 from pathlib import Path
 from typing import Unpack
 
@@ -18,9 +24,9 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from deepnet_theory.numeric.common_mode import CommonMode, Watch, columns, is_taken, warning
-from deepnet_theory.numeric.reference import library_optimizer
 from deepnet_theory.numeric.statistics import t_interval, what_decides
-from deepnet_theory.numeric.stepping import backward
+from deepnet_theory.numeric.stepping import backward, library_optimizer
+from deepnet_theory.numeric.trial import text_bytes
 from deepnet_theory.processes import Job, Progress, Work, run_until_stopped, split
 from deepnet_theory.runtime import build, parameter_groups, start_head_
 from deepnet_theory.runtime.building import checked
@@ -28,13 +34,106 @@ from deepnet_theory.runtime.machine import device_called, fitting_threads, in_th
 from deepnet_theory.runtime.model import Model
 from deepnet_theory.spec.constants import OF_A_BASE, Constants, SublayerConstants
 from deepnet_theory.spec.errors import INTERRUPTION, InputError, Refusal, shown
+from deepnet_theory.spec.files import read_bytes
 from deepnet_theory.spec.optimizer import Reference, optimizers
 from deepnet_theory.spec.results.training import Comparison, Run, Training
 from deepnet_theory.spec.scheme import scheme as published
 from deepnet_theory.spec.settings import ShortRun, Train, record
 from deepnet_theory.spec.sublayer import sublayer
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.training.corpus import BYTES, Batch, Text
+
+BYTES = 256
+MAX_BYTES = 2**30
+MAX_CYCLES = 20  # pieces that are held out, at most
+HELD_OUT_BATCHES = 8
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Decoder input and targets (batch, tokens), and the source where the stack has two parts."""
+
+    tokens: Tensor
+    targets: Tensor
+    source: Tensor | None = None
+
+    def shuffled(self) -> Batch:
+        """The same targets, each with the next example's source."""
+        assert self.source is not None
+        return Batch(self.tokens, self.targets, self.source.roll(1, 0))
+
+    def to(self, device: torch.device) -> Batch:
+        source = None if self.source is None else self.source.to(device)
+        return Batch(self.tokens.to(device), self.targets.to(device), source)
+
+
+class Text:
+    """Windows of a text: each byte is predicted from those before it.
+
+    For an encoder–decoder (``parts=2``) the source is one window, continued by the next. ``train``
+    and ``held_out`` are (cycles, bytes): no window crosses from one piece into another.
+    """
+
+    def __init__(self, path: str | Path | None, tokens: int, parts: int = 1) -> None:
+        if path is None:
+            self.name, text = "the standard library's pydoc_data.topics", text_bytes()
+        else:
+            self.name, text = str(path), _read(Path(path))
+        self.tokens, self.parts = tokens, parts
+        if len(text) < 10 * self._span:
+            raise InputError(
+                f"the text {self.name!r} has {len(text)} bytes; windows of {tokens} tokens "
+                f"need at least {10 * self._span}"
+            )
+        # cycles of ten pieces; the last is held out and has room for some windows
+        self.cycles = max(1, min(MAX_CYCLES, len(text) // (40 * self._span)))
+        self.piece = len(text) // (10 * self.cycles)
+        cycles = text[: 10 * self.cycles * self.piece].view(self.cycles, -1)
+        # of what is learnt from, whose name says nothing of its content
+        self.digest = sha256(cycles.numpy().data).hexdigest()
+        self.train, self.held_out = cycles[:, : -self.piece], cycles[:, -self.piece :]
+        # no model that ignores its input has a mean loss below the entropy of what it is tried on
+        self.baseline = min(entropy(self.train), entropy(self.held_out))
+
+    @property
+    def _span(self) -> int:
+        return self.parts * self.tokens + 1
+
+    @property
+    def counts(self) -> Tensor:
+        """How often each byte occurs in what is learnt from: (256,)."""
+        return torch.bincount(self.train.flatten(), minlength=BYTES)
+
+    def batch(self, size: int, generator: torch.Generator, *, held_out: bool = False) -> Batch:
+        """Windows at random places, each within one run of training or held-out text."""
+        runs = self.held_out if held_out else self.train  # (cycles, bytes)
+        cycle = torch.randint(self.cycles, (size, 1), generator=generator)
+        last = runs.shape[1] - self._span
+        start = torch.randint(last + 1, (size, 1), generator=generator)
+        # (batch, parts·tokens + 1)
+        window = runs[cycle, start + torch.arange(self._span)].to(torch.int64)
+        source = window[:, : self.tokens] if self.parts == 2 else None
+        window = window[:, -self.tokens - 1 :]
+        return Batch(window[:, :-1], window[:, 1:], source)
+
+    def trials(self, size: int, generator: Callable[[int], torch.Generator]) -> list[Batch]:
+        """The held-out windows that every model is judged on, by generators of -1, -2 and so on."""
+        drawn = (generator(-1 - index) for index in range(HELD_OUT_BATCHES))
+        return [self.batch(size, one, held_out=True) for one in drawn]
+
+
+def entropy(symbols: Tensor) -> float:
+    r"""The entropy :math:`-\sum p\ln p`, nats: the least loss of a model that ignores its input."""
+    p = torch.bincount(symbols.flatten(), minlength=BYTES).double()
+    p = p[p > 0] / p.sum()
+    return -float((p * p.log()).sum()) if math.isfinite(float(p.sum())) else math.nan
+
+
+def _read(path: Path) -> Tensor:
+    raw = bytearray(read_bytes(path, MAX_BYTES))
+    return torch.frombuffer(raw, dtype=torch.uint8) if raw else torch.empty(0, dtype=torch.uint8)
+
+
+# ---- a rule and its rivals ----
 
 
 class Given(Train, Work, total=False):
@@ -89,24 +188,24 @@ def train(
     count = fitting_threads(asked.batch * asked.tokens * constants.architecture.width)
     finished: dict[tuple[int, str], Run] = {}
     jobs: list[Job] = []
-    for seed in range(asked.seed, asked.seed + seeds):
-        for rule, its in rules.items():
-            own = replace(asked, seed=seed, seeds=1, text=None, device=where.type)
-            course = _Course(rule, its, reference, own)
-            watch = None
-            if progress is not None:
-                watch = partial(_told, progress, len(jobs) * steps, seeds * len(rules) * steps)
-            jobs.append(
-                Job(
-                    f"{rule}, seed {seed}", steps,
-                    partial(in_threads, count, partial(_train, course, corpus, watch)),
-                    partial(finished.__setitem__, (seed, rule)),
-                    depends_on=("train", course, corpus.digest, count),
-                    fits=partial(_fits, course),
-                )
-            )  # fmt: skip
+    total = seeds * len(rules) * steps
+    for seed, (rule, its) in product(range(asked.seed, asked.seed + seeds), rules.items()):
+        one = replace(asked, seed=seed, seeds=1, text=None, device=where.type)
+        course = _Course(rule, its, reference, one)
+        watch = None
+        if progress is not None:
+            watch = partial(_report, progress, len(jobs) * steps, total)
+        jobs.append(
+            Job(
+                f"{rule}, seed {seed}", steps,
+                partial(in_threads, count, partial(_train, course, corpus, watch)),
+                partial(finished.__setitem__, (seed, rule)),
+                depends_on=("train", course, corpus.digest, count),
+                fits=partial(_fits, course),
+            )
+        )  # fmt: skip
     with repeatable(where):
-        stopped = run_until_stopped(jobs, len(jobs) * steps, **work)
+        stopped = run_until_stopped(jobs, total, **work)
     if not finished:
         if stopped == INTERRUPTION:
             raise KeyboardInterrupt
@@ -117,36 +216,27 @@ def train(
     if stopped:
         verdict = Verdict.UNDECIDED
         because = f"{stopped}: {len(finished)} of {len(jobs)} runs were finished"
+    drowned = {r.rule: warning(r.placement, r.common_mode_steps, r.common_mode) for r in runs}
     return Training(
         runs, corpus.baseline, verdict, because, conditions, time.perf_counter() - started,
         {"torch": torch.__version__, "python": platform.python_version()}, comparisons,
-        stopped, tuple(_warnings(runs)),
+        stopped, tuple(f"{rule}: {sentence}" for rule, sentence in drowned.items() if sentence),
     )  # fmt: skip
 
 
-def _warnings(runs: Sequence[Run]) -> Iterator[str]:
-    """What is said of a run whose branches move all tokens alike."""
-    for run in runs:
-        if said := warning(run.placement, run.common_mode_steps, run.common_mode):
-            yield f"{run.rule}: {said}"
-
-
-def _fits(course: _Course, found: Run) -> bool:
+def _fits(course: _Course, run: Run) -> bool:
     """Whether a kept run is one of this course: as long as it, or ended by what it found."""
-    steps = len(found.losses)
-    ended = steps == course.settings.steps or (
-        steps < course.settings.steps and found.finding != ""
-    )
+    steps, wanted = len(run.losses), course.settings.steps
+    ended = steps == wanted or (steps < wanted and run.finding != "")
     # the step that ended it may have been taken too
     taken = [tuple(filter(is_taken, range(n))) for n in (steps, steps + 1)]
-    rows = (found.common_mode, found.token_cosine, found.branch_weights)
-    whole = {len(found.common_mode_steps)} == {*map(len, rows)} and found.common_mode_steps in taken
-    last = course.constants.parts[-1]
-    layers = {*map(len, found.branch_weights)} <= {last.distinct}
-    return ended and whole and layers and found.rule == course.rule
+    rows = (run.common_mode, run.token_cosine, run.branch_weights)
+    whole = {len(run.common_mode_steps)} == {*map(len, rows)} and run.common_mode_steps in taken
+    layers = {*map(len, run.branch_weights)} <= {course.constants.parts[-1].distinct}
+    return ended and whole and layers and run.rule == course.rule
 
 
-def _told(progress: Progress, before: int, total: int, done: int, what: str) -> None:
+def _report(progress: Progress, before: int, total: int, done: int, what: str) -> None:
     progress(before + done, total, what)
 
 
@@ -163,16 +253,14 @@ def _means(
 
 
 def _reference(constants: Constants) -> Reference:
-    known = optimizers()
-    found = known.get(constants.optimizer)
-    if found is None or found.reference is None:
+    references = {name: o.reference for name, o in optimizers().items() if o.reference is not None}
+    if constants.optimizer not in references:
         update = f" ({shown(constants.update)})" if constants.update else ""
         raise Refusal(
             "train steps with the optimizer of the constants, and no library here has theirs, "
-            f"{shown(constants.optimizer)}{update}; valid are: "
-            + ", ".join(name for name, o in known.items() if o.reference is not None)
+            f"{shown(constants.optimizer)}{update}; valid are: {', '.join(references)}"
         )
-    return found.reference
+    return references[constants.optimizer]
 
 
 @dataclass(frozen=True)
@@ -224,15 +312,15 @@ def _train(course: _Course, corpus: Text, watch: Callable[[int, str], None] | No
 
 def _judged(run: Run, model: Model, held_out: Sequence[Batch]) -> Run:
     """A run with its held-out losses, as far as they are finite."""
-    if not (own := _evaluated(model, held_out)):
+    if not (losses := _evaluated(model, held_out)):
         return run
-    run = replace(run, held_out=statistics.fmean(own))
+    run = replace(run, held_out=statistics.fmean(losses))
     if held_out[0].source is None:
         return run
-    if not (other := _evaluated(model, [b.shuffled() for b in held_out])):
+    if not (shuffled := _evaluated(model, [b.shuffled() for b in held_out])):
         return run
-    reads = all(o > h for o, h in zip(other, own, strict=True))
-    return replace(run, shuffled=statistics.fmean(other), reads_source=reads)
+    reads = all(another > its for another, its in zip(shuffled, losses, strict=True))
+    return replace(run, shuffled=statistics.fmean(shuffled), reads_source=reads)
 
 
 @torch.no_grad()
@@ -280,8 +368,8 @@ def gpt_2(constants: Constants) -> Constants:
     parts = []
     for p in bare.parts:
         value = scheme.value(gain, N=p.layers * len(p.sublayers) / 2)
-        own = (replace(s, gains={sublayer(s.kind).last_map[0]: value}) for s in p.sublayers)
-        parts.append(replace(p, sublayers=tuple(own)))
+        last = (replace(s, gains={sublayer(s.kind).last_map[0]: value}) for s in p.sublayers)
+        parts.append(replace(p, sublayers=tuple(last)))
     return replace(bare, parts=tuple(parts))
 
 
@@ -300,34 +388,30 @@ def cross_entropy(model: nn.Module, batch: Batch) -> Tensor:
 def mean_run(seeds: Sequence[Run]) -> Run:
     """One rule's runs with several seeds as one: every number the mean over them."""
     first = seeds[0]
-    found = next((run for run in seeds if run.finding), first)
+    rows = [zip(r.common_mode, r.token_cosine, r.branch_weights, strict=True) for r in seeds]
+    taken = [[CommonMode(*row) for row in run] for run in rows]
     losses = zip(*(run.losses for run in seeds), strict=False)  # as far as all of them went
     mean = replace(
         first, losses=tuple(map(statistics.fmean, losses)),
-        **columns(first.common_mode_steps, map(_taken, seeds)),
-        held_out=None, shuffled=None, finding=found.finding,
+        **columns(first.common_mode_steps, taken), held_out=None, shuffled=None,
+        finding=next((run.finding for run in seeds if run.finding), ""),
     )  # fmt: skip
-    held_out = [run.held_out for run in seeds if run.held_out is not None]
+    held_out = tuple(run.held_out for run in seeds if run.held_out is not None)
     if len(held_out) < len(seeds):
         return mean
     shuffled = [run.shuffled for run in seeds if run.shuffled is not None]
     return replace(
         mean,
         held_out=statistics.fmean(held_out),
-        held_out_by_seed=tuple(held_out),
+        held_out_by_seed=held_out,
         shuffled=statistics.fmean(shuffled) if shuffled else None,
         reads_source=all(run.reads_source for run in seeds) if shuffled else None,
     )
 
 
-def _taken(run: Run) -> list[CommonMode]:
-    rows = zip(run.common_mode, run.token_cosine, run.branch_weights, strict=True)
-    return [CommonMode(*row) for row in rows]
-
-
-def compare(own: Run, rival: Run) -> Comparison:
+def compare(run: Run, rival: Run) -> Comparison:
     """The rule's held-out loss beside a rival's, seed by seed."""
-    pairs = zip(own.held_out_by_seed, rival.held_out_by_seed, strict=False)
+    pairs = zip(run.held_out_by_seed, rival.held_out_by_seed, strict=False)
     differences = [a - b for a, b in pairs]
     if not differences:
         return Comparison(rival.rule)
@@ -350,27 +434,26 @@ def judge(
     encoder–decoder must read its source as well: a decoder alone is a language model of the
     targets. Anything else is UNDECIDED.
     """
-    own, *rivals = runs
-    if own.finding:
-        return Verdict.REFUTED, f"{own.rule}: {own.finding}"
-    if own.held_out is None:
-        return Verdict.UNDECIDED, f"stopped after {len(own.losses)} steps"
-    told = f"held-out loss {own.held_out:.3f}"
+    first, *rivals = runs
+    if first.finding:
+        return Verdict.REFUTED, f"{first.rule}: {first.finding}"
+    if first.held_out is None:
+        return Verdict.UNDECIDED, f"stopped after {len(first.losses)} steps"
     beaten = {rival.rule for rival in rivals if rival.finding}
     beaten |= {c.rival for c in comparisons if c.high is not None and c.high < 0}
     better = [c for c in comparisons if c.low is not None and c.low > 0]
-    shown = better or [c for c in comparisons if c.difference is not None]
-    told += "".join(f", {c}" for c in shown)
-    told += "".join(f"; {rival.rule}: {rival.finding}" for rival in rivals if rival.finding)
-    told += f"; unigram entropy {baseline:.3f}"
-    if own.shuffled is not None:
-        told += f", {own.shuffled:.3f} with another's source"
+    compared = better or [c for c in comparisons if c.difference is not None]
+    losses = f"held-out loss {first.held_out:.3f}" + "".join(f", {c}" for c in compared)
+    losses += "".join(f"; {rival.rule}: {rival.finding}" for rival in rivals if rival.finding)
+    losses += f"; unigram entropy {baseline:.3f}"
+    if first.shuffled is not None:
+        losses += f", {first.shuffled:.3f} with another's source"
     if better:
         verb = "is" if len(better) == 1 else "are"
-        return Verdict.REFUTED, f"{' and '.join(c.rival for c in better)} {verb} better: {told}"
-    if own.reads_source is False:
-        return Verdict.UNDECIDED, f"{told}: the decoder does not read its source"
+        return Verdict.REFUTED, f"{' and '.join(c.rival for c in better)} {verb} better: {losses}"
+    if first.reads_source is False:
+        return Verdict.UNDECIDED, f"{losses}: the decoder does not read its source"
     if len(beaten) == len(rivals):
-        return Verdict.SUPPORTED, f"better than its rivals: {told}"
+        return Verdict.SUPPORTED, f"better than its rivals: {losses}"
     close = " and ".join(r.rule for r in rivals if r.rule not in beaten)
-    return Verdict.UNDECIDED, f"not distinguished from {close}: {told}"
+    return Verdict.UNDECIDED, f"not distinguished from {close}: {losses}"

@@ -22,14 +22,13 @@ import torch
 
 from deepnet_theory.models.factory import Factory, factory_of, talking_aside, told
 from deepnet_theory.models.measuring import LAYERS, cost_of, default_dtype, seeds_from
-from deepnet_theory.numeric.depths import Depth, depth_key, parse_depths, parse_widths
+from deepnet_theory.numeric.settings import Depth, depth_key, parse_depths, parse_widths
 from deepnet_theory.processes import Job, Work, cache_of, cores, run_until_stopped, travels
-from deepnet_theory.processes.seen import Seen, seen, watched
+from deepnet_theory.processes.identity import Seen, seen, watched
 from deepnet_theory.runtime import machine
 from deepnet_theory.spec.errors import InputError, ran_out_of_memory, shown
 from deepnet_theory.spec.results.training import Transfer
-from deepnet_theory.training.optimum import Losses, judged
-from deepnet_theory.training.transfer import require_steps, wanted_rates
+from deepnet_theory.training.optimum import Losses, judged, require_steps, wanted_rates
 
 OFFERED = ("depth", "width", "lr", "seed", "steps")  # by name, each where the factory takes it
 LONG = 5_000  # steps of all runs; below it a process takes longer to start than to help
@@ -55,33 +54,33 @@ class Setup:
 
     def train(self, place: Depth, rate: float, seed: int) -> Ended:
         """One run in one thread; :class:`InputError` for a factory that keeps no contract."""
-        at = f"{self.factory.name} at {_words(place)}, lr {rate:g}, seed {seed}"
+        where = f"{self.factory.name} at {_words(place)}, lr {rate:g}, seed {seed}"
         ended: tuple[float, float | None, str]
         with (
             machine.threads(1), default_dtype(self.dtype), watched(), torch.random.fork_rng(),
         ):  # fmt: skip
             torch.manual_seed(seed)
             try:
-                ended = self._trained(place, rate, seed, at)
+                ended = self._trained(place, rate, seed, where)
             except ArithmeticError as error:  # as people say that a loss is no number
                 ended = math.nan, None, told(error)
             return Ended(*ended, seen())
 
     def _trained(
-        self, place: Depth, rate: float, seed: int, at: str
+        self, place: Depth, rate: float, seed: int, where: str
     ) -> tuple[float, float | None, str]:
-        with _theirs(f"{at} failed"):
+        with _theirs(f"{where} failed"):
             given = self.factory.function(**self._arguments(place, rate, seed))
-        step, evaluate, *rest = _contract(given, at)
-        baseline = _number(rest[0], f"the baseline of {at}") if rest else None
+        step, evaluate, *rest = _contract(given, where)
+        baseline = _number(rest[0], f"the baseline of {where}") if rest else None
         for index in range(self.steps):
-            with _theirs(f"{at}: step() failed at step {index}", ArithmeticError):
+            with _theirs(f"{where}: step() failed at step {index}", ArithmeticError):
                 loss = step()
-            if loss is not None and not math.isfinite(value := _number(loss, f"{at}: step()")):
+            if loss is not None and not math.isfinite(value := _number(loss, f"{where}: step()")):
                 return math.nan, baseline, f"the loss was {value} at step {index}"
-        with _theirs(f"{at}: evaluate() failed", ArithmeticError):
-            found = evaluate()
-        value = _number(found, f"{at}: evaluate()")
+        with _theirs(f"{where}: evaluate() failed", ArithmeticError):
+            result = evaluate()
+        value = _number(result, f"{where}: evaluate()")
         if not math.isfinite(value):
             return math.nan, baseline, f"evaluate() gives {value}"
         return value, baseline, ""
@@ -137,13 +136,13 @@ def _theirs(sentence: str, but: type[Exception] = MemoryError) -> Iterator[None]
         raise InputError(f"{sentence}: {told(error)}") from error
 
 
-def _contract(given: object, at: str) -> tuple[Any, ...]:
+def _contract(given: object, where: str) -> tuple[Any, ...]:
     """The functions step and evaluate, and the baseline where there is one."""
     if isinstance(given, tuple) and len(given) in (2, 3) and all(map(callable, given[:2])):
         return given
     raise InputError(
-        f"{at} gives {shown(given)}; it should end in: return step, evaluate; two functions, and "
-        "behind them the baseline where one is known, what a model has that ignores its input"
+        f"{where} gives {shown(given)}; it should end in: return step, evaluate; two functions, "
+        "and behind them the baseline where one is known, what a model has that ignores its input"
     )
 
 
@@ -266,7 +265,7 @@ def transfer(
     finite = [v for row in rows for v in row.values() if all(map(math.isfinite, v))]
     if alike := bool(finite) and seeds > 1 and all(len({*v}) == 1 for v in finite):
         rows = [{rate: v[:1] for rate, v in row.items()} for row in rows]
-    found = judged(places, grid, rows, math.inf if baseline is None else baseline, None)
+    closure = judged(places, grid, rows, math.inf if baseline is None else baseline, None)
     return Transfer(
         select={"model": name},
         measure={
@@ -274,7 +273,7 @@ def transfer(
             "depths": [depth_key(place) for place in places],
             **({"width": list(across)} if across else {}),
         },
-        closures=(found,),
+        closures=(closure,),
         baseline=baseline,
         device="cuda" if torch.cuda.is_available() else "cpu",
         seconds=time.perf_counter() - began,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -18,10 +18,11 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from deepnet_theory.numeric.common_mode import CommonMode, Watch, is_taken
-from deepnet_theory.numeric.depths import Depth, depth_key
 from deepnet_theory.numeric.settings import (
+    Depth,
     Settings,
     available_bytes,
+    depth_key,
     fitting_processes,
     fitting_threads,
 )
@@ -40,23 +41,15 @@ from deepnet_theory.runtime.linear import Make
 from deepnet_theory.runtime.machine import LARGE, in_threads
 from deepnet_theory.runtime.model import Model
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import (
-    INTERRUPTION,
-    InputError,
-    shown,
-    unknown,
-)
+from deepnet_theory.spec.errors import INTERRUPTION, InputError, unknown
 from deepnet_theory.spec.files import read_bytes
 from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.spec.record import LARGEST
 from deepnet_theory.spec.results.training import ClosureTransfer, Transfer
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.training.corpus import HELD_OUT_BATCHES, MAX_BYTES, Batch, Text, entropy
-from deepnet_theory.training.optimum import Losses, judged
+from deepnet_theory.training.optimum import Losses, judged, require_steps
+from deepnet_theory.training.runs import HELD_OUT_BATCHES, MAX_BYTES, Batch, Text, entropy
 
-MOST = 2**20
-FEWEST_RATES = 3  # a best rate and its neighbours
 OUTER = ("stepped", "held")  # what becomes of embedding and head
 
 
@@ -131,42 +124,44 @@ class Record:
         constants = candidate.constants[depth]
         return ("transfer", constants, rate, self.course, self._learnt_from, self.threads)
 
-    def find(self, candidate: Candidate, depth: str, rate: float) -> None:
+    def by_rate(self, candidate: Candidate, depth: str) -> dict[float, Trained]:
+        return self.trained.setdefault((candidate.closure, depth), {})
+
+    def recall(self, candidate: Candidate, depth: str, rates: Sequence[float]) -> None:
         """Take what the cache has."""
-        if self.cache is not None:
-            fits = partial(per_seed, seeds=self.course.settings.seeds)
-            found = self.cache.get(self._depends_on(candidate, depth, rate), Trained, fits)
-            if found is not MISSING:
-                self.trained.setdefault((candidate.closure, depth), {})[rate] = found
+        fits = partial(per_seed, seeds=self.course.settings.seeds)
+        for rate in rates if self.cache is not None else ():
+            assert self.cache is not None
+            kept = self.cache.get(self._depends_on(candidate, depth, rate), Trained, fits)
+            if kept is not MISSING:
+                self.by_rate(candidate, depth)[rate] = kept
 
-    def keep(self, candidate: Candidate, depth: str, found: Mapping[float, Trained]) -> None:
-        """Take what some rates end with, and keep it."""
-        self.trained.setdefault((candidate.closure, depth), {}).update(found)
-        if self.cache is not None:
-            for rate, trained in found.items():
+    def keep(
+        self, candidate: Candidate, depth: str, rates: Sequence[float], ends: Sequence[Trained]
+    ) -> None:
+        """Take what some rates end with, and keep each by itself: another grid has other stacks."""
+        for rate, trained in zip(rates, ends, strict=True):
+            self.by_rate(candidate, depth)[rate] = trained
+            if self.cache is not None:
                 self.cache.put(self._depends_on(candidate, depth, rate), trained)
-
-    def of(self, closure: str, depth: str) -> dict[float, Trained]:
-        """What was trained at a depth, by rate."""
-        return self.trained.get((closure, depth), {})
 
     def judged(
         self, candidate: Candidate, depths: Sequence[Depth], rates: Sequence[float], baseline: float
     ) -> ClosureTransfer:
         """The candidate's curves, with the common mode of each rate, and what they say."""
-        rows = [self.of(candidate.closure, depth_key(depth)) for depth in depths]
+        rows = [self.by_rate(candidate, depth_key(depth)) for depth in depths]
         losses = [{rate: one.losses for rate, one in row.items()} for row in rows]
-        found = judged(
+        closure = judged(
             depths, rates, losses, baseline, candidate.failing,
             candidate.closure, candidate.rule, candidate.rho,
         )  # fmt: skip
-        return replace(found, curves=tuple(
+        return replace(closure, curves=tuple(
             replace(
                 curve,
                 common_mode=tuple(row[rate].common_mode for rate in curve.rates),
                 token_cosine=tuple(row[rate].token_cosine for rate in curve.rates),
             )
-            for curve, row in zip(found.curves, rows, strict=True)
+            for curve, row in zip(closure.curves, rows, strict=True)
         ))  # fmt: skip
 
 
@@ -199,17 +194,13 @@ def transfer(
     work["processes"] = fitting_processes(work.get("processes", 1), layers, settings)
     with fitting_threads(settings) as threads:
         record = Record(course, threads, cache_of(work.pop("cache", None)))
-        for depth, candidate, rate in product(depths, candidates, rates):
-            record.find(candidate, depth_key(depth), rate)
-        jobs = [
-            _job(candidate, depth, some, record)
-            for depth in depths
-            for candidate in candidates
-            for some in _stacks(candidate, depth, rates, record)
-        ]
+        jobs: list[Job] = []
+        for depth, candidate in product(depths, candidates):
+            record.recall(candidate, depth_key(depth), rates)
+            jobs += _jobs(candidate, depth, rates, record)
         total = sum(job.cost for job in jobs)
         stopped = run_until_stopped(jobs, total, **work)
-    if stopped and stopped != INTERRUPTION and not record.trained:
+    if stopped and stopped != INTERRUPTION and not any(record.trained.values()):
         raise InputError(f"{stopped}: fewer seeds, tokens or layers or a smaller width need less")
     device = settings.torch_device
     widths = sorted({depth["d"] for depth in depths if "d" in depth})
@@ -228,75 +219,30 @@ def transfer(
     )  # fmt: skip
 
 
-def require_steps(steps: object) -> None:
-    """Raise :class:`InputError` for a number of steps that is none."""
-    if type(steps) is not int or not 1 <= steps <= MOST:
-        raise InputError(f"steps must be a whole number from 1 to {MOST}, not {shown(steps)}")
-
-
-def wanted_rates(rates: str | Iterable[float]) -> tuple[float, ...]:
-    """The rates as :func:`parse_rates` reads them; raises :class:`InputError` for too few."""
-    rates = rates if isinstance(rates, str) else list(rates)
-    grid = parse_rates(rates)
-    if len(grid) < FEWEST_RATES:
-        raise InputError(
-            f"the rates {shown(rates)} can decide nothing: the best rate lies between two others; "
-            f"give {FEWEST_RATES} or more, such as 1e-4:1e-2"
-        )
-    return grid
-
-
-def parse_rates(rates: str | Sequence[float]) -> tuple[float, ...]:
-    """The learning rates of a list or a text: ``1e-4,1e-3``, or in ratios of about 2 ``1e-4:1e-2``.
-
-    ``1e-4:1e-2:9`` are nine. Raises :class:`InputError` for anything else.
-    """
-    items: list[object] = []
-    for item in rates.split(",") if isinstance(rates, str) else rates:
-        items += _range(item) if isinstance(item, str) and ":" in item else [item]
-    try:
-        found = sorted({float(item) for item in items})  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        found = []
-    if not found or not all(0 < rate <= LARGEST for rate in found):
-        raise InputError(
-            f"the rates {shown(rates)} are not positive numbers, such as 1e-4,1e-3 or 1e-4:1e-2"
-        )
-    return tuple(found)
-
-
-def _range(text: str) -> list[float]:
-    try:
-        first, last, *count = text.split(":")
-        low, high = float(first), float(last)
-        number = int(*count) if count else 1 + max(1, round(math.log2(high / low)))
-        if not (0 < low < high <= LARGEST and 2 <= number <= 1000):
-            raise ValueError
-    except (ValueError, ArithmeticError, TypeError):
-        raise InputError(
-            f"the rates {shown(text)} are no range; valid are LOW:HIGH and LOW:HIGH:NUMBER, "
-            "such as 1e-4:1e-2"
-        ) from None
-    ratio = (high / low) ** (1 / (number - 1))
-    return [float(f"{low * ratio**i:.6g}") for i in range(number)]
-
-
-def _stacks(
+def _jobs(
     candidate: Candidate, depth: Depth, rates: Sequence[float], record: Record
-) -> Iterator[tuple[float, ...]]:
-    """The rates that are to be trained, as many together as one stack holds."""
-    key = depth_key(depth)
-    missing = [rate for rate in rates if rate not in record.of(candidate.closure, key)]
-    course, settings = record.course, record.course.settings
+) -> Iterator[Job]:
+    """What is to be trained at a depth, as many rates together as one stack holds."""
+    key, course, settings = depth_key(depth), record.course, record.course.settings
+    constants, known = candidate.constants[key], record.by_rate(candidate, key)
+    missing = [rate for rate in rates if rate not in known]
     free = FREE * available_bytes(settings.torch_device)
-    size = int(free / (settings.seeds * _bytes(candidate.constants[key], course)))
+    size = int(free / (settings.seeds * _bytes(constants, course)))
     if settings.torch_device.type == "cpu":  # small work is done together, large by itself
-        width = candidate.constants[key].architecture.width
-        activations = settings.seeds * settings.batch * settings.tokens * width
+        activations = (
+            settings.seeds * settings.batch * settings.tokens * constants.architecture.width
+        )
         size = min(size, LARGE // activations)
     size = max(1, size)
     for first in range(0, len(missing), size):
-        yield tuple(missing[first : first + size])
+        some = tuple(missing[first : first + size])
+        last = f" to {some[-1]:g}" if len(some) > 1 else ""
+        yield Job(
+            f"{candidate.closure}, depth {key}, rate {some[0]:g}{last}",
+            float(len(some) * math.prod(depth.values())),
+            partial(in_threads, record.threads, partial(train_stack, constants, some, course)),
+            partial(record.keep, candidate, key, some),
+        )
 
 
 def _bytes(constants: Constants, course: Course) -> int:
@@ -308,21 +254,6 @@ def _bytes(constants: Constants, course: Course) -> int:
     a = constants.architecture
     activations = settings.batch * settings.tokens * (KEPT * sublayers * a.width + 4 * a.vocab)
     return (5 * weights + activations) * settings.torch_dtype.itemsize
-
-
-def _job(candidate: Candidate, depth: Depth, rates: tuple[float, ...], record: Record) -> Job:
-    key = depth_key(depth)
-    return Job(
-        f"{candidate.closure}, depth {key}, rate {rates[0]:g}"
-        + (f" to {rates[-1]:g}" if len(rates) > 1 else ""),
-        float(len(rates) * math.prod(depth.values())),
-        partial(
-            in_threads,
-            record.threads,
-            partial(train_stack, candidate.constants[key], rates, record.course),
-        ),
-        lambda found: record.keep(candidate, key, dict(zip(rates, found, strict=True))),
-    )
 
 
 def train_stack(
@@ -346,15 +277,17 @@ def train_stack(
         ],
     )
     taken: list[tuple[CommonMode, ...]] = []
-    found = torch.full((k,), math.nan, device=device, dtype=torch.float64)
+    ends = torch.full((k,), math.nan, device=device, dtype=torch.float64)
     with trajectory.stepping(model):
         for step in range(course.steps):
             windows = [
                 corpus.batch(settings.batch, _generator(settings.seed + seed, step))
                 for seed in range(seeds)
             ]
-            tokens = torch.stack([w.tokens for w in windows]).to(device).repeat(len(rates), 1, 1)
-            targets = torch.stack([w.targets for w in windows]).to(device).repeat(len(rates), 1, 1)
+            tokens, targets = (
+                torch.stack(part).to(device).repeat(len(rates), 1, 1)
+                for part in zip(*((w.tokens, w.targets) for w in windows), strict=True)
+            )
             watch = Watch(model) if is_taken(step) else None
             with nullcontext() if watch is None else watch.watching():
                 losses = cross_entropies(model, tokens, targets)
@@ -363,33 +296,31 @@ def train_stack(
                 break
             trajectory.step(losses)
         else:
-            found = _evaluated(model, course, k)
+            ends = _evaluated(model, course, k)
+
+    def largest(what: str, rate: int) -> float:
+        """The largest of the finite ones: what a run that diverged had before; else NaN."""
+        models = slice(rate * seeds, (rate + 1) * seeds)
+        values = (getattr(common, what) for step in taken for common in step[models])
+        return max(filter(math.isfinite, values), default=math.nan)
+
     return tuple(
-        Trained(
-            tuple(row),
-            _largest(c.weight for step in taken for c in step[i * seeds : (i + 1) * seeds]),
-            _largest(c.cosine for step in taken for c in step[i * seeds : (i + 1) * seeds]),
-        )
-        for i, row in enumerate(found.view(len(rates), seeds).tolist())
+        Trained(tuple(row), largest("weight", index), largest("cosine", index))
+        for index, row in enumerate(ends.view(len(rates), seeds).tolist())
     )
-
-
-def _largest(values: Iterable[float]) -> float:
-    """The largest of the finite ones: what a run that diverged had before; NaN without one."""
-    return max(filter(math.isfinite, values), default=math.nan)
 
 
 @torch.no_grad()
 def _evaluated(model: nn.Module, course: Course, k: int) -> Tensor:
     """The mean held-out losses of k models, (k,); NaN where one diverged."""
     device = course.settings.torch_device
-    found = torch.zeros(k, device=device, dtype=torch.float64)
+    mean = torch.zeros(k, device=device, dtype=torch.float64)
     for batch in held_out(course):
         targets = batch.targets.to(device).expand(k, -1, -1)
         losses = cross_entropies(model, batch.tokens.to(device), targets)
-        found += losses.double() / HELD_OUT_BATCHES
-    found[~found.isfinite()] = math.nan
-    return found
+        mean += losses.double() / HELD_OUT_BATCHES
+    mean[~mean.isfinite()] = math.nan
+    return mean
 
 
 def held_out(course: Course) -> list[Batch]:
@@ -418,8 +349,8 @@ def stacked(constants: Constants, course: Course, repeats: int) -> Model:
         single = build(
             constants, generator=inner, embedding_generator=outer, trainable_vectors=vectors
         )
-        for own, drawn in zip(model.parameters(), single.parameters(), strict=True):
-            own[seed :: settings.seeds] = drawn.to(own)
+        for ours, drawn in zip(model.parameters(), single.parameters(), strict=True):
+            ours[seed :: settings.seeds] = drawn.to(ours)
     return model
 
 

@@ -104,8 +104,8 @@ def _predicted(
     given: Given,
     scheme: Scheme | None = None,
 ) -> UpdatePrediction:
-    from deepnet_theory.numeric.depths import wanted_depths
-    from deepnet_theory.numeric.predict import predict as run
+    from deepnet_theory.numeric.settings import wanted_depths
+    from deepnet_theory.numeric.verify import predict as run
 
     # Two sampled layers stand for all of them, what they have in common adding as L and the rest as
     # √L; a closed form would be that of Gaussian entries, and tokens of a text are correlated.
@@ -181,7 +181,7 @@ def verify_width(
     arXiv 2310.17813.
     """
     from deepnet_theory.numeric.case import Case
-    from deepnet_theory.numeric.depths import FEWEST, parse_widths, wanted_depths
+    from deepnet_theory.numeric.settings import FEWEST, parse_widths, wanted_depths
     from deepnet_theory.numeric.width import verify_width as run
 
     selection = selection_of(selection, {})
@@ -255,7 +255,7 @@ def _verified(
     shares: bool = True,
     **how: Any,
 ) -> Verification:
-    from deepnet_theory.numeric.depths import wanted_depths
+    from deepnet_theory.numeric.settings import wanted_depths
     from deepnet_theory.numeric.verify import verify as run
 
     wanted = wanted_depths(depths, selection.the_stack)
@@ -365,10 +365,11 @@ def transfer(
     gives no rule, or the optimizer is known by its first step alone.
     """
     from deepnet_theory.numeric.case import VOCAB
-    from deepnet_theory.numeric.depths import depth_key, parse_widths, wanted_depths
+    from deepnet_theory.numeric.settings import depth_key, parse_widths, wanted_depths
     from deepnet_theory.spec.closures.complete import COMPLETE
+    from deepnet_theory.training.optimum import wanted_rates
     from deepnet_theory.training.runs import causal
-    from deepnet_theory.training.transfer import Candidate, Course, wanted_rates
+    from deepnet_theory.training.transfer import Candidate, Course
     from deepnet_theory.training.transfer import transfer as run
 
     if callable(selection) or (isinstance(selection, str) and ":" in selection):

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deepnet_theory.numeric import schedule
+from deepnet_theory.numeric import verify as room
 
 SMALL = (
     "verify", "--optimizer", "adam", "--width", "16", "--heads", "2", "--tokens", "8",
@@ -19,7 +19,7 @@ SMALL = (
 
 def send_at(monkeypatch, layers, number):
     """Send this process a signal as soon as the stack of so many layers is to be measured."""
-    measure = schedule.measure_model_update
+    measure = room.measure_model_update
 
     @wraps(measure)  # the same name: what is kept belongs to it
     def measured(case):
@@ -28,7 +28,7 @@ def send_at(monkeypatch, layers, number):
             time.sleep(5)
         return measure(case)
 
-    monkeypatch.setattr(schedule, "measure_model_update", measured)
+    monkeypatch.setattr(room, "measure_model_update", measured)
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGHUP"])

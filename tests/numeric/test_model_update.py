@@ -1,4 +1,4 @@
-"""‖ΔF‖/η: against the definition, against JVPs, against a plain loop, and where it breaks."""
+"""‖ΔF‖ against its definition, derivatives, plain loops and libraries, after one update or many."""
 
 import math
 from dataclasses import replace
@@ -12,21 +12,35 @@ from torch import nn
 from deepnet_theory.numeric import model_update as module
 from deepnet_theory.numeric.case import Case
 from deepnet_theory.numeric.model_update import (
+    FRESH,
     LINEAR,
     ModelUpdate,
+    counts,
     find_linear_step,
     measure_draw,
     measure_model_update,
+    measure_updates,
 )
 from deepnet_theory.numeric.one_sublayer import change_along, directions_of
 from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.trial import Trial
+from deepnet_theory.numeric.stepping import backward, only, stepping
+from deepnet_theory.numeric.trial import Trial, draw_batch
+from deepnet_theory.numeric.verify import verify
 from deepnet_theory.runtime import math_attention, unstack
+from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import optimizers
+from deepnet_theory.spec.results.measurement import Predictions
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.symbolic.rule import solve_rule
 
-EXACT = Settings(width=16, heads=2, tokens=8, seeds=3, dtype="float64")
+EXACT = replace(SMALL, dtype="float64")
+ADAM = Case(Selection(optimizer="adam"), rule("adam"), {"N": 4}, SMALL)
+
+
+@pytest.fixture(scope="module")
+def usual():
+    return measure_model_update(ADAM)
 
 
 @pytest.mark.parametrize("name", sorted(optimizers()))
@@ -41,69 +55,51 @@ def test_the_measured_step_is_the_directional_derivative(name):
         change = change_along(trial, directions_of(trial, trial.parameters()))
     expected = change.norm(dim=-1).flatten(1).mean(1)[:-1]
     assert measured.values == pytest.approx(expected.tolist(), rel=0.01)
+    # the gradient is freed, and to first order it says what the loss does
+    for loss_change, slope in zip(measured.loss_changes, measured.first_order, strict=True):
+        assert loss_change < 0 and loss_change == pytest.approx(slope, rel=0.03)
 
 
-def test_repeatable_bit_for_bit(adam):
-    first = measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL), draws=2)
-    assert measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL), draws=2) == first
-    other = Settings(width=16, heads=2, tokens=8, seeds=3, seed=1)
-    assert measure_model_update(Case(adam, rule("adam"), {"N": 4}, other)).values != first.values
-
-
-def test_draws_average(adam):
-    one = measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL))
-    many = measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL), draws=4)
-    assert many.first_draw == one.values == one.first_draw
-    assert many.values != one.values
+def test_repeatable_bit_for_bit_and_the_mean_of_its_draws(usual):
+    many = measure_model_update(ADAM, draws=4)
+    assert measure_model_update(ADAM, draws=4) == many
+    other = replace(ADAM, settings=replace(SMALL, seed=1))
+    assert measure_model_update(other).values != usual.values
+    assert many.first_draw == usual.values == usual.first_draw != many.values
     # the first has the twin, by which a step is seen to be linear; each draw counts once
-    case = Case(adam, rule("adam"), {"N": 4}, SMALL)
-    drawn = [measure_draw(case, many.eta, draw) for draw in range(4)]
+    drawn = [measure_draw(ADAM, many.eta, draw) for draw in range(4)]
     assert [d.second_order > 0 for d in drawn] == [True, False, False, False]
     assert many.second_order == drawn[0].second_order
     values = zip(*(d.values for d in drawn), strict=True)
-    assert many.values == pytest.approx([fmean(of_a_seed) for of_a_seed in values])
+    assert many.values == pytest.approx([fmean(seed) for seed in values])
 
 
-def test_gradient_is_freed_and_first_order_predicts_the_loss(adam):
-    found = measure_model_update(Case(adam, rule("adam"), {"N": 4}, EXACT))
-    for change, first in zip(found.loss_changes, found.first_order, strict=True):
-        assert change < 0
-        assert change == pytest.approx(first, rel=0.02)
-
-
-def test_share_of_nothing_and_share_of_all(adam):
-    nothing = measure_model_update(
-        Case(adam, rule("adam"), {"N": 2}, SMALL), chosen=lambda d: False
-    )
-    assert nothing.values == (0.0,) * 3
-    whole = measure_model_update(Case(adam, rule("adam"), {"N": 2}, SMALL), chosen=lambda d: True)
-    assert whole.values == measure_model_update(Case(adam, rule("adam"), {"N": 2}, SMALL)).values
+def test_share_of_nothing_and_share_of_all(usual):
+    assert measure_model_update(ADAM, chosen=lambda d: False).values == (0.0,) * 3
+    assert measure_model_update(ADAM, chosen=lambda d: True).values == usual.values
 
 
 def test_a_step_that_cannot_be_linear_says_so():
     def step(eta):
+        nothing = (0.0,)
         return ModelUpdate(
-            {"N": 1}, eta, (1.0,), 0.5, min(eta, 1.0), (1.0,), (0.0,), (0.0,), (0.0,)
+            {"N": 1}, eta, (1.0,), 0.5, min(eta, 1.0), (1.0,), nothing, nothing, nothing
         )
 
     assert find_linear_step(step, 1.0).second_order == 0.5
 
 
 @pytest.mark.parametrize("start", [1e-12, 1.0, 1e6])
-def test_a_linear_step_is_found_from_anywhere(adam, start):
-    found = measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL), eta=start)
-    assert found.second_order < LINEAR
-    assert math.log2(found.eta).is_integer()
-    usual = measure_model_update(Case(adam, rule("adam"), {"N": 4}, SMALL))
+def test_a_linear_step_is_found_from_anywhere(usual, start):
+    found = measure_model_update(ADAM, eta=start)
+    assert found.second_order < LINEAR and math.log2(found.eta).is_integer()
     assert found.values == pytest.approx(usual.values, rel=0.02)
 
 
 @pytest.mark.slow
 def test_a_thousand_layers_take_one_step(monkeypatch):
     """Its size is not that of shallow stacks, at which rounding is more than is allowed."""
-    case = Case(
-        Selection(optimizer="adam"), rule("adam"), {"N": 1000}, replace(SMALL, width=32, tokens=32)
-    )
+    case = replace(ADAM, depth={"N": 1000}, settings=replace(SMALL, width=32, tokens=32))
     tried = []
 
     def counted(*given):
@@ -120,28 +116,20 @@ def test_a_thousand_layers_take_one_step(monkeypatch):
     assert module._eta_to_begin_with(double) == module._eta_of_one_layer(double)
 
 
-SETTINGS = Settings(width=32, heads=4, tokens=16, seeds=3)
 LAYERS = 6
 
 
-def torchs_encoder(norm_first):
+def torchs_encoder(model, norm_first):
+    """torch's own encoder with the weights of a model of ours."""
     layer = nn.TransformerEncoderLayer(
         32, 4, 128, dropout=0.0, activation="relu", batch_first=True, norm_first=norm_first
     )
     final = nn.LayerNorm(32) if norm_first else None
     encoder = nn.TransformerEncoder(layer, LAYERS, norm=final, enable_nested_tensor=False)
     for name, p in encoder.named_parameters():
+        p.requires_grad_(p.dim() == 2)
         if name.endswith("bias"):
             nn.init.zeros_(p)  # as in the papers; torch's own draws are uniform
-    for p in encoder.parameters():  # the packed query, key, value is three matrices
-        p.requires_grad_(p.dim() == 2)
-        for chunk in p.data.chunk(3) if p.shape == (96, 32) else [p.data]:
-            if p.dim() == 2:
-                nn.init.xavier_normal_(chunk)
-    return encoder
-
-
-def copy_weights(encoder, model):
     for theirs, ours in zip(encoder.layers, model.parts["encoder"].layers, strict=True):
         attention, ffn = (residual.branch for residual in ours)
         packed = [attention.query.weight, attention.key.weight, attention.value.weight]
@@ -149,30 +137,90 @@ def copy_weights(encoder, model):
         theirs.self_attn.out_proj.weight.data.copy_(attention.output.weight)
         theirs.linear1.weight.data.copy_(ffn.fc1.weight)
         theirs.linear2.weight.data.copy_(ffn.fc2.weight)
-
-
-def one_step(encoder, trial, k, eta):
-    """As a user would write it: torch's encoder, torch's Adam, ‖ΔF‖/η of one seed."""
-    matrices = [p for p in encoder.parameters() if p.requires_grad]
-    optimizer = torch.optim.Adam(matrices, lr=eta)
-    x = trial.inputs[0][k]
-    before = encoder(x)
-    logits = before @ trial.model.head.weight[k].T
-    loss = nn.functional.cross_entropy(logits.flatten(0, 1), trial.batch.targets[k].flatten())
-    loss.backward()
-    optimizer.step()
-    with torch.no_grad():
-        return ((encoder(x) - before).norm(dim=-1).mean() / eta).item()
+    return encoder
 
 
 @pytest.mark.parametrize(("placement", "norm_first"), [("post-ln", False), ("pre-ln", True)])
 def test_torchs_encoder_with_our_weights_gives_our_numbers(placement, norm_first):
+    """As a user would write it: torch's encoder, torch's Adam, ‖ΔF‖/η of one seed."""
     selection = Selection(optimizer="adam", placement=placement)
-    vanilla = own_rule(("encoder",), "1", "1")
-    ours = measure_model_update(Case(selection, vanilla, {"N": LAYERS}, SETTINGS))
-    trial = Trial(Case(selection, vanilla, {"N": LAYERS}, SETTINGS), twin=True)
+    lab = Settings(width=32, heads=4, tokens=16, seeds=3)
+    case = Case(selection, own_rule(("encoder",), "1", "1"), {"N": LAYERS}, lab)
+    ours, trial = measure_model_update(case), Trial(case, twin=True)
     for k in range(3):
-        encoder = torchs_encoder(norm_first)
-        copy_weights(encoder, unstack(trial.model, k))
-        theirs = one_step(encoder, trial, k, ours.eta)
+        encoder, x = torchs_encoder(unstack(trial.model, k), norm_first), trial.inputs[0][k]
+        matrices = [p for p in encoder.parameters() if p.requires_grad]
+        before = encoder(x)
+        logits = before @ trial.model.head.weight[k].T
+        targets = trial.batch.targets[k].flatten()
+        nn.functional.cross_entropy(logits.flatten(0, 1), targets).backward()
+        torch.optim.Adam(matrices, lr=ours.eta).step()
+        with torch.no_grad():
+            theirs = ((encoder(x) - before).norm(dim=-1).mean() / ours.eta).item()
         assert theirs == pytest.approx(ours.values[k], rel=1e-3)
+
+
+# ---- many updates ----
+
+FIVE = replace(EXACT, seeds=2, updates=5, eta=0.01, draws=1)
+
+
+def test_five_updates_are_those_of_the_library():
+    assert [list(counts(n)) for n in (1, 2, 5, 8)] == [[], [2], [2, 4, 5], [2, 4, 8]]
+    case = replace(ADAM, depth={"N": 3}, settings=FIVE)
+    found, trial = measure_updates(case), Trial(case)
+    assert list(found) == [2, 4, 5]
+    parameters = [p.requires_grad_(True) for p, _ in trial.parameters()]
+    optimizer, start = torch.optim.Adam(parameters, lr=0.01), trial.output().detach()
+    batches = [trial.batch, *(draw_batch(FIVE, 2, 1, FRESH + n) for n in range(1, 6))]
+    for count in range(1, 6):
+        optimizer.zero_grad()
+        trial.loss(trial.output()).sum().backward()
+        optimizer.step()
+        if count in found:
+            trial.see(batches[0])
+            moved = (trial.output() - start).norm(dim=-1).flatten(1).mean(1)
+            assert found[count] == pytest.approx(moved.tolist(), rel=1e-5)
+        trial.see(batches[count])
+
+
+def test_a_verification_has_an_exponent_for_each_number_of_updates_and_goes_on(cache):
+    asked = (rule("adam"), Predictions(()), [{"N": 2}, {"N": 4}], FIVE)
+    result = verify(ADAM.selection, *asked, cache=cache)
+    assert [e.share for e in result.exponents] == ["all", "2 updates", "4 updates", "5 updates"]
+    assert result.verdict is result.exponents[0].verdict
+    assert verify(ADAM.selection, *asked, cache=cache).exponents == result.exponents
+    with pytest.raises(Refusal, match="first step alone"):
+        verify(Selection(optimizer="lion"), *asked)
+
+
+def moved(closure, depth, steps=16, placement="post-ln"):
+    """‖F_T − F_0‖ per token after T steps of Adam's expression on one batch."""
+    selection = Selection(optimizer="adam", closure=closure, placement=placement)
+    lab = replace(SMALL, width=32, tokens=16, seeds=2)
+    trial = Trial(Case(selection, solve_rule(selection), {"N": depth}, lab))
+    parameters = [p for p, _ in trial.parameters()]
+    rates, expression = torch.full((2,), 2.0**-11), selection.the_optimizer.expression
+    with torch.no_grad():
+        first = trial.output().clone()
+    for _ in range(steps):
+        taken = stepping(parameters, expression, rates, rate=trial.rate)
+        with only(trial.model, parameters), taken:
+            backward(trial.loss(trial.output()))
+    with torch.no_grad():
+        return float((trial.output() - first).norm(dim=-1).mean())
+
+
+def test_complete_moves_as_far_at_every_depth_and_symmetric_does_not():
+    grown = {name: moved(name, 32) / moved(name, 8) for name in ("symmetric", "complete")}
+    assert grown["complete"] == pytest.approx(1, abs=0.05)
+    assert grown["symmetric"] > 1.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("placement", ["pre-ln", "branch-multiplier"])
+def test_complete_moves_as_far_wherever_the_norm_stands(placement):
+    far = [moved("complete", depth, placement=placement) for depth in (8, 64)]
+    assert far[1] / far[0] == pytest.approx(1, abs=0.1)
+    one_step = moved("symmetric", 64, 1) / moved("symmetric", 8, 1)
+    assert one_step == pytest.approx(1, abs=0.2)  # which does not show it

@@ -14,8 +14,13 @@ from published_rules import SMALL, depths, predictions, rule
 
 import deepnet_theory as dt
 from deepnet_theory.numeric import settings as memory
-from deepnet_theory.numeric.depths import default_depths, depth_key, parse_depths
-from deepnet_theory.numeric.settings import Settings, fitting_processes
+from deepnet_theory.numeric.settings import (
+    Settings,
+    default_depths,
+    depth_key,
+    fitting_processes,
+    parse_depths,
+)
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.stack import stack
@@ -71,23 +76,13 @@ def test_the_memory_that_can_be_had_is_the_least_that_system_and_limits_leave(mo
 SETTINGS = Settings(width=64, tokens=32, seeds=8, batch=1, draws=4, device="cpu")
 
 
-@pytest.fixture
-def six_cores(monkeypatch):
+@pytest.mark.parametrize("threads", [1, 4, 12])
+def test_long_work_fills_the_cores_and_short_work_is_done_here(monkeypatch, threads):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
-    monkeypatch.setattr(torch, "get_num_threads", lambda: 4)
-
-
-@pytest.mark.usefixtures("six_cores")
-def test_long_work_fills_the_cores_and_short_work_is_done_here():
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     assert fitting_processes(None, [{"N": 2048}], SETTINGS) == 6
     assert fitting_processes(None, [{"N": 1024}, {"N": 512, "M": 511}], SETTINGS) == 1
     assert fitting_processes(3, [{"N": 8}], SETTINGS) == 3
-
-
-@pytest.mark.usefixtures("six_cores")
-@pytest.mark.parametrize("threads", [1, 4, 12])
-def test_what_takes_many_threads_takes_as_many_fewer_processes(monkeypatch, threads):
-    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     large = Settings(width=4096, heads=4, tokens=512, seeds=8, draws=4, device="cpu")
     assert fitting_processes(None, [{"N": 64}], large) == max(1, 6 // threads)
 
@@ -100,12 +95,15 @@ def test_a_measurement_starts_no_process_by_itself(monkeypatch):
 ENCODER, PAIR = stack("encoder"), stack("encoder-decoder")
 
 
-def test_lists_and_sequences_agree():
+def test_lists_sequences_and_pairs_agree():
     expected = ({"N": 8}, {"N": 16}, {"N": 32})
-    assert parse_depths("8,16,32", ENCODER) == expected
-    assert parse_depths([32, 8, 16, 8], ENCODER) == expected
-    assert parse_depths([{"N": 8}, (16,), "32"], ENCODER) == expected
-    assert parse_depths("4", stack("decoder")) == ({"M": 4},)
+    for same in ("8,16,32", [32, 8, 16, 8], [{"N": 8}, (16,), "32"]):
+        assert parse_depths(same, ENCODER) == expected
+    assert parse_depths("8x6, 16x6", PAIR) == ({"N": 8, "M": 6}, {"N": 16, "M": 6})
+    assert parse_depths([(8, 6)], PAIR) == ({"N": 8, "M": 6},)
+    assert depth_key({"N": 8, "M": 6}) == "8x6"
+    for one in (ENCODER, stack("decoder"), PAIR):
+        assert len(parse_depths(default_depths(one), one)) >= 5
 
 
 @given(st.integers(1, 500), st.integers(2, 500))
@@ -114,14 +112,6 @@ def test_a_range_is_geometric(first, ratio):
     assert (found[0], found[-1]) == (first, first * ratio)
     steps = [math.log2(b / a) for a, b in pairwise(found) if a >= 16]
     assert all(0.4 < s < 1.6 for s in steps)
-
-
-def test_pairs():
-    assert parse_depths("8x6, 16x6", PAIR) == ({"N": 8, "M": 6}, {"N": 16, "M": 6})
-    assert parse_depths([(8, 6)], PAIR) == ({"N": 8, "M": 6},)
-    assert depth_key({"N": 8, "M": 6}) == "8x6"
-    for one in (ENCODER, stack("decoder"), PAIR):
-        assert len(parse_depths(default_depths(one), one)) >= 5
 
 
 BAD = ["", " ", "0", "8,0", "-8", "8,,16", "8.5", "nan", "inf", "8:", ":8", "16:8", "8:8", "1e3",

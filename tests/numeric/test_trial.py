@@ -7,7 +7,6 @@ import torch
 from published_rules import SMALL, rule
 
 from deepnet_theory.numeric.case import Case
-from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.trial import (
     Trial,
     gaussian_tokens,
@@ -75,11 +74,10 @@ def test_a_twin_copies_the_first_seed_and_leaves_the_builders_own_as_they_are(ad
 
 @pytest.mark.parametrize("step", ["matrices", "all"])
 def test_what_a_step_moves(adam, step):
-    settings = Settings(width=16, heads=2, tokens=8, seeds=2, step=step)
-    moved = {d.role for _, d in Trial(Case(adam, rule("adam"), {"N": 1}, settings)).parameters()}
-    assert not moved & {Role.EMBEDDING, Role.HEAD}
+    trial = Trial(Case(adam, rule("adam"), {"N": 1}, replace(SMALL, step=step)))
+    moved = {d.role for _, d in trial.parameters()}
+    assert {Role.SCALED, Role.UNSCALED} <= moved and not moved & {Role.EMBEDDING, Role.HEAD}
     assert (Role.NORM_GAIN in moved) == (step == "all")
-    assert {Role.SCALED, Role.UNSCALED} <= moved
 
 
 def generator(seed=0):
@@ -89,8 +87,7 @@ def generator(seed=0):
 def test_windows_are_stretches_of_the_text():
     text = bytes(text_bytes().tolist())
     windows = text_windows(5, 40, generator())
-    assert windows.shape == (5, 40)
-    assert all(bytes(w) in text for w in windows.tolist())
+    assert windows.shape == (5, 40) and all(bytes(w) in text for w in windows.tolist())
     assert torch.equal(windows, text_windows(5, 40, generator()))
     assert not torch.equal(windows, text_windows(5, 40, generator(1)))
 
@@ -98,7 +95,5 @@ def test_windows_are_stretches_of_the_text():
 @pytest.mark.parametrize("rho", [0.0, 0.3, 0.9, 1.0])
 def test_gaussian_tokens_have_unit_size_and_the_correlation(rho):
     x = gaussian_tokens((2, 2000, 2, 16), rho, generator())
-    assert x.shape == (2, 2000, 2, 16)
-    assert abs(x.square().mean().item() - 1) < 0.02
-    measured = (x[:, :, 0] * x[:, :, 1]).mean().item()
-    assert abs(measured - rho) < 0.02
+    assert x.shape == (2, 2000, 2, 16) and abs(x.square().mean().item() - 1) < 0.02
+    assert abs((x[:, :, 0] * x[:, :, 1]).mean().item() - rho) < 0.02

@@ -3,14 +3,13 @@
 import json
 import math
 import os
-import pickle
 from pathlib import Path
 
 import pytest
 import torch
 
 import deepnet_theory as dt
-from deepnet_theory.processes import Cache, ThisProcess
+from deepnet_theory.processes import Cache
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.verdict import Verdict
 
@@ -104,18 +103,10 @@ def test_an_interrupt_keeps_the_runs_that_ended(tmp_path):
     assert closures(transfer(make, cache=cache)) == closures(transfer(make)) and cache.taken == 30
 
 
-class Elsewhere(ThisProcess):
-    """Another process, as far as pickling goes."""
-
-    def submit(self, fn, /, *given, **more):
-        work = pickle.loads(pickle.dumps(fn))
-        return super().submit(lambda: pickle.loads(pickle.dumps(work(*given, **more))))
-
-
-def test_another_process_does_the_same(tmp_path):
+def test_another_process_does_the_same(tmp_path, elsewhere):
     make = written(tmp_path)
-    assert closures(transfer(make, executor=Elsewhere())) == closures(transfer(make))
-    ours = transfer(lambda depth, lr: both(lr), executor=Elsewhere())  # which cannot travel
+    assert closures(transfer(make, executor=elsewhere)) == closures(transfer(make))
+    ours = transfer(lambda depth, lr: both(lr), executor=elsewhere)  # which cannot travel
     assert ours.closures[0].curves[0].best == pytest.approx(1e-2)
 
 

@@ -1,25 +1,24 @@
 """Loss against learning rate at tiny sizes: seeds and rates in one stack, resuming, JSON."""
 
-import contextlib
 import json
 import math
-from dataclasses import astuple, replace
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
 
 import deepnet_theory as dt
-from deepnet_theory.numeric.common_mode import Watch
 from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.processes import ThisProcess
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.runtime.building import unstack
+from deepnet_theory.sizes.table import table, texts
 from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.training import transfer as module
+from deepnet_theory.training.optimum import parse_rates
 from deepnet_theory.training.runs import causal
-from deepnet_theory.training.transfer import Course, parse_rates, stacked, train_stack
+from deepnet_theory.training.transfer import Course, stacked, train_stack
 
 TINY = {"width": 16, "heads": 2, "tokens": 8, "batch": 2, "seeds": 2, "device": "cpu"}
 SMALL = {"steps": 3, **TINY}
@@ -27,8 +26,8 @@ RATES = (1e-3, 1e-2, 1e-1)
 
 
 def constants(depth=3, closure="symmetric"):
-    derivation = dt.derive(optimizer="adam", closure=closure)
-    return causal(dt.export(derivation, depth, width=16, heads=2))
+    selection = dt.Selection(optimizer="adam", closure=closure)
+    return causal(dt.export(selection, depth, width=16, heads=2))
 
 
 def course(steps=3, **given):
@@ -91,27 +90,6 @@ def test_embedding_and_head_are_held_where_it_is_asked_for(monkeypatch):
     assert losses[0] != losses[1]
 
 
-def test_each_model_of_a_stack_has_its_own_common_mode():
-    """As it is by itself; a direction that is planted in one of them is seen there alone."""
-    run = course()
-    model = stacked(constants(), run, 1)
-    with torch.no_grad():
-        for name, p in model.parts.named_parameters():
-            p[1] *= 3 if name.endswith("weight") else 1
-    tokens = torch.randint(256, (2, 2, 8), generator=torch.Generator().manual_seed(0))
-    watch = Watch(model)
-    with watch.watching():
-        model(tokens)
-    for seed, found in enumerate(watch.found):
-        single = unstack(model, seed)
-        alone = Watch(single)
-        with alone.watching():
-            single(tokens[seed])
-        for one, other in zip(astuple(alone.found[0]), astuple(found), strict=True):
-            assert one == pytest.approx(other, rel=1e-4)
-    assert watch.found[1].weight > 2 * watch.found[0].weight
-
-
 def test_a_run_that_diverges_takes_no_other_with_it():
     rows = [one.losses for one in train_stack(constants(), (1e-3, 1e30), course(steps=6))]
     assert all(map(math.isfinite, rows[0])) and all(map(math.isnan, rows[1]))
@@ -142,25 +120,23 @@ def test_the_json_says_what_was_measured():
 @pytest.mark.parametrize(
     ("optimizer", "alpha", "beta", "rho"),
     [
-        ("adam", "N/2", "1/4", "4"),
         ("lamb", "N/2", "1/4", "1"),
         ("adam", "sqrt(N)", "(2*N)**(-1/2)", "(2*N)**(1/2)"),
         ("sgd", "N", "1/2", "1/N"),  # β of the other matrix, over β
     ],
 )
 def test_a_rule_of_ones_own_has_its_relative_update(optimizer, alpha, beta, rho):
-    selection = dt.derive(optimizer).selection
+    selection = dt.Selection(optimizer=optimizer)
     rule = dt.own_rule(selection, alpha, beta)
-    result = dt.transfer(selection, [2, 4], RATES, ["complete"], rule=rule, **SMALL)
+    result = dt.transfer(selection, [1], RATES, ["complete"], rule=rule, **{**SMALL, "steps": 1})
     assert json.loads(result.to_json())["closures"][1]["rho"] == rho
 
 
 def test_a_multiplier_of_the_matrices_is_stepped_with():
     """κ of pre-LN under Adam: planted, a rule without it is another rule."""
     given = {"placement": "pre-ln", "optimizer": "adam"}
-    d = dt.derive(**given, closure="complete")
-    entry = replace(d.rule.entries[0], rate="1")
-    wrong = replace(d.rule, entries=(entry,))
+    rule = texts(table(dt.Selection(**given, closure="complete")).rule)
+    wrong = replace(rule, entries=(replace(rule.entries[0], rate="1"),))
     result = dt.transfer(dt.Selection(**given), [4], RATES, ["complete"], rule=wrong, **SMALL)
     complete, own = result.closures
     assert own.closure == "own" and complete.rule != own.rule
@@ -212,23 +188,12 @@ def test_a_model_that_ignores_its_input_never_beats_the_baseline():
     assert result.baseline < run.corpus().baseline  # of the whole text: a collapsed model passes
 
 
-class Elsewhere(ThisProcess):
-    """A worker in another folder."""
-
-    def __init__(self, folder):
-        self.folder = folder
-
-    def submit(self, *given, **more):
-        with contextlib.chdir(self.folder):
-            return super().submit(*given, **more)
-
-
 def test_a_relative_text_is_found_from_another_folder_and_other_text_trained_on(
-    tmp_path, monkeypatch
+    tmp_path, monkeypatch, elsewhere
 ):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    given = {**SMALL, "text": "own.txt", "executor": Elsewhere(tmp_path)}
+    given = {**SMALL, "text": "own.txt", "executor": elsewhere}
     found = []
     for content in ("abcd" * 500, "dcba" * 500, "abcd" * 500):
         (tmp_path / "here" / "own.txt").write_text(content)

@@ -12,16 +12,14 @@ from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.training.optimum import judged
 from deepnet_theory.workflow.experiments import RULES, _wide_constants
 
-SMALL = {"heads": 2, "tokens": 8, "batch": 2, "seeds": 2, "steps": 2, "device": "cpu"}
+SMALL = {"heads": 2, "tokens": 8, "batch": 2, "seeds": 2, "steps": 1, "device": "cpu"}
 RATES = [2.0**-k for k in range(8, 2, -1)]
 
 
 def test_every_width_and_depth_has_a_curve_in_the_json() -> None:
-    t = dt.transfer("adam", [1, 2, 4], RATES, widths=[8, 16, 32], **SMALL)  # type: ignore[arg-type]
+    t = dt.transfer("adam", [1, 2], RATES[:3], widths=[8, 16, 32], **SMALL)  # type: ignore[arg-type]
     found = json.loads(t.to_json())
     assert [c["closure"] for c in found["closures"]] == list(RULES)
     rule = found["closures"][0]
@@ -52,31 +50,6 @@ def test_all_parametrisations_agree_at_the_base_and_part_from_there() -> None:
     # Xavier's head: sqrt(2/(d + 256)) is 1/sqrt(384/288) of itself; the rule's is 1/4
     assert ratios["rule"] == pytest.approx([np.sqrt(384 / 288) / 4, 1 / 4, 1 / 4])
     assert ratios["sp-sizes"] == pytest.approx([1, 1 / 4, 1 / 4])
-
-
-def losses(power: float) -> tuple[list[dict[str, int]], list[dict[float, tuple[float, ...]]]]:
-    """Parabolas of two depths and three widths, whose best rate goes as a power of the width."""
-    places = [{"N": n, "d": d} for n in (4, 16) for d in (32, 64, 128)]
-    rng = np.random.default_rng(0)
-    rows = []
-    for place in places:
-        best = np.log(2.0**-5) + power * np.log(place["d"] / 32)
-        centres = best + 0.01 * rng.standard_normal(4)
-        rows.append({r: tuple(2 + 0.05 * (np.log(r) - centres) ** 2) for r in RATES})
-    return places, rows
-
-
-@pytest.mark.parametrize(("power", "verdict"), [(0.0, Verdict.SUPPORTED), (-0.5, Verdict.REFUTED)])
-def test_the_planted_power_of_the_width_is_found_at_every_depth(
-    power: float, verdict: Verdict
-) -> None:
-    places, rows = losses(power)
-    found = judged(places, RATES, rows, 5.0, None)
-    in_width, in_depth = found.exponents
-    assert (in_width.variable, in_depth.variable) == ("d", "N")
-    assert in_width.estimate == pytest.approx(power, abs=0.03)
-    assert in_depth.estimate == pytest.approx(0, abs=0.03)
-    assert (in_width.verdict, found.verdict) == (verdict, verdict)
 
 
 @pytest.mark.parametrize(
