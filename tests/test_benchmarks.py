@@ -23,7 +23,7 @@ BAD = [
     "cold_start --repeats 0", "coord_check --steps x", "common_mode --seeds 1",
     "cross_table --depths 8,0",
     "cross_table -o none/page.md", "learning_rate --rates 1,nan",
-    "learning_rate --closures no-such", "mutants --sample 0", "power no-such",
+    "learning_rate --closures no-such", "mutants --sample 0", "planted --sample 0", "power no-such",
     "practice --seeds 1", "practice --minutes x", "prediction --seeds 1", "runtime --batch 0",
     "symbolic -o none/page.md", "width --widths 32,0", "width_slopes --seeds 1",
 ]  # fmt: skip
@@ -141,6 +141,34 @@ def test_a_mutant_meets_the_tests_that_execute_it(monkeypatch, tmp_path):
         "`5` → `(6)`": "survived", "`5` → `(4)`": "survived",  # nothing executes it
     }  # fmt: skip
     assert (tmp_path / "deepnet_theory/halves.py").read_text(encoding="utf-8") == HALVES
+
+
+def test_a_planted_error_counts_where_it_changes_what_is_printed(monkeypatch, tmp_path):
+    planted = import_module("planted")
+    source = tmp_path / "deepnet_theory" / "half.py"
+    source.parent.mkdir()
+    source.write_text(SOURCE, encoding="utf-8")
+    (mutant, *_) = import_module("mutants").mutants("half.py", SOURCE)
+    right = [(0, "alpha = 1"), (0, "beta = 1")]
+
+    def fate(*wrong):
+        seen = []
+
+        def asked(tree):
+            seen.append(source.read_text(encoding="utf-8"))
+            return None if wrong == (None,) else (list(wrong), set())
+
+        monkeypatch.setattr(planted, "asked", asked)
+        outcome = planted.fate(mutant, tmp_path, right)
+        assert seen == [mutant.applied(SOURCE)] and source.read_text(encoding="utf-8") == SOURCE
+        return outcome
+
+    assert fate(*right) == "no change"
+    assert fate((1, "alpha = 2"), right[1]) == "refused"
+    assert fate((1, "alpha = 2"), (0, "beta = 2")) == "missed", "one of them has passed"
+    assert fate(None) == "refused", "none has come to its end"
+    evidence = '{"steps": [1], "measured": [2], "rule": "3"}'
+    assert planted.printed(evidence) == '{"rule": "3"}' and planted.printed("words") == "words"
 
 
 def test_the_power_of_the_laboratory_has_an_exact_interval(monkeypatch):

@@ -47,9 +47,9 @@ def test_each_kind_steps_at_its_own_rate_and_the_file_keeps_it(constants):
         ({"fc9": {}}, "'fc9'"),
         ({"gate": 3}, "JSON object"),
         ({"gate": {"rates": 1}}, "no 'rates'"),
-        ({"gate": {"rate": -1}}, "rate of 'gate'"),
-        ({"gate": {"epsilon": "x"}}, "epsilon of 'gate'"),
-        ({"gate": {"formulas": {"rate": [1]}}}, "formulas of 'gate'"),
+        ({"gate": {"rate": -1}}, "'gate': rate"),
+        ({"gate": {"epsilon": "x"}}, "'gate': epsilon"),
+        ({"gate": {"formulas": {"rate": [1]}}}, "'gate': formulas"),
         ({"gate": {"gain": 3.0}}, "said twice"),
     ],
 )

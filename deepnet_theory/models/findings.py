@@ -224,7 +224,7 @@ def _alpha(reading: Reading, group: Sequence[Difference]) -> str:
 
 
 def in_layers(layers: list[int], count: int) -> str:
-    """Layers in words, of so many; three and more that follow each other as first and last."""
+    """Layers in words, of all there are; three and more in a row as the first and the last."""
     if len(layers) == count > 1:
         return f"all {count} layers"
     words: list[str] = []

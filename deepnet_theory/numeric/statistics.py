@@ -177,7 +177,7 @@ def fit_exponent(
     x, y = np.log(d.astype(float)), np.log(values[good])
 
     def varying(mask: NDArray[np.bool_]) -> set[object]:
-        """The groups of which two depths or more are there."""
+        """The groups that have two depths or more."""
         there = {
             pair for pair, inside in zip(zip(d, labels, strict=True), mask, strict=True) if inside
         }

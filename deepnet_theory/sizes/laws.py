@@ -67,7 +67,7 @@ class _Branch:
         return Jet(Monomial.number(abs(value)) if value else None)
 
     def add(self, left: Jet, right: Jet) -> Jet:
-        # unlike terms would need to know which is the larger, and at which depth
+        # unlike terms: which is the larger would have to be known, and where
         if left.size and right.size and left.size != right.size:
             raise ValueError(f"terms of the sizes {left.size} and {right.size}")
         moved = {**left.moved, **right.moved}

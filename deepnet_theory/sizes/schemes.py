@@ -1,4 +1,4 @@
-r"""Published schemes: what one does under an optimizer, judged under every class of them.
+r"""Published schemes, judged under every class of optimizers.
 
 A scheme has a gain for every matrix, constants that may depend on the layer's index, and first
 layers that may have another equation; otherwise its exponents are those of a rule's constants. Two

@@ -130,8 +130,8 @@ def _export(given: Scheme, reading: Reading) -> str:
     """The command that exports a scheme for a model; none for a scheme that has no constants."""
     if not_exportable(given):
         return ""
-    words = {"scheme": given.name, **reading.select}
-    del words["placement"]
+    stacks = {name: word for name, word in reading.select.items() if name != "placement"}
+    words = {"scheme": given.name, **stacks}
     width = next((m.fan_in for s in reading.sublayers for m in s.matrices), 0)
     hidden = {m.fan_out for s in reading.sublayers for m in s.matrices if m.role in ("fc1", "up")}
     if given.std and len(hidden) == 1:  # its gains hang on the widths

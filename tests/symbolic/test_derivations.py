@@ -113,7 +113,7 @@ def test_a_symbol_is_declared_once_in_the_whole_project():
     letters = Counter(map(lettered, meanings.NOTATION))
     assert max(letters.values()) == 1, letters.most_common(3)
     # and no other room has words of its own for a letter
-    rooms = Path(meanings.__file__).parents[1].rglob("*.py")
+    rooms = Path(meanings.__file__).parent.rglob("*.py")
     tables = [path.name for path in rooms if '"kappa": "' in path.read_text(encoding="utf-8")]
     assert tables == ["notation.py"]
 

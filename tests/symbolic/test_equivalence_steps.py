@@ -12,7 +12,7 @@ from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.beyond import _OF, c, equivalence_steps
+from deepnet_theory.symbolic.beyond import ARGUMENTS, c, equivalence_steps
 from deepnet_theory.symbolic.rule import Problem
 
 
@@ -32,7 +32,7 @@ def test_every_power_is_checked_and_a_wrong_one_refuted(name):
             wrong[index] = argument * sp.sqrt(c)
             planted = replace(step, lhs=step.lhs.xreplace({moved: moved.func(*wrong)}))
             # an exact polar factor does not feel what its argument is divided by
-            unfelt = name.startswith("muon") and argument.has(_OF["epsilon"])
+            unfelt = name.startswith("muon") and argument.has(ARGUMENTS["epsilon"])
             assert (planted.check() is Verdict.PROVED) == unfelt, (step.name, argument)
         assert replace(step, lhs=step.lhs * c).check() is Verdict.REFUTED
 

@@ -102,7 +102,7 @@ def test_the_rule_holds_the_number_of_experts_where_the_update_feels_its_gradien
     select = {"optimizer": optimizer, "placement": "pre-ln", "closure": "complete"}
     mixed = table(Selection(**select, layer=f"attention,ffn-swiglu@{chosen}/{experts}"))
     dense = table(Selection(**select, layer="attention,ffn-swiglu"))
-    ours, theirs = (found.sublayers[-1] for found in (mixed, dense))
+    ours, theirs = (rows.rule.parts[-1].kinds[-1] for rows in (mixed, dense))
     number = Monomial.number
     assert ours.beta == theirs.beta and ours.rate == theirs.rate * number(experts) ** p
     assert ours.weight == theirs.weight * number(chosen) ** Fraction(-1, 2)
@@ -241,7 +241,7 @@ def test_sgd_is_stepped_by_the_sum_of_the_uses_and_a_sign_is_not():
     assert summed.gradient / several.beta == N * once.gradient / alone.beta
     assert (alone.rho.exponent("N"), several.rho.exponent("N")) == (0, 1)
     (alone, once), (several, summed) = (entry("adam", u, placement="pre-ln") for u in ("1", "N"))
-    assert (several.alpha, several.beta, several.rho) == (alone.alpha, alone.beta, alone.rho)
+    assert (several.beta, several.weight, several.rho) == (alone.beta, alone.weight, alone.rho)
     assert summed.epsilon == N * once.epsilon  # it stands beside a gradient n times as large
 
 
