@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from operator import attrgetter, methodcaller
 
 from deepnet_theory.sizes.consequences import of_sublayer, share_consequences
-from deepnet_theory.sizes.exponents import predictions
+from deepnet_theory.sizes.exponents import predictions, rival_rules
 from deepnet_theory.sizes.monomial import Monomial, parse
 from deepnet_theory.sizes.norm_epsilon import of_entry, sinking
 from deepnet_theory.sizes.table import (
@@ -32,6 +33,7 @@ from deepnet_theory.sizes.table import (
 )
 from deepnet_theory.spec.expression import DEPTH, UPDATE, FloatAlgebra, evaluate, fold
 from deepnet_theory.spec.norm import EPSILON
+from deepnet_theory.spec.results.measurement import Prediction
 from deepnet_theory.spec.rule import ParameterRule, Rule
 from deepnet_theory.spec.sublayer import MATRICES
 from deepnet_theory.spec.verdict import Verdict
@@ -92,6 +94,7 @@ def measured(of: Table) -> tuple[Measured, ...]:
         for measurements in (
             *map(rows.sublayer, of.sublayers),
             *map(rows.parameter, of.parameters, parameter_rules(of)),
+            rows.conditions(),
             rows.exponents(),
             rows.floors(),
             rows.equivalent(),
@@ -119,6 +122,13 @@ def constant(name: str, says: str, because: str, values: Sequence[float]) -> Mea
 
 def grows(shallow: float, deep: float) -> bool:
     return deep > shallow * (1 + CONSTANT)
+
+
+def _numbers(place: Place) -> dict[str, float]:
+    """What the sides of a closure speak of, at a place."""
+    alpha, beta = place.knobs
+    matrices = len(place.sublayer.scaled)
+    return {"alpha": alpha, "beta": beta, "m": matrices, "rho": place.rho}
 
 
 class _Rows:
@@ -276,38 +286,86 @@ class _Rows:
 
     # ---- what is said of the whole ----
 
+    def conditions(self) -> Iterator[Measured]:
+        """The balance and the closure at the rule.
+
+        The steps solve both for the rule that they end in alone; a rule to train with and a closure
+        said to be equivalent come from the table, and a wrong constant there is consistent with
+        every size that follows from it.
+        """
+        closure, picked = self.of.rule.closure, set[str]()
+        for row in self.of.sublayers:
+            places = self.places(row.part, row.members[0])
+            yield constant(
+                f"balance of {row.part}, {row.sublayer}",
+                "1",
+                "what the first order adds does not change with the depth",
+                [place.order(1) for place in places],
+            )
+            if row.part in picked and self.selection.has_one_alpha(self.stack.part(row.part)):
+                continue  # with one α the closure picks that of the first kind, β of others follows
+            picked.add(row.part)
+            for left, right in closure.expressions:
+                values = [
+                    evaluate(left, **numbers) / evaluate(right, **numbers)
+                    for numbers in map(_numbers, places)
+                ]
+                yield Measured(
+                    f"closure {closure.name} of {row.part}, {row.sublayer}",
+                    f"{left.text} = {right.text}",
+                    "both sides at the rule",
+                    (1.0,) * len(values),
+                    tuple(values),
+                )
+
     def exponents(self) -> Iterator[Measured]:
-        """The predicted exponents as slopes of the summed shares of scaled and other matrices.
+        """The predicted exponents, of this rule and of others' under the same optimizer.
 
         None beyond the identity's neighbourhood, where a share is not what one sublayer says. Of
         two parts cross-attentions amplify as independent ones, whatever the rule was balanced with.
         """
-        independent = replace(self.selection, amplification="independent")
-        stack = ExplicitStack(independent, self.stack.rule)
-        matrices = [row for row in self.of.parameters if row.role in MATRICES and row.share]
         far = any(row.independent.exponent(d) > 0 for row in self.of.sublayers for d in DEPTHS[0])
         several = len(self.selection.the_stack.parts) > 1 and self.selection.uses != "1"
-        if far or several or not matrices:
+        if far or several:
             return
+        rules = {"": self.stack.rule, **rival_rules(self.selection)}
         for prediction in predictions(self.selection, self.stack.rule).exponents:
-            if prediction.exponent is None:
-                continue
-            totals = []
-            for layers in (10**12, 10**16):
-                depth = {**DEPTHS[0], prediction.variable: layers}
-                rows = (row for row in matrices if prediction.share in ("all", row.part))
-                places = ((row, [stack.at(row.part, row.sublayer, depth)]) for row in rows)
-                moved = (one for row, place in places for one in self.moved(row, place))
-                totals.append(math.fsum(one.share for one in moved))
-            slope = math.log(totals[1] / totals[0]) / math.log(1e4)
-            stated = float(prediction.exponent)
-            yield once(
-                f"predicted exponent in {prediction.variable}, {prediction.share}",
-                str(prediction.exponent),
-                "the slope of the summed shares of all matrices",
-                stated,
-                stated if abs(slope - stated) < 0.01 else slope,
+            for name, exponent in (("", prediction.exponent), *prediction.rivals):
+                if exponent is not None and name in rules:
+                    yield from self.exponent(prediction, name, exponent, rules[name])
+
+    def exponent(
+        self, prediction: Prediction, name: str, stated: Fraction, rule: Rule
+    ) -> Iterator[Measured]:
+        """A predicted exponent as the slope of the summed shares of scaled and other matrices."""
+        stack = ExplicitStack(replace(self.selection, amplification="independent"), rule)
+        rows = [
+            row
+            for row in self.of.parameters
+            if row.role in MATRICES and row.share and prediction.share in ("all", row.part)
+        ]
+        totals, squares = [], []
+        for layers in (10**12, 10**16):
+            depth = {**DEPTHS[0], prediction.variable: layers}
+            places = [stack.at(row.part, row.sublayer, depth) for row in rows]
+            moved = (
+                one
+                for row, place in zip(rows, places, strict=True)
+                for one in self.moved(row, [place])
             )
+            totals.append(math.fsum(one.share for one in moved))
+            squares.append(max((place.independent for place in places), default=0.0))
+        if not all(totals) or grows(*squares):
+            return
+        slope = math.log(totals[1] / totals[0]) / math.log(1e4)
+        yield once(
+            f"predicted exponent in {prediction.variable}, {prediction.share}"
+            + f", of {name}'s rule" * bool(name),
+            str(stated),
+            "the slope of the summed shares of all matrices",
+            float(stated),
+            float(stated) if abs(slope - stated) < 0.01 else slope,
+        )
 
     def floors(self) -> Iterator[Measured]:
         """The depth where a floor is crossed: the matrix's own rms there is the floor."""
@@ -331,6 +389,8 @@ class _Rows:
         """Closures said to be one rule: S·r and ρ of both, measured."""
         for name, exact in equivalent_closures(self.of):
             other, ratios = _Rows(table(replace(self.selection, closure=name))), []
+            for measurement in other.conditions():
+                yield replace(measurement, of=f"{measurement.of}, under {name}")
             for part, member in ((r.part, m) for r in self.of.sublayers for m in r.members):
                 pairs = [*zip(self.places(part, member), other.places(part, member), strict=True)]
                 for size in ("aligned", "rho"):

@@ -199,8 +199,15 @@ def each(**wrong):
 
 
 def sixteenth_more(predictions):
+    def more(exponent):
+        return None if exponent is None else exponent + SIXTEENTH
+
     exponents = tuple(
-        replace(p, exponent=None if p.exponent is None else p.exponent + SIXTEENTH)
+        replace(
+            p,
+            exponent=more(p.exponent),
+            rivals=tuple((name, more(exponent)) for name, exponent in p.rivals),
+        )
         for p in predictions.exponents
     )
     return replace(predictions, exponents=exponents)
@@ -263,6 +270,44 @@ def test_closures_that_are_not_one_rule_are_told_apart(name, closure, monkeypatc
     assert called(measured(table), "equivalent")[f"equivalent closure {closure}"] is (
         Verdict.REFUTED
     )
+
+
+def solved_wrongly(table, **knobs):
+    """The rows of a table whose rule is wrong, and every size that follows from it as wrong."""
+    rows = room._Rows(table)
+    wrong = tuple(
+        replace(entry, **{knob: f"({getattr(entry, knob)})*{by}" for knob, by in knobs.items()})
+        for entry in rows.stack.rule.entries
+    )
+    rows.stack = replace(rows.stack, rule=replace(rows.stack.rule, entries=wrong))
+    return {row.of for row in rows.conditions() if row.verdict is Verdict.REFUTED}
+
+
+@pytest.mark.parametrize(
+    ("name", "closure"),
+    [
+        ("complete post-ln", "complete"),
+        ("adam post-ln", "symmetric"),
+        ("lemma", "parameter-norm"),
+    ],
+)
+def test_the_balance_and_the_closure_are_measured_at_the_rule(name, closure):
+    table = derivations.derivation(name).table
+    where = {f"{row.part}, {row.sublayer}" for row in table.sublayers}
+    assert solved_wrongly(table) == set()
+    # a constant is the closure's affair, a power the balance's too
+    assert solved_wrongly(table, beta="2") == {f"closure {closure} of {at}" for at in where}
+    both = solved_wrongly(table, beta="N**(1/16)")
+    assert both >= {f"balance of {at}" for at in where}
+
+
+def test_the_rule_of_an_equivalent_closure_and_other_optimizers_rules_are_measured():
+    rows = called(measured(derivations.derivation("adam post-ln").table), ("closure", "predicted"))
+    assert "closure parameter-norm of encoder, *, under parameter-norm" in rows
+    assert {f"predicted exponent in N, all, of {name}'s rule" for name in ("sgd", "lamb")} <= {
+        *rows
+    }
+    assert set(rows.values()) == {Verdict.MEASURED}
 
 
 def test_a_planted_table_refutes_the_derivation():
