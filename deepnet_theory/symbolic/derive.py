@@ -6,7 +6,7 @@
                              increment and its weight
              → rule          part by part, the last first: sublayers counted and added up, what a
                              later part amplifies; balance and closure imposed; solved
-             → implications  S·r, ρ, every order, many steps, norms' ε; equivalent rules
+             → beyond        S·r, ρ, every order, many steps; equivalent rules
              → Derivation    the steps that all this rests on; its verdict checks each, and holds
                              the table of sizes against the rule and against explicit sublayers
 """
