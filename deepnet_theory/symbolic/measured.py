@@ -310,13 +310,12 @@ class _Rows:
                     evaluate(left, **numbers) / evaluate(right, **numbers)
                     for numbers in map(_numbers, places)
                 ]
-                yield Measured(
-                    f"closure {closure.name} of {row.part}, {row.sublayer}",
-                    f"{left.text} = {right.text}",
-                    "both sides at the rule",
-                    (1.0,) * len(values),
-                    tuple(values),
-                )
+                name = f"closure {closure.name} of {row.part}, {row.sublayer}"
+                says, because = f"{left.text} = {right.text}", "both sides at the rule"
+                if self.stack.numbered:  # where a number stands in the equation, up to a constant
+                    yield constant(name, says, because, values)
+                else:
+                    yield Measured(name, says, because, (1.0,) * len(values), tuple(values))
 
     def exponents(self) -> Iterator[Measured]:
         """The predicted exponents, of this rule and of others' under the same optimizer.
