@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.cli import INTERNAL_ERROR, main
@@ -191,7 +191,6 @@ def test_too_little_memory_is_one_sentence(cli, monkeypatch):
 CHARACTERS = st.characters(exclude_categories=["Cs"])
 
 
-@settings(max_examples=30)
 @given(st.lists(st.text(CHARACTERS, max_size=12), max_size=4))
 def test_no_words_give_a_traceback(words):
     try:

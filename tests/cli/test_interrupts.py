@@ -31,7 +31,7 @@ def send_at(monkeypatch, layers, number):
     monkeypatch.setattr(room, "measure_model_update", measured)
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGHUP"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_what_was_measured_is_kept_and_the_same_command_goes_on(cli, monkeypatch, tmp_path, name):
     file, kept = tmp_path / "part.json", ("--cache", str(tmp_path / "cache"))
     before = signal.getsignal(getattr(signal, name))

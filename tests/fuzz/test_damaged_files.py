@@ -12,7 +12,7 @@ from deepnet_theory.spec.selection import Selection
 pytest.importorskip("torch")
 from deepnet_theory.runtime import Model, build, load, load_constants, save
 
-ORDINARY = 400
+ORDINARY = 600
 DEEP = []
 for _ in range(500):
     DEEP = [DEEP]

@@ -159,7 +159,7 @@ def test_a_real_step_of_the_matrix_is_that_of_the_bias_times_the_condition(
     assert low < float(moved("weight") / moved("bias") / most) < high
 
 
-@pytest.mark.slow  # a multiplier's, as LayerScale's, of which one depth is compared below
+@pytest.mark.slow  # as LayerScale: one depth of a multiplier is compared below
 @pytest.mark.parametrize("optimizer", ["adam", "sgd"])
 def test_one_step_moves_a_mended_model_alike_at_every_depth(optimizer):
     mended, plain = depth_exponents(

@@ -195,7 +195,7 @@ selections = st.builds(
 )
 
 
-@settings(max_examples=30)
+@settings(max_examples=60)
 @given(selections)
 def test_it_is_the_rule_that_the_steps_prove(drawn):
     selection = Selection(**drawn.pop("by"), **drawn.pop("on"), **drawn)
