@@ -41,7 +41,7 @@ lap("typer and the command's parser")
 from deepnet_theory.spec.selection import Selection
 selection = Selection(optimizer="adam")
 lap("spec and its discovered folders")
-from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.derivation import derive
 lap("import symbolic")
 derivation = derive(selection)
 lap("derive")

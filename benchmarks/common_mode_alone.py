@@ -12,8 +12,7 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from deepnet_theory.numeric.common_mode import DROWNED
-from deepnet_theory.sizes.common_mode import C1, limit
+from deepnet_theory.numeric.common_mode import C1, DROWNED, limit
 from deepnet_theory.spec.placement import placement
 from deepnet_theory.training.runs import BYTES
 

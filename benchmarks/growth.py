@@ -70,7 +70,7 @@ def model_update(layers: int, width: int, seeds: int) -> dict[str, float]:
 def derivation(kinds: int) -> dict[str, float]:
     """A derivation over n distinct sublayers, with all its checks."""
     from deepnet_theory.spec import sublayer as room
-    from deepnet_theory.workflow import derive
+    from deepnet_theory.workflow.deriving import derive
 
     known = room.sublayers()
     names = ["attention", "ffn", "ffn-swiglu"][:kinds]

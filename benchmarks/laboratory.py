@@ -39,7 +39,7 @@ from deepnet_theory.numeric.stepping import backward, only, stepping
 from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.spec.files import write_text
-from deepnet_theory.spec.results.measurement import Predictions
+from deepnet_theory.spec.measurement import Predictions
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 

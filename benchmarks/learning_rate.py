@@ -20,7 +20,7 @@ from torch import Tensor
 
 import deepnet_theory as dt
 from deepnet_theory.runtime import build, described, parameter_groups
-from deepnet_theory.spec.closure import closures
+from deepnet_theory.spec.rule import closures
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.training import Text
 from deepnet_theory.training.runs import cross_entropy

@@ -34,10 +34,10 @@ from deepnet_theory.processes import Job, Work, run_where
 from deepnet_theory.runtime.machine import in_threads
 from deepnet_theory.sizes.exponents import predictions
 from deepnet_theory.spec.files import write_text
+from deepnet_theory.spec.outcome import Verdict
 from deepnet_theory.spec.rule import Rule, own_rule
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.derivation import derive
 
 SMALL = Settings(width=32, heads=4, tokens=16, seeds=8, draws=2)
 # SGD's values scatter more and bend longer: deeper, more seeds and draws, independent tokens

@@ -18,9 +18,8 @@ from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
-import deepnet_theory.workflow as workflow
-from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.results.measurement import Exponent, Verification
+from deepnet_theory.spec.measurement import Exponent, Verification
+from deepnet_theory.spec.outcome import Refusal, Verdict
 from deepnet_theory.spec.scheme import (
     RECORD,
     SCHEMA,
@@ -30,7 +29,7 @@ from deepnet_theory.spec.scheme import (
     scheme,
     schemes,
 )
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.workflow.experiments import verify_scheme
 
 DEPTHS = (16, 32, 64, 128)
 TWO_PARTS = ("16x8", "32x8", "64x8", "128x8", "8x16", "8x32", "8x64")
@@ -69,7 +68,7 @@ def measured(name: str) -> dict[str, tuple[Measured, ...]]:
     depths = TWO_PARTS if len(scheme(name).parts) > 1 else DEPTHS
     return {
         optimizer: tuple(
-            map(taken, judged(workflow.verify_scheme(name, depths, optimizer=optimizer, **SIZES)))
+            map(taken, judged(verify_scheme(name, depths, optimizer=optimizer, **SIZES)))
         )
         for optimizer in OPTIMIZERS
     }

@@ -48,11 +48,10 @@ def selections() -> list[dict[str, str]]:
 
 def _combinations() -> Iterator[dict[str, str]]:
     from deepnet_theory.sizes.update import law as degrees
-    from deepnet_theory.spec.closure import closures
     from deepnet_theory.spec.optimizer import optimizers
     from deepnet_theory.spec.placement import placements
-    from deepnet_theory.spec.selection import METHODS
-    from deepnet_theory.spec.stack import STACKS
+    from deepnet_theory.spec.rule import closures
+    from deepnet_theory.spec.selection import METHODS, STACKS
 
     classes: dict[Any, str] = {}
     for optimizer in optimizers().values():
@@ -67,7 +66,7 @@ def _combinations() -> Iterator[dict[str, str]]:
 
 
 def _has_rule(select: dict[str, str]) -> bool:
-    from deepnet_theory.spec.errors import Refusal
+    from deepnet_theory.spec.outcome import Refusal
     from deepnet_theory.spec.selection import Selection
     from deepnet_theory.symbolic.rule import Problem
 
@@ -87,7 +86,7 @@ def seconds(select: dict[str, str]) -> float:
     """Processor seconds of a derivation with its checks, our own imports included."""
     start = time.process_time()
     from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.symbolic.derive import derive
+    from deepnet_theory.symbolic.derivation import derive
 
     derive(Selection(**select)).verdict  # type: ignore[arg-type]  # noqa: B018
     return time.process_time() - start

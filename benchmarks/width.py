@@ -21,7 +21,7 @@ from deepnet_theory.numeric.stepping import backward, only, stepping
 from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.derivation import derive
 
 LAYERS, SEEDS = 4, 4
 

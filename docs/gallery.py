@@ -13,8 +13,8 @@ from pathlib import Path
 from deepnet_theory.report.markdown import markdown
 from deepnet_theory.report.scheme import document
 from deepnet_theory.sizes.schemes import Judgement, Row, optimizer_classes, trials
-from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import optimizer
+from deepnet_theory.spec.outcome import Refusal
 from deepnet_theory.spec.scheme import Scheme, schemes
 
 ROOT = Path(__file__).parents[1]

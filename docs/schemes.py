@@ -14,9 +14,8 @@ from pathlib import Path
 from deepnet_theory.report.scheme import derived, power
 from deepnet_theory.sizes.exponents import SPOKEN_OF, PartTrial
 from deepnet_theory.sizes.schemes import Judgement, Row, judge
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.outcome import Refusal, Verdict
 from deepnet_theory.spec.scheme import conditions, measured, schemes
-from deepnet_theory.spec.verdict import Verdict
 
 PAGE = Path(__file__).parent / "schemes.md"
 HEAD = """\

@@ -19,8 +19,8 @@ from deepnet_theory.sizes.parametrisations import (
     size,
 )
 from deepnet_theory.sizes.width import WidthTable, width_table
-from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import optimizers
+from deepnet_theory.spec.outcome import Refusal
 from deepnet_theory.spec.parametrisation import parametrisations
 from deepnet_theory.spec.selection import ALIGNMENTS, Selection
 

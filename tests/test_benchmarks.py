@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from deepnet_theory.numeric.settings import Settings
+from deepnet_theory.spec.outcome import Verdict
 from deepnet_theory.spec.placement import HEAD
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.verdict import Verdict
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 BAD = [

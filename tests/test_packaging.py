@@ -158,12 +158,11 @@ PUT_OFF = {
     "symbolic/derivation.py": {"deepnet_theory.report"},  # results show themselves
     "spec": {"deepnet_theory.report"},
     "claims/check.py": {"importlib.metadata", "deepnet_theory.runtime"},
-    "spec/errors.py": {"difflib"},  # when a name is unknown
+    "spec/outcome.py": {"difflib"},  # when a name is unknown
     "processes/jobs.py": {"loky"},
     "processes/cluster.py": {"distributed", "deepnet_theory.processes"},
     "processes/identity.py": {"torch"},  # the check of a claim may need none
-    "report/live.py": {"rich"},
-    "report/text.py": {"deepnet_theory.report.notation"},  # SymPy, for steps alone
+    "report/text.py": {"rich", "deepnet_theory.report.notation"},  # SymPy, for steps alone
     "runtime/groups.py": {"deepnet_theory.sizes"},  # another base or optimizer, what a decay means
     "runtime/applying.py": {"deepnet_theory.models"},  # somebody else's model is read there
     "runtime/building.py": {"safetensors"},

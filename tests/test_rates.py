@@ -12,7 +12,7 @@ from deepnet_theory.cli import main
 from deepnet_theory.runtime import build, parameter_groups, schema
 from deepnet_theory.sizes.growth import growth
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError, UnstableWarning
+from deepnet_theory.spec.outcome import InputError, UnstableWarning
 from deepnet_theory.spec.scheme import scheme
 from deepnet_theory.spec.sublayer import Role
 

@@ -12,16 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import deepnet_theory as dt
-from deepnet_theory import workflow
 from deepnet_theory.models import measuring
 from deepnet_theory.report.measurement import to_decide
 from deepnet_theory.spec.constants import Architecture, Sizes
-from deepnet_theory.spec.selection import Select
-from deepnet_theory.spec.settings import Measure, Measurement, ShortRun, Train
-from deepnet_theory.spec.stack import parse_depth, stack
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.outcome import Verdict
+from deepnet_theory.spec.record import Measure, Measurement, ShortRun, Train
+from deepnet_theory.spec.selection import Select, parse_depth, stack
+from deepnet_theory.workflow import experiments, reporting
+from deepnet_theory.workflow.deriving import selection_of
 from deepnet_theory.workflow.experiments import _one_by_one
-from deepnet_theory.workflow.given import selection_of
 
 SMALL = {"width": 16, "heads": 2, "tokens": 8, "seeds": 2}
 N = sp.Symbol("N", positive=True)
@@ -46,7 +45,7 @@ def test_what_would_decide_is_said_of_what_is_undecided_alone():
 def test_verify_export_build(derivation, tmp_path):
     for value in (derivation.rule.alpha, derivation.rule.beta):
         assert isinstance(value, sp.Expr) and value.free_symbols <= {N}
-    matrices, everything = (workflow.predict(derivation, step=s) for s in ("matrices", "all"))
+    matrices, everything = (experiments.predict(derivation, step=s) for s in ("matrices", "all"))
     assert matrices.assumptions == everything.assumptions
     assert everything.exponents[0].exponent >= matrices.exponents[0].exponent
     v = dt.verify(derivation, depths=[2, 4, 8], **SMALL)
@@ -91,16 +90,17 @@ def test_what_is_no_depth(bad):
 
 
 def test_rivals_are_the_rules_of_the_others_and_the_plain_one():
-    names = [r.name for r in workflow.rival_rules(dt.derive(optimizer="adam"))]
+    names = [r.name for r in experiments.rival_rules(dt.derive(optimizer="adam"))]
     assert names == ["sgd", "lamb", "plain"]
     # rules that agree are measured once; the derived rule is no rival of itself
     res = dt.derive(optimizer="sgd", placement="res-post-ln")
-    assert [r.name for r in workflow.rival_rules(res)] == ["adam, lamb", "plain"]
+    assert [r.name for r in experiments.rival_rules(res)] == ["adam, lamb", "plain"]
     assert "adam" not in [
-        r.name for r in workflow.rival_rules(dt.derive(optimizer="lamb", placement="res-post-ln"))
+        r.name
+        for r in experiments.rival_rules(dt.derive(optimizer="lamb", placement="res-post-ln"))
     ]
     told = []
-    found = workflow.verify_rivals(
+    found = experiments.verify_rivals(
         res, [2, 4], progress=lambda done, total, what: told.append((done, total)), **SMALL
     )
     assert [v.rule["name"] for v in found] == ["adam, lamb", "plain"]
@@ -160,8 +160,8 @@ def test_the_code_of_the_tour_runs(tmp_path, monkeypatch):
         )
 
     for name in ("verify", "predict_update"):
-        small(workflow, name, **tiny, draws=1, depths=[2, 4])
-    small(workflow, "make_report", **tiny, rivals=False, depths=[2, 4])
+        small(experiments, name, **tiny, draws=1, depths=[2, 4])
+    small(reporting, "make_report", **tiny, rivals=False, depths=[2, 4])
     small(measuring, "measure", depths=[2, 4], seeds=2)
     found = {"make_model": plain}
     exec(code, found)

@@ -33,10 +33,9 @@ from deepnet_theory.spec.claim import (
     plain,
 )
 from deepnet_theory.spec.discovery import choose
-from deepnet_theory.spec.errors import exit_code_after
-from deepnet_theory.spec.results.measurement import Result
-from deepnet_theory.spec.settings import require_seed
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.measurement import Result
+from deepnet_theory.spec.outcome import Verdict, exit_code_after
+from deepnet_theory.spec.record import require_seed
 
 THREADS = "OMP_NUM_THREADS"
 Answer = tuple[tuple[Finding, ...], str, float]  # findings, error, seconds

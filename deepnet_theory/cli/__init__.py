@@ -6,24 +6,26 @@ supported, 1 refuted, 2 bad input or a missing extra, 3 undecided, 4 refused, 13
 
 from __future__ import annotations
 
+import errno
 import gc
+import io
+import json
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from itertools import takewhile
-from typing import NoReturn
+from pathlib import Path
+from typing import Any, NoReturn, TextIO
 
-from deepnet_theory.cli.streams import (
-    ClosedPipe,
-    answering,
-    asked_to_end,
-    open_standard_streams,
-    say,
-)
-from deepnet_theory.spec.errors import (
+from deepnet_theory.spec.files import write_text
+from deepnet_theory.spec.outcome import (
     INTERRUPTED,
     INTERRUPTION,
     DeepNetTheoryError,
+    InputError,
     ran_out_of_memory,
     short,
 )
@@ -99,3 +101,169 @@ def _fail(sentence: str, code: int) -> int:
     one_line = " ".join(short(sentence).split())
     say(f"{PROGRAM}: {one_line}")
     return code
+
+
+# ---- where a command writes, whatever the caller has made of it, and what asks it to end ----
+
+
+class ClosedPipe(Exception):  # noqa: N818  what has happened; the reader need not be at fault
+    """Whoever read standard output has closed it."""
+
+
+class _Held(io.TextIOWrapper):
+    """What is printed, kept until it can be written at once."""
+
+    def __init__(self, terminal: bool, letters: bool) -> None:
+        self._terminal = terminal
+        self.letters = letters  # whether it will be seen where α is a letter
+        super().__init__(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
+
+    def isatty(self) -> bool:
+        return self._terminal
+
+    def text(self) -> str:
+        self.flush()
+        self.seek(0)
+        return self.read()
+
+
+@contextmanager
+def answering() -> Iterator[None]:
+    """Hold what is printed and write it to standard output at the end, as UTF-8.
+
+    Raises :class:`ClosedPipe` where the reader has gone and :class:`InputError` where standard
+    output is closed (before any work is done) or takes no more.
+    """
+    out = sys.stdout
+    if out is None:
+        raise InputError("standard output is closed; send it to a file or to /dev/null")
+    letters = out.isatty() and str(out.encoding).lower().replace("-", "") == "utf8"
+    if isinstance(out, io.TextIOWrapper):
+        out.reconfigure(encoding="utf-8")
+    held = _Held(out.isatty(), letters)
+    try:
+        with redirect_stdout(held):
+            yield
+    finally:
+        _write(held.text())
+
+
+def _write(text: str) -> None:
+    out = sys.stdout
+    try:
+        out.write(text)
+        out.flush()
+    except OSError as error:
+        _forget(out)
+        if error.errno == errno.EPIPE:
+            raise ClosedPipe from None
+        raise InputError(f"cannot write to standard output: {error.strerror or error}") from None
+
+
+def open_standard_streams() -> None:
+    """Give a standard stream that the caller has closed to the null device.
+
+    The next file that is opened would take its number, and what is meant for standard error
+    would be written into it.
+    """
+    for handle in range(3):
+        try:
+            os.fstat(handle)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+
+
+def say(message: str) -> None:
+    """A note on standard error; one that nobody can hear changes nothing."""
+    # half of a surrogate pair, which an argument may hold, cannot be written as it is
+    writable = message.encode("utf-8", "backslashreplace").decode("utf-8")
+    try:
+        print(writable, file=sys.stderr, flush=True)
+    except OSError:
+        _forget(sys.stderr)
+
+
+def _forget(stream: TextIO) -> None:
+    """Leave nothing in a broken stream for the interpreter's last flush, which would fail."""
+    with suppress(OSError):  # a stream of a test has no number
+        broken, handle = stream.fileno(), os.open(os.devnull, os.O_WRONLY)
+        os.dup2(handle, broken)
+        os.close(handle)
+
+
+def shows_colour(stream: TextIO) -> bool:
+    """Whether a stream is a terminal with colours, and NO_COLOR is not set."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return stream.isatty() and not plain
+
+
+ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+
+
+@contextmanager
+def asked_to_end() -> Iterator[None]:
+    """Within this context a signal to end raises ``KeyboardInterrupt``, so that work is kept.
+
+    A signal that is ignored, as under ``nohup``, stays so; only the first thread may say.
+    """
+
+    def end(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {}
+    if threading.current_thread() is threading.main_thread():
+        before = {s: h for s in ENDING if (h := signal.getsignal(s)) is not signal.SIG_IGN}
+    for one in before:
+        signal.signal(one, end)
+    try:
+        yield
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
+
+
+# results, shown and written into files
+
+
+def deliver(show: Callable[[], object], *saves: Callable[[], object]) -> None:
+    """Show a result, then save it; each is tried, whatever becomes of the others.
+
+    A full disk takes nothing off the screen, a closed pipe nothing off the disk.
+    """
+    with ExitStack() as after:
+        for write in reversed(saves):
+            after.callback(write)
+        show()
+
+
+def save_page(file: str | None, result: Any, quiet: bool, whole: bool = True) -> None:
+    """Write a result as a page of HTML, where a file is given."""
+    if file is not None:
+        from deepnet_theory.report.document import composed
+        from deepnet_theory.report.html import page
+
+        save(file, lambda one: page(composed(one)), result, quiet, whole)
+
+
+def save(
+    file: str | None, written: Callable[[Any], str], result: Any, quiet: bool, whole: bool = True
+) -> None:
+    """Write a result, and where it went; part of one replaces no whole one, and goes beside it."""
+    if file is None:
+        return
+    path = Path(file)
+    if not whole and path.is_file() and not _is_part(path):
+        path = path.with_name(f"{path.name}.partial")
+    write_text(path, written(result))
+    if not quiet:
+        say(f"wrote {path}")
+
+
+def _is_part(path: Path) -> bool:
+    """Whether a file holds part of a result, as the commands write it when interrupted."""
+    try:
+        return json.loads(path.read_bytes()).get("complete") is False
+    except (OSError, ValueError, AttributeError, RecursionError):
+        return False

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from deepnet_theory.cli import deliver, save, save_page, say, shows_colour
 from deepnet_theory.cli.options import (
     MEASURE,
     OWN,
@@ -38,12 +39,10 @@ from deepnet_theory.cli.options import (
     selection_of,
     words_of,
 )
-from deepnet_theory.cli.streams import deliver, save, save_page, say, shows_colour
 from deepnet_theory.spec.constants import FORMS, Constants
-from deepnet_theory.spec.errors import InputError, UnstableWarning
-from deepnet_theory.spec.selection import ACROSS, ALIGNMENTS
-from deepnet_theory.spec.settings import Option
-from deepnet_theory.spec.stack import DepthLike
+from deepnet_theory.spec.outcome import InputError, UnstableWarning
+from deepnet_theory.spec.record import Option
+from deepnet_theory.spec.selection import ACROSS, ALIGNMENTS, DepthLike
 
 if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
@@ -94,7 +93,7 @@ def derive(
 
     With --across width or both: sizes, multipliers and learning rates by role, in the width.
     """
-    from deepnet_theory import workflow
+    from deepnet_theory.workflow import deriving
 
     in_width = _typed(
         alignment=alignment, form=form, width=width, base_width=base_width, base_depth=base_depth
@@ -105,7 +104,7 @@ def derive(
             raise InputError(
                 "a scheme is judged in every depth and width: leave the other options out"
             )
-        judged = workflow.judge_scheme(
+        judged = deriving.judge_scheme(
             **of_scheme(select), across=None if in_one else across, alignment=alignment
         )
         return _show(judged, format)
@@ -116,16 +115,16 @@ def derive(
             )
         from deepnet_theory.report import width as of_width
 
-        wide = workflow.derive_across(selection_of(select), across, depth=depth, **in_width)
+        wide = deriving.derive_across(selection_of(select), across, depth=depth, **in_width)
         return _show(wide, format, of_width.document if steps else of_width.short)
     _refuse_in_depth(in_width)
     from deepnet_theory.report import rule
 
     selection = selection_of(select)
     if compare_closures:
-        compared = workflow.compare_closures(selection, depth=depth)
+        compared = deriving.compare_closures(selection, depth=depth)
         return _show(compared, format)
-    derivation = workflow.derive(selection, depth=depth)
+    derivation = deriving.derive(selection, depth=depth)
     talk.note("".join(rule.conclusion(derivation)))
     part: Callable[[Any], Document] = rule.proof if steps else rule.short
     if section is not None and format != "json":
@@ -179,7 +178,7 @@ def _measured(
     Who watches sees ``title``, the progress, and with ``points`` the points as they come. What
     was interrupted before its first point is not saved.
     """
-    from deepnet_theory.report.live import live
+    from deepnet_theory.report.text import live
 
     with (
         warnings.catch_warnings(action="ignore", category=UnstableWarning),  # the page says it
@@ -221,9 +220,9 @@ def _of_rule_or_scheme(
 
 
 def _noted(talk: Talk, selection: Selection) -> Any:
-    from deepnet_theory import workflow
+    from deepnet_theory.workflow import deriving
 
-    derivation = workflow.derive(selection)
+    derivation = deriving.derive(selection)
     talk.note(f"derived the rule for {selection.to_dict()}; measuring")
     return derivation
 
@@ -255,21 +254,21 @@ def verify(
 
     With --across width: what one update through each role moves, the loss and its own output.
     """
-    from deepnet_theory import workflow
     from deepnet_theory.report.measurement import Y_LABEL
+    from deepnet_theory.workflow import experiments
 
     in_width = _typed(widths=widths, rules=rules and rules.split(","), alignment=alignment)
     if chosen("across", across, ("depth", *ACROSS)) != "depth":
         refuse_beside(own, f"--across {across}")
         selection = selection_of(select)
-        wide = partial(workflow.verify_width, selection, across=across, **in_width, **measure)
+        wide = partial(experiments.verify_width, selection, across=across, **in_width, **measure)
         return _measured(
             wide, work, talk, "one update across the width", points=True, format=format,
             output=output,
         )  # fmt: skip
     _refuse_in_depth(in_width)
     run, named = _of_rule_or_scheme(
-        select, own, workflow.verify_scheme, workflow.verify, partial(_noted, talk)
+        select, own, experiments.verify_scheme, experiments.verify, partial(_noted, talk)
     )
     return _measured(
         partial(run, **measure), work, talk, f"{Y_LABEL}, {named}", points=True,
@@ -292,9 +291,9 @@ def predict(
     page: Page = None,
 ) -> int:
     """Predict the model update in absolute size from single sublayers, at any depth."""
-    from deepnet_theory import workflow
+    from deepnet_theory.workflow import experiments
 
-    run, _ = _of_rule_or_scheme(select, own, workflow.predict_scheme, workflow.predict_update)
+    run, _ = _of_rule_or_scheme(select, own, experiments.predict_scheme, experiments.predict_update)
     run = partial(run, **measure)
     return _measured(run, work, talk, "predict", format=format, page=page)
 
@@ -346,11 +345,11 @@ def export(
     ] = None,
 ) -> int:
     """Write the constants of one model as JSON, with where each number came from."""
-    from deepnet_theory import workflow
+    from deepnet_theory.workflow import deriving
 
     scheme = select.get("scheme")
     if scheme is not None:
-        from deepnet_theory.workflow.given import scheme_of_depth
+        from deepnet_theory.workflow.deriving import scheme_of_depth
 
         refuse_beside(own, f"--scheme {scheme}")
         selection, rule = beside_scheme(select, scheme_of_depth(scheme)), None
@@ -359,7 +358,7 @@ def export(
         rule = rule_of(own, selection)
     with warnings.catch_warnings(action="ignore", category=UnstableWarning):
         base = None if base_width is None and base_depth is None else (base_width, base_depth)
-        constants = workflow.export(
+        constants = deriving.export(
             selection, depth, scheme=scheme, rule=rule, form=form, base=base,
             base_heads=base_heads, alignment=alignment, **model,
         )  # fmt: skip
@@ -460,12 +459,13 @@ def transfer(
             raise InputError(f"the model {model!r} is not of the form FILE.py:NAME")
     selection = selection_of(select) if model is None else None
     rule = None if selection is None else rule_of(own, selection)
-    from deepnet_theory import workflow
+    from deepnet_theory.workflow import experiments
 
     named = None if closures is None else [name.strip() for name in closures.split(",")]
     run = partial(
-        workflow.transfer, model or selection, rates=rates, closures=named, rule=rule, steps=steps,
-        text=text, outer=outer, widths=widths, rules=rules and rules.split(","), **measure,
+        experiments.transfer, model or selection, rates=rates, closures=named, rule=rule,
+        steps=steps, text=text, outer=outer, widths=widths,
+        rules=rules and rules.split(","), **measure,
     )  # fmt: skip
     return _measured(run, work, talk, "transfer", format=format, output=output, page=page)
 
@@ -535,12 +535,12 @@ def report(
 ) -> int:
     """Derive, verify and export in one self-contained HTML page."""
     selection = selection_of(select)
-    from deepnet_theory import workflow
     from deepnet_theory.report.measurement import Y_LABEL, document
     from deepnet_theory.report.rule import title
+    from deepnet_theory.workflow import reporting
 
     run = partial(
-        workflow.make_report,
+        reporting.make_report,
         _noted(talk, selection),
         depth=list[DepthLike](depth or ()),
         command=shlex.join(["deepnet-theory", *sys.argv[1:]]),
@@ -618,14 +618,14 @@ def audit(
     page: Page = None,
 ) -> int:
     """Say whether your model follows a rule, and where it does not."""
-    from deepnet_theory import workflow
     from deepnet_theory.models.factory import load_factory
+    from deepnet_theory.workflow import auditing
 
     if scheme is not None and constants is not None:
         raise InputError(f"--scheme {scheme} was given with --constants {constants}: give one")
     made = load_factory(model).make(depth)
     talk.note(f"made {type(made.module).__name__}")
-    result = workflow.audit(
+    result = auditing.audit(
         made, optimizer=optimizer, constants=constants, scheme=scheme, name=model
     )
     deliver(lambda: _show(result, format), lambda: save_page(page, result, talk.quiet))

@@ -8,13 +8,12 @@ from typing import Any
 
 from deepnet_theory.report.text import page_columns
 from deepnet_theory.spec.assumption import assumptions
-from deepnet_theory.spec.closure import closures
-from deepnet_theory.spec.norm import norms
 from deepnet_theory.spec.optimizer import optimizers
 from deepnet_theory.spec.parametrisation import FULL, Parametrisation, parametrisations
 from deepnet_theory.spec.placement import placements
+from deepnet_theory.spec.rule import closures
 from deepnet_theory.spec.scheme import recorded, schemes
-from deepnet_theory.spec.sublayer import sublayers
+from deepnet_theory.spec.sublayer import norms, sublayers
 
 Row = dict[str, Any]
 

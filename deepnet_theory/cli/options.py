@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 
 import typer
 
-from deepnet_theory.cli.streams import say
+from deepnet_theory.cli import say
 from deepnet_theory.spec.constants import Architecture
 from deepnet_theory.spec.discovery import names
-from deepnet_theory.spec.errors import InputError, unknown
 from deepnet_theory.spec.files import require_writable
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.settings import (
+from deepnet_theory.spec.outcome import InputError, unknown
+from deepnet_theory.spec.record import (
     Measurement,
     Option,
     Setting,
@@ -26,6 +25,7 @@ from deepnet_theory.spec.settings import (
     setting,
     settings_of,
 )
+from deepnet_theory.spec.selection import Selection
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.rule import Rule
@@ -239,7 +239,7 @@ def rule_of(own: Given, selection: Selection) -> Rule | None:
     if not {"alpha", "beta"} <= own.keys():
         option = flag(next(iter(own)))
         raise InputError(f"{option} was given: --alpha and --beta must be given together")
-    from deepnet_theory.workflow import own_rule
+    from deepnet_theory.workflow.deriving import own_rule
 
     return own_rule(selection, **own)
 

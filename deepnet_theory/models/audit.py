@@ -25,12 +25,11 @@ from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.fitting import describe
 from deepnet_theory.runtime.groups import slowest
 from deepnet_theory.sizes.entries import moved_by_a_condition
+from deepnet_theory.spec.audit import DIFFERENCE, Audit, Audited, Change, Finding, Gain
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError, Refusal
-from deepnet_theory.spec.norm import EPSILON
 from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.results.audit import DIFFERENCE, Audit, Audited, Change, Finding, Gain
-from deepnet_theory.spec.results.reading import UNKNOWN, Modulation, Reading
+from deepnet_theory.spec.outcome import InputError, Refusal, Verdict
+from deepnet_theory.spec.reading import UNKNOWN, Modulation, Reading
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.subject import (
     EXACT,
@@ -44,7 +43,7 @@ from deepnet_theory.spec.subject import (
     rows_of,
     unjudged,
 )
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.sublayer import EPSILON
 
 NAMED = 3  # rules that are near, where no optimizer is given
 

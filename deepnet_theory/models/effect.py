@@ -23,9 +23,9 @@ from deepnet_theory.numeric.one_sublayer import (
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.monomial import Monomial
-from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.outcome import InputError, Refusal
 from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.results.reading import Reading, Sublayer, described
+from deepnet_theory.spec.reading import Reading, Sublayer, described
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.subject import EXACT, INSIDE, Difference, Wanted, unjudged
 from deepnet_theory.spec.sublayer import Role, one_expert, sublayer

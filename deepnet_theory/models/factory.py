@@ -31,8 +31,8 @@ from deepnet_theory.processes.identity import (
     sources,
     watched,
 )
-from deepnet_theory.spec.errors import InputError, guess, shown
 from deepnet_theory.spec.files import require_file
+from deepnet_theory.spec.outcome import InputError, guess, shown
 
 DEPTH = 12  # what a factory that asks for a depth is given where none was
 WIDE_DEPTH = 2  # and where widths alone are compared

@@ -9,10 +9,10 @@ from statistics import fmean
 
 from deepnet_theory.models.branches import runs
 from deepnet_theory.models.effect import SIMILAR, Effect, Effects
+from deepnet_theory.numeric.common_mode import carried
 from deepnet_theory.runtime.applying import SMALL, head_std, is_small
-from deepnet_theory.sizes.common_mode import carried
-from deepnet_theory.spec.results.audit import REMARK, Finding
-from deepnet_theory.spec.results.reading import (
+from deepnet_theory.spec.audit import REMARK, Finding
+from deepnet_theory.spec.reading import (
     UNKNOWN,
     Matrix,
     Reading,
@@ -112,7 +112,7 @@ def of_outer_parts(reading: Reading) -> Iterator[str]:
 
     A small head leaves the stack to learn the unigram, a direction common to all tokens; a norm on
     the stream then divides the rest in every sublayer
-    (:mod:`~deepnet_theory.sizes.common_mode`). Positions as large as tokens are common already.
+    (:mod:`~deepnet_theory.numeric.common_mode`). Positions as large as tokens are common already.
     """
     logits = reading.logits
     if logits is None or "sum" not in reading.sublayers[-1].around:

@@ -44,9 +44,7 @@ from deepnet_theory.processes import (
 )
 from deepnet_theory.processes.identity import Seen, identity, seen, watched
 from deepnet_theory.runtime import machine
-from deepnet_theory.spec.errors import InputError, shown
-from deepnet_theory.spec.record import LARGEST
-from deepnet_theory.spec.results.measurement import (
+from deepnet_theory.spec.measurement import (
     Exponent,
     Following,
     ModelMeasurement,
@@ -54,9 +52,9 @@ from deepnet_theory.spec.results.measurement import (
     Prediction,
     Share,
 )
-from deepnet_theory.spec.settings import MOST, require_seed
-from deepnet_theory.spec.stack import stack
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.outcome import InputError, Verdict, shown
+from deepnet_theory.spec.record import LARGEST, MOST, require_seed
+from deepnet_theory.spec.selection import stack
 
 LAYERS = stack("encoder")  # whose depths are numbers of layers, N
 MOST_SEEDS = 1024

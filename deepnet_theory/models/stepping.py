@@ -31,9 +31,9 @@ from deepnet_theory.numeric.settings import Depth, depth_key
 from deepnet_theory.numeric.stepping import library_optimizer, update
 from deepnet_theory.numeric.trial import text_windows
 from deepnet_theory.processes.identity import Seen, seen, source_of
-from deepnet_theory.spec.errors import InputError, shown, unknown
 from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer
 from deepnet_theory.spec.optimizer import optimizer as named
+from deepnet_theory.spec.outcome import InputError, shown, unknown
 
 # ---- F and the loss ----
 

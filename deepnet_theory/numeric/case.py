@@ -38,7 +38,7 @@ class Case:
     def constants(self) -> Constants:
         """The constants of the stack, in the settings' sizes.
 
-        Raises :class:`~deepnet_theory.spec.errors.InputError` where the rule has no positive,
+        Raises :class:`~deepnet_theory.spec.outcome.InputError` where the rule has no positive,
         finite value, or says nothing of a sublayer.
         """
         sizes = Architecture(

@@ -28,17 +28,15 @@ from deepnet_theory.numeric.statistics import (
     what_decides,
 )
 from deepnet_theory.spec.assumption import Assumption
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.results.measurement import (
+from deepnet_theory.spec.measurement import (
     AssumptionResult,
     Exponent,
     Level,
     Prediction,
     Predictions,
 )
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import MAX_LAYERS
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.outcome import InputError, Verdict
+from deepnet_theory.spec.selection import MAX_LAYERS, Selection
 
 LEVEL = 0.05  # a size within this share of the prediction is equivalent to it
 WORST_FIRST = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED)

@@ -25,7 +25,7 @@ from deepnet_theory.numeric.stepping import (
 from deepnet_theory.numeric.trial import Trial, draw_batch
 from deepnet_theory.runtime import Description
 from deepnet_theory.runtime.model import Residual, first_stream
-from deepnet_theory.spec.errors import InputError, MissingExtraError
+from deepnet_theory.spec.outcome import InputError, MissingExtraError
 
 FIRST_ETA = 2.0**-10
 RELATIVE_CHANGE = 1e-3  # ‖ΔF‖/‖F‖ aimed at: far above float32's rounding, far below curvature

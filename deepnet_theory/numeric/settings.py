@@ -18,11 +18,10 @@ import torch
 from deepnet_theory.processes import cores, require_processes
 from deepnet_theory.runtime import machine
 from deepnet_theory.runtime.machine import device_called
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.errors import shown as written
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.settings import Measurement
-from deepnet_theory.spec.stack import MAX_LAYERS, Stack
+from deepnet_theory.spec.outcome import InputError
+from deepnet_theory.spec.outcome import shown as written
+from deepnet_theory.spec.record import Measurement
+from deepnet_theory.spec.selection import MAX_LAYERS, Selection, Stack
 
 Depth = dict[str, int]
 MOST_WIDTH = 2**20

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from deepnet_theory.spec.results.measurement import Exponent
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.measurement import Exponent
+from deepnet_theory.spec.outcome import Verdict
 
 CONFIDENCE = 0.95
 TOLERANCE = 0.05  # an exponent within this distance of the prediction is equivalent to it

@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepnet_theory.spec.errors import MissingExtraError, Refusal
 from deepnet_theory.spec.expression import Expression, Node, OperatorAlgebra, fold
 from deepnet_theory.spec.optimizer import Optimizer, Reference, Running, optimizers
+from deepnet_theory.spec.outcome import MissingExtraError, Refusal
 
 SKETCHED = 64  # columns that show the range of a matrix of lower rank
 

@@ -297,7 +297,7 @@ def _above_epsilon(probe: Probe) -> Tensor:
     return torch.stack([n * share for n, share in traced]).sum(0) / sum(n for n, _ in traced)
 
 
-# By the name that an assumption of ``spec/assumptions`` asks for.
+# By the name that an assumption of ``spec/assumption.py`` asks for.
 QUANTITIES: dict[str, Callable[[Probe], Tensor]] = {
     "activation_homogeneity": _worst_inhomogeneity,
     # the norms' outputs, per entry

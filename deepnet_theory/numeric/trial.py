@@ -19,7 +19,7 @@ from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.stepping import gradients, only, update
 from deepnet_theory.runtime import Description, Model, described
 from deepnet_theory.runtime.linear import Make
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.spec.sublayer import Role
 
 

@@ -71,8 +71,7 @@ from deepnet_theory.processes import Job, Work, per_seed, run_until_stopped, run
 from deepnet_theory.runtime import Description
 from deepnet_theory.runtime.machine import in_threads
 from deepnet_theory.spec.assumption import Assumption
-from deepnet_theory.spec.errors import INTERRUPTION, InputError, Refusal
-from deepnet_theory.spec.results.measurement import (
+from deepnet_theory.spec.measurement import (
     AssumptionResult,
     Exponent,
     Level,
@@ -85,10 +84,10 @@ from deepnet_theory.spec.results.measurement import (
     UpdatePrediction,
     Verification,
 )
+from deepnet_theory.spec.outcome import INTERRUPTION, InputError, Refusal, Verdict
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.scheme import Scheme
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.verdict import Verdict
 
 T = TypeVar("T")
 Samples = dict[str, list[float]]  # by name, one value a seed

@@ -51,17 +51,16 @@ from deepnet_theory.runtime import Description, described
 from deepnet_theory.runtime.groups import role_of
 from deepnet_theory.runtime.linear import Linear, Norm
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import INTERRUPTION, InputError
-from deepnet_theory.spec.results.measurement import (
+from deepnet_theory.spec.measurement import (
     Exponent,
     Point,
     Prediction,
     Scaling,
     Verification,
 )
+from deepnet_theory.spec.outcome import INTERRUPTION, InputError, Verdict
 from deepnet_theory.spec.rule import ParameterRule
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.spec.verdict import Verdict
 
 LEAST = 128  # the width that exponents are fitted from, where three are not narrower
 VOCABULARY = 32  # bytes modulo it: fewer than the width, as the law of a table has it

@@ -27,8 +27,8 @@ from typing import (
 )
 
 from deepnet_theory.processes.identity import environment, identity
-from deepnet_theory.spec.errors import InputError, shown
 from deepnet_theory.spec.files import replace_bytes
+from deepnet_theory.spec.outcome import InputError, shown
 
 FOLDER = "DEEPNET_THEORY_CACHE"  # the environment's word; empty, nothing is kept by default
 MISSING: Final = object()

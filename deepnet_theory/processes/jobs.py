@@ -19,7 +19,7 @@ from multiprocessing import resource_tracker
 from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, cast
 
 from deepnet_theory.processes.cache import MISSING, Cache, Kept, cache_of, promised
-from deepnet_theory.spec.errors import (
+from deepnet_theory.spec.outcome import (
     INTERRUPTION,
     DeepNetTheoryError,
     InputError,

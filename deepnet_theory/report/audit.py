@@ -8,14 +8,14 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.numbers import number
-from deepnet_theory.spec.results.audit import REMARK
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.report.document import number
+from deepnet_theory.spec.audit import REMARK
+from deepnet_theory.spec.outcome import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from deepnet_theory.spec.results.audit import Audit, Audited, Finding
+    from deepnet_theory.spec.audit import Audit, Audited, Finding
 
 FIRST = 3  # findings that fit a screen with the verdict
 

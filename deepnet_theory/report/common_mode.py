@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.numbers import depth_words, number
+from deepnet_theory.report.document import depth_words, number
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.results.measurement import Following, ModelMeasurement
-    from deepnet_theory.spec.results.training import Run
+    from deepnet_theory.spec.measurement import Following, ModelMeasurement
+    from deepnet_theory.spec.training import Run
 
 COMMON = (
     "R: the summed weight, beside the stream, of what the branches add to all tokens alike; what "

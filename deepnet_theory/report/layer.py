@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import groupby, starmap
 
-from deepnet_theory.report.document import Branch, Layer
-from deepnet_theory.report.numbers import GREEK
+from deepnet_theory.report.document import GREEK, Branch, Layer
 from deepnet_theory.report.svg import WIDTH, Plot, document, text
 
 STREAM, MARGIN, COLUMN, BOX, PITCH, TOP = 70, 140, 172, 22, 32, 34  # pixels of the SVG

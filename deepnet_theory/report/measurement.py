@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.common_mode import over_updates
-from deepnet_theory.report.numbers import SIGNED, depth_words, interval, number, power, true_signs
+from deepnet_theory.report.document import SIGNED, depth_words, interval, number, power, true_signs
+from deepnet_theory.spec.outcome import Verdict
 from deepnet_theory.spec.rule import PLAIN
-from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.results.measurement import (
+    from deepnet_theory.spec.measurement import (
         AssumptionResult,
         Exponent,
         ModelMeasurement,

@@ -10,8 +10,7 @@ import sympy as sp
 from sympy.printing.latex import latex
 from sympy.printing.str import StrPrinter
 
-from deepnet_theory.report.document import Formula, Knob, Step
-from deepnet_theory.report.numbers import GREEK
+from deepnet_theory.report.document import GREEK, Formula, Knob, Step
 from deepnet_theory.spec.expression import DEPTH, UPDATE, Grammar, fold
 from deepnet_theory.spec.placement import NAMES, PLACEMENT
 

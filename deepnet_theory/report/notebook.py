@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from deepnet_theory.report import document as doc
 from deepnet_theory.report import rule as composed
 from deepnet_theory.report import width
+from deepnet_theory.report.document import power
 from deepnet_theory.report.html import fragment
-from deepnet_theory.report.numbers import power
 from deepnet_theory.report.rule import owner
 from deepnet_theory.report.svg import Plot, differences, drawn, panels
 from deepnet_theory.report.text import text
@@ -18,7 +18,7 @@ from deepnet_theory.report.training import losses_figure
 
 if TYPE_CHECKING:
     from deepnet_theory.sizes.exponents import CrossTable
-    from deepnet_theory.spec.results.training import Training
+    from deepnet_theory.spec.training import Training
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.symbolic.width import WidthDerivation
 

@@ -12,7 +12,7 @@ from deepnet_theory.report import measurement, rule
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.constants import Constants
-    from deepnet_theory.spec.results.measurement import Verification
+    from deepnet_theory.spec.measurement import Verification
     from deepnet_theory.symbolic.derivation import Derivation
 
 _QUESTION = (

@@ -8,13 +8,12 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.numbers import depth_words
-from deepnet_theory.spec.errors import unknown
+from deepnet_theory.report.document import depth_words
+from deepnet_theory.spec.outcome import Verdict, unknown
 from deepnet_theory.spec.rule import FIRST, TO_TRAIN_WITH
-from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
-    from deepnet_theory.sizes.consequences import Comparison
+    from deepnet_theory.sizes.answer import Comparison
     from deepnet_theory.sizes.monomial import Monomial
     from deepnet_theory.spec.rule import Rule, RuleEntry
     from deepnet_theory.spec.selection import Selection

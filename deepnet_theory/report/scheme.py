@@ -7,8 +7,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
+from deepnet_theory.spec.outcome import Verdict
 from deepnet_theory.spec.scheme import conditions, measured
-from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
     from deepnet_theory.sizes.exponents import PartTrial

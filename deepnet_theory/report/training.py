@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.common_mode import COMMON, common_mode_figure, layers_figure
+from deepnet_theory.report.document import SIGNED, depth_words, interval, number, true_signs
 from deepnet_theory.report.measurement import rows_named, to_decide
-from deepnet_theory.report.numbers import SIGNED, depth_words, interval, number, true_signs
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.results.measurement import Exponent
-    from deepnet_theory.spec.results.training import (
+    from deepnet_theory.spec.measurement import Exponent
+    from deepnet_theory.spec.training import (
         ClosureTransfer,
         Curve,
         Run,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report import rule
-from deepnet_theory.report.numbers import number
+from deepnet_theory.report.document import number
 from deepnet_theory.sizes.width import written
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.outcome import Verdict
 
 if TYPE_CHECKING:
     from deepnet_theory.sizes.monomial import Monomial

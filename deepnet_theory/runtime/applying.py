@@ -35,9 +35,9 @@ from deepnet_theory.runtime.fitting import (
 )
 from deepnet_theory.runtime.linear import NORM_EPS, describe_, mark_of
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
+from deepnet_theory.spec.outcome import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.results.reading import Logits, Reading, Sublayer
+from deepnet_theory.spec.reading import Logits, Reading, Sublayer
 from deepnet_theory.spec.subject import Difference, Wanted, WantedSublayer, as_asked, differences
 from deepnet_theory.spec.sublayer import Role, sublayer
 

@@ -18,8 +18,8 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from deepnet_theory.runtime.linear import Linear, Make, Norm, Site
 from deepnet_theory.spec.constants import Architecture
-from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.norm import Norm as NormSpec
+from deepnet_theory.spec.outcome import Refusal
+from deepnet_theory.spec.sublayer import Norm as NormSpec
 from deepnet_theory.spec.sublayer import sublayer, unplaced
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {

@@ -16,8 +16,8 @@ from deepnet_theory.runtime.linear import Make, described
 from deepnet_theory.runtime.machine import DTYPES, device_of, require_dtype
 from deepnet_theory.runtime.model import Model
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError, MissingExtraError, shown, unknown
 from deepnet_theory.spec.files import write_bytes
+from deepnet_theory.spec.outcome import InputError, MissingExtraError, shown, unknown
 from deepnet_theory.spec.sublayer import Role, sublayer, unplaced
 
 
@@ -64,7 +64,7 @@ def build(
     With ``seeds=k`` every parameter has a leading dimension k and the model maps
     (k, batch, tokens). ``trainable_vectors=False`` leaves out gains and biases. On
     ``device="meta"`` nothing is drawn: see :func:`initialise_`. Warns
-    (:class:`~deepnet_theory.spec.errors.UnstableWarning`) of a relative update that grows with the
+    (:class:`~deepnet_theory.spec.outcome.UnstableWarning`) of a relative update that grows with the
     depth; raises :class:`InputError` where the constants name something unknown.
 
     Source: Glorot and Bengio, AISTATS 2010; DeepNet, arXiv 2203.00555, Figure 2.
@@ -116,7 +116,7 @@ def start_head_(head: nn.Module, counts: Tensor) -> None:
     with ``counts`` n (vocab,): no part common to all tokens is left to learn then. Raises
     :class:`InputError` for a head without a bias of that length.
 
-    Source: derived here (:mod:`deepnet_theory.sizes.common_mode`).
+    Source: derived here (:mod:`deepnet_theory.numeric.common_mode`).
     """
     bias = getattr(head, "bias", None)
     if not isinstance(bias, Tensor):

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from deepnet_theory.runtime.linear import Description
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.results.reading import UNKNOWN, Matrix, Reading, Sublayer
+from deepnet_theory.spec.outcome import Refusal
+from deepnet_theory.spec.reading import UNKNOWN, Matrix, Reading, Sublayer
 from deepnet_theory.spec.subject import (
     INSIDE,
     Wanted,

@@ -18,10 +18,10 @@ from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.fitting import TIED
 from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError, Refusal, shown, unknown
 from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer, optimizers
+from deepnet_theory.spec.outcome import InputError, Refusal, shown, unknown
 from deepnet_theory.spec.rule import ParameterConstants
-from deepnet_theory.spec.stack import BaseLike, parse_depth, stack
+from deepnet_theory.spec.selection import BaseLike, parse_depth, stack
 from deepnet_theory.spec.sublayer import MATRICES, Role, role_name
 
 HIDDEN, OTHER = "hidden", "other"

@@ -17,10 +17,9 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.norm import EPSILON
-from deepnet_theory.spec.norm import Norm as NormSpec
-from deepnet_theory.spec.sublayer import Role
+from deepnet_theory.spec.outcome import InputError
+from deepnet_theory.spec.sublayer import EPSILON, Role
+from deepnet_theory.spec.sublayer import Norm as NormSpec
 
 
 @dataclass(frozen=True)

@@ -20,48 +20,18 @@ from dataclasses import replace
 from fractions import Fraction
 
 from deepnet_theory.sizes import laws, update
-from deepnet_theory.sizes.monomial import ONE, Monomial, parse
-from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.sizes.monomial import ONE, parse
+from deepnet_theory.spec.outcome import Refusal
 from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.rule import ParameterRule, Rule, RuleEntry
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import MATRICES, Sublayer, sublayer
 
 
-def powers(optimizer: Optimizer, starts_at_zero: bool = False) -> dict[str, Fraction]:
-    """What W = cW' multiplies each argument of an update by, as powers of c.
-
-    A parameter that starts at 0 steps, at first, by an update of degree 0 in it.
-    """
-    degrees = update.law(optimizer)
-    q = Fraction(0) if starts_at_zero else degrees.q
-    return {
-        "eta": q - degrees.p - 1,
-        "g": Fraction(1),
-        "theta": Fraction(-1),
-        "m": Fraction(1),
-        "v": Fraction(2),
-        **{
-            name: degree.exponent("g") - degree.exponent("theta")
-            for name, degree in update.practised(optimizer).constants.items()
-        },
-    }
-
-
-def carries_alpha(placement: Placement) -> bool:
-    """Whether α can go into the branch's last matrix: whether P·B at α is (P/α)·B at 1."""
-    law = _law(placement)
-    last = law.sublayer.last_map[0]
-    at_one = {"alpha": ONE, last: Monomial.of(last) / Monomial.of("alpha")}
-    stays = law.keeps_stream and not placement.scales_inside and not placement.learnt
-    return law.has_alpha and stays and law.weight == law.weight.put(at_one)
-
-
 def without_alpha(placement: Placement) -> str:
     """The name of the placement that the equation is at α = 1: its own, if there is no other."""
     law = _law(placement)
-    if not carries_alpha(placement):
+    if not laws.carries_alpha(placement):
         return placement.name
     for name, plain in placements().items():
         other = _law(plain)
@@ -90,14 +60,16 @@ def in_weights(
     with_alpha = [p for p in selection.placements if _law(p).has_alpha]
     if not with_alpha:
         return selection, rule, tuple(parameters)
-    placement = next((p for p in with_alpha if not carries_alpha(p)), with_alpha[0])
+    placement = next((p for p in with_alpha if not laws.carries_alpha(p)), with_alpha[0])
     if placement.learnt:
         raise Refusal(
             f"the form 'weights' of {placement.equation} is its form 'forward': alpha is in what "
             "the learnt multipliers start at, and in no code"
         )
-    if not carries_alpha(placement):
-        valid = [n for n, p in placements().items() if not _law(p).has_alpha or carries_alpha(p)]
+    if not laws.carries_alpha(placement):
+        valid = [
+            n for n, p in placements().items() if not _law(p).has_alpha or laws.carries_alpha(p)
+        ]
         raise Refusal(
             f"the form 'weights' puts alpha into the last matrix of a branch, which a norm behind "
             f"the branch would take out again: {placement.equation}; it is for {', '.join(valid)}"
@@ -108,7 +80,7 @@ def in_weights(
             f"the form 'weights' turns {placement.name} into {name}, which the layer "
             f"{selection.layer!r} names for single sublayers; write {name} there"
         )
-    times = {matrix: powers(selection.the_optimizer, not matrix) for matrix in (True, False)}
+    times = {matrix: update.powers(selection.the_optimizer, not matrix) for matrix in (True, False)}
     moved: list[ParameterRule] = []
     entries: dict[RuleEntry, RuleEntry] = {}
     for part in selection.the_stack.parts:

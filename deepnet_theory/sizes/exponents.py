@@ -27,13 +27,12 @@ from deepnet_theory.sizes.growth import CONSTANT, ZERO, Power, growth
 from deepnet_theory.sizes.laws import BETA, LATER, Law, common_gains, law
 from deepnet_theory.sizes.monomial import Monomial, parse
 from deepnet_theory.sizes.rule import solve_rule
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.expression import INDEXED
+from deepnet_theory.spec.measurement import Prediction, Predictions
 from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.results.measurement import Prediction, Predictions
+from deepnet_theory.spec.outcome import Refusal
 from deepnet_theory.spec.rule import Rule
-from deepnet_theory.spec.scheme import INDEXED
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import Part
+from deepnet_theory.spec.selection import Part, Selection
 from deepnet_theory.spec.sublayer import MATRICES, Role
 
 RIVALS = ("sgd", "adam", "lamb")

@@ -57,14 +57,13 @@ from deepnet_theory.spec.constants import (
     Sizes,
     SublayerConstants,
 )
-from deepnet_theory.spec.errors import InputError, Refusal, shown, unknown
 from deepnet_theory.spec.expression import evaluate
 from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.spec.outcome import InputError, Refusal, shown, unknown
+from deepnet_theory.spec.record import record
 from deepnet_theory.spec.rule import KNOBS, ParameterConstants, ParameterRule, Row, Rule, RuleEntry
 from deepnet_theory.spec.scheme import WIDTH, Scheme, gain_of, not_exportable
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.settings import record
-from deepnet_theory.spec.stack import BaseLike, DepthLike, Stack, parse_depth
+from deepnet_theory.spec.selection import BaseLike, DepthLike, Selection, Stack, parse_depth
 from deepnet_theory.spec.sublayer import MATRICES, Matrix, Role, Sublayer, sublayer
 
 Steps = Callable[[Place], bool]  # the roles that need a law, all but another optimizer's

@@ -21,9 +21,8 @@ from fractions import Fraction
 from functools import cache, reduce
 from itertools import zip_longest
 
-from deepnet_theory.spec.errors import InputError, Refusal, shown
-from deepnet_theory.spec.expression import DEPTH, Node, OperatorAlgebra, fold
-from deepnet_theory.spec.scheme import INDEXED
+from deepnet_theory.spec.expression import DEPTH, INDEXED, Node, OperatorAlgebra, fold
+from deepnet_theory.spec.outcome import InputError, Refusal, shown
 
 ZERO, ONE = Fraction(0), Fraction(1)
 DIGITS = 50

@@ -18,11 +18,10 @@ from fractions import Fraction
 from functools import cache
 
 from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.expression import fold
-from deepnet_theory.spec.norm import Norm
+from deepnet_theory.spec.outcome import Refusal
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN, Placement
-from deepnet_theory.spec.sublayer import Role, Sublayer
+from deepnet_theory.spec.sublayer import Norm, Role, Sublayer, sublayer
 
 ALPHA, BETA, STREAM = map(Monomial.of, ("alpha", "beta", "stream"))
 LATER = "later"  # √(Σ r²) over the sublayers behind, which are independent at the start
@@ -438,6 +437,15 @@ def law(placement: Placement, sublayer: Sublayer, norm: Norm | None = None) -> L
         norms=signal.norms,
         starts=folded.starts,
     )
+
+
+def carries_alpha(placement: Placement) -> bool:
+    """Whether α can go into the branch's last matrix: whether P·B at α is (P/α)·B at 1."""
+    of_ffn = law(placement, sublayer("ffn"))
+    last = of_ffn.sublayer.last_map[0]
+    at_one = {"alpha": ONE, last: Monomial.of(last) / ALPHA}
+    stays = of_ffn.keeps_stream and not placement.scales_inside and not placement.learnt
+    return of_ffn.has_alpha and stays and of_ffn.weight == of_ffn.weight.put(at_one)
 
 
 def common_gains(

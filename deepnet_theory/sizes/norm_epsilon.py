@@ -23,16 +23,13 @@ from typing import TypeVar
 
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.growth import growth
-from deepnet_theory.sizes.monomial import ONE, Monomial, parse
+from deepnet_theory.sizes.monomial import Monomial, parse
 from deepnet_theory.spec.constants import Architecture
-from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import DEPTH, OperatorAlgebra, evaluate, fold
-from deepnet_theory.spec.norm import EPSILON
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.spec.rule import Rule, RuleEntry
-from deepnet_theory.spec.scheme import Scheme, gain_of
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import Part, stack
-from deepnet_theory.spec.sublayer import Matrix, Sublayer
+from deepnet_theory.spec.selection import Part, Selection
+from deepnet_theory.spec.sublayer import EPSILON, Matrix, Sublayer
 
 WORDS = {
     "output": "the norm on the branch's output",
@@ -164,22 +161,6 @@ def sinking(selection: Selection, rule: Rule) -> Iterator[Sinking]:
         for norm in of_entry(selection, entry):
             depths = tuple(norm.sinks_from(sublayers, part.depth))
             yield Sinking(part.name, entry.sublayer, norm.place, norm.squared, depths)
-
-
-def sinking_in(scheme: Scheme) -> Iterator[Sinking]:
-    """The same under a scheme, whose matrices have each a gain of its own."""
-    scheme = scheme.of_one_stream
-    depth_of = {part.name: part.depth for part in stack(scheme.stack).parts}
-    for part in scheme.parts:
-        alike: dict[tuple[str, str], list[tuple[str, Monomial]]] = {}
-        for sublayer in dict.fromkeys(scheme.layer_of(part.name)):
-            knobs = {m.name: gain_of(part, m.name) for m in sublayer.matrices}
-            knobs["alpha"], law = part.alpha, laws.law(scheme.placed(sublayer), sublayer)
-            for norm in falling(law, knobs, {"stream": ONE}, depth_of[part.name]):
-                sunk = norm.sinks_from([sublayer], depth_of[part.name])
-                alike.setdefault((norm.place, norm.squared), []).extend(sunk)
-        for (place, squared), depths in alike.items():
-            yield Sinking(part.name, "*", place, squared, tuple(depths))
 
 
 def in_words(norms: Sequence[Sinking], depth: dict[str, int]) -> str:

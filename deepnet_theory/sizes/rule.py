@@ -17,11 +17,10 @@ from itertools import combinations
 
 from deepnet_theory.sizes import laws, update
 from deepnet_theory.sizes.monomial import ONE, Monomial, Solution, parse, read, solve
-from deepnet_theory.spec.closure import Closure, closure, closures
-from deepnet_theory.spec.errors import InputError, Refusal, shown
 from deepnet_theory.spec.expression import DEPTH, MAX_EXPONENT
-from deepnet_theory.spec.selection import AMPLIFICATIONS, Selection
-from deepnet_theory.spec.stack import Part
+from deepnet_theory.spec.outcome import InputError, Refusal, shown
+from deepnet_theory.spec.rule import Closure, closure, closures
+from deepnet_theory.spec.selection import AMPLIFICATIONS, Part, Selection
 from deepnet_theory.spec.sublayer import Role, Sublayer, letters
 
 ETA = "eta"  # the learning rate's factor where it is a knob

@@ -28,18 +28,16 @@ from deepnet_theory.sizes.exponents import (
 from deepnet_theory.sizes.growth import ONE, ZERO, Power, size_of
 from deepnet_theory.sizes.laws import law
 from deepnet_theory.sizes.monomial import Monomial, parse
-from deepnet_theory.sizes.norm_epsilon import Sinking, in_words, sinking_in
+from deepnet_theory.sizes.norm_epsilon import Sinking, falling, in_words
 from deepnet_theory.sizes.rule import Rule
 from deepnet_theory.sizes.table import by_closure, texts
-from deepnet_theory.spec.errors import Refusal
-from deepnet_theory.spec.norm import norm
+from deepnet_theory.spec.measurement import Prediction, Predictions, Result
 from deepnet_theory.spec.optimizer import Optimizer, optimizer, optimizers
+from deepnet_theory.spec.outcome import Refusal
 from deepnet_theory.spec.placement import Placement, placements
-from deepnet_theory.spec.results.measurement import Prediction, Predictions, Result
-from deepnet_theory.spec.scheme import Scheme, SchemePart, measured, schemes
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import stack
-from deepnet_theory.spec.sublayer import Role
+from deepnet_theory.spec.scheme import Scheme, SchemePart, gain_of, measured, schemes
+from deepnet_theory.spec.selection import Selection, stack
+from deepnet_theory.spec.sublayer import Role, norm
 
 BEST_KNOWN = ("sgd", "adam", "lamb")  # what a class of optimizers is called by
 
@@ -365,7 +363,7 @@ def _warnings(parts: tuple[PartTrial, ...]) -> Iterator[str]:
 def judge(scheme: Scheme, under: Optimizer | None = None) -> Judgement:
     """Judge a scheme under an optimizer, its own by default, and under every built-in class.
 
-    Raises :class:`~deepnet_theory.spec.errors.Refusal` where a law is missing, the stream
+    Raises :class:`~deepnet_theory.spec.outcome.Refusal` where a law is missing, the stream
     explodes, or the update does not go down the gradient.
     """
     by = under or optimizer(scheme.optimizer)
@@ -398,3 +396,19 @@ def predictions(scheme: Scheme, selection: Selection) -> Predictions:
         )
         rows = [Prediction(part.depth, "all", part.first, tuple(rivals))]
     return Predictions(tuple(rows), warnings=tuple(_warnings(parts)))
+
+
+def sinking_in(scheme: Scheme) -> Iterator[Sinking]:
+    """Every norm whose ε must fall with the depth under a scheme, with a gain for each matrix."""
+    scheme = scheme.of_one_stream
+    depth_of = {part.name: part.depth for part in stack(scheme.stack).parts}
+    for part in scheme.parts:
+        alike: dict[tuple[str, str], list[tuple[str, Monomial]]] = {}
+        for sublayer in dict.fromkeys(scheme.layer_of(part.name)):
+            knobs = {m.name: gain_of(part, m.name) for m in sublayer.matrices}
+            knobs["alpha"], placed = part.alpha, law(scheme.placed(sublayer), sublayer)
+            for fallen in falling(placed, knobs, {"stream": parse("1")}, depth_of[part.name]):
+                sunk = fallen.sinks_from([sublayer], depth_of[part.name])
+                alike.setdefault((fallen.place, fallen.squared), []).extend(sunk)
+        for (place, squared), depths in alike.items():
+            yield Sinking(part.name, "*", place, squared, tuple(depths))

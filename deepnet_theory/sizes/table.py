@@ -16,10 +16,9 @@ from deepnet_theory.sizes import laws, update
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.norm_epsilon import with_norm_epsilon
 from deepnet_theory.sizes.rule import Balanced, Kind, Rule, solve_rule, written
-from deepnet_theory.spec.closure import closures
-from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.expression import UPDATE, FloatAlgebra, fold
-from deepnet_theory.spec.rule import ParameterRule, RuleEntry
+from deepnet_theory.spec.outcome import Refusal
+from deepnet_theory.spec.rule import ParameterRule, RuleEntry, closures
 from deepnet_theory.spec.rule import Rule as Texts
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import MATRICES, Role

@@ -34,7 +34,6 @@ from functools import cache
 
 from deepnet_theory.sizes.entries import descent, is_zero
 from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.spec.errors import Refusal, shown
 from deepnet_theory.spec.expression import (
     MAX_EXPONENT,
     UPDATE,
@@ -45,9 +44,9 @@ from deepnet_theory.spec.expression import (
     Operation,
     Power,
 )
-from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.spec.optimizer import Optimizer, sign, text
+from deepnet_theory.spec.outcome import Refusal, shown
 from deepnet_theory.spec.selection import ALIGNMENTS
-from deepnet_theory.spec.sign import sign, text
 
 FULL, NONE = ALIGNMENTS
 GRADIENT, PARAMETER, INPUTS, OUTPUTS = "g", "theta", "in", "out"
@@ -667,3 +666,23 @@ def epsilon(optimizer: Optimizer, sizes: Mapping[str, Monomial]) -> Monomial | N
     except MissingLaw:
         return None
     return fold.constants.get("epsilon")
+
+
+def powers(optimizer: Optimizer, starts_at_zero: bool = False) -> dict[str, Fraction]:
+    """What W = cW' multiplies each argument of an update by, as powers of c.
+
+    A parameter that starts at 0 steps, at first, by an update of degree 0 in it.
+    """
+    degrees = law(optimizer)
+    q = Fraction(0) if starts_at_zero else degrees.q
+    return {
+        "eta": q - degrees.p - 1,
+        "g": Fraction(1),
+        "theta": Fraction(-1),
+        "m": Fraction(1),
+        "v": Fraction(2),
+        **{
+            name: degree.exponent("g") - degree.exponent("theta")
+            for name, degree in practised(optimizer).constants.items()
+        },
+    }

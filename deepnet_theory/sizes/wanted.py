@@ -8,17 +8,16 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby, product
 
-from deepnet_theory.sizes.equivalence import carries_alpha, powers
+from deepnet_theory.sizes.laws import carries_alpha
 from deepnet_theory.sizes.schemes import optimizer_classes
 from deepnet_theory.sizes.table import Table, table, texts
-from deepnet_theory.sizes.update import law
-from deepnet_theory.spec.closure import closures
-from deepnet_theory.spec.errors import DeepNetTheoryError, Refusal
+from deepnet_theory.sizes.update import law, powers
 from deepnet_theory.spec.expression import evaluate
 from deepnet_theory.spec.optimizer import Optimizer, optimizer
+from deepnet_theory.spec.outcome import DeepNetTheoryError, Refusal
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, Placement, placements
-from deepnet_theory.spec.results.reading import UNKNOWN, Reading, Sublayer, described
-from deepnet_theory.spec.rule import Rule
+from deepnet_theory.spec.reading import UNKNOWN, Reading, Sublayer, described
+from deepnet_theory.spec.rule import Rule, closures
 from deepnet_theory.spec.scheme import WIDTH, Scheme, SchemePart, gain_of, schemes
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.subject import (

@@ -40,9 +40,9 @@ from deepnet_theory.sizes.update import (
     step,
 )
 from deepnet_theory.spec.constants import FORMS
-from deepnet_theory.spec.errors import InputError, Refusal, shown, unknown
 from deepnet_theory.spec.expression import UPDATE, FloatAlgebra, fold
 from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.spec.outcome import InputError, Refusal, shown, unknown
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.selection import ACROSS, ALIGNMENTS, Selection
 from deepnet_theory.spec.sublayer import MATRICES, Role, role_name, sublayer

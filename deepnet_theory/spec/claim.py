@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
 
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.outcome import Verdict
 
 SCHEMA = "deepnet-theory/claims/1"
 

@@ -15,24 +15,24 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, TypedDict
 
-from deepnet_theory.spec.errors import InputError, UnstableWarning, shown, unknown
 from deepnet_theory.spec.files import read_text, write_text
-from deepnet_theory.spec.norm import norm
+from deepnet_theory.spec.outcome import InputError, UnstableWarning, shown, unknown
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN, Placement, placement
 from deepnet_theory.spec.record import (
+    ACTIVATIONS,
     LARGEST,
     NOT_NEGATIVE,
     OPTIONAL,
     POSITIVE,
+    Option,
     Within,
     read,
     require,
     written,
 )
 from deepnet_theory.spec.rule import ParameterConstants, ParameterRule
-from deepnet_theory.spec.settings import ACTIVATIONS, Option
-from deepnet_theory.spec.stack import described_layer, in_turn, stack, written_share
-from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer, sublayers
+from deepnet_theory.spec.selection import described_layer, in_turn, stack, written_share
+from deepnet_theory.spec.sublayer import MATRICES, Role, norm, sublayer, sublayers
 
 if TYPE_CHECKING:
     from deepnet_theory.spec.rule import Rule

@@ -1,26 +1,26 @@
-"""Strictly discovered folders: one file, one value, whose name is the file's name."""
+"""Strictly discovered values: one file each in a folder, or one constant each in a module.
+
+What takes a page (an optimizer, a scheme) has a file; what takes a few lines stands beside its
+type. Either way the name of the file, or of the constant, is the value's own.
+"""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
+from collections.abc import Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import TypeVar
 
-from deepnet_theory.spec.errors import unknown
+from deepnet_theory.spec.outcome import unknown
 
 T = TypeVar("T")
-# folders whose values a user chooses by name
-KINDS = (
-    "optimizers",
-    "placements",
-    "norms",
-    "sublayers",
-    "closures",
-    "schemes",
-    "parametrisations",
-)
+# what a user chooses by name: folders, and modules that hold all values of their kind
+FOLDERS = ("optimizers", "placements", "sublayers", "schemes")
+MODULES = {"norms": "sublayer", "closures": "rule", "parametrisations": "parametrisation"}
+KINDS = (*FOLDERS, *MODULES)
 
 
 def discover(folder: Path, kind: type[T], besides: tuple[str, ...] = ()) -> dict[str, T]:
@@ -46,6 +46,26 @@ def discover(folder: Path, kind: type[T], besides: tuple[str, ...] = ()) -> dict
     return values
 
 
+def declared(namespace: Mapping[str, object], kind: type[T]) -> dict[str, T]:
+    """The values of type ``kind`` among a module's constants, each named as its constant is.
+
+    A constant's name is its value's in capitals, with ``-`` written ``_``; anything else raises
+    ``TypeError``.
+    """
+    values: dict[str, T] = {}
+    for constant, value in namespace.items():
+        if not isinstance(value, kind):
+            continue
+        name = constant.lower().replace("_", "-")
+        if getattr(value, "name", None) != name:
+            raise TypeError(
+                f"{constant}: its {kind.__name__} is named {getattr(value, 'name', None)!r}, "
+                f"the constant says {name!r}"
+            )
+        values[name] = value
+    return dict(sorted(values.items()))
+
+
 def load_value(path: Path, kind: type[T]) -> T:
     """The one module-level value of type ``kind`` in the file ``path``."""
     module_name = f"deepnet_theory._discovered.{kind.__name__.lower()}.{path.stem}"
@@ -65,9 +85,11 @@ def load_value(path: Path, kind: type[T]) -> T:
     return values[0]
 
 
-def names(folder: str) -> list[str]:
-    """The names of the values in ``spec/<folder>``, without loading them."""
-    stems = (path.stem for path in (Path(__file__).parent / folder).glob("*.py"))
+def names(kind: str) -> list[str]:
+    """The names of one of ``KINDS``; those of a folder without loading its values."""
+    if kind in MODULES:
+        return sorted(getattr(import_module(f"deepnet_theory.spec.{MODULES[kind]}"), kind)())
+    stems = (path.stem for path in (Path(__file__).parent / kind).glob("*.py"))
     return sorted(stem.replace("_", "-") for stem in stems if not stem.startswith("_"))
 
 

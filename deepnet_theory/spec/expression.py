@@ -22,7 +22,7 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
-from deepnet_theory.spec.errors import InputError, shown
+from deepnet_theory.spec.outcome import InputError, shown
 
 MAX_LENGTH = 1000  # characters; longer input is refused before it is tokenised
 MAX_DEPTH = 60  # nesting of the tree
@@ -241,6 +241,12 @@ DEPTH = Grammar(
     purpose="an expression in the depth",
     symbols=("N", "M"),
     functions={"sqrt": (1, 1), "log": (1, 1), "abs": (1, 1), "max": (2, 8), "min": (2, 8)},
+)
+# l is the layer's index, from 1 to the number of layers of its part
+INDEXED = Grammar(
+    purpose="an expression in the depth and the layer's index",
+    symbols=(*DEPTH.symbols, "l"),
+    functions=DEPTH.functions,
 )
 
 

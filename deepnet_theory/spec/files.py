@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError
 
 PATIENCE = 2.0  # seconds that a pipe's reader has to come
 PIECE = 2**20  # read at once: the memory for a whole limit would be asked for before a byte is read

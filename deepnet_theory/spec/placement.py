@@ -23,7 +23,6 @@ from functools import cached_property
 from typing import Any
 
 from deepnet_theory.spec.discovery import builtin, choose
-from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.expression import (
     Call,
     Expression,
@@ -36,6 +35,7 @@ from deepnet_theory.spec.expression import (
     fold,
     parts,
 )
+from deepnet_theory.spec.outcome import InputError, Refusal
 
 PLACEMENT = Grammar(
     purpose="a residual equation",
@@ -183,7 +183,7 @@ class Placement:
     def of_one_stream(self) -> Placement:
         """The placement of one stream that several come to, their growth left out; itself of one.
 
-        Raises :class:`~deepnet_theory.spec.errors.Refusal` where several come to none.
+        Raises :class:`~deepnet_theory.spec.outcome.Refusal` where several come to none.
         """
         if self.streams is None:
             return self

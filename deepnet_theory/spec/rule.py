@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Annotated, TypeVar
 
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.expression import DEPTH, Expression, evaluate
+from deepnet_theory.spec.discovery import choose, declared
+from deepnet_theory.spec.expression import DEPTH, Expression, Grammar, evaluate
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.spec.record import NOT_NEGATIVE
 from deepnet_theory.spec.sublayer import Role
 
@@ -258,3 +259,90 @@ class ParameterRule:
         texts = {knob: str(getattr(self, knob)) for knob in KNOBS}
         values = {knob: number(text, **depth) for knob, text in texts.items()}
         return ParameterConstants(**values, formulas=texts)
+
+
+# ---- closures: the condition beside the balance that picks one rule of them all ----
+
+CLOSURE = Grammar(
+    purpose="one side of a closure",
+    symbols=("alpha", "beta", "m", "rho"),
+    functions={"sqrt": (1, 1)},
+)
+
+
+@dataclass(frozen=True)
+class Closure:
+    """Conditions that hold beside the balance, as ``(left, right)`` sides of equations.
+
+    Sides are monomials in alpha, beta, m, the number of scaled matrices of the branch, and rho,
+    the relative update ‖ΔW‖/(η‖W‖) of one of them. ``knobs`` are the unknowns that balance and
+    conditions together must determine: ``eta``, one factor on the learning rate, ``rate``, a
+    multiplier for the scaled matrices of each kind, which is taken only where α and β cannot do.
+    """
+
+    name: str
+    conditions: tuple[tuple[str, str], ...]
+    knobs: tuple[str, ...] = ("alpha", "beta")
+    summary: str = ""
+    source: str = ""
+
+    @cached_property
+    def expressions(self) -> tuple[tuple[Expression, Expression], ...]:
+        return tuple((CLOSURE.parse(a), CLOSURE.parse(b)) for a, b in self.conditions)
+
+    def __post_init__(self) -> None:
+        _ = self.expressions
+
+
+@cache
+def closures() -> dict[str, Closure]:
+    return declared(globals(), Closure)
+
+
+def closure(name: str) -> Closure:
+    return choose("closure", name, closures())
+
+
+COMPLETE = Closure(
+    name="complete",
+    conditions=(("rho", "1"),),
+    knobs=("alpha", "beta", "rate"),
+    summary="every order of an update is of order one in depth, at the same learning rate",
+    source="derived here; for pre-LN compare Dey et al., arXiv 2505.01618",
+)
+
+LEARNING_RATE = Closure(
+    name="learning-rate",
+    conditions=(("alpha", "1"), ("beta", "1")),
+    knobs=("alpha", "beta", "eta"),
+    summary="the plain network, balanced by the learning rate alone",
+    source="Su, §Increment explosion, warm-up",
+)
+
+PARAMETER_NORM = Closure(
+    name="parameter-norm",
+    conditions=(("sqrt(m)*beta", "1/alpha"),),
+    summary="the norm of the branch's gains is the inverse of the residual multiplier",
+    source="layer cake, §4.3",
+)
+
+SYMMETRIC = Closure(
+    name="symmetric",
+    conditions=(("beta", "1/alpha"),),
+    summary="the initialisation gain is the inverse of the residual multiplier",
+    source="Su, §First conclusions",
+)
+
+UNIT_INIT = Closure(
+    name="unit-init",
+    conditions=(("beta", "1"),),
+    summary="no change of the initialisation",
+    source="Su, §First conclusions, second alternative",
+)
+
+UNIT_RESIDUAL = Closure(
+    name="unit-residual",
+    conditions=(("alpha", "1"),),
+    summary="no residual multiplier",
+    source="Su, §First conclusions, first alternative; §Multiple optimizers, LAMB",
+)

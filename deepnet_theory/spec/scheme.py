@@ -11,22 +11,14 @@ from typing import Any
 
 from deepnet_theory.spec.constants import Placed, SublayerConstants
 from deepnet_theory.spec.discovery import builtin, choose
-from deepnet_theory.spec.errors import InputError, Refusal
-from deepnet_theory.spec.expression import DEPTH, Grammar, evaluate
-from deepnet_theory.spec.norm import norm
+from deepnet_theory.spec.expression import DEPTH, INDEXED, Grammar, evaluate
 from deepnet_theory.spec.optimizer import optimizer
+from deepnet_theory.spec.outcome import InputError, Refusal
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, Placement, placement, placements
 from deepnet_theory.spec.rule import Rule, RuleEntry
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import stack
-from deepnet_theory.spec.sublayer import Role, Sublayer, sublayers, unplaced
+from deepnet_theory.spec.selection import Selection, stack
+from deepnet_theory.spec.sublayer import Role, Sublayer, norm, sublayers, unplaced
 
-# l is the layer's index, from 1 to the number of layers of its part
-INDEXED = Grammar(
-    purpose="an expression in the depth and the layer's index",
-    symbols=(*DEPTH.symbols, "l"),
-    functions=DEPTH.functions,
-)
 ALL_SCALED = ("value", "output", "fc1", "fc2")  # of an ordinary layer
 # every kind of parameter that a layer has
 IN_STACK = (

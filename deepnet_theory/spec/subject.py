@@ -17,9 +17,9 @@ from itertools import groupby
 from statistics import NormalDist
 
 from deepnet_theory.spec.constants import Constants, PartConstants
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.outcome import Refusal
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN, placement, placements
-from deepnet_theory.spec.results.reading import (
+from deepnet_theory.spec.reading import (
     UNKNOWN,
     Matrix,
     Reading,

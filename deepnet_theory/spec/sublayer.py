@@ -1,4 +1,4 @@
-"""A residual sublayer: its branch as a formula, its matrices and vectors with their roles."""
+"""A residual sublayer: its branch as a formula, its parameters with their roles; its norm."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cache, cached_property
 
-from deepnet_theory.spec.discovery import builtin, choose
-from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.discovery import builtin, choose, declared
 from deepnet_theory.spec.expression import Call, Expression, Grammar, Name, Node, Operation, parts
+from deepnet_theory.spec.outcome import InputError, Refusal
 from deepnet_theory.spec.placement import placements
 
 
@@ -246,3 +246,37 @@ def one_expert(layer: str) -> str:
 def letters(name: str) -> str:
     """A sublayer's name as part of a symbol's name."""
     return re.sub(r"\W", "", name)
+
+
+# ---- normalisations ----
+
+EPSILON = 1e-5  # under the root, as torch.nn.LayerNorm has it
+
+
+@dataclass(frozen=True)
+class Norm:
+    r"""A normalisation, homogeneous of degree 0: :math:`x \mapsto \sqrt d\,Px/\|Px\|`.
+
+    ``centred`` says whether P removes the mean (LayerNorm) or is the identity (RMSNorm);
+    ``bias`` whether the norm has a bias vector besides its gain.
+    """
+
+    name: str
+    centred: bool
+    bias: bool
+    summary: str = ""
+    source: str = ""
+
+
+@cache
+def norms() -> dict[str, Norm]:
+    return declared(globals(), Norm)
+
+
+def norm(name: str) -> Norm:
+    return choose("norm", name, norms())
+
+
+LAYER = Norm(name="layer", centred=True, bias=True, summary="LayerNorm")
+
+RMS = Norm(name="rms", centred=False, bias=False, summary="RMSNorm")

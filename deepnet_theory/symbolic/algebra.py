@@ -23,8 +23,8 @@ from sympy.polys.rings import PolyElement
 from sympy.printing.printer import Printer
 
 from deepnet_theory.sizes.monomial import Monomial
-from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import DEPTH, Expression, OperatorAlgebra, fold
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.spec.sublayer import letters
 
 if TYPE_CHECKING:

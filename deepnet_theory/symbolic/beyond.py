@@ -28,8 +28,8 @@ import sympy as sp
 from sympy.core.function import AppliedUndef
 
 from deepnet_theory.sizes.entries import DIGITS, Value, entries
-from deepnet_theory.sizes.equivalence import carries_alpha, powers
-from deepnet_theory.sizes.update import law, practised
+from deepnet_theory.sizes.laws import carries_alpha
+from deepnet_theory.sizes.update import law, powers, practised
 from deepnet_theory.spec.expression import Node
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra import (
@@ -46,13 +46,13 @@ from deepnet_theory.symbolic.algebra import (
     rational,
     simplified,
 )
-from deepnet_theory.symbolic.laws.explicit import SAME, Knobs, Place, decimal
-from deepnet_theory.symbolic.laws.placement import P, agree, residual, x
+from deepnet_theory.symbolic.explicit import SAME, Knobs, Place, decimal
 from deepnet_theory.symbolic.notation import output_change
 from deepnet_theory.symbolic.parts import n, second_order
-from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step, number
-from deepnet_theory.symbolic.proof.witness import Matrix
+from deepnet_theory.symbolic.placement import P, agree, residual, x
 from deepnet_theory.symbolic.rule import Balanced, Kind, Problem
+from deepnet_theory.symbolic.step import Check, Regime, Section, Step, number
+from deepnet_theory.symbolic.witness import Matrix
 
 BEYOND = Section("Beyond the first order")
 SELF_CONSISTENCY = Section("Self-consistency", "Su, §Post-hoc analysis")

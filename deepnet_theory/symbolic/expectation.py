@@ -24,9 +24,9 @@ from typing import Any, Unpack
 import sympy as sp
 from sympy.polys.rings import xring
 
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.symbolic.notation import Labelled
-from deepnet_theory.symbolic.proof.step import Check, Options, Relation, Section, Step
+from deepnet_theory.symbolic.step import Check, Options, Relation, Section, Step
 
 Model = Mapping[sp.Expr, sp.Expr]
 Entries = list[list[Any]]

@@ -44,10 +44,9 @@ import sympy as sp
 
 from deepnet_theory.sizes.update import Update
 from deepnet_theory.sizes.update import law as degrees
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.outcome import Refusal
 from deepnet_theory.spec.placement import Placement
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import Part
+from deepnet_theory.spec.selection import Part, Selection
 from deepnet_theory.spec.sublayer import Sublayer, letters
 from deepnet_theory.symbolic.algebra import (
     DEPTHS,
@@ -62,11 +61,12 @@ from deepnet_theory.symbolic.algebra import (
     r,
     vanishes,
 )
-from deepnet_theory.symbolic.laws.explicit import homogeneity_step
-from deepnet_theory.symbolic.laws.placement import P, gains_product, placement_law
+from deepnet_theory.symbolic.explicit import homogeneity_step
 from deepnet_theory.symbolic.notation import norm_of, output_change
 from deepnet_theory.symbolic.parts import added_up, crossings, encoder_and_decoder, sublayers
-from deepnet_theory.symbolic.proof.step import (
+from deepnet_theory.symbolic.placement import P, gains_product, placement_law
+from deepnet_theory.symbolic.rule import Route
+from deepnet_theory.symbolic.step import (
     DERIVATIVE,
     SAMPLED,
     SQUARES_AT_MOST,
@@ -83,7 +83,6 @@ from deepnet_theory.symbolic.proof.step import (
     written_at,
     written_out,
 )
-from deepnet_theory.symbolic.rule import Route
 
 SCALAR_SOURCE = "DeepNet, arXiv 2203.00555, §4.1; layer cake, §4.2"
 SIGNED_SOURCE = "layer cake, §4.3, the random variable I"
@@ -661,7 +660,7 @@ def gain_counts(selection: Selection) -> list[int]:
 def lemma_route(selection: Selection) -> Route:
     """DeepNet's route as the layer cake completes it.
 
-    Raises :class:`~deepnet_theory.spec.errors.Refusal` where a law is missing.
+    Raises :class:`~deepnet_theory.spec.outcome.Refusal` where a law is missing.
     """
     stack, counts = selection.the_stack, gain_counts(selection)
     placed = directions(selection.the_placement)

@@ -2,7 +2,7 @@ r"""Every number that stands beside the chain of steps, measured on an explicit 
 
 A derivation has two roads to one answer. The table's entries come from the algebra of sizes, and a
 second formula for each would make the same error twice; so each is held against an explicit
-sublayer (:mod:`~deepnet_theory.symbolic.laws.explicit`). A row holds where both agree at several
+sublayer (:mod:`~deepnet_theory.symbolic.explicit`). A row holds where both agree at several
 depths, constants included. What is measured here needs no step that restates it.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from operator import attrgetter, methodcaller
 
-from deepnet_theory.sizes.consequences import of_sublayer, share_consequences
+from deepnet_theory.sizes.answer import of_sublayer, share_consequences
 from deepnet_theory.sizes.exponents import predictions, rival_rules
 from deepnet_theory.sizes.monomial import Monomial, parse
 from deepnet_theory.sizes.norm_epsilon import of_entry, sinking
@@ -32,12 +32,11 @@ from deepnet_theory.sizes.table import (
     texts,
 )
 from deepnet_theory.spec.expression import DEPTH, UPDATE, FloatAlgebra, evaluate, fold
-from deepnet_theory.spec.norm import EPSILON
-from deepnet_theory.spec.results.measurement import Prediction
+from deepnet_theory.spec.measurement import Prediction
+from deepnet_theory.spec.outcome import Verdict
 from deepnet_theory.spec.rule import ParameterRule, Rule
-from deepnet_theory.spec.sublayer import MATRICES
-from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.laws.explicit import (
+from deepnet_theory.spec.sublayer import EPSILON, MATRICES
+from deepnet_theory.symbolic.explicit import (
     SAME,
     Depth,
     ExplicitStack,
@@ -45,7 +44,7 @@ from deepnet_theory.symbolic.laws.explicit import (
     Place,
     Practised,
 )
-from deepnet_theory.symbolic.proof.witness import xavier_variance
+from deepnet_theory.symbolic.witness import xavier_variance
 
 DEPTHS: tuple[Depth, ...] = (
     {"N": 6, "M": 4}, {"N": 10**4, "M": 700}, {"N": 10**8, "M": 10**6},

@@ -40,11 +40,10 @@ import sympy as sp
 
 from deepnet_theory.sizes.rule import MOMENTS_OF
 from deepnet_theory.sizes.update import law as degrees
-from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.spec.outcome import Refusal
 from deepnet_theory.spec.placement import Placement
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import Part
+from deepnet_theory.spec.selection import Part, Selection
 from deepnet_theory.symbolic.algebra import (
     DEPTHS,
     Branch,
@@ -70,12 +69,13 @@ from deepnet_theory.symbolic.expectation import (
     in_models,
     moment,
 )
-from deepnet_theory.symbolic.laws.explicit import degrees_of, homogeneity_step, step_length
-from deepnet_theory.symbolic.laws.placement import P, PlacementLaw, placement_law, residual
-from deepnet_theory.symbolic.laws.placement import x as input_symbol
+from deepnet_theory.symbolic.explicit import degrees_of, homogeneity_step, step_length
 from deepnet_theory.symbolic.notation import NamedQuantity, norm_of, output_change
 from deepnet_theory.symbolic.parts import added_up, crossings, encoder_and_decoder, sublayers
-from deepnet_theory.symbolic.proof.step import (
+from deepnet_theory.symbolic.placement import P, PlacementLaw, placement_law, residual
+from deepnet_theory.symbolic.placement import x as input_symbol
+from deepnet_theory.symbolic.rule import Route, supporting
+from deepnet_theory.symbolic.step import (
     BOUNDED,
     IDENTITY,
     NAMED,
@@ -87,7 +87,6 @@ from deepnet_theory.symbolic.proof.step import (
     at_points,
     number,
 )
-from deepnet_theory.symbolic.rule import Route, supporting
 
 CAKE = "layer cake, §5.1 and §5.2"
 OUTPUT, PARAMETERS = Section("Output of a sublayer", CAKE), Section("Parameter term", CAKE)

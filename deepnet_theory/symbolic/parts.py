@@ -24,7 +24,7 @@ n: alike for n + 1 sublayers in a row, it is alike for all (Cayley and Hamilton,
 sequence less its first value). So an explicit stack of n + 1 sublayers shows what holds at every
 depth.
 
-Experts are the fourth of these; their rows stand with a branch's law (``laws/placement.py``).
+Experts are the fourth of these; their rows stand with a branch's law (``placement.py``).
 """
 
 from __future__ import annotations
@@ -42,8 +42,7 @@ import sympy as sp
 from deepnet_theory.sizes.update import Update
 from deepnet_theory.spec.expression import Expression, fold
 from deepnet_theory.spec.placement import Placement
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import Part, Stack
+from deepnet_theory.spec.selection import Part, Selection, Stack
 from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra import (
     DEPTHS,
@@ -55,9 +54,9 @@ from deepnet_theory.symbolic.algebra import (
     in_sympy,
     r,
 )
-from deepnet_theory.symbolic.laws.explicit import step_length
-from deepnet_theory.symbolic.laws.placement import gains_product, value_of, x
-from deepnet_theory.symbolic.proof.step import (
+from deepnet_theory.symbolic.explicit import step_length
+from deepnet_theory.symbolic.placement import gains_product, value_of, x
+from deepnet_theory.symbolic.step import (
     IDENTITY,
     LIMIT,
     Check,
@@ -70,7 +69,7 @@ from deepnet_theory.symbolic.proof.step import (
     near,
     number,
 )
-from deepnet_theory.symbolic.proof.witness import (
+from deepnet_theory.symbolic.witness import (
     NEAR,
     TOLERANCE,
     Matrix,

@@ -9,13 +9,14 @@ from typing import NamedTuple
 import sympy as sp
 
 from deepnet_theory.sizes.update import law as degrees
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.outcome import Refusal
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer, letters, unplaced
 from deepnet_theory.symbolic.algebra import ONES, Branch, alpha, beta, coefficient, eta, exponents
-from deepnet_theory.symbolic.laws.explicit import degrees_of, homogeneity_step
-from deepnet_theory.symbolic.laws.placement import (
+from deepnet_theory.symbolic.explicit import degrees_of, homogeneity_step
+from deepnet_theory.symbolic.notation import norm_of, output_change
+from deepnet_theory.symbolic.placement import (
     AT_REST,
     Mixture,
     P,
@@ -35,10 +36,9 @@ from deepnet_theory.symbolic.laws.placement import (
     weight_beside_identity,
     x,
 )
-from deepnet_theory.symbolic.notation import norm_of, output_change
-from deepnet_theory.symbolic.proof.step import DROPPED, NAMED, ORDER_ONE, Check, Section, Step
-from deepnet_theory.symbolic.proof.witness import TOLERANCE, Witness, distance
 from deepnet_theory.symbolic.rule import Route
+from deepnet_theory.symbolic.step import DROPPED, NAMED, ORDER_ONE, Check, Section, Step
+from deepnet_theory.symbolic.witness import TOLERANCE, Witness, distance
 
 SUBLAYER = Section("The sublayer", "Su, §Feed-forward gradient")
 BALANCE = Section("The balance", "Su, §Increment explosion; §Multiple optimizers")

@@ -33,11 +33,9 @@ from deepnet_theory.sizes.rule import solve_rule as sized_rule
 from deepnet_theory.sizes.rule import written
 from deepnet_theory.sizes.update import Update
 from deepnet_theory.sizes.update import law as degrees
-from deepnet_theory.spec.closure import Closure
 from deepnet_theory.spec.expression import FloatAlgebra, fold
-from deepnet_theory.spec.rule import Rule, RuleEntry
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import Part
+from deepnet_theory.spec.rule import Closure, Rule, RuleEntry
+from deepnet_theory.spec.selection import Part, Selection
 from deepnet_theory.spec.sublayer import Sublayer
 from deepnet_theory.symbolic.algebra import (
     DEPTHS,
@@ -58,11 +56,11 @@ from deepnet_theory.symbolic.algebra import (
     simplified,
     solve,
 )
-from deepnet_theory.symbolic.laws.explicit import ExplicitStack, step_length
-from deepnet_theory.symbolic.laws.placement import PlacementLaw, placement_law, relative_update
+from deepnet_theory.symbolic.explicit import ExplicitStack, step_length
 from deepnet_theory.symbolic.notation import output_change
 from deepnet_theory.symbolic.parts import as_one, crossings, sublayers
-from deepnet_theory.symbolic.proof.step import (
+from deepnet_theory.symbolic.placement import PlacementLaw, placement_law, relative_update
+from deepnet_theory.symbolic.step import (
     NAMED,
     Check,
     Point,
@@ -114,7 +112,7 @@ _ROUTES = {
 def route_of(selection: Selection) -> Route:
     """The route that the selection's method names; no route knows a closure.
 
-    Raises :class:`~deepnet_theory.spec.errors.Refusal` where the route has no law for it.
+    Raises :class:`~deepnet_theory.spec.outcome.Refusal` where the route has no law for it.
     """
     unclosed = replace(selection, closure=None)
     return _route(unclosed, unclosed.named)

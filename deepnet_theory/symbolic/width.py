@@ -1,7 +1,7 @@
 r"""A table in width with its proof: conditions, sizes of updates, and the rates that follow.
 
 The conditions are imposed, the sizes are measured on explicit matrices of several widths
-(:mod:`~deepnet_theory.symbolic.proof.widths`), and what follows is proved: all of it is monomials,
+(:mod:`~deepnet_theory.symbolic.widths`), and what follows is proved: all of it is monomials,
 so that a relation follows from others where its exponents are a combination of theirs. Rows of one
 shape and one start share their steps. Every number of the table must be the one that the steps end
 in; of a table in both dimensions, times what its rule in depth multiplies it by.
@@ -43,16 +43,21 @@ from deepnet_theory.sizes.width import (
     WidthRow,
     WidthTable,
 )
-from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.expression import Node
-from deepnet_theory.spec.results.measurement import Result
+from deepnet_theory.spec.measurement import Result
+from deepnet_theory.spec.outcome import Refusal, Verdict
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.symbolic import widths
 from deepnet_theory.symbolic.algebra import exponents, from_plain, plain, solve
-from deepnet_theory.symbolic.derivation import SCHEMA, Chain, Derivation, Meaning, symbols_of
-from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.proof import widths
-from deepnet_theory.symbolic.proof.step import Check, Relation, Step
+from deepnet_theory.symbolic.derivation import (
+    SCHEMA,
+    Chain,
+    Derivation,
+    Meaning,
+    derive,
+    symbols_of,
+)
+from deepnet_theory.symbolic.step import Check, Relation, Step
 
 d, k, delta = sp.symbols("d k delta", positive=True)
 one = sp.Integer(1)

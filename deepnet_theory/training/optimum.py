@@ -22,11 +22,10 @@ from deepnet_theory.numeric.statistics import (
     slopes,
     t_interval,
 )
-from deepnet_theory.spec.errors import InputError, shown
+from deepnet_theory.spec.measurement import Exponent
+from deepnet_theory.spec.outcome import InputError, Verdict, shown
 from deepnet_theory.spec.record import LARGEST
-from deepnet_theory.spec.results.measurement import Exponent
-from deepnet_theory.spec.results.training import ClosureTransfer, Cost, Curve
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.training import ClosureTransfer, Cost, Curve
 
 TOLERANCE = 1 / 16  # a best rate whose exponent in depth lies within it transfers
 MATERIAL = 0.1  # of what the shallowest stack has learnt: more than that is lost, not noise

@@ -33,14 +33,13 @@ from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.machine import device_called, fitting_threads, in_threads, repeatable
 from deepnet_theory.runtime.model import Model
 from deepnet_theory.spec.constants import OF_A_BASE, Constants, SublayerConstants
-from deepnet_theory.spec.errors import INTERRUPTION, InputError, Refusal, shown
 from deepnet_theory.spec.files import read_bytes
 from deepnet_theory.spec.optimizer import Reference, optimizers
-from deepnet_theory.spec.results.training import Comparison, Run, Training
+from deepnet_theory.spec.outcome import INTERRUPTION, InputError, Refusal, Verdict, shown
+from deepnet_theory.spec.record import ShortRun, Train, record
 from deepnet_theory.spec.scheme import scheme as published
-from deepnet_theory.spec.settings import ShortRun, Train, record
 from deepnet_theory.spec.sublayer import sublayer
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.training import Comparison, Run, Training
 
 BYTES = 256
 MAX_BYTES = 2**30

@@ -26,8 +26,8 @@ from deepnet_theory.numeric.settings import Depth, depth_key, parse_depths, pars
 from deepnet_theory.processes import Job, Work, cache_of, cores, run_until_stopped, travels
 from deepnet_theory.processes.identity import Seen, seen, watched
 from deepnet_theory.runtime import machine
-from deepnet_theory.spec.errors import InputError, ran_out_of_memory, shown
-from deepnet_theory.spec.results.training import Transfer
+from deepnet_theory.spec.outcome import InputError, ran_out_of_memory, shown
+from deepnet_theory.spec.training import Transfer
 from deepnet_theory.training.optimum import Losses, judged, require_steps, wanted_rates
 
 OFFERED = ("depth", "width", "lr", "seed", "steps")  # by name, each where the factory takes it

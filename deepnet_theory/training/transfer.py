@@ -41,12 +41,12 @@ from deepnet_theory.runtime.linear import Make
 from deepnet_theory.runtime.machine import LARGE, in_threads
 from deepnet_theory.runtime.model import Model
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import INTERRUPTION, InputError, unknown
 from deepnet_theory.spec.files import read_bytes
 from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.spec.results.training import ClosureTransfer, Transfer
+from deepnet_theory.spec.outcome import INTERRUPTION, InputError, unknown
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
+from deepnet_theory.spec.training import ClosureTransfer, Transfer
 from deepnet_theory.training.optimum import Losses, judged, require_steps
 from deepnet_theory.training.runs import HELD_OUT_BATCHES, MAX_BYTES, Batch, Text, entropy
 

@@ -9,22 +9,21 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from deepnet_theory.spec.closures.complete import COMPLETE
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import DeepNetTheoryError, InputError, Refusal
+from deepnet_theory.spec.outcome import DeepNetTheoryError, InputError, Refusal
 from deepnet_theory.spec.placement import placement
+from deepnet_theory.spec.rule import COMPLETE
 from deepnet_theory.spec.scheme import Scheme, not_exportable, schemes
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import STACKS
-from deepnet_theory.workflow.given import scheme_of_depth
+from deepnet_theory.spec.selection import STACKS, Selection
+from deepnet_theory.workflow.deriving import scheme_of_depth
 
 if TYPE_CHECKING:
     from torch import nn
     from torch.optim import Optimizer
 
     from deepnet_theory.models.factory import Made
-    from deepnet_theory.spec.results.audit import Audit
-    from deepnet_theory.spec.results.reading import Reading
+    from deepnet_theory.spec.audit import Audit
+    from deepnet_theory.spec.reading import Reading
 
 
 def audit(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -9,26 +11,38 @@ from numbers import Real
 from typing import TYPE_CHECKING, Unpack
 
 from deepnet_theory.sizes.answer import Answer, for_training
-from deepnet_theory.sizes.exported import constants_of, constants_of_scheme, on_base
 from deepnet_theory.sizes.norm_epsilon import with_norm_epsilon
 from deepnet_theory.sizes.update import FULL
 from deepnet_theory.spec.constants import Constants, Sizes
 from deepnet_theory.spec.discovery import choose
-from deepnet_theory.spec.errors import InputError, shown, unknown
+from deepnet_theory.spec.outcome import InputError, Refusal, shown, unknown
+from deepnet_theory.spec.record import record
 from deepnet_theory.spec.rule import Rule
 from deepnet_theory.spec.rule import own_rule as _own_rule
-from deepnet_theory.spec.selection import ALIGNMENTS, Select, Selection
-from deepnet_theory.spec.stack import BaseLike, DepthLike, parse_depth
-from deepnet_theory.workflow.given import answered, scheme_of_depth, selection_of
+from deepnet_theory.spec.selection import (
+    ALIGNMENTS,
+    BaseLike,
+    DepthLike,
+    Select,
+    Selection,
+    parse_depth,
+)
 
 if TYPE_CHECKING:
     from sympy import Expr
 
-    from deepnet_theory.sizes.consequences import Comparison
+    from deepnet_theory.numeric.settings import Settings
+    from deepnet_theory.processes import Work
+    from deepnet_theory.sizes.answer import Comparison
     from deepnet_theory.sizes.parametrisations import WidthJudgement
     from deepnet_theory.sizes.schemes import Judgement
+    from deepnet_theory.spec.record import Measure
+    from deepnet_theory.spec.scheme import Scheme
     from deepnet_theory.symbolic.derivation import Derivation
     from deepnet_theory.symbolic.width import WidthDerivation
+
+    class Given(Measure, Work, total=False):
+        """What to measure on, who does the work and who watches it."""
 
 
 def derive(
@@ -52,7 +66,7 @@ def derive(
     Source: every step names its own; Su Jianlin's posts (probe), DeepNet, arXiv 2203.00555
     (lemma, its bounds corrected), moments of Gaussian matrices (moments).
     """
-    from deepnet_theory.symbolic.derive import derive as run
+    from deepnet_theory.symbolic.derivation import derive as run
 
     selection = selection_of(selection, select)
     # A bad depth is refused before the derivation is made.
@@ -117,7 +131,7 @@ def compare_closures(
     As in ``compare_closures(optimizer="sgd")``: ``select`` and ``depth`` are those of
     :func:`derive`, without ``closure``. Raises :class:`Refusal` where no closure balances.
     """
-    from deepnet_theory.sizes.consequences import compare_closures as run
+    from deepnet_theory.sizes.answer import compare_closures as run
 
     selection = selection_of(selection, select)
     if selection.closure is not None:
@@ -150,7 +164,7 @@ def judge_scheme(
     from deepnet_theory.spec.optimizer import custom_optimizer
     from deepnet_theory.spec.optimizer import optimizer as named
     from deepnet_theory.spec.parametrisation import Parametrisation, parametrisations
-    from deepnet_theory.spec.scheme import Scheme, schemes
+    from deepnet_theory.spec.scheme import schemes
 
     if optimizer is not None and update is not None:
         raise InputError("a scheme is judged under one optimizer: give optimizer or update")
@@ -250,13 +264,15 @@ def export(
     they are not as wide as the model's: scores then fall as the alignment asks for.
     ``alignment`` is that of updates and moved features in the width.
 
-    Warns (:class:`~deepnet_theory.spec.errors.UnstableWarning`) of a relative update ρ that
+    Warns (:class:`~deepnet_theory.spec.outcome.UnstableWarning`) of a relative update ρ that
     grows with the depth. Raises :class:`InputError` for a depth that is none, or sizes that do not
     fit each other, and :class:`Refusal` where no matrix can carry α, where the stream
     explodes, or for a scheme that constants do not hold.
 
     Source: the rule's own; its formulas go with the numbers, under ``origin``.
     """
+    from deepnet_theory.sizes.exported import constants_of, constants_of_scheme, on_base
+
     if scheme is not None:
         others = {"rule": rule, "base": base, "base_heads": base_heads}
         if beside := [name for name, value in others.items() if value is not None]:
@@ -292,3 +308,81 @@ def to_train_with(answer: Answer) -> Answer:
     # What is derived first is what is published; of its closures not all can be trained deep.
     wanted = for_training(answer.selection)
     return answer if wanted == answer.selection else Answer(wanted)
+
+
+# ---- what the verbs are given, as values ----
+
+
+def selection_of(
+    selection: Selection | Derivation | str | None, select: Mapping[str, object]
+) -> Selection:
+    """The selection that is meant: its own, a derivation's, a text's or that of its fields."""
+    match selection:
+        case None:
+            return record(Selection, "a selection", select)
+        case str():
+            # an update contains the learning rate, and no optimizer is called so
+            field = "update" if re.search(r"\beta\b", selection) else "optimizer"
+            if field in select:
+                raise InputError(f"{field} is given twice: {selection!r} and {select[field]!r}")
+            return record(Selection, "a selection", {**select, field: selection})
+        case Selection() | object(selection=Selection()):  # a derivation has its own
+            if select:
+                raise InputError(f"give a Selection or its fields, not both: {', '.join(select)}")
+            return selection if isinstance(selection, Selection) else selection.selection
+    raise InputError(
+        f"{selection!r:.60} is no selection: give the name of an optimizer, an update in eta, g "
+        "and theta, or a Selection"
+    )
+
+
+def scheme_of_depth(name: str) -> Scheme:
+    """The published scheme of that name.
+
+    Raises :class:`Refusal` for one that sets sizes in the width alone.
+    """
+    from deepnet_theory.spec.parametrisation import parametrisations
+    from deepnet_theory.spec.scheme import scheme, schemes
+
+    if str(name).lower() in set(parametrisations()) - set(schemes()):
+        raise Refusal(
+            f"{name!r} says how sizes scale with the width, not which sizes one model has: derive "
+            "--across width judges it, and measure --widths shows a model's own"
+        )
+    return scheme(name)
+
+
+def derived(given: Derivation | Selection | str | None) -> Derivation:
+    """A derivation as it is; a selection, or a text that stands for one, is derived."""
+    from deepnet_theory.symbolic.derivation import Derivation, derive
+
+    return given if isinstance(given, Derivation) else derive(selection_of(given, {}))
+
+
+def answered(given: Answer | Selection | str | None) -> Answer:
+    """An answer, which a derivation is too, as it is; a selection is answered without its proof."""
+    return given if isinstance(given, Answer) else Answer(selection_of(given, {}))
+
+
+def settings_and_work(given: Given) -> tuple[Settings, Work]:
+    """The laboratory's settings, and where the work is done.
+
+    Raises :class:`InputError` for a name that neither of them knows.
+    """
+    from deepnet_theory.numeric.settings import Settings
+    from deepnet_theory.processes import split
+
+    measure, work = split(given)
+    return record(Settings, "a measurement", measure), work
+
+
+def staged(given: Given, start: float, length: float, prefix: str = "") -> Given:
+    """The same, with the progress of one stage told as a share of the whole."""
+    progress = given.get("progress")
+    if progress is None:
+        return given
+
+    def in_stage(done: float, total: float, what: str) -> None:
+        progress(start + length * done / total, 1.0, prefix + what)
+
+    return {**given, "progress": in_stage}

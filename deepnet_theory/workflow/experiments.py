@@ -12,19 +12,20 @@ from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.exponents import predictions, relative_updates
 from deepnet_theory.sizes.exponents import rival_rules as solve
 from deepnet_theory.sizes.exported import constants_of
-from deepnet_theory.sizes.moves import scalings
+from deepnet_theory.sizes.parametrisations import scalings
 from deepnet_theory.sizes.rule import closure_of
 from deepnet_theory.sizes.schemes import predictions as judged
 from deepnet_theory.spec.constants import Constants, Sizes
-from deepnet_theory.spec.errors import InputError, Refusal, shown, unknown
+from deepnet_theory.spec.outcome import InputError, Refusal, shown, unknown
 from deepnet_theory.spec.rule import PLAIN, Rule
 from deepnet_theory.spec.scheme import measurable
 from deepnet_theory.spec.scheme import scheme as published
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.workflow.deriving import export, own_rule
-from deepnet_theory.workflow.given import (
+from deepnet_theory.workflow.deriving import (
     answered,
     derived,
+    export,
+    own_rule,
     selection_of,
     settings_and_work,
     staged,
@@ -33,11 +34,11 @@ from deepnet_theory.workflow.given import (
 if TYPE_CHECKING:
     from deepnet_theory.numeric.settings import Settings
     from deepnet_theory.numeric.verify import Watch
-    from deepnet_theory.spec.results.measurement import Predictions, UpdatePrediction, Verification
-    from deepnet_theory.spec.results.training import Transfer
+    from deepnet_theory.spec.measurement import Predictions, UpdatePrediction, Verification
     from deepnet_theory.spec.scheme import Scheme
+    from deepnet_theory.spec.training import Transfer
     from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.workflow.given import Given
+    from deepnet_theory.workflow.deriving import Given
 
 Depths = str | Iterable[object] | None
 RIVAL_SEEDS, RIVAL_DRAWS = 4, 2  # enough to tell slopes apart by a quarter; a rival is no verdict
@@ -366,7 +367,7 @@ def transfer(
     """
     from deepnet_theory.numeric.case import VOCAB
     from deepnet_theory.numeric.settings import depth_key, parse_widths, wanted_depths
-    from deepnet_theory.spec.closures.complete import COMPLETE
+    from deepnet_theory.spec.rule import COMPLETE
     from deepnet_theory.training.optimum import wanted_rates
     from deepnet_theory.training.runs import causal
     from deepnet_theory.training.transfer import Candidate, Course

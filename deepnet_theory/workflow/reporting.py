@@ -13,19 +13,17 @@ from typing import TYPE_CHECKING, Unpack
 from deepnet_theory.sizes.exported import constants_of
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import exit_code_after
 from deepnet_theory.spec.files import write_text
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import DepthLike, parse_depth
-from deepnet_theory.workflow.deriving import to_train_with
+from deepnet_theory.spec.outcome import exit_code_after
+from deepnet_theory.spec.selection import DepthLike, Selection, parse_depth
+from deepnet_theory.workflow.deriving import derived, staged, to_train_with
 from deepnet_theory.workflow.experiments import verify, verify_rivals
-from deepnet_theory.workflow.given import derived, staged
 
 if TYPE_CHECKING:
     from deepnet_theory.numeric.verify import Watch
-    from deepnet_theory.spec.results.measurement import Verification
+    from deepnet_theory.spec.measurement import Verification
     from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.workflow.given import Given
+    from deepnet_theory.workflow.deriving import Given
 
 OWN_SHARE = 0.75  # of the work of a report with rivals, for the progress
 

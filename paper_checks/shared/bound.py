@@ -15,7 +15,7 @@ from deepnet_theory.numeric.stepping import gradients, norm, only, update
 from deepnet_theory.numeric.trial import Trial, generator_for
 from deepnet_theory.runtime import Description
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.spec.sublayer import Role
 
 DIRECTIONS = ("optimizer", "random")

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from deepnet_theory.spec.outcome import Verdict
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.verdict import Verdict
 from paper_checks.shared.later import sp, symbolic
 
 if TYPE_CHECKING:
     from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.symbolic.proof.step import Step
+    from deepnet_theory.symbolic.step import Step
 
 
 def derive(**chosen: Any) -> Derivation:

@@ -1,9 +1,9 @@
 """What the claims take of the derivation's rooms: the one file that knows where things are."""
 
-from deepnet_theory.sizes.consequences import compare_closures
+from deepnet_theory.sizes.answer import compare_closures
 from deepnet_theory.sizes.exponents import cross_table
 from deepnet_theory.sizes.table import crossings
-from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.derivation import derive
 from deepnet_theory.symbolic.rule import Problem
 from paper_checks.shared.expectation import Bernoulli, Gaussian, Index, Known, Tensor, expect
 from paper_checks.shared.steps.catalogue import background

@@ -10,12 +10,11 @@ from deepnet_theory.numeric.case import Case
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.stepping import update
 from deepnet_theory.numeric.trial import Trial
-from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import UPDATE
+from deepnet_theory.spec.outcome import InputError, Verdict
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra import beta
 from paper_checks.shared.bound import _steps, measure_bound
 from paper_checks.shared.steps.magnitude import magnitude_steps

@@ -17,8 +17,7 @@ from deepnet_theory.claims import claims
 from deepnet_theory.claims.check import check, one_thread, run
 from deepnet_theory.processes import cores
 from deepnet_theory.spec.claim import Claim, Context, Finding, Weight, plain
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.outcome import InputError, Verdict
 
 PROVED, SUPPORTED, REFUTED = Verdict.PROVED, Verdict.SUPPORTED, Verdict.REFUTED
 UNDECIDED, ASSUMED = Verdict.UNDECIDED, Verdict.ASSUMED
@@ -26,7 +25,7 @@ UNDECIDED, ASSUMED = Verdict.UNDECIDED, Verdict.ASSUMED
 BENCH = """
 from dataclasses import dataclass
 from deepnet_theory.spec.claim import Claim, Context, Finding
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.outcome import Verdict
 
 @dataclass(frozen=True)
 class Lab(Context):

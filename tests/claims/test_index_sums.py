@@ -8,10 +8,9 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError, Verdict
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.proof.step import Relation, Step
+from deepnet_theory.symbolic.step import Relation, Step
 from paper_checks.shared.expectation import (
     ENUMERATED,
     Bernoulli,

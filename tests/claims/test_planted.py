@@ -13,8 +13,8 @@ from deepnet_theory.claims import claims, importable, location
 from deepnet_theory.claims.check import run
 from deepnet_theory.numeric import trial
 from deepnet_theory.spec.claim import Context
+from deepnet_theory.spec.outcome import Verdict
 from deepnet_theory.spec.scheme import SchemePart, scheme
-from deepnet_theory.spec.verdict import Verdict
 
 importable(location())  # the claims' own ``paper_checks``
 from paper_checks.shared import stacks  # noqa: E402

@@ -17,13 +17,13 @@ import pytest
 import sympy
 from typer.models import ArgumentInfo
 
+from deepnet_theory.cli import shows_colour
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.listing import KINDS
 from deepnet_theory.cli.parser import EXAMPLES, command_line
-from deepnet_theory.cli.streams import shows_colour
 from deepnet_theory.report.text import coloured
-from deepnet_theory.spec.closure import closures
 from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.rule import closures
 
 N = sympy.Symbol("N", positive=True)
 

@@ -166,7 +166,7 @@ def test_a_crash_does_not_look_like_a_verdict(cli, monkeypatch):
     def crash(*_, **__):
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("deepnet_theory.workflow.derive", crash)
+    monkeypatch.setattr("deepnet_theory.workflow.deriving.derive", crash)
     outcome = cli("derive", "--optimizer", "sgd")
     assert outcome.code == INTERNAL_ERROR and outcome.code not in range(5)
     assert "planted" in outcome.err and "Traceback" not in outcome.err
@@ -182,7 +182,7 @@ def test_too_little_memory_is_one_sentence(cli, monkeypatch):
     def allocate(*_, **__):
         torch.empty(2**60)
 
-    monkeypatch.setattr("deepnet_theory.workflow.derive", allocate)
+    monkeypatch.setattr("deepnet_theory.workflow.deriving.derive", allocate)
     outcome = cli("derive", "--optimizer", "sgd")
     assert outcome.code == 2 and "not enough memory" in outcome.err
 

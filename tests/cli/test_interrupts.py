@@ -64,12 +64,12 @@ def test_part_of_a_result_replaces_no_whole_one(cli, monkeypatch, tmp_path):
 
 
 def test_every_command_ends_alike(cli, monkeypatch):
-    from deepnet_theory import workflow
+    from deepnet_theory.workflow import deriving
 
     def interrupted(*given, **more):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(workflow, "derive", interrupted)
+    monkeypatch.setattr(deriving, "derive", interrupted)
     for words in (["derive", "--optimizer", "adam"], list(SMALL)):
         found = cli(*words)
         assert (found.code, found.err.strip()) == (130, "deepnet-theory: interrupted")

@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from deepnet_theory import workflow
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.spec.selection import Selection
+from deepnet_theory.workflow import deriving
 
 pytest.importorskip("torch")
 from deepnet_theory.runtime import Model, build, load, load_constants, save
@@ -27,8 +27,8 @@ def good():
     """Constants of every stack, as plain data, of small models."""
     found = []
     for stack, depth in (("encoder", 2), ("decoder", 2), ("encoder-decoder", "1,2")):
-        derivation = workflow.derive(Selection(optimizer="lamb", stack=stack))
-        constants = workflow.export(derivation, depth, width=8, heads=2, vocab=16)
+        derivation = deriving.derive(Selection(optimizer="lamb", stack=stack))
+        constants = deriving.export(derivation, depth, width=8, heads=2, vocab=16)
         found.append(json.loads(constants.to_json()))
     return found
 
@@ -99,8 +99,8 @@ def test_no_constants_file_breaks_the_builder(fuzz, tmp_path):
 def test_no_model_file_breaks_the_reader(fuzz, tmp_path):
     pytest.importorskip("safetensors")
     path = tmp_path / "m.safetensors"
-    derivation = workflow.derive(Selection(optimizer="lamb"))
-    save(build(workflow.export(derivation, 1, width=8, heads=2, vocab=8)), path)
+    derivation = deriving.derive(Selection(optimizer="lamb"))
+    save(build(deriving.export(derivation, 1, width=8, heads=2, vocab=8)), path)
     whole = path.read_bytes()
     assert isinstance(load(path), Model)
     header = whole.rindex(b"}") + 1  # what lies behind it are numbers, all of which are good

@@ -19,7 +19,7 @@ from deepnet_theory.report.audit import document
 from deepnet_theory.report.text import text
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.sizes.wanted import wanted
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.spec.subject import gain
 
 pytestmark = pytest.mark.usefixtures("unpredicted")

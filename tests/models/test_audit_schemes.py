@@ -13,7 +13,7 @@ from written_models import GPT, VOCAB, post, pre, with_inner_norms
 import deepnet_theory as dt
 from deepnet_theory.runtime import apply_, build, parameter_groups, schema
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.outcome import InputError, Refusal
 from deepnet_theory.spec.scheme import not_exportable, schemes
 from deepnet_theory.spec.selection import Selection
 

@@ -13,7 +13,7 @@ from deepnet_theory.numeric.common_mode import Watch
 from deepnet_theory.processes import Cache
 from deepnet_theory.runtime import build
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError
 
 LAYERS, WIDTH, VOCAB = 3, 16, 64
 IDS = torch.randint(VOCAB, (4, 12), generator=torch.Generator().manual_seed(1))

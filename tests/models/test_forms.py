@@ -9,7 +9,7 @@ from written_models import GPT, heads, joined, post, pre
 import deepnet_theory as dt
 from deepnet_theory.models import read
 from deepnet_theory.sizes.wanted import wanted as rules_for
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.spec.subject import differences
 
 pytestmark = pytest.mark.usefixtures("unpredicted")

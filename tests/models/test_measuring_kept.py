@@ -10,7 +10,7 @@ import torch
 from deepnet_theory.models import factory
 from deepnet_theory.models.measuring import measure
 from deepnet_theory.processes import Cache, ThisProcess
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError
 
 MODEL = """
 import torch

@@ -11,9 +11,8 @@ from torch import nn
 
 from deepnet_theory.models.measuring import measure
 from deepnet_theory.models.stepping import ANSWER
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.results.measurement import Exponent, ModelMeasurement
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.measurement import Exponent, ModelMeasurement
+from deepnet_theory.spec.outcome import InputError, Verdict
 
 V = 16
 IDS = torch.arange(4).view(1, 4)

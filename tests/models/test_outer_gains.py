@@ -10,7 +10,7 @@ import torch
 import deepnet_theory as dt
 from deepnet_theory.models import read
 from deepnet_theory.runtime import apply_, applying, parameter_groups
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.outcome import Refusal
 
 transformers = pytest.importorskip("transformers")
 

@@ -9,7 +9,7 @@ from torch import nn
 
 import deepnet_theory as dt
 from deepnet_theory.models import branches, read
-from deepnet_theory.spec.results.reading import Measured
+from deepnet_theory.spec.reading import Measured
 
 pytestmark = pytest.mark.usefixtures("unpredicted")
 

@@ -16,7 +16,7 @@ from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.table import texts
 from deepnet_theory.sizes.wanted import wanted
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.outcome import InputError, Refusal
 from deepnet_theory.spec.subject import differences
 
 pytestmark = pytest.mark.usefixtures("unpredicted")

@@ -12,7 +12,7 @@ from written_models import GPT, branch_step, post, pre, started
 import deepnet_theory as dt
 from deepnet_theory.models import read
 from deepnet_theory.runtime import apply_
-from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.outcome import InputError, Refusal
 
 pytestmark = pytest.mark.usefixtures("unpredicted")
 

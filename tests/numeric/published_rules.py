@@ -3,7 +3,7 @@
 from fractions import Fraction
 
 from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.spec.results.measurement import Prediction, Predictions
+from deepnet_theory.spec.measurement import Prediction, Predictions
 from deepnet_theory.spec.rule import own_rule
 
 # Su Jianlin, "What difficulties does training a 1,000-layer Transformer have?", the table of

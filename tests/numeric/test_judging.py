@@ -29,10 +29,9 @@ from deepnet_theory.numeric.statistics import (
     what_decides,
 )
 from deepnet_theory.spec.assumption import Assumption
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.results.measurement import Prediction, Predictions
+from deepnet_theory.spec.measurement import Prediction, Predictions
+from deepnet_theory.spec.outcome import InputError, Verdict
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.verdict import Verdict
 
 REFUTED, UNDECIDED, SUPPORTED = Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED
 DEPTHS = (8, 16, 32, 64)

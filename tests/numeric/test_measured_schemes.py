@@ -16,12 +16,12 @@ from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.runtime import linear
 from deepnet_theory.sizes.schemes import predictions, trials
-from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.outcome import InputError, Refusal
 from deepnet_theory.spec.rule import Rule, RuleEntry
 from deepnet_theory.spec.scheme import measurable, scheme
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.workflow import verify_scheme
+from deepnet_theory.workflow.experiments import verify_scheme
 
 SMALL = {"width": 32, "heads": 2, "tokens": 16, "seeds": 4}
 D, HEADS = 16, 2

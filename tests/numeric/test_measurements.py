@@ -22,7 +22,7 @@ from deepnet_theory.numeric.trace import (
 from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.runtime import unstack
 from deepnet_theory.spec.assumption import assumptions
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 

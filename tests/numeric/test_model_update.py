@@ -27,9 +27,9 @@ from deepnet_theory.numeric.stepping import backward, only, stepping
 from deepnet_theory.numeric.trial import Trial, draw_batch
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.runtime import math_attention, unstack
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.measurement import Predictions
 from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.results.measurement import Predictions
+from deepnet_theory.spec.outcome import Refusal
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.rule import solve_rule

@@ -22,10 +22,10 @@ from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.statistics import positive_interval
 from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.numeric.verify import predict
+from deepnet_theory.spec.outcome import Verdict
 from deepnet_theory.spec.rule import Rule, RuleEntry, own_rule
 from deepnet_theory.spec.scheme import measurable, scheme
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.verdict import Verdict
 
 LAB = Settings(width=32, heads=2, tokens=8, seeds=6, draws=2)
 PLAIN = own_rule(("encoder",), "1", "1")

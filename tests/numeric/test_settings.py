@@ -22,8 +22,8 @@ from deepnet_theory.numeric.settings import (
     parse_depths,
 )
 from deepnet_theory.numeric.verify import verify
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.stack import stack
+from deepnet_theory.spec.outcome import InputError
+from deepnet_theory.spec.selection import stack
 
 
 @pytest.mark.parametrize(

@@ -18,9 +18,9 @@ from deepnet_theory.numeric.stepping import (
     running_of,
     update,
 )
-from deepnet_theory.spec.errors import MissingExtraError, Refusal
 from deepnet_theory.spec.expression import UPDATE, fold
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizer, optimizers
+from deepnet_theory.spec.outcome import MissingExtraError, Refusal
 
 LIBRARIES = {name: o for name, o in optimizers().items() if o.reference is not None}
 RUNNING = {name: o for name, o in optimizers().items() if o.running is not None}

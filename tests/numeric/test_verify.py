@@ -20,11 +20,10 @@ from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.verify import Record, verify
 from deepnet_theory.processes import Cache, ThisProcess
 from deepnet_theory.spec.assumption import Assumption, assumptions
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.results.measurement import Prediction, Predictions
+from deepnet_theory.spec.measurement import Prediction, Predictions
+from deepnet_theory.spec.outcome import InputError, Verdict
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.verdict import Verdict
 
 SELECTION = Selection(optimizer="adam")
 PREMISES = predictions("adam", "adam", [assumptions()["near-identity"]])

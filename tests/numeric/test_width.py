@@ -11,7 +11,6 @@ import pytest
 import torch
 from torch.nn import functional
 
-from deepnet_theory import workflow
 from deepnet_theory.numeric.case import Case
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.width import (
@@ -25,12 +24,12 @@ from deepnet_theory.numeric.width import (
     verify_width,
 )
 from deepnet_theory.runtime.groups import role_of
-from deepnet_theory.sizes.moves import scalings
+from deepnet_theory.sizes.parametrisations import scalings
 from deepnet_theory.sizes.table import table, texts
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.results.measurement import Exponent, Scaling, Verification
+from deepnet_theory.spec.measurement import Exponent, Scaling, Verification
+from deepnet_theory.spec.outcome import InputError, Verdict
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.workflow import experiments
 
 SMALL = {"tokens": 2, "seeds": 3, "draws": 2, "device": "cpu", "processes": 1}
 
@@ -100,7 +99,7 @@ def test_the_output_of_a_role_moves_as_its_map_does() -> None:
 
 def verified(**given: object) -> Verification:
     given = {"widths": [16, 32, 64], **SMALL, **given}
-    return workflow.verify_width("adam", **given)  # type: ignore[arg-type]
+    return experiments.verify_width("adam", **given)  # type: ignore[arg-type]
 
 
 ROWS = scalings(Selection(optimizer="adam"))

@@ -23,11 +23,10 @@ from deepnet_theory.numeric.verify import verify
 from deepnet_theory.processes import MISSING, Cache, cache_of
 from deepnet_theory.processes import identity as identities
 from deepnet_theory.processes.identity import identity
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.results.measurement import Predictions
+from deepnet_theory.spec.measurement import Predictions
+from deepnet_theory.spec.outcome import InputError, Verdict
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.verdict import Verdict
 
 ADAM = Selection(optimizer="adam")
 RULE = own_rule(("encoder",), "(2*N)**(1/2)", "(2*N)**(-1/2)")

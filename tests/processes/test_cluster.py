@@ -14,8 +14,8 @@ from deepnet_theory.cli import main
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.verify import verify
 from deepnet_theory.processes import Cache
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.results.measurement import Predictions
+from deepnet_theory.spec.measurement import Predictions
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 

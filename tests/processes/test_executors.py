@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from deepnet_theory.processes import Job, ProcessDied, executor_of, run_jobs
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError
 
 
 def run(processes, works, executor=None):

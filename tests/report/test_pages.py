@@ -11,7 +11,6 @@ from html.parser import HTMLParser
 import pytest
 import sympy as sp
 
-from deepnet_theory import workflow
 from deepnet_theory.report import rule
 from deepnet_theory.report.document import (
     Document,
@@ -34,8 +33,9 @@ from deepnet_theory.report.text import text
 from deepnet_theory.spec.placement import placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra import Activation
-from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.proof.step import Relation, Step
+from deepnet_theory.symbolic.derivation import derive
+from deepnet_theory.symbolic.step import Relation, Step
+from deepnet_theory.workflow import deriving
 
 SELECTIONS = [  # one a route, with two parts, another placement, and a factor on eta
     ("optimizer=adam", "stack=encoder-decoder"),
@@ -313,7 +313,7 @@ def test_results_show_themselves(derivation):
 @pytest.mark.parametrize("shown", [*SELECTIONS[2:], "closures"], ids=str)
 def test_latex_compiles(shown, tmp_path):
     if shown == "closures":
-        closures = workflow.compare_closures(optimizer="sgd", stack="encoder-decoder")
+        closures = deriving.compare_closures(optimizer="sgd", stack="encoder-decoder")
         page = latex(rule.comparison(closures))
     else:
         page = latex(document(engine(*shown)))

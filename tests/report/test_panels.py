@@ -21,11 +21,11 @@ from deepnet_theory.report.markdown import markdown
 from deepnet_theory.report.notebook import across, compared, implied, losses, plot, section, steps
 from deepnet_theory.report.svg import levels, panels, tick_label, ticks
 from deepnet_theory.report.text import text
-from deepnet_theory.spec.results.measurement import Result
-from deepnet_theory.spec.results.training import Run, Training
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.measurement import Result
+from deepnet_theory.spec.outcome import Verdict
+from deepnet_theory.spec.training import Run, Training
 from deepnet_theory.training.runs import compare
-from deepnet_theory.workflow import derive_across
+from deepnet_theory.workflow.deriving import derive_across
 
 RATES = [1e-3 * 2**i for i in range(7)]
 
@@ -175,8 +175,8 @@ def kinds_of(kind):
 
 def test_every_result_has_a_composer_that_makes_a_document():
     for room in (
-        "sizes.consequences", "sizes.schemes", "sizes.parametrisations", "symbolic.derivation",
-        "symbolic.width", "spec.results.audit", "spec.results.measurement", "spec.results.training",
+        "sizes.answer", "sizes.schemes", "sizes.parametrisations", "symbolic.derivation",
+        "symbolic.width", "spec.audit", "spec.measurement", "spec.training",
     ):  # fmt: skip
         import_module(f"deepnet_theory.{room}")
     leaves = {kind for kind in kinds_of(Result) if not kind.__subclasses__()}

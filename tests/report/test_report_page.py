@@ -13,19 +13,28 @@ from itertools import pairwise
 import pytest
 
 from deepnet_theory.report import measurement, one_page
-from deepnet_theory.report.document import Document, Figure, Mark, Paragraph, Series, composed
+from deepnet_theory.report.document import (
+    SIGNED,
+    Document,
+    Figure,
+    Mark,
+    Paragraph,
+    Series,
+    composed,
+    interval,
+    number,
+    power,
+    true_signs,
+)
 from deepnet_theory.report.html import fragment, page
 from deepnet_theory.report.latex import latex
-from deepnet_theory.report.live import live
 from deepnet_theory.report.markdown import markdown
 from deepnet_theory.report.measurement import along, shares_figure, update_figure
-from deepnet_theory.report.numbers import SIGNED, interval, number, power, true_signs
 from deepnet_theory.report.svg import LEFT, drawn
-from deepnet_theory.report.text import text
+from deepnet_theory.report.text import live, text
 from deepnet_theory.spec import __version__
 from deepnet_theory.spec.constants import Constants, PartConstants, SublayerConstants
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.results.measurement import (
+from deepnet_theory.spec.measurement import (
     AssumptionResult,
     Exponent,
     Level,
@@ -33,8 +42,9 @@ from deepnet_theory.spec.results.measurement import (
     Point,
     Verification,
 )
-from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.workflow import derive, export, verify_width
+from deepnet_theory.spec.outcome import InputError, Verdict
+from deepnet_theory.workflow.deriving import derive, export
+from deepnet_theory.workflow.experiments import verify_width
 from deepnet_theory.workflow.reporting import made_on
 
 from .test_pages import balanced

@@ -13,7 +13,7 @@ from written_models import Block, Parallel, Stack, post, pre
 from deepnet_theory import audit
 from deepnet_theory.models.reading import read
 from deepnet_theory.runtime import Context, apply_, applying, build, from_torch, parameter_groups
-from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.outcome import InputError, Refusal
 
 F64 = torch.float64
 D = 64

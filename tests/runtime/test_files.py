@@ -18,7 +18,7 @@ from deepnet_theory.spec.constants import (
     Constants,
     ParameterConstants,
 )
-from deepnet_theory.spec.errors import InputError, MissingExtraError
+from deepnet_theory.spec.outcome import InputError, MissingExtraError
 
 
 @pytest.mark.parametrize("stack", ["encoder", "decoder", "encoder-decoder"])

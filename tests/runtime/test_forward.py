@@ -8,7 +8,7 @@ from torch import nn
 
 from deepnet_theory.runtime import build, from_torch, math_attention, unstack
 from deepnet_theory.runtime.model import Residual
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.spec.placement import Placement, placements
 
 STACKS = ("encoder", "decoder", "encoder-decoder")

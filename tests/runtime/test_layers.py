@@ -11,7 +11,7 @@ from deepnet_theory.numeric.trace import take_trace
 from deepnet_theory.numeric.trial import Trial
 from deepnet_theory.runtime import build, load, parameter_groups, save
 from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.spec.placement import Placement, placement, placements
 
 F64 = torch.float64

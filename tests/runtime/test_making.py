@@ -21,9 +21,8 @@ from deepnet_theory.runtime import (
     unstack,
 )
 from deepnet_theory.runtime.linear import NORM_EPS, normalise
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.norm import norms
-from deepnet_theory.spec.sublayer import Role, sublayer, sublayers
+from deepnet_theory.spec.outcome import InputError
+from deepnet_theory.spec.sublayer import Role, norms, sublayer, sublayers
 
 
 @pytest.mark.parametrize("ffn", ["ffn", "ffn-swiglu"])

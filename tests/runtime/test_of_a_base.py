@@ -28,8 +28,8 @@ from deepnet_theory.runtime import (
     unstack,
 )
 from deepnet_theory.runtime.applying import multiplier_of
-from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizers.muon import MUON
+from deepnet_theory.spec.outcome import InputError, Refusal
 
 WIDTHS, BASE, SEEDS = (64, 128, 256), 64, 6
 NEAR = 0.15  # of an exponent; a role out of the rule is off by 1/2 or more

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from deepnet_theory.sizes import laws
-from deepnet_theory.spec.norm import norm
 from deepnet_theory.spec.placement import Placement, placements
-from deepnet_theory.spec.sublayer import sublayers
+from deepnet_theory.spec.sublayer import norm, sublayers
 
 TOKENS, WIDTH = 3, 4
 

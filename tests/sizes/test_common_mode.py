@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepnet_theory.sizes.common_mode import carried, divisor, limit
+from deepnet_theory.numeric.common_mode import carried, divisor, limit
 from deepnet_theory.spec.placement import placement
 from paper_checks.common.common_mode import own_part
 

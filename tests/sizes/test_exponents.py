@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from deepnet_theory.sizes.exponents import Exponents, cross_table, predictions
 from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.table import texts
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.outcome import Refusal
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection

@@ -11,14 +11,14 @@ import deepnet_theory as dt
 from deepnet_theory.sizes.exported import builder_point, stepped_by, steps_of_a_packed_matrix
 from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.width import Scale, places, width_table
-from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizer import optimizer
+from deepnet_theory.spec.outcome import InputError, Refusal
 from deepnet_theory.spec.rule import KNOBS, ParameterConstants
 from deepnet_theory.spec.scheme import gain_of, not_exportable, schemes
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import MATRICES, sublayers
 
-pytestmark = pytest.mark.filterwarnings("ignore::deepnet_theory.spec.errors.UnstableWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::deepnet_theory.spec.outcome.UnstableWarning")
 SIZES = {"width": 96, "heads": 6, "vocab": 32}  # heads of width 16
 BASE = (32, 2)
 OUTER = {"token-embedding": "token_embedding", "head": "head", "final-norm-gain": "norm_gain"}

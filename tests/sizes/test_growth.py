@@ -13,8 +13,8 @@ from mpmath import mp
 
 from deepnet_theory.sizes.growth import Power, growth, leading_term, size_of
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
-from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.expression import DEPTH, evaluate
+from deepnet_theory.spec.outcome import InputError, Refusal
 from deepnet_theory.spec.scheme import INDEXED
 from deepnet_theory.symbolic.algebra import N, depth_expression
 

@@ -6,7 +6,7 @@ import deepnet_theory as dt
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.sizes.table import table
-from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.outcome import InputError, Refusal
 from deepnet_theory.spec.placement import Placement, placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import sublayer

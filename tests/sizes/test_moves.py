@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from deepnet_theory.sizes.moves import scalings
-from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.sizes.parametrisations import scalings
 from deepnet_theory.spec.optimizer import optimizers
+from deepnet_theory.spec.outcome import InputError, Refusal
 from deepnet_theory.spec.selection import Selection
 
 HALF = Fraction(1, 2)

@@ -5,16 +5,15 @@ import pickle
 
 import pytest
 
-from deepnet_theory.sizes.consequences import compare_closures
+from deepnet_theory.sizes.answer import compare_closures
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.table import table, texts
-from deepnet_theory.spec.closure import Closure
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.outcome import Refusal
 from deepnet_theory.spec.placement import Placement
-from deepnet_theory.spec.rule import own_rule
+from deepnet_theory.spec.rule import Closure, own_rule
 from deepnet_theory.spec.selection import METHODS, Selection
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
-from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.derivation import derive
 
 BOTH = {"stack": "encoder-decoder"}
 NO_CROSS = {"optimizer": "sgd", "layer": "attention,ffn", **BOTH}
@@ -125,7 +124,7 @@ def test_other_questions_refuse_what_has_no_answer(monkeypatch):
     with pytest.raises(Refusal, match="without cross-attention"):
         Exponents(no_cross, own_rule(("encoder", "decoder"), "1", "1")).all()
     empty = Closure("empty", (("alpha", "alpha"),))
-    monkeypatch.setattr("deepnet_theory.spec.closure.closures", lambda: {"empty": empty})
+    monkeypatch.setattr("deepnet_theory.spec.rule.closures", lambda: {"empty": empty})
     with pytest.raises(Refusal, match=r"leaves alpha, beta undetermined in the encoder"):
         table(Selection(optimizer="sgd", closure="empty"))
 

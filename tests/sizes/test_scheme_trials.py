@@ -17,8 +17,8 @@ from deepnet_theory.sizes.schemes import (
     trials,
 )
 from deepnet_theory.sizes.table import texts
-from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizer
+from deepnet_theory.spec.outcome import Refusal
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.scheme import Scheme, SchemePart, scheme, schemes
 from deepnet_theory.spec.selection import Selection

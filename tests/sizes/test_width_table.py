@@ -24,8 +24,8 @@ from deepnet_theory.sizes.width import (
     width_table,
 )
 from deepnet_theory.spec.constants import FORMS
-from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.optimizer import optimizers
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.spec.selection import ALIGNMENTS, Selection
 
 OWN = (

@@ -22,8 +22,8 @@ from deepnet_theory.sizes.parametrisations import (
     trial,
 )
 from deepnet_theory.sizes.width import width_table
-from deepnet_theory.spec.errors import Refusal
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizer
+from deepnet_theory.spec.outcome import Refusal
 from deepnet_theory.spec.parametrisation import parametrisation, parametrisations
 from deepnet_theory.spec.selection import Selection
 

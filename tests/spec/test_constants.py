@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.spec.record import OPTIONAL, Within, read, require, written
 
 positive = st.floats(min_value=1e-6, max_value=1e6)

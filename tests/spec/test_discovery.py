@@ -1,17 +1,16 @@
-"""Folders of values, and the sentences of what is not in them."""
+"""Values where they stand, and the sentences of what is not in them."""
 
 import pickle
 
 import pytest
 
-from deepnet_theory.spec.discovery import KINDS, choose, discover, names
-from deepnet_theory.spec.errors import LONGEST_SENTENCE, InputError, short, shown, unknown
+from deepnet_theory.spec.discovery import KINDS, choose, declared, discover, names
 from deepnet_theory.spec.optimizer import Optimizer, optimizers
+from deepnet_theory.spec.outcome import LONGEST_SENTENCE, InputError, short, shown, unknown
 from deepnet_theory.spec.placement import Placement, placements
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.settings import require_seed
-from deepnet_theory.spec.stack import stack
-from deepnet_theory.spec.sublayer import sublayers
+from deepnet_theory.spec.record import require_seed
+from deepnet_theory.spec.selection import Selection, stack
+from deepnet_theory.spec.sublayer import Norm, sublayers
 
 GOOD = """
 from deepnet_theory.spec.optimizer import Optimizer
@@ -40,6 +39,13 @@ def test_an_irregular_file_raises(tmp_path, content):
     (tmp_path / "my_rule.py").write_text(content, encoding="utf-8")
     with pytest.raises((TypeError, RuntimeError)):
         discover(tmp_path, Optimizer)
+
+
+def test_a_constant_bears_the_name_of_its_value():
+    norms = {"MY_NORM": Norm("my-norm", centred=True, bias=False), "EPSILON": 1e-5, "Norm": Norm}
+    assert declared(norms, Norm) == {"my-norm": norms["MY_NORM"]}
+    with pytest.raises(TypeError, match="OTHER: its Norm is named 'my-norm'"):
+        declared({"OTHER": norms["MY_NORM"]}, Norm)
 
 
 def test_an_unknown_name_lists_the_valid_ones_and_one_of_another_kind_is_said_to_be_one():

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import DEPTH, UPDATE, FloatAlgebra, evaluate, fold
-from deepnet_theory.spec.optimizer import custom_optimizer
-from deepnet_theory.spec.sign import sign
-from deepnet_theory.spec.sign import text as written
+from deepnet_theory.spec.optimizer import custom_optimizer, sign
+from deepnet_theory.spec.optimizer import text as written
+from deepnet_theory.spec.outcome import InputError
 
 HOSTILE = [
     "9**9**9**9", "9**(9**9)", "-eta*g*1e300**64", "((1e300**64)**64)**64",

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.spec.parametrisation import (
     CLASSES,
     SIZES,

@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.spec.scheme import Scheme, SchemePart, scheme, schemes
 
 SCHEMES = list(schemes().values())

@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.outcome import InputError, Refusal
 from deepnet_theory.spec.placement import Placement, placement
 from deepnet_theory.spec.scheme import scheme, schemes
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.files import read_bytes, read_text, require_writable, write_text
+from deepnet_theory.spec.outcome import InputError
 
 posix = pytest.mark.skipif(os.name == "nt", reason="modes, links and pipes of POSIX")
 

@@ -4,7 +4,7 @@ from functools import cache
 from itertools import product
 
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.derivation import derive
 
 BOTH = {"stack": "encoder-decoder"}
 SWIGLU = {"layer": "attention,ffn:swiglu"}

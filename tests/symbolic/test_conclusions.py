@@ -12,12 +12,11 @@ import sympy as sp
 
 import deepnet_theory
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError, Verdict
 from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.selection import METHODS, Selection
 from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer, Vector, sublayers
-from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.derivation import derive
 
 N, M = sp.symbols("N M", positive=True)
 

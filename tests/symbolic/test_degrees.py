@@ -13,8 +13,8 @@ from deepnet_theory.sizes.update import descending
 from deepnet_theory.sizes.update import law as degrees
 from deepnet_theory.spec.expression import UPDATE
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizer, optimizers
-from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.laws.explicit import homogeneity_step
+from deepnet_theory.spec.outcome import Verdict
+from deepnet_theory.symbolic.explicit import homogeneity_step
 from paper_checks.shared.steps.loss_of_one_update import loss_increment
 
 AT = next(at for at in points(SIZES[0]) if at[0] < 0)

@@ -14,11 +14,10 @@ from deepnet_theory.report.notation import lettered
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.table import texts
+from deepnet_theory.spec.outcome import Verdict
 from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic import notation as meanings
-from deepnet_theory.symbolic.derivation import NOT_PROVED
-from deepnet_theory.symbolic.derive import require_stated
+from deepnet_theory.symbolic.derivation import NOT_PROVED, require_stated
 from deepnet_theory.symbolic.notation import meaning, named
 
 N, M, alpha = sp.symbols("N M alpha", positive=True)

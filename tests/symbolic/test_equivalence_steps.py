@@ -5,13 +5,15 @@ from dataclasses import replace
 import pytest
 import sympy as sp
 
-from deepnet_theory.sizes.consequences import compare_closures
-from deepnet_theory.sizes.equivalence import carries_alpha, powers, without_alpha
+from deepnet_theory.sizes.answer import compare_closures
+from deepnet_theory.sizes.equivalence import without_alpha
+from deepnet_theory.sizes.laws import carries_alpha
 from deepnet_theory.sizes.table import equivalent_closures, table
+from deepnet_theory.sizes.update import powers
 from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
+from deepnet_theory.spec.outcome import Verdict
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.beyond import ARGUMENTS, c, equivalence_steps
 from deepnet_theory.symbolic.rule import Problem
 

@@ -8,8 +8,7 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.outcome import InputError, Verdict
 from deepnet_theory.symbolic.algebra import vanishes
 from deepnet_theory.symbolic.expectation import (
     ENUMERATED,
@@ -22,7 +21,7 @@ from deepnet_theory.symbolic.expectation import (
     moment,
 )
 from deepnet_theory.symbolic.notation import norm_of
-from deepnet_theory.symbolic.proof.step import Section
+from deepnet_theory.symbolic.step import Section
 
 d, m, s, t = sp.symbols("d m s t", positive=True)
 SECTION = Section("Moments")

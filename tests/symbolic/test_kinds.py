@@ -11,14 +11,12 @@ import deepnet_theory as dt
 from deepnet_theory.runtime import build
 from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.table import texts
-from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.outcome import InputError, Refusal, Verdict
 from deepnet_theory.spec.placement import placement
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import Part, in_turn, stack
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.selection import Part, Selection, in_turn, stack
 from deepnet_theory.symbolic import measured
-from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.laws.placement import placement_law
+from deepnet_theory.symbolic.derivation import derive
+from deepnet_theory.symbolic.placement import placement_law
 from deepnet_theory.symbolic.rule import Problem
 
 HYBRID = "attention-qkv-norm:post-ln,ffn:no-norm"

@@ -12,13 +12,12 @@ import sympy as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.outcome import Refusal, Verdict
 from deepnet_theory.spec.placement import Placement, placements
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.laws.placement import placement_law
+from deepnet_theory.symbolic.derivation import derive
 from deepnet_theory.symbolic.lemma import directions, lemma_route, placement_steps, without_minus
+from deepnet_theory.symbolic.placement import placement_law
 from paper_checks.shared.steps.lemma import before_steps, following_steps
 
 LEMMAS = [name for name, of in derivations.SELECTIONS.items() if of.get("method") == "lemma"]

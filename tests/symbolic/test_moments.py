@@ -5,12 +5,11 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.outcome import Refusal, Verdict
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic.algebra import alpha, v, w
-from deepnet_theory.symbolic.derive import derive
+from deepnet_theory.symbolic.derivation import derive
 from deepnet_theory.symbolic.moments import Reading, d, m, run_through
 
 

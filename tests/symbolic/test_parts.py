@@ -14,17 +14,14 @@ from deepnet_theory.sizes.monomial import Monomial, parse
 from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.table import Table, table
 from deepnet_theory.sizes.width import places
-from deepnet_theory.spec.errors import InputError, Refusal
+from deepnet_theory.spec.outcome import InputError, Refusal, Verdict
 from deepnet_theory.spec.placement import Placement, Streams, placement, placements
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import stack
+from deepnet_theory.spec.selection import Selection, stack
 from deepnet_theory.spec.sublayer import sublayer, sublayers
-from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic import parts
-from deepnet_theory.symbolic.derive import derive
-from deepnet_theory.symbolic.laws import placement as law
+from deepnet_theory.symbolic import parts, witness
+from deepnet_theory.symbolic import placement as law
+from deepnet_theory.symbolic.derivation import derive
 from deepnet_theory.symbolic.measured import measured
-from deepnet_theory.symbolic.proof import witness
 
 N, ONE = Monomial.of("N"), Monomial()
 REFUSED = (  # what is asked for, and what is said
@@ -87,7 +84,7 @@ def test_experts_that_did_otherwise_would_refute_the_table(field, monkeypatch):
         return numbers._replace(**twice) if of.experts > 1 else numbers
 
     monkeypatch.setattr(witness, "mixed", other)
-    monkeypatch.setattr("deepnet_theory.symbolic.laws.explicit.mixed", other)
+    monkeypatch.setattr("deepnet_theory.symbolic.explicit.mixed", other)
     witness.sizes.cache_clear()
     refuted = {row.verdict for row in derive(derivations.selection("experts sgd")).measured}
     witness.sizes.cache_clear()

@@ -12,7 +12,7 @@ import pytest
 
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.table import ParameterRow, SublayerRow, Table
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.outcome import Verdict
 from deepnet_theory.symbolic import measured as room
 from deepnet_theory.symbolic.measured import measured
 

@@ -10,8 +10,8 @@ import mpmath
 import pytest
 import sympy as sp
 
-from deepnet_theory.spec.verdict import Verdict
-from deepnet_theory.symbolic.proof.step import (
+from deepnet_theory.spec.outcome import Verdict
+from deepnet_theory.symbolic.step import (
     SAMPLED,
     SAMPLED_AT_MOST,
     Check,

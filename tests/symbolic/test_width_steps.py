@@ -10,13 +10,12 @@ import sympy as sp
 
 from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.sizes.width import width_table
-from deepnet_theory.spec.errors import InputError
 from deepnet_theory.spec.expression import PRACTICE
+from deepnet_theory.spec.outcome import InputError, Verdict
 from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.verdict import Verdict
 from deepnet_theory.symbolic import width as laws
-from deepnet_theory.symbolic.proof import widths
-from deepnet_theory.workflow import derive_across
+from deepnet_theory.symbolic import widths
+from deepnet_theory.workflow.deriving import derive_across
 
 D = Monomial.of("d")
 d = sp.Symbol("d", positive=True)

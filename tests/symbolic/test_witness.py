@@ -7,7 +7,7 @@ import sympy as sp
 
 from deepnet_theory.spec.placement import Placement, placement, placements
 from deepnet_theory.spec.sublayer import sublayer, sublayers
-from deepnet_theory.symbolic.laws.placement import (
+from deepnet_theory.symbolic.placement import (
     central_difference,
     delta,
     gain,
@@ -15,7 +15,7 @@ from deepnet_theory.symbolic.laws.placement import (
     value_of,
     values_of,
 )
-from deepnet_theory.symbolic.proof.witness import Powers, Witness, distance, sizes
+from deepnet_theory.symbolic.witness import Powers, Witness, distance, sizes
 
 # laws of placements and of branches are composed: each of them with two of the others
 PAIRS = [

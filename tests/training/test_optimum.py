@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from deepnet_theory.numeric.statistics import Interval
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.outcome import Verdict
 from deepnet_theory.training.optimum import (
     best_exponent,
     best_rate,

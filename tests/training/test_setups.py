@@ -10,8 +10,7 @@ import torch
 
 import deepnet_theory as dt
 from deepnet_theory.processes import Cache
-from deepnet_theory.spec.errors import InputError
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.outcome import InputError, Verdict
 
 NANO = Path(__file__).parents[2] / "notebooks" / "nano_gpt.py"
 RATES = "1e-3:1.28e-1"

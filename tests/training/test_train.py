@@ -15,9 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.processes import Cache
-from deepnet_theory.spec.errors import InputError, MissingExtraError, Refusal
-from deepnet_theory.spec.results.training import Run
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.outcome import InputError, MissingExtraError, Refusal, Verdict
+from deepnet_theory.spec.training import Run
 from deepnet_theory.training import Text, runs, train
 from deepnet_theory.training.runs import causal, compare, entropy, gpt_2, judge, plain
 

@@ -13,8 +13,8 @@ from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.runtime import build, parameter_groups
 from deepnet_theory.runtime.building import unstack
 from deepnet_theory.sizes.table import table, texts
-from deepnet_theory.spec.errors import InputError, Refusal
 from deepnet_theory.spec.optimizer import optimizer
+from deepnet_theory.spec.outcome import InputError, Refusal
 from deepnet_theory.training import transfer as module
 from deepnet_theory.training.optimum import parse_rates
 from deepnet_theory.training.runs import causal

@@ -9,7 +9,7 @@ import pytest
 
 import deepnet_theory as dt
 from deepnet_theory.sizes.answer import Answer, for_training
-from deepnet_theory.spec.errors import InputError
+from deepnet_theory.spec.outcome import InputError
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Role
 from deepnet_theory.workflow.experiments import RULES, _wide_constants

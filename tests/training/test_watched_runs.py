@@ -6,10 +6,9 @@ from dataclasses import astuple
 import pytest
 import torch
 
-from deepnet_theory.numeric.common_mode import Watch, is_taken, warning
+from deepnet_theory.numeric.common_mode import Watch, is_taken, limit, warning
 from deepnet_theory.report.common_mode import layers_figure
 from deepnet_theory.runtime import build, unstack
-from deepnet_theory.sizes.common_mode import limit
 from deepnet_theory.spec.placement import placement
 from deepnet_theory.training import train
 

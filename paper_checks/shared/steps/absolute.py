@@ -13,7 +13,7 @@ from itertools import product
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra import i, j, r, vanishes
-from deepnet_theory.symbolic.proof.step import Check, Regime, Section, Step, equal_at_sizes
+from deepnet_theory.symbolic.step import Check, Regime, Section, Step, equal_at_sizes
 
 SECTION = Section("Absolute size")
 

@@ -8,10 +8,9 @@ import sympy as sp
 
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra import DEPTHS
-from deepnet_theory.symbolic.derivation import Derivation
-from deepnet_theory.symbolic.derive import chain, derive
-from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.derivation import Derivation, chain, derive
 from deepnet_theory.symbolic.rule import Problem
+from deepnet_theory.symbolic.step import Step
 from paper_checks.shared.steps import (
     absolute,
     initialisation,

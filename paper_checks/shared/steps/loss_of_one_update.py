@@ -15,7 +15,7 @@ from deepnet_theory.sizes.update import law
 from deepnet_theory.spec.expression import fold
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.symbolic.algebra import eta, rational
-from deepnet_theory.symbolic.proof.step import Check, Section, Step
+from deepnet_theory.symbolic.step import Check, Section, Step
 
 SECTION = Section("The increment", "Su, §Increment explosion; §Multiple optimizers")
 

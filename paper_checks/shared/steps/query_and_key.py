@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.probe import derivative_steps, gradient_step
-from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.step import Step
 
 
 def unscaled_steps(selection: Selection) -> Iterator[Step]:

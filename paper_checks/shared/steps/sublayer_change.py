@@ -20,15 +20,15 @@ from deepnet_theory.symbolic.algebra import (
     Normalise,
     alpha,
 )
-from deepnet_theory.symbolic.laws.placement import (
+from deepnet_theory.symbolic.placement import (
     AT_REST,
     central_difference,
     delta,
     value_of,
     x,
 )
-from deepnet_theory.symbolic.proof.step import Check, Section, Step
-from deepnet_theory.symbolic.proof.witness import (
+from deepnet_theory.symbolic.step import Check, Section, Step
+from deepnet_theory.symbolic.witness import (
     TOLERANCE,
     Matrix,
     distance,

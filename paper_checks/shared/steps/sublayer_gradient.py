@@ -20,7 +20,7 @@ from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.selection import Selection
 from deepnet_theory.spec.sublayer import Sublayer, sublayer
 from deepnet_theory.symbolic.algebra import Branch, Normalise, coefficient
-from deepnet_theory.symbolic.laws.placement import (
+from deepnet_theory.symbolic.placement import (
     P,
     branch,
     central_difference,
@@ -34,8 +34,8 @@ from deepnet_theory.symbolic.laws.placement import (
     x,
 )
 from deepnet_theory.symbolic.probe import SUBLAYER, jacobian, section_of, unit, upstream
-from deepnet_theory.symbolic.proof.step import Check, Step
-from deepnet_theory.symbolic.proof.witness import TOLERANCE, Matrix, Witness, distance
+from deepnet_theory.symbolic.step import Check, Step
+from deepnet_theory.symbolic.witness import TOLERANCE, Matrix, Witness, distance
 from paper_checks.shared.steps.nodes import ON_MATRICES, Loss, any_loss
 
 # where the source displays them: the sublayer, its gradients, their orders

@@ -9,7 +9,7 @@ from deepnet_theory.spec.selection import Selection
 from deepnet_theory.symbolic.algebra import gains
 from deepnet_theory.symbolic.lemma import Law, amplification_step, directions, gain_counts
 from deepnet_theory.symbolic.parts import encoder_and_decoder
-from deepnet_theory.symbolic.proof.step import Step
+from deepnet_theory.symbolic.step import Step
 from paper_checks.shared.steps.lemma.chain import chain_steps, given
 from paper_checks.shared.steps.lemma.jacobians import product_steps
 from paper_checks.shared.steps.lemma.matrix_by_matrix import (

@@ -29,7 +29,7 @@ from deepnet_theory.symbolic.lemma import (
     opposite,
     patterns,
 )
-from deepnet_theory.symbolic.proof.step import Check, Regime, Step, written_out
+from deepnet_theory.symbolic.step import Check, Regime, Step, written_out
 
 kappa = sp.Symbol("kappa", positive=True)  # the exponent of r = S^(−κ)
 geometric = ((1 - r**2) / (1 + r**2)) ** (Q / 2)

@@ -12,9 +12,9 @@ from collections.abc import Callable
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra import S, alpha, beta, eta
-from deepnet_theory.symbolic.laws.placement import P
 from deepnet_theory.symbolic.lemma import SECTION, SOURCE, Gains, Law, loss_gradient
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.placement import P
+from deepnet_theory.symbolic.step import Check, Step
 
 
 def sublayers_together(law: Law, of: Gains) -> Step:

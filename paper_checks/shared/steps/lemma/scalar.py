@@ -25,7 +25,7 @@ from deepnet_theory.symbolic.lemma import (
     x,
     xi,
 )
-from deepnet_theory.symbolic.proof.step import SIGN, Check, Regime, Step, ratio_in_branch_weight
+from deepnet_theory.symbolic.step import SIGN, Check, Regime, Step, ratio_in_branch_weight
 from paper_checks.shared.steps.checks import NONNEGATIVE_TERMS
 
 FROM = ("scalar-sublayer",)

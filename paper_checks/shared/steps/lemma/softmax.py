@@ -13,7 +13,7 @@ import sympy as sp
 
 from deepnet_theory.symbolic.algebra import i, j, k, l, v, w
 from deepnet_theory.symbolic.lemma import x
-from deepnet_theory.symbolic.proof.step import (
+from deepnet_theory.symbolic.step import (
     Regime,
     Section,
     Step,

@@ -11,7 +11,7 @@ import sympy as sp
 
 from deepnet_theory.symbolic.algebra import S, i, r
 from deepnet_theory.symbolic.lemma import PLACEMENT as SECTION
-from deepnet_theory.symbolic.proof.step import Check, Step
+from deepnet_theory.symbolic.step import Check, Step
 
 
 def far_from_identity(power: sp.Expr) -> Step:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.symbolic.algebra import beta
-from deepnet_theory.symbolic.proof.step import Regime, Section, Step
+from deepnet_theory.symbolic.step import Regime, Section, Step
 from paper_checks.shared.expectation import (
     ENUMERATED,
     Expectation,

@@ -6,7 +6,7 @@ import sympy as sp
 
 from deepnet_theory.symbolic.algebra import alpha, v, w
 from deepnet_theory.symbolic.moments import d
-from deepnet_theory.symbolic.proof.step import Section, Step
+from deepnet_theory.symbolic.step import Section, Step
 from paper_checks.shared.expectation import Gaussian, Index, Tensor, expect, moment
 from paper_checks.shared.steps.moments.setting import (
     CAKE_ATTENTION,

@@ -10,7 +10,7 @@ import sympy as sp
 
 from deepnet_theory.symbolic.algebra import v
 from deepnet_theory.symbolic.moments import WIDE, d, m
-from deepnet_theory.symbolic.proof.step import Check, Section, Step
+from deepnet_theory.symbolic.step import Check, Section, Step
 from paper_checks.shared.expectation import NamedQuantity
 from paper_checks.shared.steps.moments.setting import CAKE, GaussianBranch
 

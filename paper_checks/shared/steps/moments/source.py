@@ -23,7 +23,7 @@ from deepnet_theory.symbolic.moments import (
     norm_dv,
     norm_dw,
 )
-from deepnet_theory.symbolic.proof.step import Check, Section, Step
+from deepnet_theory.symbolic.step import Check, Section, Step
 from paper_checks.shared.expectation import (
     Entries,
     Index,

@@ -6,9 +6,8 @@ from dataclasses import dataclass, field
 from math import nan
 from typing import TYPE_CHECKING, Any
 
-from deepnet_theory.spec.errors import INTERRUPTED
-from deepnet_theory.spec.results.measurement import Exponent, Measured
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.measurement import Exponent, Measured
+from deepnet_theory.spec.outcome import INTERRUPTED, Verdict
 
 if TYPE_CHECKING:
     from deepnet_theory.report.svg import Plot

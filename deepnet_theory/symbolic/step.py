@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Protocol, TypedDict, Unpack
 import mpmath
 import sympy as sp
 
-from deepnet_theory.spec.verdict import Verdict
+from deepnet_theory.spec.outcome import Verdict
 from deepnet_theory.symbolic.algebra import i, is_nonnegative, r, vanishes
 
 DIGITS = 40  # of the numbers that sides are compared on
@@ -86,7 +86,7 @@ class Regime:
 class Step:
     """``lhs relation rhs``, because of a reason.
 
-    ``uses`` names earlier steps; ``assumptions`` names premises of ``spec/assumptions``;
+    ``uses`` names earlier steps; ``assumptions`` names premises of ``spec/assumption.py``;
     ``establishes`` are the symbols that this step introduces (by definition or by solving).
     ``imposed`` marks a condition that the derivation asks for (a balance, a closure).
     ``bounded`` are the symbols that the assumptions declare to be of order one: an ORDER or

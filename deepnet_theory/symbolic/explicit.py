@@ -1,7 +1,7 @@
 r"""Explicit numbers: an update on a 1 × 2 matrix of entries, and one sublayer of a stack at a rule.
 
 No law of sizes enters. How a sublayer responds is measured on matrices
-(:mod:`~deepnet_theory.symbolic.proof.witness`), the optimizer's update is evaluated on entries of
+(:mod:`~deepnet_theory.symbolic.witness`), the optimizer's update is evaluated on entries of
 the sizes at hand, sublayers and cross-attentions are counted. Steps and the table's entries are
 held against these numbers.
 """
@@ -25,12 +25,11 @@ from deepnet_theory.spec.expression import DEPTH, Node, Number, evaluate, parts
 from deepnet_theory.spec.optimizer import Optimizer
 from deepnet_theory.spec.placement import STREAM_GAIN, Placement
 from deepnet_theory.spec.rule import Rule, RuleEntry
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.stack import Part
+from deepnet_theory.spec.selection import Part, Selection
 from deepnet_theory.spec.sublayer import Role, Sublayer
 from deepnet_theory.symbolic.algebra import eta
-from deepnet_theory.symbolic.proof.step import Check, Section, Step
-from deepnet_theory.symbolic.proof.witness import Mixed, Sizes, mixed, of_uses, sizes
+from deepnet_theory.symbolic.step import Check, Section, Step
+from deepnet_theory.symbolic.witness import Mixed, Sizes, mixed, of_uses, sizes
 
 PRECISION = DIGITS + 20
 ZERO, ONE, ROUNDING = Decimal(0), Decimal(1), Decimal(10) ** (10 - PRECISION)

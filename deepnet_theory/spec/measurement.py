@@ -9,9 +9,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from deepnet_theory.spec.assumption import Assumption
-from deepnet_theory.spec.errors import exit_code_after
+from deepnet_theory.spec.outcome import Verdict, exit_code_after
 from deepnet_theory.spec.record import written
-from deepnet_theory.spec.verdict import Verdict
 
 if TYPE_CHECKING:
     from deepnet_theory.report.svg import Plot
@@ -353,7 +352,7 @@ class Following:
     """The first updates of the models of one depth, as far as all seeds went.
 
     ``losses`` are before each update and behind the last, means over seeds; the rest is as in
-    :class:`~deepnet_theory.spec.results.training.Run`.
+    :class:`~deepnet_theory.spec.training.Run`.
     """
 
     depth: dict[str, int]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from deepnet_theory.spec.measurement import Result
+from deepnet_theory.spec.outcome import Verdict
+from deepnet_theory.spec.reading import Matrix, Reading, Sublayer
 from deepnet_theory.spec.record import written
-from deepnet_theory.spec.results.measurement import Result
-from deepnet_theory.spec.results.reading import Matrix, Reading, Sublayer
-from deepnet_theory.spec.verdict import Verdict
 
 DIFFERENCE, REMARK = "difference", "remark"
 

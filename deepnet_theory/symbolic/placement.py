@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import sympy as sp
 
 from deepnet_theory.sizes.update import Update
-from deepnet_theory.spec.errors import Refusal
+from deepnet_theory.spec.outcome import Refusal
 from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.placement import placement as placement_named
 from deepnet_theory.spec.sublayer import Role, Sublayer
@@ -46,8 +46,8 @@ from deepnet_theory.symbolic.algebra import (
     in_sympy,
     split,
 )
-from deepnet_theory.symbolic.proof.step import IDENTITY, Check, Section, Step
-from deepnet_theory.symbolic.proof.witness import (
+from deepnet_theory.symbolic.step import IDENTITY, Check, Section, Step
+from deepnet_theory.symbolic.witness import (
     TOKENS,
     TOLERANCE,
     Matrix,

@@ -16,7 +16,7 @@ from itertools import groupby
 from typing import NamedTuple
 
 from deepnet_theory.spec.placement import RESIDUAL_GAIN, placements
-from deepnet_theory.spec.stack import PLAIN_LAYER, described_layer, written_share
+from deepnet_theory.spec.selection import PLAIN_LAYER, described_layer, written_share
 
 UNKNOWN = "unknown"
 NEAR = 0.05  # of a measured power: nearer to 0 or 1, it is taken as that

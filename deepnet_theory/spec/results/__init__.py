@@ -1,1 +1,0 @@
-"""What commands hand back: frozen data, with its public JSON."""

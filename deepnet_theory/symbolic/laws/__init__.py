@@ -1,1 +1,0 @@
-"""What is assumed of the world: optimizers, placements, branches, their parameters."""

@@ -1,1 +1,0 @@
-"""Steps, how their relations compose, and how they are checked."""
