@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.cli import INTERNAL_ERROR, main
+from deepnet_theory.symbolic.derivation import Derivation
 
 BAD = {  # what is typed, and what its one sentence says
     "verify --optimizer adam --processes 0": "processes 0 is not a whole number",
@@ -291,3 +292,10 @@ def test_a_file_is_whole_without_standard_error_and_under_bytes_that_are_no_text
     assert code == 0, err
     assert {os.fsencode(p.name) for p in tmp_path.iterdir()} == {b"\xff.json", b"c.json"}
     assert shell("", "derive --optimizer $'\\xff'")[0] == 2
+
+
+def test_a_derivation_that_is_refuted_ends_in_1(cli, monkeypatch):
+    assert cli("derive", "--optimizer", "sgd").code == 0
+    monkeypatch.setattr(Derivation, "disagreements", ("alpha: 2 by the steps, 1 by sizes",))
+    refuted = cli("derive", "--optimizer", "sgd")
+    assert (refuted.code, "REFUTED" in refuted.out) == (1, True)

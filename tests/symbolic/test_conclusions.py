@@ -29,7 +29,7 @@ def test_no_cell_of_the_published_tables_is_a_literal_of_the_package():
         r"\(\s*[238]\d?\s*\*\s*[NM]\s*\)\s*\*\*|0\.8[17]\d*\s*\*|N\s*\*\*\s*4\s*\*\s*M"
     )
     for path in Path(deepnet_theory.__file__).parent.rglob("*.py"):
-        if {"_paper_checks", "schemes", "parametrisations"} & {*path.parts}:
+        if {"_paper_checks", "schemes", "parametrisation.py"} & {*path.parts}:
             continue  # what was published is transcribed there, to be judged
         lines = path.read_text(encoding="utf-8").splitlines()
         code = "\n".join(line for line in lines if "#" not in line)

@@ -1,0 +1,20 @@
+"""What an answer calls its rules."""
+
+import pytest
+
+from deepnet_theory.sizes.answer import Answer
+from deepnet_theory.spec.selection import Selection
+
+
+@pytest.mark.parametrize(
+    ("closure", "names"),
+    [
+        (None, ["published or first derived (symmetric)", "to train with (complete)"]),
+        ("symmetric", ["closure symmetric", "to train with (complete)"]),
+        ("unit-init", ["closure unit-init, and to train with"]),
+        ("complete", ["to train with (complete)"]),
+    ],
+)
+def test_a_rule_that_is_the_one_to_train_with_stands_once_under_both_names(closure, names):
+    answer = Answer(Selection(optimizer="adam", closure=closure))
+    assert [row.named for row in answer.rows] == names
