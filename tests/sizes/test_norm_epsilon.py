@@ -11,8 +11,7 @@ import deepnet_theory as dt
 from deepnet_theory.cli import main
 from deepnet_theory.runtime import apply_, build, schema
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.sizes.schemes import sinking_in
-from deepnet_theory.sizes.schemes import judge
+from deepnet_theory.sizes.schemes import judge, sinking_in
 from deepnet_theory.spec.scheme import scheme, schemes
 from deepnet_theory.spec.selection import Selection
 
