@@ -1,9 +1,11 @@
 """Settings of all tests."""
 
+import compileall
 import gc
 import os
 import signal
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -27,6 +29,12 @@ sys.modules["rfc3987_syntax"] = None  # type: ignore[assignment]
 
 # every full collection walks through torch, SymPy and thousands of tests: an eighth of the time
 gc.set_threshold(50_000, 20, 50)
+
+
+def pytest_configure(config):
+    """Processes that tests start read compiled modules, also where Python is told to write none."""
+    if not hasattr(config, "workerinput"):
+        compileall.compile_dir(Path(__file__).parents[1] / "deepnet_theory", quiet=2)
 
 
 def pytest_collection_finish():
