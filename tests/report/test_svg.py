@@ -55,6 +55,7 @@ def test_points_bands_lines_and_labels_of_a_figure_lie_inside_it(depths, sizes, 
     )
     svg = drawn(Figure(series, lines, "N, layers", "size", "a title", "", named)).svg
     lies_inside(svg)
+    assert ">N, layers</text>" in svg and 'rotate(-90)"><text' in svg and ">size</text></g>" in svg
     heights = [float(y) for y in re.findall(r'-label" x="[\d.]+" y="([\d.]+)"', svg)]
     assert len(heights) == (7 if named else 6)
     assert all(b - a >= LINE_HEIGHT - 0.1 for a, b in itertools.pairwise(heights))
@@ -78,6 +79,9 @@ def test_differences_stand_about_zero_and_inside_the_picture(values):
         [("a row", Mark(0, (low + high) / 2, low, high), values)], "x", ("less", "more")
     ).svg
     lies_inside(svg)
+    (axis,) = re.findall(r'class="axis" d="M[\d.]+ [\d.]+H([\d.]+)"', svg)
+    grid = re.findall(r'class="grid" d="M([\d.]+)', svg)
+    assert max(map(float, grid)) <= float(axis)
     zero = float(re.search(r'class="level" d="M([\d.]+)', svg)[1])
     points = [
         float(x) for x in re.findall(r'<circle class="point" opacity="[\d.]+" cx="([\d.]+)"', svg)
