@@ -12,7 +12,7 @@ FUZZ := 50
 EXECUTE_NOTEBOOKS := false
 
 .DEFAULT_GOAL := help
-.PHONY: help run test slow fuzz lint format types contracts notebooks bench mutants docs wheel readme check clean
+.PHONY: help run test outputs slow fuzz lint format types contracts notebooks bench mutants docs wheel readme check clean
 
 help:  ## what can be made
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -34,6 +34,9 @@ run: $(STAMP)  ## the main job: rules of three optimizers, measured on text, con
 
 test: $(STAMP)  ## the fast tests
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not notebooks"
+
+outputs: $(STAMP)  ## approve what commands print today, to be read as a difference
+	APPROVE=1 $(BIN)/python -m pytest -n auto tests/test_outputs.py
 
 slow: $(STAMP)  ## the tests that take longer
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not notebooks"

@@ -57,7 +57,7 @@ TESTS = (
     *(
         f"tests/test_{law}.py"
         for law in (
-            "derivation_in_prose", "equations", "equivalence", "norm_epsilon", "rates",
+            "derivation_in_prose", "equations", "equivalence", "norm_epsilon", "outputs", "rates",
             "scheme_table", "workflow",
         )
     ),
