@@ -85,6 +85,8 @@ def outputs_of(graph: Graph, product: Product, end: Node) -> list[int]:
             weights = torch.empty(again.shape).normal_(generator=generator).to(again)
             (gradient,) = torch.autograd.grad((again * weights).sum(), leaf, materialize_grads=True)
         used |= gradient.movedim(axis, 0).flatten(1).ne(0).any(1)
+        if used.all():
+            break
     return used.nonzero().flatten().tolist()
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import cache, cached_property, reduce
 from itertools import combinations
 
 from deepnet_theory.sizes import table, update
@@ -481,6 +481,7 @@ def relative_updates(selection: Selection, rule: Rule) -> dict[str, str]:
     return texts
 
 
+@cache
 def rival_rules(selection: Selection) -> dict[str, Rule]:
     """The default rules of SGD, Adam and LAMB for the same network, besides the selected one."""
     rules: dict[str, Rule] = {}
@@ -498,6 +499,7 @@ def rival_rules(selection: Selection) -> dict[str, Rule]:
     return rules
 
 
+@cache
 def predictions(selection: Selection, rule: Rule, step: str = "matrices") -> Predictions:
     """The predicted exponents of a rule, with those of its rivals, for the laboratory.
 

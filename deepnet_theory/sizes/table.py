@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from math import comb
 
 from deepnet_theory.sizes import laws, update
@@ -238,13 +238,16 @@ def table(selection: Selection) -> Table:
     return Table(solve_rule(selection))
 
 
-def by_closure(selection: Selection) -> Iterator[tuple[str, Table | Refusal]]:
+@cache
+def by_closure(selection: Selection) -> tuple[tuple[str, Table | Refusal], ...]:
     """The table of every closure, or the sentence that refuses it."""
+    tables: list[tuple[str, Table | Refusal]] = []
     for name in closures():
         try:
-            yield name, table(replace(selection, closure=name))
+            tables.append((name, table(replace(selection, closure=name))))
         except Refusal as refusal:
-            yield name, refusal
+            tables.append((name, refusal))
+    return tuple(tables)
 
 
 def texts(rule: Rule) -> Texts:

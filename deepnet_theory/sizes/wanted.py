@@ -170,11 +170,9 @@ def _of_rule(
         stream, branch = placement.coefficients(alpha)
         scaled = [m.name for m in sublayer(s.kind).scaled]
         rates = dict.fromkeys(scaled, entry.rate_at(**depth))
-        rates |= {
-            row.parameter: row.rate.at(**depth)
-            for row in sizes.parameters
-            if row.parameter in placement.learnt and (row.part, row.sublayer) == (s.stack, s.kind)
-        }
+        for row in sizes.parameters if placement.learnt else ():
+            if row.parameter in placement.learnt and (row.part, row.sublayer) == (s.stack, s.kind):
+                rates[row.parameter] = row.rate.at(**depth)
         yield WantedSublayer(
             with_own(placement.norms, s),
             stream / branch,
@@ -192,7 +190,7 @@ def _published(reading: Reading, under: str | None) -> Iterator[Wanted]:
     for given in schemes().values():
         if _has_inner(given) == any(INSIDE in norms_of(s) for s in reading.sublayers):
             with suppress(Refusal):
-                yield replace(of_scheme(reading, given, under), steps=())
+                yield _sizes_of_scheme(reading, given, under)
 
 
 def _has_inner(given: Scheme) -> bool:
@@ -220,6 +218,12 @@ def of_scheme(reading: Reading, given: Scheme, under: str | None = None) -> Want
     Raises :class:`Refusal` where no model shows it, where this one is of another stack, and where
     it was not understood.
     """
+    steps = _steps_of_scheme(reading, given)
+    return replace(_sizes_of_scheme(reading, given, under), steps=tuple(steps))
+
+
+def _sizes_of_scheme(reading: Reading, given: Scheme, under: str | None) -> Wanted:
+    """The same without how parameters step."""
     require_shown(given)
     _require_understood(reading)
     parts = {part.name: part for part in given.parts}
@@ -258,7 +262,6 @@ def of_scheme(reading: Reading, given: Scheme, under: str | None = None) -> Want
         _degrees(optimizer(chosen)),
         published=True,
         selection=Selection(chosen, **reading.select) if plain else None,  # type: ignore[arg-type]
-        steps=tuple(_steps_of_scheme(reading, given)),
         stream={
             name: given.value(part.embedding, **depth_of(reading)) for name, part in parts.items()
         },

@@ -13,23 +13,18 @@ SWIGLU = {"layer": "attention,ffn:swiglu"}
 SELECTIONS = {
     **{
         f"{optimizer} {placement}": {"optimizer": optimizer, "placement": placement}
-        for optimizer, placement in product(
-            ("sgd", "adam", "lamb"), ("post-ln", "pre-ln", "res-post-ln", "sandwich-ln")
-        )
+        for optimizer, placement in product(("sgd", "adam", "lamb"), ("post-ln", "pre-ln"))
     },
-    "lars swiglu": {"optimizer": "lars", "layer": "ffn:swiglu"},
+    "adam res-post-ln": {"optimizer": "adam", "placement": "res-post-ln"},
+    "lamb sandwich-ln": {"optimizer": "lamb", "placement": "sandwich-ln"},
     "muon swiglu": {"optimizer": "muon", "placement": "sandwich-ln", **SWIGLU},
     "adafactor": {"optimizer": "adafactor", "norm": "rms", **SWIGLU},
     "lion decoder": {"optimizer": "lion", "stack": "decoder"},
     "sgd both": {"optimizer": "sgd", **BOTH},
     "adam both, independent": {"optimizer": "adam", "amplification": "independent", **BOTH},
-    "lamb both, worst case": {"optimizer": "lamb", "amplification": "worst-case", **BOTH},
     "lion both, swiglu": {"optimizer": "lion", **BOTH, "layer": "attention,cross,ffn:swiglu"},
     "complete post-ln": {"optimizer": "adam", "closure": "complete", **SWIGLU},
     "complete pre-ln": {"optimizer": "adamw", "placement": "pre-ln", "closure": "complete"},
-    "complete multiplier": {
-        "optimizer": "adamw", "placement": "branch-multiplier", "closure": "complete",
-    },
     "complete res-post-ln": {"optimizer": "sgd", "placement": "res-post-ln", "closure": "complete"},
     "complete both": {
         "optimizer": "sgd", "closure": "complete", "amplification": "worst-case", **BOTH,
@@ -39,15 +34,10 @@ SELECTIONS = {
     "unit-residual": {"optimizer": "sgd", "closure": "unit-residual"},
     "parameter-norm": {"optimizer": "adam", "closure": "parameter-norm"},
     "square root": {"update": "-eta*sqrt(abs(g))*sign(g)"},
-    "in proportion": {"update": "-eta*g*norm(theta)", "placement": "pre-ln"},
     "falling": {"update": "-eta*g/norm(g)**(3/2)", "placement": "pre-ln", "method": "lemma"},
     "one sign": {"update": "-eta*g*min(theta, 0)*sign(theta)/norm(theta)"},
     "parallel post-ln": {"optimizer": "sgd", "layer": "attention+ffn,ffn:swiglu"},
     "parallel pre-ln": {"optimizer": "adam", "placement": "pre-ln", "layer": "attention+ffn"},
-    "parallel lemma": {
-        "optimizer": "lamb", "placement": "sandwich-ln", "method": "lemma",
-        "layer": "attention+ffn:swiglu",
-    },
     "parallel both": {
         "optimizer": "adam", "closure": "complete", **BOTH, "layer": "attention+cross+ffn",
     },
@@ -56,10 +46,6 @@ SELECTIONS = {
     "experts sgd": {"optimizer": "sgd", "layer": "attention,ffn-swiglu@2/8"},
     "experts adam": {
         "optimizer": "adam", "placement": "res-post-ln", "layer": "attention,ffn@2/8+ffn",
-    },
-    "experts complete": {
-        "optimizer": "sgd", "placement": "pre-ln", "closure": "complete",
-        "layer": "attention,ffn@4/16",
     },
     "norms inside": {
         "optimizer": "adamw", "placement": "pre-ln",
@@ -70,21 +56,13 @@ SELECTIONS = {
         "optimizer": "adafactor", "placement": "branch-multiplier",
         "layer": "attention,ffn-sub-ln,attention-qkv-norm",
     },
-    "latent": {"optimizer": "sgd", "layer": "attention-latent,ffn"},
     "shared latent": {"optimizer": "lion", "layer": "attention-latent", "uses": "N/6"},
-    "shared norms inside": {
-        "optimizer": "muon", "placement": "pre-ln", "layer": "attention-sub-ln,ffn", "uses": "2",
-    },
-    "shared learnt branch": {
-        "optimizer": "lamb", "placement": "layer-scale", "closure": "unit-init", "uses": "N/6",
-    },
     "shared learnt stream": {"optimizer": "nesterov", "placement": "stream-scalar", "uses": "4"},
     "two streams": {"optimizer": "signsgd", "placement": "residual-dual"},
     "lemma": {"optimizer": "sgd", "method": "lemma"},
     "lemma pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "lemma", **SWIGLU},
     "lemma sandwich-ln": {"optimizer": "lamb", "placement": "sandwich-ln", "method": "lemma"},
     "lemma both": {"optimizer": "sgd", "method": "lemma", **BOTH},
-    "lemma complete": {"optimizer": "adam", "method": "lemma", "closure": "complete", **BOTH},
     "moments": {"optimizer": "sgd", "method": "moments", **BOTH},
     "moments pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "moments"},
     "moments alone": {"optimizer": "lamb", "placement": "res-post-ln", "method": "moments"},
