@@ -38,7 +38,9 @@ def test_an_entry_has_its_numbers_at_a_depth():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(("alpha", "beta"), [("N-8", "1"), ("1", "N-8"), ("7-N", "1"), ("1", "7-N")])
+@pytest.mark.parametrize(
+    ("alpha", "beta"), [("N-8", "1"), ("1", "N-8"), ("7-N", "1"), ("1", "7-N")]
+)
 def test_what_is_not_positive_is_refused_with_its_depth(alpha, beta):
     assert RuleEntry("encoder", "*", alpha, beta).expressions
     with pytest.raises(InputError, match=r"must be positive at N = 8$"):
