@@ -1,4 +1,4 @@
-"""A reading of a model, written by hand: its equation, its layer, its ranges, and how it differs."""
+"""Readings written by hand: their equations, layers, ranges and uses, and how they differ."""
 
 import math
 from dataclasses import replace
@@ -49,7 +49,7 @@ def sublayer(
     norms = (norm(where, f"{own}.{where}"),) if where else ()
     matrices = tuple(matrix(f"{own}.{role}", role, gain) for role in ROLES[kind])
     given = {"stream": 1.0, "branch": 1.0, "norms": norms, "matrices": matrices, **more}
-    return Sublayer(stack, layer, kind, sums or 10 * layer + len(kind), **given)
+    return Sublayer(stack, layer, kind, 10 * layer + len(kind), **given)
 
 
 def reading(*sublayers, **more):
