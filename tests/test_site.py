@@ -27,7 +27,6 @@ import api_docstrings as docstrings  # noqa: E402
 import site_hooks as site  # noqa: E402
 from mkdocs.config import load_config  # noqa: E402
 from mkdocs.structure.files import File, Files  # noqa: E402
-from mkdocs_jupyter.plugin import NotebookFile  # noqa: E402
 
 
 def test_the_form_offers_what_the_engine_derives(monkeypatch):
@@ -107,6 +106,8 @@ def test_links_of_the_tree_become_links_of_the_site():
 
 
 def content(source, html):
+    from mkdocs_jupyter.plugin import NotebookFile  # a second and more
+
     made = [File(to, None, "site", False) for to in site.sources()]
     files = Files(
         [NotebookFile(f, False, "site") if f.src_uri.endswith(".ipynb") else f for f in made]

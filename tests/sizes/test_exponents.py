@@ -14,7 +14,10 @@ from deepnet_theory.spec.placement import Placement
 from deepnet_theory.spec.rule import own_rule
 from deepnet_theory.spec.selection import Selection
 
-TABLE = cross_table()
+
+@pytest.fixture(scope="module")
+def crossed():
+    return cross_table()
 
 
 def derived(selection):
@@ -26,7 +29,7 @@ def exponent(selection, alpha, beta, step="matrices"):
     return Exponents(selection, rule).all(step)[("N", "all")]
 
 
-def test_the_cross_table_is_the_sum_of_increments():
+def test_the_cross_table_is_the_sum_of_increments(crossed):
     # by hand, with λ and α of Su's table: S (λ/α)^(1+p) λ^q, in powers of S = 2N
     lam = {"sgd": Fraction(-1, 4), "adam": Fraction(-1, 2), "lamb": Fraction(-1, 2)}
     al = {"sgd": Fraction(1, 4), "adam": Fraction(1, 2), "lamb": Fraction(0)}
@@ -34,8 +37,8 @@ def test_the_cross_table_is_the_sum_of_increments():
     for rule in lam:
         for under, (p, q) in pq.items():
             by_hand = 1 + (lam[rule] - al[rule]) * (1 + p) + lam[rule] * q
-            assert TABLE.cell(rule, under).exponents["N"] == by_hand
-    assert not TABLE.refused and all(TABLE.cell(name, name).balanced for name in TABLE.rules)
+            assert crossed.cell(rule, under).exponents["N"] == by_hand
+    assert not crossed.refused and all(crossed.cell(name, name).balanced for name in crossed.rules)
 
 
 @pytest.mark.parametrize("w", [Fraction(0), Fraction(1, 8), Fraction(1, 4)])
@@ -93,10 +96,10 @@ def test_plain_stacks_grow_and_neither_a_constant_nor_a_logarithm_has_a_power():
     assert exponent(adam, "sqrt(2*N)*log(N + 2)", "1/sqrt(2*N)") == 0
 
 
-def test_predictions_carry_rivals_and_warn_where_the_identity_is_left():
+def test_predictions_carry_rivals_and_warn_where_the_identity_is_left(crossed):
     selection = Selection(optimizer="sgd")
     right = predictions(selection, derived(selection))
-    rivals = {name: TABLE.cell(name, "sgd").exponents["N"] for name in ("adam", "lamb")}
+    rivals = {name: crossed.cell(name, "sgd").exponents["N"] for name in ("adam", "lamb")}
     assert dict(right.exponents[0].rivals) == rivals and not right.warnings
     assert predictions(selection, own_rule(("encoder",), "1", "1")).warnings
     both = Selection(optimizer="adam", stack="encoder-decoder")
