@@ -57,6 +57,47 @@ def bert(depth):
 
 
 @drawn
+def multiplier(depth):
+    """A branch that is divided by the depth, its feed-forward drawn too large."""
+    model = GPT(depth, lambda x, branch, norm: x + branch(norm(x)) / depth)
+    for block in model.h:
+        nn.init.xavier_normal_(block.mlp.c_proj.weight, gain=2.0)
+    return model
+
+
+@drawn
+def layer_scale(depth):
+    """A learnt number of each branch, which starts at a tenth."""
+
+    def line(x, branch, norm):
+        return x + branch.scale * branch(norm(x))
+
+    model = GPT(depth, line)
+    for block in model.h:
+        for branch in (block.attn, block.mlp):
+            branch.scale = nn.Parameter(torch.tensor(0.1))
+    return model
+
+
+@drawn
+def looped(depth):
+    """One layer in all places."""
+    model = GPT(depth)
+    model.h = nn.ModuleList([model.h[0]] * depth)
+    return model
+
+
+@drawn
+def mixed(depth):
+    """Norms on the sum in the first half of the layers, on the branch in the second."""
+    model = GPT(depth)
+    for index, block in enumerate(model.h):
+        if 2 * index < depth:
+            block.line = lambda x, branch, norm: norm(x + branch(x))
+    return model
+
+
+@drawn
 def graded(depth):
     """Outputs that grow with the layer."""
     model = GPT(depth)
