@@ -299,15 +299,15 @@ def run(tests: Sequence[str], most: float) -> int:
 def chosen(tests: Sequence[str], seen: Seen, most: float) -> list[str]:
     """The tests that half as many CPU seconds more may run, the cheapest first.
 
-    The second case of a parametrised test counts as twice its cost, the third as three times:
-    what the first case lets pass another test may see.
+    The second case of a parametrised test counts as twice its cost, from the fourth on as four
+    times: what the first case lets pass another test may see.
     """
     cases: dict[str, int] = {}
     weights = {}
     for test in tests:
         function = test.partition("[")[0]
         cases[function] = cases.get(function, 0) + 1
-        weights[test] = cases[function] * seen[test][0]
+        weights[test] = min(cases[function], 4) * seen[test][0]
     order = sorted(tests, key=weights.__getitem__)
     spent = accumulate(seen[test][0] for test in order)
     return [test for test, cost in zip(order, spent, strict=True) if cost < 1.5 * most]

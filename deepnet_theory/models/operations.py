@@ -45,7 +45,10 @@ LINEAR = LAYOUT | CUTS | {"add", "sub", "mul", "div", "neg", "chunk"}
 
 def is_linear(node: Node) -> bool:
     """Whether a node is a sum, a part or a multiple of what depends on the input."""
-    return node.op in LINEAR and (node.op not in ("mul", "div") or len(node.live_inputs) == 1)
+    live = [isinstance(a, Node) and a.live for a in node.args]  # x * x has it twice
+    return node.op in LINEAR and (
+        node.op not in ("mul", "div") or (sum(live) == 1 and (node.op == "mul" or live[0]))
+    )
 
 
 def bare(node: Node, stops: Container[Node] = ()) -> Node:
