@@ -224,3 +224,54 @@ def test_complete_moves_as_far_wherever_the_norm_stands(placement):
     assert far[1] / far[0] == pytest.approx(1, abs=0.1)
     one_step = moved("symmetric", 64, 1) / moved("symmetric", 8, 1)
     assert one_step == pytest.approx(1, abs=0.2)  # which does not show it
+
+
+# ---- the search for a linear step, on a step that is a formula ----
+
+
+def searched(start, change=1.0, curved=0.0, rounding=0.0, most=math.inf):
+    """The step found where η moves F by ``change`` η, and every η that was tried."""
+    tried = []
+
+    def step(eta):
+        tried.append(eta)
+        moved = math.inf if eta > most else change * eta
+        bent = curved * eta + (rounding / moved if moved else 0.0)
+        return ModelUpdate({"N": 1}, eta, (1.0,), bent, moved, (1.0,), (), (), ())
+
+    return find_linear_step(step, start), tried
+
+
+def test_a_step_that_is_linear_where_it_begins_is_the_step():
+    for change in (1.0, 0.05, 25.0):
+        found, tried = searched(2.0**-10, change)
+        assert tried == [found.eta] == [2.0**-10]
+    assert searched(0.001)[0].eta == 2.0**-10  # a power of two
+
+
+def test_a_step_of_another_size_is_scaled_to_the_change_that_is_aimed_at():
+    for start in (1.0, 2.0**-30):
+        found, tried = searched(start)
+        assert found.eta == 2.0**-10 and len(tried) == 2
+    found, tried = searched(1.0, most=2.0**-9)  # what is infinite is stepped back from by 1000
+    assert tried == [1.0, 2.0**-10]
+    found, tried = searched(2.0**-10, change=0.0)
+    assert found.eta == tried[-1] == 2.0**40 and tried == [2.0**n for n in range(-10, 41, 10)]
+
+
+def test_a_step_that_bends_is_tried_once_larger_and_once_smaller():
+    found, tried = searched(2.0**-10, rounding=3e-5)  # a larger step drowns rounding
+    assert tried == [2.0**-10, 2.0**-8] and found.eta == 2.0**-8
+    found, tried = searched(2.0**-10, curved=20.0)  # a smaller one the curvature
+    assert tried == [2.0**-10, 2.0**-8, 2.0**-12] and found.eta == 2.0**-12
+    found, tried = searched(2.0**-6, curved=100.0)  # the best of all is said, linear or not
+    assert tried == [2.0**-6, 2.0**-10, 2.0**-8, 2.0**-12] and found.eta == 2.0**-12
+    found, tried = searched(2.0**-12, change=0.05, rounding=1.0)
+    assert max(tried) == found.eta
+
+
+def test_where_nothing_is_finite_nothing_more_is_tried():
+    _, tried = searched(1.0, change=math.nan)
+    assert tried == [1.0]
+    found, tried = searched(1.0, most=0.0)
+    assert found.relative_change == math.inf and len(tried) == 7

@@ -88,7 +88,8 @@ def test_a_number_of_the_table_that_no_step_ends_in_is_refuted(adam, number):
 
 
 @pytest.mark.parametrize(
-    ("number", "planted"), [("update", "in"), ("update", "theta"), ("action", "g"), ("action", "in")]
+    ("number", "planted"),
+    [("update", "in"), ("update", "theta"), ("action", "g"), ("action", "in")],
 )
 def test_a_wrong_law_of_an_update_is_refuted(monkeypatch, number, planted):
     right = laws.size_of_step
