@@ -36,7 +36,7 @@ test: $(STAMP)  ## the fast tests
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not notebooks"
 
 outputs: $(STAMP)  ## approve what commands print today, to be read as a difference
-	APPROVE=1 $(BIN)/python -m pytest -n auto tests/test_outputs.py
+	APPROVE=1 $(BIN)/python -m pytest -n auto tests/test_outputs.py tests/report/test_printed.py
 
 slow: $(STAMP)  ## the tests that take longer
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not notebooks"
