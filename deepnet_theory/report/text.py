@@ -64,7 +64,7 @@ def _block(block: doc.Heading | doc.Block) -> list[str]:
     match block:
         case doc.Heading():
             title = _folded(lettered(block.title), 0)
-            return [*title, "=-~."[min(block.level, 3)] * max(map(len, title))]
+            return [*title, "=-~."[block.level] * max(map(len, title))]
         case doc.Paragraph():
             return _folded(plain(block.words), 0)
         case doc.Terms():

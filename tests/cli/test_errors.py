@@ -299,3 +299,9 @@ def test_a_derivation_that_is_refuted_ends_in_1(cli, monkeypatch):
     monkeypatch.setattr(Derivation, "disagreements", ("alpha: 2 by the steps, 1 by sizes",))
     refuted = cli("derive", "--optimizer", "sgd")
     assert (refuted.code, "REFUTED" in refuted.out) == (1, True)
+
+
+def test_a_closed_standard_output_is_one_sentence(capsys, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", None)
+    assert main(["list"]) == 2
+    assert "standard output is closed" in capsys.readouterr().err

@@ -8,8 +8,10 @@ import pytest
 from torch import nn
 
 import deepnet_theory as dt
+from deepnet_theory.processes import jobs
 from deepnet_theory.report.notebook import rules
 from deepnet_theory.runtime import apply_
+from deepnet_theory.spec.outcome import Refusal
 
 BOTH = ("published or first derived (symmetric)", "to train with (complete)")
 SMALL = ["--width", "16", "--heads", "2", "--tokens", "8", "--seeds", "2", "--depths", "2,3"]
@@ -135,3 +137,16 @@ def test_an_audit_ends_in_the_rule_to_train_with(cli, model):
     shown = plain(shown)
     assert f"{BOTH[0]}: encoder alpha = (2*N)**(1/2) = 2.82843" in shown
     assert f"{BOTH[1]}: encoder alpha = 2*N = 8, beta = 1. {BOTH[0]}" in shown and HEAD in shown
+
+
+def test_a_training_warns_of_unstable_constants_unless_quiet(cli, monkeypatch, tmp_path):
+    def run_jobs(*_):
+        raise Refusal("nothing is done")
+
+    monkeypatch.setattr(jobs, "run_jobs", run_jobs)
+    for optimizer, closure, unstable in (("adam", "symmetric", True), ("adam", "complete", False)):
+        path = tmp_path / f"{closure}.json"
+        derivation = dt.derive(optimizer, closure=closure)
+        dt.export(derivation, 4, width=16, heads=2).save(path)
+        assert ("warning: " in cli("train", str(path)).err) is unstable
+        assert "warning" not in cli("train", str(path), "--quiet").err

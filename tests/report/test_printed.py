@@ -101,7 +101,10 @@ EVERYTHING = doc.Document(
             ]),
             doc.table("name", []),
             doc.Terms((("alpha", "what multiplies the stream"), ("a longer label", LONG))),
-            doc.Section("Within", (doc.Listing('{"a": 1,\n "<b>": "$x_1$"}'),)),
+            doc.Section("Within", (
+                doc.Listing('{"a": 1,\n "<b>": "$x_1$"}'),
+                doc.Section("Deepest", (doc.Paragraph("One."), doc.Paragraph("Two."))),
+            )),
         ), folded=True, note="three & more"),
         doc.Section("Figures", (FIGURE, NAMED, PANELS, RISING, LAYER), long=True),
         doc.Section("Nothing", (doc.Terms(()),)),
