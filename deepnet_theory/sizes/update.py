@@ -618,6 +618,12 @@ def step(optimizer: Optimizer, sizes: Mapping[str, Monomial], alignment: str = F
     Raises :class:`Refusal` where a law is missing, where a parameter that is 0 stays 0, and where
     no part of the update is odd in g.
     """
+    return _step(optimizer, tuple(sizes.items()), alignment)
+
+
+@cache
+def _step(optimizer: Optimizer, given: tuple[tuple[str, Monomial], ...], alignment: str) -> Step:
+    sizes = dict(given)
     fold, trees = Fold(sizes), [_decided(optimizer)]
     if PARAMETER not in sizes:
         trees = [optimizer.expression.root, optimizer.from_zero.root]
@@ -660,7 +666,12 @@ def _no_width(optimizer: Optimizer, why: str) -> Refusal:
 
 def epsilon(optimizer: Optimizer, sizes: Mapping[str, Monomial]) -> Monomial | None:
     """The size of what ε stands beside in the update as it is practised; None without an ε."""
-    fold = Fold(sizes)
+    return _epsilon(optimizer, tuple(sizes.items()))
+
+
+@cache
+def _epsilon(optimizer: Optimizer, given: tuple[tuple[str, Monomial], ...]) -> Monomial | None:
+    fold = Fold(dict(given))
     try:
         fold.value(optimizer.practised.root)
     except MissingLaw:
