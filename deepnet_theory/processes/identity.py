@@ -25,6 +25,7 @@ from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, distributions, version
+from operator import is_
 from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
@@ -183,6 +184,7 @@ class _Watch:
         self.variables: dict[str, str | None] = {}
         self.written: set[str] = set()  # variables that the code itself has set
         self.modules: dict[str, tuple[object, str, str | None]] = {}  # file and digest, by name
+        self.there: dict[str, object] = {}  # sys.modules when they were looked at
         self.hooked = False
 
     def opened(self, event: str, args: tuple[Any, ...]) -> None:
@@ -201,8 +203,11 @@ class _Watch:
 
     def loaded(self, by_watched: bool) -> None:
         """Add the modules that are new; older ones may have been edited since they were loaded."""
-        before, self.modules = self.modules, {}
-        for name, module in tuple(sys.modules.items()):
+        there, before = sys.modules.copy(), self.modules
+        if [*there] == [*self.there] and all(map(is_, there.values(), self.there.values())):
+            return  # none is new; there are thousands
+        self.there, self.modules = there, {}
+        for name, module in there.items():
             known = before.get(name)
             if known is None or known[0] is not module:
                 file = getattr(module, "__dict__", {}).get("__file__")

@@ -233,6 +233,7 @@ def largest(sizes: list[Monomial], depth: str) -> Monomial:
 # ---- queries ----
 
 
+@cache
 def table(selection: Selection) -> Table:
     """The table of a selection's rule; raises :class:`Refusal` where there is none."""
     return Table(solve_rule(selection))
