@@ -205,15 +205,19 @@ def evaluate(expression: Expression, **values: float) -> float:
 
     Raises :class:`InputError` where it is undefined, complex or infinite there.
     """
-    where = ", ".join(f"{k} = {v:g}" for k, v in values.items())
+
+    def refuse(why: str) -> InputError:
+        where = ", ".join(f"{k} = {v:g}" for k, v in values.items())
+        return InputError(f"{expression.text!r} {why} at {where}")
+
     try:
         value: float = fold(expression.root, FloatAlgebra(**values))
     except KeyError as missing:
         raise InputError(f"{expression.text!r} needs a value for {missing.args[0]}") from None
     except (ArithmeticError, ValueError, TypeError):
-        raise InputError(f"{expression.text!r} has no real value at {where}") from None
+        raise refuse("has no real value") from None
     if not math.isfinite(value):
-        raise InputError(f"{expression.text!r} is not finite at {where}")
+        raise refuse("is not finite")
     return value
 
 
