@@ -184,7 +184,7 @@ class _Watch:
         self.variables: dict[str, str | None] = {}
         self.written: set[str] = set()  # variables that the code itself has set
         self.modules: dict[str, tuple[object, str, str | None]] = {}  # file and digest, by name
-        self.there: dict[str, object] = {}  # sys.modules when they were looked at
+        self.there: Mapping[str, object] = {}  # sys.modules when they were looked at
         self.hooked = False
 
     def opened(self, event: str, args: tuple[Any, ...]) -> None:
