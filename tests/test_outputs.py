@@ -22,7 +22,7 @@ from deepnet_theory.models import effect
 SESSIONS = Path(__file__).parent / "outputs"
 NUMBER = re.compile(r"(-?\d+\.\d+(?:e[+-]?\d+)?|-?\d+e[+-]?\d+)")
 UNLIKE = re.compile(  # what other machines and versions print, how a page looks, files within it
-    r'(?s)"seconds": [^\n]*|"versions": {.*?}|<style>.*?</style>|\(cpu, [^)]* s\)|'
+    r'(?s)"seconds": [^\n]*|"versions": {.*?}|<style>.*?</style>|\bcpu, [\d.]+ s\b|'
     r"<p class=.files.>.*?</p>|Files in the HTML page.*?</p>|"
     r"<dt>(?:machine|device|software|date|deepnet-theory)</dt><dd>.*?</dd>"
 )
