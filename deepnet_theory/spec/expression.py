@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
 
 from deepnet_theory.spec.outcome import InputError, shown
@@ -87,7 +87,7 @@ class Grammar:
 
     def parse(self, text: str) -> Expression:
         """Parse ``text``; raises :class:`InputError` with one sentence for anything else."""
-        return Expression(text=text.strip(), root=_parse(text, self), grammar=self)
+        return _parse(text, self)
 
     @property
     def valid(self) -> str:
@@ -104,11 +104,11 @@ class Expression:
     root: Node
     grammar: Grammar
 
-    @property
+    @cached_property
     def names(self) -> frozenset[str]:
         return frozenset(part.name for part in parts(self.root) if isinstance(part, Name))
 
-    @property
+    @cached_property
     def functions(self) -> frozenset[str]:
         return frozenset(part.function for part in parts(self.root) if isinstance(part, Call))
 
@@ -255,7 +255,7 @@ INDEXED = Grammar(
 
 
 @lru_cache(4096)  # a rule's texts are read anew at every depth and for every parameter
-def _parse(text: str, grammar: Grammar) -> Node:
+def _parse(text: str, grammar: Grammar) -> Expression:
     if not isinstance(text, str) or not text.strip():
         raise InputError(f"{grammar.purpose} must not be empty; use {grammar.valid}")
     if len(text) > MAX_LENGTH:
@@ -285,7 +285,7 @@ def _parse(text: str, grammar: Grammar) -> Node:
         raise refuse("it is nested too deeply") from None
     if digits > MAX_DIGITS:
         raise refuse(f"it forms values of more than {MAX_DIGITS:.0f} digits")
-    return root
+    return Expression(stripped, root, grammar)
 
 
 def _convert(
