@@ -223,11 +223,8 @@ class Part:
     layer: tuple[Sublayer, ...]
     causal: bool
     parallel: tuple[bool, ...]  # of each sublayer: its branch joins the sum of the one before it
-    shares: tuple[Fraction, ...] = ()
+    shares: tuple[Fraction, ...]
     uses: str = "1"
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "shares", self.shares or (Fraction(1),) * len(self.layer))
 
     @property
     def sublayers_per_layer(self) -> Fraction:

@@ -120,3 +120,8 @@ def test_given_inputs_are_tried_and_the_mode_is_left():
         made(module, torch.ones(2, 5))
     with pytest.raises(InputError, match="give a tensor, a tuple"):
         made(module, "text")
+
+
+def test_inputs_of_our_own_have_the_width_of_a_matrix_or_of_a_vector():
+    for module, width in ((nn.Linear(8, 4, bias=False), 8), (nn.LayerNorm(6), 6)):
+        assert [x.shape[-1] for x in made(module).inputs] == [width]

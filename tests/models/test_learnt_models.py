@@ -14,6 +14,7 @@ from written_models import GPT, branch_step, started
 import deepnet_theory as dt
 from deepnet_theory.models import read
 from deepnet_theory.runtime import apply_, parameter_groups
+from deepnet_theory.runtime.linear import described_blocks
 from deepnet_theory.spec.outcome import Refusal
 
 pytestmark = pytest.mark.usefixtures("unpredicted")
@@ -275,3 +276,11 @@ def test_two_real_steps_from_zero_move_the_output_by_the_order_that_is_said(zero
     line = scaled(layer_scale, value=0.0) if zero == "scale" else zero_outputs(GPT(3))
     sizes = [through_others(line, zero, step, eta) for eta in (eta, 4 * eta)]
     assert math.log(sizes[1] / sizes[0], 4) == pytest.approx(order, abs=0.1)
+
+
+def test_a_learnt_multiplier_is_called_by_the_number_that_it_starts_at():
+    model, constants = scaled(layer_scale, value=0.5), exported()
+    apply_(model, constants, inputs=IDS)
+    described = described_blocks(model)[model.h[0].mlp.scale]
+    alpha = constants.parts[0].sublayers[0].alpha
+    assert [d.gain for d in described] == pytest.approx([1 / alpha]) and alpha == 6

@@ -146,3 +146,9 @@ def test_aligned_updates_is_exact_where_every_layer_is_sampled(adam):
     ]
     torch.testing.assert_close(probe.sum_of_sublayer_updates, sum(single), rtol=0.01, atol=0.0)
     assert (quantity("aligned_updates")(probe) <= 1.01).all()
+
+
+def test_a_stream_behind_a_norm_has_entries_of_size_one():
+    trace = probe_of(Selection(optimizer="adam"), rule("adam"), {"N": 2}).trace
+    for sublayer in trace.sublayers:
+        assert sublayer.input_size.tolist() == pytest.approx([1] * 3, rel=0.05)

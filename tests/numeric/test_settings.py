@@ -127,3 +127,9 @@ def test_refused_with_one_sentence(bad, of):
     with pytest.raises(InputError, match="8x6,16x6" if of is PAIR else None) as caught:
         parse_depths(bad, of)
     assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
+
+
+def test_one_hidden_unit_is_the_least():
+    assert Settings(width=16, heads=2, ffn_ratio=1 / 16).ffn_ratio == 1 / 16
+    with pytest.raises(InputError, match="leaves no hidden unit at width 16"):
+        Settings(width=16, heads=2, ffn_ratio=1 / 17)

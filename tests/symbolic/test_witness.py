@@ -1,12 +1,15 @@
 """The explicit sublayer: its derivatives, SymPy's laws on it, and its sizes near the identity."""
 
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 import sympy as sp
 
 from deepnet_theory.spec.placement import Placement, placement, placements
 from deepnet_theory.spec.sublayer import sublayer, sublayers
+from deepnet_theory.symbolic.explicit import decimal
 from deepnet_theory.symbolic.placement import (
     central_difference,
     delta,
@@ -75,3 +78,10 @@ def test_a_size_that_is_no_power_is_not_rounded_to_one():
     mine = Placement("mine", "x + (1 + alpha/1000)*branch(norm(x))", final_norm=True)
     with pytest.raises(ArithmeticError, match="no power of alpha near the identity"):
         sizes(mine, sublayer("ffn"))
+
+
+def test_a_number_of_any_kind_has_all_its_digits():
+    third = decimal(Fraction(1, 3))
+    assert third == Decimal(1) / 3 and decimal(sp.Rational(1, 3)) == pytest.approx(third)
+    assert decimal(0.5) == decimal(Fraction(1, 2)) == decimal(sp.Rational(1, 2)) == Decimal("0.5")
+    assert decimal(7) == 7

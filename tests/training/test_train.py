@@ -14,8 +14,15 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import deepnet_theory as dt
 from deepnet_theory.processes import Cache
-from deepnet_theory.spec.outcome import InputError, MissingExtraError, Refusal, Verdict
+from deepnet_theory.spec.outcome import (
+    INTERRUPTION,
+    InputError,
+    MissingExtraError,
+    Refusal,
+    Verdict,
+)
 from deepnet_theory.spec.training import Run
 from deepnet_theory.training import Text, runs, train
 from deepnet_theory.training.runs import causal, compare, entropy, gpt_2, judge, plain
@@ -317,3 +324,14 @@ def test_short_or_unreadable_texts_are_named(tmp_path):
     for name in ("short", "empty", "absent", "."):
         with pytest.raises(InputError, match=str(tmp_path)):
             Text(tmp_path / name, 16)
+
+
+def test_what_ends_a_training_before_its_first_run_is_said(monkeypatch):
+    constants = dt.export("adam", 1, width=8, heads=2)
+    for why, error, says in (
+        (INTERRUPTION, KeyboardInterrupt, ""),
+        ("memory ran out", InputError, "memory ran out: a smaller batch, fewer tokens"),
+    ):
+        monkeypatch.setattr(runs, "run_until_stopped", lambda *_, why=why, **__: why)
+        with pytest.raises(error, match=says):
+            dt.train(constants, steps=1)
