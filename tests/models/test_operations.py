@@ -280,4 +280,6 @@ def test_a_stream_starts_from_tables_by_tokens_and_by_places():
     assert (sines.name, sines.rows, sines.times, sines.of_inputs) == ("", 0, 1, False)
     (_, learnt) = started(lambda x, p: F.embedding(x, p.rows) + p.w[:3])
     assert (learnt.name, learnt.rows, learnt.of_inputs) == ("w", D, False)
+    (quarter,) = started(lambda x, p: F.embedding(x, 2 * p.rows / 16) * 2)
+    assert (quarter.name, quarter.times, quarter.of_inputs) == ("rows", 0.25, True)
     assert started(lambda x, p: F.embedding(x, p.rows).relu()) == ()
