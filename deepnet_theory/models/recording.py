@@ -315,11 +315,10 @@ def walk(start: Node, onward: Callable[[Node], Iterable[Node]]) -> Iterator[Node
 
 def _each(change: Callable[[Any], Any], given: Any) -> Any:
     """Arguments of an operation, however nested, with each changed; torch's own is slower."""
-    match given:
-        case tuple() | list():
-            return type(given)(_each(change, one) for one in given)
-        case dict():
-            return {name: _each(change, one) for name, one in given.items()}
+    if isinstance(given, (tuple, list)):
+        return type(given)([_each(change, one) for one in given])
+    if isinstance(given, dict):
+        return {name: _each(change, one) for name, one in given.items()}
     return change(given)
 
 

@@ -183,6 +183,7 @@ class _Watch:
         self.variables: dict[str, str | None] = {}
         self.written: set[str] = set()  # variables that the code itself has set
         self.modules: dict[str, tuple[object, str, str | None]] = {}  # file and digest, by name
+        self.present: tuple[list[str], list[int]] = [], []  # their names and ids
         self.hooked = False
 
     def opened(self, event: str, args: tuple[Any, ...]) -> None:
@@ -201,7 +202,10 @@ class _Watch:
 
     def loaded(self, by_watched: bool) -> None:
         """Add the modules that are new; older ones may have been edited since they were loaded."""
-        before, self.modules = self.modules, {}
+        present = list(sys.modules), list(map(id, sys.modules.values()))
+        if present == self.present:  # as mostly: what was loaded is kept, so that no id comes again
+            return
+        self.present, before, self.modules = present, self.modules, {}
         for name, module in tuple(sys.modules.items()):
             known = before.get(name)
             if known is None or known[0] is not module:
