@@ -394,7 +394,7 @@ def test_constants_are_held_against_the_model_and_those_of_another_depth_are_the
     other = dt.audit(model, constants=dt.export("sgd", depth=N, width=WIDTH, vocab=61))
     assert other.verdict == "REFUTED"
     assert other.effect is None or other.effect > 0
-    ffn = dt.derive("adam", layer="ffn")
+    ffn = dt.Selection("adam", layer="ffn")
     with pytest.raises(InputError, match="encoder is attention, ffn, the constants are for ffn"):
         dt.audit(model, constants=dt.export(ffn, N, width=WIDTH, vocab=61))
     # twice as many layers as the model has: nothing is to be mended by their numbers
@@ -427,7 +427,7 @@ def stepped(*wrong):
 
 def test_rates_that_nobody_knows_are_a_remark():
     """`complete` multiplies the scaled matrices' learning rates; an optimizer's groups show it."""
-    rule = dt.derive("adamw", placement="pre-ln", closure="complete")
+    rule = dt.Selection("adamw", placement="pre-ln", closure="complete")
     constants = dt.export(rule, depth=4, width=WIDTH, vocab=61)
     torch.manual_seed(0)
     model = build(constants)

@@ -57,7 +57,7 @@ WITHOUT_LAW = {
 
 @pytest.fixture(scope="module")
 def constants():
-    rule = dt.derive("adamw", placement="pre-ln", stack="decoder")
+    rule = dt.Selection("adamw", placement="pre-ln", stack="decoder")
     return dt.export(rule, LAYERS, width=32, vocab=61)
 
 
@@ -220,7 +220,7 @@ def one_step(net):
 
 @pytest.fixture(scope="module")
 def of_ffn():
-    rule = dt.derive("adam", placement="pre-ln", layer="ffn")
+    rule = dt.Selection("adam", placement="pre-ln", layer="ffn")
     return dt.export(rule, DEPTH, width=64, vocab=61)
 
 
@@ -254,7 +254,7 @@ def varied(*alphas):
 
 @pytest.fixture(scope="module")
 def post_ln():
-    rule = dt.derive("lamb", stack="decoder")
+    rule = dt.Selection("lamb", stack="decoder")
     return dt.export(rule, LAYERS, width=32, vocab=61)
 
 

@@ -55,7 +55,7 @@ def modulated(held, x, f, norm):
 
 
 def exported(layers=3, optimizer="adam", closure="complete", width=32):
-    rule = dt.derive(optimizer, placement="layer-scale", stack="decoder", closure=closure)
+    rule = dt.Selection(optimizer, placement="layer-scale", stack="decoder", closure=closure)
     return dt.export(rule, layers, width=width, heads=4, vocab=V)
 
 

@@ -13,6 +13,7 @@ from deepnet_theory.runtime import apply_, applying, parameter_groups
 from deepnet_theory.spec.outcome import Refusal
 
 transformers = pytest.importorskip("transformers")
+pytestmark = pytest.mark.usefixtures("unpredicted")
 
 V, D = 61, 32
 IDS = torch.randint(1, V, (2, 16), generator=torch.Generator().manual_seed(0))
@@ -35,7 +36,7 @@ def made(name, n, d=D):
 
 
 def constants(name, n, d=D, placement=""):
-    rule = dt.derive(
+    rule = dt.Selection(
         "adam", placement=placement or PLACED[name], norm="rms", stack="decoder",
         layer="attention,ffn-swiglu",
     )  # fmt: skip
@@ -75,7 +76,7 @@ def test_alpha_is_put_into_the_gain_of_the_norm_behind_the_branch(name):
 
 
 def of_sgd(placement="res-post-gain"):
-    rule = dt.derive(
+    rule = dt.Selection(
         "sgd", placement=placement, norm="rms", stack="decoder", layer="attention,ffn-swiglu",
         closure="complete",
     )  # fmt: skip

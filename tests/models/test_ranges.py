@@ -99,7 +99,7 @@ LAYERS_APART = "attention,ffn-swiglu;attention,ffn,1/2*cross"
 
 
 def of_both(n):
-    rule = dt.derive("adam", placement="pre-ln", stack="encoder-decoder", layer=LAYERS_APART)
+    rule = dt.Selection("adam", placement="pre-ln", stack="encoder-decoder", layer=LAYERS_APART)
     return dt.export(rule, (n, n), width=D, heads=4, vocab=V)
 
 
@@ -107,7 +107,7 @@ def exported(n, optimizer="adam", d=D, form="weights", **select):
     """Constants of pre-LN beside those of post-LN; the weights of post-LN carry its alpha."""
     pre_ln, post_ln = (
         dt.export(
-            dt.derive(optimizer, placement=p, stack="decoder", closure="complete", **select),
+            dt.Selection(optimizer, placement=p, stack="decoder", closure="complete", **select),
             n, width=d, heads=4, vocab=V, form=form,
         )
         for p in ("pre-ln", "post-ln")
@@ -116,7 +116,7 @@ def exported(n, optimizer="adam", d=D, form="weights", **select):
 
 
 def of_kinds(n, layer, d=D, placement="pre-ln", form="forward"):
-    rule = dt.derive("adam", placement=placement, stack="decoder", layer=layer)
+    rule = dt.Selection("adam", placement=placement, stack="decoder", layer=layer)
     return dt.export(rule, n, width=d, heads=4, vocab=V, form=form)
 
 
@@ -248,7 +248,7 @@ def test_constants_of_two_placements_stand_beside_each_other():
     with pytest.raises(InputError, match="differ in form"):
         exported(4).beside(of_kinds(8, "attention,ffn", placement="branch-multiplier"))
     pre_ln, post_ln = (
-        dt.export(dt.derive("adam", placement=p, stack="encoder-decoder"), (2, 2), width=D, heads=4)
+        dt.export(dt.Selection("adam", placement=p, stack="encoder-decoder"), (2, 2), width=D)
         for p in ("pre-ln", "post-ln")
     )
     with pytest.raises(InputError, match=r"differ in their parts$"):

@@ -61,7 +61,7 @@ MODELS = {
 
 
 def exported(layers, uses="1", **options):
-    rule = dt.derive("adamw", placement="pre-ln", stack="decoder", uses=uses)
+    rule = dt.Selection("adamw", placement="pre-ln", stack="decoder", uses=uses)
     return dt.export(rule, layers, width=D, heads=4, vocab=V, **options)
 
 
@@ -77,19 +77,19 @@ def test_uses_are_read_judged_and_mended_each_parameter_once(name):
     audit = dt.audit(model, IDS, optimizer="adamw")
     assert audit.against == "adamw" and not audit.refusal
     assert (f"--uses {uses}" in audit.command) is (uses is not None)
-    rule = dt.derive("adamw", closure="complete", **found.select)
+    rule = dt.Selection("adamw", closure="complete", **found.select)
     sizes = {"width": D, "heads": 4, "vocab": V, "form": "weights"}
     constants = dt.export(rule, layers, **sizes)
     put_right(model, constants, IDS, initialise=True, outer=False)
     # the laws are those of as many uses, and of no others
-    other = dt.derive("adamw", **{**found.select, "uses": "1" if uses else "N"})
+    other = dt.Selection("adamw", **{**found.select, "uses": "1" if uses else "N"})
     with pytest.raises(Refusal, match=r"is used .*, the constants are for layers that are used"):
         apply_(model, dt.export(other, layers, **sizes), inputs=IDS, initialise=True)
 
 
 def test_alpha_is_put_into_a_layer_once_however_often_it_is_used():
     x, model = torch.randn(2, 5, D), universal()
-    rule = dt.derive("sgd", uses="N")
+    rule = dt.Selection("sgd", uses="N")
     constants = dt.export(rule, 3, width=D, heads=4)
     assert constants.parts[0].sublayers[0].alpha > 1
     apply_(model, constants, inputs=x)
@@ -164,7 +164,7 @@ def test_a_scheme_of_layers_of_their_own_is_not_of_shared_ones():
 
 
 def by_loops(optimizer, layers, uses="N", d=D, closure="complete"):
-    rule = dt.derive(optimizer, uses=uses, closure=closure, placement="pre-ln", stack="decoder")
+    rule = dt.Selection(optimizer, uses=uses, closure=closure, placement="pre-ln", stack="decoder")
     return dt.export(rule, layers, width=d, heads=4, vocab=V)
 
 
