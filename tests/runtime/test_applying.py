@@ -45,8 +45,10 @@ def close(tensor, std):
     return abs(tensor.std().item() / std - 1) < 5 / math.sqrt(2 * tensor.numel())
 
 
-@pytest.mark.parametrize("placement", ["post-ln", "pre-ln"])
-@pytest.mark.parametrize(("padded", "activation"), [(False, "gelu"), (True, "relu")])
+@pytest.mark.parametrize(
+    ("placement", "padded", "activation"),
+    [("post-ln", False, "gelu"), ("post-ln", True, "relu"), ("pre-ln", True, "gelu")],
+)
 def test_an_applied_encoder_is_the_built_one(constants, placement, padded, activation):
     c = constants(placement=placement, width=D, beta=0.3, activation=activation)
     model = encoder(first=placement == "pre-ln", activation=activation)
