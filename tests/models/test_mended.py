@@ -434,7 +434,7 @@ def test_a_normalised_sum_of_branches_takes_one_alpha_in_its_weights():
 # ---- what one step moves ----
 
 ALIKE = [  # a kind, an optimizer, depths, and the least exponent of the model as it is written
-    ("a gate of each entry", "adam", (4, 16), 0.5),
+    ("a gate of each entry", "adam", (2, 8), 0.5),
     ("a gate of each entry", "sgd", (8, 32), 0.5),
     ("experts", "adam", (4, 8, 16), 0.8),
     ("experts", "sgd", (4, 8, 16), 0.8),
@@ -516,10 +516,10 @@ def changed(path, factor):
 def test_a_predicted_effect_is_that_of_a_real_step(row):
     name, path, factor, step, far = row
     optimizer = step.split()[0]
-    right = started(KINDS[name].make(8, d=64))
-    layer = KINDS[name].layer.replace("1/2", "7/8")
+    right = started(KINDS[name].make(4, d=64))
+    layer = KINDS[name].layer.replace("1/2", "3/4")
     kind = Kind(None, layer, KINDS[name].placement, KINDS[name].more)
-    apply_(right, kind.constants(8, optimizer, d=64), inputs=IDS)
+    apply_(right, kind.constants(4, optimizer, d=64), inputs=IDS)
     change = changed(path, factor)
     audit = audit_of_a_real_step(right, change, IDS, STEPS[step], optimizer=optimizer)
     assert abs(math.log(audit.effect)) >= math.log1p(far)
@@ -529,8 +529,8 @@ def test_a_predicted_effect_is_that_of_a_real_step(row):
 @pytest.mark.usefixtures("predicted")
 def test_the_size_of_a_gate_is_a_remark_and_moves_a_real_step_as_little():
     kind = KINDS["a gate of each entry"]
-    right = started(kind.make(8, d=64))
-    apply_(right, kind.constants(8, d=64), inputs=IDS)
+    right = started(kind.make(4, d=64))
+    apply_(right, kind.constants(4, d=64), inputs=IDS)
     wrong = copy.deepcopy(right)
     with torch.no_grad():
         times(9, "attn.g.0.weight")(wrong)

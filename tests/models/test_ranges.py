@@ -272,25 +272,25 @@ def with_alpha(n, d=D):
 class KindWithAlpha(Block):
     def forward(self, x):
         x = pre(x, self.attn, self.ln_1)
-        return self.ln_2(16 * x + self.mlp(x))
+        return self.ln_2(8 * x + self.mlp(x))
 
 
 @pytest.mark.usefixtures("predicted")
 @pytest.mark.parametrize(
     ("make", "last", "low", "high"),
     [
-        (partial(GPT, block=KindWithAlpha, vocab=V), "mlp.c_proj", 0, 8),
-        pytest.param(with_alpha, "mlp.c_proj", 2, 8, marks=pytest.mark.slow),
-        pytest.param(with_alpha, "mlp.c_proj", 0, 2, marks=pytest.mark.slow),
-        pytest.param(partial(dense_first, dense=2), "mlp.down", 2, 8, marks=pytest.mark.slow),
+        (partial(GPT, block=KindWithAlpha, vocab=V), "mlp.c_proj", 0, 4),
+        pytest.param(with_alpha, "mlp.c_proj", 1, 4, marks=pytest.mark.slow),
+        pytest.param(with_alpha, "mlp.c_proj", 0, 1, marks=pytest.mark.slow),
+        pytest.param(dense_first, "mlp.down", 1, 4, marks=pytest.mark.slow),
     ],
     ids=["by-kind", "pre-ln", "post-ln", "gated"],
 )
 def test_a_predicted_effect_is_that_of_a_real_step(make, last, low, high):
-    right = started(make(8, d=64))
+    right = started(make(4, d=64))
     layer = "attention,1/4*ffn,3/4*ffn-swiglu" if last == "mlp.down" else "attention,ffn:post-ln"
-    both = exported(8, d=64, form="forward") if make is with_alpha else None
-    constants = both or of_kinds(8, layer, d=64)
+    both = exported(4, d=64, form="forward") if make is with_alpha else None
+    constants = both or of_kinds(4, layer, d=64)
     apply_(right, constants, inputs=IDS)
 
     def change(wrong):
@@ -300,5 +300,5 @@ def test_a_predicted_effect_is_that_of_a_real_step(make, last, low, high):
     audit = audit_of_a_real_step(right, change, IDS, constants=constants)
     assert audit.effect > 1.1
     (finding,) = audit.findings
-    which = "all 8 layers" if high - low == 8 else f"layers {low}"
+    which = {4: "all 4 layers", 3: f"layers {low}", 1: f"layer {low}"}[high - low]
     assert f"decoder, {which}" in finding.where and finding.size == pytest.approx(3, rel=0.05)

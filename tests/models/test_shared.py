@@ -181,8 +181,8 @@ def test_one_step_moves_a_mended_model_alike_at_every_number_of_loops(optimizer)
 @pytest.mark.parametrize("block", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_a_predicted_effect_is_that_of_a_real_step(optimizer, block):
     uses = "N" if block == 1 else f"N/{block}"
-    right = started(looped(block, 8 // block, d=64))
-    apply_(right, by_loops(optimizer, 8, uses, 64, "unit-residual"), inputs=IDS)
+    right = started(looped(block, 4 // block, d=64))
+    apply_(right, by_loops(optimizer, 4, uses, 64, "unit-residual"), inputs=IDS)
     # what SGD does to a stack hangs on how far tokens push alike: these are the laboratory's
     sgd = {"step": lambda g: g, "text": True} if optimizer == "sgd" else {}
     of = partial(branch_step, **sgd)
