@@ -411,9 +411,7 @@ def test_constants_are_held_against_the_model_and_those_of_another_depth_are_the
     assert (audit.verdict, audit.plan, len(audit.findings)) == ("REFUTED", (), 1)
     (finding,) = audit.findings
     assert (finding.where, finding.size) == ("encoder: depth", 2.0)
-    assert (
-        f"are for {2 * N} layers of the encoder, the model has {N}; its" in finding.what
-    )
+    assert f"are for {2 * N} layers of the encoder, the model has {N}; its" in finding.what
     assert "are not those of the constants" in finding.what
     # their numbers in a model of half the depth are seen as that
     part = replace(constants.parts[0], layers=N)

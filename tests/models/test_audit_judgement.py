@@ -19,22 +19,6 @@ LAYERS = 3
 IDS = torch.arange(16).view(2, 8)
 
 
-def layer_scale():
-    """Every branch times a learnt vector that starts small, and a norm on the sum."""
-    model = GPT(LAYERS, lambda x, f, norm: norm(x + f(x) * f.scale))
-    for block in model.h:
-        for branch in (block.attn, block.mlp):
-            branch.scale = nn.Parameter(torch.full((32,), 0.1))
-    return model
-
-
-def shared():
-    """One layer used again and again, and one of its own."""
-    model = GPT(LAYERS)
-    model.h = nn.ModuleList([*[model.h[0]] * (LAYERS - 1), model.h[1]])
-    return model
-
-
 def before_activations():
     """A norm between the first matrix of a feed-forward and its activation."""
     model = GPT(LAYERS)
@@ -44,8 +28,6 @@ def before_activations():
 
 
 WITHOUT_LAW = {
-    "shared layers": (shared, "2 sublayers share h.0.attn.c_attn.weight"),
-    "a learnt multiplier": (layer_scale, "which is learnt"),
     "norms inside": (before_activations, "a norm within its branch"),
     "multiplied by 0": (
         lambda: GPT(LAYERS, lambda x, f, n: x + 0.0 * f(n(x))),

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from test_applying import everything
+from mended import everything
 from torch import nn
 from written_models import GPT, Llama, Normed, post, pre
 
