@@ -56,22 +56,22 @@ def stepped(model):
 
 @pytest.mark.parametrize("name", ["Gemma3", "Olmo2"])
 def test_alpha_is_put_into_the_gain_of_the_norm_behind_the_branch(name):
-    model = made(name, 2)
+    model = made(name, 3)
     norms = [layer.post_attention_layernorm.weight for layer in model.model.layers]
     plain = norms[0][0].item()  # 0 where the code has 1 + w
-    assert apply_(model, constants(name, 2), inputs=IDS).changes
-    torch.testing.assert_close(norms[0], torch.full((D,), plain - 1 + 1 / 4))
+    assert apply_(model, constants(name, 3), inputs=IDS).changes
+    torch.testing.assert_close(norms[0], torch.full((D,), plain - 1 + 1 / 6))
     for judged in (
-        dt.audit(model, IDS, constants=constants(name, 2)),
+        dt.audit(model, IDS, constants=constants(name, 3)),
         dt.audit(model, IDS, optimizer="adam"),
     ):
         assert (judged.verdict, judged.placement) == ("SUPPORTED", PLACED[name])
-    assert apply_(model, constants(name, 2), inputs=IDS).changes == ()
+    assert apply_(model, constants(name, 3), inputs=IDS).changes == ()
     rates = {g["name"]: g["lr_scale"] for g in parameter_groups(model, 1.0)}
-    assert rates["decoder/residual-gain"] == 1 / 4
+    assert rates["decoder/residual-gain"] == 1 / 6
     with torch.no_grad():
         norms[1] += 1
-    wrong = dt.audit(model, IDS, constants=constants(name, 2))
+    wrong = dt.audit(model, IDS, constants=constants(name, 3))
     assert wrong.verdict == "REFUTED" and "alpha" in wrong.findings[0].where
 
 
