@@ -12,7 +12,6 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-import operator
 import os
 import platform
 import stat
@@ -27,7 +26,7 @@ from enum import Enum
 from fractions import Fraction
 from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
-from types import BuiltinFunctionType, FunctionType, ModuleType
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from deepnet_theory.spec import __version__
@@ -184,8 +183,6 @@ class _Watch:
         self.variables: dict[str, str | None] = {}
         self.written: set[str] = set()  # variables that the code itself has set
         self.modules: dict[str, tuple[object, str, str | None]] = {}  # file and digest, by name
-        self.names: list[str] = []
-        self.present: list[ModuleType] = []  # the modules of these names
         self.hooked = False
 
     def opened(self, event: str, args: tuple[Any, ...]) -> None:
@@ -204,11 +201,8 @@ class _Watch:
 
     def loaded(self, by_watched: bool) -> None:
         """Add the modules that are new; older ones may have been edited since they were loaded."""
-        names, present = list(sys.modules), list(sys.modules.values())
-        if names == self.names and all(map(operator.is_, present, self.present)):
-            return  # as mostly
-        self.names, self.present, before, self.modules = names, present, self.modules, {}
-        for name, module in zip(names, present, strict=False):
+        before, self.modules = self.modules, {}
+        for name, module in tuple(sys.modules.items()):
             known = before.get(name)
             if known is None or known[0] is not module:
                 file = getattr(module, "__dict__", {}).get("__file__")

@@ -205,17 +205,16 @@ def evaluate(expression: Expression, **values: float) -> float:
 
     Raises :class:`InputError` where it is undefined, complex or infinite there.
     """
-    why = "is not finite"
+    where = ", ".join(f"{k} = {v:g}" for k, v in values.items())
     try:
         value: float = fold(expression.root, FloatAlgebra(**values))
-        if math.isfinite(value):
-            return value
     except KeyError as missing:
         raise InputError(f"{expression.text!r} needs a value for {missing.args[0]}") from None
     except (ArithmeticError, ValueError, TypeError):
-        why = "has no real value"
-    where = ", ".join(f"{k} = {v:g}" for k, v in values.items())
-    raise InputError(f"{expression.text!r} {why} at {where}")
+        raise InputError(f"{expression.text!r} has no real value at {where}") from None
+    if not math.isfinite(value):
+        raise InputError(f"{expression.text!r} is not finite at {where}")
+    return value
 
 
 # rows are a matrix's outputs and columns its inputs, as torch stores it; a vector is one column.
