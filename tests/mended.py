@@ -11,6 +11,19 @@ import deepnet_theory as dt
 from deepnet_theory.runtime import apply_, parameter_groups
 
 
+def everything(model):
+    """Weights and buffers with their bits, classes, attributes, and what these contain."""
+    tensors = [*model.named_parameters(), *model.named_buffers()]
+    return (
+        [(name, t.detach().numpy().tobytes()) for name, t in tensors],
+        [(type(m), list(vars(m))) for m in model.modules()],
+        [
+            {k: list(v) for k, v in vars(m).items() if isinstance(v, dict | list | set)}
+            for m in model.modules()
+        ],
+    )
+
+
 def put_right(model, constants, inputs, **options):
     """The audit of a model that takes its constants: none differs, each parameter learns once."""
     changes = apply_(model, constants, inputs=inputs, **options).changes

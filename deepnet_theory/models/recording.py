@@ -170,13 +170,14 @@ class Graph:
             def value(leaf: Any) -> Any:  # what was recorded is constant
                 return values.get(leaf, leaf.value.detach()) if isinstance(leaf, Node) else leaf
 
-            if id(node.args) not in calls:
+            call = id(node.args)
+            if call not in calls:
                 args, keywords = _each(value, node.args), _each(value, node.keywords)
                 schema = getattr(node.function, "_schema", None)
                 if schema is not None and schema.is_mutable:  # of its own, not of what was recorded
                     args = (args[0].clone(), *args[1:])
-                calls[id(node.args)] = node.function(*args, **keywords)
-            out = calls[id(node.args)]
+                calls[call] = node.function(*args, **keywords)
+            out = calls[call]
             values[node] = out if node.which is None else out[node.which]
         return values.get(end, end.value)
 
@@ -315,11 +316,10 @@ def walk(start: Node, onward: Callable[[Node], Iterable[Node]]) -> Iterator[Node
 
 def _each(change: Callable[[Any], Any], given: Any) -> Any:
     """Arguments of an operation, however nested, with each changed; torch's own is slower."""
-    match given:
-        case tuple() | list():
-            return type(given)(_each(change, one) for one in given)
-        case dict():
-            return {name: _each(change, one) for name, one in given.items()}
+    if isinstance(given, (tuple, list)):
+        return type(given)([_each(change, one) for one in given])
+    if isinstance(given, dict):
+        return {name: _each(change, one) for name, one in given.items()}
     return change(given)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -249,7 +249,12 @@ class Scheme:
 
     def value(self, text: str, **where: float) -> float:
         """A text of the scheme as a number, as in ``value("(2*N)**(1/4)", N=8)``."""
-        return evaluate(INDEXED.parse(text), **where)
+        return _value(text, **where)
+
+
+@lru_cache(4096)  # an audit asks the same of every layer
+def _value(text: str, **where: float) -> float:
+    return evaluate(INDEXED.parse(text), **where)
 
 
 def schemes() -> dict[str, Scheme]:

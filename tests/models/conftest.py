@@ -1,5 +1,6 @@
 """What the tests of audits share."""
 
+import no_accelerator  # noqa: F401
 import pytest
 
 EFFECTS = "deepnet_theory.models.effect.MOST"

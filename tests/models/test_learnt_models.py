@@ -127,8 +127,8 @@ def rule_step(model):
 @pytest.mark.parametrize("factor", [3.0, pytest.param(1 / 3, marks=pytest.mark.slow)])
 def test_a_predicted_effect_is_that_of_a_real_step(factor):
     """CaiT's and DINOv2's: multipliers of another size than 1/alpha."""
-    right = started(scaled(layer_scale, 8, shape=(64,), d=64))
-    apply_(right, exported(8, width=64), inputs=IDS)
+    right = started(scaled(layer_scale, 4, shape=(64,), d=64))
+    apply_(right, exported(4, width=64), inputs=IDS)
     change = times(factor, "mlp.scale")
     audit = audit_of_a_real_step(right, change, IDS, rule_step, optimizer="adamw")
     assert abs(math.log(audit.effect)) > 0.1

@@ -216,7 +216,7 @@ KINDS = {
     "positions": Kind(attends(positions="own"), more=COMPLETE),
     "positions by the keys' matrix": Kind(attends(positions="shared"), more=COMPLETE),
     "latent, dense first": Kind(
-        deepseek, "attention-latent,ffn-swiglu,2/3*ffn-swiglu@2/4", more={"norm": "rms"}),
+        deepseek, "attention-latent,ffn-swiglu,1/2*ffn-swiglu@2/4", more={"norm": "rms"}),
     "latent, a shared expert opened": Kind(
         partial(deepseek, dense=0, shared=Opened),
         "attention-latent,ffn-swiglu-gated+ffn-swiglu@2/4", more={"norm": "rms"}),
@@ -247,13 +247,13 @@ def marked(rows):
 @pytest.mark.parametrize("name", marked(KINDS))
 def test_it_is_read_judged_and_mended(name):
     kind = KINDS[name]
-    model = kind.make(3)
+    model = kind.make(2)
     reading = read(model, IDS)
     assert reading.understood and reading.select["layer"] == kind.layer
     assert reading.select["placement"] == kind.placement
     audit = dt.audit(model, IDS, optimizer="adam")
     assert (audit.verdict, audit.refusal) == ("REFUTED", "")
-    put_right(model, kind.constants(3), IDS)
+    put_right(model, kind.constants(2), IDS)
 
 
 @pytest.mark.parametrize(
@@ -362,11 +362,11 @@ REFUSED = {  # a model, the kind whose constants it is offered, and why it is re
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_has_no_law_is_refused_by_its_matrix(name):
     make, of, why = REFUSED[name]
-    model = make(3)
+    model = make(2)
     audit = dt.audit(model, IDS, optimizer="adam")
     assert (audit.verdict, audit.findings) == ("UNDECIDED", ()) and why in audit.refusal
     with pytest.raises(Refusal) as refused:
-        apply_(model, KINDS[of].constants(3), inputs=IDS)
+        apply_(model, KINDS[of].constants(2), inputs=IDS)
     assert why in str(refused.value)
 
 
@@ -394,7 +394,7 @@ OTHERS = {  # a model, and the kind whose constants are not its own
 def test_constants_of_another_model_are_refused(name):
     model, kind, why = OTHERS[name]
     with pytest.raises(Refusal) as refused:
-        apply_(KINDS[model].make(3), KINDS[kind].constants(3), inputs=IDS)
+        apply_(KINDS[model].make(2), KINDS[kind].constants(2), inputs=IDS)
     assert why in str(refused.value)
 
 
@@ -434,7 +434,7 @@ def test_a_normalised_sum_of_branches_takes_one_alpha_in_its_weights():
 # ---- what one step moves ----
 
 ALIKE = [  # a kind, an optimizer, depths, and the least exponent of the model as it is written
-    ("a gate of each entry", "adam", (4, 16), 0.5),
+    ("a gate of each entry", "adam", (2, 8), 0.5),
     ("a gate of each entry", "sgd", (8, 32), 0.5),
     ("experts", "adam", (4, 8, 16), 0.8),
     ("experts", "sgd", (4, 8, 16), 0.8),
@@ -516,10 +516,10 @@ def changed(path, factor):
 def test_a_predicted_effect_is_that_of_a_real_step(row):
     name, path, factor, step, far = row
     optimizer = step.split()[0]
-    right = started(KINDS[name].make(8, d=64))
-    layer = KINDS[name].layer.replace("2/3", "7/8")
+    right = started(KINDS[name].make(4, d=64))
+    layer = KINDS[name].layer.replace("1/2", "3/4")
     kind = Kind(None, layer, KINDS[name].placement, KINDS[name].more)
-    apply_(right, kind.constants(8, optimizer, d=64), inputs=IDS)
+    apply_(right, kind.constants(4, optimizer, d=64), inputs=IDS)
     change = changed(path, factor)
     audit = audit_of_a_real_step(right, change, IDS, STEPS[step], optimizer=optimizer)
     assert abs(math.log(audit.effect)) >= math.log1p(far)
@@ -529,8 +529,8 @@ def test_a_predicted_effect_is_that_of_a_real_step(row):
 @pytest.mark.usefixtures("predicted")
 def test_the_size_of_a_gate_is_a_remark_and_moves_a_real_step_as_little():
     kind = KINDS["a gate of each entry"]
-    right = started(kind.make(8, d=64))
-    apply_(right, kind.constants(8, d=64), inputs=IDS)
+    right = started(kind.make(4, d=64))
+    apply_(right, kind.constants(4, d=64), inputs=IDS)
     wrong = copy.deepcopy(right)
     with torch.no_grad():
         times(9, "attn.g.0.weight")(wrong)

@@ -55,7 +55,7 @@ def modulated(held, x, f, norm):
 
 
 def exported(layers=3, optimizer="adam", closure="complete", width=32):
-    rule = dt.derive(optimizer, placement="layer-scale", stack="decoder", closure=closure)
+    rule = dt.Selection(optimizer, placement="layer-scale", stack="decoder", closure=closure)
     return dt.export(rule, layers, width=width, heads=4, vocab=V)
 
 
@@ -171,8 +171,8 @@ def test_one_step_moves_a_mended_model_alike_at_every_depth(optimizer):
 @pytest.mark.usefixtures("predicted")
 def test_a_predicted_effect_is_that_of_a_real_step():
     torch.manual_seed(0)
-    right = started(Modulated(8, d=64))
-    apply_(right, exported(8, width=64), inputs=IDS)
+    right = started(Modulated(4, d=64))
+    apply_(right, exported(4, width=64), inputs=IDS)
     with pytest.warns(UserWarning, match="packed into one parameter"):
         groups = parameter_groups(right, 1e-6)
     rates = {id(p): g["lr"] for g in groups for p in g["params"]}

@@ -13,6 +13,7 @@ from deepnet_theory.runtime import apply_, applying, parameter_groups
 from deepnet_theory.spec.outcome import Refusal
 
 transformers = pytest.importorskip("transformers")
+pytestmark = pytest.mark.usefixtures("unpredicted")
 
 V, D = 61, 32
 IDS = torch.randint(1, V, (2, 16), generator=torch.Generator().manual_seed(0))
@@ -35,7 +36,7 @@ def made(name, n, d=D):
 
 
 def constants(name, n, d=D, placement=""):
-    rule = dt.derive(
+    rule = dt.Selection(
         "adam", placement=placement or PLACED[name], norm="rms", stack="decoder",
         layer="attention,ffn-swiglu",
     )  # fmt: skip
@@ -53,29 +54,29 @@ def stepped(model):
         return torch.optim.Adam(parameter_groups(model, 2.0**-10))
 
 
-@pytest.mark.parametrize("name", PLACED)
+@pytest.mark.parametrize("name", ["Gemma3", "Olmo2"])
 def test_alpha_is_put_into_the_gain_of_the_norm_behind_the_branch(name):
-    model = made(name, 4)
+    model = made(name, 3)
     norms = [layer.post_attention_layernorm.weight for layer in model.model.layers]
     plain = norms[0][0].item()  # 0 where the code has 1 + w
-    assert apply_(model, constants(name, 4), inputs=IDS).changes
-    torch.testing.assert_close(norms[2], torch.full((D,), plain - 1 + 1 / 8))
+    assert apply_(model, constants(name, 3), inputs=IDS).changes
+    torch.testing.assert_close(norms[0], torch.full((D,), plain - 1 + 1 / 6))
     for judged in (
-        dt.audit(model, IDS, constants=constants(name, 4)),
+        dt.audit(model, IDS, constants=constants(name, 3)),
         dt.audit(model, IDS, optimizer="adam"),
     ):
         assert (judged.verdict, judged.placement) == ("SUPPORTED", PLACED[name])
-    assert apply_(model, constants(name, 4), inputs=IDS).changes == ()
+    assert apply_(model, constants(name, 3), inputs=IDS).changes == ()
     rates = {g["name"]: g["lr_scale"] for g in parameter_groups(model, 1.0)}
-    assert rates["decoder/residual-gain"] == 1 / 8
+    assert rates["decoder/residual-gain"] == 1 / 6
     with torch.no_grad():
         norms[1] += 1
-    wrong = dt.audit(model, IDS, constants=constants(name, 4))
+    wrong = dt.audit(model, IDS, constants=constants(name, 3))
     assert wrong.verdict == "REFUTED" and "alpha" in wrong.findings[0].where
 
 
 def of_sgd(placement="res-post-gain"):
-    rule = dt.derive(
+    rule = dt.Selection(
         "sgd", placement=placement, norm="rms", stack="decoder", layer="attention,ffn-swiglu",
         closure="complete",
     )  # fmt: skip

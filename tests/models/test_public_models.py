@@ -11,9 +11,8 @@ from itertools import groupby
 
 import pytest
 import torch
-import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from written_models import GPT, Block, Normed, heads, joined
+from written_models import GPT, Block, Normed
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
@@ -79,21 +78,6 @@ def x_transformers(part="Decoder", **options):
 
 def written(make, inputs=IDS):
     return lambda: (make(), inputs)
-
-
-class PaLM(nn.Module):
-    """Both branches and the gate from one matrix."""
-
-    def __init__(self, line, d):
-        super().__init__()
-        self.norm, self.parts = nn.LayerNorm(d), (d, d, d, 4 * d, 4 * d)
-        self.first = nn.Linear(d, sum(self.parts), bias=False)
-        self.out, self.down = nn.Linear(d, d, bias=False), nn.Linear(4 * d, d, bias=False)
-
-    def forward(self, x):
-        q, k, v, gate, up = self.first(self.norm(x)).split(self.parts, -1)
-        y = F.scaled_dot_product_attention(heads(q), heads(k), heads(v), is_causal=True)
-        return x + self.out(joined(y)) + self.down(F.silu(gate) * up)
 
 
 def both_sides(x, branch, norm):
@@ -202,7 +186,6 @@ READ = {
         decoder("attention+ffn-swiglu")),
     "StableLM": (hf("StableLm", **TWO_HEADS, partial_rotary_factor=0.5), decoder(GATED)),
     "CodeGen": (hf("CodeGen", **GPT_2, rotary_dim=4), decoder("attention+ffn")),
-    "PaLM": (written(lambda: GPT(2, block=PaLM, d=16)), decoder("attention+ffn-swiglu")),
     # a gate on what attention mixes
     "AFMoE": (
         hf("Afmoe", **HEADS, num_experts=0, num_dense_layers=2,
@@ -505,7 +488,7 @@ TABLES = {"read": READ, "refused": REFUSED}
 
 # families whose every sublayer is written as in one of the others
 TWINS = {
-    "Phi", "Falcon, one norm", "Falcon RW", "Cohere 2", "StableLM", "CodeGen", "PaLM", "AFMoE",
+    "Phi", "Falcon, one norm", "Falcon RW", "Cohere 2", "StableLM", "CodeGen", "AFMoE",
     "Qwen 3.5, attention", "Qwen 3 MoE", "OLMoE", "layers that are used twice", "OLMo 3",
     "Exaone 4", "GLM 4", "sandwich norms", "Peri-LN", "OLMo", "GLM", "Mistral", "Phi 3",
     "SmolLM 3", "Seed-OSS", "Starcoder 2", "Nemotron", "Apertus", "NanoChat", "BLOOM", "OPT",

@@ -99,7 +99,7 @@ LAYERS_APART = "attention,ffn-swiglu;attention,ffn,1/2*cross"
 
 
 def of_both(n):
-    rule = dt.derive("adam", placement="pre-ln", stack="encoder-decoder", layer=LAYERS_APART)
+    rule = dt.Selection("adam", placement="pre-ln", stack="encoder-decoder", layer=LAYERS_APART)
     return dt.export(rule, (n, n), width=D, heads=4, vocab=V)
 
 
@@ -107,7 +107,7 @@ def exported(n, optimizer="adam", d=D, form="weights", **select):
     """Constants of pre-LN beside those of post-LN; the weights of post-LN carry its alpha."""
     pre_ln, post_ln = (
         dt.export(
-            dt.derive(optimizer, placement=p, stack="decoder", closure="complete", **select),
+            dt.Selection(optimizer, placement=p, stack="decoder", closure="complete", **select),
             n, width=d, heads=4, vocab=V, form=form,
         )
         for p in ("pre-ln", "post-ln")
@@ -116,7 +116,7 @@ def exported(n, optimizer="adam", d=D, form="weights", **select):
 
 
 def of_kinds(n, layer, d=D, placement="pre-ln", form="forward"):
-    rule = dt.derive("adam", placement=placement, stack="decoder", layer=layer)
+    rule = dt.Selection("adam", placement=placement, stack="decoder", layer=layer)
     return dt.export(rule, n, width=d, heads=4, vocab=V, form=form)
 
 
@@ -248,7 +248,7 @@ def test_constants_of_two_placements_stand_beside_each_other():
     with pytest.raises(InputError, match="differ in form"):
         exported(4).beside(of_kinds(8, "attention,ffn", placement="branch-multiplier"))
     pre_ln, post_ln = (
-        dt.export(dt.derive("adam", placement=p, stack="encoder-decoder"), (2, 2), width=D, heads=4)
+        dt.export(dt.Selection("adam", placement=p, stack="encoder-decoder"), (2, 2), width=D)
         for p in ("pre-ln", "post-ln")
     )
     with pytest.raises(InputError, match=r"differ in their parts$"):
@@ -272,25 +272,25 @@ def with_alpha(n, d=D):
 class KindWithAlpha(Block):
     def forward(self, x):
         x = pre(x, self.attn, self.ln_1)
-        return self.ln_2(16 * x + self.mlp(x))
+        return self.ln_2(8 * x + self.mlp(x))
 
 
 @pytest.mark.usefixtures("predicted")
 @pytest.mark.parametrize(
     ("make", "last", "low", "high"),
     [
-        (partial(GPT, block=KindWithAlpha, vocab=V), "mlp.c_proj", 0, 8),
-        pytest.param(with_alpha, "mlp.c_proj", 2, 8, marks=pytest.mark.slow),
-        pytest.param(with_alpha, "mlp.c_proj", 0, 2, marks=pytest.mark.slow),
-        pytest.param(partial(dense_first, dense=2), "mlp.down", 2, 8, marks=pytest.mark.slow),
+        (partial(GPT, block=KindWithAlpha, vocab=V), "mlp.c_proj", 0, 4),
+        pytest.param(with_alpha, "mlp.c_proj", 1, 4, marks=pytest.mark.slow),
+        pytest.param(with_alpha, "mlp.c_proj", 0, 1, marks=pytest.mark.slow),
+        pytest.param(dense_first, "mlp.down", 1, 4, marks=pytest.mark.slow),
     ],
     ids=["by-kind", "pre-ln", "post-ln", "gated"],
 )
 def test_a_predicted_effect_is_that_of_a_real_step(make, last, low, high):
-    right = started(make(8, d=64))
+    right = started(make(4, d=64))
     layer = "attention,1/4*ffn,3/4*ffn-swiglu" if last == "mlp.down" else "attention,ffn:post-ln"
-    both = exported(8, d=64, form="forward") if make is with_alpha else None
-    constants = both or of_kinds(8, layer, d=64)
+    both = exported(4, d=64, form="forward") if make is with_alpha else None
+    constants = both or of_kinds(4, layer, d=64)
     apply_(right, constants, inputs=IDS)
 
     def change(wrong):
@@ -300,5 +300,5 @@ def test_a_predicted_effect_is_that_of_a_real_step(make, last, low, high):
     audit = audit_of_a_real_step(right, change, IDS, constants=constants)
     assert audit.effect > 1.1
     (finding,) = audit.findings
-    which = "all 8 layers" if high - low == 8 else f"layers {low}"
+    which = {4: "all 4 layers", 3: f"layers {low}", 1: f"layer {low}"}[high - low]
     assert f"decoder, {which}" in finding.where and finding.size == pytest.approx(3, rel=0.05)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import no_accelerator  # noqa: F401
 import pytest
 import torch
 

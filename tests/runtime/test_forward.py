@@ -19,17 +19,16 @@ def sources(stack, tokens):
     return tokens.roll(1, -1)[..., :5] if stack == "encoder-decoder" else None
 
 
-@pytest.mark.parametrize("placement", sorted(placements()))
+EVERY = [("encoder-decoder", placement) for placement in sorted(placements())]
+
+
 @pytest.mark.parametrize(
-    ("stack", "norm", "ffn"),
-    [
-        ("encoder", "layer", "ffn-swiglu"),
-        ("decoder", "rms", "ffn"),
-        ("encoder-decoder", "rms", "ffn-swiglu"),
-    ],
+    ("index", "stack", "placement"),
+    [(i, *row) for i, row in enumerate([("encoder", "post-ln"), ("decoder", "post-ln"), *EVERY])],
 )
-def test_a_stack_of_seeds_is_the_models_side_by_side(constants, stack, placement, norm, ffn):
-    c = constants(stack, placement, norm, ffn=ffn, kv_heads=2, activation="gelu")
+def test_a_stack_of_seeds_is_the_models_side_by_side(constants, index, stack, placement):
+    norm, ffn = ("layer", "ffn-swiglu") if index % 2 else ("rms", "ffn")
+    c = constants(stack, placement, norm, layers=2, ffn=ffn, kv_heads=2, activation="gelu")
     model = build(c, seeds=3, dtype=F64, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():  # vectors away from their initial values, so that they count
         for p in model.parameters():

@@ -3,6 +3,7 @@
 import copy
 import re
 import warnings
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -27,12 +28,17 @@ def constants():
     return dt.export(rule, 2, width=32, heads=HEADS, vocab=VOCAB, base=(BASE, 1))
 
 
-@pytest.fixture
-def model():
+@cache
+def applied():
     torch.manual_seed(0)
     model = GPT(2, bias=True)
     apply_(model, constants(), inputs=IDS[0])
     return model
+
+
+@pytest.fixture
+def model():
+    return copy.deepcopy(applied())
 
 
 def groups(model):

@@ -139,7 +139,7 @@ SIZES = {"width": 16, "heads": 2, "vocab": 32}
 
 
 def exported(optimizer="sgd", uses="N/2", depth=6, **more):
-    answer = dt.derive(optimizer=optimizer, uses=uses, **more)
+    answer = dt.Selection(optimizer, uses=uses, **more)
     return dt.export(answer, depth=depth, **SIZES)
 
 

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from test_applying import everything
+from mended import everything
 from torch import nn
 from written_models import GPT, Llama, Normed, post, pre
 
@@ -31,7 +31,7 @@ FAMILIES = {  # a model of N layers, and the constants' selection
 def exported(select, layers=2, width=D, **options):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        derived = dt.derive("adamw", closure="complete", **select)
+        derived = dt.Selection("adamw", closure="complete", **select)
         form = "forward" if "placement" in select else "weights"
         return dt.export(derived, layers, width=width, heads=4, vocab=V, form=form, **options)
 

@@ -3,6 +3,7 @@
 import contextlib
 import pickle
 
+import no_accelerator  # noqa: F401
 import pytest
 import torch
 
