@@ -1,5 +1,6 @@
 """One thread for all tests of the laboratory, whose tensors are small."""
 
+import no_accelerator  # noqa: F401
 import pytest
 import torch
 
