@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import islice
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,7 @@ from deepnet_theory.claims.check import run
 from deepnet_theory.numeric import trial
 from deepnet_theory.spec.claim import Context
 from deepnet_theory.spec.outcome import Verdict
+from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.scheme import SchemePart, scheme
 
 importable(location())  # the claims' own ``paper_checks``
@@ -21,7 +23,7 @@ from paper_checks.shared import stacks  # noqa: E402
 from paper_checks.shared.engine import derive  # noqa: E402
 from paper_checks.shared.fitting import mean  # noqa: E402
 from paper_checks.shared.stacks import Net  # noqa: E402
-from paper_checks.shared.training import model_constants  # noqa: E402
+from paper_checks.shared.training import descend, model_constants  # noqa: E402
 
 REFUTED, SUPPORTED, PROVED = Verdict.REFUTED, Verdict.SUPPORTED, Verdict.PROVED
 
@@ -117,6 +119,28 @@ def apart(lab):
     return {"text": around(1.0), "gaussian:0": around(0.7)}
 
 
+def two_placements():
+    """With a norm on the sum and without."""
+    return {name: placements()[name] for name in ("post-ln", "pre-ln")}
+
+
+class Shallow(Net):
+    """A third of the layers, with few seeds."""
+
+    def trial(self, layers, s):
+        return super().trial(layers // 3, replace(s, seeds=8))
+
+
+def briefly(optimizer, parameters, rate, batches, *more):
+    """A training of few steps."""
+    return descend(optimizer, parameters, rate, islice(batches, 4), *more)
+
+
+def shallow(lab):
+    """Stacks of fewer layers and seeds."""
+    return [(16, lab.small(data=data, seeds=8)) for data in ("text", "gaussian:0")]
+
+
 def without_factor(name):
     """Keel with a stream that nothing multiplies."""
     return replace(scheme(name), parts=(SchemePart("encoder"),))
@@ -133,7 +157,11 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
     [
         (
             "common-mode",
-            {"own_part": lambda where, _, r, __: 1 / math.hypot(1, r)},
+            {
+                "own_part": lambda where, _, r, __: 1 / math.hypot(1, r),
+                "placements": two_placements,
+                "LAYERS": 6,
+            },
             {"built stacks": REFUTED, "and the gradient": REFUTED},
         ),
         ("common-mode", {"divided": lambda _, r: math.exp(r)}, {"Euler": REFUTED}),
@@ -144,7 +172,11 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
         ("cake-ffn-input", NEVER, {"the true ReLU mask": REFUTED}),
         ("cake-parameter-norm", {"over_printed": lambda: {"I = 1": 2}}, {"leading": REFUTED}),
         ("cake-ln-jacobian", {"top_of": lambda _: 1}, {"no ε": REFUTED}),
-        ("cake-ln-jacobian", {"torch_gap": lambda _: 1e-3}, {"with ε": REFUTED}),
+        (
+            "cake-ln-jacobian",
+            {"torch_gap": lambda _: 1e-3, "POINTS": ((1, -3, 2),)},
+            {"with ε": REFUTED},
+        ),
         ("cake-ffn-jacobian", {"gaps": lambda _: {"first-matrix": 1e-3}}, {"∂z_i/∂w_jk": REFUTED}),
         ("cake-xavier-forward", {"entry_square": lambda variance: variance}, {"2/(n_in": REFUTED}),
         ("cake-relu-mask", {"masked": lambda _: 1}, {"second moments": REFUTED}),
@@ -164,7 +196,7 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
         ),
         (
             "norms-growth",
-            {"residual_sums": aligned},
+            {"residual_sums": aligned, "Net": Shallow},
             {"grows as √t": REFUTED, "scales as t^{−1/2}": REFUTED},
         ),
         (
@@ -172,7 +204,11 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
             {"note": pre_norm},
             {"the same weights": REFUTED, "dropout acts": REFUTED},
         ),
-        ("norms-growth", {"residual_sums": growing}, {"one order of magnitude": REFUTED}),
+        (
+            "norms-growth",
+            {"residual_sums": growing, "Net": Shallow},
+            {"one order of magnitude": REFUTED},
+        ),
         ("norms-unroll", {"residual_sums": longer}, {"built Pre-LN": REFUTED}),
         (
             "norms-other-norms",
@@ -187,7 +223,7 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
         ),
         (
             "deepnet-constant-update",
-            {"ADAM": ADAMS, "TRAINED": (4, 8)},
+            {"ADAM": ADAMS, "TRAINED": (2, 4), "descend": briefly},
             {"DeepNorm under Adam, a short training": SUPPORTED},
         ),
         ("deepnet-adam", {"train_model": trained_to(3.3)}, {"a short training": REFUTED}),
@@ -219,10 +255,14 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
         ("schemes-quartic", {"derive": by_the_sentence}, {"m maps": PROVED}),
         (
             "schemes-keel-vanishing",
-            {"fall": lambda trial: around(1.0)},
+            {"fall": lambda trial: around(1.0), "stacks": shallow},
             {"halves the gradient": SUPPORTED, "a fifth": REFUTED, "does not fall": REFUTED},
         ),
-        ("schemes-keel-vanishing", {"scheme": without_factor}, {"keeps": REFUTED}),
+        (
+            "schemes-keel-vanishing",
+            {"scheme": without_factor, "stacks": shallow},
+            {"keeps": REFUTED},
+        ),
         ("schemes-keel-vanishing", {"above": lambda *_: around(-0.4)}, {"vanish P": SUPPORTED}),
         ("schemes-keel-vanishing", {"above": lambda *_: around(0.03)}, {"what trains": REFUTED}),
         (
@@ -255,7 +295,7 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
             {
                 "Net": lambda _, *other: Net("N**(1/2)", *other),
                 "DATA": ("text",),
-                "DEPTHS": (4, 8, 16),
+                "DEPTHS": (4, 8),
             },
             {"is constant": REFUTED},
         ),
@@ -336,7 +376,7 @@ def test_gradients_that_do_decay_exponentially_are_seen(plant, own):
         decay = np.exp(-rate * np.arange(2 * layers)[::-1, None]) * noise
         return both(decay, decay)
 
-    judge = plant("cake-exponential-decay", signals=signals)
+    judge = plant("cake-exponential-decay", signals=signals, LAYERS=8)
     assert judge("at a fixed r") is judge("all the way down") is SUPPORTED
     assert judge("sublayers alone") is REFUTED
 
@@ -457,7 +497,8 @@ def test_a_probe_that_forgets_a_factor_is_seen(monkeypatch, shared, plant):
 def test_tokens_that_are_secretly_correlated_are_seen(monkeypatch, plant):
     draw = trial.gaussian_tokens
     monkeypatch.setattr(trial, "gaussian_tokens", lambda shape, rho, g: draw(shape, 0.5, g))
-    assert plant("su-averaging")("(1−ρ)²/d") is REFUTED
+    judge = plant("su-averaging", lots=lambda s, count: stacks.lots(s, count)[:2])
+    assert judge("(1−ρ)²/d") is REFUTED
 
 
 # ---- the ledger -------------------------------------------------------------------------------
