@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 import threading
 from contextlib import suppress
@@ -17,7 +16,7 @@ import pytest
 import sympy
 from typer.models import ArgumentInfo
 
-from deepnet_theory.cli import shows_colour
+from deepnet_theory.cli import main, shows_colour
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.listing import KINDS
 from deepnet_theory.cli.parser import EXAMPLES, command_line
@@ -157,27 +156,44 @@ def test_what_cannot_be_saved_is_printed_all_the_same(cli):
         assert "UNDECIDED" in outcome.out
 
 
-def test_completion_and_utf8_whatever_the_locale_says(process):
-    outcome = process("list", "closures", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
-    assert outcome.code == 0 and "§" in outcome.out
-    for typed, offered in (
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
         ("ex", {"export"}),
         ("derive --optimizer ad", {"adam", "adam-mini", "adamw", "adafactor", "adagrad"}),
         ("verify --dtype float6", {"float64"}),
-    ):
-        outcome = process(_DEEPNET_THEORY_COMPLETE="complete_bash",
-                          COMP_WORDS=f"deepnet-theory {typed}",
-                          COMP_CWORD=str(len(typed.split())))  # fmt: skip
-        assert outcome.out and set(outcome.out.split()) <= offered
+    ],
+)
+def test_completion(capsys, monkeypatch, typed, offered):
+    monkeypatch.setenv("_DEEPNET_THEORY_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"deepnet-theory {typed}")
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split())))
+    with suppress(SystemExit):
+        main([])
+    out = capsys.readouterr().out
+    assert out and set(out.split()) <= offered
 
 
-def test_a_terminal_has_greek_and_colours_and_a_pipe_their_names():
-    words = ("derive", "--optimizer", "adam", "--placement", "pre-ln")
-    shown = through_a_terminal(*words, TERM="xterm", NO_COLOR="")
-    assert re.search(r"^    α     = 1$", shown, re.M) and not re.search("alpha|beta", shown)
-    assert "\x1b[1mpre-ln encoder under adam\x1b[0m\n=====" in shown
-    assert "\x1b[32mPROVED\x1b[0m: " in shown
-    plain = through_a_terminal(*words, TERM="dumb", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+def test_what_is_printed_is_utf8_whatever_the_locale_says(process):
+    outcome = process("list", "closures", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert outcome.code == 0 and "§" in outcome.out
+
+
+def test_a_terminal_has_greek_and_colours_and_a_pipe_their_names(monkeypatch):
+    def shown(term, encoding):
+        monkeypatch.setenv("TERM", term)
+        monkeypatch.setenv("NO_COLOR", "")
+        terminal = io.TextIOWrapper(io.BytesIO(), encoding)
+        terminal.isatty = lambda: True
+        monkeypatch.setattr(sys, "stdout", terminal)
+        assert main(["derive", "--optimizer", "adam", "--placement", "pre-ln"]) == 0
+        return terminal.buffer.getvalue().decode("utf-8")
+
+    terminal = shown("xterm", "utf-8")
+    assert re.search(r"^    α     = 1$", terminal, re.M) and not re.search("alpha|beta", terminal)
+    assert "\x1b[1mpre-ln encoder under adam\x1b[0m\n=====" in terminal
+    assert "\x1b[32mPROVED\x1b[0m: " in terminal
+    plain = shown("dumb", "ascii")
     assert "    alpha = 1\n" in plain and not re.search("[α-ω\x1b]", plain)
 
 
@@ -198,22 +214,6 @@ def test_colour_is_for_a_terminal_that_wants_it(cli, monkeypatch):
 
 def plain_of(shown):
     return re.sub(r"\x1b\[\d+m", "", shown)
-
-
-def through_a_terminal(*words, **environment):
-    """What the command writes to a pseudo-terminal."""
-    import pty
-
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "deepnet_theory", *words]
-    with subprocess.Popen(command, stdout=theirs, env={**os.environ, **environment}):
-        os.close(theirs)
-        shown = bytearray()
-        with suppress(OSError):
-            while piece := os.read(ours, 4096):
-                shown.extend(piece)
-    os.close(ours)
-    return shown.decode("utf-8").replace("\r\n", "\n")
 
 
 COLOUR = r"\x1b\[[0-9;]*m"
