@@ -25,7 +25,8 @@ def told():
     print("loaded", *(m for m in {HEAVY!r} if m in sys.modules))
 import deepnet_theory.cli.parser, deepnet_theory.workflow; deepnet_theory.Constants
 main(['list', 'optimizers']); main(['derive', '--help'])
-main(['derive', '--optimizer', 'nope']); main(['derive', '--scheme', 'gpt-2'])
+main(['derive', '--optimizer', 'nope']); main(['derive', '--scheme', 'mup'])
+import deepnet_theory.sizes.schemes
 told()
 main(['derive', '--optimizer', 'adam'])
 import deepnet_theory as dt
