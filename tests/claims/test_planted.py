@@ -292,11 +292,7 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
         ("schemes-data-exponent", {"balanced": apart}, {"holds Adam": SUPPORTED}),
         (
             "schemes-data-exponent",
-            {
-                "Net": lambda _, *other: Net("N**(1/2)", *other),
-                "DATA": ("text",),
-                "DEPTHS": (4, 8),
-            },
+            {"Net": lambda _, *other: Net("N**(1/2)", *other), "DATA": ("text",), "DEPTHS": (4, 8)},
             {"is constant": REFUTED},
         ),
         (

@@ -121,10 +121,7 @@ def forgotten():
     )
 
 
-@pytest.mark.parametrize(
-    ("placement", "closure"),
-    [("post-ln", "unit-residual"), ("pre-ln", None)],
-)
+@pytest.mark.parametrize(("placement", "closure"), [("post-ln", "unit-residual"), ("pre-ln", None)])
 def test_the_command_of_an_audit_gives_the_constants_that_apply_takes(cli, placement, closure):
     """The closure to train with, or that of the constants, which another one would not give."""
     constants = dt.export(
