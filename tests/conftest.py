@@ -32,9 +32,10 @@ gc.set_threshold(50_000, 20, 50)
 
 
 def pytest_configure(config):
-    """Processes that tests start read compiled modules, also where Python is told to write none."""
+    """Claims, and what tests start, read compiled modules, also where Python is to write none."""
     if not hasattr(config, "workerinput"):
-        compileall.compile_dir(Path(__file__).parents[1] / "deepnet_theory", quiet=2)
+        for folder in ("deepnet_theory", "paper_checks"):
+            compileall.compile_dir(Path(__file__).parents[1] / folder, quiet=2)
 
 
 def pytest_collection_finish():

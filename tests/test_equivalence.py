@@ -19,7 +19,7 @@ from deepnet_theory.spec.sublayer import Role
 
 LIBRARIES = {name: o for name, o in optimizers().items() if o.reference is not None}
 ROUNDING = 1e-11
-STEPS = 8
+STEPS = 5
 
 
 def real(name):
@@ -137,7 +137,7 @@ def constants(name, placement, form, bias=True):
     return dt.export(derivation, 4, form=form, width=16, heads=2, vocab=16, bias=bias)
 
 
-def losses(c, name, steps=6):
+def losses(c, name, steps=4):
     """The model of the constants in float64, stepped by the library's optimizer."""
     model = build(c, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     base = {"eps": 1e-30 if name == "lamb" else 1e-3} if name != "momentum" else {}

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -11,9 +10,9 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+from quoted import is_taken
 
 import deepnet_theory as dt
-from deepnet_theory.cli import main
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.spec.placement import placement, placements
 from deepnet_theory.spec.scheme import schemes
@@ -264,17 +263,13 @@ def test_the_ten_lines_of_the_home_page_print_what_stands_below_them(capsys):
 
 
 @pytest.mark.parametrize("page", sorted(DOCS.glob("questions/*.md")), ids=lambda path: path.stem)
-def test_questions_are_answered_in_a_few_lines_and_by_commands_that_exist(page, capsys):
+def test_questions_are_answered_in_a_few_lines_and_by_commands_that_exist(page):
     answers = re.split(r"^\*\*.+\?\*\*$|^\*\*.+\.\*\*$", page.read_text("utf-8"), flags=re.M)[1:]
     assert len(answers) >= 10
     assert all(len(answer.strip().splitlines()) <= 10 for answer in answers)
     commands = re.findall(r"^deepnet-theory (.*)$", "".join(answers), re.M)
     assert len(commands) >= 4
-    for command, *words in map(shlex.split, commands):
-        assert command not in ("derive", "list") or main([command, *words]) in (0, 4)
-        assert main([command, "--help"]) == 0
-        offered = capsys.readouterr().out
-        assert all(word in offered for word in words if word.startswith("--")), command
+    assert [line for line in commands if not is_taken(line)] == []
 
 
 @pytest.mark.parametrize("name", placements())

@@ -22,7 +22,7 @@ from deepnet_theory.workflow import experiments, reporting
 from deepnet_theory.workflow.deriving import selection_of
 from deepnet_theory.workflow.experiments import _one_by_one
 
-SMALL = {"width": 16, "heads": 2, "tokens": 8, "seeds": 2}
+SMALL = {"width": 8, "heads": 2, "tokens": 4, "seeds": 2}
 N = sp.Symbol("N", positive=True)
 
 
@@ -48,15 +48,17 @@ def test_verify_export_build(derivation, tmp_path):
     matrices, everything = (experiments.predict(derivation, step=s) for s in ("matrices", "all"))
     assert matrices.assumptions == everything.assumptions
     assert everything.exponents[0].exponent >= matrices.exponents[0].exponent
-    v = dt.verify(derivation, depths=[2, 4, 8], **SMALL)
-    assert [p.depth["N"] for p in v.points] == [2, 4, 8]
+    v = dt.verify(derivation, depths=[1, 2], draws=1, **SMALL)
+    assert [p.depth["N"] for p in v.points] == [1, 2]
     assert v.plot().svg.startswith("<svg")
     constants = dt.export(derivation, depth=12, width=16, heads=2, vocab=32)
     assert dt.Constants.from_json(constants.to_json()) == constants
     constants.save(tmp_path / "c.json")
     model = dt.build(tmp_path / "c.json")
     assert torch.isfinite(model(torch.zeros(1, 5, dtype=torch.long))).all()
-    made = dt.make_report(derivation, depths=[2, 4], depth=[50, 100], rivals=False, **SMALL)
+    made = dt.make_report(
+        derivation, depths=[1, 2], depth=[50, 100], rivals=False, draws=1, **SMALL
+    )
     assert [c.parts[0].layers for c in made.constants] == [50, 100]
     made.save(tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == made.html
@@ -101,11 +103,11 @@ def test_rivals_are_the_rules_of_the_others_and_the_plain_one():
     ]
     told = []
     found = experiments.verify_rivals(
-        res, [2, 4], progress=lambda done, total, what: told.append((done, total)), **SMALL
+        res, [1, 2], progress=lambda done, total, what: told.append((done, total)), **SMALL
     )
     assert [v.rule["name"] for v in found] == ["adam, lamb", "plain"]
     # of the same seeds, at the same depths; the plain stack is far from the identity
-    own = dt.verify(res, [2, 4], rule=dt.own_rule(res, 1, 1), draws=2, **SMALL)
+    own = dt.verify(res, [1, 2], rule=dt.own_rule(res, 1, 1), draws=2, **SMALL)
     assert [p.values for p in found[1].points] == [p.values for p in own.points]
     assert [e.predicted for e in found[1].exponents] == [None]
     assert own.exponents[0].predicted is not None

@@ -1,11 +1,26 @@
 """What plants an opposite in a claim's own file and judges its parts with it."""
 
+import sys
 from importlib import import_module
 from inspect import unwrap
 
 import pytest
 
 from deepnet_theory.claims import importable, load, location
+
+
+def of_claims():
+    return {name for name in sys.modules if name.partition(".")[0] == "paper_checks"}
+
+
+@pytest.fixture(autouse=True)
+def the_claims_own_modules_come_back():
+    """A folder of a test takes the place of theirs, whose classes others have by name."""
+    kept = {name: sys.modules[name] for name in of_claims()}
+    yield
+    for name in of_claims():
+        del sys.modules[name]
+    sys.modules.update(kept)
 
 
 @pytest.fixture

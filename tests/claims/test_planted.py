@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import replace
+from itertools import islice
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,6 +15,7 @@ from deepnet_theory.claims.check import run
 from deepnet_theory.numeric import trial
 from deepnet_theory.spec.claim import Context
 from deepnet_theory.spec.outcome import Verdict
+from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.scheme import SchemePart, scheme
 
 importable(location())  # the claims' own ``paper_checks``
@@ -21,7 +23,7 @@ from paper_checks.shared import stacks  # noqa: E402
 from paper_checks.shared.engine import derive  # noqa: E402
 from paper_checks.shared.fitting import mean  # noqa: E402
 from paper_checks.shared.stacks import Net  # noqa: E402
-from paper_checks.shared.training import model_constants  # noqa: E402
+from paper_checks.shared.training import descend, model_constants  # noqa: E402
 
 REFUTED, SUPPORTED, PROVED = Verdict.REFUTED, Verdict.SUPPORTED, Verdict.PROVED
 
@@ -113,8 +115,34 @@ def powers(exponent: float, *at: float) -> np.ndarray:
     return np.exp(around(*(exponent * np.log(at))))
 
 
+def moved(**exponents):
+    return lambda lab: {n: powers(e, 4, 16, 64, 256) for n, e in exponents.items()}
+
+
 def apart(lab):
     return {"text": around(1.0), "gaussian:0": around(0.7)}
+
+
+def two_placements():
+    """With a norm on the sum and without."""
+    return {name: placements()[name] for name in ("post-ln", "pre-ln")}
+
+
+class Shallow(Net):
+    """A third of the layers, with few seeds."""
+
+    def trial(self, layers, s):
+        return super().trial(layers // 3, replace(s, seeds=8))
+
+
+def briefly(optimizer, parameters, rate, batches, *more):
+    """A training of few steps."""
+    return descend(optimizer, parameters, rate, islice(batches, 4), *more)
+
+
+def shallow(lab):
+    """Stacks of fewer layers and seeds."""
+    return [(16, lab.small(data=data, seeds=8)) for data in ("text", "gaussian:0")]
 
 
 def without_factor(name):
@@ -131,11 +159,9 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
 @pytest.mark.parametrize(
     ("claim", "planted", "expected"),
     [
-        (
-            "common-mode",
-            {"own_part": lambda where, _, r, __: 1 / math.hypot(1, r)},
-            {"built stacks": REFUTED, "and the gradient": REFUTED},
-        ),
+        ("common-mode", {"own_part": lambda where, _, r, __: 1 / math.hypot(1, r),
+          "placements": two_placements, "LAYERS": 6},
+         {"built stacks": REFUTED, "and the gradient": REFUTED}),
         ("common-mode", {"divided": lambda _, r: math.exp(r)}, {"Euler": REFUTED}),
         ("cake-notation-slips", {"attention": lambda y, v, w: v * w * w * y}, {"without": REFUTED}),
         ("cake-notation-slips", NEVER, {"Σ_{i=1}": REFUTED}),
@@ -144,7 +170,8 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
         ("cake-ffn-input", NEVER, {"the true ReLU mask": REFUTED}),
         ("cake-parameter-norm", {"over_printed": lambda: {"I = 1": 2}}, {"leading": REFUTED}),
         ("cake-ln-jacobian", {"top_of": lambda _: 1}, {"no ε": REFUTED}),
-        ("cake-ln-jacobian", {"torch_gap": lambda _: 1e-3}, {"with ε": REFUTED}),
+        ("cake-ln-jacobian", {"torch_gap": lambda _: 1e-3, "POINTS": ((1, -3, 2),)},
+         {"with ε": REFUTED}),
         ("cake-ffn-jacobian", {"gaps": lambda _: {"first-matrix": 1e-3}}, {"∂z_i/∂w_jk": REFUTED}),
         ("cake-xavier-forward", {"entry_square": lambda variance: variance}, {"2/(n_in": REFUTED}),
         ("cake-relu-mask", {"masked": lambda _: 1}, {"second moments": REFUTED}),
@@ -152,157 +179,85 @@ ADAMS = Net("(2*N)**(1/2)", "(2*N)**(-1/2)", "adam")
         ("cake-beta-squared", {"squared": lambda: 0}, {"bounds the parameter": REFUTED}),
         ("cake-constants", {"balance": lambda *_: 2}, {"closure": REFUTED}),
         ("cake-small-parameters", {"size": lambda: 1 + 0 * sympy.Symbol("N")}, {"≪ 1": REFUTED}),
-        (
-            "cake-random-sign",
-            {"log_product": scalar_products},
-            {"magnitude of a product": SUPPORTED, "exp(−K r²/d)": REFUTED},
-        ),
-        (
-            "cake-sequence-length",
-            {"token_changes": summed},
-            {"grows with n": SUPPORTED, "exponent −1/2": REFUTED},
-        ),
-        (
-            "norms-growth",
-            {"residual_sums": aligned},
-            {"grows as √t": REFUTED, "scales as t^{−1/2}": REFUTED},
-        ),
-        (
-            "norms-encoder-layer",
-            {"note": pre_norm},
-            {"the same weights": REFUTED, "dropout acts": REFUTED},
-        ),
-        ("norms-growth", {"residual_sums": growing}, {"one order of magnitude": REFUTED}),
+        ("cake-random-sign", {"log_product": scalar_products},
+         {"magnitude of a product": SUPPORTED, "exp(−K r²/d)": REFUTED}),
+        ("cake-sequence-length", {"token_changes": summed},
+         {"grows with n": SUPPORTED, "exponent −1/2": REFUTED}),
+        ("norms-growth", {"residual_sums": aligned, "Net": Shallow},
+         {"grows as √t": REFUTED, "scales as t^{−1/2}": REFUTED}),
+        ("norms-encoder-layer", {"note": pre_norm},
+         {"the same weights": REFUTED, "dropout acts": REFUTED}),
+        ("norms-growth", {"residual_sums": growing, "Net": Shallow},
+         {"one order of magnitude": REFUTED}),
         ("norms-unroll", {"residual_sums": longer}, {"built Pre-LN": REFUTED}),
-        (
-            "norms-other-norms",
-            {"CENTRED": ONE_AXIS, "SCALED": ONE_AXIS},
-            {"RMSNorm and LayerNorm": REFUTED},
-        ),
+        ("norms-other-norms", {"CENTRED": ONE_AXIS, "SCALED": ONE_AXIS},
+         {"RMSNorm and LayerNorm": REFUTED}),
         ("deepnet-encoder-decoder", {"ENCODER": ENCODER}, {"encoder:": REFUTED, "0.81": REFUTED}),
-        (
-            "deepnet-encoder-decoder",
-            {"derive": engine(optimizer="adam")},
-            {"decoder:": REFUTED, "encoder:": REFUTED},
-        ),
-        (
-            "deepnet-constant-update",
-            {"ADAM": ADAMS, "TRAINED": (4, 8)},
-            {"DeepNorm under Adam, a short training": SUPPORTED},
-        ),
+        ("deepnet-encoder-decoder", {"derive": engine(optimizer="adam")},
+         {"decoder:": REFUTED, "encoder:": REFUTED}),
+        ("deepnet-constant-update", {"ADAM": ADAMS, "TRAINED": (2, 4), "descend": briefly},
+         {"DeepNorm under Adam, a short training": SUPPORTED}),
         ("deepnet-adam", {"train_model": trained_to(3.3)}, {"a short training": REFUTED}),
         ("deepnet-trains", {"train_model": trained_to(3.3)}, {"DeepNorm of 24": REFUTED}),
         ("deepnet-trains", {"train_model": trained_to(2.5)}, {"Post-LN of 24": REFUTED}),
         ("deepnet-trains", {"first_step": lambda n, _: (3.0, n**0.5)}, {"moves the": REFUTED}),
         ("deepnet-trains", {"first_step": lambda *_: (math.nan, 1.0)}, {"finite": REFUTED}),
-        (
-            "retold-k-parameters",
-            {"wider": tight},
-            {"no faster than": REFUTED, "does not grow with": REFUTED},
-        ),
+        ("retold-k-parameters", {"wider": tight},
+         {"no faster than": REFUTED, "does not grow with": REFUTED}),
         ("su-escape", {"runs": magnitudes(1.1)}, {"it may": REFUTED}),
         ("su-escape", {"runs": magnitudes(50.0)}, {"it may": SUPPORTED}),
         ("su-root-cause", {"update_exponents": constant}, {"perturbs the output": REFUTED}),
         ("retold-notation", {"HERE": (1, 1, 3)}, {"with the ind": PROVED}),
-        (
-            "retold-roles",
-            {"net": lambda point, optimizer="sgd": Net("32", repr(point[0]), optimizer)},
-            {"α scales": REFUTED},
-        ),
+        ("retold-roles",
+         {"net": lambda point, optimizer="sgd": Net("32", repr(point[0]), optimizer)},
+         {"α scales": REFUTED}),
         ("schemes-quartic", {}, {"m scaled maps": PROVED}),
         ("schemes-quartic", {"SCALED": {"ffn": 4}}, {"m scaled maps": REFUTED}),
-        (
-            "schemes-quartic",
-            {"derive": engine(layer="ffn:swiglu")},
-            {"without attention's": PROVED, "the same": REFUTED},
-        ),
+        ("schemes-quartic", {"derive": engine(layer="ffn:swiglu")},
+         {"without attention's": PROVED, "the same": REFUTED}),
         ("schemes-quartic", {"derive": by_the_sentence}, {"m maps": PROVED}),
-        (
-            "schemes-keel-vanishing",
-            {"fall": lambda trial: around(1.0)},
-            {"halves the gradient": SUPPORTED, "a fifth": REFUTED, "does not fall": REFUTED},
-        ),
-        ("schemes-keel-vanishing", {"scheme": without_factor}, {"keeps": REFUTED}),
+        ("schemes-keel-vanishing", {"fall": lambda trial: around(1.0), "stacks": shallow},
+         {"halves the gradient": SUPPORTED, "a fifth": REFUTED, "does not fall": REFUTED}),
+        ("schemes-keel-vanishing", {"scheme": without_factor, "stacks": shallow},
+         {"keeps": REFUTED}),
         ("schemes-keel-vanishing", {"above": lambda *_: around(-0.4)}, {"vanish P": SUPPORTED}),
         ("schemes-keel-vanishing", {"above": lambda *_: around(0.03)}, {"what trains": REFUTED}),
-        (
-            "schemes-sp-appears",
-            {"best_rates": lambda lab: powers(0.0, 4, 16)},
-            {"is the same": SUPPORTED, "falls": REFUTED},
-        ),
-        (
-            "schemes-sp-appears",
-            {
-                "steps": lambda lab: {
-                    n: powers(0.0, 4, 16, 64, 256) for n in ("normalised", "plain")
-                }
-            },
-            {"alike": SUPPORTED, "grows": REFUTED},
-        ),
-        (
-            "schemes-sp-appears",
-            {
-                "steps": lambda lab: {
-                    "normalised": powers(0.0, 4, 16, 64, 256),
-                    "plain": powers(0.5, 4, 16, 64, 256),
-                }
-            },
-            {"do not change": REFUTED},
-        ),
+        ("schemes-sp-appears", {"best_rates": lambda lab: powers(0.0, 4, 16)},
+         {"is the same": SUPPORTED, "falls": REFUTED}),
+        ("schemes-sp-appears", {"steps": moved(normalised=0.0, plain=0.0)},
+         {"alike": SUPPORTED, "grows": REFUTED}),
+        ("schemes-sp-appears", {"steps": moved(normalised=0.0, plain=0.5)},
+         {"do not change": REFUTED}),
         ("schemes-data-exponent", {"balanced": apart}, {"holds Adam": SUPPORTED}),
-        (
-            "schemes-data-exponent",
-            {
-                "Net": lambda _, *other: Net("N**(1/2)", *other),
-                "DATA": ("text",),
-                "DEPTHS": (4, 8, 16),
-            },
-            {"is constant": REFUTED},
-        ),
-        (
-            "schemes-data-exponent",
-            {"trained": lambda lab: (around(2.6, 2.5, 2.4), around(2.1, 2.2, 2.3))},
-            {"the better of": SUPPORTED, "a of 1": REFUTED},
-        ),
-        (
-            "schemes-decay-carries",
-            {"relative": lambda lab, *_: powers(0.0, 32, 64, 128, 256)},
-            {"in proportion": SUPPORTED, "alone": REFUTED, "matter": SUPPORTED, "grows": REFUTED},
-        ),
-        (
-            "schemes-decay-carries",
-            {"relative": lambda lab, *_: powers(0.5, 32, 64, 128, 256)},
-            {"in proportion": REFUTED},
-        ),
+        ("schemes-data-exponent",
+         {"Net": lambda _, *other: Net("N**(1/2)", *other), "DATA": ("text",), "DEPTHS": (4, 8)},
+         {"is constant": REFUTED}),
+        ("schemes-data-exponent",
+         {"trained": lambda lab: (around(2.6, 2.5, 2.4), around(2.1, 2.2, 2.3))},
+         {"the better of": SUPPORTED, "a of 1": REFUTED}),
+        ("schemes-decay-carries", {"relative": lambda lab, *_: powers(0.0, 32, 64, 128, 256)},
+         {"in proportion": SUPPORTED, "alone": REFUTED, "matter": SUPPORTED, "grows": REFUTED}),
+        ("schemes-decay-carries", {"relative": lambda lab, *_: powers(0.5, 32, 64, 128, 256)},
+         {"in proportion": REFUTED}),
         pytest.param(
-            "deepnet-vector-parameters",
-            {"scaled_updates": stacks.model_updates},
-            {"divided by N": REFUTED},
-            marks=pytest.mark.slow,
-        ),
+            "deepnet-vector-parameters", {"scaled_updates": stacks.model_updates},
+            {"divided by N": REFUTED}, marks=pytest.mark.slow),
         pytest.param(
             "norms-tradeoff",
             {"model_constants": lambda *given: model_constants(*given[:-1], "post-ln")},
-            {"Pre-LN's perplexity": REFUTED},
-            marks=pytest.mark.slow,
-        ),
+            {"Pre-LN's perplexity": REFUTED}, marks=pytest.mark.slow),
         # λ/α = 1/(2N) balances Adam in post-LN too, so that row rightly stands
         pytest.param(
-            "su-res-post-norm",
-            {"PLACE": "post-ln"},
+            "su-res-post-norm", {"PLACE": "post-ln"},
             {"λ does not change the branch": REFUTED, "keep Adam's update": SUPPORTED},
-            marks=pytest.mark.slow,
-        ),
+            marks=pytest.mark.slow),
         # λ/α = 1/(2N), Adam's balance
         pytest.param(
-            "su-implicit-warmup",
-            {"OTHERS": {"lambda = 1": Net("2*N", "1")}},
-            {"falls with depth": SUPPORTED},
-            marks=pytest.mark.slow,
-        ),
+            "su-implicit-warmup", {"OTHERS": {"lambda = 1": Net("2*N", "1")}},
+            {"falls with depth": SUPPORTED}, marks=pytest.mark.slow),
     ],
     ids=lambda value: value if isinstance(value, str) else ",".join(value),
-)
+)  # fmt: skip
 def test_a_planted_opposite_turns_the_verdict(plant, claim, planted, expected):
     judge = plant(claim, **planted)
     assert {words: judge(words) for words in expected} == expected
@@ -336,7 +291,7 @@ def test_gradients_that_do_decay_exponentially_are_seen(plant, own):
         decay = np.exp(-rate * np.arange(2 * layers)[::-1, None]) * noise
         return both(decay, decay)
 
-    judge = plant("cake-exponential-decay", signals=signals)
+    judge = plant("cake-exponential-decay", signals=signals, LAYERS=8)
     assert judge("at a fixed r") is judge("all the way down") is SUPPORTED
     assert judge("sublayers alone") is REFUTED
 
@@ -457,7 +412,8 @@ def test_a_probe_that_forgets_a_factor_is_seen(monkeypatch, shared, plant):
 def test_tokens_that_are_secretly_correlated_are_seen(monkeypatch, plant):
     draw = trial.gaussian_tokens
     monkeypatch.setattr(trial, "gaussian_tokens", lambda shape, rho, g: draw(shape, 0.5, g))
-    assert plant("su-averaging")("(1−ρ)²/d") is REFUTED
+    judge = plant("su-averaging", lots=lambda s, count: stacks.lots(s, count)[:2])
+    assert judge("(1−ρ)²/d") is REFUTED
 
 
 # ---- the ledger -------------------------------------------------------------------------------

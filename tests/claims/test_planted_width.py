@@ -30,9 +30,20 @@ Plant = Callable[..., Callable[[str], Verdict]]
 Own = Callable[[str], dict[str, Any]]
 
 
-def narrow(lab: Lab) -> tuple[int, ...]:
-    """Half of the widths of a quick run: each law that is planted against holds there."""
-    return (64, 128, 256, 512)
+@pytest.fixture
+def at_two(plant: Plant, own: Own, monkeypatch: pytest.MonkeyPatch) -> Plant:
+    """``plant`` at two widths, where each law that is planted against holds."""
+
+    def planted(claim: str, **values: Any) -> Callable[[str], Verdict]:
+        least = 128 if claim in ("width-mup-sgd", "width-attention") else 64
+
+        def widths(lab: Lab) -> tuple[int, ...]:
+            return (least, 512)
+
+        monkeypatch.setattr(wide, "widths", widths)
+        return plant(claim, **values, **({"widths": widths} if "widths" in own(claim) else {}))
+
+    return planted
 
 
 def orthogonal(theta: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
@@ -82,28 +93,25 @@ class Unaligned(Network):
     ids=lambda value: value if isinstance(value, str) else ",".join(value),
 )
 def test_a_planted_law_turns_the_verdict(
-    plant: Plant, own: Own, monkeypatch: pytest.MonkeyPatch,
-    claim: str, planted: dict[str, Any], expected: dict[str, Verdict],
-) -> None:  # fmt: skip
-    if claim != "width-mup-sgd":  # whose law is undecided at half of the widths
-        monkeypatch.setattr(wide, "widths", narrow)
-    judge = plant(claim, **planted, **({"widths": narrow} if "widths" in own(claim) else {}))
+    at_two: Plant, claim: str, planted: dict[str, Any], expected: dict[str, Verdict]
+) -> None:
+    judge = at_two(claim, **planted)
     assert {words: judge(words) for words in expected} == expected
 
 
-def test_scores_that_move_at_random_are_seen(plant: Plant, own: Own) -> None:
+def test_scores_that_move_at_random_are_seen(at_two: Plant, own: Own) -> None:
     right = own("width-attention")["one_step"]
 
     def at_random(lab: Lab, n: int, head: int) -> tuple[torch.Tensor, torch.Tensor]:
         return (right(lab, n, n if head == n else 1)[0],) * 2  # heads of a fixed size are not asked
 
-    judge = plant("width-attention", one_step=at_random)
+    judge = at_two("width-attention", one_step=at_random)
     assert judge("q·k/k alike") is judge("and q·k/√k by √k") is REFUTED
 
 
-def test_gradients_without_the_depth_are_seen(plant: Plant, own: Own) -> None:
+def test_gradients_without_the_depth_are_seen(at_two: Plant, own: Own) -> None:
     right = own("width-completep")["of_one"]
-    judge = plant("width-completep", of_one=lambda lab, n, layers: right(lab, n, 8))
+    judge = at_two("width-completep", of_one=lambda lab, n, layers: right(lab, n, 8))
     assert judge("hidden gradients") is REFUTED and judge("embedding and head") is SUPPORTED
 
 

@@ -5,7 +5,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 import threading
 from contextlib import suppress
@@ -17,30 +16,31 @@ import pytest
 import sympy
 from typer.models import ArgumentInfo
 
-from deepnet_theory.cli import shows_colour
+from deepnet_theory.cli import main, shows_colour
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.listing import KINDS
 from deepnet_theory.cli.parser import EXAMPLES, command_line
 from deepnet_theory.report.text import coloured
 from deepnet_theory.spec.constants import Constants
+from deepnet_theory.spec.outcome import Verdict
 from deepnet_theory.spec.rule import closures
 
 N = sympy.Symbol("N", positive=True)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_help_has_examples_that_parse(cli, command):
-    outcome = cli(command, "--help")
-    assert outcome.code == 0 and outcome.err == ""
-    whole = re.sub(r" \\\n +", " ", outcome.out)  # as a shell joins the lines
-    shown = re.findall(rf"^ *deepnet-theory ({command}\b.*)$", whole, re.M)
-    assert tuple(shown) == EXAMPLES[command] and len(shown) in (2, 3)
-    assert max(map(len, outcome.out.splitlines())) <= 80
-    for note in get_type_hints(COMMANDS[command], include_extras=True).values():
-        if isinstance(argument := getattr(note, "__metadata__", (None,))[0], ArgumentInfo):
-            assert "".join(argument.help.split()) in "".join(outcome.out.split())
-    codes = outcome.out.partition("Exit codes:")[2]
-    assert all(re.search(rf"(^|\s){code} ", codes) for code in (0, 1, 2, 3, 4, 70, 130, 141))
+def test_help_has_examples_that_parse(cli):
+    for command, call in COMMANDS.items():
+        outcome = cli(command, "--help")
+        assert outcome.code == 0 and outcome.err == ""
+        whole = re.sub(r" \\\n +", " ", outcome.out)  # as a shell joins the lines
+        shown = re.findall(rf"^ *deepnet-theory ({command}\b.*)$", whole, re.M)
+        assert tuple(shown) == EXAMPLES[command] and len(shown) in (2, 3)
+        assert max(map(len, outcome.out.splitlines())) <= 80
+        for note in get_type_hints(call, include_extras=True).values():
+            if isinstance(argument := getattr(note, "__metadata__", (None,))[0], ArgumentInfo):
+                assert "".join(argument.help.split()) in "".join(outcome.out.split())
+        codes = outcome.out.partition("Exit codes:")[2]
+        assert all(re.search(rf"(^|\s){code} ", codes) for code in (0, 1, 2, 3, 4, 70, 130, 141))
 
 
 EVERY_EXAMPLE = [(name, example) for name, pair in EXAMPLES.items() for example in pair]
@@ -111,26 +111,15 @@ def test_list_alone_lists_its_kinds_and_what_they_hold(cli):
     for kind, names in kinds.items():
         told = json.loads(cli("list", kind, "--format", "json").out)[kind]
         assert names and names == [row["name"] for row in told] and f"{kind}\n" in alone.out
-        text = cli("list", kind).out
-        assert all(f"{name}\n" in text for name in names)
+    assert all(f"{name}\n" in cli("list", "norms").out for name in kinds["norms"])
 
 
 @pytest.mark.parametrize("width", [60, 110])
-@pytest.mark.parametrize(
-    "words",
-    [
-        ("--help",),
-        ("verify", "--help"),
-        ("derive", "--help"),
-        ("list", "schemes"),
-        ("list",),
-        ("derive", "--optimizer", "adam", "--depth", "9"),
-    ],
-)
-def test_columns_are_respected(cli, monkeypatch, words, width):
+def test_columns_are_respected(cli, monkeypatch, width):
     monkeypatch.setenv("COLUMNS", str(width))
-    longest = max(map(len, cli(*words).out.splitlines()))
-    assert 0.8 * width < longest <= width  # no more than there are, and not for nothing
+    for words in ("--help", "verify --help", "list schemes", "derive --optimizer adam --depth 9"):
+        longest = max(map(len, cli(*words.split()).out.splitlines()))
+        assert 0.8 * width < longest <= width  # no more than there are, and not for nothing
 
 
 def test_export_writes_what_derive_says(cli, tmp_path):
@@ -155,57 +144,56 @@ def test_export_writes_what_derive_says(cli, tmp_path):
     assert (first.alpha, first.beta, constants.origin["verdict"]) == (4.0, 0.25, "ASSUMED")
 
 
-def test_verify_json_and_file(cli, tmp_path):
-    path = tmp_path / "v.json"
-    outcome = cli("verify", "--optimizer", "adam", "--depths", "2,4,8", "--seeds", "2", "--width",
-                  "16", "--heads", "2", "--tokens", "8", "--format", "json", "-o", str(path),
-                  "--quiet")  # fmt: skip
-    data = json.loads(outcome.out)
-    assert data["schema"] == "deepnet-theory/verification/1"
-    assert json.loads(path.read_text(encoding="utf-8")) == data
-    assert [p["depth"] for p in data["points"]] == [{"N": 2}, {"N": 4}, {"N": 8}]
-    assert data["exponent"] == data["exponents"][0] and data["shares"] != []
-    assert {"in", "share", "estimate", "low", "high", "predicted"} <= set(data["exponent"])
-    assert {"device", "seconds", "verdict"} <= set(data)
-    first = data["points"][0]
-    assert first["seeds"] == 2 and first["mean"] == pytest.approx(sum(first["values"]) / 2)
-    assert outcome.code == {"SUPPORTED": 0, "REFUTED": 1, "UNDECIDED": 3}[data["verdict"]]
-    assert outcome.err == ""
-
-
 LITTLE = ("--layer", "ffn", "--depths", "1,2", "--width", "4", "--heads", "1", "--tokens", "3",
           "--seeds", "2")  # fmt: skip
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")
-@pytest.mark.parametrize("command", ["verify", "report"])
-def test_what_cannot_be_saved_is_printed_all_the_same(cli, command):
-    outcome = cli(command, "--optimizer", "adam", *LITTLE, "-o", "/dev/full")
-    assert outcome.code == 2 and "cannot write '/dev/full'" in outcome.err
-    assert "UNDECIDED" in outcome.out
+def test_what_cannot_be_saved_is_printed_all_the_same(cli):
+    for words in (["verify"], ["report", "--no-rivals"]):
+        outcome = cli(*words, "--optimizer", "adam", *LITTLE, "-o", "/dev/full")
+        assert outcome.code == 2 and "cannot write '/dev/full'" in outcome.err
+        assert "UNDECIDED" in outcome.out
 
 
-def test_completion_and_utf8_whatever_the_locale_says(process):
-    outcome = process("list", "closures", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
-    assert outcome.code == 0 and "§" in outcome.out
-    for typed, offered in (
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
         ("ex", {"export"}),
         ("derive --optimizer ad", {"adam", "adam-mini", "adamw", "adafactor", "adagrad"}),
         ("verify --dtype float6", {"float64"}),
-    ):
-        outcome = process(_DEEPNET_THEORY_COMPLETE="complete_bash",
-                          COMP_WORDS=f"deepnet-theory {typed}",
-                          COMP_CWORD=str(len(typed.split())))  # fmt: skip
-        assert outcome.out and set(outcome.out.split()) <= offered
+    ],
+)
+def test_completion(capsys, monkeypatch, typed, offered):
+    monkeypatch.setenv("_DEEPNET_THEORY_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", f"deepnet-theory {typed}")
+    monkeypatch.setenv("COMP_CWORD", str(len(typed.split())))
+    with suppress(SystemExit):
+        main([])
+    out = capsys.readouterr().out
+    assert out and set(out.split()) <= offered
 
 
-def test_a_terminal_has_greek_and_colours_and_a_pipe_their_names():
-    words = ("derive", "--optimizer", "adam", "--placement", "pre-ln")
-    shown = through_a_terminal(*words, TERM="xterm", NO_COLOR="")
-    assert re.search(r"^    α     = 1$", shown, re.M) and not re.search("alpha|beta", shown)
-    assert "\x1b[1mpre-ln encoder under adam\x1b[0m\n=====" in shown
-    assert "\x1b[32mPROVED\x1b[0m: " in shown
-    plain = through_a_terminal(*words, TERM="dumb", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+def test_what_is_printed_is_utf8_whatever_the_locale_says(process):
+    outcome = process("list", "closures", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert outcome.code == 0 and "§" in outcome.out
+
+
+def test_a_terminal_has_greek_and_colours_and_a_pipe_their_names(monkeypatch):
+    def shown(term, encoding):
+        monkeypatch.setenv("TERM", term)
+        monkeypatch.setenv("NO_COLOR", "")
+        terminal = io.TextIOWrapper(io.BytesIO(), encoding)
+        terminal.isatty = lambda: True
+        monkeypatch.setattr(sys, "stdout", terminal)
+        assert main(["derive", "--optimizer", "adam", "--placement", "pre-ln"]) == 0
+        return terminal.buffer.getvalue().decode("utf-8")
+
+    terminal = shown("xterm", "utf-8")
+    assert re.search(r"^    α     = 1$", terminal, re.M) and not re.search("alpha|beta", terminal)
+    assert "\x1b[1mpre-ln encoder under adam\x1b[0m\n=====" in terminal
+    assert "\x1b[32mPROVED\x1b[0m: " in terminal
+    plain = shown("dumb", "ascii")
     assert "    alpha = 1\n" in plain and not re.search("[α-ω\x1b]", plain)
 
 
@@ -226,22 +214,6 @@ def test_colour_is_for_a_terminal_that_wants_it(cli, monkeypatch):
 
 def plain_of(shown):
     return re.sub(r"\x1b\[\d+m", "", shown)
-
-
-def through_a_terminal(*words, **environment):
-    """What the command writes to a pseudo-terminal."""
-    import pty
-
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "deepnet_theory", *words]
-    with subprocess.Popen(command, stdout=theirs, env={**os.environ, **environment}):
-        os.close(theirs)
-        shown = bytearray()
-        with suppress(OSError):
-            while piece := os.read(ours, 4096):
-                shown.extend(piece)
-    os.close(ours)
-    return shown.decode("utf-8").replace("\r\n", "\n")
 
 
 COLOUR = r"\x1b\[[0-9;]*m"
@@ -279,40 +251,24 @@ def on_a_terminal(cli, monkeypatch):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals")
 def test_verify_shows_a_live_table_on_a_terminal(cli, on_a_terminal):
-    words = ("verify", "--optimizer", "adam", "--depths", "2,4,8", *SMALL)
+    words = ("verify", "--optimizer", "adam", "--depths", "1,2,3", *SMALL)
     outcome, shown = on_a_terminal(*words)
     assert outcome.code in (0, 1, 3)
     assert "\x1b" not in outcome.out and "model update at depth" not in outcome.out
     assert re.search(COLOUR, shown)
     # the points appear one after the other, while the next one is measured
-    first, second, third = (shown.index(f"N = {n} ") for n in (2, 4, 8))
-    assert first < second < third and first < shown.index("model update at depth 8")
+    first, second, third = (shown.index(f"N = {n} ") for n in (1, 2, 3))
+    assert first < second < third and first < shown.index("model update at depth 3")
     assert "95% interval" in shown and "%" in shown and "under adam" in shown
     # what is on the screen in the end is the table, not the frames above one another
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown)
-    means = [line.split()[3] for line in plain.splitlines() if line.strip().startswith("N = 8 ")]
+    means = [line.split()[3] for line in plain.splitlines() if line.strip().startswith("N = 3 ")]
     assert means and f"  {means[0]}  " in outcome.out
-    few = ("verify", "--optimizer", "adam", "--layer", "ffn", "--depths", "1,2", *SMALL)
+    few = ("verify", "--optimizer", "adam", *LITTLE)
     _, plain = on_a_terminal(*few, NO_COLOR="1")
     assert not re.search(COLOUR, plain) and "N = 2 " in plain
     outcome, quiet = on_a_terminal(*few, "--quiet")
     assert quiet == cli(*few).err == "" and "N = 2 " in outcome.out
-
-
-def test_report_measures_the_rivals_too(cli, tmp_path):
-    words = ("report", "--optimizer", "adam", "--depths", "2,4,8", *SMALL, "--draws", "1",
-             "--cache", str(tmp_path / "cache"), "-o")  # fmt: skip
-    with_rivals = cli(*words, str(tmp_path / "a.html"))
-    alone = cli(*words, str(tmp_path / "b.html"), "--no-rivals")
-    assert with_rivals.code == alone.code  # the verdict is that of the rule itself
-    rows = re.findall(r"^ *rule of (\w+), in N +\w+ +([+-][\d.]+)", with_rivals.out, re.M)
-    assert [name for name, _ in rows] == ["sgd", "lamb"]
-    assert all(float(estimate) > 0.25 for _, estimate in rows)  # predicted +1/2: seen to grow
-    assert "rule of" not in alone.out
-    pages = [(tmp_path / name).read_text(encoding="utf-8") for name in ("a.html", "b.html")]
-    marks = [re.findall(r'<path class="other(?: other-\d)?"', page) for page in pages]
-    assert list(map(len, marks)) == [3 * 3, 0]  # of two rivals and the plain network
-    assert "no part of the verdict" in pages[0] and "no part of the verdict" not in pages[1]
 
 
 def test_closures_side_by_side(cli):
@@ -333,8 +289,6 @@ def test_closures_side_by_side(cli):
             assert implied[quantity]["value"] == said["value"]
     shown = cli(*compare).out
     assert max(map(len, shown.splitlines())) <= 80 and all(name in shown for name in rows)
-    assert "| alpha |" in cli(*compare, "--format", "markdown").out
-    assert r"\end{document}" in cli(*compare, "--format", "latex").out
 
 
 def test_the_case_of_a_name_does_not_matter(cli):
@@ -342,24 +296,19 @@ def test_the_case_of_a_name_does_not_matter(cli):
     loud = ("derive", "--optimizer", "Adam", "--placement", "PRE-LN", "--format", "JSON")
     assert cli(*loud) == cli(*words)
     assert cli("list", "Norms") == cli("list", "norms")
-    assert cli("check", "Cake-Constants").code == 0
+    assert cli("check", "Cake-Index-Ranges").code == 0
 
 
 def test_published_schemes_are_judged_in_depth_and_in_width_and_listed_with_both(cli):
     def data(*words):
         return json.loads(cli(*words, "--format", "json").out)
 
-    told = cli("derive", "--scheme", "completep", "--across", "width")
-    assert told.code == 0 and "Features move alike at every width." in told.out
-    assert "embedding epsilon 1 1/d differs" in " ".join(told.out.split())
     wide = data("derive", "--scheme", "mup", "--optimizer", "lamb")
     assert wide["schema"] == "deepnet-theory/parametrisation/1"
     assert (wide["optimizer"], wide["judged"]["regime"]) == ("lamb", "lazy")
     assert all(cell["agrees"] for cell in wide["cells"])
-    deep = data("derive", "--scheme", "gpt-2", "--norm", "layer")  # a default may be typed
-    assert deep["schema"] == "deepnet-theory/scheme/1"
-    assert deep["judged"]["parts"][0]["first_order"] == "1"
-    assert {n for row in deep["optimizers"] for n in row["optimizers"]} >= {"sgd", "lamb", "muon"}
+    typed = ("derive", "--scheme", "gpt-2", "--norm", "layer")  # a default
+    assert cli(*typed).out == cli(*typed[:3]).out
     rows = {r["name"]: r for r in data("list", "schemes")["schemes"]}
     dimensions = [rows[n]["dimension"] for n in ("deepnorm", "mup", "completep")]
     assert dimensions == ["depth", "width", "both"]
@@ -367,28 +316,8 @@ def test_published_schemes_are_judged_in_depth_and_in_width_and_listed_with_both
     assert rows["u-mup"]["alpha"] and rows["u-mup"]["multiplier"]
 
 
-TRANSFER = (
-    "transfer", "--optimizer", "adam", "--depths", "2,4", "--rates", "1e-3,1e-2,1e-1", "--steps",
-    "3", "--width", "16", "--heads", "2", "--tokens", "8", "--batch", "2", "--seeds", "2",
-    "--closures", "unit-init,symmetric", "--device", "cpu",
-)  # fmt: skip
-
-
-def test_transfer_writes_json_and_a_page(cli, tmp_path):
-    file, page = tmp_path / "t.json", tmp_path / "t.html"
-    outcome = cli(*TRANSFER, "-o", str(file), "--page", str(page))
-    data = json.loads(file.read_text(encoding="utf-8"))
-    assert outcome.code in (0, 1, 3) and data["verdict"] == data["closures"][0]["verdict"]
-    assert outcome.code == {"SUPPORTED": 0, "REFUTED": 1, "UNDECIDED": 3}[data["verdict"]]
-    shown = page.read_text(encoding="utf-8")
-    # of the losses and of R, and the legends
-    assert shown.count('class="curve"') == 2 * (2 * 2 + 2) and "unit-init" in shown
-    assert shown.count("<figcaption>") == 2 and "dashed" in shown
-
-
 PAGES = {  # and the marks that their first picture has
-    "predict --optimizer adam --depths 2,4,8 --seeds 2 --width 8 --heads 1 --tokens 4": 3,
-    "measure model.py:make --depths 2,4 --update=-eta*g --seeds 2": 2,
+    "predict --optimizer adam --depths 1,2,3 --seeds 2 --width 8 --heads 1 --tokens 4": 3,
     "measure model.py:make --widths 8,16,32 --update=-eta*g --seeds 2": 3,
     "train constants.json --steps 8 --batch 1 --tokens 8 --seeds 1": 0,
     "transfer own.py:train_setup --depths 2,4 --rates 1e-3,1e-2,1e-1": 2,
@@ -403,6 +332,10 @@ def test_a_page_has_pictures_and_says_what_is_in_them(cli, model, words):
             "constants.json")  # fmt: skip
     outcome = cli(*words.split(), "--page", "p.html", "--processes", "1")
     assert outcome.code in (0, 1, 3), outcome.err
+    if words.startswith("transfer"):
+        assert cli(*words.split(), "-o", "t.json").code == outcome.code
+        data = json.loads(Path("t.json").read_text(encoding="utf-8"))
+        assert outcome.code == Verdict[data["verdict"]].exit_code
     page = Path("p.html").read_text(encoding="utf-8")
     figures = re.findall("<figure>(.*?)</figure>", page, re.S)
     assert figures and figures[0].count('<circle class="point"') == PAGES[words]

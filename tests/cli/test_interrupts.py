@@ -11,10 +11,11 @@ import pytest
 
 from deepnet_theory.numeric import verify as room
 
-SMALL = (
-    "verify", "--optimizer", "adam", "--width", "16", "--heads", "2", "--tokens", "8",
-    "--seeds", "2", "--draws", "1",
+SIZES = (
+    "--optimizer", "adam", "--width", "8", "--heads", "2", "--tokens", "4", "--seeds", "2",
+    "--draws", "1",
 )  # fmt: skip
+SMALL = ("verify", *SIZES)
 
 
 def send_at(monkeypatch, layers, number):
@@ -36,8 +37,8 @@ def test_what_was_measured_is_kept_and_the_same_command_goes_on(cli, monkeypatch
     file, kept = tmp_path / "part.json", ("--cache", str(tmp_path / "cache"))
     before = signal.getsignal(getattr(signal, name))
     with monkeypatch.context() as patch:
-        send_at(patch, 4, getattr(signal, name))
-        found = cli(*SMALL, *kept, "--depths", "2,3,4", "-o", str(file))
+        send_at(patch, 3, getattr(signal, name))
+        found = cli(*SMALL, *kept, "--depths", "1,2,3", "-o", str(file))
     assert found.code == 130
     assert f"the same command goes on; what is finished is kept in {kept[1]}" in found.err
     assert "interrupted: 2 of 3 depths" in found.out
@@ -45,7 +46,7 @@ def test_what_was_measured_is_kept_and_the_same_command_goes_on(cli, monkeypatch
     assert signal.getsignal(getattr(signal, name)) is before
     part = json.loads(file.read_text(encoding="utf-8"))
     assert part["complete"] is False and part["verdict"] == "UNDECIDED"
-    done = cli(*SMALL, *kept, "--depths", "2,3,4", "-o", str(file), "-v")
+    done = cli(*SMALL, *kept, "--depths", "1,2,3", "-o", str(file), "-v")
     assert done.code != 130 and "results came from the cache; --no-cache measures" in done.err
     assert json.loads(file.read_text(encoding="utf-8"))["complete"] is True
 
@@ -53,10 +54,10 @@ def test_what_was_measured_is_kept_and_the_same_command_goes_on(cli, monkeypatch
 def test_part_of_a_result_replaces_no_whole_one(cli, monkeypatch, tmp_path):
     whole, nothing = tmp_path / "whole.json", tmp_path / "nothing.json"
     whole.write_text('{"complete": true}')
-    for layers, file in ((3, whole), (2, nothing)):
+    for layers, file in ((2, whole), (1, nothing)):
         with monkeypatch.context() as patch:
             send_at(patch, layers, signal.SIGINT)
-            found = cli(*SMALL, "--depths", "2,3", "-o", str(file))
+            found = cli(*SMALL, "--depths", "1,2", "-o", str(file))
         assert found.code == 130 and "goes on" not in found.out + found.err
     part = json.loads(Path(f"{whole}.partial").read_text(encoding="utf-8"))
     assert whole.read_text() == '{"complete": true}' and part["complete"] is False
@@ -75,10 +76,7 @@ def test_every_command_ends_alike(cli, monkeypatch):
         assert (found.code, found.err.strip()) == (130, "deepnet-theory: interrupted")
 
 
-FEW = (
-    "--optimizer", "adam", "--depths", "1,2", "--width", "8", "--heads", "2", "--tokens", "4",
-    "--seeds", "2", "--draws", "1",
-)  # fmt: skip
+FEW = (*SIZES, "--depths", "1,2")
 
 
 def untimed(out):
@@ -96,7 +94,7 @@ def test_a_second_command_takes_the_points_that_it_shares(cli, tmp_path):
         f"{shown['results']} of {shown['results']} results came from the cache" in report.err
     )  # all of them, and no other work
     assert untimed(report.out) == untimed(first.out)
-    anew = cli("report", *FEW, "--no-cache", "--no-rivals", "-o", page, "-v")
+    anew = cli("verify", *FEW, "--no-cache", "-v")
     assert "results came from the cache" not in anew.err and untimed(anew.out) == untimed(first.out)
 
 

@@ -8,13 +8,14 @@ import pytest
 from torch import nn
 
 import deepnet_theory as dt
+from deepnet_theory.models import effect
 from deepnet_theory.processes import jobs
 from deepnet_theory.report.notebook import rules
 from deepnet_theory.runtime import apply_
 from deepnet_theory.spec.outcome import Refusal
 
 BOTH = ("published or first derived (symmetric)", "to train with (complete)")
-SMALL = ["--width", "16", "--heads", "2", "--tokens", "8", "--seeds", "2", "--depths", "2,3"]
+SMALL = ["--width", "8", "--heads", "2", "--tokens", "4", "--seeds", "2", "--depths", "1,2"]
 HEAD = "Start the head's bias at the log-unigram"
 
 
@@ -33,10 +34,9 @@ def test_derive_names_both_rules_and_what_the_head_must_be(cli):
     def derived(optimizer, *more):
         return plain(cli("derive", "--optimizer", optimizer, *more).out)
 
-    for format in ("text", "markdown", "latex"):
-        shown = derived("adam", "--format", format)
-        assert all(name in shown for name in BOTH)
-        assert HEAD in shown and "measured and not proved" in shown
+    shown = derived("adam")
+    assert all(name in shown for name in BOTH)
+    assert HEAD in shown and "measured and not proved" in shown
     assert f"train with this rule. {HEAD}" in derived("adam", "--closure", "complete")
     pre = derived("adam", "--placement", "pre-ln")
     assert BOTH[1] in pre and HEAD not in pre
@@ -112,6 +112,7 @@ def test_the_constants_of_a_report_are_those_that_export_writes(cli, tmp_path):
     assert 0 < html.index(BOTH[1]) < html.index(BOTH[0]) and HEAD.split("'")[0] in html
     assert f"Measured here: the rule {BOTH[0]}. In the constants: the rule {BOTH[1]}" in html
     told = plain(shown.out)  # the header of what was measured
+    assert "rule of sgd" not in told and "no part of the verdict" not in html  # no rivals
     assert f"{BOTH[0]}, measured here: encoder alpha = (2*N)**(1/2)" in told
     assert f"{BOTH[1]}: encoder alpha = 2*N" in told
 
@@ -124,12 +125,12 @@ def test_train_apply_and_verify_say_which_rule_is_meant(cli, exported):
     layer = nn.TransformerEncoderLayer(16, 2, 64, batch_first=True)
     model = nn.Sequential(nn.Embedding(11, 16), nn.TransformerEncoder(layer, 4))
     assert HEAD in str(apply_(model, exported))
-    words = ("verify", "--optimizer", "adam", *SMALL, "--format", "json")
-    assert list(json.loads(cli(*words).out)["rows"]) == list(BOTH)
-    assert json.loads(cli(*words, "--alpha", "N", "--beta", "1").out)["rows"] == {}
+    words = ("verify", "--optimizer", "adam", *SMALL, "--alpha", "N", "--beta", "1")
+    assert json.loads(cli(*words, "--format", "json").out)["rows"] == {}
 
 
-def test_an_audit_ends_in_the_rule_to_train_with(cli, model):
+def test_an_audit_ends_in_the_rule_to_train_with(cli, model, monkeypatch):
+    monkeypatch.setattr(effect, "MOST", 0)  # no real steps
     shown = cli("audit", model, "--optimizer", "adam", "--depth", "4").out
     (command,) = re.findall(r"deepnet-theory (derive(?:.*\\\n)*.*)$", shown, re.M)
     told = cli(*command.replace("\\\n", " ").split()).out

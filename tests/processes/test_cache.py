@@ -245,7 +245,7 @@ def test_the_users_own_folder_is_where_the_environment_says(monkeypatch, tmp_pat
 
 
 SWEEP = (1, 2, 3, 4)
-FOUR = replace(TINY, draws=4)
+FOUR = replace(TINY, draws=3)
 
 
 def kept_in(cache):
