@@ -297,7 +297,7 @@ def run(tests: Sequence[str], most: float) -> int:
 
 
 def chosen(tests: Sequence[str], seen: Seen, most: float) -> list[str]:
-    """The tests that half as many CPU seconds more may run, the cheapest first.
+    """The cheapest tests that fit into ``most`` CPU seconds and half as many again.
 
     The second case of a parametrised test counts as twice its cost, from the fourth on as four
     times: what the first case lets pass another test may see.

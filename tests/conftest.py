@@ -44,6 +44,12 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@pytest.fixture
+def unpredicted(monkeypatch):
+    """Audits leave the prediction of effects, some tenths of a second each, out."""
+    monkeypatch.setattr("deepnet_theory.models.effect.MOST", 0)
+
+
 @pytest.fixture(autouse=True)
 def no_module_stays(tmp_path_factory):
     """A module that a test has written does not stay loaded: other code may have read it."""

@@ -16,7 +16,6 @@ import torch
 
 from deepnet_theory import derive
 from deepnet_theory.cli import main
-from deepnet_theory.models import effect
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.spec.outcome import DeepNetTheoryError
 
@@ -73,12 +72,7 @@ def test_the_first_figures_are_drawn_from_the_measured_page_and_show_what_is_sai
     assert best("standard parametrisation") == sorted(best("standard parametrisation"))[::-1]
 
 
-@pytest.fixture
-def no_real_steps(monkeypatch):
-    monkeypatch.setattr(effect, "MOST", 0)
-
-
-@pytest.mark.usefixtures("no_real_steps")
+@pytest.mark.usefixtures("unpredicted")
 @pytest.mark.parametrize("command", commands())
 def test_every_command_runs(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -204,7 +198,7 @@ def test_a_path_runs_to_its_end(name):
     assert done.stdout and not done.stderr
 
 
-@pytest.mark.usefixtures("no_real_steps")
+@pytest.mark.usefixtures("unpredicted")
 @pytest.mark.parametrize("swapped", ["faulty as faithful, faulty", "faithful, faithful as faulty"])
 def test_the_wrong_deepnorm_in_either_place_is_seen(monkeypatch, capsys, swapped):
     script = (PATHS / "deepnorm.py").read_text(encoding="utf-8")

@@ -482,7 +482,7 @@ def relative_updates(selection: Selection, rule: Rule) -> dict[str, str]:
 
 
 @cache
-def rival_rules(selection: Selection) -> dict[str, Rule]:
+def rival_rules(selection: Selection) -> Mapping[str, Rule]:
     """The default rules of SGD, Adam and LAMB for the same network, besides the selected one."""
     rules: dict[str, Rule] = {}
     for name in RIVALS:

@@ -282,7 +282,7 @@ def rival_rules(derivation: Derivation | Selection | str) -> tuple[Rule, ...]:
     Rules that agree are one, under both names; one that agrees with the derived rule is left out.
     """
     derivation = derived(derivation)
-    rules = solve(derivation.selection) | {PLAIN: own_rule(derivation, 1, 1)}
+    rules = {**solve(derivation.selection), PLAIN: own_rule(derivation, 1, 1)}
     alike: dict[object, list[str]] = {}
     for name, rule in rules.items():
         alike.setdefault((rule.entries, rule.eta), []).append(name)

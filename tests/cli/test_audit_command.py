@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import deepnet_theory as dt
-from deepnet_theory.models import effect
 from deepnet_theory.runtime import build
 
+pytestmark = pytest.mark.usefixtures("unpredicted")
 SOURCE = """
 import torch
 from torch import nn
@@ -39,11 +39,6 @@ def shared():
 def odd(): return make(N ** -0.5, Odd)
 def plain(): return nn.Linear(8, 8)
 """
-
-
-@pytest.fixture(autouse=True)
-def no_real_steps(monkeypatch):
-    monkeypatch.setattr(effect, "MOST", 0)
 
 
 @pytest.fixture

@@ -19,16 +19,23 @@ from deepnet_theory.symbolic.derivation import Derivation
 BAD = {  # what is typed, and what its one sentence says
     "verify --optimizer adam --processes 0": "processes 0 is not a whole number",
     "derive --optimizer adamm": "unknown optimizer 'adamm'; valid are: adafactor",
+    "derive --optimizer ''": "unknown optimizer ''",
     "derive": "exactly one of --optimizer NAME and --update EXPR",
     "derive --optimizer sgd --update '-eta*g'": "exactly one of",
     "derive --update ''": "must not be empty",
     "derive --update \"__import__('os')\"": "is not an update",
     "derive --update '-eta*norm(theta'": "cannot be read",
     "derive --optimizer sgd --placement mid-ln": "post-ln, pre-ln, res-post-gain, res-post-ln",
+    "derive --optimizer sgd --norm batch": "valid are: layer, rms",
+    "derive --optimizer sgd --stack x": "valid are: encoder, decoder",
     "derive --optimizer sgd --closure x": "learning-rate, parameter-norm",
     "derive --optimizer sgd --method x": "valid are: probe, lemma, moments",
     "derive --optimizer sgd --layer ''": "is empty",
     "derive --optimizer sgd --format pdf": "valid are: text, markdown, latex",
+    "derive --optimizer sgd --depth 0": "the depth '0' is not valid",
+    "derive --optimizer sgd --depth -3": "the depth '-3' is not valid",
+    "derive --optimizer sgd --depth 2.5": "the depth '2.5' is not valid",
+    "derive --optimizer sgd --depth ''": "the depth '' is not valid",
     "derive --optimizer sgd --depth nan": "the depth 'nan' is not valid",
     "derive --optimizer sgd --depth 8,8": "the depth '8,8' is not valid",
     "derive --optimizer sgd --regime nonsense": 'not of the form "A>B"',
@@ -47,6 +54,7 @@ BAD = {  # what is typed, and what its one sentence says
     "verify --optimizer sgd --seeds x": "'x' is not a whole number",
     "verify --optimizer sgd --seeds 1": "seeds 1 is not",
     "measure mine.py:plain --depths 1,2 --eta x": "'x' is not a number",
+    "verify --optimizer sgd --data images": "unknown data 'images'",
     "verify --optimizer sgd --data gaussian:nan": "unknown data 'gaussian:nan'",
     "verify --optimizer sgd --device tpu": "valid are: auto, cpu, cuda",
     "report --optimizer sgd": "Missing option",
@@ -244,7 +252,7 @@ def shell(tail, words=LISTING):
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.parametrize("words", [LISTING, "--help"])
+@pytest.mark.parametrize("words", [LISTING, "--help", "list optimizers --format json"])
 def test_a_reader_that_has_gone_is_no_error_of_ours(words):
     assert shell("| true", words) == (141, "", "")
 

@@ -7,7 +7,6 @@ import torch
 
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.parser import command_line
-from deepnet_theory.models import effect
 from deepnet_theory.processes import jobs
 from deepnet_theory.spec.outcome import Refusal
 
@@ -48,7 +47,7 @@ def defaults(command):
 
 
 @pytest.fixture
-def asked(monkeypatch):
+def asked(monkeypatch, unpredicted):
     """The work that commands would have done; none is done."""
     found = []
 
@@ -57,7 +56,6 @@ def asked(monkeypatch):
         raise Refusal("nothing is done")
 
     monkeypatch.setattr(jobs, "run_jobs", run_jobs)
-    monkeypatch.setattr(effect, "MOST", 0)
     return found
 
 

@@ -8,7 +8,6 @@ import pytest
 from torch import nn
 
 import deepnet_theory as dt
-from deepnet_theory.models import effect
 from deepnet_theory.processes import jobs
 from deepnet_theory.report.notebook import rules
 from deepnet_theory.runtime import apply_
@@ -34,9 +33,10 @@ def test_derive_names_both_rules_and_what_the_head_must_be(cli):
     def derived(optimizer, *more):
         return plain(cli("derive", "--optimizer", optimizer, *more).out)
 
-    shown = derived("adam")
-    assert all(name in shown for name in BOTH)
-    assert HEAD in shown and "measured and not proved" in shown
+    for format in ("text", "markdown", "latex"):
+        shown = derived("adam", "--format", format)
+        assert all(name in shown for name in BOTH)
+        assert HEAD in shown and "measured and not proved" in shown
     assert f"train with this rule. {HEAD}" in derived("adam", "--closure", "complete")
     pre = derived("adam", "--placement", "pre-ln")
     assert BOTH[1] in pre and HEAD not in pre
@@ -125,12 +125,13 @@ def test_train_apply_and_verify_say_which_rule_is_meant(cli, exported):
     layer = nn.TransformerEncoderLayer(16, 2, 64, batch_first=True)
     model = nn.Sequential(nn.Embedding(11, 16), nn.TransformerEncoder(layer, 4))
     assert HEAD in str(apply_(model, exported))
-    words = ("verify", "--optimizer", "adam", *SMALL, "--alpha", "N", "--beta", "1")
-    assert json.loads(cli(*words, "--format", "json").out)["rows"] == {}
+    words = ("verify", "--optimizer", "adam", *SMALL, "--format", "json")
+    assert list(json.loads(cli(*words).out)["rows"]) == list(BOTH)
+    assert json.loads(cli(*words, "--alpha", "N", "--beta", "1").out)["rows"] == {}
 
 
-def test_an_audit_ends_in_the_rule_to_train_with(cli, model, monkeypatch):
-    monkeypatch.setattr(effect, "MOST", 0)  # no real steps
+@pytest.mark.usefixtures("unpredicted")
+def test_an_audit_ends_in_the_rule_to_train_with(cli, model):
     shown = cli("audit", model, "--optimizer", "adam", "--depth", "4").out
     (command,) = re.findall(r"deepnet-theory (derive(?:.*\\\n)*.*)$", shown, re.M)
     told = cli(*command.replace("\\\n", " ").split()).out

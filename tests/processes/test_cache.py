@@ -245,7 +245,7 @@ def test_the_users_own_folder_is_where_the_environment_says(monkeypatch, tmp_pat
 
 
 SWEEP = (1, 2, 3, 4)
-FOUR = replace(TINY, draws=3)
+THRICE = replace(TINY, draws=3)
 
 
 def kept_in(cache):
@@ -255,14 +255,14 @@ def kept_in(cache):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills a copy of this process")
 def test_a_sweep_that_is_killed_three_times_ends_as_an_undisturbed_one(tmp_path):
-    undisturbed = found(FOUR, depths=SWEEP)
+    undisturbed = found(THRICE, depths=SWEEP)
     draw, cache, kept = random.Random(0), Cache(tmp_path), [0]
     cache.get("the environment is looked at before")
     for _ in range(3):
         child = os.fork()
         if not child:
             try:
-                found(FOUR, cache, depths=SWEEP)
+                found(THRICE, cache, depths=SWEEP)
             finally:
                 os._exit(1)
         wanted = kept[-1] + draw.randint(1, 2)
@@ -273,5 +273,5 @@ def test_a_sweep_that_is_killed_three_times_ends_as_an_undisturbed_one(tmp_path)
         os.waitpid(child, 0)
         kept.append(kept_in(cache))
     assert kept == sorted(set(kept))  # nothing is lost, and it goes on
-    assert found(FOUR, cache, depths=SWEEP) == undisturbed
+    assert found(THRICE, cache, depths=SWEEP) == undisturbed
     assert cache.taken == kept[-1] < kept_in(cache)  # nothing is done twice
