@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from deepnet_theory.workflow.deriving import export as export
     from deepnet_theory.workflow.deriving import judge_scheme as judge_scheme
     from deepnet_theory.workflow.deriving import own_rule as own_rule
+    from deepnet_theory.workflow.experiments import predict_model as predict_model
     from deepnet_theory.workflow.experiments import predict_scheme as predict_scheme
     from deepnet_theory.workflow.experiments import predict_update as predict_update
     from deepnet_theory.workflow.experiments import transfer as transfer
@@ -92,7 +93,8 @@ _HOMES = {
     "workflow.auditing": ("audit",),
     "workflow.deriving": ("derive", "derive_across", "export", "judge_scheme", "own_rule"),
     "workflow.experiments": (
-        "predict_scheme", "predict_update", "transfer", "verify", "verify_scheme", "verify_width",
+        "predict_model", "predict_scheme", "predict_update", "transfer", "verify", "verify_scheme",
+        "verify_width",
     ),
     "workflow.reporting": ("make_report",),
 }  # fmt: skip

@@ -35,6 +35,7 @@ from deepnet_theory.cli.options import (
     of_scheme,
     one_of,
     refuse_beside,
+    require_both,
     rule_of,
     selection_of,
     words_of,
@@ -287,13 +288,31 @@ def predict(
     measure: Annotated[Given, MEASURE, Takes(("updates", "eta"))],
     work: Work,
     talk: Talk,
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]",
+            help=f"Your own model's equation, alpha and gains instead of a rule's: {MODEL}, whose "
+            "code is run; FACTORY(depth) gives a module, or (module, inputs).",
+        ),
+    ] = None,
     format: TextOrJson = "text",
     page: Page = None,
 ) -> int:
     """Predict the model update in absolute size from single sublayers, at any depth."""
     from deepnet_theory.workflow import experiments
 
-    run, _ = _of_rule_or_scheme(select, own, experiments.predict_scheme, experiments.predict_update)
+    run: Callable[..., Any]
+    if model is not None:
+        refuse_beside([*(select.keys() - {"optimizer", "update"}), *own], model)
+        stepped = selection_of(select)
+        run = partial(
+            experiments.predict_model, model, optimizer=stepped.optimizer, update=stepped.update
+        )
+    else:
+        run, _ = _of_rule_or_scheme(
+            select, own, experiments.predict_scheme, experiments.predict_update
+        )
     run = partial(run, **measure)
     return _measured(run, work, talk, "predict", format=format, page=page)
 
@@ -398,7 +417,12 @@ def train(
 
 
 def transfer(
-    select: Annotated[Select, Takes(("scheme",), {"stack": "encoder or decoder; encoder."})],
+    select: Annotated[
+        Select,
+        Takes(
+            helps={"stack": "encoder or decoder; encoder.", "scheme": "Train a published scheme."}
+        ),
+    ],
     own: Annotated[Own, Takes(("decoder_alpha", "decoder_beta"))],
     measure: Annotated[
         Given,
@@ -457,13 +481,21 @@ def transfer(
         refuse_beside([*select, *own], model)
         if ":" not in model:
             raise InputError(f"the model {model!r} is not of the form FILE.py:NAME")
-    selection = selection_of(select) if model is None else None
-    rule = None if selection is None else rule_of(own, selection)
+    selection, rule, scheme = None, None, select.get("scheme")
+    if scheme is not None:
+        from deepnet_theory.workflow.deriving import scheme_of_depth
+
+        refuse_beside(own, f"--scheme {scheme}")
+        selection = beside_scheme(select, scheme_of_depth(scheme))
+    elif model is None:
+        selection = selection_of(select)
+        rule = rule_of(own, selection)
     from deepnet_theory.workflow import experiments
 
     named = None if closures is None else [name.strip() for name in closures.split(",")]
     run = partial(
         experiments.transfer, model or selection, rates=rates, closures=named, rule=rule,
+        scheme=scheme,
         steps=steps, text=text, outer=outer, widths=widths,
         rules=rules and rules.split(","), **measure,
     )  # fmt: skip
@@ -598,6 +630,7 @@ def audit(
             help=f"{MODEL}, whose code is run; the factory gives a module, or (module, inputs).",
         ),
     ],
+    own: Own,
     optimizer: Annotated[
         Text,
         Option(
@@ -623,10 +656,18 @@ def audit(
 
     if scheme is not None and constants is not None:
         raise InputError(f"--scheme {scheme} was given with --constants {constants}: give one")
+    require_both(own)
+    for other, value in ("scheme", scheme), ("constants", constants):
+        if value is not None:
+            refuse_beside(own, f"{flag(other)} {value}")
+    if own and optimizer is None:
+        raise InputError(
+            f"{flag(next(iter(own)))} was given: a rule of your own needs --optimizer NAME"
+        )
     made = load_factory(model).make(depth)
     talk.note(f"made {type(made.module).__name__}")
     result = auditing.audit(
-        made, optimizer=optimizer, constants=constants, scheme=scheme, name=model
+        made, optimizer=optimizer, constants=constants, scheme=scheme, own=own, name=model
     )
     deliver(lambda: _show(result, format), lambda: save_page(page, result, talk.quiet))
     return result.exit_code

@@ -208,8 +208,8 @@ def selection_of(select: Given) -> Selection:
     """The selection that was typed; raises :class:`InputError` for anything unknown."""
     if "scheme" in select:
         raise InputError(
-            f"--scheme {select['scheme']} was given: derive and verify judge a scheme, export and "
-            "audit take its own constants, and there is nothing to derive"
+            f"--scheme {select['scheme']} was given: derive and verify judge a scheme, export, "
+            "transfer and audit take its own constants, and there is nothing to derive"
         )
     if ("optimizer" in select) == ("update" in select):
         raise InputError("give exactly one of --optimizer NAME and --update EXPR")
@@ -232,13 +232,18 @@ def _comparison(text: str) -> tuple[str, str]:
     return larger.strip(), smaller.strip()
 
 
+def require_both(own: Given) -> None:
+    """Raise :class:`InputError` for a rule of one's own without an alpha or without a beta."""
+    if own and not {"alpha", "beta"} <= own.keys():
+        option = flag(next(iter(own)))
+        raise InputError(f"{option} was given: --alpha and --beta must be given together")
+
+
 def rule_of(own: Given, selection: Selection) -> Rule | None:
     """The rule of one's own, if one was typed."""
     if not own:
         return None
-    if not {"alpha", "beta"} <= own.keys():
-        option = flag(next(iter(own)))
-        raise InputError(f"{option} was given: --alpha and --beta must be given together")
+    require_both(own)
     from deepnet_theory.workflow.deriving import own_rule
 
     return own_rule(selection, **own)

@@ -15,6 +15,10 @@ from itertools import groupby
 from statistics import fmean, geometric_mean
 from typing import NamedTuple
 
+import torch
+
+from deepnet_theory.models.factory import Factory
+from deepnet_theory.models.reading import read
 from deepnet_theory.numeric.case import NEAR, Case
 from deepnet_theory.numeric.one_sublayer import (
     distance_from_identity,
@@ -23,11 +27,23 @@ from deepnet_theory.numeric.one_sublayer import (
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.monomial import Monomial
+from deepnet_theory.sizes.wanted import selection_of
 from deepnet_theory.spec.outcome import InputError, Refusal
 from deepnet_theory.spec.placement import placements
 from deepnet_theory.spec.reading import Reading, Sublayer, described
 from deepnet_theory.spec.rule import Rule, RuleEntry
-from deepnet_theory.spec.subject import EXACT, INSIDE, Difference, Wanted, unjudged
+from deepnet_theory.spec.selection import Selection
+from deepnet_theory.spec.subject import (
+    EXACT,
+    INSIDE,
+    Difference,
+    Wanted,
+    WantedSublayer,
+    at,
+    gain,
+    norms_of,
+    unjudged,
+)
 from deepnet_theory.spec.sublayer import Role, one_expert, sublayer
 
 SIZES = Settings(seeds=2, draws=1, device="cpu")  # two cases of equal draws: the ratio is near
@@ -73,6 +89,34 @@ def sizes_of(
         yield Sizes(s.around if moved else w.norms - {INSIDE}, alpha, gains)
 
 
+def stack_like(factory: Factory, depth: int, stepped: Selection, settings: Settings) -> Case:
+    """The stack of the laboratory that is like the factory's model, ``stepped`` as a selection.
+
+    Raises :class:`Refusal` where there is none.
+    """
+    with torch.random.fork_rng():
+        torch.manual_seed(settings.seed)
+        reading = read(factory.make(depth, seed=settings.seed))
+    chosen = selection_of(reading, "sgd")
+    chosen = replace(chosen, optimizer=stepped.optimizer, update=stepped.update)
+    return Effects(reading, _as_read(reading, chosen)).stack(settings)
+
+
+def _as_read(reading: Reading, selection: Selection) -> Wanted:
+    """A model's own norms, α and gains as a rule, of the stack that it was read as."""
+    rows = []
+    for s in reading.sublayers:
+        if s.learnt:
+            raise Refusal(f"{at(s)} is multiplied by {s.learnt}, which is learnt")
+        gains: dict[str, list[float]] = {}
+        for m in s.matrices:
+            if not unjudged(m):
+                gains.setdefault(m.role, []).append(gain(m)[0])
+        means = {role: math.sqrt(fmean(g * g for g in each)) for role, each in gains.items()}
+        rows.append(WantedSublayer(norms_of(s), s.alpha, means))
+    return Wanted("the model", "as it was read", "", tuple(rows), selection=selection)
+
+
 class Effects:
     r"""What differences of a reading from a rule do to ‖ΔF‖ of the rule.
 
@@ -91,6 +135,17 @@ class Effects:
         self._reading, self._rule = reading, rule
         self._usual = [*sizes_of(reading, rule)]
         self._known: dict[tuple[str, str, str, Entries], float | None] = {}
+
+    def stack(self, settings: Settings) -> Case:
+        """The stack of the laboratory that is like the model under the rule, in these settings.
+
+        The activation is the model's where it is known. Raises :class:`Refusal` where constants do
+        not say the stack.
+        """
+        inside, *others = self._ranges
+        if others:
+            raise Refusal(f"its layers differ: {self._reading.said_ranges()}")
+        return self._case(inside, self._usual, settings)
 
     def of(self, different: Collection[Difference]) -> Effect:
         """That of these differences together, all else as wanted."""
@@ -178,7 +233,7 @@ class Effects:
             return self._known.get(like)
         return None
 
-    def _case(self, inside: list[int], rows: Sequence[Sizes]) -> Case:
+    def _case(self, inside: list[int], rows: Sequence[Sizes], settings: Settings = SIZES) -> Case:
         """The stack of the laboratory that is like the sublayers of one range at these sizes."""
         reading, given = self._reading, self._rule.selection
         if given is None:
@@ -199,10 +254,16 @@ class Effects:
             entry = RuleEntry(parts[stack].name, one_expert(kind), repr(alpha), "1", rate)
             entries.append(replace(entry, gains=gains))
         norms, *others = {rows[i].norms for i in inside}
-        if others or ("sum" not in norms and self._runs_away(inside)):
-            raise Refusal("constants do not say these norms, or the size of this stream")
+        if others:
+            raise Refusal("constants do not say norms that stand in several ways")
+        if "sum" not in norms and self._runs_away(inside):
+            sizes = ", ".join(f"{size:.3g}" for size in reading.stream.values())
+            raise Refusal(
+                f"no norm stands on its stream, which starts at rms {sizes} or is multiplied: the "
+                "stacks of the laboratory start at 1"
+            )
         multiplied = any(not math.isclose(float(e.alpha), 1, rel_tol=EXACT) for e in entries)
-        selection = replace(given, placement=_placement(norms, multiplied),
+        selection = replace(given, placement=_placement(norms, multiplied, given.placement),
                             layer=given.layer and one_expert(given.layer))  # fmt: skip
         layers = list(reading.layers.values())
         if len(layers) == 1:
@@ -214,7 +275,8 @@ class Effects:
         between = {reading.sublayers[i].activation for i in inside} - {""}
         if len(between) > 1:
             raise Refusal("layers of several activations")
-        settings = replace(SIZES, activation=between.pop()) if between else SIZES
+        if between:
+            settings = replace(settings, activation=between.pop())
         return Case(selection, Rule(self._rule.name, tuple(entries)), dict(depths), settings)
 
     def _gain(self, kind: str, role: str, rows: Sequence[Sizes]) -> float:
@@ -253,9 +315,9 @@ class Effects:
         return far or any(self._reading.sublayers[i].stream != 1 for i in inside)
 
 
-def _placement(norms: frozenset[str], multiplied: bool) -> str:
+def _placement(norms: frozenset[str], multiplied: bool, usual: str) -> str:
     """The placement with these norms; with a residual multiplier where one is not 1."""
-    for name, where in placements().items():
+    for name, where in sorted(placements().items(), key=lambda item: item[0] != usual):
         has_alpha = not multiplied or "alpha" in where.expression.names
         if where.norms == norms and not where.learnt and has_alpha:
             return name

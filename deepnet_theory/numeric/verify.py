@@ -299,7 +299,7 @@ def verify(
     them, or memory does not suffice.
     """
     began = time.perf_counter()
-    cases = _cases(selection, rule, depths, settings, scheme)
+    cases = cases_of(selection, rule, depths, settings, scheme)
     wanted, first = [case.depth for case in cases], cases[0]
     require_memory(selection, wanted, settings)
     plans = plan_exponents(selection, predictions, wanted)
@@ -366,28 +366,19 @@ def verify(
     )
 
 
-def predict(
-    selection: Selection,
-    rule: Rule,
-    depths: Iterable[Depth],
-    settings: Settings,
-    *,
-    scheme: Scheme | None = None,
-    **work: Unpack[Work],
-) -> UpdatePrediction:
-    """‖ΔF‖/η per token of ``rule`` at ``depths``, at one price each; shares at the deepest.
+def predict(cases: Sequence[Case], **work: Unpack[Work]) -> UpdatePrediction:
+    """‖ΔF‖/η per token of cases, one a depth, at one price each; shares at the deepest.
 
-    ``scheme`` and ``work`` as in :func:`verify`. Raises :class:`InputError` where the rule or the
-    prediction has no finite value, :class:`Refusal` where no sampled layer can stand for the
-    others.
+    ``work`` as in :func:`verify`. Raises :class:`InputError` where the prediction is not finite,
+    :class:`Refusal` where no sampled layer can stand for the others.
     """
     began = time.perf_counter()
-    cases = _cases(selection, rule, depths, settings, scheme)
+    settings, rule = cases[0].settings, cases[0].rule
     if not cases[0].alike:
         raise Refusal(
-            f"the {'scheme' if scheme else 'rule'} {rule.name!r} is not predicted from single "
-            "sublayers: its layers differ, or what multiplies the stream does not say what all of "
-            "them do together"
+            f"the {'scheme' if cases[0].scheme else 'rule'} {rule.name!r} is not predicted from "
+            "single sublayers: its layers differ, or what multiplies the stream does not say what "
+            "all of them do together"
         )
     by_key = {depth_key(case.depth): case for case in cases}
     record, kinds = Record(), list[dict[Key, PredictedUpdate]]()
@@ -421,7 +412,7 @@ def predict(
     return UpdatePrediction(
         select=cases[0].select,
         measure={**settings.to_dict(), "depths": [*by_key]},
-        rule=asdict(cases[0].rule),
+        rule=asdict(rule),
         points=tuple(points),
         shares=tuple(shares),
         warnings=tuple(warnings),
@@ -436,9 +427,9 @@ def _case(
     return Case(selection, rule.plain(), depth, settings, scheme=scheme)
 
 
-def _cases(
+def cases_of(
     selection: Selection, rule: Rule, depths: Iterable[Depth], settings: Settings,
-    scheme: Scheme | None,
+    scheme: Scheme | None = None,
 ) -> list[Case]:  # fmt: skip
     """A case a depth; a rule without a value somewhere is refused before measuring."""
     cases = [_case(selection, rule, settings, scheme, depth) for depth in depths]

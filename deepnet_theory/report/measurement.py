@@ -145,8 +145,11 @@ def prediction_document(p: UpdatePrediction) -> doc.Document:
         ((s.part, s.name, number(s.mean), interval(s.low, s.high)) for s in p.shares),
     )
     figures = _beside_a_constant("predicted", p.points, Y_LABEL, f"stepped by {stepped}")
+    network = f"{p.select['placement']} {p.select['stack']}"
+    if "model" in p.select:
+        network = f"the {network} that is like {p.select['model']},"
     return doc.Document(
-        f"{Y_LABEL}, predicted: {p.select['placement']} {p.select['stack']} stepped by {stepped}",
+        f"{Y_LABEL}, predicted: {network} stepped by {stepped}",
         (doc.Paragraph(basis, aside=True),),
         (
             doc.Section("Points", (*figures, sizes)),

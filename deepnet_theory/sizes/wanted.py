@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby, product
@@ -37,6 +37,8 @@ from deepnet_theory.spec.subject import (
 from deepnet_theory.spec.sublayer import Role, sublayer
 from deepnet_theory.spec.sublayer import Sublayer as Kind
 
+OWN = "your own rule"
+
 
 def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
     """Every rule that a model may follow: of one optimizer, or of each class of them; and schemes.
@@ -63,6 +65,18 @@ def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
         if len(reading.stacks) > 1:
             missing = "how a decoder of several placements amplifies its encoder has no law here"
         raise Refusal(f"norms stand in several ways, {reading.said_ranges()}: {missing}")
+    return rules
+
+
+def of_own(reading: Reading, under: str, make: Callable[[Selection], Rule]) -> list[Wanted]:
+    """A rule of one's own for a model's stacks, in every placement with its norms.
+
+    ``make`` gives it for a selection, and what it raises is raised here. Raises :class:`Refusal` as
+    :func:`wanted` does.
+    """
+    rules = [*_derived(reading, selection_of(reading, under), make)]
+    if not rules:
+        raise Refusal(f"norms stand as no placement has them: {reading.said_ranges()}")
     return rules
 
 
@@ -121,8 +135,12 @@ def _has_norms_of(reading: Reading, rule: Wanted) -> bool:
     return all(norms_of(s) == row.norms for s, row in rows)
 
 
-def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
+def _derived(
+    reading: Reading, chosen: Selection, own: Callable[[Selection], Rule] | None = None
+) -> Iterator[Wanted]:
     """The rules of one optimizer, for every placement with the model's norms and every closure.
+
+    A rule of one's ``own`` stands in place of the closures'.
 
     Each sublayer's share of the balance is one of S. So where norms stand in several ways, it
     takes what its own placement has at the depth of the whole stack.
@@ -134,24 +152,37 @@ def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
         return  # no law says how a decoder of several placements amplifies its encoder
     # a closure of the learning rate alone is left out: weights do not show it
     shown = [name for name, closure in closures().items() if "eta" not in closure.knobs]
+    if own is not None:
+        shown = [OWN]
     route = "" if chosen.method == "probe" else f", {chosen.method} route"
     fitting = ([p for p in placements().values() if (p.norms, p.learnt) == way] for way in ways)
     for several, closure in product(product(*fitting), shown):
         try:
-            tables = [table(replace(chosen, placement=p.name, closure=closure)) for p in several]
-            rules = [texts(each.rule) for each in tables]
-            placed = dict(zip(ways, zip(several, tables, rules, strict=True), strict=True))
+            solved = [_solved(replace(chosen, placement=p.name), closure, own) for p in several]
+            placed = dict(zip(ways, zip(several, solved, strict=True), strict=True))
             rows = tuple(_of_rule(reading, [placed[way] for way in meant]))
         except DeepNetTheoryError:  # there is no such rule
+            if own is not None:
+                raise
             continue
+        named = str(chosen.optimizer), f"closure {closure}{route}"
         yield Wanted(
-            str(chosen.optimizer),
-            f"closure {closure}{route}",
+            *(named if own is None else (OWN, f"under {chosen.optimizer}")),
             " and ".join(p.name for p in several),
             rows,
             _degrees(chosen.the_optimizer),
             selection=replace(chosen, placement=several[0].name),
         )
+
+
+def _solved(
+    selection: Selection, closure: str, own: Callable[[Selection], Rule] | None
+) -> tuple[Rule, Table | None]:
+    """A closure's rule with its table, or one's own, which has none."""
+    if own is not None:
+        return own(selection), None
+    sizes = table(replace(selection, closure=closure))
+    return texts(sizes.rule), sizes
 
 
 def depth_of(reading: Reading) -> dict[str, int]:
@@ -161,16 +192,16 @@ def depth_of(reading: Reading) -> dict[str, int]:
 
 
 def _of_rule(
-    reading: Reading, placed: list[tuple[Placement, Table, Rule]]
+    reading: Reading, placed: list[tuple[Placement, tuple[Rule, Table | None]]]
 ) -> Iterator[WantedSublayer]:
     depth = depth_of(reading)
-    for s, (placement, sizes, rule) in zip(reading.sublayers, placed, strict=True):
+    for s, (placement, (rule, sizes)) in zip(reading.sublayers, placed, strict=True):
         entry = rule.entry(s.stack, s.kind)
         alpha, beta = entry.at(**depth)
         stream, branch = placement.coefficients(alpha)
         scaled = [m.name for m in sublayer(s.kind).scaled]
         rates = dict.fromkeys(scaled, entry.rate_at(**depth))
-        for row in sizes.parameters if placement.learnt else ():
+        for row in sizes.parameters if sizes and placement.learnt else ():
             if row.parameter in placement.learnt and (row.part, row.sublayer) == (s.stack, s.kind):
                 rates[row.parameter] = row.rate.at(**depth)
         yield WantedSublayer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from deepnet_theory.spec.placement import placement
 from deepnet_theory.spec.rule import COMPLETE
 from deepnet_theory.spec.scheme import Scheme, not_exportable, schemes
 from deepnet_theory.spec.selection import STACKS, Selection
-from deepnet_theory.workflow.deriving import scheme_of_depth
+from deepnet_theory.workflow.deriving import own_rule, scheme_of_depth
 
 if TYPE_CHECKING:
     from torch import nn
@@ -33,6 +34,7 @@ def audit(
     optimizer: str | Optimizer | None = None,
     constants: Constants | str | Path | None = None,
     scheme: str | None = None,
+    own: Mapping[str, Any] | None = None,
     roles: Mapping[str, str] | None = None,
     name: str = "",
 ) -> Audit:
@@ -42,7 +44,9 @@ def audit(
     ``optimizer`` (its name, or a torch optimizer, whose groups are then looked at too: learning
     rates, and by constants ε and weight decay of every kind of parameter), or of each class of
     optimizers, and against the published schemes. ``scheme`` names the one of them that is meant:
-    the model is then held against its author's α, sizes, placement and rates alone. ``inputs``
+    the model is then held against its author's α, sizes, placement and rates alone. ``own`` is a
+    rule of one's own instead, ``{"alpha": "N**(1/3)", "beta": "N**(-1/3)"}``, with
+    ``decoder_alpha`` and ``decoder_beta`` where they differ, under the ``optimizer``. ``inputs``
     are a tensor, a tuple or a mapping; ``roles`` say what was not understood, by patterns of
     parameter names: ``{"value": "*.v_proj.weight"}``. Raises :class:`InputError` for a model that
     cannot be read, and :class:`Refusal` for a scheme that no forward pass shows.
@@ -56,6 +60,7 @@ def audit(
     from deepnet_theory.sizes.schemes import Row, trials
     from deepnet_theory.sizes.wanted import (
         in_weights,
+        of_own,
         of_scheme,
         require_shown,
         wanted,
@@ -74,6 +79,11 @@ def audit(
         under = named(optimizer).name
     elif optimizer is not None:
         under, groups = name_and_groups(optimizer, model)
+    if own:
+        if scheme is not None or constants is not None:
+            raise InputError("a rule of one's own was given beside constants or a scheme")
+        if under is None:
+            raise InputError("a rule of one's own is audited under an optimizer: name it")
     eager = getattr(model, "_orig_mod", model)  # a compiled model's own code
     whole = eager if isinstance(eager, Made) else made(eager, inputs)
     # By what it does in one recorded pass and never by names, which lie: a block named as a pre-LN
@@ -96,6 +106,8 @@ def audit(
             rules = sorted(forms, key=lambda rule: len([*differences(reading, rule)]))[:1]
         elif constants is not None:
             rules = [] if why_not else [with_degrees(of_constants(reading, constants))]
+        elif own and under:
+            rules = of_own(reading, under, partial(own_rule, **own))
         else:
             rules = wanted(reading, under)
     except Refusal as refusal:

@@ -280,9 +280,7 @@ def export(
                 f"the scheme {scheme!r} has constants of its own: leave {beside[0]} out"
             )
         given = scheme_of_depth(scheme)
-        selection = Selection(given.optimizer, norm=given.norm, stack=given.stack, uses=given.uses)
-        if answer is not None:
-            selection = answered(answer).selection
+        selection = stack_of_scheme(given, answer)
         published = constants_of_scheme(given, selection, depth, form, architecture)
         published.warn()
         return published
@@ -350,6 +348,14 @@ def scheme_of_depth(name: str) -> Scheme:
             "--across width judges it, and measure --widths shows a model's own"
         )
     return scheme(name)
+
+
+def stack_of_scheme(given: Scheme, answer: Answer | Selection | str | None) -> Selection:
+    """The stack that a scheme's constants are for: its own where no selection says another."""
+    selection = Selection(given.optimizer, norm=given.norm, stack=given.stack, uses=given.uses)
+    if answer is not None:
+        selection = answered(answer).selection
+    return replace(selection, placement=given.named_placement or selection.placement)
 
 
 def derived(given: Derivation | Selection | str | None) -> Derivation:

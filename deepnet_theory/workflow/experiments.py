@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.exponents import predictions, relative_updates
 from deepnet_theory.sizes.exponents import rival_rules as solve
-from deepnet_theory.sizes.exported import constants_of
+from deepnet_theory.sizes.exported import constants_of, constants_of_scheme
 from deepnet_theory.sizes.parametrisations import scalings
 from deepnet_theory.sizes.rule import closure_of
 from deepnet_theory.sizes.schemes import predictions as judged
@@ -26,14 +26,17 @@ from deepnet_theory.workflow.deriving import (
     derived,
     export,
     own_rule,
+    scheme_of_depth,
     selection_of,
     settings_and_work,
+    stack_of_scheme,
     staged,
 )
 
 if TYPE_CHECKING:
     from deepnet_theory.numeric.settings import Settings
     from deepnet_theory.numeric.verify import Watch
+    from deepnet_theory.processes import Work
     from deepnet_theory.spec.measurement import Predictions, UpdatePrediction, Verification
     from deepnet_theory.spec.scheme import Scheme
     from deepnet_theory.spec.training import Transfer
@@ -98,6 +101,36 @@ def predict_scheme(
     return _predicted(*measurable(chosen, optimizer, update), depths, given, chosen)
 
 
+def predict_model(
+    make_model: Callable[..., object] | str,
+    depths: Depths = None,
+    *,
+    optimizer: str | None = None,
+    update: str | None = None,
+    **given: Unpack[Given],
+) -> UpdatePrediction:
+    """Predict ‖ΔF‖/η of the laboratory's stacks that are like one's own models.
+
+    ``make_model(depth)``, a function or a text ``FILE.py:NAME``, is called at every depth and read
+    as :func:`deepnet_theory.audit` reads it. A stack has its residual equation, sublayers,
+    activation, α and gains; width, tokens and data, and what lies outside the stack, are the
+    laboratory's. :func:`deepnet_theory.measure` steps the models themselves. Raises
+    :class:`InputError` for what gives no models, and :class:`Refusal` where no such stack is like
+    one.
+    """
+    from deepnet_theory.models.effect import stack_like
+    from deepnet_theory.models.factory import factory_of
+    from deepnet_theory.numeric.settings import wanted_depths
+    from deepnet_theory.numeric.verify import predict
+
+    stepped = Selection(optimizer, update=update)
+    settings, work = _of_first_update(given)
+    factory = factory_of(make_model)
+    layers = wanted_depths(depths, stepped.the_stack)
+    predicted = predict([stack_like(factory, n["N"], stepped, settings) for n in layers], **work)
+    return replace(predicted, select={**predicted.select, "model": factory.name})
+
+
 def _predicted(
     selection: Selection,
     rule: Rule,
@@ -106,8 +139,14 @@ def _predicted(
     scheme: Scheme | None = None,
 ) -> UpdatePrediction:
     from deepnet_theory.numeric.settings import wanted_depths
-    from deepnet_theory.numeric.verify import predict as run
+    from deepnet_theory.numeric.verify import cases_of, predict
 
+    settings, work = _of_first_update(given)
+    wanted = wanted_depths(depths, selection.the_stack)
+    return predict(cases_of(selection, rule, wanted, settings, scheme), **work)
+
+
+def _of_first_update(given: Given) -> tuple[Settings, Work]:
     # Two sampled layers stand for all of them, what they have in common adding as L and the rest as
     # √L; a closed form would be that of Gaussian entries, and tokens of a text are correlated.
     settings, work = settings_and_work(given)
@@ -115,8 +154,7 @@ def _predicted(
         raise InputError(
             f"updates {settings.updates} was given, and what is predicted is the first update"
         )
-    wanted = wanted_depths(depths, selection.the_stack)
-    return run(selection, rule, wanted, settings, scheme=scheme, **work)
+    return settings, work
 
 
 def verify(
@@ -335,6 +373,7 @@ def transfer(
     widths: str | Iterable[object] | None = None,
     rules: Iterable[str] | None = None,
     rule: Rule | None = None,
+    scheme: str | None = None,
     steps: int = 100,
     text: str | Path | None = None,
     outer: str = "stepped",
@@ -350,7 +389,9 @@ def transfer(
     and head are too, unless ``outer`` is "held", so that the stack alone decides.
     ``transfer("adam", [8, 32], "1e-4:1e-1", ["complete", "symmetric"])`` makes one curve a depth
     and closure; without ``closures`` of ``complete`` and the one that :func:`derive` shows.
-    ``rule`` stands beside them as "own".
+    ``rule`` stands beside them as "own". A published ``scheme`` is trained first, with its own
+    constants and beside the ``closures`` that are named; a selection with it says which optimizer
+    and stack they are for.
 
     With ``widths`` every depth, by default one, is trained at each of them. The curves are of
     ``rules``: "rule", relative to the least width; "sp", standard parametrisation at one learning
@@ -374,10 +415,15 @@ def transfer(
     from deepnet_theory.training.transfer import transfer as run
 
     if callable(selection) or (isinstance(selection, str) and ":" in selection):
-        others = {"closures": closures, "rules": rules, "rule": rule, "text": text}
+        others: dict[str, object] = {"closures": closures, "rules": rules, "rule": rule}
+        others |= {"scheme": scheme, "text": text}
         others |= {"outer": outer} if outer != "stepped" else {}
         return _transfer_of_own(selection, depths, widths, rates, steps, others, given)
-    selection = selection_of(selection, {})
+    published = None if scheme is None else scheme_of_depth(scheme)
+    if published is None:
+        selection = selection_of(selection, {})
+    else:
+        selection = stack_of_scheme(published, selection)
     stack = selection.the_stack
     if len(stack.parts) > 1:
         raise InputError(
@@ -388,7 +434,8 @@ def transfer(
         if name in given:
             raise InputError(f"{name} was given, which is for verify; leave it out of transfer")
     wide = () if widths is None else parse_widths(widths)
-    for name, value in ("closures", closures), ("rule", rule), ("width", given.get("width")):
+    in_depth = {"closures": closures, "rule": rule, "scheme": scheme, "width": given.get("width")}
+    for name, value in in_depth.items():
         if wide and value is not None:
             raise InputError(f"{name} was given with widths, whose curves are of rules")
     if rules is not None and not wide:
@@ -404,8 +451,8 @@ def transfer(
         "width": settings.width, "heads": settings.heads, "ffn_ratio": settings.ffn_ratio,
         "vocab": VOCAB, "activation": settings.activation,
     }  # fmt: skip
-    # what every curve trains: its rule, the rule as data, the failing rate's exponent, its models
-    curves: dict[str, tuple[Rule, dict[str, Any], float | None, Callable[..., Constants]]] = {}
+    # what every curve trains: the rule as data, ρ, the failing rate's exponent, and its models
+    curves: dict[str, tuple[dict[str, Any], str, float | None, Callable[..., Constants]]] = {}
     if wide:
         answer = Answer(for_training(selection))
         wanted = tuple({**depth, "d": width} for depth in wanted for width in wide)
@@ -413,23 +460,30 @@ def transfer(
             make = partial(_wide_constants, name, answer, base=wide[0], sizes=sizes)
             # the rule alone is derived to fail at one rate at every width
             failing = 0.0 if name == RULES[0] else None
-            curves[name] = (answer.rule, {"name": name, "base_width": wide[0]}, failing, make)
+            rho = _relative_update(selection, answer.rule)
+            curves[name] = ({"name": name, "base_width": wide[0]}, rho, failing, make)
     else:
-        names = dict.fromkeys(closures or [COMPLETE.name, closure_of(selection).name])
+        if published is not None:
+            make = partial(_scheme_constants, published, selection, sizes=sizes)
+            words = {"name": published.name, "meaning": f"as published: {published.source}"}
+            curves[published.name] = (words, "", None, make)
+        usual = [] if published else [COMPLETE.name, closure_of(selection).name]
+        names = dict.fromkeys(closures or usual)
         answers = [(name, Answer(replace(selection, closure=name)), None) for name in names]
         for name, answer, other in [*answers, *[("own", Answer(selection), rule)] * bool(rule)]:
             used, make = other or answer.rule, partial(_constants, answer, other, sizes=sizes)
             failing = None if other else _failing_exponent(answer)
-            curves[name] = (used, asdict(used.plain()), failing, make)
+            rho = _relative_update(selection, used)
+            curves[name] = (asdict(used.plain()), rho, failing, make)
     candidates = [
         Candidate(
             name,
             words,
-            _relative_update(selection, used),
+            rho,
             failing,
             {depth_key(place): causal(make(place=place)) for place in wanted},
         )
-        for name, (used, words, failing, make) in curves.items()
+        for name, (words, rho, failing, make) in curves.items()
     ]
     return run(selection, candidates, wanted, grid, course, **work)
 
@@ -454,6 +508,12 @@ def _constants(
     answer: Answer, rule: Rule | None, place: Mapping[str, int], sizes: Sizes
 ) -> Constants:
     return constants_of(answer, next(iter(place.values())), rule, "forward", sizes)
+
+
+def _scheme_constants(
+    given: Scheme, selection: Selection, place: Mapping[str, int], sizes: Sizes
+) -> Constants:
+    return constants_of_scheme(given, selection, next(iter(place.values())), "forward", sizes)
 
 
 def _wide_constants(

@@ -62,6 +62,27 @@ def test_the_verdict_is_the_exit_code(cli, mine, name, code, says):
     assert {0: "SUPPORTED", 3: "UNDECIDED"}[code] in told.out
 
 
+def test_a_rule_of_ones_own_is_audited(cli, mine):
+    """Gains of N^(−1/2) follow it, and no other exponent."""
+
+    def told(beta, *more):
+        words = ("--optimizer", "lamb", "--alpha", "1", "--beta", beta, "--format", "json", *more)
+        return cli("audit", f"{mine}:faithful", *words)
+
+    right = told("N**(-1/2)")
+    assert (right.code, json.loads(right.out)["follows"]) == (0, "your own rule")
+    wrong = told("N**(-1/4)")
+    assert wrong.code == 1
+    wanted = [m["wanted"] for m in json.loads(wrong.out)["sublayers"][0]["matrices"]]
+    assert wanted == [pytest.approx(4**-0.25)] * 2
+    away = told("N - 4")
+    assert away.code == 2 and "must be positive at N = 4" in away.err
+    own = {"alpha": 1, "beta": "N**(-1/2)"}
+    for given, why in ({}, "under an optimizer"), ({"scheme": "gpt-2"}, "beside constants or a sc"):
+        with pytest.raises(dt.InputError, match=why):
+            dt.audit(torch.nn.Identity(), own=own, **given)
+
+
 def test_findings_fit_a_screen_and_a_page_draws_the_layer(cli, mine, tmp_path):
     page = tmp_path / "audit.html"
     told = cli("audit", f"{mine}:faulty", "--optimizer", "lamb", "--page", str(page))

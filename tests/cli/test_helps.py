@@ -89,7 +89,7 @@ TRANSFER = "transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1"
     ("words", "option"),
     [
         *((TRANSFER, option) for option in (
-            "--scheme deepnet-adam", "--draws 2", "--updates 2", "--eta 1", "--data gaussian:0.5")),
+            "--draws 2", "--updates 2", "--eta 1", "--data gaussian:0.5")),
         (f"{TRANSFER} --alpha 1 --beta 1", "--decoder-alpha 2"),
         ("report --optimizer adam --depths 1,2 -o p.html", "--scheme deepnet-adam"),
         ("predict --optimizer adam --depths 1,2", "--updates 2"),

@@ -21,7 +21,7 @@ from deepnet_theory.numeric.one_sublayer import (
 from deepnet_theory.numeric.settings import Settings
 from deepnet_theory.numeric.statistics import positive_interval
 from deepnet_theory.numeric.trial import Trial
-from deepnet_theory.numeric.verify import predict
+from deepnet_theory.numeric.verify import cases_of, predict
 from deepnet_theory.spec.outcome import Verdict
 from deepnet_theory.spec.rule import Rule, RuleEntry, own_rule
 from deepnet_theory.spec.scheme import measurable, scheme
@@ -139,9 +139,9 @@ def test_copies_see_the_same_data_with_branches_of_their_own(adam):
 
 def test_a_prediction_has_its_seeds_interval_and_says_how_far_it_reaches(adam):
     lab = replace(LAB, seeds=2, draws=1)
-    (warning,) = predict(adam, PLAIN, [{"N": 8}], lab).warnings
+    (warning,) = predict(cases_of(adam, PLAIN, [{"N": 8}], lab)).warnings
     assert "not near the identity" in warning
-    near = predict(adam, rule("adam"), [{"N": 8}], lab)
+    near = predict(cases_of(adam, rule("adam"), [{"N": 8}], lab))
     (point,) = near.points
     assert not near.warnings and point.identity < 0.01
     sizes = predict_model_update(Case(adam, rule("adam"), {"N": 8}, lab)).values

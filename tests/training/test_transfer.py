@@ -117,6 +117,25 @@ def test_the_json_says_what_was_measured():
     assert "<svg" in result.plot().svg and "transfer" in result._repr_html_()
 
 
+def test_a_scheme_is_trained_as_the_rule_that_it_is():
+    """DeepNorm as it is published, and typed as a rule of one's own."""
+    deepnorm = dt.own_rule("adam", "(2*N)**(1/4)", "(8*N)**(-1/4)")
+    scheme = dt.transfer(None, [2, 4], RATES, ["symmetric"], scheme="deepnorm", **SMALL)
+    own = dt.transfer("adam", [2, 4], RATES, ["symmetric"], rule=deepnorm, **SMALL)
+    assert [c.closure for c in scheme.closures] == ["deepnorm", "symmetric"]
+    first, second = scheme.closures
+    for published, typed in (first, own.closures[1]), (second, own.closures[0]):
+        for one, other in zip(published.curves, typed.curves, strict=True):
+            assert one.losses == pytest.approx(other.losses, rel=1e-6)
+    assert first.curves[1].losses != pytest.approx(second.curves[1].losses, rel=1e-3)
+    pre = dt.transfer(None, [2, 4], RATES, scheme="gpt-2", **SMALL)
+    assert pre.select["placement"] == "pre-ln" and len(pre.closures) == 1
+    with pytest.raises(InputError, match="scheme was given with widths"):
+        dt.transfer("adam", rates=RATES, widths=[16, 32, 64], scheme="deepnorm", steps=3)
+    with pytest.raises(InputError, match="two; valid are: encoder, decoder"):
+        dt.transfer(None, [2], RATES, scheme="t-fixup", **SMALL)
+
+
 @pytest.mark.parametrize(
     ("optimizer", "alpha", "beta", "rho"),
     [
