@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, Any, get_args, get_type_hints
 
 import typer
@@ -73,6 +74,12 @@ EXIT_CODES = {
 
 def command_line(words: Sequence[str]) -> Any:
     """The parser for ``words``; only the command that is called is built, to start quickly."""
+    # to build all twelve takes longer than a listing
+    return _parser(words[0] if words and words[0] in COMMANDS else None, page_columns())
+
+
+@cache
+def _parser(called: str | None, columns: int) -> Any:
     app = typer.Typer(
         name="deepnet-theory",
         help="Derive and measure how residual connections and initialisation of deep "
@@ -82,7 +89,7 @@ def command_line(words: Sequence[str]) -> Any:
         rich_markup_mode=None,
         context_settings={
             "help_option_names": ["-h", "--help"],
-            "max_content_width": page_columns(),
+            "max_content_width": columns,
         },
     )
 
@@ -94,8 +101,6 @@ def command_line(words: Sequence[str]) -> Any:
     ) -> None:
         pass
 
-    # to build all twelve takes longer than a listing
-    called = words[0] if words and words[0] in COMMANDS else None
     for name, command in COMMANDS.items():
         if called in (None, name):
             # given, because one that the parser takes from the docstring is cut to the line
