@@ -45,6 +45,19 @@ def pytest_collection_finish():
 
 
 @pytest.fixture
+def afresh():
+    """Nothing is taken that was derived or measured before, nor left behind."""
+    from deepnet_theory.symbolic import derivation, explicit, witness
+
+    kept = derivation._derived, explicit._stack, witness.sizes
+    for cached in kept:
+        cached.cache_clear()
+    yield
+    for cached in kept:
+        cached.cache_clear()
+
+
+@pytest.fixture
 def unpredicted(monkeypatch):
     """Audits leave the prediction of effects, some tenths of a second each, out."""
     monkeypatch.setattr("deepnet_theory.models.effect.MOST", 0)

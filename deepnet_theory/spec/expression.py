@@ -134,20 +134,20 @@ ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
 
 def fold(node: Node, algebra: Algebra[T]) -> T:
     """Interpret a tree bottom-up with ``algebra``."""
-    match node:
-        case Number(value):
-            return algebra.number(value)
-        case Name(name):
-            return algebra.name(name)
-        case Power(base, exponent):
-            return algebra.power(fold(base, algebra), exponent)
-        case Call("blocks", (inner, Number(rows))) if isinstance(algebra, OperatorAlgebra):
-            return cast(T, algebra.blocks(inner, int(rows)))
-        case Call(function, arguments):
-            return algebra.call(function, tuple(fold(a, algebra) for a in arguments))
+    match node:  # the most frequent first: a step is checked by some thousand of these
         case Operation(symbol, left, right):
             method: Callable[[T, T], T] = getattr(algebra, ARITHMETIC[symbol])
             return method(fold(left, algebra), fold(right, algebra))
+        case Name(name):
+            return algebra.name(name)
+        case Number(value):
+            return algebra.number(value)
+        case Call("blocks", (inner, Number(rows))) if isinstance(algebra, OperatorAlgebra):
+            return cast(T, algebra.blocks(inner, int(rows)))
+        case Call(function, arguments):
+            return algebra.call(function, tuple([fold(a, algebra) for a in arguments]))
+        case Power(base, exponent):
+            return algebra.power(fold(base, algebra), exponent)
 
 
 class OperatorAlgebra(Generic[T]):

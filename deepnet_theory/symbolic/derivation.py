@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import sympy as sp
@@ -265,6 +265,13 @@ def derive(selection: Selection) -> Derivation:
 
     Raises :class:`~deepnet_theory.spec.outcome.Refusal` where no rule exists or a law is missing.
     """
+    return _derived(selection, selection.named)
+
+
+@lru_cache(maxsize=32)
+def _derived(selection: Selection, _named: tuple[object, ...]) -> Derivation:
+    # A notebook and a report ask for one several times, with all its checks. It is known by what
+    # its names stand for, since a folder of values may change.
     problem = Problem(selection)
     steps, kept = chain(problem)
     rule = problem.rule

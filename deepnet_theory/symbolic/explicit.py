@@ -96,6 +96,11 @@ class Practised:
     size: float
 
     @cached_property
+    def _still(self) -> Entries:
+        """The update without ε and decay."""
+        return self._change()
+
+    @cached_property
     def _start(self) -> tuple[Entries, Entries]:
         signs = _telling_signs(law(self.optimizer).reduced)
         return _vectors(Decimal(self.gradient), Decimal(self.size), signs)
@@ -110,8 +115,7 @@ class Practised:
     def hidden(self, epsilon: float) -> float:
         """By how much of itself an ε changes the update."""
         with localcontext(prec=PRECISION):
-            without = self._change()
-            share = _apart(self._change(epsilon), without) / length_of(without)
+            share = _apart(self._change(epsilon), self._still) / length_of(self._still)
             return float(share) if share > ROUNDING else 0.0
 
     @cached_property
@@ -122,7 +126,7 @@ class Practised:
         the update is seen in the update; it is a part of it.
         """
         with localcontext(prec=PRECISION):
-            still, gradient, size = self._change(), Decimal(self.gradient), Decimal(self.size)
+            still, gradient, size = self._still, Decimal(self.gradient), Decimal(self.size)
             length = length_of(still)
             # beside the gradient's size, and beside the update's: where either would show
             if all(self._in_gradient(lam) for lam in (gradient / size, length / size)):
@@ -138,6 +142,9 @@ class Practised:
         one, other = self._change(decay=lam), self._change(along=lam)
         cross = abs(one[0] * other[1] - one[1] * other[0])
         return cross <= Decimal("1e-9") * length_of(one) * length_of(other)
+
+
+practised = lru_cache(maxsize=4096)(Practised)
 
 
 def _apart(one: Entries, other: Entries) -> Decimal:
@@ -229,6 +236,16 @@ class ExplicitStack:
         """
         nodes = (n for p in self.selection.placements for n in parts(p.expression.root))
         return any(isinstance(node, Number) and abs(node.value) != 1 for node in nodes)
+
+
+def explicit_stack(selection: Selection, rule: Rule) -> ExplicitStack:
+    """The stack of a rule, which tables of the same rule are measured on: closures meet again."""
+    return _stack(selection, rule, selection.named)
+
+
+@lru_cache(maxsize=256)
+def _stack(selection: Selection, rule: Rule, _named: tuple[object, ...]) -> ExplicitStack:
+    return ExplicitStack(selection, rule)
 
 
 @dataclass(frozen=True)
@@ -362,6 +379,15 @@ class Place:
 
     def moved_by(self, parameter: str, role: Role | None = None) -> Moved | None:
         """What an update through a parameter does; None where the output does not respond."""
+        if (parameter, role) not in self._moved:
+            self._moved[parameter, role] = self._moved_by(parameter, role)
+        return self._moved[parameter, role]
+
+    @cached_property
+    def _moved(self) -> dict[tuple[str, Role | None], Moved | None]:
+        return {}
+
+    def _moved_by(self, parameter: str, role: Role | None) -> Moved | None:
         if (response := self.response(parameter)) is None:
             return None
         scaled = role is Role.SCALED  # nothing else has a rate that is not 1

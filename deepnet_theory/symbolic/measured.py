@@ -39,10 +39,10 @@ from deepnet_theory.spec.sublayer import EPSILON, MATRICES
 from deepnet_theory.symbolic.explicit import (
     SAME,
     Depth,
-    ExplicitStack,
     Moved,
     Place,
-    Practised,
+    explicit_stack,
+    practised,
 )
 from deepnet_theory.symbolic.witness import xavier_variance
 
@@ -135,7 +135,7 @@ class _Rows:
 
     def __init__(self, of: Table) -> None:
         self.of, self.selection = of, of.selection
-        self.stack = ExplicitStack(of.selection, texts(of.rule))
+        self.stack = explicit_stack(of.selection, texts(of.rule))
 
     def places(self, part: str, sublayer: str, depths: Sequence[Depth] = DEPTHS) -> list[Place]:
         return [self.stack.at(part, sublayer, depth) for depth in depths]
@@ -262,10 +262,10 @@ class _Rows:
         ):  # fmt: skip
             yield self.row(f"{name} of {kind}", stated, because, values)
         optimizer = self.selection.the_optimizer
-        practised = [Practised(optimizer, at.gradient, at.size) for at in moved]
+        at_start = [practised(optimizer, at.gradient, at.size) for at in moved]
         if "epsilon" in optimizer.practised.names:
             epsilons = [epsilon.at(**depth) for depth in DEPTHS]
-            taken = [p.hidden(1e-6 * e) for p, e in zip(practised, epsilons, strict=True)]
+            taken = [p.hidden(1e-6 * e) for p, e in zip(at_start, epsilons, strict=True)]
             if not any(taken):  # a clamp that a scale-free update does not feel
                 taken = [e / at.gradient for e, at in zip(epsilons, moved, strict=True)]
             because = "the share of the update that a small epsilon takes"
@@ -274,7 +274,7 @@ class _Rows:
             rates = rate * parse(printed.weight_decay)
             taken = [
                 place.eta * rates.at(**place.depth) * p.shrinks
-                for place, p in zip(places, practised, strict=True)
+                for place, p in zip(places, at_start, strict=True)
             ]
             because = "the share of the matrix that one step's decay takes"
             yield constant(f"weight decay of {kind}", printed.weight_decay, because, taken)
@@ -336,7 +336,7 @@ class _Rows:
         self, prediction: Prediction, name: str, stated: Fraction, rule: Rule
     ) -> Iterator[Measured]:
         """A predicted exponent as the slope of the summed shares of scaled and other matrices."""
-        stack = ExplicitStack(replace(self.selection, amplification="independent"), rule)
+        stack = explicit_stack(replace(self.selection, amplification="independent"), rule)
         rows = [
             row
             for row in self.of.parameters

@@ -74,6 +74,7 @@ def test_a_planted_number_of_a_mixture_is_refuted(name, times):
         assert replace(right, **wrong).check() is Verdict.REFUTED
 
 
+@pytest.mark.usefixtures("afresh")
 @pytest.mark.parametrize("field", witness.Mixed._fields)
 def test_experts_that_did_otherwise_would_refute_the_table(field, monkeypatch):
     right = witness.mixed
@@ -85,9 +86,7 @@ def test_experts_that_did_otherwise_would_refute_the_table(field, monkeypatch):
 
     monkeypatch.setattr(witness, "mixed", other)
     monkeypatch.setattr("deepnet_theory.symbolic.explicit.mixed", other)
-    witness.sizes.cache_clear()
     refuted = {row.verdict for row in derive(derivations.selection("experts sgd")).measured}
-    witness.sizes.cache_clear()
     assert Verdict.REFUTED in refuted
 
 
