@@ -74,7 +74,15 @@ def of_own(reading: Reading, under: str, make: Callable[[Selection], Rule]) -> l
     ``make`` gives it for a selection, and what it raises is raised here. Raises :class:`Refusal` as
     :func:`wanted` does.
     """
-    rules = [*_derived(reading, selection_of(reading, under), make)]
+    chosen = selection_of(reading, under)
+
+    def solved(where: Selection) -> Solved:
+        return make(where), None
+
+    rules = [
+        _placed_rule(reading, chosen, several, solved, OWN, f"under {under}")
+        for several in _placements_of(reading)
+    ]
     if not rules:
         raise Refusal(f"norms stand as no placement has them: {reading.said_ranges()}")
     return rules
@@ -135,54 +143,64 @@ def _has_norms_of(reading: Reading, rule: Wanted) -> bool:
     return all(norms_of(s) == row.norms for s, row in rows)
 
 
-def _derived(
-    reading: Reading, chosen: Selection, own: Callable[[Selection], Rule] | None = None
-) -> Iterator[Wanted]:
-    """The rules of one optimizer, for every placement with the model's norms and every closure.
+def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
+    """The rules of one optimizer, for every placement with the model's norms and every closure."""
+    # a closure of the learning rate alone is left out: weights do not show it
+    shown = [name for name, closure in closures().items() if "eta" not in closure.knobs]
+    route = "" if chosen.method == "probe" else f", {chosen.method} route"
 
-    A rule of one's ``own`` stands in place of the closures'.
+    def solved(where: Selection) -> Solved:
+        sizes = table(where)
+        return texts(sizes.rule), sizes
+
+    for several, name in product(_placements_of(reading), shown):
+        closed, detail = replace(chosen, closure=name), f"closure {name}{route}"
+        with suppress(DeepNetTheoryError):  # there is no such rule
+            yield _placed_rule(reading, closed, several, solved, str(chosen.optimizer), detail)
+
+
+Way = tuple[frozenset[str], tuple[str, ...]]  # where norms stand, and what is learnt
+Solved = tuple[Rule, Table | None]  # a rule, and its table where it was derived
+
+
+def _placements_of(reading: Reading) -> Iterator[dict[Way, Placement]]:
+    """A placement for each way that the model's norms stand, in every combination there is."""
+    ways = dict.fromkeys(_ways(reading))
+    if len(ways) > 1 and len(reading.stacks) > 1:
+        return  # no law says how a decoder of several placements amplifies its encoder
+    fitting = ([p for p in placements().values() if (p.norms, p.learnt) == way] for way in ways)
+    for several in product(*fitting):
+        yield dict(zip(ways, several, strict=True))
+
+
+def _ways(reading: Reading) -> list[Way]:
+    learnt = (s.learnt_names for s in reading.sublayers)
+    return list(zip(meant_norms(reading), learnt, strict=True))
+
+
+def _placed_rule(
+    reading: Reading,
+    chosen: Selection,
+    several: dict[Way, Placement],
+    solved: Callable[[Selection], Solved],
+    name: str,
+    detail: str,
+) -> Wanted:
+    """What ``solved`` gives in these placements.
 
     Each sublayer's share of the balance is one of S. So where norms stand in several ways, it
     takes what its own placement has at the depth of the whole stack.
     """
-    learnt = [s.learnt_names for s in reading.sublayers]
-    meant = list(zip(meant_norms(reading), learnt, strict=True))
-    ways = dict.fromkeys(meant)
-    if len(ways) > 1 and len(reading.stacks) > 1:
-        return  # no law says how a decoder of several placements amplifies its encoder
-    # a closure of the learning rate alone is left out: weights do not show it
-    shown = [name for name, closure in closures().items() if "eta" not in closure.knobs]
-    if own is not None:
-        shown = [OWN]
-    route = "" if chosen.method == "probe" else f", {chosen.method} route"
-    fitting = ([p for p in placements().values() if (p.norms, p.learnt) == way] for way in ways)
-    for several, closure in product(product(*fitting), shown):
-        try:
-            solved = [_solved(replace(chosen, placement=p.name), closure, own) for p in several]
-            placed = dict(zip(ways, zip(several, solved, strict=True), strict=True))
-            rows = tuple(_of_rule(reading, [placed[way] for way in meant]))
-        except DeepNetTheoryError:  # there is no such rule
-            if own is not None:
-                raise
-            continue
-        named = str(chosen.optimizer), f"closure {closure}{route}"
-        yield Wanted(
-            *(named if own is None else (OWN, f"under {chosen.optimizer}")),
-            " and ".join(p.name for p in several),
-            rows,
-            _degrees(chosen.the_optimizer),
-            selection=replace(chosen, placement=several[0].name),
-        )
-
-
-def _solved(
-    selection: Selection, closure: str, own: Callable[[Selection], Rule] | None
-) -> tuple[Rule, Table | None]:
-    """A closure's rule with its table, or one's own, which has none."""
-    if own is not None:
-        return own(selection), None
-    sizes = table(replace(selection, closure=closure))
-    return texts(sizes.rule), sizes
+    placed = {way: (p, solved(replace(chosen, placement=p.name))) for way, p in several.items()}
+    names = [p.name for p in several.values()]
+    return Wanted(
+        name,
+        detail,
+        " and ".join(names),
+        tuple(_of_rule(reading, [placed[way] for way in _ways(reading)])),
+        _degrees(chosen.the_optimizer),
+        selection=replace(chosen, placement=names[0]),
+    )
 
 
 def depth_of(reading: Reading) -> dict[str, int]:
@@ -191,9 +209,7 @@ def depth_of(reading: Reading) -> dict[str, int]:
     return {"N": layers[0], "M": layers[-1]}
 
 
-def _of_rule(
-    reading: Reading, placed: list[tuple[Placement, tuple[Rule, Table | None]]]
-) -> Iterator[WantedSublayer]:
+def _of_rule(reading: Reading, placed: list[tuple[Placement, Solved]]) -> Iterator[WantedSublayer]:
     depth = depth_of(reading)
     for s, (placement, (rule, sizes)) in zip(reading.sublayers, placed, strict=True):
         entry = rule.entry(s.stack, s.kind)
