@@ -1,5 +1,6 @@
-r"""What differences do to ‖ΔF‖: predicted where constants say them, else by the first order.
+r"""A model that was read as a stack of the laboratory, and what differences do to ‖ΔF‖.
 
+It is predicted where constants say the differences, else by the first order.
 The first order holds near the identity; beyond it, and for models that no rule has a law for, no
 number is given.
 """
@@ -14,8 +15,6 @@ from functools import cached_property
 from itertools import groupby
 from statistics import fmean, geometric_mean
 from typing import NamedTuple
-
-import torch
 
 from deepnet_theory.models.factory import Factory
 from deepnet_theory.models.reading import read
@@ -94,9 +93,7 @@ def stack_like(factory: Factory, depth: int, stepped: Selection, settings: Setti
 
     Raises :class:`Refusal` where there is none.
     """
-    with torch.random.fork_rng():
-        torch.manual_seed(settings.seed)
-        reading = read(factory.make(depth, seed=settings.seed))
+    reading = read(factory.seeded(settings.seed, depth))
     chosen = selection_of(reading, "sgd")
     chosen = replace(chosen, optimizer=stepped.optimizer, update=stepped.update)
     return Effects(reading, _as_read(reading, chosen)).stack(settings)

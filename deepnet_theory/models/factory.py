@@ -146,6 +146,14 @@ class Factory:
         module, beside = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
         return made(module, beside if inputs is None else inputs, self.name, seed)
 
+    def seeded(
+        self, seed: int, depth: int | None = None, inputs: object = None, width: int | None = None
+    ) -> Made:
+        """:meth:`make` with torch's generator at ``seed``; behind it the generator is as before."""
+        with torch.random.fork_rng():
+            torch.manual_seed(seed)
+            return self.make(depth, inputs, seed, width)
+
     def _sizes(self, depth: int | None, width: int | None, asks_for: str) -> tuple[int, ...]:
         """What the function is called with; raises :class:`InputError` where it takes less."""
         parameters = self._parameters()

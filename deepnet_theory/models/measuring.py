@@ -308,9 +308,7 @@ class Family:
         return self.factory.depends_on("measure", self.dtype, *beside)
 
     def _made(self, depth: Depth, seed: int) -> Made:
-        with torch.random.fork_rng():
-            torch.manual_seed(seed)
-            return self.factory.make(depth.get("N"), self.inputs, seed, depth.get("d"))
+        return self.factory.seeded(seed, depth.get("N"), self.inputs, depth.get("d"))
 
     def _stepped(self, depth: Depth, seed: int) -> Stepped:
         made = self._made(depth, seed)
