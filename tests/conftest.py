@@ -46,15 +46,16 @@ def pytest_collection_finish():
 
 @pytest.fixture
 def afresh():
-    """Nothing is taken that was derived or measured before, nor left behind."""
+    """What forgets all that was derived or measured; it is called before the test and behind it."""
     from deepnet_theory.symbolic import derivation, explicit, witness
 
-    kept = derivation._derived, explicit._stack, witness.sizes
-    for cached in kept:
-        cached.cache_clear()
-    yield
-    for cached in kept:
-        cached.cache_clear()
+    def forget():
+        for cached in (derivation._derived, explicit._stack, witness.sizes):
+            cached.cache_clear()
+
+    forget()
+    yield forget
+    forget()
 
 
 @pytest.fixture

@@ -145,7 +145,7 @@ def fold(node: Node, algebra: Algebra[T]) -> T:
         case Call("blocks", (inner, Number(rows))) if isinstance(algebra, OperatorAlgebra):
             return cast(T, algebra.blocks(inner, int(rows)))
         case Call(function, arguments):
-            return algebra.call(function, tuple([fold(a, algebra) for a in arguments]))
+            return algebra.call(function, tuple(fold(a, algebra) for a in arguments))
         case Power(base, exponent):
             return algebra.power(fold(base, algebra), exponent)
 

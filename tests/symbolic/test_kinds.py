@@ -14,7 +14,7 @@ from deepnet_theory.sizes.table import texts
 from deepnet_theory.spec.outcome import InputError, Refusal, Verdict
 from deepnet_theory.spec.placement import placement
 from deepnet_theory.spec.selection import Part, Selection, in_turn, stack
-from deepnet_theory.symbolic import derivation, measured
+from deepnet_theory.symbolic import measured
 from deepnet_theory.symbolic.derivation import derive
 from deepnet_theory.symbolic.placement import placement_law
 from deepnet_theory.symbolic.rule import Problem
@@ -145,8 +145,7 @@ def test_each_kind_has_what_it_has_in_layers_that_are_alike_at_the_same_S(where,
         assert ours == pytest.approx(rule(layer).entry("decoder", kind).at(N=8, M=24))
 
 
-@pytest.mark.usefixtures("afresh")
-def test_a_rule_of_layers_that_differ_is_proved_and_another_count_is_refuted(monkeypatch):
+def test_a_rule_of_layers_that_differ_is_proved_and_another_count_is_refuted(monkeypatch, afresh):
     select = {"optimizer": "adamw", "placement": "pre-ln", "closure": "complete", "layer": SHARES}
     both = "attention,ffn-swiglu;attention,1/4*cross,1/4*ffn,3/4*ffn-swiglu"
     assert derive(Selection(**select)).verdict is Verdict.PROVED
@@ -155,5 +154,5 @@ def test_a_rule_of_layers_that_differ_is_proved_and_another_count_is_refuted(mon
     monkeypatch.setattr(
         Part, "sublayers_per_layer", property(lambda part: Fraction(len(part.layer)))
     )
-    derivation._derived.cache_clear()
+    afresh()
     assert derive(Selection(**select)).verdict is Verdict.REFUTED
