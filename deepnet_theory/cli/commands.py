@@ -47,6 +47,7 @@ from deepnet_theory.spec.selection import ACROSS, ALIGNMENTS, DepthLike
 
 if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
+    from deepnet_theory.spec.rule import Rule
     from deepnet_theory.spec.selection import Selection
 
     Composer = Callable[[Any], Document | str]
@@ -220,6 +221,18 @@ def _of_rule_or_scheme(
     return partial(rule_runs, derived(selection), rule=rule), named
 
 
+def _stack_and_rule(select: Select, own: Own) -> tuple[Selection, Rule | None]:
+    """The stack that is made, of a scheme or a rule, and the rule of one's own where one is."""
+    if "scheme" in select:
+        from deepnet_theory.workflow.deriving import scheme_of_depth
+
+        scheme = select["scheme"]
+        refuse_beside(own, f"--scheme {scheme}")
+        return beside_scheme(select, scheme_of_depth(scheme)), None
+    selection = selection_of(select)
+    return selection, rule_of(own, selection)
+
+
 def _noted(talk: Talk, selection: Selection) -> Any:
     from deepnet_theory.workflow import deriving
 
@@ -366,15 +379,8 @@ def export(
     """Write the constants of one model as JSON, with where each number came from."""
     from deepnet_theory.workflow import deriving
 
+    selection, rule = _stack_and_rule(select, own)
     scheme = select.get("scheme")
-    if scheme is not None:
-        from deepnet_theory.workflow.deriving import scheme_of_depth
-
-        refuse_beside(own, f"--scheme {scheme}")
-        selection, rule = beside_scheme(select, scheme_of_depth(scheme)), None
-    else:
-        selection = selection_of(select)
-        rule = rule_of(own, selection)
     with warnings.catch_warnings(action="ignore", category=UnstableWarning):
         base = None if base_width is None and base_depth is None else (base_width, base_depth)
         constants = deriving.export(
@@ -481,21 +487,13 @@ def transfer(
         refuse_beside([*select, *own], model)
         if ":" not in model:
             raise InputError(f"the model {model!r} is not of the form FILE.py:NAME")
-    selection, rule, scheme = None, None, select.get("scheme")
-    if scheme is not None:
-        from deepnet_theory.workflow.deriving import scheme_of_depth
-
-        refuse_beside(own, f"--scheme {scheme}")
-        selection = beside_scheme(select, scheme_of_depth(scheme))
-    elif model is None:
-        selection = selection_of(select)
-        rule = rule_of(own, selection)
+    selection, rule = _stack_and_rule(select, own) if model is None else (None, None)
     from deepnet_theory.workflow import experiments
 
     named = None if closures is None else [name.strip() for name in closures.split(",")]
     run = partial(
         experiments.transfer, model or selection, rates=rates, closures=named, rule=rule,
-        scheme=scheme,
+        scheme=select.get("scheme"),
         steps=steps, text=text, outer=outer, widths=widths,
         rules=rules and rules.split(","), **measure,
     )  # fmt: skip
