@@ -121,17 +121,18 @@ def constants_of(
     )
 
 
-def constants_of_scheme(
-    given: Scheme, selection: Selection, depth: DepthLike | None, form: str, sizes: Sizes
-) -> Constants:
-    """The constants that a scheme's author published, for a stack with its residual equation.
+def stack_of_scheme(given: Scheme, selection: Selection | None = None) -> Selection:
+    """The stack that a scheme's constants are for: its own where no selection says another.
 
-    Raises :class:`Refusal` for a scheme that constants do not hold.
+    Raises :class:`Refusal` for a scheme that constants do not hold, :class:`InputError` for a stack
+    or a layer that it says nothing of.
     """
     if lacking := not_exportable(given):
         raise Refusal(
             f"the scheme {given.name!r} cannot be exported: constants have no place for {lacking}"
         )
+    if selection is None:
+        selection = Selection(given.optimizer, norm=given.norm, stack=given.stack)
     if len(given.parts) != len(selection.the_stack.parts):
         raise InputError(
             f"the scheme {given.name!r} sets constants for the stack {given.stack!r}, not for "
@@ -142,9 +143,14 @@ def constants_of_scheme(
         raise InputError(
             f"the scheme {given.name!r} is of the layer {given.named_layer}, not of {layer}"
         )
-    selection = replace(
-        selection, placement=given.named_placement or "", layer=layer, uses=given.uses
-    )
+    where = given.named_placement or selection.placement
+    return replace(selection, placement=where, layer=layer, uses=given.uses)
+
+
+def constants_of_scheme(
+    given: Scheme, selection: Selection, depth: DepthLike | None, form: str, sizes: Sizes
+) -> Constants:
+    """The constants that a scheme's author published, for a stack of :func:`stack_of_scheme`."""
     if selection.stack == "decoder":
         given = _in_layers_of_a_decoder(given)
     architecture = record(Architecture, "an architecture", sizes)

@@ -271,7 +271,12 @@ def export(
 
     Source: the rule's own; its formulas go with the numbers, under ``origin``.
     """
-    from deepnet_theory.sizes.exported import constants_of, constants_of_scheme, on_base
+    from deepnet_theory.sizes.exported import (
+        constants_of,
+        constants_of_scheme,
+        on_base,
+        stack_of_scheme,
+    )
 
     if scheme is not None:
         others = {"rule": rule, "base": base, "base_heads": base_heads}
@@ -280,7 +285,7 @@ def export(
                 f"the scheme {scheme!r} has constants of its own: leave {beside[0]} out"
             )
         given = scheme_of_depth(scheme)
-        selection = stack_of_scheme(given, answer)
+        selection = stack_of_scheme(given, None if answer is None else answered(answer).selection)
         published = constants_of_scheme(given, selection, depth, form, architecture)
         published.warn()
         return published
@@ -348,14 +353,6 @@ def scheme_of_depth(name: str) -> Scheme:
             "--across width judges it, and measure --widths shows a model's own"
         )
     return scheme(name)
-
-
-def stack_of_scheme(given: Scheme, answer: Answer | Selection | str | None) -> Selection:
-    """The stack that a scheme's constants are for: its own where no selection says another."""
-    selection = Selection(given.optimizer, norm=given.norm, stack=given.stack, uses=given.uses)
-    if answer is not None:
-        selection = answered(answer).selection
-    return replace(selection, placement=given.named_placement or selection.placement)
 
 
 def derived(given: Derivation | Selection | str | None) -> Derivation:

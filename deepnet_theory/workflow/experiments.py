@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.exponents import predictions, relative_updates
 from deepnet_theory.sizes.exponents import rival_rules as solve
-from deepnet_theory.sizes.exported import constants_of, constants_of_scheme
+from deepnet_theory.sizes.exported import constants_of, constants_of_scheme, stack_of_scheme
 from deepnet_theory.sizes.parametrisations import scalings
 from deepnet_theory.sizes.rule import closure_of
 from deepnet_theory.sizes.schemes import predictions as judged
@@ -29,7 +29,6 @@ from deepnet_theory.workflow.deriving import (
     scheme_of_depth,
     selection_of,
     settings_and_work,
-    stack_of_scheme,
     staged,
 )
 
@@ -420,10 +419,10 @@ def transfer(
         others |= {"outer": outer} if outer != "stepped" else {}
         return _transfer_of_own(selection, depths, widths, rates, steps, others, given)
     published = None if scheme is None else scheme_of_depth(scheme)
-    if published is None:
-        selection = selection_of(selection, {})
-    else:
-        selection = stack_of_scheme(published, selection)
+    if published is not None:
+        asked = None if selection is None else selection_of(selection, {})
+        selection = stack_of_scheme(published, asked)
+    selection = selection_of(selection, {})
     stack = selection.the_stack
     if len(stack.parts) > 1:
         raise InputError(
@@ -458,8 +457,8 @@ def transfer(
         wanted = tuple({**depth, "d": width} for depth in wanted for width in wide)
         for name in dict.fromkeys(rules or RULES):
             make = partial(_wide_constants, name, answer, base=wide[0], sizes=sizes)
-            # the rule alone is derived to fail at one rate at every width
-            failing = 0.0 if name == RULES[0] else None
+            # of the rule alone it is derived where the rate fails
+            failing = _failing_in_width(selection) if name == RULES[0] else None
             rho = _relative_update(selection, answer.rule)
             curves[name] = ({"name": name, "base_width": wide[0]}, rho, failing, make)
     else:
@@ -536,6 +535,12 @@ def _wide_constants(
 def _failing_exponent(answer: Answer) -> float:
     """The derived exponent in depth of the largest stable rate, of the kind that falls most."""
     return min(float(row.failing.exponent(row.depth)) for row in answer.orders)
+
+
+def _failing_in_width(selection: Selection) -> float:
+    """The derived exponent in d of the rate that fails: where the role that moves most does."""
+    moved = (e for s in scalings(selection) for e in (s.output, s.loss) if e is not None)
+    return float(-max(moved))
 
 
 def _relative_update(selection: Selection, rule: Rule) -> str:

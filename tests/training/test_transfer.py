@@ -15,6 +15,7 @@ from deepnet_theory.runtime.building import unstack
 from deepnet_theory.sizes.table import table, texts
 from deepnet_theory.spec.optimizer import optimizer
 from deepnet_theory.spec.outcome import InputError, Refusal
+from deepnet_theory.spec.scheme import scheme as scheme_named
 from deepnet_theory.training import transfer as module
 from deepnet_theory.training.optimum import parse_rates
 from deepnet_theory.training.runs import causal
@@ -130,10 +131,12 @@ def test_a_scheme_is_trained_as_the_rule_that_it_is():
     assert first.curves[1].losses != pytest.approx(second.curves[1].losses, rel=1e-3)
     pre = dt.transfer(None, [2, 4], RATES, scheme="gpt-2", **SMALL)
     assert pre.select["placement"] == "pre-ln" and len(pre.closures) == 1
+    own_layer = dt.transfer(None, [2, 4], RATES, ["complete"], scheme="sub-ln", **SMALL)
+    assert own_layer.select["layer"] == scheme_named("sub-ln").named_layer  # of the closure too
     with pytest.raises(InputError, match="scheme was given with widths"):
         dt.transfer("adam", rates=RATES, widths=[16, 32, 64], scheme="deepnorm", steps=3)
     with pytest.raises(InputError, match="two; valid are: encoder, decoder"):
-        dt.transfer(None, [2], RATES, scheme="t-fixup", **SMALL)
+        dt.transfer(None, [2], RATES, scheme="deepnorm-encoder-decoder", **SMALL)
 
 
 @pytest.mark.parametrize(
