@@ -49,6 +49,8 @@ TIMES = 1.1  # a parameter, and as many times less
 ASIDE = 0.01  # of each token's length, at right angles to it
 LEAST = 1e-30  # such a length, of a token that is 0
 DRAWS, SEED = 4, 1_000_003  # not that of somebody's inputs, which a draw would be again
+# operations that feel every entry of what enters them, of x or of −x: no derivative has to say it
+PASSING = LAYOUT - {"native_dropout"} | {"add", "relu", "gelu", "silu"}
 MOST = 32  # parameters: for each of them the branch is computed twice
 
 
@@ -73,6 +75,9 @@ def outputs_of(graph: Graph, product: Product, end: Node) -> list[int]:
     start = product.node
     axis = -1 if factors(start)[0] is product.source else -2
     axis = 1 if start.op == "convolution" else axis
+    along = graph.between(start, end)  # none where it does not depend
+    if along and all(_passes(graph, n, start) for n in along[1:]):
+        return list(range(start.value.shape[axis]))
     generator = torch.Generator().manual_seed(0)
     drawn = _drawn(start, generator)
     used = torch.zeros(drawn.shape[axis], dtype=torch.bool, device=drawn.device)
@@ -88,6 +93,10 @@ def outputs_of(graph: Graph, product: Product, end: Node) -> list[int]:
         if used.all():
             break
     return used.nonzero().flatten().tolist()
+
+
+def _passes(graph: Graph, node: Node, start: Node) -> bool:
+    return node.op in PASSING and sum(graph.depends(i, start) for i in node.inputs) == 1
 
 
 @dataclass(frozen=True)

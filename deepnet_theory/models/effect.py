@@ -224,8 +224,9 @@ class Effects:
             like = (str(case.selection.layer), where, activation, case.rule.entries)
             if like not in self._known and len(self._known) < MOST:
                 size = None
-                if max(distance_from_identity(case).whole) <= NEAR:
-                    size = predict_model_update(case).mean
+                distance = distance_from_identity(case)
+                if max(distance.whole) <= NEAR:
+                    size = predict_model_update(case, distance.growth).mean
                 self._known[like] = size if size and 0 < size < math.inf else None
             return self._known.get(like)
         return None

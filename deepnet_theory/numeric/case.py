@@ -34,7 +34,7 @@ class Case:
     settings: Settings
     scheme: Scheme | None = field(default=None, kw_only=True)
 
-    @property
+    @cached_property
     def constants(self) -> Constants:
         """The constants of the stack, in the settings' sizes.
 

@@ -66,19 +66,21 @@ class PredictedUpdate:
         return self.mean / factor, self.mean * factor
 
 
-def predict_model_update(case: Case) -> PredictedUpdate:
+def predict_model_update(case: Case, growth: float | None = None) -> PredictedUpdate:
     """The predicted ‖ΔF‖/η, seed by seed on the data of the laboratory's own seeds and draws.
 
-    It costs the same at every depth, and as its logarithm where the stream grows.
+    It costs the same at every depth, and as its logarithm where the stream grows. The ``growth`` is
+    that of the case's :class:`Distance`, where it is known.
     """
-    return _predict(case, by_part, case.settings.draws)[ALL]
+    return _predict(case, by_part, case.settings.draws, growth)[ALL]
 
 
 def predict_samples(case: Case) -> dict[str, list[float]]:
     """What is predicted of one depth, and of each of several parts: by name, a number a seed."""
     distance = distance_from_identity(case)
     samples = {IDENTITY: distance.whole, BLOCK: distance.block}
-    for (share, _), predicted in _predict(case, by_part, case.settings.draws).items():
+    found = _predict(case, by_part, case.settings.draws, distance.growth)
+    for (share, _), predicted in found.items():
         samples[f"{PREDICTED} {share}"] = list(predicted.values)
         samples[f"{ERROR} {share}"] = list(predicted.errors)
     return samples
@@ -118,19 +120,20 @@ class Distance(NamedTuple):
     """S·r² of every seed: of the ``whole`` stack, and of the ``block`` that is farthest.
 
     The prediction reaches as far as its blocks are near the identity; uncut, the whole stands.
+    ``growth`` is b² of a stream by which the stack is cut into blocks, else 0.
     """
 
     whole: list[float]
     block: list[float]
+    growth: float
 
 
 def distance_from_identity(case: Case) -> Distance:
     r"""S·r² of every seed, the sum over sublayers of :math:`(\|G\|/\|\alpha x\|)^2`."""
-    growth = _growth(case)
-    by_layer = _weights(_sampled(case, growth=growth))
+    growth, by_layer = _cut(case)
     whole: list[float] = by_layer.sum(0).tolist()
     block: list[float] = by_layer.amax(0).tolist()
-    return Distance(whole, block if growth else whole)
+    return Distance(whole, block if growth else whole, growth)
 
 
 def _sampled(case: Case, **how: Any) -> Sampled:
@@ -149,24 +152,34 @@ def _weights(sampled: Sampled) -> Tensor:
     return rows
 
 
-def _growth(case: Case) -> float:
-    """b² of a stream that grows beyond what blocks of equal share can be near, or of layers that
-    depend on where they stand; else 0.
+def _may_grow(case: Case) -> bool:
+    return not case.normalises and all(p.uses == 1 for p in case.constants.parts)
+
+
+def _cut(case: Case) -> tuple[float, Tensor]:
+    """b² and the branch weights of the stack, cut into blocks where b² is not 0.
+
+    It is where the stream grows beyond what blocks of equal share can be near, and where layers
+    depend on where they stand.
     """
-    grows = not case.normalises and all(p.uses == 1 for p in case.constants.parts)
-    if not case.indexed and not (grows and _weights(_sampled(case)).sum(0).mean() > NEAR):
-        return 0.0
+    if not case.indexed:
+        uncut = _weights(_sampled(case))
+        if not (_may_grow(case) and uncut.sum(0).mean() > NEAR):
+            return 0.0, uncut
     first, *_ = _weights(_sampled(case, places=(0.0, 1.0)))  # the layer that a block goes behind
-    return float(first.mean())
+    growth = float(first.mean())
+    return growth, _weights(_sampled(case, growth=growth))
 
 
 def _predict(
     case: Case,
     split: Callable[[Trial, Sampled, list[Direction]], dict[Key, Changes]],
     draws: int,
+    growth: float | None = None,
 ) -> dict[Key, PredictedUpdate]:
     sizes: dict[Key, list[tuple[Tensor, Tensor]]] = {}
-    growth = _growth(case)
+    if growth is None:
+        growth = _cut(case)[0] if case.indexed or _may_grow(case) else 0.0
     pairs = PLACES_OF_GROWTH if growth else PLACES
     with fitting_threads(case.settings):
         for draw in range(draws):
