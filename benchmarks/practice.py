@@ -177,6 +177,7 @@ SHORT = {
     "positions": "{}", "embedding": "embedding of 1/√width", "optimizer": "{}",
     "batch": "{} windows", "tokens": "of {} bytes", "steps": "{} steps",
     "linear_bias": "biases in the branches", "activation": "{}",
+    "outer": "embedding and head at {:g}",
 }  # fmt: skip
 
 

@@ -51,6 +51,7 @@ class Arm:
     activation: str = "relu"
     warmup: bool = True
     optimizer: str = "adamw"  # of hidden matrices; AdamW of the rest
+    outer: float = 0.0  # rate of the rest, embedding and head; 0: that of the hidden matrices
     batch: int = 8
     tokens: int = 64
     steps: int = 150
@@ -187,6 +188,8 @@ def optimizers(arm: Arm, model: Model, rate: float) -> Iterator[torch.optim.Opti
     muon, rest = [], []
     for group in groups:
         hidden = group["name"].split("/")[1] in (Role.SCALED.value, Role.UNSCALED.value)
+        if arm.outer and not hidden:
+            group["lr"] *= arm.outer / rate
         (muon if hidden and arm.optimizer == "muon" else rest).append(group)
     yield torch.optim.AdamW(rest, lr=rate, betas=(0.9, 0.95), fused=True)
     if muon:

@@ -1,0 +1,151 @@
+r"""Whether a branch of one matrix wants 1/√N or 1/N, embedding and head at a rate of their own.
+
+    python benchmarks/one_matrix.py [--seeds 16] [--minutes 60] [-o FILE]
+
+``practice.py`` steps embedding and head at the rate of the hidden matrices, so that the best rate
+of one says nothing certain of the other. Here they step at one fixed rate at every depth, and the
+rate of the matrices alone is sought; at 64 layers both are sought together too, with the same
+seeds. Every core trains; every run is kept in the user's cache, and the same command goes on
+there. With ``--minutes`` no run begins later than that; the page is of what is kept. What stands on
+it under "What it shows" is written by hand, and stays.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict
+from pathlib import Path
+
+import numpy as np
+import torch
+from arguments import output, whole
+from practice import COLUMNS, MARK, Record, interval, row
+from recipe import ONE, Arm, Run, text, train
+
+from deepnet_theory.processes.cache import default_folder
+
+OUTER = 0.064  # near the best of both at 4 layers
+RATES = (0.064, 0.128, 0.256, 0.512, 1.024)  # of the hidden matrices
+TOGETHER = (0.064, 0.128, 0.256, 0.512)  # of all
+DRAWN = 1000  # times that the seeds are drawn again, for an interval
+PAGE = Path(__file__).parent / "results" / "one_matrix.md"
+ARMS = [Arm(f"{ONE}, 1/{n}", depth=d, outer=OUTER) for d in (4, 16, 64) for n in ("√N", "N")]
+BOTH = [Arm(f"{ONE}, 1/{n}", depth=64) for n in ("√N", "N")]
+INTRO = """\
+# A branch of one matrix: 1/√N or 1/N
+
+Byte language models on {name} (digest {digest}, unigram {unigram:.3f} nats), trained as on the page
+of practice: branches W·relu, tokens mixed by a shift, RMS norms, AdamW, {steps} steps of {batch}
+windows of {tokens} bytes, width {width}; {seeds} seeds at every rate, rates in 1e-3; torch {torch}.
+In the first table embedding and head step at {outer:g} at every depth, and the rate is that of the
+hidden matrices; in the second all step at one. Made by `python benchmarks/one_matrix.py`.
+"""
+
+
+def wanted(seeds: int) -> Iterator[tuple[Arm, float, int]]:
+    """Every run, the deepest first, so that no core waits for one at the end."""
+    for depth in (64, 16, 4):
+        for seed in range(seeds):
+            for rates, arms in ((RATES, ARMS), (TOGETHER, BOTH)):
+                yield from ((a, r, seed) for a in arms if a.depth == depth for r in rates)
+
+
+def one(arm: Arm, rate: float, seed: int, until: float) -> Run | None:
+    """A run in a process of its own, or none where the time is over."""
+    torch.set_num_threads(1)
+    return train(arm, rate, seed) if time.time() < until else None
+
+
+def fill(file: Path, seeds: int, until: float) -> Record:
+    """Run what is missing on every core, and keep it."""
+    record, rest = Record(file, math.inf), []
+    for arm, rate, seed in wanted(seeds):
+        if seed not in record.runs.get(arm, {}).get(rate, {}):
+            rest.append((arm, rate, seed))
+    cores = len(os.sched_getaffinity(0))
+    with ProcessPoolExecutor(cores) as pool, file.open("a", encoding="utf-8") as opened:
+        began = {pool.submit(one, *of, until): of for of in rest}
+        for future in as_completed(began):
+            if (run := future.result()) is not None:
+                arm, rate, seed = began[future]
+                kept = {"arm": asdict(arm), "rate": rate, "seed": seed, "run": asdict(run)}
+                opened.write(json.dumps({**kept, "made": record.made}) + "\n")
+                opened.flush()
+    return Record(file, math.inf)
+
+
+def best_rate(record: Record, arm: Arm, seeds: Sequence[int]) -> float:
+    """Of the mean over these seeds: of the parabola through the best rate and its neighbours."""
+    runs = record.runs[arm]
+    rates = sorted(runs)
+    means = [np.mean([runs[rate][seed].loss for seed in seeds]) for rate in rates]
+    middle = min(max(1, int(np.argmin(means))), len(rates) - 2)
+    near = slice(middle - 1, middle + 2)
+    a, b, _ = np.polyfit(np.log(rates[near]), means[near], 2)
+    return float(-b / (2 * a))  # its logarithm
+
+
+def compared(record: Record, arms: Sequence[Arm], seeds: int) -> Iterator[str]:
+    """The best rate against depth, with seeds drawn again; and what the two scalings differ by."""
+    drawn = np.random.default_rng(0).integers(0, seeds, (DRAWN, seeds))
+    depths = sorted({arm.depth for arm in arms})
+    for n in ("√N", "N") if len(depths) > 1 else ():
+        alike = [arm for arm in arms if arm.rule.endswith(f"1/{n}")]
+        best = [[best_rate(record, arm, of) for arm in alike] for of in [range(seeds), *drawn]]
+        slope, *slopes = np.polyfit(np.log(depths), np.array(best).T, 1)[0]
+        low, high = np.percentile(slopes, [2.5, 97.5])
+        means = ", ".join(f"{1e3 * math.exp(rate):.3g}" for rate in best[0])
+        yield (
+            f"- 1/{n}: the best rates at {', '.join(map(str, depths))} layers are {means}: as N to "
+            f"the {slope:+.3f} ({low:+.3f} to {high:+.3f}, seeds drawn again {DRAWN} times)."
+        )
+    for depth in depths:
+        root, plain = (record.at_best(arm) for arm in arms if arm.depth == depth)
+        gap = interval([root[s].loss - plain[s].loss for s in range(seeds)], signed=True)
+        yield f"- {depth} layers: the loss of 1/√N minus that of 1/N is {gap}."
+
+
+def page(record: Record, seeds: int) -> str:
+    """The two tables, and what they come to."""
+    parts = []
+    for title, arms in (("A rate of their own", ARMS), ("One rate for all", BOTH)):
+        done = [arm for arm in arms if record.finished(arm, seeds)]
+        parts.append("\n".join([f"## {title}\n\n{COLUMNS}", *(row(record, arm) for arm in done)]))
+        if len(done) == len(arms):
+            parts.append("\n".join(compared(record, arms, seeds)))
+        parts += [f"Not finished: {arm.rule} at {arm.depth}." for arm in arms if arm not in done]
+    return "\n\n".join(parts) + "\n"
+
+
+def main() -> None:
+    """Run what is missing, and write the page."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--minutes", type=whole(0), default=10**6)
+    parser.add_argument("--seeds", type=whole(2), default=16)
+    parser.add_argument("-o", "--output", type=output, default=PAGE)
+    options = parser.parse_args()
+    folder = default_folder() or Path()
+    folder.mkdir(parents=True, exist_ok=True)
+    until = time.time() + 60 * options.minutes
+    record = fill(folder / "one_matrix.jsonl", options.seeds, until)
+    of = ARMS[0]
+    corpus = text(of.tokens)
+    head = INTRO.format(
+        name=corpus.name, digest=record.made["text"], unigram=corpus.baseline, steps=of.steps,
+        batch=of.batch, tokens=of.tokens, width=of.width, seeds=options.seeds, outer=OUTER,
+        torch=torch.__version__,
+    )  # fmt: skip
+    old = options.output.read_text("utf-8") if options.output.exists() else ""
+    said = old.partition("## What it shows")[2].partition(MARK)[0].strip()
+    verdict = f"## What it shows\n\n{said}\n\n{MARK}\n\n" if said else ""
+    options.output.write_text(f"{head}\n{verdict}{page(record, options.seeds)}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
