@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache, reduce
+from functools import cache, lru_cache, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -156,6 +156,7 @@ def beside_epsilon(practice: Node) -> tuple[Node, Node] | None:
     return None
 
 
+@lru_cache(maxsize=1024)
 def see(update: Node, practice: Node, at: Drawn, *, aligned: bool) -> Seen:
     """The sizes of one update; the inputs are those that made the gradient, or fresh ones."""
     draws = max(1, min(DRAWS, ENTRIES // (at.inputs * at.outputs)))

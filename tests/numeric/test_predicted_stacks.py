@@ -23,7 +23,8 @@ from deepnet_theory.spec.sublayer import Role
 
 LAB = Settings(width=32, heads=2, tokens=8, seeds=6, draws=2)
 ALL = replace(LAB, step="all", data="gaussian:0.5")
-TINY = Settings(width=16, heads=2, tokens=8, seeds=8, device="cpu")
+TINY = Settings(width=16, heads=2, tokens=8, seeds=8, draws=2, device="cpu")
+FOUR = replace(TINY, draws=4)
 WEAK = (SchemePart("encoder", gains={"output": "1/4", "fc2": "1/4"}),)
 SKIP = replace(scheme("x0-skip"), equation="x + y + branch(norm(x)); y", parts=WEAK)
 PAIR = own_rule(("encoder", "decoder"), "N**(1/4)", "N**(-1/4)", "M**(1/4)", "M**(-1/4)")
@@ -69,7 +70,7 @@ SLOW = {
     "swiglu": of_rule("adam", ("1", "(2*N)**(-1/2)"), 12, ALL, layer="attention,ffn:swiglu"),
 }
 COARSE = {  # few draws: their seeds' mean lies within this share
-    "one layer looped": (of_rule("sgd", None, 16, TINY, placement="pre-ln", uses="N"), 0.15),
+    "one layer looped": (of_rule("sgd", None, 16, FOUR, placement="pre-ln", uses="N"), 0.15),
     "residual-dual adam": (of_rule("adam", None, 12, TINY, placement="residual-dual"), 0.3),
     "residual-dual sgd": (of_rule("sgd", None, 12, TINY, placement="residual-dual"), 0.3),
     "hyper-connections": (of_rule("adam", None, 12, TINY, placement="hyper-connections"), 0.3),
@@ -77,8 +78,8 @@ COARSE = {  # few draws: their seeds' mean lies within this share
     "x0 skip": (of_scheme(SKIP), 0.3),
 }
 COARSE_SLOW = {
-    "half of them": (of_rule("adam", None, 16, TINY, placement="post-ln", uses="N/2"), 0.15),
-    "four each": (of_rule("sgd", None, 16, TINY, placement="sandwich-ln", uses="4"), 0.15),
+    "half of them": (of_rule("adam", None, 16, FOUR, placement="post-ln", uses="N/2"), 0.15),
+    "four each": (of_rule("sgd", None, 16, FOUR, placement="sandwich-ln", uses="4"), 0.15),
 }
 
 

@@ -45,7 +45,6 @@ PROVED = (
     ("adam", "forward", "none"),
     ("muon-h", "weights", "full"),
     ("muon-split", "forward", "full"),
-    ("muon-split", "weights", "full"),
 )
 
 
