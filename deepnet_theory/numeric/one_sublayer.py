@@ -120,7 +120,7 @@ class Distance(NamedTuple):
     """S·r² of every seed: of the ``whole`` stack, and of the ``block`` that is farthest.
 
     The prediction reaches as far as its blocks are near the identity; uncut, the whole stands.
-    ``growth`` is b² of a stream by which the stack is cut into blocks, else 0.
+    ``growth`` is the b² that blocks are cut by, 0 where the stack is not cut.
     """
 
     whole: list[float]

@@ -19,7 +19,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from deepnet_theory.spec.discovery import builtin, choose
@@ -233,8 +233,7 @@ class Placement:
 
     def coefficients(self, alpha: float) -> tuple[float, float]:
         """What x and the branch are multiplied by in the residual sum, norms left out."""
-        stream, branch = self._sum(alpha).shares
-        return float(stream), float(branch)
+        return _coefficients(self, float(alpha))
 
     def starts(self, alpha: float = 1.0) -> tuple[float, ...]:
         """What every learnt multiplier starts at, in the order of application."""
@@ -433,6 +432,12 @@ def _named(node: Node) -> Node:
         case Power(base, exponent):
             return Power(_named(base), exponent)
     return node
+
+
+@lru_cache(4096)  # an audit asks the same of every layer
+def _coefficients(where: Placement, alpha: float) -> tuple[float, float]:
+    stream, branch = where._sum(alpha).shares
+    return float(stream), float(branch)
 
 
 def placements() -> dict[str, Placement]:

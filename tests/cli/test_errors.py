@@ -37,7 +37,7 @@ BAD = {  # what is typed, and what its one sentence says
     "derive --optimizer sgd --depth 2.5": "the depth '2.5' is not valid",
     "derive --optimizer sgd --depth ''": "the depth '' is not valid",
     "derive --optimizer sgd --depth nan": "the depth 'nan' is not valid",
-    "derive --optimizer sgd --depth 8,8": "the depth '8,8' is not valid",
+    "derive --optimizer sgd --depth 8,8": ("the depth '8,8' is not valid", "for example 200"),
     "derive --optimizer sgd --regime nonsense": 'not of the form "A>B"',
     "derive --optimiser sgd": ("No such option: --optimiser", "; did you mean '--optimizer'?"),
     "deriv": ("No such command 'deriv'; valid are: audit, cache", "; did you mean 'derive'?"),

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from deepnet_theory.models import factory
-from deepnet_theory.models.measuring import measure
+from deepnet_theory.models.measuring import _plain, measure
 from deepnet_theory.processes import Cache, ThisProcess
 from deepnet_theory.spec.outcome import InputError
 
@@ -263,6 +263,15 @@ def test_what_is_loaded_and_edited_since_is_not_kept(own, tmp_path):
     before = found(own)
     own.with_name("sizes.py").write_text("WIDTH = 6\n")
     assert found(own, cache) == before and not list(cache.files())
+
+
+def test_inputs_are_known_by_all_that_they_are():
+    one = torch.ones(2, 3)
+    given = [(one, 2), (one, 3), [one, 2], (one + 1, 2), (one.double(), 2), (one.T, 2)]
+    given += [{"x": one}, {"y": one}]
+    known = [_plain(inputs) for inputs in given]
+    assert all(a != b for i, a in enumerate(known) for b in known[:i])
+    assert _plain((one.clone(), 2)) == known[0]
 
 
 def test_another_process_takes_no_other_code(own, monkeypatch):

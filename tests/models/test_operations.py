@@ -8,6 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from deepnet_theory.models import read
+from deepnet_theory.models.branches import outputs_of
 from deepnet_theory.models.factory import made
 from deepnet_theory.models.operations import (
     as_product,
@@ -187,6 +188,26 @@ def test_between_two_nodes_lies_what_depends_on_one_and_enters_the_other():
     assert graph.between(triple, first) == [] and graph.between(first, first) == [first]
     assert graph.depends(graph.outputs[0], triple) and not graph.depends(triple, graph.outputs[0])
     assert graph.only_user(double).op == "add" and graph.only_user(graph.nodes[0]) is None
+
+
+FELT = {  # which outputs of x w the end feels
+    "all": (lambda y: F.gelu(y).transpose(0, 1) + 1, range(D)),
+    "where they are positive": (lambda y: y.relu().view(-1), range(D)),
+    "a slice": (lambda y: y[..., 2:5] + 1, [2, 3, 4]),
+    "a part": (lambda y: y.split([2, 6], -1)[0], [0, 1]),
+    "one": (lambda y: y[..., 3], [3]),
+    "masked": (lambda y: y * torch.arange(D).gt(5), [6, 7]),
+    "less itself": (lambda y: y - y, []),
+}
+
+
+@pytest.mark.parametrize("name", FELT)
+def test_the_outputs_of_a_product_that_an_end_feels(name):
+    line, felt = FELT[name]
+    graph = graph_of(lambda x, p: line(x @ p.w))
+    product = next(filter(None, (as_product(graph, n) for n in graph.nodes)))
+    assert outputs_of(graph, product, graph.outputs[0]) == list(felt)
+    assert outputs_of(graph, product, graph.nodes[0]) == []
 
 
 def test_a_replay_takes_other_values_and_leaves_the_rest():

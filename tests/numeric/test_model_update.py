@@ -75,7 +75,9 @@ def test_repeatable_bit_for_bit_and_the_mean_of_its_draws(usual):
 
 
 def test_share_of_nothing_and_share_of_all(usual):
-    assert measure_model_update(ADAM, chosen=lambda d: False).values == (0.0,) * 3
+    nothing = measure_model_update(ADAM, chosen=lambda d: False)
+    assert nothing.values == (0.0,) * 3
+    assert (nothing.second_order, nothing.relative_change) == (0.0, 0.0)
     assert measure_model_update(ADAM, chosen=lambda d: True).values == usual.values
 
 

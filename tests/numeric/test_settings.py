@@ -127,6 +127,8 @@ def test_refused_with_one_sentence(bad, of):
     with pytest.raises(InputError, match="8x6,16x6" if of is PAIR else None) as caught:
         parse_depths(bad, of)
     assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
+    if bad == []:
+        assert str(caught.value).startswith("the depths [] cannot be read: it is empty")
 
 
 def test_one_hidden_unit_is_the_least():

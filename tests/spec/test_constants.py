@@ -68,6 +68,7 @@ def _part(**changes):
         _with(architecture={"width": 16, "heads": 2, "activation": "tanh"}),
         _with(architecture={"width": 16, "heads": 2, "residual_gain": 1e308}),
         _with(architecture={"width": 16, "heads": 2, "ffn_ratio": 10**400}),
+        _with(architecture={"width": 16, "heads": 2, "ffn_ratio": 0.01}),
         _with(architecture={"width": 16, "heads": 2, "a\nb": 1}),
         _with(architecture=None),
         _with(stack="decoder"),

@@ -103,6 +103,12 @@ def test_streams_without_an_output_or_with_too_many_names_are_bad_input():
             _ = made(equation, output)
 
 
+@pytest.mark.parametrize("equation", ["x + branch(2)", "x + norm(3)*branch(x)"])
+def test_norms_and_branches_take_no_number(equation):
+    with pytest.raises(TypeError, match="a number where a value stands"):
+        Placement("odd", equation, True)
+
+
 def test_only_what_has_no_equation_counts_its_streams():
     assert {s.name: s.carried for s in schemes().values() if s.carried > 1} == {
         "b2t": 2, "hyper-connections": 2, "mhc": 4, "residual": 2, "x0-skip": 2,

@@ -217,3 +217,11 @@ def test_the_bound_of_aligned_steps_is_judged_to_30_digits(optimizer):
         assert step.failures() == ()
         # in depth both sides agree to some 48 digits where S*r keeps its order
         assert replace(step, rhs=(1 - sp.Rational(1, 10**30)) * step.rhs).failures()
+
+
+@pytest.mark.parametrize("two", [False, True])
+def test_an_exponent_of_two_looped_parts_is_predicted_by_no_sublayer_alone(two):
+    stack = "encoder-decoder" if two else "encoder"
+    found = derive(Selection("adam", stack=stack, uses="4"))
+    predicted = [row for row in found.measured if row.of.startswith("predicted exponent")]
+    assert found.verdict is Verdict.PROVED and bool(predicted) is not two

@@ -54,6 +54,8 @@ def test_beyond_a_cliff_nothing_is_made_of_one_side():
     inside, cliff = (best_rate(RATES, losses, b) for b in (FAILED, 2.7))
     assert RATES[2] < inside.rate < RATES[3] and inside.slack == 0
     assert cliff.rate == RATES[2] and cliff.slack == pytest.approx(math.log(2) / 2)
+    uneven = best_rate([1e-3, 4e-3, 6e-3], [3.0, 2.5, 3.2], 2.7)  # the wider gap is below
+    assert uneven.rate == 4e-3 and uneven.slack == pytest.approx(math.log(4) / 2)
 
 
 def test_the_failing_rate_is_the_first_above_the_best():
