@@ -106,7 +106,7 @@ def test_streams_without_an_output_or_with_too_many_names_are_bad_input():
 @pytest.mark.parametrize("equation", ["x + branch(2)", "x + norm(3)*branch(x)"])
 def test_norms_and_branches_take_no_number(equation):
     with pytest.raises(TypeError, match="a number where a value stands"):
-        Placement("odd", equation, True)
+        _ = Placement("odd", equation, True).places
 
 
 def test_only_what_has_no_equation_counts_its_streams():
