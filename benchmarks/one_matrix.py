@@ -13,22 +13,18 @@ it under "What it shows" is written by hand, and stays.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
 import torch
 from arguments import output, whole
-from practice import COLUMNS, MARK, Record, interval, row
+from practice import COLUMNS, Record, interval, kept, row, vertex, write
 from recipe import ONE, Arm, Run, text, train
-
-from deepnet_theory.processes.cache import default_folder
 
 OUTER = 0.064  # near the best of both at 4 layers
 RATES = (0.064, 0.128, 0.256, 0.512, 1.024)  # of the hidden matrices
@@ -64,20 +60,14 @@ def one(arm: Arm, rate: float, seed: int, until: float) -> Run | None:
 
 def fill(file: Path, seeds: int, until: float) -> Record:
     """Run what is missing on every core, and keep it."""
-    record, rest = Record(file, math.inf), []
-    for arm, rate, seed in wanted(seeds):
-        if seed not in record.runs.get(arm, {}).get(rate, {}):
-            rest.append((arm, rate, seed))
-    cores = len(os.sched_getaffinity(0))
-    with ProcessPoolExecutor(cores) as pool, file.open("a", encoding="utf-8") as opened:
-        began = {pool.submit(one, *of, until): of for of in rest}
+    record = Record(file, math.inf)
+    missing = [of for of in wanted(seeds) if not record.has(*of)]
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        began = {pool.submit(one, *of, until): of for of in missing}
         for future in as_completed(began):
             if (run := future.result()) is not None:
-                arm, rate, seed = began[future]
-                kept = {"arm": asdict(arm), "rate": rate, "seed": seed, "run": asdict(run)}
-                opened.write(json.dumps({**kept, "made": record.made}) + "\n")
-                opened.flush()
-    return Record(file, math.inf)
+                record.add(*began[future], run)
+    return record
 
 
 def best_rate(record: Record, arm: Arm, seeds: Sequence[int]) -> float:
@@ -87,8 +77,7 @@ def best_rate(record: Record, arm: Arm, seeds: Sequence[int]) -> float:
     means = [np.mean([runs[rate][seed].loss for seed in seeds]) for rate in rates]
     middle = min(max(1, int(np.argmin(means))), len(rates) - 2)
     near = slice(middle - 1, middle + 2)
-    a, b, _ = np.polyfit(np.log(rates[near]), means[near], 2)
-    return float(-b / (2 * a))  # its logarithm
+    return vertex(rates[near], means[near])
 
 
 def compared(record: Record, arms: Sequence[Arm], seeds: int) -> Iterator[str]:
@@ -98,9 +87,9 @@ def compared(record: Record, arms: Sequence[Arm], seeds: int) -> Iterator[str]:
     for n in ("√N", "N") if len(depths) > 1 else ():
         alike = [arm for arm in arms if arm.rule.endswith(f"1/{n}")]
         best = [[best_rate(record, arm, of) for arm in alike] for of in [range(seeds), *drawn]]
-        slope, *slopes = np.polyfit(np.log(depths), np.array(best).T, 1)[0]
+        slope, *slopes = np.polyfit(np.log(depths), np.log(best).T, 1)[0]
         low, high = np.percentile(slopes, [2.5, 97.5])
-        means = ", ".join(f"{1e3 * math.exp(rate):.3g}" for rate in best[0])
+        means = ", ".join(f"{1e3 * rate:.3g}" for rate in best[0])
         yield (
             f"- 1/{n}: the best rates at {', '.join(map(str, depths))} layers are {means}: as N to "
             f"the {slope:+.3f} ({low:+.3f} to {high:+.3f}, seeds drawn again {DRAWN} times)."
@@ -130,10 +119,8 @@ def main() -> None:
     parser.add_argument("--seeds", type=whole(2), default=16)
     parser.add_argument("-o", "--output", type=output, default=PAGE)
     options = parser.parse_args()
-    folder = default_folder() or Path()
-    folder.mkdir(parents=True, exist_ok=True)
     until = time.time() + 60 * options.minutes
-    record = fill(folder / "one_matrix.jsonl", options.seeds, until)
+    record = fill(kept("one_matrix.jsonl"), options.seeds, until)
     of = ARMS[0]
     corpus = text(of.tokens)
     head = INTRO.format(
@@ -141,10 +128,7 @@ def main() -> None:
         batch=of.batch, tokens=of.tokens, width=of.width, seeds=options.seeds, outer=OUTER,
         torch=torch.__version__,
     )  # fmt: skip
-    old = options.output.read_text("utf-8") if options.output.exists() else ""
-    said = old.partition("## What it shows")[2].partition(MARK)[0].strip()
-    verdict = f"## What it shows\n\n{said}\n\n{MARK}\n\n" if said else ""
-    options.output.write_text(f"{head}\n{verdict}{page(record, options.seeds)}", encoding="utf-8")
+    write(options.output, head, page(record, options.seeds))
 
 
 if __name__ == "__main__":

@@ -47,17 +47,24 @@ class Record:
     def _keep(self, arm: Arm, rate: float, seed: int, run: Run) -> None:
         self.runs.setdefault(arm, {}).setdefault(rate, {})[seed] = run
 
+    def has(self, arm: Arm, rate: float, seed: int) -> bool:
+        return seed in self.runs.get(arm, {}).get(rate, {})
+
+    def add(self, arm: Arm, rate: float, seed: int, run: Run) -> None:
+        """Keep a run, here and in the file."""
+        self._keep(arm, rate, seed, run)
+        row = {"arm": asdict(arm), "rate": rate, "seed": seed, "run": asdict(run)}
+        with self.file.open("a", encoding="utf-8") as opened:
+            opened.write(json.dumps({**row, "made": self.made}) + "\n")
+
     def ensure(self, arm: Arm, rate: float, seeds: int) -> bool:
         """Run what is missing of the first ``seeds``; whether anything was."""
-        missing = [s for s in range(seeds) if s not in self.runs.get(arm, {}).get(rate, {})]
+        missing = [s for s in range(seeds) if not self.has(arm, rate, s)]
         for seed in missing:
             if time.monotonic() > self.until:
                 raise TimeoutError
             run = train(arm, rate, seed)
-            self._keep(arm, rate, seed, run)
-            row = {"arm": asdict(arm), "rate": rate, "seed": seed, "run": asdict(run)}
-            with self.file.open("a", encoding="utf-8") as opened:
-                opened.write(json.dumps({**row, "made": self.made}) + "\n")
+            self.add(arm, rate, seed, run)
             print(arm.rule, arm, f"{rate:g} {seed}: {run}", flush=True)
         return bool(missing)
 
@@ -217,16 +224,19 @@ def row(record: Record, arm: Arm) -> str:
     )
 
 
+def vertex(rates: Sequence[float], losses: Sequence[float]) -> float:
+    """The rate of the least loss of a parabola in the rate's logarithm."""
+    a, b, _ = np.polyfit(np.log(rates), losses, 2)
+    return math.exp(-b / (2 * a))
+
+
 def vertices(record: Record, arm: Arm, seeds: int) -> list[float]:
     """Every seed's best rate: of the parabola through the best rate of all and its neighbours."""
     runs, rate = record.runs.get(arm, {}), record.best(arm) if arm in record.runs else 1.0
     near = [rate / 2, rate, 2 * rate]
     if not all(len(runs.get(r, {})) >= seeds for r in near):
         return []
-    fits = (
-        np.polyfit(np.log(near), [runs[r][seed].loss for r in near], 2) for seed in range(seeds)
-    )
-    return [math.exp(-b / (2 * a)) for a, b, _ in fits]
+    return [vertex(near, [runs[r][seed].loss for r in near]) for seed in range(seeds)]
 
 
 def exponents(record: Record, seeds: int) -> Iterator[str]:
@@ -285,6 +295,21 @@ def page(record: Record, seeds: int) -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def kept(name: str) -> Path:
+    """The file of the user's cache that runs are kept in."""
+    folder = default_folder() or Path()
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / name
+
+
+def write(file: Path, head: str, tables: str) -> None:
+    """Write a page; what stands under "What it shows" is written by hand, and stays."""
+    old = file.read_text("utf-8") if file.exists() else ""
+    said = old.partition("## What it shows")[2].partition(MARK)[0].strip()
+    verdict = f"## What it shows\n\n{said}\n\n{MARK}\n\n" if said else ""
+    file.write_text(f"{head}\n{verdict}{tables}", encoding="utf-8")
+
+
 def main() -> None:
     """Run what is missing, and write the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -293,10 +318,8 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=output, default=PAGE)
     options = parser.parse_args()
     torch.set_num_threads(1)
-    folder = default_folder() or Path()
-    folder.mkdir(parents=True, exist_ok=True)
     until = time.monotonic() + 60 * options.minutes
-    record = Record(folder / "practice.jsonl", until)
+    record = Record(kept("practice.jsonl"), until)
     try:
         for plan in STUDY.values():
             for arm, rate, few in plan:
@@ -309,10 +332,7 @@ def main() -> None:
         batch=POST.batch, tokens=POST.tokens, torch=torch.__version__, seeds=options.seeds,
         dead=DEAD, every=EVERY,
     )  # fmt: skip
-    old = options.output.read_text("utf-8") if options.output.exists() else ""
-    said = old.partition("## What it shows")[2].partition(MARK)[0].strip()
-    verdict = f"## What it shows\n\n{said}\n\n{MARK}\n\n" if said else ""
-    options.output.write_text(f"{head}\n{verdict}{page(record, options.seeds)}", encoding="utf-8")
+    write(options.output, head, page(record, options.seeds))
 
 
 if __name__ == "__main__":
