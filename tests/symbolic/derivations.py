@@ -21,8 +21,8 @@ SELECTIONS = {
     "adafactor": {"optimizer": "adafactor", "norm": "rms", **SWIGLU},
     "lion decoder": {"optimizer": "lion", "stack": "decoder"},
     "sgd both": {"optimizer": "sgd", **BOTH},
-    "lion both, independent": {
-        "optimizer": "lion", "amplification": "independent", **BOTH,
+    "adam both, independent": {
+        "optimizer": "adam", "amplification": "independent", **BOTH,
         "layer": "attention,cross,ffn:swiglu",
     },
     "complete post-ln": {"optimizer": "adam", "closure": "complete", **SWIGLU},
@@ -67,18 +67,22 @@ SELECTIONS = {
     "lemma both": {"optimizer": "sgd", "method": "lemma", **BOTH},
     "moments": {"optimizer": "sgd", "method": "moments", **BOTH},
     "moments pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "moments"},
-    "moments sandwich-ln": {"optimizer": "lamb", "placement": "sandwich-ln", "method": "moments"},
-    "moments independent": {
-        "optimizer": "lamb", "method": "moments", "amplification": "independent", **BOTH,
+    "moments alone": {"optimizer": "lamb", "placement": "res-post-ln", "method": "moments"},
+    **{
+        f"moments {placement}, independent": {
+            "optimizer": "lamb", "placement": placement, "method": "moments",
+            "amplification": "independent", **BOTH,
+        }
+        for placement in ("post-ln", "sandwich-ln")
     },
 }  # fmt: skip
 # those whose steps are planted with errors: every route, and what each placement changes of it
 PLANTED = (
     "sgd post-ln", "adam res-post-ln", "lamb sandwich-ln", "muon swiglu", "sgd both",
     "complete pre-ln", "unit-residual", "falling", "lemma", "lemma sandwich-ln", "lemma both",
-    "moments", "moments pre-ln", "moments sandwich-ln", "moments independent",
-    "parallel post-ln", "parallel pre-ln", "experts sgd", "norms inside", "learnt branch",
-    "learnt stream",
+    "moments", "moments pre-ln", "moments alone", "moments post-ln, independent",
+    "moments sandwich-ln, independent", "parallel post-ln", "parallel pre-ln", "experts sgd",
+    "norms inside", "learnt branch", "learnt stream",
 )  # fmt: skip
 
 

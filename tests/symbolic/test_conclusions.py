@@ -100,7 +100,7 @@ def test_a_rule_gives_its_numbers_at_a_depth():
     assert (rule.alpha_at(50), rule.beta_at(50)) == (rule.alpha_at(N=50), rule.beta_at(N=50))
     with pytest.raises(InputError, match="name the depth of every stack"):
         rule.alpha_at(50, M=6)
-    both, at = derivations.derivation("lion both, independent").rule, {"N": 18, "M": 6}
+    both, at = derivations.derivation("adam both, independent").rule, {"N": 18, "M": 6}
     kinds = {"decoder/attention", "decoder/cross", "decoder/ffn-swiglu"}
     assert set(both.alpha_at(**at)) == {"encoder", *kinds}
     for numbers, expressions in (

@@ -14,7 +14,7 @@ from deepnet_theory.symbolic.moments import Reading, d, m, run_through
 
 
 def test_the_source_s_moments_come_out():
-    of_two = derivations.derivation("moments independent")
+    of_two = derivations.derivation("moments post-ln, independent")
     values = {step.name: step.rhs for step in of_two.steps}
     names = {str(s): s for rhs in values.values() for s in rhs.free_symbols}
     size = alpha**2 + v**2 * w**2

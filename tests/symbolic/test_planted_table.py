@@ -158,7 +158,7 @@ def test_every_entry_is_measured(table, plant):
 
 @pytest.mark.parametrize("field", [*OF_SUBLAYERS, *OF_PARAMETERS])
 def test_an_entry_is_refuted_by_its_own_measurement(field):
-    for name in ("adam post-ln", "parallel both"):
+    for name in ("adam post-ln", "adam both, independent"):
         wrong, expected = with_entries(derivations.derivation(name).table, deeper, [field])
         found = refuted(wrong)
         assert expected and expected <= found

@@ -45,6 +45,7 @@ PROVED = (
     ("adam", "forward", "none"),
     ("muon-h", "weights", "full"),
     ("muon-split", "forward", "full"),
+    ("muon-split", "weights", "full"),
 )
 
 
