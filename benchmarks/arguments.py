@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from deepnet_theory.spec.files import require_writable
-from deepnet_theory.spec.outcome import InputError
+from deepnet_theory.definitions.files import require_writable
+from deepnet_theory.definitions.outcome import InputError
 
 MOST = 10**6
 
@@ -33,8 +33,8 @@ def wholes(text: str) -> list[int]:
 
 def depths(text: str) -> str:
     """Depths of an encoder, as ``verify`` takes them."""
-    from deepnet_theory.numeric.settings import parse_depths
-    from deepnet_theory.spec.selection import stack
+    from deepnet_theory.definitions.selection import stack
+    from deepnet_theory.laboratory.settings import parse_depths
 
     try:
         parse_depths(text, stack("encoder"))

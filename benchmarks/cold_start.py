@@ -38,10 +38,10 @@ lap("import sympy")
 from deepnet_theory.cli.parser import command_line
 command_line(["derive"])
 lap("typer and the command's parser")
-from deepnet_theory.spec.selection import Selection
+from deepnet_theory.definitions.selection import Selection
 selection = Selection(optimizer="adam")
 lap("spec and its discovered folders")
-from deepnet_theory.symbolic.derivation import derive
+from deepnet_theory.proof.derivation import derive
 lap("import symbolic")
 derivation = derive(selection)
 lap("derive")

@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from deepnet_theory.numeric.common_mode import C1, DROWNED, limit
-from deepnet_theory.spec.placement import placement
-from deepnet_theory.training.runs import BYTES
+from deepnet_theory.definitions.placement import placement
+from deepnet_theory.laboratory.common_mode import C1, DROWNED, limit
+from deepnet_theory.laboratory.runs import BYTES
 
 TOKENS, NAN = 64, math.nan
 

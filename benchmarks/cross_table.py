@@ -16,12 +16,12 @@ from dataclasses import replace
 import torch
 from arguments import depths, output, whole
 
-from deepnet_theory.numeric.settings import Settings, parse_depths
-from deepnet_theory.numeric.verify import verify
+from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.laboratory.settings import Settings, parse_depths
+from deepnet_theory.laboratory.verify import verify
+from deepnet_theory.proof.rule import solve_rule
 from deepnet_theory.sizes.exponents import predictions
-from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.rule import solve_rule
 
 RULES = ("sgd", "adam", "lamb")
 UNDER = ("sgd", "adam", "lamb", "lars", "adafactor", "muon")

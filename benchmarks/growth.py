@@ -36,11 +36,11 @@ FROM = 64  # below it what a process pays once is seen in the slope
 
 def model_update(layers: int, width: int, seeds: int) -> dict[str, float]:
     """One measured draw: processor seconds, MiB and steps."""
-    from deepnet_theory.numeric import model_update as room
-    from deepnet_theory.numeric.case import Case
-    from deepnet_theory.numeric.settings import Settings
-    from deepnet_theory.spec.rule import own_rule
-    from deepnet_theory.spec.selection import Selection
+    from deepnet_theory.definitions.rule import own_rule
+    from deepnet_theory.definitions.selection import Selection
+    from deepnet_theory.laboratory import model_update as room
+    from deepnet_theory.laboratory.case import Case
+    from deepnet_theory.laboratory.settings import Settings
 
     rule = own_rule(("encoder",), "(2*N)**(1/2)", "(2*N)**(-1/2)")
     settings = Settings(width=width, heads=4, seeds=seeds, device="cpu")
@@ -69,8 +69,8 @@ def model_update(layers: int, width: int, seeds: int) -> dict[str, float]:
 
 def derivation(kinds: int) -> dict[str, float]:
     """A derivation over n distinct sublayers, with all its checks."""
-    from deepnet_theory.spec import sublayer as room
-    from deepnet_theory.workflow.deriving import derive
+    from deepnet_theory.cli.deriving import derive
+    from deepnet_theory.definitions import sublayer as room
 
     known = room.sublayers()
     names = ["attention", "ffn", "ffn-swiglu"][:kinds]

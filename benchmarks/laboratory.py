@@ -32,16 +32,16 @@ import torch
 from arguments import whole, wholes
 from torch import nn
 
-from deepnet_theory.numeric.case import Case
-from deepnet_theory.numeric.model_update import LINEAR, measure_model_update
-from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.stepping import backward, only, stepping
-from deepnet_theory.numeric.trial import Trial
-from deepnet_theory.numeric.verify import verify
-from deepnet_theory.spec.files import write_text
-from deepnet_theory.spec.measurement import Predictions
-from deepnet_theory.spec.rule import own_rule
-from deepnet_theory.spec.selection import Selection
+from deepnet_theory.definitions.files import write_text
+from deepnet_theory.definitions.measurement import Predictions
+from deepnet_theory.definitions.rule import own_rule
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.laboratory.case import Case
+from deepnet_theory.laboratory.model_update import LINEAR, measure_model_update
+from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.laboratory.stepping import backward, only, stepping
+from deepnet_theory.laboratory.trial import Trial
+from deepnet_theory.laboratory.verify import verify
 
 ADAM = Selection(optimizer="adam")
 RULE = own_rule(("encoder",), "(2*N)**(1/2)", "(2*N)**(-1/2)")  # Su's rule, for realistic sizes

@@ -19,11 +19,10 @@ from arguments import names, rates, whole, wholes
 from torch import Tensor
 
 import deepnet_theory as dt
+from deepnet_theory.definitions.rule import closures
+from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.laboratory.runs import Text, cross_entropy
 from deepnet_theory.runtime import build, described, parameter_groups
-from deepnet_theory.spec.rule import closures
-from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.training import Text
-from deepnet_theory.training.runs import cross_entropy
 
 BATCH, TOKENS, WIDTH, HEADS = 8, 32, 64, 4
 HELD_OUT = 4  # batches of 32 windows

@@ -46,7 +46,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "deepnet_theory"
 RESULTS = ROOT / "benchmarks" / "results" / "mutants.md"
 # published values, which importing makes: judged, not computed
-TRANSCRIBED = ("spec/schemes/", "spec/parametrisation.py")
+TRANSCRIBED = ("definitions/schemes/", "definitions/parametrisation.py")
 TESTS = (
     *(
         f"tests/{room}"

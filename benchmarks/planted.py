@@ -2,7 +2,7 @@
 
     python benchmarks/planted.py [--sample 40] [--seed 0]
 
-No test takes part. A mutant of ``benchmarks/mutants.py`` in ``sizes`` or ``symbolic``, at a
+No test takes part. A mutant of ``benchmarks/mutants.py`` in ``sizes`` or ``proof``, at a
 statement that the derivations below execute, is planted in a copy of the tree, and each of them is
 asked again. It is *refused* where a derivation ends with another exit code, *missed* where one
 prints other numbers with the exit code that it had, and it does not count where nothing that is

@@ -24,20 +24,20 @@ import numpy as np
 from arguments import whole
 from scipy.special import betaincinv
 
-from deepnet_theory.numeric.case import Case
-from deepnet_theory.numeric.judging import judge_level
-from deepnet_theory.numeric.model_update import measure_model_update
-from deepnet_theory.numeric.one_sublayer import predict_model_update
-from deepnet_theory.numeric.settings import Depth, Settings, fitting_threads
-from deepnet_theory.numeric.statistics import Array, Interval, fit_exponent, judge
+from deepnet_theory.definitions.files import write_text
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.rule import Rule, own_rule
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.laboratory.case import Case
+from deepnet_theory.laboratory.judging import judge_level
+from deepnet_theory.laboratory.model_update import measure_model_update
+from deepnet_theory.laboratory.one_sublayer import predict_model_update
+from deepnet_theory.laboratory.settings import Depth, Settings, fitting_threads
+from deepnet_theory.laboratory.statistics import Array, Interval, fit_exponent, judge
 from deepnet_theory.processes import Job, Work, run_where
+from deepnet_theory.proof.derivation import derive
 from deepnet_theory.runtime.machine import in_threads
 from deepnet_theory.sizes.exponents import predictions
-from deepnet_theory.spec.files import write_text
-from deepnet_theory.spec.outcome import Verdict
-from deepnet_theory.spec.rule import Rule, own_rule
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.derivation import derive
 
 SMALL = Settings(width=32, heads=4, tokens=16, seeds=8, draws=2)
 # SGD's values scatter more and bend longer: deeper, more seeds and draws, independent tokens

@@ -24,7 +24,7 @@ import torch
 from arguments import output, whole
 from recipe import EVERY, ONE, Arm, Run, text, train
 
-from deepnet_theory.numeric.statistics import t_interval
+from deepnet_theory.laboratory.statistics import t_interval
 from deepnet_theory.processes.cache import default_folder
 
 LOWEST, HIGHEST = 0.5e-3, 1.024  # of the grid of rates, which doubles

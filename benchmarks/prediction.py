@@ -22,14 +22,14 @@ import numpy as np
 import torch
 from arguments import depths, output, whole
 
-from deepnet_theory.numeric.case import Case
-from deepnet_theory.numeric.judging import ratio_interval
-from deepnet_theory.numeric.model_update import measure_model_update
-from deepnet_theory.numeric.one_sublayer import predict_model_update
-from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.spec.files import write_text
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.rule import solve_rule
+from deepnet_theory.definitions.files import write_text
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.laboratory.case import Case
+from deepnet_theory.laboratory.judging import ratio_interval
+from deepnet_theory.laboratory.model_update import measure_model_update
+from deepnet_theory.laboratory.one_sublayer import predict_model_update
+from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.proof.rule import solve_rule
 
 HALVES = (("sgd", "adam", "muon"), ("momentum", "lamb", "lion"))
 WITHIN = {"sgd": 0.03, "momentum": 0.03}  # what is aimed at; 5 % for all others

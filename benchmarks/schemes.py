@@ -4,7 +4,8 @@
 
 Depths 16 to 128, width 32, 8 seeds, on text: about half an hour on one core; of schemes that are
 named, theirs alone, beside what is recorded of the others. The numbers go to
-``deepnet_theory/spec/schemes_measured.json``, which ``derive --scheme``, ``list schemes`` and
+``deepnet_theory/definitions/schemes_measured.json``, which ``derive --scheme``, ``list schemes``
+and
 ``docs/schemes.md`` show beside what they derive; the page is made of that file.
 """
 
@@ -18,9 +19,10 @@ from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
-from deepnet_theory.spec.measurement import Exponent, Verification
-from deepnet_theory.spec.outcome import Refusal, Verdict
-from deepnet_theory.spec.scheme import (
+from deepnet_theory.cli.experiments import verify_scheme
+from deepnet_theory.definitions.measurement import Exponent, Verification
+from deepnet_theory.definitions.outcome import Refusal, Verdict
+from deepnet_theory.definitions.scheme import (
     RECORD,
     SCHEMA,
     Measured,
@@ -29,7 +31,6 @@ from deepnet_theory.spec.scheme import (
     scheme,
     schemes,
 )
-from deepnet_theory.workflow.experiments import verify_scheme
 
 DEPTHS = (16, 32, 64, 128)
 TWO_PARTS = ("16x8", "32x8", "64x8", "128x8", "8x16", "8x32", "8x64")

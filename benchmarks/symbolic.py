@@ -47,11 +47,11 @@ def selections() -> list[dict[str, str]]:
 
 
 def _combinations() -> Iterator[dict[str, str]]:
+    from deepnet_theory.definitions.optimizer import optimizers
+    from deepnet_theory.definitions.placement import placements
+    from deepnet_theory.definitions.rule import closures
+    from deepnet_theory.definitions.selection import METHODS, STACKS
     from deepnet_theory.sizes.update import law as degrees
-    from deepnet_theory.spec.optimizer import optimizers
-    from deepnet_theory.spec.placement import placements
-    from deepnet_theory.spec.rule import closures
-    from deepnet_theory.spec.selection import METHODS, STACKS
 
     classes: dict[Any, str] = {}
     for optimizer in optimizers().values():
@@ -66,15 +66,15 @@ def _combinations() -> Iterator[dict[str, str]]:
 
 
 def _has_rule(select: dict[str, str]) -> bool:
-    from deepnet_theory.spec.outcome import Refusal
-    from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.symbolic.rule import Problem
+    from deepnet_theory.definitions.outcome import Refusal
+    from deepnet_theory.definitions.selection import Selection
+    from deepnet_theory.proof.rule import Problem
 
     try:
         selection = Selection(**select)  # type: ignore[arg-type]
         Problem(selection).balanced  # noqa: B018
         if selection.method == "moments":
-            from deepnet_theory.symbolic.moments import kinds_of
+            from deepnet_theory.proof.moments import kinds_of
 
             kinds_of(selection)
     except Refusal:
@@ -85,8 +85,8 @@ def _has_rule(select: dict[str, str]) -> bool:
 def seconds(select: dict[str, str]) -> float:
     """Processor seconds of a derivation with its checks, our own imports included."""
     start = time.process_time()
-    from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.symbolic.derivation import derive
+    from deepnet_theory.definitions.selection import Selection
+    from deepnet_theory.proof.derivation import derive
 
     derive(Selection(**select)).verdict  # type: ignore[arg-type]  # noqa: B018
     return time.process_time() - start

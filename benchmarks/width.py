@@ -15,13 +15,13 @@ import torch
 from arguments import wholes
 from torch import Tensor, nn
 
-from deepnet_theory.numeric.case import Case
-from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.stepping import backward, only, stepping
-from deepnet_theory.numeric.trial import Trial
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.symbolic.derivation import derive
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.laboratory.case import Case
+from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.laboratory.stepping import backward, only, stepping
+from deepnet_theory.laboratory.trial import Trial
+from deepnet_theory.proof.derivation import derive
 
 LAYERS, SEEDS = 4, 4
 

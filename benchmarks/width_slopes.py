@@ -16,7 +16,7 @@ from pathlib import Path
 from arguments import output, whole, wholes
 
 import deepnet_theory as dt
-from deepnet_theory.spec.measurement import Exponent, Verification
+from deepnet_theory.definitions.measurement import Exponent, Verification
 
 UPDATES = (
     "sgd", "adam", "lamb", "lars", "adafactor", "muon", "muon-plain", "-eta*g/norm(g)",

@@ -44,59 +44,61 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from deepnet_theory.spec import __version__ as __version__
+from deepnet_theory.definitions import __version__ as __version__
 
 if TYPE_CHECKING:
-    from deepnet_theory.models.measuring import measure as measure
+    from deepnet_theory.cli.auditing import audit as audit
+    from deepnet_theory.cli.deriving import derive as derive
+    from deepnet_theory.cli.deriving import derive_across as derive_across
+    from deepnet_theory.cli.deriving import export as export
+    from deepnet_theory.cli.deriving import judge_scheme as judge_scheme
+    from deepnet_theory.cli.deriving import own_rule as own_rule
+    from deepnet_theory.cli.experiments import predict_model as predict_model
+    from deepnet_theory.cli.experiments import predict_scheme as predict_scheme
+    from deepnet_theory.cli.experiments import predict_update as predict_update
+    from deepnet_theory.cli.experiments import transfer as transfer
+    from deepnet_theory.cli.experiments import verify as verify
+    from deepnet_theory.cli.experiments import verify_scheme as verify_scheme
+    from deepnet_theory.cli.experiments import verify_width as verify_width
+    from deepnet_theory.cli.reporting import make_report as make_report
+    from deepnet_theory.definitions.constants import Constants as Constants
+    from deepnet_theory.definitions.measurement import ModelMeasurement as ModelMeasurement
+    from deepnet_theory.definitions.measurement import UpdatePrediction as UpdatePrediction
+    from deepnet_theory.definitions.measurement import Verification as Verification
+    from deepnet_theory.definitions.outcome import DeepNetTheoryError as DeepNetTheoryError
+    from deepnet_theory.definitions.outcome import InputError as InputError
+    from deepnet_theory.definitions.outcome import MissingExtraError as MissingExtraError
+    from deepnet_theory.definitions.outcome import Refusal as Refusal
+    from deepnet_theory.definitions.outcome import Verdict as Verdict
+    from deepnet_theory.definitions.rule import Rule as Rule
+    from deepnet_theory.definitions.selection import Selection as Selection
+    from deepnet_theory.definitions.training import Transfer as Transfer
+    from deepnet_theory.laboratory.measuring import measure as measure
+    from deepnet_theory.laboratory.runs import train as train
+    from deepnet_theory.proof.derivation import Derivation as Derivation
     from deepnet_theory.runtime import apply_ as apply_
     from deepnet_theory.runtime import build as build
-    from deepnet_theory.spec.constants import Constants as Constants
-    from deepnet_theory.spec.measurement import ModelMeasurement as ModelMeasurement
-    from deepnet_theory.spec.measurement import UpdatePrediction as UpdatePrediction
-    from deepnet_theory.spec.measurement import Verification as Verification
-    from deepnet_theory.spec.outcome import DeepNetTheoryError as DeepNetTheoryError
-    from deepnet_theory.spec.outcome import InputError as InputError
-    from deepnet_theory.spec.outcome import MissingExtraError as MissingExtraError
-    from deepnet_theory.spec.outcome import Refusal as Refusal
-    from deepnet_theory.spec.outcome import Verdict as Verdict
-    from deepnet_theory.spec.rule import Rule as Rule
-    from deepnet_theory.spec.selection import Selection as Selection
-    from deepnet_theory.spec.training import Transfer as Transfer
-    from deepnet_theory.symbolic.derivation import Derivation as Derivation
-    from deepnet_theory.training import train as train
-    from deepnet_theory.workflow.auditing import audit as audit
-    from deepnet_theory.workflow.deriving import derive as derive
-    from deepnet_theory.workflow.deriving import derive_across as derive_across
-    from deepnet_theory.workflow.deriving import export as export
-    from deepnet_theory.workflow.deriving import judge_scheme as judge_scheme
-    from deepnet_theory.workflow.deriving import own_rule as own_rule
-    from deepnet_theory.workflow.experiments import predict_model as predict_model
-    from deepnet_theory.workflow.experiments import predict_scheme as predict_scheme
-    from deepnet_theory.workflow.experiments import predict_update as predict_update
-    from deepnet_theory.workflow.experiments import transfer as transfer
-    from deepnet_theory.workflow.experiments import verify as verify
-    from deepnet_theory.workflow.experiments import verify_scheme as verify_scheme
-    from deepnet_theory.workflow.experiments import verify_width as verify_width
-    from deepnet_theory.workflow.reporting import make_report as make_report
 
 _HOMES = {
-    "models.measuring": ("measure",),
+    "laboratory.measuring": ("measure",),
     "runtime": ("apply_", "build"),
-    "spec.constants": ("Constants",),
-    "spec.outcome": ("DeepNetTheoryError", "InputError", "MissingExtraError", "Refusal", "Verdict"),
-    "spec.measurement": ("ModelMeasurement", "UpdatePrediction", "Verification"),
-    "spec.training": ("Transfer",),
-    "spec.rule": ("Rule",),
-    "spec.selection": ("Selection",),
-    "symbolic.derivation": ("Derivation",),
-    "training": ("train",),
-    "workflow.auditing": ("audit",),
-    "workflow.deriving": ("derive", "derive_across", "export", "judge_scheme", "own_rule"),
-    "workflow.experiments": (
+    "definitions.constants": ("Constants",),
+    "definitions.outcome": (
+        "DeepNetTheoryError", "InputError", "MissingExtraError", "Refusal", "Verdict",
+    ),
+    "definitions.measurement": ("ModelMeasurement", "UpdatePrediction", "Verification"),
+    "definitions.training": ("Transfer",),
+    "definitions.rule": ("Rule",),
+    "definitions.selection": ("Selection",),
+    "proof.derivation": ("Derivation",),
+    "laboratory.runs": ("train",),
+    "cli.auditing": ("audit",),
+    "cli.deriving": ("derive", "derive_across", "export", "judge_scheme", "own_rule"),
+    "cli.experiments": (
         "predict_model", "predict_scheme", "predict_update", "transfer", "verify", "verify_scheme",
         "verify_width",
     ),
-    "workflow.reporting": ("make_report",),
+    "cli.reporting": ("make_report",),
 }  # fmt: skip
 __all__ = sorted(name for names in _HOMES.values() for name in names)
 

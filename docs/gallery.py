@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from deepnet_theory.definitions.optimizer import optimizer
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.scheme import Scheme, schemes
 from deepnet_theory.report.markdown import markdown
 from deepnet_theory.report.scheme import document
 from deepnet_theory.sizes.schemes import Judgement, Row, optimizer_classes, trials
-from deepnet_theory.spec.optimizer import optimizer
-from deepnet_theory.spec.outcome import Refusal
-from deepnet_theory.spec.scheme import Scheme, schemes
 
 ROOT = Path(__file__).parents[1]
 TABLE = "docs/schemes.md"

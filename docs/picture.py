@@ -10,10 +10,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import deepnet_theory as dt
+from deepnet_theory.cli.experiments import predict
+from deepnet_theory.definitions.files import write_text
 from deepnet_theory.report.document import Figure, Mark, Series, Slope
 from deepnet_theory.report.svg import drawn
-from deepnet_theory.spec.files import write_text
-from deepnet_theory.workflow.experiments import predict
 
 DEPTHS = [4, 8, 16, 32, 64]
 

@@ -11,17 +11,18 @@ import sys
 from fractions import Fraction
 from pathlib import Path
 
+from deepnet_theory.definitions.outcome import Refusal, Verdict
+from deepnet_theory.definitions.scheme import conditions, measured, schemes
 from deepnet_theory.report.scheme import derived, power
 from deepnet_theory.sizes.exponents import SPOKEN_OF, PartTrial
 from deepnet_theory.sizes.schemes import Judgement, Row, judge
-from deepnet_theory.spec.outcome import Refusal, Verdict
-from deepnet_theory.spec.scheme import conditions, measured, schemes
 
 PAGE = Path(__file__).parent / "schemes.md"
 HEAD = """\
 # Published schemes
 
-`deepnet-theory derive --scheme NAME` for every scheme of `spec/schemes`, in one table, made by
+`deepnet-theory derive --scheme NAME` for every scheme of `definitions/schemes`, in one table, made
+by
 `python docs/schemes.py`. *First order*: how the change of the output by one update
 of the matrices (and of a learnt scalar) scales with depth, under SGD (and momentum), Adam (and all
 updates that do not feel the gradient's size), and LAMB (and all that scale with the weight's size).

@@ -28,13 +28,13 @@ import gallery
 import symbols
 
 import deepnet_theory as dt
+from deepnet_theory.definitions.placement import placements
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import norms
 from deepnet_theory.report.document import GREEK
 from deepnet_theory.report.notation import formula_latex
 from deepnet_theory.sizes.answer import Answer, for_training, in_depth
 from deepnet_theory.sizes.width import width_table
-from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import norms
 
 ROOT = Path(__file__).parents[1]
 # pages that stand elsewhere in the tree: what they match, and where they stand on the site

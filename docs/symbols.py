@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from deepnet_theory.proof.notation import NORM_OF, NOTATION
 from deepnet_theory.report.document import Document, Table
 from deepnet_theory.report.markdown import markdown
 from deepnet_theory.report.notation import lettered
-from deepnet_theory.symbolic.notation import NORM_OF, NOTATION
 
 PLACE = "symbols.md"
 FIRST = """# Symbols

@@ -16,10 +16,10 @@ from fractions import Fraction
 from pathlib import Path
 
 import deepnet_theory as dt
+from deepnet_theory.definitions.rule import FIRST, TO_TRAIN_WITH, Rule
+from deepnet_theory.definitions.sublayer import EPSILON
 from deepnet_theory.report.notation import formula_latex
 from deepnet_theory.sizes.norm_epsilon import Sinking
-from deepnet_theory.spec.rule import FIRST, TO_TRAIN_WITH, Rule
-from deepnet_theory.spec.sublayer import EPSILON
 
 README = Path(__file__).parent.parent / "README.md"
 OPTIMIZERS = ("sgd", "adam", "lamb")

@@ -12,6 +12,10 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from pathlib import Path
 
+from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.parametrisation import parametrisations
+from deepnet_theory.definitions.selection import ALIGNMENTS, Selection
 from deepnet_theory.sizes.parametrisations import (
     Cell,
     WidthJudgement,
@@ -19,10 +23,6 @@ from deepnet_theory.sizes.parametrisations import (
     size,
 )
 from deepnet_theory.sizes.width import WidthTable, width_table
-from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.outcome import Refusal
-from deepnet_theory.spec.parametrisation import parametrisations
-from deepnet_theory.spec.selection import ALIGNMENTS, Selection
 
 PAGE = Path(__file__).parent / "width.md"
 FULL, NONE = ALIGNMENTS

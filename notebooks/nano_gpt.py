@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 import deepnet_theory as dt
 from deepnet_theory.runtime import Applied, apply_, parameter_groups
-from deepnet_theory.training import Text
+from deepnet_theory.laboratory.runs import Text
 
 WIDTH, HEADS, VOCAB, TOKENS, BATCH = 64, 4, 256, 32, 4
 BASE = 32  # the width that learning rates are relative to in training

@@ -11,8 +11,8 @@ import pytest
 
 from deepnet_theory.claims import NOT_CLAIMS, SHARED, claim
 from deepnet_theory.claims.check import Checked, one_thread, run
+from deepnet_theory.definitions.claim import Context
 from deepnet_theory.processes.jobs import ONE_THREAD
-from deepnet_theory.spec.claim import Context
 
 os.environ.update(ONE_THREAD)  # before torch is loaded
 

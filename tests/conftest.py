@@ -47,7 +47,7 @@ def pytest_collection_finish():
 @pytest.fixture
 def afresh():
     """What forgets all that was derived or measured; it is called before the test and behind it."""
-    from deepnet_theory.symbolic import derivation, explicit, widths, witness
+    from deepnet_theory.proof import derivation, explicit, widths, witness
 
     def forget():
         for cached in (derivation._derived, explicit._stack, widths.see, witness.sizes):

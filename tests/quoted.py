@@ -8,10 +8,10 @@ from functools import cache
 import pytest
 
 from deepnet_theory.cli import main
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.proof import derivation
 from deepnet_theory.sizes import schemes
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.spec.outcome import Refusal
-from deepnet_theory.symbolic import derivation
 
 
 def run(*words):

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.spec.outcome import Verdict
-from deepnet_theory.spec.placement import HEAD
-from deepnet_theory.spec.rule import own_rule
-from deepnet_theory.spec.selection import Selection
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.placement import HEAD
+from deepnet_theory.definitions.rule import own_rule
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.laboratory.settings import Settings
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 BAD = [
@@ -116,7 +116,7 @@ def test_exact():
 @pytest.mark.slow
 def test_a_mutant_meets_the_tests_that_execute_it(monkeypatch, tmp_path):
     mutants = import_module("mutants")
-    monkeypatch.setattr(mutants, "TESTS", ("tests/spec",))
+    monkeypatch.setattr(mutants, "TESTS", ("tests/definitions",))
     # the tests of this tree need no plugin, which every fork would load
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     monkeypatch.setattr(mutants, "OPTIONS", mutants.OPTIONS[:2])
@@ -124,7 +124,7 @@ def test_a_mutant_meets_the_tests_that_execute_it(monkeypatch, tmp_path):
         "pyproject.toml": "[tool.pytest.ini_options]\nmarkers = ['slow', 'notebooks']\n",
         "deepnet_theory/__init__.py": "",
         "deepnet_theory/halves.py": HALVES,
-        "tests/spec/test_halves.py": TEST_OF_HALVES,
+        "tests/definitions/test_halves.py": TEST_OF_HALVES,
     }.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")

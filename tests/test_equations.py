@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from deepnet_theory.claims import claims
-from deepnet_theory.spec.outcome import Verdict
-from deepnet_theory.spec.selection import Selection
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.selection import Selection
 from paper_checks.shared.steps.catalogue import background
 
 PAGE = Path(__file__).parents[1] / "docs" / "equations.md"

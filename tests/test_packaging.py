@@ -23,7 +23,7 @@ import sys
 from deepnet_theory.cli import main
 def told():
     print("loaded", *(m for m in {HEAVY!r} if m in sys.modules))
-import deepnet_theory.cli.parser, deepnet_theory.workflow; deepnet_theory.Constants
+import deepnet_theory.cli.parser, deepnet_theory.cli; deepnet_theory.Constants
 main(['list', 'optimizers']); main(['derive', '--help'])
 main(['derive', '--optimizer', 'nope']); main(['derive', '--scheme', 'gpt-2'])
 told()
@@ -87,7 +87,7 @@ def parsed(path):
     return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
-PYTHON = ("spec", "symbolic", "runtime", "numeric", "models", "training")  # rooms that speak it
+PYTHON = ("definitions", "proof", "runtime", "laboratory", "models")  # rooms that speak it
 
 
 def test_every_file_of_the_package_keeps_to_what_holds_of_all():
@@ -153,12 +153,11 @@ INSIDE = Path(deepnet_theory.__file__).parent
 # A function imports only what most callers never need and what costs: here is all of it.
 PUT_OFF = {
     "cli/__init__.py": {"deepnet_theory.cli"},  # a failure while importing is answered too
-    "cli": {"deepnet_theory"},  # each command and each function of the workflow imports the
-    "workflow": {"deepnet_theory"},  # room that it needs: SymPy, torch, or a printer
-    "symbolic/derivation.py": {"deepnet_theory.report"},  # results show themselves
-    "spec": {"deepnet_theory.report"},
+    "cli": {"deepnet_theory"},  # each command and each verb imports the room that it
+    "proof/derivation.py": {"deepnet_theory.report"},  # results show themselves
+    "definitions": {"deepnet_theory.report"},
     "claims/check.py": {"importlib.metadata", "deepnet_theory.runtime"},
-    "spec/outcome.py": {"difflib"},  # when a name is unknown
+    "definitions/outcome.py": {"difflib"},  # when a name is unknown
     "processes/jobs.py": {"loky"},
     "processes/cluster.py": {"distributed", "deepnet_theory.processes"},
     "processes/identity.py": {"torch"},  # the check of a claim may need none

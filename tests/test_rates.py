@@ -9,12 +9,12 @@ import torch
 
 import deepnet_theory as dt
 from deepnet_theory.cli import main
+from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.outcome import InputError, UnstableWarning
+from deepnet_theory.definitions.scheme import scheme
+from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.runtime import build, parameter_groups, schema
 from deepnet_theory.sizes.growth import growth
-from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.outcome import InputError, UnstableWarning
-from deepnet_theory.spec.scheme import scheme
-from deepnet_theory.spec.sublayer import Role
 
 LAYER = "attention,ffn:swiglu"
 

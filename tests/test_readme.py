@@ -16,8 +16,8 @@ import torch
 
 from deepnet_theory import derive
 from deepnet_theory.cli import main
-from deepnet_theory.spec.optimizer import optimizer
-from deepnet_theory.spec.outcome import DeepNetTheoryError
+from deepnet_theory.definitions.optimizer import optimizer
+from deepnet_theory.definitions.outcome import DeepNetTheoryError
 
 ROOT = Path(__file__).parent.parent
 PAGES = {

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from deepnet_theory.cli import main
-from deepnet_theory.spec.scheme import recorded, schemes
+from deepnet_theory.definitions.scheme import recorded, schemes
 
 DOCS = Path(__file__).parent.parent / "docs"
 BENCHMARKS = DOCS.parent / "benchmarks"

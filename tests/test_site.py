@@ -13,10 +13,10 @@ import pytest
 from quoted import is_taken
 
 import deepnet_theory as dt
+from deepnet_theory.definitions.placement import placement, placements
+from deepnet_theory.definitions.scheme import schemes
+from deepnet_theory.definitions.selection import METHODS, Selection
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.spec.placement import placement, placements
-from deepnet_theory.spec.scheme import schemes
-from deepnet_theory.spec.selection import METHODS, Selection
 
 pytest.importorskip("mkdocs")
 ROOT = Path(__file__).parents[1]

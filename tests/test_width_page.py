@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.parametrisation import parametrisations
 from deepnet_theory.sizes.parametrisations import judge_parametrisation
-from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.parametrisation import parametrisations
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = (DOCS / "width.md").read_text(encoding="utf-8")

@@ -12,15 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import deepnet_theory as dt
-from deepnet_theory.models import measuring
+from deepnet_theory.cli import experiments, reporting
+from deepnet_theory.cli.deriving import selection_of
+from deepnet_theory.cli.experiments import _one_by_one
+from deepnet_theory.definitions.constants import Architecture, Sizes
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.record import Measure, Measurement, ShortRun, Train
+from deepnet_theory.definitions.selection import Select, parse_depth, stack
+from deepnet_theory.laboratory import measuring
 from deepnet_theory.report.measurement import to_decide
-from deepnet_theory.spec.constants import Architecture, Sizes
-from deepnet_theory.spec.outcome import Verdict
-from deepnet_theory.spec.record import Measure, Measurement, ShortRun, Train
-from deepnet_theory.spec.selection import Select, parse_depth, stack
-from deepnet_theory.workflow import experiments, reporting
-from deepnet_theory.workflow.deriving import selection_of
-from deepnet_theory.workflow.experiments import _one_by_one
 
 SMALL = {"width": 8, "heads": 2, "tokens": 4, "seeds": 2}
 N = sp.Symbol("N", positive=True)

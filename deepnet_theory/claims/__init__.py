@@ -6,8 +6,8 @@ import sys
 import types
 from pathlib import Path
 
-from deepnet_theory.spec.claim import Claim
-from deepnet_theory.spec.discovery import choose, load_value
+from deepnet_theory.definitions.claim import Claim
+from deepnet_theory.definitions.discovery import choose, load_value
 
 PACKAGE = "paper_checks"  # how claim files import the bench that they share
 SHARED = "shared"  # the folder of what the claims share: no claims

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from deepnet_theory.claims import claims, location, path_of
 from deepnet_theory.claims.check import command_for
-from deepnet_theory.spec.claim import STANDINGS, Claim, Weight
-from deepnet_theory.spec.files import write_text
+from deepnet_theory.definitions.claim import STANDINGS, Claim, Weight
+from deepnet_theory.definitions.files import write_text
 
 PAGE = "README.md"
 _INTRODUCTION = """\

@@ -18,11 +18,8 @@ from typing import Any
 
 from deepnet_theory.claims import PACKAGE as BENCH
 from deepnet_theory.claims import SHARED, claims, importable, load, location
-from deepnet_theory.processes import Job, Kept, Progress, cache_of, cores, run_until_stopped
-from deepnet_theory.processes.identity import PACKAGE, sources
-from deepnet_theory.processes.jobs import environment_variable
-from deepnet_theory.spec import __version__
-from deepnet_theory.spec.claim import (
+from deepnet_theory.definitions import __version__
+from deepnet_theory.definitions.claim import (
     SCHEMA,
     STANDINGS,
     WORST_FIRST,
@@ -32,10 +29,13 @@ from deepnet_theory.spec.claim import (
     Finding,
     plain,
 )
-from deepnet_theory.spec.discovery import choose
-from deepnet_theory.spec.measurement import Result
-from deepnet_theory.spec.outcome import Verdict, exit_code_after
-from deepnet_theory.spec.record import require_seed
+from deepnet_theory.definitions.discovery import choose
+from deepnet_theory.definitions.measurement import Result
+from deepnet_theory.definitions.outcome import Verdict, exit_code_after
+from deepnet_theory.definitions.record import require_seed
+from deepnet_theory.processes import Job, Kept, Progress, cache_of, cores, run_until_stopped
+from deepnet_theory.processes.identity import PACKAGE, sources
+from deepnet_theory.processes.jobs import environment_variable
 
 THREADS = "OMP_NUM_THREADS"
 Answer = tuple[tuple[Finding, ...], str, float]  # findings, error, seconds

@@ -20,8 +20,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
-from deepnet_theory.spec.files import write_text
-from deepnet_theory.spec.outcome import (
+from deepnet_theory.definitions.files import write_text
+from deepnet_theory.definitions.outcome import (
     INTERRUPTED,
     INTERRUPTION,
     DeepNetTheoryError,

@@ -40,15 +40,15 @@ from deepnet_theory.cli.options import (
     selection_of,
     words_of,
 )
-from deepnet_theory.spec.constants import FORMS, Constants
-from deepnet_theory.spec.outcome import InputError, UnstableWarning
-from deepnet_theory.spec.record import Option
-from deepnet_theory.spec.selection import ACROSS, ALIGNMENTS, DepthLike
+from deepnet_theory.definitions.constants import FORMS, Constants
+from deepnet_theory.definitions.outcome import InputError, UnstableWarning
+from deepnet_theory.definitions.record import Option
+from deepnet_theory.definitions.selection import ACROSS, ALIGNMENTS, DepthLike
 
 if TYPE_CHECKING:
+    from deepnet_theory.definitions.rule import Rule
+    from deepnet_theory.definitions.selection import Selection
     from deepnet_theory.report.document import Document
-    from deepnet_theory.spec.rule import Rule
-    from deepnet_theory.spec.selection import Selection
 
     Composer = Callable[[Any], Document | str]
 
@@ -95,7 +95,7 @@ def derive(
 
     With --across width or both: sizes, multipliers and learning rates by role, in the width.
     """
-    from deepnet_theory.workflow import deriving
+    from deepnet_theory.cli import deriving
 
     in_width = _typed(
         alignment=alignment, form=form, width=width, base_width=base_width, base_depth=base_depth
@@ -224,7 +224,7 @@ def _of_rule_or_scheme(
 def _stack_and_rule(select: Select, own: Own) -> tuple[Selection, Rule | None]:
     """The stack that is made, of a scheme or a rule, and the rule of one's own where one is."""
     if "scheme" in select:
-        from deepnet_theory.workflow.deriving import scheme_of_depth
+        from deepnet_theory.cli.deriving import scheme_of_depth
 
         scheme = select["scheme"]
         refuse_beside(own, f"--scheme {scheme}")
@@ -234,7 +234,7 @@ def _stack_and_rule(select: Select, own: Own) -> tuple[Selection, Rule | None]:
 
 
 def _noted(talk: Talk, selection: Selection) -> Any:
-    from deepnet_theory.workflow import deriving
+    from deepnet_theory.cli import deriving
 
     derivation = deriving.derive(selection)
     talk.note(f"derived the rule for {selection.to_dict()}; measuring")
@@ -268,8 +268,8 @@ def verify(
 
     With --across width: what one update through each role moves, the loss and its own output.
     """
+    from deepnet_theory.cli import experiments
     from deepnet_theory.report.measurement import Y_LABEL
-    from deepnet_theory.workflow import experiments
 
     in_width = _typed(widths=widths, rules=rules and rules.split(","), alignment=alignment)
     if chosen("across", across, ("depth", *ACROSS)) != "depth":
@@ -313,7 +313,7 @@ def predict(
     page: Page = None,
 ) -> int:
     """Predict the model update in absolute size from single sublayers, at any depth."""
-    from deepnet_theory.workflow import experiments
+    from deepnet_theory.cli import experiments
 
     run: Callable[..., Any]
     if model is not None:
@@ -377,7 +377,7 @@ def export(
     ] = None,
 ) -> int:
     """Write the constants of one model as JSON, with where each number came from."""
-    from deepnet_theory.workflow import deriving
+    from deepnet_theory.cli import deriving
 
     selection, rule = _stack_and_rule(select, own)
     scheme = select.get("scheme")
@@ -414,11 +414,11 @@ def train(
 ) -> int:
     """Train the model of a constants file for a short while, beside its rivals."""
     loaded = Constants.load(Path(constants))
-    from deepnet_theory import training
+    from deepnet_theory.laboratory.runs import train as train_constants
 
     if loaded.warning and not talk.quiet:
         say(f"warning: {loaded.warning}")
-    run = partial(training.train, loaded, **course)
+    run = partial(train_constants, loaded, **course)
     return _measured(run, work, talk, "train", format=format, output=output, page=page)
 
 
@@ -488,7 +488,7 @@ def transfer(
         if ":" not in model:
             raise InputError(f"the model {model!r} is not of the form FILE.py:NAME")
     selection, rule = _stack_and_rule(select, own) if model is None else (None, None)
-    from deepnet_theory.workflow import experiments
+    from deepnet_theory.cli import experiments
 
     named = None if closures is None else [name.strip() for name in closures.split(",")]
     run = partial(
@@ -538,7 +538,7 @@ def measure(
     page: Page = None,
 ) -> int:
     """Measure how far one step moves your own models, against depth or width."""
-    from deepnet_theory.models.measuring import measure
+    from deepnet_theory.laboratory.measuring import measure
     from deepnet_theory.report.measurement import Y_LABEL
 
     run = partial(
@@ -565,9 +565,9 @@ def report(
 ) -> int:
     """Derive, verify and export in one self-contained HTML page."""
     selection = selection_of(select)
+    from deepnet_theory.cli import reporting
     from deepnet_theory.report.measurement import Y_LABEL, document
     from deepnet_theory.report.rule import title
-    from deepnet_theory.workflow import reporting
 
     run = partial(
         reporting.make_report,
@@ -649,8 +649,8 @@ def audit(
     page: Page = None,
 ) -> int:
     """Say whether your model follows a rule, and where it does not."""
+    from deepnet_theory.cli import auditing
     from deepnet_theory.models.factory import load_factory
-    from deepnet_theory.workflow import auditing
 
     if scheme is not None and constants is not None:
         raise InputError(f"--scheme {scheme} was given with --constants {constants}: give one")

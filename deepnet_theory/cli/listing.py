@@ -6,14 +6,14 @@ import textwrap
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from deepnet_theory.definitions.assumption import assumptions
+from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.parametrisation import FULL, Parametrisation, parametrisations
+from deepnet_theory.definitions.placement import placements
+from deepnet_theory.definitions.rule import closures
+from deepnet_theory.definitions.scheme import recorded, schemes
+from deepnet_theory.definitions.sublayer import norms, sublayers
 from deepnet_theory.report.text import page_columns
-from deepnet_theory.spec.assumption import assumptions
-from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.parametrisation import FULL, Parametrisation, parametrisations
-from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.rule import closures
-from deepnet_theory.spec.scheme import recorded, schemes
-from deepnet_theory.spec.sublayer import norms, sublayers
 
 Row = dict[str, Any]
 

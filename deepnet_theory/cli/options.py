@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 import typer
 
 from deepnet_theory.cli import say
-from deepnet_theory.spec.constants import Architecture
-from deepnet_theory.spec.discovery import names
-from deepnet_theory.spec.files import require_writable
-from deepnet_theory.spec.outcome import InputError, unknown
-from deepnet_theory.spec.record import (
+from deepnet_theory.definitions.constants import Architecture
+from deepnet_theory.definitions.discovery import names
+from deepnet_theory.definitions.files import require_writable
+from deepnet_theory.definitions.outcome import InputError, unknown
+from deepnet_theory.definitions.record import (
     Measurement,
     Option,
     Setting,
@@ -25,11 +25,11 @@ from deepnet_theory.spec.record import (
     setting,
     settings_of,
 )
-from deepnet_theory.spec.selection import Selection
+from deepnet_theory.definitions.selection import Selection
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.rule import Rule
-    from deepnet_theory.spec.scheme import Scheme
+    from deepnet_theory.definitions.rule import Rule
+    from deepnet_theory.definitions.scheme import Scheme
 
 
 def _number(kind: type[int] | type[float], what: str) -> Callable[[str], float]:
@@ -244,7 +244,7 @@ def rule_of(own: Given, selection: Selection) -> Rule | None:
     if not own:
         return None
     require_both(own)
-    from deepnet_theory.workflow.deriving import own_rule
+    from deepnet_theory.cli.deriving import own_rule
 
     return own_rule(selection, **own)
 

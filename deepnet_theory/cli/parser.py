@@ -11,9 +11,9 @@ import typer
 
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.options import grouped
+from deepnet_theory.definitions import __version__
+from deepnet_theory.definitions.outcome import guess
 from deepnet_theory.report.text import page_columns
-from deepnet_theory.spec import __version__
-from deepnet_theory.spec.outcome import guess
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "derive": (

@@ -1,6 +1,7 @@
 """Other people's torch models: made by their factory, read by one forward pass, judged.
 
-This room imports torch, ``numeric``, ``processes``, ``runtime`` and ``spec``; no part of it looks
+This room imports torch, ``laboratory``, ``processes``, ``runtime`` and ``definitions``; no part of
+it looks
 at the names of modules or parameters to find out what they do.
 """
 

@@ -11,6 +11,25 @@ from statistics import median
 from torch import nn
 from torch.optim import Optimizer
 
+from deepnet_theory.definitions.audit import DIFFERENCE, Audit, Audited, Change, Finding, Gain
+from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
+from deepnet_theory.definitions.reading import UNKNOWN, Modulation, Reading
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.subject import (
+    EXACT,
+    Difference,
+    Wanted,
+    WantedStep,
+    WantedSublayer,
+    differences,
+    gain,
+    norms_of,
+    rows_of,
+    unjudged,
+)
+from deepnet_theory.definitions.sublayer import EPSILON
 from deepnet_theory.models.effect import Effect, Effects
 from deepnet_theory.models.factory import Made
 from deepnet_theory.models.findings import (
@@ -25,25 +44,6 @@ from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.fitting import describe
 from deepnet_theory.runtime.groups import slowest
 from deepnet_theory.sizes.entries import moved_by_a_condition
-from deepnet_theory.spec.audit import DIFFERENCE, Audit, Audited, Change, Finding, Gain
-from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.outcome import InputError, Refusal, Verdict
-from deepnet_theory.spec.reading import UNKNOWN, Modulation, Reading
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.subject import (
-    EXACT,
-    Difference,
-    Wanted,
-    WantedStep,
-    WantedSublayer,
-    differences,
-    gain,
-    norms_of,
-    rows_of,
-    unjudged,
-)
-from deepnet_theory.spec.sublayer import EPSILON
 
 NAMED = 3  # rules that are near, where no optimizer is given
 

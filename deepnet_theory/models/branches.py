@@ -23,6 +23,8 @@ from statistics import fmean
 import torch
 from torch import Tensor
 
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Measured, Modulation
 from deepnet_theory.models.operations import (
     CHOICES,
     FUSED,
@@ -42,8 +44,6 @@ from deepnet_theory.models.operations import (
 from deepnet_theory.models.recording import Graph, Node, walk
 from deepnet_theory.models.sums import Norm
 from deepnet_theory.runtime.branches import ACTIVATIONS
-from deepnet_theory.spec.outcome import InputError
-from deepnet_theory.spec.reading import UNKNOWN, Matrix, Measured, Modulation
 
 TIMES = 1.1  # a parameter, and as many times less
 ASIDE = 0.01  # of each token's length, at right angles to it

@@ -16,23 +16,12 @@ from itertools import groupby
 from statistics import fmean, geometric_mean
 from typing import NamedTuple
 
-from deepnet_theory.models.factory import Factory
-from deepnet_theory.models.reading import read
-from deepnet_theory.numeric.case import NEAR, Case
-from deepnet_theory.numeric.one_sublayer import (
-    distance_from_identity,
-    predict_model_update,
-)
-from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.sizes import laws
-from deepnet_theory.sizes.monomial import Monomial
-from deepnet_theory.sizes.wanted import selection_of
-from deepnet_theory.spec.outcome import InputError, Refusal
-from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.reading import Reading, Sublayer, described
-from deepnet_theory.spec.rule import Rule, RuleEntry
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.subject import (
+from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.placement import placements
+from deepnet_theory.definitions.reading import Reading, Sublayer, described
+from deepnet_theory.definitions.rule import Rule, RuleEntry
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.subject import (
     EXACT,
     INSIDE,
     Difference,
@@ -43,7 +32,18 @@ from deepnet_theory.spec.subject import (
     norms_of,
     unjudged,
 )
-from deepnet_theory.spec.sublayer import Role, one_expert, sublayer
+from deepnet_theory.definitions.sublayer import Role, one_expert, sublayer
+from deepnet_theory.laboratory.case import NEAR, Case
+from deepnet_theory.laboratory.one_sublayer import (
+    distance_from_identity,
+    predict_model_update,
+)
+from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.models.factory import Factory
+from deepnet_theory.models.reading import read
+from deepnet_theory.sizes import laws
+from deepnet_theory.sizes.monomial import Monomial
+from deepnet_theory.sizes.wanted import selection_of
 
 SIZES = Settings(seeds=2, draws=1, device="cpu")  # two cases of equal draws: the ratio is near
 SIMILAR = 1.25  # layers whose ratios are within this factor differ alike

@@ -22,6 +22,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from deepnet_theory.definitions.files import require_file
+from deepnet_theory.definitions.outcome import InputError, guess, shown
 from deepnet_theory.processes.identity import (
     BEGAN,
     INSTALLED,
@@ -31,8 +33,6 @@ from deepnet_theory.processes.identity import (
     sources,
     watched,
 )
-from deepnet_theory.spec.files import require_file
-from deepnet_theory.spec.outcome import InputError, guess, shown
 
 DEPTH = 12  # what a factory that asks for a depth is given where none was
 WIDE_DEPTH = 2  # and where widths alone are compared

@@ -7,23 +7,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from deepnet_theory.models.branches import runs
-from deepnet_theory.models.effect import SIMILAR, Effect, Effects
-from deepnet_theory.numeric.common_mode import carried
-from deepnet_theory.runtime.applying import SMALL, head_std, is_small
-from deepnet_theory.spec.audit import REMARK, Finding
-from deepnet_theory.spec.reading import (
+from deepnet_theory.definitions.audit import REMARK, Finding
+from deepnet_theory.definitions.reading import (
     UNKNOWN,
     Matrix,
     Reading,
     Sublayer,
     residual_equation,
 )
-from deepnet_theory.spec.subject import EXACT, INSIDE, Difference, Wanted, WantedSublayer
-from deepnet_theory.spec.sublayer import sublayer
+from deepnet_theory.definitions.subject import EXACT, INSIDE, Difference, Wanted, WantedSublayer
+from deepnet_theory.definitions.sublayer import sublayer
+from deepnet_theory.laboratory.common_mode import carried
+from deepnet_theory.models.branches import runs
+from deepnet_theory.models.effect import SIMILAR, Effect, Effects
+from deepnet_theory.runtime.applying import SMALL, head_std, is_small
 
 FAR = 10.0  # the logarithm of a ratio that is none
-SLIGHT = 0.05  # of ‖ΔF‖: so near, a measured size is equal to its prediction (numeric/judging)
+SLIGHT = 0.05  # of ‖ΔF‖: so near, a measured size is equal to its prediction (laboratory/judging)
 STARTED = 0.5  # rms of a bias at the log-unigram, at least: token frequencies differ by factors
 
 
@@ -112,7 +112,8 @@ def of_outer_parts(reading: Reading) -> Iterator[str]:
 
     A small head leaves the stack to learn the unigram, a direction common to all tokens; a norm on
     the stream then divides the rest in every sublayer
-    (:mod:`~deepnet_theory.numeric.common_mode`). Positions as large as tokens are common already.
+    (:mod:`~deepnet_theory.laboratory.common_mode`). Positions as large as tokens are common
+    already.
     """
     logits = reading.logits
     if logits is None or "sum" not in reading.sublayers[-1].around:

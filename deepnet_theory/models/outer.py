@@ -12,11 +12,11 @@ from contextlib import suppress
 import torch
 from torch import Tensor
 
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.reading import Logits, Table
 from deepnet_theory.models.branches import Parts, matrix_of
 from deepnet_theory.models.operations import LAYOUT, LOOKUPS, ROWS, SUMS, multiple, summands
 from deepnet_theory.models.recording import Node
-from deepnet_theory.spec.outcome import InputError
-from deepnet_theory.spec.reading import Logits, Table
 
 
 def tables_of(start: Node, stack: str) -> tuple[Table, ...]:

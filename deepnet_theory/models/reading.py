@@ -1,4 +1,4 @@
-"""From a recorded forward pass to a :class:`~deepnet_theory.spec.reading.Reading`.
+"""From a recorded forward pass to a :class:`~deepnet_theory.definitions.reading.Reading`.
 
 A part is known by what it does, and candidates are computed again on other numbers before they are
 believed. No name of a module or parameter says what it is, since names lie: a block with the names
@@ -16,6 +16,10 @@ from fnmatch import fnmatchcase
 import torch
 from torch import nn
 
+from deepnet_theory.definitions.outcome import InputError, unknown
+from deepnet_theory.definitions.placement import RESIDUAL_GAIN, STREAM_GAIN
+from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Measured, Reading, Sublayer
+from deepnet_theory.definitions.sublayer import sublayers
 from deepnet_theory.models.branches import Branch, Parts, measure_powers, opened
 from deepnet_theory.models.factory import Made, made
 from deepnet_theory.models.operations import LAYOUT, SUMS, TOKENS, Term, as_product, bare, stripped
@@ -23,10 +27,6 @@ from deepnet_theory.models.outer import logits_of, tables_of
 from deepnet_theory.models.recording import Graph, Node, record
 from deepnet_theory.models.sums import Norm, ResidualSum, Sums, norms
 from deepnet_theory.runtime.machine import threads
-from deepnet_theory.spec.outcome import InputError, unknown
-from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN
-from deepnet_theory.spec.reading import UNKNOWN, Matrix, Measured, Reading, Sublayer
-from deepnet_theory.spec.sublayer import sublayers
 
 FEW = 16  # streams at most that a matrix mixes
 

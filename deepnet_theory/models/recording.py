@@ -24,8 +24,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.models.factory import Made, evaluating, tensors
-from deepnet_theory.spec.outcome import InputError
 
 # operations whose line of code is kept, for sentences: to find it takes a walk over the frames
 LOCATED = {f"aten::{op}{suffix}" for op in ("add", "sub", "rsub", "lerp", "addcmul", "mul", "mm",

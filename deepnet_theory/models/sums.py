@@ -17,6 +17,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from deepnet_theory.definitions import reading
+from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.models.operations import (
     CHOICES,
     ELEMENTWISE,
@@ -31,8 +33,6 @@ from deepnet_theory.models.operations import (
     summands,
 )
 from deepnet_theory.models.recording import Graph, Node
-from deepnet_theory.spec import reading
-from deepnet_theory.spec.outcome import InputError
 
 LONGEST = 16  # operations of a norm written by hand
 SHORT = 0.05  # of a size: the unbiased deviation of few entries is not quite one

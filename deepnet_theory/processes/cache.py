@@ -26,9 +26,9 @@ from typing import (
     is_typeddict,
 )
 
+from deepnet_theory.definitions.files import replace_bytes
+from deepnet_theory.definitions.outcome import InputError, shown
 from deepnet_theory.processes.identity import environment, identity
-from deepnet_theory.spec.files import replace_bytes
-from deepnet_theory.spec.outcome import InputError, shown
 
 FOLDER = "DEEPNET_THEORY_CACHE"  # the environment's word; empty, nothing is kept by default
 MISSING: Final = object()

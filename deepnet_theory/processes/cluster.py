@@ -10,9 +10,9 @@ from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
 
+from deepnet_theory.definitions.outcome import InputError, MissingExtraError, shown
 from deepnet_theory.processes.identity import environment
 from deepnet_theory.processes.jobs import MANY, ProcessDied
-from deepnet_theory.spec.outcome import InputError, MissingExtraError, shown
 
 ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:[0-9]{1,5}")
 SECONDS = 10  # to answer in

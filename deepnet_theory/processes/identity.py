@@ -30,11 +30,11 @@ from pathlib import Path
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
-from deepnet_theory.spec import __version__
+from deepnet_theory.definitions import __version__
 
 PACKAGE = Path(__file__).parents[1]
-# The rooms that a measurement runs: those that `numeric`, `models` and `training` may import.
-MEASURING = ("models", "numeric", "processes", "runtime", "spec", "training")
+# The rooms that a measurement runs: those that `laboratory` and `models` may import.
+MEASURING = ("definitions", "laboratory", "models", "processes", "runtime")
 INSTALLED = {"site-packages", "dist-packages"}  # folders whose code its versions tell
 BEGAN = time.time()
 LIBRARIES = ("torch", "numpy", "scipy", "sympy", "pytorch-optimizer", "transformers")

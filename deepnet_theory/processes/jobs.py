@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, cast
 
-from deepnet_theory.processes.cache import MISSING, Cache, Kept, cache_of, promised
-from deepnet_theory.spec.outcome import (
+from deepnet_theory.definitions.outcome import (
     INTERRUPTION,
     DeepNetTheoryError,
     InputError,
     ran_out_of_memory,
     shown,
 )
+from deepnet_theory.processes.cache import MISSING, Cache, Kept, cache_of, promised
 
 MANY = 64  # jobs at a time in an executor that does not say how many it takes
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")

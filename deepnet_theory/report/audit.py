@@ -7,15 +7,15 @@ from re import sub
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from deepnet_theory.definitions.audit import REMARK
+from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import number
-from deepnet_theory.spec.audit import REMARK
-from deepnet_theory.spec.outcome import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from deepnet_theory.spec.audit import Audit, Audited, Finding
+    from deepnet_theory.definitions.audit import Audit, Audited, Finding
 
 FIRST = 3  # findings that fit a screen with the verdict
 

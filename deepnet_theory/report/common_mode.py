@@ -9,8 +9,8 @@ from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import depth_words, number
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.measurement import Following, ModelMeasurement
-    from deepnet_theory.spec.training import Run
+    from deepnet_theory.definitions.measurement import Following, ModelMeasurement
+    from deepnet_theory.definitions.training import Run
 
 COMMON = (
     "R: the summed weight, beside the stream, of what the branches add to all tokens alike; what "

@@ -10,7 +10,7 @@ from fractions import Fraction
 from importlib import import_module
 from typing import TYPE_CHECKING, TypeVar
 
-from deepnet_theory.spec.outcome import Verdict
+from deepnet_theory.definitions.outcome import Verdict
 
 if TYPE_CHECKING:
     from sympy import Expr

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.rule import PLAIN
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.common_mode import over_updates
 from deepnet_theory.report.document import SIGNED, depth_words, interval, number, power, true_signs
-from deepnet_theory.spec.outcome import Verdict
-from deepnet_theory.spec.rule import PLAIN
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.measurement import (
+    from deepnet_theory.definitions.measurement import (
         AssumptionResult,
         Exponent,
         ModelMeasurement,

@@ -10,9 +10,9 @@ import sympy as sp
 from sympy.printing.latex import latex
 from sympy.printing.str import StrPrinter
 
+from deepnet_theory.definitions.expression import DEPTH, UPDATE, Grammar, fold
+from deepnet_theory.definitions.placement import NAMES, PLACEMENT
 from deepnet_theory.report.document import GREEK, Formula, Knob, Step
-from deepnet_theory.spec.expression import DEPTH, UPDATE, Grammar, fold
-from deepnet_theory.spec.placement import NAMES, PLACEMENT
 
 # the sign between the sides of an equation, and the function around the right one
 SIGN = {"ASYMPTOTIC": "∼", "AT_MOST": "≤"}

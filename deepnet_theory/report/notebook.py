@@ -17,10 +17,10 @@ from deepnet_theory.report.text import text
 from deepnet_theory.report.training import losses_figure
 
 if TYPE_CHECKING:
+    from deepnet_theory.definitions.training import Training
+    from deepnet_theory.proof.derivation import Derivation
+    from deepnet_theory.proof.width import WidthDerivation
     from deepnet_theory.sizes.exponents import CrossTable
-    from deepnet_theory.spec.training import Training
-    from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.symbolic.width import WidthDerivation
 
 
 @dataclass(frozen=True, repr=False)

@@ -11,9 +11,9 @@ from deepnet_theory.report import document as doc
 from deepnet_theory.report import measurement, rule
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.constants import Constants
-    from deepnet_theory.spec.measurement import Verification
-    from deepnet_theory.symbolic.derivation import Derivation
+    from deepnet_theory.definitions.constants import Constants
+    from deepnet_theory.definitions.measurement import Verification
+    from deepnet_theory.proof.derivation import Derivation
 
 _QUESTION = (
     "How must the residual multiplier α and the initialisation gain β of this network depend on "

@@ -7,17 +7,17 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from deepnet_theory.definitions.outcome import Verdict, unknown
+from deepnet_theory.definitions.rule import FIRST, TO_TRAIN_WITH
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import depth_words
-from deepnet_theory.spec.outcome import Verdict, unknown
-from deepnet_theory.spec.rule import FIRST, TO_TRAIN_WITH
 
 if TYPE_CHECKING:
+    from deepnet_theory.definitions.rule import Rule, RuleEntry
+    from deepnet_theory.definitions.selection import Selection
+    from deepnet_theory.proof.derivation import Derivation
     from deepnet_theory.sizes.answer import Comparison
     from deepnet_theory.sizes.monomial import Monomial
-    from deepnet_theory.spec.rule import Rule, RuleEntry
-    from deepnet_theory.spec.selection import Selection
-    from deepnet_theory.symbolic.derivation import Derivation
 
 # of the consequences, those that say whether the rule can be trained with
 TOLD_FIRST = ("branch-weight", "aligned-sum", "self-consistency", "relative-update", "failing-rate")

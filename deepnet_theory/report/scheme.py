@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.scheme import conditions, measured
 from deepnet_theory.report import document as doc
-from deepnet_theory.spec.outcome import Verdict
-from deepnet_theory.spec.scheme import conditions, measured
 
 if TYPE_CHECKING:
     from deepnet_theory.sizes.exponents import PartTrial

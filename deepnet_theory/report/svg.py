@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from html import escape
 from pathlib import Path
 
+from deepnet_theory.definitions.files import write_text
+from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.report import document as doc
-from deepnet_theory.spec.files import write_text
-from deepnet_theory.spec.outcome import InputError
 
 WIDTH, HEIGHT = 460, 346
 LEFT, RIGHT, TOP, BOTTOM = 58, 122, 30, 44  # margins; the lines are labelled at the right

@@ -19,7 +19,7 @@ from deepnet_theory.report.measurement import points as points_table
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from deepnet_theory.spec.measurement import Point
+    from deepnet_theory.definitions.measurement import Point
 
 
 LEAST, MOST, FILE = 60, 120, 80  # columns of a page

@@ -14,8 +14,8 @@ from deepnet_theory.report.document import SIGNED, depth_words, interval, number
 from deepnet_theory.report.measurement import rows_named, to_decide
 
 if TYPE_CHECKING:
-    from deepnet_theory.spec.measurement import Exponent
-    from deepnet_theory.spec.training import (
+    from deepnet_theory.definitions.measurement import Exponent
+    from deepnet_theory.definitions.training import (
         ClosureTransfer,
         Curve,
         Run,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.report import document as doc
 from deepnet_theory.report import rule
 from deepnet_theory.report.document import number
 from deepnet_theory.sizes.width import written
-from deepnet_theory.spec.outcome import Verdict
 
 if TYPE_CHECKING:
+    from deepnet_theory.proof.width import WidthDerivation
     from deepnet_theory.sizes.monomial import Monomial
     from deepnet_theory.sizes.width import WidthRow
-    from deepnet_theory.symbolic.width import WidthDerivation
 
 COLUMNS = {  # of a row, and how the page calls them
     "init": "initial size",

@@ -1,8 +1,14 @@
 """Constants → ``torch.nn.Module``: a small model that people train with.
 
-This room imports torch, the standard library and ``spec`` only.
+This room imports torch, the standard library and ``definitions`` only.
 """
 
+from deepnet_theory.definitions.constants import (
+    Architecture,
+    Constants,
+    PartConstants,
+    SublayerConstants,
+)
 from deepnet_theory.runtime.applying import Applied, apply_
 from deepnet_theory.runtime.branches import Cache, Context, math_attention
 from deepnet_theory.runtime.building import (
@@ -19,7 +25,6 @@ from deepnet_theory.runtime.building import (
 from deepnet_theory.runtime.groups import guard, parameter_groups
 from deepnet_theory.runtime.linear import Description, described
 from deepnet_theory.runtime.model import Model
-from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
 
 __all__ = [
     "Applied", "Architecture", "Cache", "Constants", "Context", "Description", "Model",

@@ -20,6 +20,18 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor, nn
 
+from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
+from deepnet_theory.definitions.placement import placements
+from deepnet_theory.definitions.reading import Logits, Reading, Sublayer
+from deepnet_theory.definitions.subject import (
+    Difference,
+    Wanted,
+    WantedSublayer,
+    as_asked,
+    differences,
+)
+from deepnet_theory.definitions.sublayer import Role, sublayer
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.fitting import (
     EXACT,
@@ -34,12 +46,6 @@ from deepnet_theory.runtime.fitting import (
     where,
 )
 from deepnet_theory.runtime.linear import NORM_EPS, describe_, mark_of
-from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.outcome import DeepNetTheoryError, Refusal
-from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.reading import Logits, Reading, Sublayer
-from deepnet_theory.spec.subject import Difference, Wanted, WantedSublayer, as_asked, differences
-from deepnet_theory.spec.sublayer import Role, sublayer
 
 
 class Draw(Protocol):

@@ -1,6 +1,7 @@
 """The branches G(x) of a residual sublayer: attention and feed-forward.
 
-The names of the matrices are those of ``spec/sublayers``; a weight is (out, in), the transpose
+The names of the matrices are those of ``definitions/sublayers``; a weight is (out, in), the
+transpose
 of the spec's matrix, whose rows are tokens.
 """
 
@@ -16,11 +17,11 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+from deepnet_theory.definitions.constants import Architecture
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.sublayer import Norm as NormSpec
+from deepnet_theory.definitions.sublayer import sublayer, unplaced
 from deepnet_theory.runtime.linear import Linear, Make, Norm, Site
-from deepnet_theory.spec.constants import Architecture
-from deepnet_theory.spec.outcome import Refusal
-from deepnet_theory.spec.sublayer import Norm as NormSpec
-from deepnet_theory.spec.sublayer import sublayer, unplaced
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": F.relu,
@@ -218,7 +219,8 @@ class GatedFeedForward(_Hidden):
         return result
 
 
-# a kind is listed where its forward pass is written: a new file of spec/sublayers has none yet
+# a kind is listed where its forward pass is written: a new file of definitions/sublayers has none
+# yet
 _MODULES: dict[str, type[Attention] | type[_Hidden]] = {
     "attention": Attention,
     "attention-gated": Attention,

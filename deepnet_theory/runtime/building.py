@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.files import write_bytes
+from deepnet_theory.definitions.outcome import InputError, MissingExtraError, shown, unknown
+from deepnet_theory.definitions.sublayer import Role, sublayer, unplaced
 from deepnet_theory.runtime.branches import KINDS
 from deepnet_theory.runtime.linear import Make, described
 from deepnet_theory.runtime.machine import DTYPES, device_of, require_dtype
 from deepnet_theory.runtime.model import Model
-from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.files import write_bytes
-from deepnet_theory.spec.outcome import InputError, MissingExtraError, shown, unknown
-from deepnet_theory.spec.sublayer import Role, sublayer, unplaced
 
 
 def load_constants(path: str | Path) -> Constants:
@@ -64,7 +64,8 @@ def build(
     With ``seeds=k`` every parameter has a leading dimension k and the model maps
     (k, batch, tokens). ``trainable_vectors=False`` leaves out gains and biases. On
     ``device="meta"`` nothing is drawn: see :func:`initialise_`. Warns
-    (:class:`~deepnet_theory.spec.outcome.UnstableWarning`) of a relative update that grows with the
+    (:class:`~deepnet_theory.definitions.outcome.UnstableWarning`) of a relative update that grows
+    with the
     depth; raises :class:`InputError` where the constants name something unknown.
 
     Source: Glorot and Bengio, AISTATS 2010; DeepNet, arXiv 2203.00555, Figure 2.
@@ -116,7 +117,7 @@ def start_head_(head: nn.Module, counts: Tensor) -> None:
     with ``counts`` n (vocab,): no part common to all tokens is left to learn then. Raises
     :class:`InputError` for a head without a bias of that length.
 
-    Source: derived here (:mod:`deepnet_theory.numeric.common_mode`).
+    Source: derived here (:mod:`deepnet_theory.laboratory.common_mode`).
     """
     bias = getattr(head, "bias", None)
     if not isinstance(bias, Tensor):
@@ -152,7 +153,9 @@ def unstack(model: Model, seed: int) -> Model:
 
 def schema() -> dict[str, Any]:
     """The JSON Schema of a constants file, as it ships in the package."""
-    text = (resources.files("deepnet_theory.spec") / "constants.schema.json").read_text("utf-8")
+    text = (resources.files("deepnet_theory.definitions") / "constants.schema.json").read_text(
+        "utf-8"
+    )
     return dict(json.loads(text))
 
 

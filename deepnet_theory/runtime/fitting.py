@@ -17,11 +17,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepnet_theory.runtime.linear import Description
-from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.outcome import Refusal
-from deepnet_theory.spec.reading import UNKNOWN, Matrix, Reading, Sublayer
-from deepnet_theory.spec.subject import (
+from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Reading, Sublayer
+from deepnet_theory.definitions.subject import (
     INSIDE,
     Wanted,
     norms_of,
@@ -30,7 +29,8 @@ from deepnet_theory.spec.subject import (
     rows_of,
     without_law,
 )
-from deepnet_theory.spec.sublayer import Role, sublayer
+from deepnet_theory.definitions.sublayer import Role, sublayer
+from deepnet_theory.runtime.linear import Description
 
 EXACT = 1e-3  # of an α that code computes
 TIED = "tied_embedding"  # a table of tokens that is the head too

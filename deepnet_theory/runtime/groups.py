@@ -13,16 +13,16 @@ import torch
 from torch import nn
 from torch.utils.hooks import RemovableHandle
 
+from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer, optimizers
+from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
+from deepnet_theory.definitions.rule import ParameterConstants
+from deepnet_theory.definitions.selection import BaseLike, parse_depth, stack
+from deepnet_theory.definitions.sublayer import MATRICES, Role, role_name
 from deepnet_theory.runtime.applying import read_
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.fitting import TIED
 from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
-from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer, optimizers
-from deepnet_theory.spec.outcome import InputError, Refusal, shown, unknown
-from deepnet_theory.spec.rule import ParameterConstants
-from deepnet_theory.spec.selection import BaseLike, parse_depth, stack
-from deepnet_theory.spec.sublayer import MATRICES, Role, role_name
 
 HIDDEN, OTHER = "hidden", "other"
 KEPT = 1e-5  # of a ratio of rates, which a schedule rounds

@@ -16,10 +16,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.outcome import InputError
-from deepnet_theory.spec.sublayer import EPSILON, Role
-from deepnet_theory.spec.sublayer import Norm as NormSpec
+from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.sublayer import EPSILON, Role
+from deepnet_theory.definitions.sublayer import Norm as NormSpec
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TypeVar
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from deepnet_theory.spec.outcome import InputError, shown, unknown
+from deepnet_theory.definitions.outcome import InputError, shown, unknown
 
 DEVICES = ("auto", "cpu", "cuda")
 LARGE = 2**18  # activations; below it threads wait for each other more than they help

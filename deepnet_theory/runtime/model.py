@@ -14,14 +14,14 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from deepnet_theory.definitions.constants import Constants, PartConstants, Placed
+from deepnet_theory.definitions.expression import OperatorAlgebra, fold
+from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement
+from deepnet_theory.definitions.sublayer import Norm as NormSpec
+from deepnet_theory.definitions.sublayer import Role, norm
 from deepnet_theory.runtime.branches import ALONE, Branch, Cache, Context, branch
 from deepnet_theory.runtime.linear import Described, Linear, Make, Norm, Site, normalise
-from deepnet_theory.spec.constants import Constants, PartConstants, Placed
-from deepnet_theory.spec.expression import OperatorAlgebra, fold
-from deepnet_theory.spec.outcome import InputError, Refusal
-from deepnet_theory.spec.placement import RESIDUAL_GAIN, Placement
-from deepnet_theory.spec.sublayer import Norm as NormSpec
-from deepnet_theory.spec.sublayer import Role, norm
 
 # --------------------------------------------------------------------------- the residual equation
 

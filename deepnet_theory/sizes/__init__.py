@@ -3,5 +3,5 @@
 Standard library only. ``monomial`` is the value, ``laws`` the folds, ``rule`` the one linear solve,
 ``table`` what follows from a rule, ``growth`` how a text grows in the depth and over the layers,
 ``exponents`` what constants of any origin do in depth. SymPy proves the same by another road in
-``symbolic``.
+``proof``.
 """

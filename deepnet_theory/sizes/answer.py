@@ -11,6 +11,11 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from deepnet_theory.definitions.measurement import Predictions, Result
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.rule import COMPLETE, FIRST, TO_TRAIN_WITH, ParameterRule, Row, Rule
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.sizes.exponents import predictions
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.norm_epsilon import Sinking, in_words, sinking
@@ -30,11 +35,6 @@ from deepnet_theory.sizes.table import (
     table,
     texts,
 )
-from deepnet_theory.spec.measurement import Predictions, Result
-from deepnet_theory.spec.outcome import Refusal
-from deepnet_theory.spec.rule import COMPLETE, FIRST, TO_TRAIN_WITH, ParameterRule, Row, Rule
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import Role
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ def to_train_with(selection: Selection) -> ToTrainWith:
     """The rule that keeps every order of an update the same at every depth.
 
     It is that of the closure ``complete``; where this one has none, the selection's own rule if
-    it is stable. Raises :class:`~deepnet_theory.spec.outcome.Refusal` where neither is there.
+    it is stable. Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where neither is
+    there.
     """
     try:
         chosen = table(replace(selection, closure=COMPLETE.name))
@@ -79,7 +80,8 @@ def _same(one: Rule, other: Rule) -> bool:
 class Answer(Result):
     """What the algebra of sizes says of a selection.
 
-    Raises :class:`~deepnet_theory.spec.outcome.Refusal` where no rule exists or a law is missing.
+    Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where no rule exists or a law is
+    missing.
     ``values`` is a depth; numbers are printed there too.
     """
 
@@ -464,7 +466,7 @@ class Comparison(Result):
 def compare_closures(selection: Selection) -> Comparison:
     """The rule and the consequences of every closure side by side; a refusal is its sentence.
 
-    Raises :class:`~deepnet_theory.spec.outcome.Refusal` where no closure balances.
+    Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where no closure balances.
 
     Source: Su, §First conclusions, where two alternatives are weighed against the symmetric one.
     """

@@ -4,7 +4,7 @@ The degrees of an update are counted in :mod:`deepnet_theory.sizes.update`. Whet
 whether it is zero or no real number, is asked of the numbers themselves: the same tree on a 1 × 2
 matrix, at entries of every sign and of several sizes.
 
-``numeric.stepping`` evaluates the same tree on tensors. It stands twice because whoever wants a
+``laboratory.stepping`` evaluates the same tree on tensors. It stands twice because whoever wants a
 formula should not wait for torch.
 """
 
@@ -20,8 +20,8 @@ from functools import lru_cache
 from itertools import accumulate, product
 from typing import Any, TypeAlias
 
-from deepnet_theory.spec.expression import FloatAlgebra, Node, OperatorAlgebra, fold
-from deepnet_theory.spec.optimizer import Optimizer
+from deepnet_theory.definitions.expression import FloatAlgebra, Node, OperatorAlgebra, fold
+from deepnet_theory.definitions.optimizer import Optimizer
 
 Entries: TypeAlias = tuple[Decimal, Decimal]
 Value: TypeAlias = Decimal | Entries

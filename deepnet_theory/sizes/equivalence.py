@@ -19,13 +19,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.placement import Placement, placements
+from deepnet_theory.definitions.rule import ParameterRule, Rule, RuleEntry
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import MATRICES, Sublayer, sublayer
 from deepnet_theory.sizes import laws, update
 from deepnet_theory.sizes.monomial import ONE, parse
-from deepnet_theory.spec.outcome import Refusal
-from deepnet_theory.spec.placement import Placement, placements
-from deepnet_theory.spec.rule import ParameterRule, Rule, RuleEntry
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import MATRICES, Sublayer, sublayer
 
 
 def without_alpha(placement: Placement) -> str:

@@ -21,19 +21,19 @@ from fractions import Fraction
 from functools import cache, cached_property, reduce
 from itertools import combinations
 
+from deepnet_theory.definitions.expression import INDEXED
+from deepnet_theory.definitions.measurement import Prediction, Predictions
+from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.rule import Rule
+from deepnet_theory.definitions.selection import Part, Selection
+from deepnet_theory.definitions.sublayer import MATRICES, Role
 from deepnet_theory.sizes import table, update
 from deepnet_theory.sizes.entries import number
 from deepnet_theory.sizes.growth import CONSTANT, ZERO, Power, growth
 from deepnet_theory.sizes.laws import BETA, LATER, Law, common_gains, law
 from deepnet_theory.sizes.monomial import Monomial, parse
 from deepnet_theory.sizes.rule import solve_rule
-from deepnet_theory.spec.expression import INDEXED
-from deepnet_theory.spec.measurement import Prediction, Predictions
-from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.outcome import Refusal
-from deepnet_theory.spec.rule import Rule
-from deepnet_theory.spec.selection import Part, Selection
-from deepnet_theory.spec.sublayer import MATRICES, Role
 
 RIVALS = ("sgd", "adam", "lamb")
 # what the published rules and schemes speak of: matrices, and the scalar where there is one

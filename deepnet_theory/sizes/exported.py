@@ -22,6 +22,30 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import cast
 
+from deepnet_theory.definitions import __version__
+from deepnet_theory.definitions.constants import (
+    FORMS,
+    Architecture,
+    Constants,
+    PartConstants,
+    Sizes,
+    SublayerConstants,
+)
+from deepnet_theory.definitions.expression import evaluate
+from deepnet_theory.definitions.optimizer import Optimizer
+from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
+from deepnet_theory.definitions.record import record
+from deepnet_theory.definitions.rule import (
+    KNOBS,
+    ParameterConstants,
+    ParameterRule,
+    Row,
+    Rule,
+    RuleEntry,
+)
+from deepnet_theory.definitions.scheme import WIDTH, Scheme, gain_of, not_exportable
+from deepnet_theory.definitions.selection import BaseLike, DepthLike, Selection, Stack, parse_depth
+from deepnet_theory.definitions.sublayer import MATRICES, Matrix, Role, Sublayer, sublayer
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.entries import of_its_own
@@ -48,23 +72,6 @@ from deepnet_theory.sizes.width import (
     rule_point,
     scores,
 )
-from deepnet_theory.spec import __version__
-from deepnet_theory.spec.constants import (
-    FORMS,
-    Architecture,
-    Constants,
-    PartConstants,
-    Sizes,
-    SublayerConstants,
-)
-from deepnet_theory.spec.expression import evaluate
-from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.spec.outcome import InputError, Refusal, shown, unknown
-from deepnet_theory.spec.record import record
-from deepnet_theory.spec.rule import KNOBS, ParameterConstants, ParameterRule, Row, Rule, RuleEntry
-from deepnet_theory.spec.scheme import WIDTH, Scheme, gain_of, not_exportable
-from deepnet_theory.spec.selection import BaseLike, DepthLike, Selection, Stack, parse_depth
-from deepnet_theory.spec.sublayer import MATRICES, Matrix, Role, Sublayer, sublayer
 
 Steps = Callable[[Place], bool]  # the roles that need a law, all but another optimizer's
 

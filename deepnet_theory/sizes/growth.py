@@ -21,8 +21,8 @@ from fractions import Fraction
 from functools import cache, reduce
 from itertools import zip_longest
 
-from deepnet_theory.spec.expression import DEPTH, INDEXED, Node, OperatorAlgebra, fold
-from deepnet_theory.spec.outcome import InputError, Refusal, shown
+from deepnet_theory.definitions.expression import DEPTH, INDEXED, Node, OperatorAlgebra, fold
+from deepnet_theory.definitions.outcome import InputError, Refusal, shown
 
 ZERO, ONE = Fraction(0), Fraction(1)
 DIGITS = 50

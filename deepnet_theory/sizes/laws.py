@@ -1,4 +1,4 @@
-r"""Two folds of the formulas that ``spec`` holds: of a branch, and of a residual equation.
+r"""Two folds of the formulas that ``definitions`` holds: of a branch, and of a residual equation.
 
 Sizes are monomials in ``alpha``, the gain of every matrix by its name, ``stream`` (the size X of
 what enters), ``later`` (what is still added to the stream, beside it) and the name of a learnt
@@ -17,11 +17,11 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache
 
+from deepnet_theory.definitions.expression import fold
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.placement import RESIDUAL_GAIN, STREAM_GAIN, Placement
+from deepnet_theory.definitions.sublayer import Norm, Role, Sublayer, sublayer
 from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.spec.expression import fold
-from deepnet_theory.spec.outcome import Refusal
-from deepnet_theory.spec.placement import RESIDUAL_GAIN, STREAM_GAIN, Placement
-from deepnet_theory.spec.sublayer import Norm, Role, Sublayer, sublayer
 
 ALPHA, BETA, STREAM = map(Monomial.of, ("alpha", "beta", "stream"))
 LATER = "later"  # √(Σ r²) over the sublayers behind, which are independent at the start

@@ -15,7 +15,7 @@ from fractions import Fraction
 from functools import cache
 from math import gcd, lcm
 
-from deepnet_theory.spec.expression import DEPTH, OperatorAlgebra, fold
+from deepnet_theory.definitions.expression import DEPTH, OperatorAlgebra, fold
 
 _ORDER = {"N": 0, "M": 1, "d": 2}  # symbols that lead where one is printed
 

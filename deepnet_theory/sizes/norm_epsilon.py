@@ -21,15 +21,15 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeVar
 
+from deepnet_theory.definitions.constants import Architecture
+from deepnet_theory.definitions.expression import DEPTH, OperatorAlgebra, evaluate, fold
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.rule import Rule, RuleEntry
+from deepnet_theory.definitions.selection import Part, Selection
+from deepnet_theory.definitions.sublayer import EPSILON, Matrix, Sublayer
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.growth import growth
 from deepnet_theory.sizes.monomial import Monomial, parse
-from deepnet_theory.spec.constants import Architecture
-from deepnet_theory.spec.expression import DEPTH, OperatorAlgebra, evaluate, fold
-from deepnet_theory.spec.outcome import InputError
-from deepnet_theory.spec.rule import Rule, RuleEntry
-from deepnet_theory.spec.selection import Part, Selection
-from deepnet_theory.spec.sublayer import EPSILON, Matrix, Sublayer
 
 WORDS = {
     "output": "the norm on the branch's output",

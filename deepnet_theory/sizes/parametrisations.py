@@ -17,6 +17,21 @@ from fractions import Fraction
 from functools import cache
 from typing import ClassVar
 
+from deepnet_theory.definitions.measurement import Result, Scaling
+from deepnet_theory.definitions.optimizer import Optimizer, optimizer, optimizers
+from deepnet_theory.definitions.outcome import Refusal, unknown
+from deepnet_theory.definitions.parametrisation import (
+    ANY,
+    FULL,
+    SIZES,
+    Column,
+    Parametrisation,
+    Texts,
+    parametrisations,
+    said,
+)
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import MATRICES, Role, sublayer
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse, read
 from deepnet_theory.sizes.update import GRADIENT, HALF, INPUTS, OUTPUTS, PARAMETER, step
@@ -36,21 +51,6 @@ from deepnet_theory.sizes.width import (
     width_table,
 )
 from deepnet_theory.sizes.width import width_table as table
-from deepnet_theory.spec.measurement import Result, Scaling
-from deepnet_theory.spec.optimizer import Optimizer, optimizer, optimizers
-from deepnet_theory.spec.outcome import Refusal, unknown
-from deepnet_theory.spec.parametrisation import (
-    ANY,
-    FULL,
-    SIZES,
-    Column,
-    Parametrisation,
-    Texts,
-    parametrisations,
-    said,
-)
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import MATRICES, Role, sublayer
 
 BEST_KNOWN = ("sgd", "adam", "lamb", "muon")  # what a class of optimizers is called by
 OF_EACH_CLASS = ("token-embedding", "query", "fc1", "output", "fc2", "head")

@@ -15,13 +15,13 @@ from fractions import Fraction
 from functools import cache, cached_property
 from itertools import combinations
 
+from deepnet_theory.definitions.expression import DEPTH, MAX_EXPONENT
+from deepnet_theory.definitions.outcome import InputError, Refusal, shown
+from deepnet_theory.definitions.rule import Closure, closure, closures
+from deepnet_theory.definitions.selection import AMPLIFICATIONS, Part, Selection
+from deepnet_theory.definitions.sublayer import Role, Sublayer, letters
 from deepnet_theory.sizes import laws, update
 from deepnet_theory.sizes.monomial import ONE, Monomial, Solution, parse, read, solve
-from deepnet_theory.spec.expression import DEPTH, MAX_EXPONENT
-from deepnet_theory.spec.outcome import InputError, Refusal, shown
-from deepnet_theory.spec.rule import Closure, closure, closures
-from deepnet_theory.spec.selection import AMPLIFICATIONS, Part, Selection
-from deepnet_theory.spec.sublayer import Role, Sublayer, letters
 
 ETA = "eta"  # the learning rate's factor where it is a knob
 MOMENTS_OF = ("ffn", "attention", "cross")

@@ -15,6 +15,13 @@ from functools import cache, cached_property
 from itertools import product
 from typing import Any
 
+from deepnet_theory.definitions.measurement import Prediction, Predictions, Result
+from deepnet_theory.definitions.optimizer import Optimizer, optimizer, optimizers
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.placement import Placement, placements
+from deepnet_theory.definitions.scheme import Scheme, SchemePart, gain_of, measured, schemes
+from deepnet_theory.definitions.selection import Selection, stack
+from deepnet_theory.definitions.sublayer import Role, norm
 from deepnet_theory.sizes import update
 from deepnet_theory.sizes.exponents import (
     Branch,
@@ -31,13 +38,6 @@ from deepnet_theory.sizes.monomial import Monomial, parse
 from deepnet_theory.sizes.norm_epsilon import Sinking, falling, in_words
 from deepnet_theory.sizes.rule import Rule
 from deepnet_theory.sizes.table import by_closure, texts
-from deepnet_theory.spec.measurement import Prediction, Predictions, Result
-from deepnet_theory.spec.optimizer import Optimizer, optimizer, optimizers
-from deepnet_theory.spec.outcome import Refusal
-from deepnet_theory.spec.placement import Placement, placements
-from deepnet_theory.spec.scheme import Scheme, SchemePart, gain_of, measured, schemes
-from deepnet_theory.spec.selection import Selection, stack
-from deepnet_theory.spec.sublayer import Role, norm
 
 BEST_KNOWN = ("sgd", "adam", "lamb")  # what a class of optimizers is called by
 
@@ -363,7 +363,7 @@ def _warnings(parts: tuple[PartTrial, ...]) -> Iterator[str]:
 def judge(scheme: Scheme, under: Optimizer | None = None) -> Judgement:
     """Judge a scheme under an optimizer, its own by default, and under every built-in class.
 
-    Raises :class:`~deepnet_theory.spec.outcome.Refusal` where a law is missing, the stream
+    Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where a law is missing, the stream
     explodes, or the update does not go down the gradient.
     """
     by = under or optimizer(scheme.optimizer)

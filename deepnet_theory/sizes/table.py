@@ -12,16 +12,16 @@ from fractions import Fraction
 from functools import cache, cached_property
 from math import comb
 
+from deepnet_theory.definitions.expression import UPDATE, FloatAlgebra, fold
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.rule import ParameterRule, RuleEntry, closures
+from deepnet_theory.definitions.rule import Rule as Texts
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import MATRICES, Role
 from deepnet_theory.sizes import laws, update
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.norm_epsilon import with_norm_epsilon
 from deepnet_theory.sizes.rule import Balanced, Kind, Rule, solve_rule, written
-from deepnet_theory.spec.expression import UPDATE, FloatAlgebra, fold
-from deepnet_theory.spec.outcome import Refusal
-from deepnet_theory.spec.rule import ParameterRule, RuleEntry, closures
-from deepnet_theory.spec.rule import Rule as Texts
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import MATRICES, Role
 
 STABLE, LAZY, UNSTABLE = "stable", "lazy", "unstable"
 DEPTHS = ("N", "M")

@@ -32,9 +32,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
 
-from deepnet_theory.sizes.entries import descent, is_zero
-from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.spec.expression import (
+from deepnet_theory.definitions.expression import (
     MAX_EXPONENT,
     UPDATE,
     Call,
@@ -44,9 +42,11 @@ from deepnet_theory.spec.expression import (
     Operation,
     Power,
 )
-from deepnet_theory.spec.optimizer import Optimizer, sign, text
-from deepnet_theory.spec.outcome import Refusal, shown
-from deepnet_theory.spec.selection import ALIGNMENTS
+from deepnet_theory.definitions.optimizer import Optimizer, sign, text
+from deepnet_theory.definitions.outcome import Refusal, shown
+from deepnet_theory.definitions.selection import ALIGNMENTS
+from deepnet_theory.sizes.entries import descent, is_zero
+from deepnet_theory.sizes.monomial import ONE, Monomial
 
 FULL, NONE = ALIGNMENTS
 GRADIENT, PARAMETER, INPUTS, OUTPUTS = "g", "theta", "in", "out"

@@ -8,19 +8,15 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby, product
 
-from deepnet_theory.sizes.laws import carries_alpha
-from deepnet_theory.sizes.schemes import optimizer_classes
-from deepnet_theory.sizes.table import Table, table, texts
-from deepnet_theory.sizes.update import law, powers
-from deepnet_theory.spec.expression import evaluate
-from deepnet_theory.spec.optimizer import Optimizer, optimizer
-from deepnet_theory.spec.outcome import DeepNetTheoryError, Refusal
-from deepnet_theory.spec.placement import RESIDUAL_GAIN, Placement, placements
-from deepnet_theory.spec.reading import UNKNOWN, Reading, Sublayer, described
-from deepnet_theory.spec.rule import Rule, closures
-from deepnet_theory.spec.scheme import WIDTH, Scheme, SchemePart, gain_of, schemes
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.subject import (
+from deepnet_theory.definitions.expression import evaluate
+from deepnet_theory.definitions.optimizer import Optimizer, optimizer
+from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
+from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement, placements
+from deepnet_theory.definitions.reading import UNKNOWN, Reading, Sublayer, described
+from deepnet_theory.definitions.rule import Rule, closures
+from deepnet_theory.definitions.scheme import WIDTH, Scheme, SchemePart, gain_of, schemes
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.subject import (
     INSIDE,
     LEARNT,
     Wanted,
@@ -34,8 +30,12 @@ from deepnet_theory.spec.subject import (
     with_own,
     without_law,
 )
-from deepnet_theory.spec.sublayer import Role, sublayer
-from deepnet_theory.spec.sublayer import Sublayer as Kind
+from deepnet_theory.definitions.sublayer import Role, sublayer
+from deepnet_theory.definitions.sublayer import Sublayer as Kind
+from deepnet_theory.sizes.laws import carries_alpha
+from deepnet_theory.sizes.schemes import optimizer_classes
+from deepnet_theory.sizes.table import Table, table, texts
+from deepnet_theory.sizes.update import law, powers
 
 OWN = "your own rule"
 

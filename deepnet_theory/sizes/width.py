@@ -23,6 +23,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
+from deepnet_theory.definitions.constants import FORMS
+from deepnet_theory.definitions.expression import UPDATE, FloatAlgebra, fold
+from deepnet_theory.definitions.optimizer import Optimizer
+from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
+from deepnet_theory.definitions.rule import Rule
+from deepnet_theory.definitions.selection import ACROSS, ALIGNMENTS, Selection
+from deepnet_theory.definitions.sublayer import MATRICES, Role, role_name, sublayer
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.equivalence import in_weights
@@ -39,13 +46,6 @@ from deepnet_theory.sizes.update import (
     law,
     step,
 )
-from deepnet_theory.spec.constants import FORMS
-from deepnet_theory.spec.expression import UPDATE, FloatAlgebra, fold
-from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.spec.outcome import InputError, Refusal, shown, unknown
-from deepnet_theory.spec.rule import Rule
-from deepnet_theory.spec.selection import ACROSS, ALIGNMENTS, Selection
-from deepnet_theory.spec.sublayer import MATRICES, Role, role_name, sublayer
 
 FORWARD, WEIGHTS = FORMS
 D, K = Monomial.of("d"), Monomial.of("k")

@@ -1,15 +1,20 @@
 import math
 from fractions import Fraction
 
-from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
-from deepnet_theory.spec.expression import OperatorAlgebra, fold
-from deepnet_theory.spec.placement import Placement, placements
+from deepnet_theory.definitions.constants import (
+    Architecture,
+    Constants,
+    PartConstants,
+    SublayerConstants,
+)
+from deepnet_theory.definitions.expression import OperatorAlgebra, fold
+from deepnet_theory.definitions.placement import Placement, placements
 from paper_checks.shared.bench import Claim, Expr, Finding, Lab, Tensor, judge, numeric, sp, torch
 from paper_checks.shared.record import PROVED, SUPPORTED
 
 CLAIM = Claim(
     name="common-mode",
-    source="this package, deepnet_theory.numeric.common_mode",
+    source="this package, deepnet_theory.laboratory.common_mode",
     statement="""A direction that all branches share, of weight R beside the stream, divides what is
         a token's own by cosh R where a norm takes every sum and by √(1 + R²) where only the final
         norm does.""",

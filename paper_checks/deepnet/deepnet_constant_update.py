@@ -3,8 +3,8 @@ from collections.abc import Iterator
 from itertools import pairwise
 from typing import Any
 
-from deepnet_theory.spec.rule import own_rule
-from deepnet_theory.spec.selection import Selection
+from deepnet_theory.definitions.rule import own_rule
+from deepnet_theory.definitions.selection import Selection
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, Trial, judge, np, numeric, once
 from paper_checks.shared.engine import derive
 from paper_checks.shared.record import DEEPNET, MARGIN, REFUTED, SUPPORTED

@@ -1,6 +1,6 @@
 import math
 
-from deepnet_theory.spec.selection import Selection
+from deepnet_theory.definitions.selection import Selection
 from paper_checks.shared.bench import Claim, Finding, Interval, Lab, Settings, numeric, once, torch
 from paper_checks.shared.changes import directions, moved, scaled, sublayer_norms
 from paper_checks.shared.engine import derive_selection

@@ -1,4 +1,9 @@
-from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
+from deepnet_theory.definitions.constants import (
+    Architecture,
+    Constants,
+    PartConstants,
+    SublayerConstants,
+)
 from paper_checks.shared.bench import Claim, Finding, Lab, numeric
 from paper_checks.shared.record import DEEPNET, PROVED
 

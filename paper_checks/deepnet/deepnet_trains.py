@@ -1,7 +1,7 @@
 import math
 from typing import Any
 
-from deepnet_theory.spec.constants import Constants
+from deepnet_theory.definitions.constants import Constants
 from paper_checks.shared.bench import Claim, Finding, Interval, Lab, Tensor, numeric, once, torch
 from paper_checks.shared.record import DEEPNET, MARGIN, SUPPORTED, UNDECIDED
 from paper_checks.shared.training import above_bytes, deepnorm, ends, model_constants, train_model

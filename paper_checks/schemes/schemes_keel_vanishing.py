@@ -2,8 +2,8 @@ import math
 from dataclasses import replace
 from typing import Any
 
-from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.scheme import measurable, scheme
+from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.scheme import measurable, scheme
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, Settings, Trial, judge, np, sp
 from paper_checks.shared.later import numeric
 from paper_checks.shared.record import MARGIN, PROVED, REFUTED, SUPPORTED

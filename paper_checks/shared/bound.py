@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from deepnet_theory.numeric.case import Case
-from deepnet_theory.numeric.model_update import FIRST_ETA
-from deepnet_theory.numeric.settings import fitting_threads
-from deepnet_theory.numeric.stepping import gradients, norm, only, update
-from deepnet_theory.numeric.trial import Trial, generator_for
+from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.laboratory.case import Case
+from deepnet_theory.laboratory.model_update import FIRST_ETA
+from deepnet_theory.laboratory.settings import fitting_threads
+from deepnet_theory.laboratory.stepping import gradients, norm, only, update
+from deepnet_theory.laboratory.trial import Trial, generator_for
 from deepnet_theory.runtime import Description
-from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.outcome import InputError
-from deepnet_theory.spec.sublayer import Role
 
 DIRECTIONS = ("optimizer", "random")
 SIZE = 1e-6  # ‖Δθ‖ of the whole stack: small enough that a central difference is linear

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from deepnet_theory.spec.outcome import Verdict
-from deepnet_theory.spec.selection import Selection
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.selection import Selection
 from paper_checks.shared.later import sp, symbolic
 
 if TYPE_CHECKING:
-    from deepnet_theory.symbolic.derivation import Derivation
-    from deepnet_theory.symbolic.step import Step
+    from deepnet_theory.proof.derivation import Derivation
+    from deepnet_theory.proof.step import Step
 
 
 def derive(**chosen: Any) -> Derivation:

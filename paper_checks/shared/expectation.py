@@ -25,13 +25,13 @@ from typing import NamedTuple, TypeAlias, TypeVar, Unpack
 
 import sympy as sp
 
-from deepnet_theory.spec.outcome import InputError
-from deepnet_theory.symbolic.expectation import Model as Model
-from deepnet_theory.symbolic.expectation import in_models as in_models
-from deepnet_theory.symbolic.notation import Labelled
-from deepnet_theory.symbolic.notation import NamedQuantity as NamedQuantity
-from deepnet_theory.symbolic.notation import norm_of as norm_of
-from deepnet_theory.symbolic.step import Check, Options, Section, Step
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.proof.expectation import Model as Model
+from deepnet_theory.proof.expectation import in_models as in_models
+from deepnet_theory.proof.notation import Labelled
+from deepnet_theory.proof.notation import NamedQuantity as NamedQuantity
+from deepnet_theory.proof.notation import norm_of as norm_of
+from deepnet_theory.proof.step import Check, Options, Section, Step
 
 T = TypeVar("T")
 

@@ -1,9 +1,9 @@
 """What the claims take of the laboratory: the one file that knows where in it things are."""
 
-from deepnet_theory.numeric.case import VOCAB, Case
-from deepnet_theory.numeric.model_update import measure_model_update
-from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.statistics import (
+from deepnet_theory.laboratory.case import VOCAB, Case
+from deepnet_theory.laboratory.model_update import measure_model_update
+from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.laboratory.statistics import (
     Interval,
     fit_exponent,
     judge,
@@ -11,9 +11,9 @@ from deepnet_theory.numeric.statistics import (
     t_interval,
     to_decide,
 )
-from deepnet_theory.numeric.stepping import only, update
-from deepnet_theory.numeric.trace import correlation, take_trace
-from deepnet_theory.numeric.trial import (
+from deepnet_theory.laboratory.stepping import only, update
+from deepnet_theory.laboratory.trace import correlation, take_trace
+from deepnet_theory.laboratory.trial import (
     MATRICES,
     Trial,
     draw_batch,

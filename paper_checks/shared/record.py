@@ -1,6 +1,6 @@
 """What a claim records: its source's public title, its verdicts, and what counts as equal."""
 
-from deepnet_theory.spec.outcome import Verdict
+from deepnet_theory.definitions.outcome import Verdict
 
 SU = "Su Jianlin, 'What is difficult about training a 1000-layer Transformer?' (2022-03-09)"
 RETOLD = "bookstall, 'DeepNet: training a 1000-layer Transformer' (2023-04-29), a retelling of Su"

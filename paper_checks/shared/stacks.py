@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from deepnet_theory.spec.claim import Context
-from deepnet_theory.spec.rule import Rule, own_rule
-from deepnet_theory.spec.selection import Selection
+from deepnet_theory.definitions.claim import Context
+from deepnet_theory.definitions.rule import Rule, own_rule
+from deepnet_theory.definitions.selection import Selection
 from paper_checks.shared.fitting import Fit, columns, settled
 from paper_checks.shared.later import Array, np, numeric, torch
 from paper_checks.shared.rules import SCALED
@@ -17,8 +17,8 @@ from paper_checks.shared.rules import SCALED
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from deepnet_theory.definitions.expression import Expression
     from deepnet_theory.runtime import Description
-    from deepnet_theory.spec.expression import Expression
     from paper_checks.shared.numeric import Settings, Trial
 
     Arrays = dict[str, Array]

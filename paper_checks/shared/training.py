@@ -6,7 +6,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
+from deepnet_theory.definitions.constants import (
+    Architecture,
+    Constants,
+    PartConstants,
+    SublayerConstants,
+)
 from paper_checks.shared.later import Array, numeric, torch
 from paper_checks.shared.stacks import Net
 

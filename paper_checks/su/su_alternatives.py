@@ -1,6 +1,6 @@
 from dataclasses import replace
 
-from deepnet_theory.spec.selection import Selection
+from deepnet_theory.definitions.selection import Selection
 from paper_checks.shared.bench import Claim, Finding, Fit, Lab, judge, once, sp, symbolic
 from paper_checks.shared.engine import equal, formula
 from paper_checks.shared.record import PROVED, SU, SUPPORTED

@@ -1,4 +1,4 @@
-from deepnet_theory.spec.expression import UPDATE
+from deepnet_theory.definitions.expression import UPDATE
 from paper_checks.shared.bench import Claim, Finding, Lab, once, torch
 from paper_checks.shared.changes import everything, scaled_updates
 from paper_checks.shared.record import REFUTED, SU, SUPPORTED

@@ -1,4 +1,4 @@
-from deepnet_theory.spec.sublayer import Role
+from deepnet_theory.definitions.sublayer import Role
 from paper_checks.shared.bench import Array, Claim, Finding, Fit, Lab, Tensor, numeric, once, torch
 from paper_checks.shared.record import MARGIN, SU, SUPPORTED, UNDECIDED
 from paper_checks.shared.training import byte_loss, descend, model_constants

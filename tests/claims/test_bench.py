@@ -6,16 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from deepnet_theory.numeric.case import Case
-from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.stepping import update
-from deepnet_theory.numeric.trial import Trial
-from deepnet_theory.spec.expression import UPDATE
-from deepnet_theory.spec.outcome import InputError, Verdict
-from deepnet_theory.spec.rule import own_rule
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import Role
-from deepnet_theory.symbolic.algebra import beta
+from deepnet_theory.definitions.expression import UPDATE
+from deepnet_theory.definitions.outcome import InputError, Verdict
+from deepnet_theory.definitions.rule import own_rule
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.laboratory.case import Case
+from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.laboratory.stepping import update
+from deepnet_theory.laboratory.trial import Trial
+from deepnet_theory.proof.algebra import beta
 from paper_checks.shared.bound import _steps, measure_bound
 from paper_checks.shared.steps.magnitude import magnitude_steps
 from paper_checks.shared.steps.magnitude.distance import d, m, t1, t2
@@ -32,7 +32,7 @@ def lab(shared):
 
 
 def interval(low, high):
-    from deepnet_theory.numeric.statistics import Interval
+    from deepnet_theory.laboratory.statistics import Interval
 
     return Interval((low + high) / 2, low, high)
 

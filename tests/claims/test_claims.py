@@ -15,17 +15,17 @@ import pytest
 from deepnet_theory.claims import __main__ as page
 from deepnet_theory.claims import claims
 from deepnet_theory.claims.check import check, one_thread, run
+from deepnet_theory.definitions.claim import Claim, Context, Finding, Weight, plain
+from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.processes import cores
-from deepnet_theory.spec.claim import Claim, Context, Finding, Weight, plain
-from deepnet_theory.spec.outcome import InputError, Verdict
 
 PROVED, SUPPORTED, REFUTED = Verdict.PROVED, Verdict.SUPPORTED, Verdict.REFUTED
 UNDECIDED, ASSUMED = Verdict.UNDECIDED, Verdict.ASSUMED
 
 BENCH = """
 from dataclasses import dataclass
-from deepnet_theory.spec.claim import Claim, Context, Finding
-from deepnet_theory.spec.outcome import Verdict
+from deepnet_theory.definitions.claim import Claim, Context, Finding
+from deepnet_theory.definitions.outcome import Verdict
 
 @dataclass(frozen=True)
 class Lab(Context):

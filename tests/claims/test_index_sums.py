@@ -8,9 +8,9 @@ import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepnet_theory.spec.outcome import InputError, Verdict
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.step import Relation, Step
+from deepnet_theory.definitions.outcome import InputError, Verdict
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.proof.step import Relation, Step
 from paper_checks.shared.expectation import (
     ENUMERATED,
     Bernoulli,

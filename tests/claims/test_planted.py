@@ -12,11 +12,11 @@ import torch
 
 from deepnet_theory.claims import claims, importable, location
 from deepnet_theory.claims.check import run
-from deepnet_theory.numeric import trial
-from deepnet_theory.spec.claim import Context
-from deepnet_theory.spec.outcome import Verdict
-from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.scheme import SchemePart, scheme
+from deepnet_theory.definitions.claim import Context
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.placement import placements
+from deepnet_theory.definitions.scheme import SchemePart, scheme
+from deepnet_theory.laboratory import trial
 
 importable(location())  # the claims' own ``paper_checks``
 from paper_checks.shared import stacks  # noqa: E402

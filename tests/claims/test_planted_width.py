@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from deepnet_theory.claims import importable, location
-from deepnet_theory.spec.outcome import Verdict
+from deepnet_theory.definitions.outcome import Verdict
 
 importable(location())  # the claims' own ``paper_checks``
 from paper_checks.shared import wide  # noqa: E402

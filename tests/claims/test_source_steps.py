@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 import sympy as sp
 
-from deepnet_theory.spec.assumption import assumption
-from deepnet_theory.spec.outcome import Verdict
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.algebra import Normalise
-from deepnet_theory.symbolic.derivation import derive
-from deepnet_theory.symbolic.placement import x
+from deepnet_theory.definitions.assumption import assumption
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.proof.algebra import Normalise
+from deepnet_theory.proof.derivation import derive
+from deepnet_theory.proof.placement import x
 from paper_checks.shared.steps.absolute import absolute_steps
 from paper_checks.shared.steps.catalogue import asides_of, background
 from paper_checks.shared.steps.nodes import Loss

@@ -20,10 +20,10 @@ from deepnet_theory.cli import main, shows_colour
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.listing import KINDS
 from deepnet_theory.cli.parser import EXAMPLES, command_line
+from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.rule import closures
 from deepnet_theory.report.text import coloured
-from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.outcome import Verdict
-from deepnet_theory.spec.rule import closures
 
 N = sympy.Symbol("N", positive=True)
 

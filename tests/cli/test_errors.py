@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.cli import INTERNAL_ERROR, main
-from deepnet_theory.symbolic.derivation import Derivation
+from deepnet_theory.proof.derivation import Derivation
 
 BAD = {  # what is typed, and what its one sentence says
     "verify --optimizer adam --processes 0": "processes 0 is not a whole number",
@@ -175,7 +175,7 @@ def test_a_crash_does_not_look_like_a_verdict(cli, monkeypatch):
     def crash(*_, **__):
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("deepnet_theory.workflow.deriving.derive", crash)
+    monkeypatch.setattr("deepnet_theory.cli.deriving.derive", crash)
     outcome = cli("derive", "--optimizer", "sgd")
     assert outcome.code == INTERNAL_ERROR and outcome.code not in range(5)
     assert "planted" in outcome.err and "Traceback" not in outcome.err
@@ -191,7 +191,7 @@ def test_too_little_memory_is_one_sentence(cli, monkeypatch):
     def allocate(*_, **__):
         torch.empty(2**60)
 
-    monkeypatch.setattr("deepnet_theory.workflow.deriving.derive", allocate)
+    monkeypatch.setattr("deepnet_theory.cli.deriving.derive", allocate)
     outcome = cli("derive", "--optimizer", "sgd")
     assert outcome.code == 2 and "not enough memory" in outcome.err
 
@@ -230,7 +230,7 @@ def test_a_model_file_that_cannot_be_read_is_one_sentence(cli, tmp_path, monkeyp
 @pytest.mark.timeout(60)
 @pytest.mark.skipif(os.name == "nt", reason="there are no named pipes")
 def test_an_output_that_takes_nothing_is_one_sentence(cli, tmp_path, monkeypatch):
-    monkeypatch.setattr("deepnet_theory.spec.files.PATIENCE", 0.1)
+    monkeypatch.setattr("deepnet_theory.definitions.files.PATIENCE", 0.1)
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     words = ("export", "-q", "--optimizer", "adam", "--depth", "2", "-o")
@@ -241,7 +241,7 @@ def test_an_output_that_takes_nothing_is_one_sentence(cli, tmp_path, monkeypatch
     ):
         outcome = cli(*words, file)
         assert outcome.code == 2 and why in outcome.err and outcome.err.count("\n") == 1
-    monkeypatch.setattr("deepnet_theory.spec.files.PATIENCE", 5)
+    monkeypatch.setattr("deepnet_theory.definitions.files.PATIENCE", 5)
     with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
         assert cli(*words, str(pipe)).code == 0
         assert reader.stdout is not None and b"deepnet-theory/constants/1" in reader.stdout.read()

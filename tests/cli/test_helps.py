@@ -7,8 +7,8 @@ import torch
 
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.parser import command_line
+from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.processes import jobs
-from deepnet_theory.spec.outcome import Refusal
 
 SELECT = "--optimizer adam --depths 1,2"
 WORDS = {

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deepnet_theory.numeric import verify as room
+from deepnet_theory.laboratory import verify as room
 
 SIZES = (
     "--optimizer", "adam", "--width", "8", "--heads", "2", "--tokens", "4", "--seeds", "2",
@@ -65,7 +65,7 @@ def test_part_of_a_result_replaces_no_whole_one(cli, monkeypatch, tmp_path):
 
 
 def test_every_command_ends_alike(cli, monkeypatch):
-    from deepnet_theory.workflow import deriving
+    from deepnet_theory.cli import deriving
 
     def interrupted(*given, **more):
         raise KeyboardInterrupt

@@ -10,7 +10,7 @@ import signal
 
 import pytest
 
-from deepnet_theory.spec.outcome import DeepNetTheoryError
+from deepnet_theory.definitions.outcome import DeepNetTheoryError
 
 TIMES = "DEEPNET_THEORY_FUZZ"  # how many times the ordinary number
 SEED = "DEEPNET_THEORY_FUZZ_SEED"

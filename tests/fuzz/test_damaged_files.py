@@ -5,9 +5,9 @@ import json
 
 import pytest
 
-from deepnet_theory.spec.outcome import InputError
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.workflow import deriving
+from deepnet_theory.cli import deriving
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.selection import Selection
 
 pytest.importorskip("torch")
 from deepnet_theory.runtime import Model, build, load, load_constants, save

@@ -2,18 +2,18 @@
 
 import pytest
 
+from deepnet_theory.cli.deriving import own_rule
+from deepnet_theory.definitions.expression import DEPTH, UPDATE
+from deepnet_theory.definitions.optimizer import custom_optimizer
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.placement import PLACEMENT
+from deepnet_theory.definitions.rule import CLOSURE
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.proof.derivation import derive
+from deepnet_theory.proof.explicit import homogeneity_step
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.update import Update
 from deepnet_theory.sizes.update import law as degrees
-from deepnet_theory.spec.expression import DEPTH, UPDATE
-from deepnet_theory.spec.optimizer import custom_optimizer
-from deepnet_theory.spec.outcome import Verdict
-from deepnet_theory.spec.placement import PLACEMENT
-from deepnet_theory.spec.rule import CLOSURE
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.derivation import derive
-from deepnet_theory.symbolic.explicit import homogeneity_step
-from deepnet_theory.workflow.deriving import own_rule
 
 from .texts import any_text, nested, text
 

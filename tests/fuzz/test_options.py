@@ -6,7 +6,7 @@ from pathlib import Path
 from deepnet_theory.cli import main
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.parser import command_line
-from deepnet_theory.spec.discovery import names
+from deepnet_theory.definitions.discovery import names
 
 ORDINARY = 45
 SECONDS = 30.0  # for one command of the smallest sizes

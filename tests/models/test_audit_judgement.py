@@ -12,8 +12,8 @@ from torch import nn
 from written_models import GPT
 
 import deepnet_theory as dt
+from deepnet_theory.definitions.outcome import InputError, Refusal, UnstableWarning
 from deepnet_theory.runtime import apply_
-from deepnet_theory.spec.outcome import InputError, Refusal, UnstableWarning
 
 LAYERS = 3
 IDS = torch.arange(16).view(2, 8)

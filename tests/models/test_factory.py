@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
+from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.models.factory import load_factory, load_known_factory, made
-from deepnet_theory.spec.outcome import InputError
 
 SOURCE = """
 import torch

@@ -5,9 +5,9 @@ import torch
 from torch import nn
 from written_models import GPT
 
+from deepnet_theory.definitions.placement import placement as named
 from deepnet_theory.models import read
 from deepnet_theory.runtime import Architecture, Constants, PartConstants, SublayerConstants, build
-from deepnet_theory.spec.placement import placement as named
 
 transformers = pytest.importorskip("transformers")
 

@@ -5,10 +5,10 @@ from types import SimpleNamespace
 
 import pytest
 
+from deepnet_theory.definitions.reading import Matrix
+from deepnet_theory.definitions.subject import Difference
 from deepnet_theory.models.effect import Effect
 from deepnet_theory.models.findings import FAR, _keeps, _why_gain, as_made, in_layers, log
-from deepnet_theory.spec.reading import Matrix
-from deepnet_theory.spec.subject import Difference
 
 D = 32  # fan-in and fan-out: Xavier's standard deviation is 1/√D
 

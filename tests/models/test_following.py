@@ -7,13 +7,18 @@ import torch
 from torch import nn
 
 import deepnet_theory as dt
+from deepnet_theory.definitions.constants import (
+    Architecture,
+    Constants,
+    PartConstants,
+    SublayerConstants,
+)
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.laboratory.common_mode import Watch
+from deepnet_theory.laboratory.model_steps import common_mode
 from deepnet_theory.models.factory import made
-from deepnet_theory.models.stepping import common_mode
-from deepnet_theory.numeric.common_mode import Watch
 from deepnet_theory.processes import Cache
 from deepnet_theory.runtime import build
-from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
-from deepnet_theory.spec.outcome import InputError
 
 LAYERS, WIDTH, VOCAB = 3, 16, 64
 IDS = torch.randint(VOCAB, (4, 12), generator=torch.Generator().manual_seed(1))

@@ -7,10 +7,10 @@ from torch import nn
 from written_models import GPT, heads, joined, post, pre
 
 import deepnet_theory as dt
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.subject import differences
 from deepnet_theory.models import read
 from deepnet_theory.sizes.wanted import wanted as rules_for
-from deepnet_theory.spec.outcome import InputError
-from deepnet_theory.spec.subject import differences
 
 pytestmark = pytest.mark.usefixtures("unpredicted")
 

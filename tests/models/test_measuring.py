@@ -11,10 +11,10 @@ from torch import nn
 
 import deepnet_theory as dt
 from deepnet_theory.cli import main
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.laboratory.measuring import measure
+from deepnet_theory.laboratory.model_steps import FinalState, Stepped, first_step
 from deepnet_theory.models.factory import made
-from deepnet_theory.models.measuring import measure
-from deepnet_theory.models.stepping import FinalState, Stepped, first_step
-from deepnet_theory.spec.outcome import InputError
 
 D, V = 16, 32
 ETA = 2.0**-10

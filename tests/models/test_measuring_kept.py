@@ -7,10 +7,10 @@ from functools import partial
 import pytest
 import torch
 
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.laboratory.measuring import _plain, measure
 from deepnet_theory.models import factory
-from deepnet_theory.models.measuring import _plain, measure
 from deepnet_theory.processes import Cache, ThisProcess
-from deepnet_theory.spec.outcome import InputError
 
 MODEL = """
 import torch

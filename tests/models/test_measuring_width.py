@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from deepnet_theory.models.measuring import measure
-from deepnet_theory.models.stepping import ANSWER
-from deepnet_theory.spec.measurement import Exponent, ModelMeasurement
-from deepnet_theory.spec.outcome import InputError, Verdict
+from deepnet_theory.definitions.measurement import Exponent, ModelMeasurement
+from deepnet_theory.definitions.outcome import InputError, Verdict
+from deepnet_theory.laboratory.measuring import measure
+from deepnet_theory.laboratory.model_steps import ANSWER
 
 V = 16
 IDS = torch.arange(4).view(1, 4)

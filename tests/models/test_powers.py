@@ -8,8 +8,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 import deepnet_theory as dt
+from deepnet_theory.definitions.reading import Measured
 from deepnet_theory.models import branches, read
-from deepnet_theory.spec.reading import Measured
 
 pytestmark = pytest.mark.usefixtures("unpredicted")
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 import deepnet_theory as dt
+from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.runtime import build
-from deepnet_theory.spec.outcome import Refusal
 
 TINY = {"width": 32, "heads": 2, "tokens": 8, "seeds": 2, "draws": 1, "device": "cpu"}
 DEPTHS = [4, 8]

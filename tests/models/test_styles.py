@@ -9,10 +9,10 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 from written_models import heads, joined
 
+from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.models import read
 from deepnet_theory.models.factory import made
 from deepnet_theory.models.recording import record
-from deepnet_theory.spec.outcome import InputError
 
 D = 16
 X = torch.randn(2, 6, D, generator=torch.Generator().manual_seed(0))

@@ -16,17 +16,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepnet_theory.numeric.case import Case
-from deepnet_theory.numeric.model_update import measure_draw, measure_model_update
-from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.verify import verify
+from deepnet_theory.definitions.measurement import Predictions
+from deepnet_theory.definitions.outcome import InputError, Verdict
+from deepnet_theory.definitions.rule import own_rule
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.laboratory.case import Case
+from deepnet_theory.laboratory.model_update import measure_draw, measure_model_update
+from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.laboratory.verify import verify
 from deepnet_theory.processes import MISSING, Cache, cache_of
 from deepnet_theory.processes import identity as identities
 from deepnet_theory.processes.identity import identity
-from deepnet_theory.spec.measurement import Predictions
-from deepnet_theory.spec.outcome import InputError, Verdict
-from deepnet_theory.spec.rule import own_rule
-from deepnet_theory.spec.selection import Selection
 
 ADAM = Selection(optimizer="adam")
 RULE = own_rule(("encoder",), "(2*N)**(1/2)", "(2*N)**(-1/2)")
@@ -118,8 +118,8 @@ def test_another_version_machine_or_source_is_another_question(tmp_path):
 def test_an_identity_is_the_same_in_every_process():
     code = (
         "from deepnet_theory.processes.identity import identity\n"
-        "from deepnet_theory.spec.selection import Selection\n"
-        "from deepnet_theory.spec.optimizer import optimizer\n"
+        "from deepnet_theory.definitions.selection import Selection\n"
+        "from deepnet_theory.definitions.optimizer import optimizer\n"
         "print(identity((Selection(optimizer='lamb'), optimizer('adam'), {'a': 0.1, 'b': None})))"
     )
     seen = {

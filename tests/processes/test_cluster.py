@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from deepnet_theory.cli import main
-from deepnet_theory.numeric.settings import Settings
-from deepnet_theory.numeric.verify import verify
+from deepnet_theory.definitions.measurement import Predictions
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.rule import own_rule
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.laboratory.verify import verify
 from deepnet_theory.processes import Cache
-from deepnet_theory.spec.measurement import Predictions
-from deepnet_theory.spec.outcome import InputError
-from deepnet_theory.spec.rule import own_rule
-from deepnet_theory.spec.selection import Selection
 
 ADAM = Selection(optimizer="adam")
 RULE = own_rule(("encoder",), "(2*N)**(1/2)", "(2*N)**(-1/2)")

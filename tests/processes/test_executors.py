@@ -11,8 +11,8 @@ from functools import partial
 
 import pytest
 
+from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.processes import Job, ProcessDied, executor_of, run_jobs
-from deepnet_theory.spec.outcome import InputError
 
 
 def run(processes, works, executor=None):

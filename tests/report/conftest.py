@@ -3,11 +3,11 @@
 import pytest
 import sympy as sp
 
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.algebra import DirectionalDifferential, Label, Softmax
-from deepnet_theory.symbolic.derivation import Derivation
-from deepnet_theory.symbolic.rule import Problem, rule_of
-from deepnet_theory.symbolic.step import Check, Regime, Relation, Step
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.proof.algebra import DirectionalDifferential, Label, Softmax
+from deepnet_theory.proof.derivation import Derivation
+from deepnet_theory.proof.rule import Problem, rule_of
+from deepnet_theory.proof.step import Check, Regime, Relation, Step
 
 N, S, r, p = sp.symbols("N S r p", positive=True)
 A, H = sp.symbols("A H", commutative=False)

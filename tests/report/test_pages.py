@@ -11,6 +11,12 @@ from html.parser import HTMLParser
 import pytest
 import sympy as sp
 
+from deepnet_theory.cli import deriving
+from deepnet_theory.definitions.placement import placement
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.proof.algebra import Activation
+from deepnet_theory.proof.derivation import derive
+from deepnet_theory.proof.step import Relation, Step
 from deepnet_theory.report import rule
 from deepnet_theory.report.document import (
     Document,
@@ -30,12 +36,6 @@ from deepnet_theory.report.markdown import markdown
 from deepnet_theory.report.notation import as_written, formula_latex
 from deepnet_theory.report.rule import document
 from deepnet_theory.report.text import text
-from deepnet_theory.spec.placement import placement
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.algebra import Activation
-from deepnet_theory.symbolic.derivation import derive
-from deepnet_theory.symbolic.step import Relation, Step
-from deepnet_theory.workflow import deriving
 
 SELECTIONS = [  # one a route, with two parts, another placement, and a factor on eta
     ("optimizer=adam", "stack=encoder-decoder"),

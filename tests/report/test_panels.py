@@ -13,6 +13,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 import deepnet_theory as dt
+from deepnet_theory.cli.deriving import derive_across
+from deepnet_theory.definitions.measurement import Result
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.training import Run, Training
+from deepnet_theory.laboratory.runs import compare
 from deepnet_theory.report import layer, training
 from deepnet_theory.report.document import COMPOSERS, Branch, Curve, Document, Layer, Mark, Panels
 from deepnet_theory.report.html import page
@@ -21,11 +26,6 @@ from deepnet_theory.report.markdown import markdown
 from deepnet_theory.report.notebook import across, compared, implied, losses, plot, section, steps
 from deepnet_theory.report.svg import levels, panels, tick_label, ticks
 from deepnet_theory.report.text import text
-from deepnet_theory.spec.measurement import Result
-from deepnet_theory.spec.outcome import Verdict
-from deepnet_theory.spec.training import Run, Training
-from deepnet_theory.training.runs import compare
-from deepnet_theory.workflow.deriving import derive_across
 
 RATES = [1e-3 * 2**i for i in range(7)]
 
@@ -175,8 +175,8 @@ def kinds_of(kind):
 
 def test_every_result_has_a_composer_that_makes_a_document():
     for room in (
-        "sizes.answer", "sizes.schemes", "sizes.parametrisations", "symbolic.derivation",
-        "symbolic.width", "spec.audit", "spec.measurement", "spec.training",
+        "sizes.answer", "sizes.schemes", "sizes.parametrisations", "proof.derivation",
+        "proof.width", "definitions.audit", "definitions.measurement", "definitions.training",
     ):  # fmt: skip
         import_module(f"deepnet_theory.{room}")
     leaves = {kind for kind in kinds_of(Result) if not kind.__subclasses__()}

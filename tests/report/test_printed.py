@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import sympy as sp
 
+from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.html import page
 from deepnet_theory.report.latex import latex
@@ -15,7 +16,6 @@ from deepnet_theory.report.layer import lines
 from deepnet_theory.report.markdown import markdown
 from deepnet_theory.report.svg import differences
 from deepnet_theory.report.text import coloured, text
-from deepnet_theory.spec.outcome import Verdict
 
 APPROVED = Path(__file__).parent / "approved"  # `make outputs` writes them anew
 N, eta, alpha_e = sp.symbols("N eta alpha_e", positive=True)

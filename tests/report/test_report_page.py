@@ -12,6 +12,20 @@ from itertools import pairwise
 
 import pytest
 
+from deepnet_theory.cli.deriving import derive, export
+from deepnet_theory.cli.experiments import verify_width
+from deepnet_theory.cli.reporting import made_on
+from deepnet_theory.definitions import __version__
+from deepnet_theory.definitions.constants import Constants, PartConstants, SublayerConstants
+from deepnet_theory.definitions.measurement import (
+    AssumptionResult,
+    Exponent,
+    Level,
+    MeasuredShare,
+    Point,
+    Verification,
+)
+from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.report import measurement, one_page
 from deepnet_theory.report.document import (
     SIGNED,
@@ -32,20 +46,6 @@ from deepnet_theory.report.markdown import markdown
 from deepnet_theory.report.measurement import along, shares_figure, update_figure
 from deepnet_theory.report.svg import LEFT, drawn
 from deepnet_theory.report.text import live, text
-from deepnet_theory.spec import __version__
-from deepnet_theory.spec.constants import Constants, PartConstants, SublayerConstants
-from deepnet_theory.spec.measurement import (
-    AssumptionResult,
-    Exponent,
-    Level,
-    MeasuredShare,
-    Point,
-    Verification,
-)
-from deepnet_theory.spec.outcome import InputError, Verdict
-from deepnet_theory.workflow.deriving import derive, export
-from deepnet_theory.workflow.experiments import verify_width
-from deepnet_theory.workflow.reporting import made_on
 
 from .test_pages import balanced
 

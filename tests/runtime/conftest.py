@@ -6,8 +6,13 @@ import no_accelerator  # noqa: F401
 import pytest
 import torch
 
-from deepnet_theory.spec.constants import Architecture, Constants, PartConstants, SublayerConstants
-from deepnet_theory.spec.placement import placements
+from deepnet_theory.definitions.constants import (
+    Architecture,
+    Constants,
+    PartConstants,
+    SublayerConstants,
+)
+from deepnet_theory.definitions.placement import placements
 
 torch.set_num_threads(1)
 

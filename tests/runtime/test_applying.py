@@ -12,9 +12,9 @@ from torch import nn
 from written_models import Stack, post, pre
 
 from deepnet_theory import audit
+from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.models.reading import read
 from deepnet_theory.runtime import Context, apply_, applying, build, from_torch, parameter_groups
-from deepnet_theory.spec.outcome import InputError, Refusal
 
 F64 = torch.float64
 D = 64

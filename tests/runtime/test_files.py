@@ -10,15 +10,15 @@ import jsonschema
 import pytest
 import torch
 
-from deepnet_theory.runtime import build, load, load_constants, save, schema
-from deepnet_theory.spec.constants import (
+from deepnet_theory.definitions.constants import (
     OF_A_BASE,
     OUTER,
     Architecture,
     Constants,
     ParameterConstants,
 )
-from deepnet_theory.spec.outcome import InputError, MissingExtraError
+from deepnet_theory.definitions.outcome import InputError, MissingExtraError
+from deepnet_theory.runtime import build, load, load_constants, save, schema
 
 
 @pytest.mark.parametrize("stack", ["encoder", "decoder", "encoder-decoder"])

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.placement import Placement, placements
 from deepnet_theory.runtime import build, from_torch, math_attention, unstack
 from deepnet_theory.runtime.model import Residual
-from deepnet_theory.spec.outcome import InputError
-from deepnet_theory.spec.placement import Placement, placements
 
 STACKS = ("encoder", "decoder", "encoder-decoder")
 F64 = torch.float64

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import deepnet_theory as dt
-from deepnet_theory.numeric.trace import take_trace
-from deepnet_theory.numeric.trial import Trial
+from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.placement import Placement, placement, placements
+from deepnet_theory.laboratory.trace import take_trace
+from deepnet_theory.laboratory.trial import Trial
 from deepnet_theory.runtime import build, load, parameter_groups, save
-from deepnet_theory.spec.constants import Constants
-from deepnet_theory.spec.outcome import InputError
-from deepnet_theory.spec.placement import Placement, placement, placements
 
 F64 = torch.float64
 
@@ -116,11 +116,11 @@ def test_two_branches_move_the_output_as_a_sequence_does_to_first_order(constant
 
 
 def test_a_trace_takes_each_branch_beside_the_stream_that_both_read():
-    from deepnet_theory.numeric.case import Case
-    from deepnet_theory.numeric.settings import Settings
+    from deepnet_theory.definitions.selection import Selection
+    from deepnet_theory.laboratory.case import Case
+    from deepnet_theory.laboratory.settings import Settings
     from deepnet_theory.sizes.rule import solve_rule
     from deepnet_theory.sizes.table import texts
-    from deepnet_theory.spec.selection import Selection
 
     small = Settings(width=16, heads=2, tokens=8, seeds=2, device="cpu")
     for where in ("pre-ln", "post-ln"):

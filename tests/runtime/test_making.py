@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 import deepnet_theory as dt
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.sublayer import Role, norms, sublayer, sublayers
 from deepnet_theory.runtime import branches as branches_module
 from deepnet_theory.runtime import (
     build,
@@ -21,8 +23,6 @@ from deepnet_theory.runtime import (
     unstack,
 )
 from deepnet_theory.runtime.linear import NORM_EPS, normalise
-from deepnet_theory.spec.outcome import InputError
-from deepnet_theory.spec.sublayer import Role, norms, sublayer, sublayers
 
 
 @pytest.mark.parametrize("ffn", ["ffn", "ffn-swiglu"])

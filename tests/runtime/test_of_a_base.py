@@ -15,7 +15,9 @@ import torch
 from torch.nn import functional
 
 import deepnet_theory as dt
-from deepnet_theory.numeric.stepping import update
+from deepnet_theory.definitions.optimizers.muon import MUON
+from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.laboratory.stepping import update
 from deepnet_theory.runtime import (
     Constants,
     apply_,
@@ -28,8 +30,6 @@ from deepnet_theory.runtime import (
     unstack,
 )
 from deepnet_theory.runtime.applying import multiplier_of
-from deepnet_theory.spec.optimizers.muon import MUON
-from deepnet_theory.spec.outcome import InputError, Refusal
 
 WIDTHS, BASE, SEEDS = (64, 256), 64, 6
 NEAR = 0.15  # of an exponent; a role out of the rule is off by 1/2 or more
@@ -321,7 +321,7 @@ def test_a_tied_matrix_that_two_rates_are_asked_of_is_refused():
 
 
 def test_a_rival_of_a_run_has_no_base():
-    from deepnet_theory.training.runs import plain
+    from deepnet_theory.laboratory.runs import plain
 
     rival = plain(constants("adamw", 128), "pre-ln")
     assert (rival.head_multiplier, rival.scores, rival.outer) == (1, 1, {})

@@ -12,8 +12,8 @@ from torch import nn
 from written_models import GPT, Llama, Normed, post, pre
 
 import deepnet_theory as dt
+from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.runtime import apply_, applying, parameter_groups, start_head_
-from deepnet_theory.spec.outcome import Refusal
 
 D, V, TOKENS = 64, 256, 32
 SMALL = {"d": D, "vocab": V, "std": 0.02}  # GPT-2's sizes

@@ -109,7 +109,7 @@ apply_(torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 32), 2
 loaded = {m.split(".")[0] for m in sys.modules}
 assert not {"scipy", "rich", "typer", "transformers", "matplotlib"} & loaded, loaded
 rooms = {m.split(".")[1] for m in sys.modules if m.startswith("deepnet_theory.")}
-assert rooms <= {"runtime", "spec", "models", "processes", "_discovered"}, rooms
+assert rooms <= {"runtime", "definitions", "models", "processes", "_discovered"}, rooms
 try:
     import scipy
 except ImportError:

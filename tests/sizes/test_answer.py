@@ -2,8 +2,8 @@
 
 import pytest
 
+from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.spec.selection import Selection
 
 
 @pytest.mark.parametrize(

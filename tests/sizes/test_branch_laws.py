@@ -6,9 +6,9 @@ import random
 import numpy as np
 import pytest
 
+from deepnet_theory.definitions.placement import Placement, placements
+from deepnet_theory.definitions.sublayer import norm, sublayers
 from deepnet_theory.sizes import laws
-from deepnet_theory.spec.placement import Placement, placements
-from deepnet_theory.spec.sublayer import norm, sublayers
 
 TOKENS, WIDTH = 3, 4
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deepnet_theory.numeric.common_mode import carried, divisor, limit
-from deepnet_theory.spec.placement import placement
+from deepnet_theory.definitions.placement import placement
+from deepnet_theory.laboratory.common_mode import carried, divisor, limit
 from paper_checks.common.common_mode import own_part
 
 # one on the sum, one on the branch's input, one on its output: a norm on the sum is all that counts

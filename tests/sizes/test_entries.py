@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deepnet_theory.definitions.expression import fold
+from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer, optimizers
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.proof import widths
+from deepnet_theory.proof.widths import Drawn, polar, rms, see, slope
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.update import GRADIENT, INPUTS, OUTPUTS, PARAMETER, Step, epsilon, step
-from deepnet_theory.spec.expression import fold
-from deepnet_theory.spec.optimizer import Optimizer, custom_optimizer, optimizers
-from deepnet_theory.spec.outcome import Refusal
-from deepnet_theory.symbolic import widths
-from deepnet_theory.symbolic.widths import Drawn, polar, rms, see, slope
 
 D = Monomial.of("d")
 WIDTHS = (64, 256)

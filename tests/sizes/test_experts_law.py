@@ -7,11 +7,11 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 
+from deepnet_theory.definitions.optimizer import optimizer
+from deepnet_theory.definitions.placement import placement
+from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.sizes.laws import branch, law
 from deepnet_theory.sizes.update import law as update_law
-from deepnet_theory.spec.optimizer import optimizer
-from deepnet_theory.spec.placement import placement
-from deepnet_theory.spec.sublayer import sublayer
 
 D, TOKENS, VOCAB = 32, 2048, 64
 GAIN = 0.2  # near the identity: the branch itself does not change the loss's gradient

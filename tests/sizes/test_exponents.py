@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.placement import Placement
+from deepnet_theory.definitions.rule import own_rule
+from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.sizes.exponents import Exponents, cross_table, predictions
 from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.table import texts
-from deepnet_theory.spec.outcome import Refusal
-from deepnet_theory.spec.placement import Placement
-from deepnet_theory.spec.rule import own_rule
-from deepnet_theory.spec.selection import Selection
 
 
 @pytest.fixture(scope="module")
@@ -110,7 +110,7 @@ def test_predictions_carry_rivals_and_warn_where_the_identity_is_left(crossed):
 
 def test_an_own_rule_keeps_the_size_of_a_stream_that_no_norm_takes_back(monkeypatch):
     mine = Placement("mine", "alpha*x + branch(norm(x))", final_norm=True)
-    monkeypatch.setattr("deepnet_theory.spec.placement.placements", lambda: {"mine": mine})
+    monkeypatch.setattr("deepnet_theory.definitions.placement.placements", lambda: {"mine": mine})
     selection = Selection(optimizer="adam", placement="mine")
     for wrong in ("2*N", "2", "1/2", "1 + 1/sqrt(N)"):
         with pytest.raises(Refusal, match="the coefficient of x must be 1"):

@@ -8,17 +8,19 @@ from fractions import Fraction
 import pytest
 
 import deepnet_theory as dt
+from deepnet_theory.definitions.optimizer import optimizer
+from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.rule import KNOBS, ParameterConstants
+from deepnet_theory.definitions.scheme import gain_of, not_exportable, schemes
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import MATRICES, sublayers
 from deepnet_theory.sizes.exported import builder_point, stepped_by, steps_of_a_packed_matrix
 from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.width import Scale, places, width_table
-from deepnet_theory.spec.optimizer import optimizer
-from deepnet_theory.spec.outcome import InputError, Refusal
-from deepnet_theory.spec.rule import KNOBS, ParameterConstants
-from deepnet_theory.spec.scheme import gain_of, not_exportable, schemes
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import MATRICES, sublayers
 
-pytestmark = pytest.mark.filterwarnings("ignore::deepnet_theory.spec.outcome.UnstableWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::deepnet_theory.definitions.outcome.UnstableWarning"
+)
 SIZES = {"width": 96, "heads": 6, "vocab": 32}  # heads of width 16
 BASE = (32, 2)
 OUTER = {"token-embedding": "token_embedding", "head": "head", "final-norm-gain": "norm_gain"}

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mpmath import mp
 
+from deepnet_theory.definitions.expression import DEPTH, evaluate
+from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.scheme import INDEXED
+from deepnet_theory.proof.algebra import N, depth_expression
 from deepnet_theory.sizes.growth import Power, growth, leading_term, size_of
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
-from deepnet_theory.spec.expression import DEPTH, evaluate
-from deepnet_theory.spec.outcome import InputError, Refusal
-from deepnet_theory.spec.scheme import INDEXED
-from deepnet_theory.symbolic.algebra import N, depth_expression
 
 
 @pytest.mark.parametrize(

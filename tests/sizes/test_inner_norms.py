@@ -2,13 +2,13 @@
 
 import pytest
 
+from deepnet_theory.definitions.expression import Call, Name, parts
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import sublayer, sublayers
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.table import table
-from deepnet_theory.spec.expression import Call, Name, parts
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import sublayer, sublayers
 
 LAYER = "attention-sub-ln,ffn-sub-ln"
 SUBLAYERS = Monomial.number(2) * Monomial.of("N")

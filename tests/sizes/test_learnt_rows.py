@@ -3,13 +3,13 @@
 import pytest
 
 import deepnet_theory as dt
+from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.placement import Placement, placement
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.sizes.table import table
-from deepnet_theory.spec.outcome import InputError, Refusal
-from deepnet_theory.spec.placement import Placement, placement
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import sublayer
 
 # start, share and learning-rate multiplier by hand: S = 2N responses of the size of what is
 # multiplied, to the power 1 + p, times the start to the power q

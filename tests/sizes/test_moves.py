@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import pytest
 
+from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.sizes.parametrisations import scalings
-from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.outcome import InputError, Refusal
-from deepnet_theory.spec.selection import Selection
 
 HALF = Fraction(1, 2)
 

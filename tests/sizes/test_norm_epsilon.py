@@ -9,11 +9,11 @@ import torch
 
 import deepnet_theory as dt
 from deepnet_theory.cli import main
+from deepnet_theory.definitions.scheme import scheme, schemes
+from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.runtime import apply_, build, schema
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.schemes import judge, sinking_in
-from deepnet_theory.spec.scheme import scheme, schemes
-from deepnet_theory.spec.selection import Selection
 
 SELECT = ("--optimizer", "sgd", "--placement", "res-post-ln", "--closure", "complete")
 SMALL = ["--width", "16", "--heads", "2", "--tokens", "8", "--seeds", "2", "--draws", "1"]

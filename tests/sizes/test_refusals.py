@@ -5,15 +5,15 @@ import pickle
 
 import pytest
 
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.placement import Placement
+from deepnet_theory.definitions.rule import Closure, own_rule
+from deepnet_theory.definitions.selection import METHODS, Selection
+from deepnet_theory.definitions.sublayer import Matrix, Role, Sublayer
+from deepnet_theory.proof.derivation import derive
 from deepnet_theory.sizes.answer import compare_closures
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.table import table, texts
-from deepnet_theory.spec.outcome import Refusal
-from deepnet_theory.spec.placement import Placement
-from deepnet_theory.spec.rule import Closure, own_rule
-from deepnet_theory.spec.selection import METHODS, Selection
-from deepnet_theory.spec.sublayer import Matrix, Role, Sublayer
-from deepnet_theory.symbolic.derivation import derive
 
 BOTH = {"stack": "encoder-decoder"}
 NO_CROSS = {"optimizer": "sgd", "layer": "attention,ffn", **BOTH}
@@ -94,7 +94,7 @@ def test_what_has_no_rule_is_refused(select, says):
 @pytest.mark.parametrize(("equation", "says"), EQUATIONS)
 def test_an_equation_that_keeps_no_stream_is_refused(equation, says, method, monkeypatch):
     mine = Placement("mine", equation, final_norm=True)
-    monkeypatch.setattr("deepnet_theory.spec.placement.placements", lambda: {"mine": mine})
+    monkeypatch.setattr("deepnet_theory.definitions.placement.placements", lambda: {"mine": mine})
     with pytest.raises(Refusal, match=says):
         derive(Selection(optimizer="adam", placement="mine", method=method))
     with pytest.raises(Refusal, match=says):
@@ -112,7 +112,7 @@ def test_an_equation_that_keeps_no_stream_is_refused(equation, says, method, mon
 )
 def test_a_branch_that_no_one_gain_balances_is_refused(branch, role, method, monkeypatch):
     mine = Sublayer("mine", branch, tuple(Matrix(m, role, "d", "d") for m in ("inner", "out")))
-    monkeypatch.setattr("deepnet_theory.spec.sublayer.sublayers", lambda: {"mine": mine})
+    monkeypatch.setattr("deepnet_theory.definitions.sublayer.sublayers", lambda: {"mine": mine})
     says = r"no law for the sublayer 'mine'.*no one beta balances it"
     refused_alike(Selection(optimizer="sgd", layer="mine", method=method), says)
 
@@ -124,7 +124,7 @@ def test_other_questions_refuse_what_has_no_answer(monkeypatch):
     with pytest.raises(Refusal, match="without cross-attention"):
         Exponents(no_cross, own_rule(("encoder", "decoder"), "1", "1")).all()
     empty = Closure("empty", (("alpha", "alpha"),))
-    monkeypatch.setattr("deepnet_theory.spec.rule.closures", lambda: {"empty": empty})
+    monkeypatch.setattr("deepnet_theory.definitions.rule.closures", lambda: {"empty": empty})
     with pytest.raises(Refusal, match=r"leaves alpha, beta undetermined in the encoder"):
         table(Selection(optimizer="sgd", closure="empty"))
 

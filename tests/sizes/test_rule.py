@@ -8,15 +8,15 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.placement import placements
+from deepnet_theory.definitions.rule import closures
+from deepnet_theory.definitions.selection import AMPLIFICATIONS, METHODS, Selection
+from deepnet_theory.proof.derivation import derive
 from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.rule import Amplification, solve_rule
 from deepnet_theory.sizes.table import crossings, table, texts
-from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.outcome import Refusal
-from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.rule import closures
-from deepnet_theory.spec.selection import AMPLIFICATIONS, METHODS, Selection
-from deepnet_theory.symbolic.derivation import derive
 
 COMPLETE = {"closure": "complete"}
 SWIGLU = {"layer": "attention,ffn:swiglu"}

@@ -5,6 +5,12 @@ from fractions import Fraction
 
 import pytest
 
+from deepnet_theory.definitions.optimizer import custom_optimizer, optimizer
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.placement import placements
+from deepnet_theory.definitions.scheme import Scheme, SchemePart, scheme, schemes
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import sublayer, unplaced
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.schemes import (
@@ -17,12 +23,6 @@ from deepnet_theory.sizes.schemes import (
     trials,
 )
 from deepnet_theory.sizes.table import texts
-from deepnet_theory.spec.optimizer import custom_optimizer, optimizer
-from deepnet_theory.spec.outcome import Refusal
-from deepnet_theory.spec.placement import placements
-from deepnet_theory.spec.scheme import Scheme, SchemePart, scheme, schemes
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import sublayer, unplaced
 
 
 def trial(name, under):

@@ -5,10 +5,10 @@ from fractions import Fraction
 
 import pytest
 
+from deepnet_theory.definitions.optimizer import custom_optimizer, optimizers
+from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.sizes import update
 from deepnet_theory.sizes.update import law as degrees
-from deepnet_theory.spec.optimizer import custom_optimizer, optimizers
-from deepnet_theory.spec.outcome import Refusal
 
 
 @pytest.mark.parametrize(

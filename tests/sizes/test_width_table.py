@@ -8,6 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from deepnet_theory.definitions.constants import FORMS
+from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.selection import ALIGNMENTS, Selection
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.sizes.update import GRADIENT, PARAMETER, step
@@ -23,10 +27,6 @@ from deepnet_theory.sizes.width import (
     scores,
     width_table,
 )
-from deepnet_theory.spec.constants import FORMS
-from deepnet_theory.spec.optimizer import optimizers
-from deepnet_theory.spec.outcome import InputError
-from deepnet_theory.spec.selection import ALIGNMENTS, Selection
 
 OWN = (
     "-eta*sign(g)*abs(g)**(1/2)",

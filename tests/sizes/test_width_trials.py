@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
+from deepnet_theory.definitions.optimizer import custom_optimizer, optimizer
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.parametrisation import parametrisation, parametrisations
+from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.sizes import parametrisations as trials
 from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.sizes.parametrisations import (
@@ -22,10 +26,6 @@ from deepnet_theory.sizes.parametrisations import (
     trial,
 )
 from deepnet_theory.sizes.width import width_table
-from deepnet_theory.spec.optimizer import custom_optimizer, optimizer
-from deepnet_theory.spec.outcome import Refusal
-from deepnet_theory.spec.parametrisation import parametrisation, parametrisations
-from deepnet_theory.spec.selection import Selection
 
 HALF = Fraction(1, 2)
 MUP = ("mup", "mup-table-3", "mup-table-9", "mup-package", "megatron-depth-mup", "completep")

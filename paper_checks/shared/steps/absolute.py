@@ -2,7 +2,7 @@ r"""The absolute size of ‖ΔF‖ from single layers: how their changes add, an
 
 A layer's change of the output is V, with :math:`B = E\|V\|^2` and :math:`A = E\langle V, V'\rangle`
 for two independent layers: both are numbers of single layers, which the laboratory samples
-(``numeric/measuring/one_sublayer.py``). These steps say what L of them make of ‖ΔF‖.
+(``laboratory/measuring/one_sublayer.py``). These steps say what L of them make of ‖ΔF‖.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from itertools import product
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import i, j, r, vanishes
-from deepnet_theory.symbolic.step import Check, Regime, Section, Step, equal_at_sizes
+from deepnet_theory.proof.algebra import i, j, r, vanishes
+from deepnet_theory.proof.step import Check, Regime, Section, Step, equal_at_sizes
 
 SECTION = Section("Absolute size")
 

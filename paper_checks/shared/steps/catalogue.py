@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 
 import sympy as sp
 
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.algebra import DEPTHS
-from deepnet_theory.symbolic.derivation import Derivation, chain, derive
-from deepnet_theory.symbolic.rule import Problem
-from deepnet_theory.symbolic.step import Step
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.proof.algebra import DEPTHS
+from deepnet_theory.proof.derivation import Derivation, chain, derive
+from deepnet_theory.proof.rule import Problem
+from deepnet_theory.proof.step import Step
 from paper_checks.shared.steps import (
     absolute,
     initialisation,

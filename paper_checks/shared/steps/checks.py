@@ -7,8 +7,8 @@ from collections.abc import Callable
 import sympy as sp
 from mpmath import fp
 
-from deepnet_theory.symbolic.algebra import is_nonnegative
-from deepnet_theory.symbolic.step import Check, Step
+from deepnet_theory.proof.algebra import is_nonnegative
+from deepnet_theory.proof.step import Check, Step
 
 
 def squares_meet(name: str, *ways: Callable[[sp.Symbol], dict[sp.Symbol, sp.Expr]]) -> Check:

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import beta
-from deepnet_theory.symbolic.step import Section, Step
+from deepnet_theory.proof.algebra import beta
+from deepnet_theory.proof.step import Section, Step
 from paper_checks.shared.expectation import Gaussian, Index, Known, Tensor, moment, norm_of
 from paper_checks.shared.steps.checks import QUADRATURE
 

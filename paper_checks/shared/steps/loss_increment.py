@@ -12,8 +12,8 @@ import random
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import N, eta
-from deepnet_theory.symbolic.step import Check, Regime, Section, Step, equal_at_sizes
+from deepnet_theory.proof.algebra import N, eta
+from deepnet_theory.proof.step import Check, Regime, Section, Step, equal_at_sizes
 from paper_checks.shared.expectation import NamedQuantity
 
 SECTION = Section("The increment")

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 
 import sympy as sp
 
+from deepnet_theory.definitions.expression import fold
+from deepnet_theory.definitions.optimizer import Optimizer
+from deepnet_theory.proof.algebra import eta, rational
+from deepnet_theory.proof.step import Check, Section, Step
 from deepnet_theory.sizes.entries import OnEntries, pair
 from deepnet_theory.sizes.update import law
-from deepnet_theory.spec.expression import fold
-from deepnet_theory.spec.optimizer import Optimizer
-from deepnet_theory.symbolic.algebra import eta, rational
-from deepnet_theory.symbolic.step import Check, Section, Step
 
 SECTION = Section("The increment", "Su, §Increment explosion; §Multiple optimizers")
 

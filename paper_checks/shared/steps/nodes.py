@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import Form, MatrixMap, Printed
-from deepnet_theory.symbolic.witness import Matrix
+from deepnet_theory.proof.algebra import Form, MatrixMap, Printed
+from deepnet_theory.proof.witness import Matrix
 
 if TYPE_CHECKING:
     from collections.abc import Callable

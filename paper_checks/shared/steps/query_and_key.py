@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.probe import derivative_steps, gradient_step
-from deepnet_theory.symbolic.step import Step
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.proof.probe import derivative_steps, gradient_step
+from deepnet_theory.proof.step import Step
 
 
 def unscaled_steps(selection: Selection) -> Iterator[Step]:

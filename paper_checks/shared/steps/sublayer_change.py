@@ -13,22 +13,22 @@ import random
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import (
+from deepnet_theory.proof.algebra import (
     Activation,
     DirectionalDifferential,
     Label,
     Normalise,
     alpha,
 )
-from deepnet_theory.symbolic.placement import (
+from deepnet_theory.proof.placement import (
     AT_REST,
     central_difference,
     delta,
     value_of,
     x,
 )
-from deepnet_theory.symbolic.step import Check, Section, Step
-from deepnet_theory.symbolic.witness import (
+from deepnet_theory.proof.step import Check, Section, Step
+from deepnet_theory.proof.witness import (
     TOLERANCE,
     Matrix,
     distance,

@@ -16,11 +16,11 @@ from dataclasses import replace
 
 import sympy as sp
 
-from deepnet_theory.spec.placement import Placement
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.spec.sublayer import Sublayer, sublayer
-from deepnet_theory.symbolic.algebra import Branch, Normalise, coefficient
-from deepnet_theory.symbolic.placement import (
+from deepnet_theory.definitions.placement import Placement
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import Sublayer, sublayer
+from deepnet_theory.proof.algebra import Branch, Normalise, coefficient
+from deepnet_theory.proof.placement import (
     P,
     branch,
     central_difference,
@@ -33,9 +33,9 @@ from deepnet_theory.symbolic.placement import (
     values_of,
     x,
 )
-from deepnet_theory.symbolic.probe import SUBLAYER, jacobian, section_of, unit, upstream
-from deepnet_theory.symbolic.step import Check, Step
-from deepnet_theory.symbolic.witness import TOLERANCE, Matrix, Witness, distance
+from deepnet_theory.proof.probe import SUBLAYER, jacobian, section_of, unit, upstream
+from deepnet_theory.proof.step import Check, Step
+from deepnet_theory.proof.witness import TOLERANCE, Matrix, Witness, distance
 from paper_checks.shared.steps.nodes import ON_MATRICES, Loss, any_loss
 
 # where the source displays them: the sublayer, its gradients, their orders

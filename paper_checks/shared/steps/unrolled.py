@@ -17,11 +17,11 @@ from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.spec.placement import Placement
-from deepnet_theory.symbolic.algebra import Activation, Branch, Normalise, r
-from deepnet_theory.symbolic.placement import P, residual, value_of, x
-from deepnet_theory.symbolic.step import Check, Regime, Section, Step, written_out
-from deepnet_theory.symbolic.witness import TOLERANCE, distance, random_matrix
+from deepnet_theory.definitions.placement import Placement
+from deepnet_theory.proof.algebra import Activation, Branch, Normalise, r
+from deepnet_theory.proof.placement import P, residual, value_of, x
+from deepnet_theory.proof.step import Check, Regime, Section, Step, written_out
+from deepnet_theory.proof.witness import TOLERANCE, distance, random_matrix
 from paper_checks.shared.expectation import NamedQuantity
 from paper_checks.shared.steps.checks import squares_meet
 from paper_checks.shared.steps.nodes import ON_MATRICES, Above, Beside

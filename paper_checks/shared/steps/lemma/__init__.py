@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.proof.algebra import gains
+from deepnet_theory.proof.lemma import Law, amplification_step, directions, gain_counts
+from deepnet_theory.proof.parts import encoder_and_decoder
+from deepnet_theory.proof.step import Step
 from deepnet_theory.sizes.update import law as degrees
-from deepnet_theory.spec.selection import Selection
-from deepnet_theory.symbolic.algebra import gains
-from deepnet_theory.symbolic.lemma import Law, amplification_step, directions, gain_counts
-from deepnet_theory.symbolic.parts import encoder_and_decoder
-from deepnet_theory.symbolic.step import Step
 from paper_checks.shared.steps.lemma.chain import chain_steps, given
 from paper_checks.shared.steps.lemma.jacobians import product_steps
 from paper_checks.shared.steps.lemma.matrix_by_matrix import (

@@ -14,11 +14,11 @@ import random
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import S, Softmax, Transpose, alpha, i, l, v, w
-from deepnet_theory.symbolic.lemma import JACOBIANS, TELESCOPING, sublayer, x, xi
-from deepnet_theory.symbolic.placement import value_of
-from deepnet_theory.symbolic.step import Check, Regime, Step, written_out
-from deepnet_theory.symbolic.witness import TOLERANCE, random_matrix
+from deepnet_theory.proof.algebra import S, Softmax, Transpose, alpha, i, l, v, w
+from deepnet_theory.proof.lemma import JACOBIANS, TELESCOPING, sublayer, x, xi
+from deepnet_theory.proof.placement import value_of
+from deepnet_theory.proof.step import Check, Regime, Step, written_out
+from deepnet_theory.proof.witness import TOLERANCE, random_matrix
 from paper_checks.shared.steps.lemma.softmax import SECTION as SOFTMAX
 
 _t = sp.Symbol("t", positive=True)

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import S, is_nonnegative, r, vanishes
-from deepnet_theory.symbolic.lemma import (
+from deepnet_theory.proof.algebra import S, is_nonnegative, r, vanishes
+from deepnet_theory.proof.lemma import (
     JACOBIANS,
     JACOBIANS_SOURCE,
     THIRD,
@@ -29,7 +29,7 @@ from deepnet_theory.symbolic.lemma import (
     opposite,
     patterns,
 )
-from deepnet_theory.symbolic.step import Check, Regime, Step, written_out
+from deepnet_theory.proof.step import Check, Regime, Step, written_out
 
 kappa = sp.Symbol("kappa", positive=True)  # the exponent of r = S^(−κ)
 geometric = ((1 - r**2) / (1 + r**2)) ** (Q / 2)

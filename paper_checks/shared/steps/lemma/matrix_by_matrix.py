@@ -11,10 +11,10 @@ from collections.abc import Callable
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import S, alpha, beta, eta
-from deepnet_theory.symbolic.lemma import SECTION, SOURCE, Gains, Law, loss_gradient
-from deepnet_theory.symbolic.placement import P
-from deepnet_theory.symbolic.step import Check, Step
+from deepnet_theory.proof.algebra import S, alpha, beta, eta
+from deepnet_theory.proof.lemma import SECTION, SOURCE, Gains, Law, loss_gradient
+from deepnet_theory.proof.placement import P
+from deepnet_theory.proof.step import Check, Step
 
 
 def sublayers_together(law: Law, of: Gains) -> Step:

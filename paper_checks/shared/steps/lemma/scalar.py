@@ -13,10 +13,10 @@ from dataclasses import replace
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import alpha, r
-from deepnet_theory.symbolic.lemma import SCALAR as SECTION
-from deepnet_theory.symbolic.lemma import SCALAR_SOURCE as SOURCE
-from deepnet_theory.symbolic.lemma import (
+from deepnet_theory.proof.algebra import alpha, r
+from deepnet_theory.proof.lemma import SCALAR as SECTION
+from deepnet_theory.proof.lemma import SCALAR_SOURCE as SOURCE
+from deepnet_theory.proof.lemma import (
     SIGNED_SOURCE,
     Gains,
     derivative,
@@ -25,7 +25,7 @@ from deepnet_theory.symbolic.lemma import (
     x,
     xi,
 )
-from deepnet_theory.symbolic.step import SIGN, Check, Regime, Step, ratio_in_branch_weight
+from deepnet_theory.proof.step import SIGN, Check, Regime, Step, ratio_in_branch_weight
 from paper_checks.shared.steps.checks import NONNEGATIVE_TERMS
 
 FROM = ("scalar-sublayer",)

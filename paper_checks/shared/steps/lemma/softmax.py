@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import i, j, k, l, v, w
-from deepnet_theory.symbolic.lemma import x
-from deepnet_theory.symbolic.step import (
+from deepnet_theory.proof.algebra import i, j, k, l, v, w
+from deepnet_theory.proof.lemma import x
+from deepnet_theory.proof.step import (
     Regime,
     Section,
     Step,

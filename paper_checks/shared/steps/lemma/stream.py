@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import S, i, r
-from deepnet_theory.symbolic.lemma import PLACEMENT as SECTION
-from deepnet_theory.symbolic.step import Check, Step
+from deepnet_theory.proof.algebra import S, i, r
+from deepnet_theory.proof.lemma import PLACEMENT as SECTION
+from deepnet_theory.proof.step import Check, Step
 
 
 def far_from_identity(power: sp.Expr) -> Step:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import beta
-from deepnet_theory.symbolic.step import Step
+from deepnet_theory.proof.algebra import beta
+from deepnet_theory.proof.step import Step
 from paper_checks.shared.steps.magnitude.distance import closed_form, d, kappa, m, t1, t2, u
 from paper_checks.shared.steps.magnitude.probe import inner, norm_g, norm_u, probe_steps
 from paper_checks.shared.steps.magnitude.random_matrix import gaussian_magnitude, norm_x, sigma

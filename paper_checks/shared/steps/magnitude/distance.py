@@ -14,7 +14,7 @@ from itertools import combinations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.step import IDENTITY, SAMPLED, Check, Section, Step
+from deepnet_theory.proof.step import IDENTITY, SAMPLED, Check, Section, Step
 from paper_checks.shared.expectation import Model, NamedQuantity, in_models
 
 SU = "Su, §Magnitude analysis"

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import sympy as sp
 
-from deepnet_theory.symbolic.step import Section, Step
+from deepnet_theory.proof.step import Section, Step
 from paper_checks.shared.expectation import (
     ENUMERATED,
     Gaussian,

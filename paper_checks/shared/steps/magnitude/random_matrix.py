@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import beta
-from deepnet_theory.symbolic.step import Regime, Section, Step
+from deepnet_theory.proof.algebra import beta
+from deepnet_theory.proof.step import Regime, Section, Step
 from paper_checks.shared.expectation import (
     ENUMERATED,
     Expectation,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from deepnet_theory.spec.selection import AMPLIFICATIONS, Selection
-from deepnet_theory.symbolic.moments import kinds_of, moment_route
-from deepnet_theory.symbolic.step import Step
+from deepnet_theory.definitions.selection import AMPLIFICATIONS, Selection
+from deepnet_theory.proof.moments import kinds_of, moment_route
+from deepnet_theory.proof.step import Step
 from paper_checks.shared.steps.moments.concentration import concentration_steps
 from paper_checks.shared.steps.moments.heads import head_steps
 from paper_checks.shared.steps.moments.mask import mask_steps
@@ -26,7 +26,7 @@ from paper_checks.shared.steps.moments.variances import variance_steps
 def moment_asides(selection: Selection) -> Iterator[Step]:
     """They use steps of the moment route, so they follow it.
 
-    Raises :class:`~deepnet_theory.spec.outcome.Refusal` where the route has no law.
+    Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where the route has no law.
     """
     kinds = tuple(BRANCHES[kind.name] for kind in kinds_of(selection) if kind.name in BRANCHES)
     for branch in kinds:

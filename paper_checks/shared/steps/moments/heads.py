@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import alpha, v, w
-from deepnet_theory.symbolic.moments import d
-from deepnet_theory.symbolic.step import Section, Step
+from deepnet_theory.proof.algebra import alpha, v, w
+from deepnet_theory.proof.moments import d
+from deepnet_theory.proof.step import Section, Step
 from paper_checks.shared.expectation import Gaussian, Index, Tensor, expect, moment
 from paper_checks.shared.steps.moments.setting import (
     CAKE_ATTENTION,

@@ -10,9 +10,9 @@ from itertools import product
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import alpha, v, w
-from deepnet_theory.symbolic.moments import d, m, norm_dv, norm_x
-from deepnet_theory.symbolic.step import Check, Section, Step
+from deepnet_theory.proof.algebra import alpha, v, w
+from deepnet_theory.proof.moments import d, m, norm_dv, norm_x
+from deepnet_theory.proof.step import Check, Section, Step
 from paper_checks.shared.expectation import (
     Bernoulli,
     Entries,

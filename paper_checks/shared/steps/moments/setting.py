@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import alpha, v, w
-from deepnet_theory.symbolic.moments import d, m, norm_a, norm_dv, norm_dw, norm_dx, norm_x
+from deepnet_theory.proof.algebra import alpha, v, w
+from deepnet_theory.proof.moments import d, m, norm_a, norm_dv, norm_dw, norm_dx, norm_x
 from paper_checks.shared.expectation import (
     Bernoulli,
     Gaussian,

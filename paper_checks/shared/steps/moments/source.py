@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import alpha, v, w
-from deepnet_theory.symbolic.moments import (
+from deepnet_theory.proof.algebra import alpha, v, w
+from deepnet_theory.proof.moments import (
     OUTPUT,
     PARAMETERS,
     REACHED_BY_ONE_MATRIX,
@@ -23,7 +23,7 @@ from deepnet_theory.symbolic.moments import (
     norm_dv,
     norm_dw,
 )
-from deepnet_theory.symbolic.step import Check, Section, Step
+from deepnet_theory.proof.step import Check, Section, Step
 from paper_checks.shared.expectation import (
     Entries,
     Index,

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import sympy as sp
 
-from deepnet_theory.symbolic.algebra import alpha, v, w
-from deepnet_theory.symbolic.moments import d, m, norm_dv, norm_dw, norm_x
-from deepnet_theory.symbolic.step import IDENTITY, SAMPLED, Section, Step
+from deepnet_theory.proof.algebra import alpha, v, w
+from deepnet_theory.proof.moments import d, m, norm_dv, norm_dw, norm_x
+from deepnet_theory.proof.step import IDENTITY, SAMPLED, Section, Step
 from paper_checks.shared.expectation import expect, moment
 from paper_checks.shared.steps.moments.setting import (
     KNOWN_DV,

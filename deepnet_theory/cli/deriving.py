@@ -1,0 +1,392 @@
+"""A rule: derived, beside those of all closures, published, one's own; and its constants."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from numbers import Real
+from typing import TYPE_CHECKING, Unpack
+
+from deepnet_theory.definitions.constants import Constants, Sizes
+from deepnet_theory.definitions.discovery import choose
+from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
+from deepnet_theory.definitions.record import record
+from deepnet_theory.definitions.rule import Rule
+from deepnet_theory.definitions.rule import own_rule as _own_rule
+from deepnet_theory.definitions.selection import (
+    ALIGNMENTS,
+    BaseLike,
+    DepthLike,
+    Select,
+    Selection,
+    parse_depth,
+)
+from deepnet_theory.sizes.answer import Answer, for_training
+from deepnet_theory.sizes.norm_epsilon import with_norm_epsilon
+from deepnet_theory.sizes.update import FULL
+
+if TYPE_CHECKING:
+    from sympy import Expr
+
+    from deepnet_theory.definitions.record import Measure
+    from deepnet_theory.definitions.scheme import Scheme
+    from deepnet_theory.laboratory.settings import Settings
+    from deepnet_theory.processes import Work
+    from deepnet_theory.proof.derivation import Derivation
+    from deepnet_theory.proof.width import WidthDerivation
+    from deepnet_theory.sizes.answer import Comparison
+    from deepnet_theory.sizes.parametrisations import WidthJudgement
+    from deepnet_theory.sizes.schemes import Judgement
+
+    class Given(Measure, Work, total=False):
+        """What to measure on, who does the work and who watches it."""
+
+
+def derive(
+    selection: Selection | str | None = None,
+    *,
+    depth: DepthLike | None = None,
+    **select: Unpack[Select],
+) -> Derivation:
+    r"""Derive the rule for a selection: ``derive("lamb")``, or ``derive(optimizer="lamb")``.
+
+    .. math:: x_{l+1} = \mathrm{norm}(\alpha x_l + \beta B(x_l)), \qquad
+              \alpha, \beta:\ \|\Delta F\| = \Theta(\eta) \text{ at every depth}
+
+    for post-LN; a placement brings its own equation. α and β are exact expressions in the
+    depths N and M. A text in place of a selection is the name of an optimizer, or an update, which
+    contains ``eta``. ``select`` are the fields of
+    :class:`~deepnet_theory.definitions.selection.Selection`
+    (``optimizer`` or ``update``, ``placement``, ``norm``, ``stack``, ``layer``, ``method``,
+    ``closure`` …); with ``depth`` the derivation also prints its numbers there.
+    Raises :class:`InputError` for unknown names and :class:`Refusal` where no rule exists.
+
+    Source: every step names its own; Su Jianlin's posts (probe), DeepNet, arXiv 2203.00555
+    (lemma, its bounds corrected), moments of Gaussian matrices (moments).
+    """
+    from deepnet_theory.proof.derivation import derive as run
+
+    selection = selection_of(selection, select)
+    # A bad depth is refused before the derivation is made.
+    values = {} if depth is None else parse_depth(depth, selection.the_stack)
+    derivation = run(selection)
+    return derivation.at(**values) if values else derivation
+
+
+def derive_across(
+    selection: Selection | str | None = None,
+    across: str = "width",
+    *,
+    alignment: str = "full",
+    form: str = "forward",
+    depth: DepthLike | None = None,
+    width: int | None = None,
+    base_width: int | None = None,
+    base_depth: DepthLike | None = None,
+    **select: Unpack[Select],
+) -> WidthDerivation:
+    """Derive what every role takes in the width d, or with ``across="both"`` in N and M too.
+
+    As in ``derive_across("adam")``. ``alignment`` full says that updates meet inputs like those
+    that made them, none that they do not; ``form`` forward puts the head's factor into the forward
+    pass, weights into its initial size. With ``width`` and ``base_width`` (across both: the depths
+    too) the derivation prints numbers: what each size is in units of the base model's own. Raises
+    :class:`InputError` for what is none of these, and :class:`Refusal` where no role has a rate.
+
+    Source: the conditions as in arXiv 2011.14522, 2203.03466 and 2310.17813; the sizes of updates
+    are derived.
+    """
+    from deepnet_theory.proof.width import WidthDerivation
+    from deepnet_theory.sizes.width import Scale, width_table
+
+    selection = selection_of(selection, select)
+    table = width_table(selection, across, alignment, form)
+    given = {"width": width, "base width": base_width}
+    if across == "both":
+        given |= {"depth": depth, "base depth": base_depth}  # type: ignore[dict-item]
+    elif depth is not None or base_depth is not None:
+        raise InputError("a depth needs across both: across width nothing depends on it")
+    missing = [name for name, value in given.items() if value is None]
+    if missing and len(missing) < len(given):
+        raise InputError(f"numbers need {', '.join(given)}; missing: {', '.join(missing)}")
+    if width is None or base_width is None:
+        return WidthDerivation(table)
+    deep = (
+        () if layers is None else tuple(parse_depth(layers, selection.the_stack).items())
+        for layers in (depth, base_depth)
+    )
+    return WidthDerivation(table, Scale(width, base_width, *deep))
+
+
+def compare_closures(
+    selection: Selection | str | None = None,
+    *,
+    depth: DepthLike | None = None,
+    **select: Unpack[Select],
+) -> Comparison:
+    """Every closure's rule and what it implies, side by side.
+
+    As in ``compare_closures(optimizer="sgd")``: ``select`` and ``depth`` are those of
+    :func:`derive`, without ``closure``. Raises :class:`Refusal` where no closure balances.
+    """
+    from deepnet_theory.sizes.answer import compare_closures as run
+
+    selection = selection_of(selection, select)
+    if selection.closure is not None:
+        raise InputError(
+            f"the closure {selection.closure!r} was given, but all closures are compared; "
+            "leave it out"
+        )
+    values = {} if depth is None else parse_depth(depth, selection.the_stack)
+    training = for_training(selection).closure
+    return replace(run(selection), training=training, values=tuple(values.items()))
+
+
+def judge_scheme(
+    scheme: str,
+    optimizer: str | None = None,
+    *,
+    update: str | None = None,
+    across: str | None = None,
+    alignment: str | None = None,
+) -> Judgement | WidthJudgement:
+    """What a published scheme does, under an optimizer (default: its own) and every other.
+
+    As in ``judge_scheme("gpt-2")``; ``update`` is an update of one's own in eta, g and theta.
+    ``across`` is "depth" or "width", by default the dimension that the scheme is published for,
+    the depth where it is both; ``alignment`` belongs to the width. Raises :class:`InputError` for
+    unknown names and :class:`Refusal` where a law is missing.
+    """
+    from deepnet_theory.definitions.optimizer import custom_optimizer
+    from deepnet_theory.definitions.optimizer import optimizer as named
+    from deepnet_theory.definitions.parametrisation import Parametrisation, parametrisations
+    from deepnet_theory.definitions.scheme import schemes
+    from deepnet_theory.sizes.parametrisations import judge_parametrisation
+    from deepnet_theory.sizes.schemes import judge
+
+    if optimizer is not None and update is not None:
+        raise InputError("a scheme is judged under one optimizer: give optimizer or update")
+    if across not in (None, "depth", "width"):
+        raise InputError(f"a scheme is judged across depth or across width, not across {across}")
+    # a scheme of both dimensions is judged in depth where none is named
+    in_depth = schemes() if across != "width" else {}
+    in_width = parametrisations() if across != "depth" else {}
+    valid: dict[str, Scheme | Parametrisation] = {**in_width, **in_depth}
+    chosen = choose("scheme", scheme, valid)
+    under = None if optimizer is None else named(optimizer)
+    under = custom_optimizer(update) if update is not None else under
+    if isinstance(chosen, Parametrisation):
+        return judge_parametrisation(chosen, under, alignment or FULL)
+    if alignment is not None:
+        raise InputError(f"alignment {alignment} needs across width")
+    return judge(chosen, under)
+
+
+def own_rule(
+    selection: Selection | Derivation | str,
+    alpha: str | float | Expr,
+    beta: str | float | Expr,
+    decoder_alpha: str | float | Expr | None = None,
+    decoder_beta: str | float | Expr | None = None,
+) -> Rule:
+    """A rule of one's own for the stack of ``selection``: α and β in N and M.
+
+    ``own_rule(selection, "N**(1/3)", "N**(-1/3)")``; texts are parsed by the grammar of depths,
+    never evaluated as code, numbers and SymPy's expressions as the texts that they print. In
+    place of a selection its derivation serves, or a text as in :func:`derive`. An
+    encoder–decoder's decoder takes α and β of its own where they are given. The ε of a norm on
+    what falls with the depth falls with it, as under a derived rule. Raises
+    :class:`InputError` for what is none of these, or a decoder that is not there.
+    """
+    selection = selection_of(selection, {})
+    parts = tuple(part.name for part in selection.the_stack.parts)
+    if len(parts) == 1 and (decoder_alpha is not None or decoder_beta is not None):
+        raise InputError(
+            f"the stack {selection.stack!r} has one part; decoder-alpha and decoder-beta are "
+            "valid with the stack 'encoder-decoder'"
+        )
+    decoder = [None if value is None else _text(value) for value in (decoder_alpha, decoder_beta)]
+    rule = _own_rule(parts, _text(alpha), _text(beta), *decoder)
+    return with_norm_epsilon(selection, rule)
+
+
+def _text(value: str | float | Expr) -> str:
+    """α or β as a text of the grammar of depths."""
+    if isinstance(value, str):
+        return value
+    # bool is a number to Python and never meant as one; SymPy's expressions know what is free
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if number or hasattr(value, "free_symbols"):
+        with suppress(ValueError):  # more digits than Python writes
+            return str(value)
+    raise InputError(
+        f"{shown(value)} is no alpha or beta: give an expression in N and M, as a text such as "
+        '"N**(1/4)", or a number'
+    )
+
+
+def export(
+    answer: Answer | Selection | str | None = None,
+    depth: DepthLike | None = None,
+    *,
+    scheme: str | None = None,
+    rule: Rule | None = None,
+    form: str = "forward",
+    base: BaseLike | None = None,
+    base_heads: int | None = None,
+    alignment: str = FULL,
+    **architecture: Unpack[Sizes],
+) -> Constants:
+    """The constants of one model to train: a rule's values at a depth, and where they came from.
+
+    A derivation or selection that names no closure is exported with ``complete``, whose one
+    learning rate serves every depth, if there is such a rule:
+    ``export("adam", depth=200)`` is not the published rule that ``derive("adam")`` shows first,
+    and ``export(derive("adam", closure="symmetric"), depth=200)`` is. ``rule`` replaces the
+    derived one; its learning-rate multipliers are then 1, because none were derived for it.
+    ``scheme`` is a published one in its place, ``export(scheme="deepnorm", depth=24)``, with its
+    own residual equation, sizes and multipliers; a selection beside it says which optimizer and
+    stack they are for. Where an author sets a standard deviation, the gains are those of the
+    ``architecture``'s widths.
+    ``architecture`` are the fields of :class:`~deepnet_theory.definitions.constants.Architecture`
+    (``width``, ``heads``, ``ffn_ratio``, ``vocab`` …).
+
+    With ``form`` "weights" α goes into the last matrix of each branch, its initial size and
+    multipliers, and the model's forward pass is one without α; "forward" leaves it in the residual
+    sum.
+
+    With ``base``, the width of a smaller model or its (width, depth), every number is what that
+    model's own is multiplied by: initial size, the head's multiplier, learning rate, ε and weight
+    decay of each role. A base width alone leaves the numbers in depth as they are; a base with a
+    depth is a plain model, α and all multipliers 1. ``base_heads`` is its number of heads where
+    they are not as wide as the model's: scores then fall as the alignment asks for.
+    ``alignment`` is that of updates and moved features in the width.
+
+    Warns (:class:`~deepnet_theory.definitions.outcome.UnstableWarning`) of a relative update ρ that
+    grows with the depth. Raises :class:`InputError` for a depth that is none, or sizes that do not
+    fit each other, and :class:`Refusal` where no matrix can carry α, where the stream
+    explodes, or for a scheme that constants do not hold.
+
+    Source: the rule's own; its formulas go with the numbers, under ``origin``.
+    """
+    from deepnet_theory.sizes.exported import (
+        constants_of,
+        constants_of_scheme,
+        on_base,
+        stack_of_scheme,
+    )
+
+    if scheme is not None:
+        others = {"rule": rule, "base": base, "base_heads": base_heads}
+        if beside := [name for name, value in others.items() if value is not None]:
+            raise InputError(
+                f"the scheme {scheme!r} has constants of its own: leave {beside[0]} out"
+            )
+        given = scheme_of_depth(scheme)
+        selection = stack_of_scheme(given, None if answer is None else answered(answer).selection)
+        published = constants_of_scheme(given, selection, depth, form, architecture)
+        published.warn()
+        return published
+    answer = answered(answer)
+    trained = answer if rule is not None else to_train_with(answer)
+    if alignment not in ALIGNMENTS:
+        raise unknown("alignment", alignment, ALIGNMENTS)
+    if base is None and base_heads is not None:
+        raise InputError(f"base_heads {shown(base_heads)} was given without a base width")
+    # the constants at another depth too: those of the base model
+    there = partial(
+        constants_of, trained, rule=rule, form=form, sizes=architecture, rows=answer.rows
+    )
+    constants = there(depth)
+    if base is not None:
+        constants = on_base(there, constants, trained.selection, base, base_heads, alignment)
+    constants.warn()
+    return constants
+
+
+def to_train_with(answer: Answer) -> Answer:
+    """The answer with the rule to train with, where this one names no closure."""
+    # What is derived first is what is published; of its closures not all can be trained deep.
+    wanted = for_training(answer.selection)
+    return answer if wanted == answer.selection else Answer(wanted)
+
+
+# ---- what the verbs are given, as values ----
+
+
+def selection_of(
+    selection: Selection | Derivation | str | None, select: Mapping[str, object]
+) -> Selection:
+    """The selection that is meant: its own, a derivation's, a text's or that of its fields."""
+    match selection:
+        case None:
+            return record(Selection, "a selection", select)
+        case str():
+            # an update contains the learning rate, and no optimizer is called so
+            field = "update" if re.search(r"\beta\b", selection) else "optimizer"
+            if field in select:
+                raise InputError(f"{field} is given twice: {selection!r} and {select[field]!r}")
+            return record(Selection, "a selection", {**select, field: selection})
+        case Selection() | object(selection=Selection()):  # a derivation has its own
+            if select:
+                raise InputError(f"give a Selection or its fields, not both: {', '.join(select)}")
+            return selection if isinstance(selection, Selection) else selection.selection
+    raise InputError(
+        f"{selection!r:.60} is no selection: give the name of an optimizer, an update in eta, g "
+        "and theta, or a Selection"
+    )
+
+
+def scheme_of_depth(name: str) -> Scheme:
+    """The published scheme of that name.
+
+    Raises :class:`Refusal` for one that sets sizes in the width alone.
+    """
+    from deepnet_theory.definitions.parametrisation import parametrisations
+    from deepnet_theory.definitions.scheme import scheme, schemes
+
+    if str(name).lower() in set(parametrisations()) - set(schemes()):
+        raise Refusal(
+            f"{name!r} says how sizes scale with the width, not which sizes one model has: derive "
+            "--across width judges it, and measure --widths shows a model's own"
+        )
+    return scheme(name)
+
+
+def derived(given: Derivation | Selection | str | None) -> Derivation:
+    """A derivation as it is; a selection, or a text that stands for one, is derived."""
+    from deepnet_theory.proof.derivation import Derivation, derive
+
+    return given if isinstance(given, Derivation) else derive(selection_of(given, {}))
+
+
+def answered(given: Answer | Selection | str | None) -> Answer:
+    """An answer, which a derivation is too, as it is; a selection is answered without its proof."""
+    return given if isinstance(given, Answer) else Answer(selection_of(given, {}))
+
+
+def settings_and_work(given: Given) -> tuple[Settings, Work]:
+    """The laboratory's settings, and where the work is done.
+
+    Raises :class:`InputError` for a name that neither of them knows.
+    """
+    from deepnet_theory.laboratory.settings import Settings
+    from deepnet_theory.processes import split
+
+    measure, work = split(given)
+    return record(Settings, "a measurement", measure), work
+
+
+def staged(given: Given, start: float, length: float, prefix: str = "") -> Given:
+    """The same, with the progress of one stage told as a share of the whole."""
+    progress = given.get("progress")
+    if progress is None:
+        return given
+
+    def in_stage(done: float, total: float, what: str) -> None:
+        progress(start + length * done / total, 1.0, prefix + what)
+
+    return {**given, "progress": in_stage}

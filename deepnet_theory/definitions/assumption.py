@@ -1,0 +1,252 @@
+"""Assumptions: premises of a derivation, each with the measurement that can refute it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from deepnet_theory.definitions.discovery import choose, declared
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """A premise, and what would refute it.
+
+    ``measurement`` names a quantity of the laboratory. ``slope`` is the exponent in depth that
+    the premise predicts for it (0 for an O(1) quantity), ``at_most`` is a ceiling on its
+    value, ``at_least`` a floor; exactly the criteria that are given are tested. An assumption
+    without a measurement is reported ASSUMED.
+    """
+
+    name: str
+    statement: str
+    measurement: str | None = None
+    slope: float | None = None
+    slope_at_most: float | None = None
+    at_most: float | None = None
+    at_least: float | None = None
+    source: str = ""
+
+
+@cache
+def assumptions() -> dict[str, Assumption]:
+    return declared(globals(), Assumption)
+
+
+def assumption(name: str) -> Assumption:
+    return choose("assumption", name, assumptions())
+
+
+ALIGNED_UPDATES = Assumption(
+    name="aligned-updates",
+    statement=(
+        "the sublayers' changes of the output point in similar directions, so that their sizes add"
+    ),
+    measurement="aligned_updates",
+    slope=0.0,
+    source="Su, §Increment explosion",
+)
+
+ALIGNED_WITH_INPUTS = Assumption(
+    name="aligned-with-inputs",
+    statement=(
+        "an update meets inputs like those that made it, and features move along the rows of the "
+        "head, so that sums over the width add up"
+    ),
+    source="Yang et al., arXiv 2203.03466; Everett et al., arXiv 2407.05872",
+)
+
+ALIKE_EXPERTS = Assumption(
+    name="alike-experts",
+    statement=(
+        "all experts are chosen equally often and weighed equally, their outputs are independent, "
+        "and the tokens of a batch push them in one direction; tokens that each push their own way "
+        "give SGD up to E/k times more and sign-like updates up to sqrt(E/k) times more"
+    ),
+    source="derived here",
+)
+
+ATTENTION_KEEPS_MAGNITUDE = Assumption(
+    name="attention-keeps-magnitude",
+    statement=(
+        "a softmax average of tokens has the tokens' magnitude up to a constant, "
+        "which needs correlated tokens or concentrated weights"
+    ),
+    measurement="attention_average",
+    slope=0.0,
+    source="layer cake, §4.1",
+)
+
+BOUNDED_LOSS_GRADIENT = Assumption(
+    name="bounded-loss-gradient",
+    statement="‖∂L/∂F‖ = O(1): the loss's gradient at the stack's output does not grow with depth",
+    measurement="loss_gradient",
+    slope=0.0,
+    source="layer cake, §4.3",
+)
+
+BOUNDED_NORM_JACOBIAN = Assumption(
+    name="bounded-norm-jacobian",
+    statement="the Jacobian of the normalisation is of order one in depth",
+    measurement="norm_jacobian",
+    slope=0.0,
+    source="Su, §Feed-forward gradient",
+)
+
+BOUNDED_UPSTREAM_GRADIENT = Assumption(
+    name="bounded-upstream-gradient",
+    statement="the gradient with respect to a sublayer's output is of order one in depth",
+    measurement="upstream_gradient",
+    slope=0.0,
+    source="Su, §Feed-forward gradient and §Post-hoc analysis",
+)
+
+EQUAL_GAINS = Assumption(
+    name="equal-gains",
+    statement="all scaled matrices of a branch start with the same gain",
+    source="Su, §First conclusions",
+)
+
+FRESH_WEIGHTS = Assumption(
+    name="fresh-weights",
+    statement=(
+        "a branch's weights are independent centred Gaussians of the stated variance and do not "
+        "depend on the branch's input (true at initialisation, before the first step)"
+    ),
+    source="layer cake, §5.1",
+)
+
+GRADIENT_ABOVE_EPSILON = Assumption(
+    name="gradient-above-epsilon",
+    statement=(
+        "gradient entries are far above the optimizer's epsilon, "
+        "so that a normalised step is a sign step"
+    ),
+    measurement="gradient_above_epsilon",
+    at_least=0.9,
+    source="Su, §Multiple optimizers",
+)
+
+HOMOGENEOUS_ACTIVATION = Assumption(
+    name="homogeneous-activation",
+    statement=(
+        "the activation is positively homogeneous of degree "
+        "1 (ReLU exactly, GELU and SiLU approximately)"
+    ),
+    measurement="activation_homogeneity",
+    at_most=0.5,
+    source="Su, §Feed-forward gradient",
+)
+
+INDEPENDENT_MASK = Assumption(
+    name="independent-mask",
+    statement=(
+        "which hidden units are active is a fair coin for each unit, independent of the weights "
+        "(exact for the moments of z and of what Δx and ΔW change; not for ΔV, where the mean of "
+        "the hidden units adds what the rows of ΔV have in common)"
+    ),
+    source="layer cake, §5.1",
+)
+
+INDEPENDENT_SIGNAL = Assumption(
+    name="independent-signal",
+    statement=(
+        "the back-propagated signals of different tokens are independent, centred and independent "
+        "of the inputs they are paired with in the gradient"
+    ),
+    source="derived here",
+)
+
+INDEPENDENT_SIGNS = Assumption(
+    name="independent-signs",
+    statement=(
+        "a branch's output is independent of the direction of its input, afresh in every "
+        "sublayer, so that a signal passes the stack with mean-square gain 1"
+    ),
+    measurement="upstream_gradient",
+    slope=0.0,
+    source="layer cake, §4.3, the random variable I",
+)
+
+INDEPENDENT_UPDATE = Assumption(
+    name="independent-update",
+    statement=(
+        "the changes of one step are independent of what they are multiplied with: Δx of the "
+        "branch's weights, Δθ of its weights and of its input (an optimizer's Δθ is made of "
+        "exactly that input, so this fails by a factor of the width and never of the depth)"
+    ),
+    source="layer cake, §5.1",
+)
+
+LINEAR_STEP = Assumption(
+    name="linear-step",
+    statement="the update is so small that the output changes linearly in it",
+    measurement="linear_step",
+    at_most=0.01,
+    source="layer cake, §4.2; Su, §Increment explosion",
+)
+
+NEAR_IDENTITY = Assumption(
+    name="near-identity",
+    statement=(
+        "S r² (n S r² where n sublayers are one) stays bounded: the stack is near the identity in "
+        "independent directions"
+    ),
+    measurement="self_consistency",
+    slope_at_most=0.0,
+    source="derived here; layer cake, §4.3",
+)
+
+NORM_CONCENTRATES = Assumption(
+    name="norm-concentrates",
+    statement="‖z‖ is near the root of E‖z‖², and z has no mean over its entries to speak of",
+    measurement="norm_jacobian",
+    slope=0.0,
+    source="layer cake, §5.1",
+)
+
+SMALL_BRANCH_WEIGHT = Assumption(
+    name="small-branch-weight",
+    statement="the branch weight r = |G(x)|/|αx| does not grow with depth (leading orders: r → 0)",
+    measurement="branch_weight",
+    slope_at_most=0.0,
+    source="layer cake, §4.2, third simplification",
+)
+
+STATED_REGIME = Assumption(
+    name="stated-regime",
+    statement="where the update adds or compares unlike terms, the stated side is the larger",
+    source="derived here",
+)
+
+UNIT_ACTIVATIONS = Assumption(
+    name="unit-activations",
+    statement="E x² = 1 for the entries of what a norm puts out, at every depth",
+    measurement="activation_size",
+    slope=0.0,
+    source="layer cake, §4.2",
+)
+
+UNIT_BRANCH = Assumption(
+    name="unit-branch",
+    statement="a branch with its gains taken out maps inputs of order one to outputs of order one",
+    measurement="branch_input_response",
+    slope=0.0,
+    source="Su, §Feed-forward gradient",
+)
+
+WHITE_INPUT = Assumption(
+    name="white-input",
+    statement=(
+        "the entries of a sublayer's input have mean 0 and second moment 1 and are uncorrelated"
+    ),
+    measurement="activation_size",
+    slope=0.0,
+    source="layer cake, §5.1",
+)
+
+WIDE_HIDDEN_LAYER = Assumption(
+    name="wide-hidden-layer",
+    statement="the branch's inner width is at least the model's: m ≥ d",
+    source="layer cake, §5.1",
+)

@@ -1,0 +1,161 @@
+"""What an audit hands back: what a model is, what a rule wants, and where the two differ."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from deepnet_theory.definitions.measurement import Result
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.reading import Matrix, Reading, Sublayer
+from deepnet_theory.definitions.record import written
+
+DIFFERENCE, REMARK = "difference", "remark"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One difference: where, what, how many times too much or too little, the line that mends it.
+
+    ``effect`` is what it alone multiplies ‖ΔF‖ after one update with, ``predicted`` or of first
+    order; None without a law. ``severity`` is ``difference``, or ``remark``, which decides nothing.
+    """
+
+    where: str
+    what: str
+    size: float
+    mend: str
+    effect: float | None = None
+    predicted: bool = False
+    severity: str = DIFFERENCE
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of the plan: these outputs of a parameter, times ``factor``."""
+
+    parameter: str
+    axis: int
+    outputs: tuple[tuple[int, int], ...]
+    role: str
+    gain: float
+    factor: float
+
+    def __str__(self) -> str:
+        runs = ", ".join(f"{start}:{end}" for start, end in self.outputs)
+        where = runs if self.axis == 0 else f":, {runs}"
+        return (
+            f"{self.parameter}[{where}] *= {self.factor:.4g}  # {self.role}, gain {self.gain:.4g}"
+        )
+
+
+@dataclass(frozen=True)
+class Gain:
+    """The effective gain of one matrix, with its 95 % interval and what the rule wants."""
+
+    matrix: Matrix
+    gain: float
+    low: float
+    high: float
+    wanted: float | None
+    verdict: str  # follows, differs, unknown
+
+    def to_dict(self) -> dict[str, Any]:
+        m = self.matrix
+        return {
+            "name": m.name, "rows": m.rows, "role": m.role, "gain": self.gain, "low": self.low,
+            "high": self.high, "wanted": self.wanted, "verdict": self.verdict, "std": m.size,
+            "axis": m.axis, "fan_in": m.fan_in, "fan_out": m.fan_out,
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Audited:
+    """One sublayer: as it was read, its gains, and the α that is wanted."""
+
+    sublayer: Sublayer
+    gains: tuple[Gain, ...]
+    alpha_wanted: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        s = self.sublayer
+        return {
+            "stack": s.stack, "layer": s.layer, "kind": s.kind, "equation": s.equation,
+            "alpha": s.alpha, "alpha_on": s.alpha_on, "alpha_wanted": self.alpha_wanted,
+            "stream_coefficient": s.stream, "branch_coefficient": s.branch, "learnt": s.learnt,
+            "modulation": s.modulation and s.modulation.name,
+            "norms": written(s.norms), "measured": written(s.measured),
+            "matrices": [g.to_dict() for g in self.gains],
+        }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Audit(Result):
+    """Does a model follow a rule, and where not.
+
+    ``follows`` is the optimizer or scheme whose rule fits, ``alike`` others that do, ``against``
+    the one that it was held against, or ``refusal`` why none; ``near`` are the nearest rules
+    without an optimizer. ``plan`` is what to change; ``command`` derives or exports what ``apply_``
+    needs.
+    """
+
+    schema = "deepnet-theory/audit/1"
+
+    model: str
+    reading: Reading = field(metadata={"json": None})
+    placement: str | None
+    optimizer: str | None
+    against: str | None
+    detail: str
+    follows: str | None
+    alike: tuple[str, ...]
+    sublayers: tuple[Audited, ...]
+    findings: tuple[Finding, ...]
+    remarks: tuple[str, ...]
+    plan: tuple[Change, ...]
+    verdict: Verdict
+    effect: float | None = None  # of all findings together on ‖ΔF‖
+    predicted: bool = False  # that effect, from single sublayers, or by the first order
+    rates: dict[str, float] = field(default_factory=dict)  # learning rates by parameter
+    closure: str | None = None  # of the rule to train with, where there is one
+    rows: dict[str, str] = field(default_factory=dict)  # the optimizer's rules by their names
+    condition: str = ""  # what training needs beside that rule
+    refusal: str = ""
+    near: tuple[str, ...] = ()
+    scheme: str | None = None
+    command: str = ""
+
+    @property
+    def differences(self) -> tuple[Finding, ...]:
+        """The findings that decide the verdict."""
+        return tuple(f for f in self.findings if f.severity == DIFFERENCE)
+
+    @property
+    def layers(self) -> int:
+        return sum(self.reading.layers.values())
+
+    @property
+    def exit_code(self) -> int:
+        return self.verdict.exit_code
+
+    def to_dict(self) -> dict[str, Any]:
+        reading, kept = self.reading, ("stream", "embeddings", "head", "unused", "notes", "norms")
+        return {
+            **super().to_dict(),
+            "layers": self.layers,
+            "layers_by_stack": reading.layers,
+            "ranges": [run._asdict() for run in reading.ranges],
+            **{name: written(getattr(reading, name)) for name in kept},
+            "sublayers": [s.to_dict() for s in self.sublayers],
+        }
+
+    def __str__(self) -> str:
+        from deepnet_theory.report.audit import document
+        from deepnet_theory.report.text import text
+
+        return text(document(self))
+
+    def __repr__(self) -> str:
+        count = len(self.differences)
+        findings = f", {count} finding{'s' * (count > 1)}" if count else ""
+        return f"Audit({self.verdict}, against {self.against}{findings})"

@@ -1,0 +1,466 @@
+"""The exported constants: everything a builder needs, and where each number came from.
+
+Standard library only; ``runtime`` reads these without SymPy. Reading is strict: a damaged,
+truncated, hostile or unknown-version file gives one :class:`InputError`.
+"""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, TypedDict
+
+from deepnet_theory.definitions.files import read_text, write_text
+from deepnet_theory.definitions.outcome import InputError, UnstableWarning, shown, unknown
+from deepnet_theory.definitions.placement import RESIDUAL_GAIN, STREAM_GAIN, Placement, placement
+from deepnet_theory.definitions.record import (
+    ACTIVATIONS,
+    LARGEST,
+    NOT_NEGATIVE,
+    OPTIONAL,
+    POSITIVE,
+    Option,
+    Within,
+    read,
+    require,
+    written,
+)
+from deepnet_theory.definitions.rule import ParameterConstants, ParameterRule
+from deepnet_theory.definitions.selection import described_layer, in_turn, stack, written_share
+from deepnet_theory.definitions.sublayer import MATRICES, Role, norm, sublayer, sublayers
+
+if TYPE_CHECKING:
+    from deepnet_theory.definitions.rule import Rule
+    from deepnet_theory.definitions.selection import Selection
+
+FORMS = ("forward", "weights")
+SCHEMA = "deepnet-theory/constants/1"
+MAX_BYTES = 1_000_000  # a constants file is a few kilobytes
+
+_OF_NORMS = {Role.NORM_GAIN: "norm_gain", Role.NORM_BIAS: "norm_bias"}
+# of no sublayer; "token_embedding" is that of a model whose embedding has no multiplier
+OUTER = ("embedding", "token_embedding", "head", "head_bias", *_OF_NORMS.values())
+OF_A_BASE: dict[str, Any] = {"head_multiplier": 1.0, "scores": 1.0, "outer": {}}
+COUNT = Within(1, 2**20)
+_INVALID = "the constants are invalid"
+Positive: TypeAlias = Annotated[float, POSITIVE]
+NotNegative: TypeAlias = Annotated[float, NOT_NEGATIVE]
+
+
+@dataclass(frozen=True)
+class SublayerConstants:
+    """α and β of one kind of sublayer of a part's layer.
+
+    ``gains`` are those of single matrices by name, in place of β; ``rate`` is κ, the
+    learning-rate multiplier of the scaled matrices. ``parameters`` has for each kind of
+    parameter by name all that it starts and steps with, the rate included. ``norm_epsilon`` is what
+    the ε of a norm is multiplied by, for each of :attr:`Placement.places` where it is not 1.
+    The branch of a ``parallel`` one joins the residual sum of the one before it. ``layers`` says
+    how many layers have it, where not all do, and ``placement`` its own residual equation, where
+    it is not that of the constants.
+    """
+
+    kind: str
+    alpha: Positive
+    beta: Positive
+    rate: Positive = 1.0
+    gains: dict[str, Positive] = field(default_factory=dict)
+    parameters: dict[str, ParameterConstants] = field(default_factory=dict)
+    norm_epsilon: dict[str, Positive] = field(default_factory=dict)
+    parallel: bool = field(default=False, metadata=OPTIONAL)
+    layers: Annotated[int, Within(0, 10**6)] = field(default=0, metadata=OPTIONAL)
+    placement: str = field(default="", metadata=OPTIONAL)
+
+    def gain(self, matrix: str) -> float:
+        """The Xavier-normal gain of a matrix: its own, else β where it is scaled, else 1."""
+        scaled = (m.name for m in sublayer(self.kind).scaled)
+        return self.gains.get(matrix, self.beta if matrix in scaled else 1.0)
+
+
+class Placed(NamedTuple):
+    """A residual sublayer where layers are not all alike: its equation and its numbers."""
+
+    placement: Placement
+    constants: SublayerConstants
+
+
+@dataclass(frozen=True)
+class PartConstants:
+    """One part of the stack: its number of layers, and its layer's sublayers in order.
+
+    ``multipliers`` are learning-rate multipliers by role
+    (:class:`~deepnet_theory.definitions.sublayer.Role` values), for parameters that their sublayer
+    says
+    nothing of; a role that is absent takes 1. Each layer is used ``uses`` times: ``layers`` over
+    ``uses`` of them have parameters of their own, and are looped.
+    """
+
+    name: str
+    layers: Annotated[int, Within(1, 10**6)]
+    causal: bool
+    sublayers: tuple[SublayerConstants, ...]
+    multipliers: dict[str, NotNegative] = field(default_factory=dict)
+    uses: Annotated[int, Within(1, 10**6)] = field(default=1, metadata=OPTIONAL)
+
+    def described(self, between: str = ", ") -> str:
+        """The layer by its kinds, a plus between the branches of one sum."""
+        named = (
+            (written_share(Fraction(s.layers or self.layers, self.layers)) + s.kind, s.parallel)
+            for s in self.sublayers
+            if not s.placement
+        )
+        return described_layer(named, between)
+
+    @property
+    def alike(self) -> bool:
+        """Whether all layers have all sublayers, by one residual equation."""
+        return not any(s.layers or s.placement for s in self.sublayers)
+
+    @property
+    def distinct(self) -> int:
+        """How many layers have parameters of their own."""
+        return self.layers // self.uses
+
+    def in_layer(self, index: int) -> list[SublayerConstants]:
+        """What one layer has, counted from 0 at the bottom."""
+        counts = [s.layers or self.layers for s in self.sublayers]
+        return [self.sublayers[place] for place in in_turn(counts, self.layers, index)]
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """Sizes that the rule does not depend on."""
+
+    width: Annotated[int, Option("D", "Model width"), COUNT] = 512
+    heads: Annotated[int, Option("H", "Attention heads"), COUNT] = 8
+    kv_heads: Annotated[int | None, Option("H", "Key and value heads; as many as heads"), COUNT] = (
+        None
+    )
+    ffn_ratio: Annotated[
+        float, Option("R", "Hidden width over width"), Within(1 / LARGEST, 1024)
+    ] = 4.0
+    vocab: Annotated[int, Option("V", "Vocabulary, of bytes"), COUNT] = 256
+    activation: Annotated[str, Option("NAME", "relu, gelu or silu", ACTIVATIONS)] = "relu"
+    bias: Annotated[bool, Option("", "Bias vectors; with them")] = True
+    tied_head: Annotated[bool, Option("", "Share embedding and output head")] = False
+    head_bias: Annotated[
+        bool, Option("", "A bias on the output head, which train starts at the log-unigram")
+    ] = False
+    dropout: Annotated[float, Option("P", "Dropout"), Within(0, 1)] = 0.0
+    residual_gain: float | None = None  # initial value of a learnable scalar on every branch
+
+    def __post_init__(self) -> None:
+        require(self, Architecture, _INVALID)
+        if self.activation not in ACTIVATIONS:
+            raise unknown("activation", self.activation, ACTIVATIONS)
+        kv_heads = self.kv_heads or self.heads
+        _need(self.width % self.heads == 0, f"width {self.width} is not a multiple of heads "
+              f"{self.heads}")  # fmt: skip
+        _need(self.heads % kv_heads == 0, f"heads {self.heads} is no multiple of {kv_heads}")
+        _need(self.ffn_ratio * self.width >= 1, "the hidden width is below 1")
+        _need(self.dropout < 1, "dropout must be below 1")
+
+    @property
+    def hidden_width(self) -> int:
+        """The width between the matrices of a feed-forward branch."""
+        return round(self.ffn_ratio * self.width)
+
+    @property
+    def kv_width(self) -> int:
+        """The width of keys and values: grouped heads are narrower than the model."""
+        return (self.kv_heads or self.heads) * (self.width // self.heads)
+
+
+class Sizes(TypedDict, total=False):
+    """The fields of an :class:`Architecture`, as keywords."""
+
+    width: int
+    heads: int
+    kv_heads: int | None
+    ffn_ratio: float
+    vocab: int
+    activation: str
+    bias: bool
+    tied_head: bool
+    head_bias: bool
+    dropout: float
+    residual_gain: float | None
+
+
+@dataclass(frozen=True)
+class Constants:
+    """The constants of one model.
+
+    ``form`` says where α is: in the ``forward`` pass, or in the ``weights``, the initial size and
+    the multipliers of each branch's last matrix, every ``alpha`` being 1.
+    ``warning`` is what to know before training, ``condition`` what training needs beside the
+    constants; both are empty where there is nothing.
+    What is relative to a smaller model, the base: ``head_multiplier`` multiplies what enters the
+    head, ``scores`` those of attention beside 1/√k, k the head size, and ``outer`` is what
+    embedding, head, ``norm_gain`` and ``norm_bias`` of the final norm start and step with.
+    ``origin`` records where the numbers came from: the rule's formulas in N and M, the
+    selection, the package's version. It is information for people, never read by a builder.
+    """
+
+    stack: str
+    placement: str
+    norm: str
+    parts: tuple[PartConstants, ...]
+    architecture: Architecture = field(default_factory=Architecture)
+    optimizer: str = "custom"
+    update: str = ""
+    eta: Positive = 1.0
+    form: str = "forward"
+    warning: str = ""
+    condition: str = ""
+    head_multiplier: Positive = field(default=1.0, metadata=OPTIONAL)
+    scores: Positive = field(default=1.0, metadata=OPTIONAL)
+    outer: dict[str, ParameterConstants] = field(default_factory=dict, metadata=OPTIONAL)
+    origin: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _check(self)
+
+    @classmethod
+    def of(
+        cls,
+        selection: Selection,
+        rule: Rule,
+        depth: Mapping[str, int],
+        architecture: Architecture,
+        parameters: Sequence[ParameterRule] = (),
+        form: str = "forward",
+        warning: str = "",
+        condition: str = "",
+        origin: dict[str, Any] | None = None,
+    ) -> Constants:
+        """The constants of ``selection``'s stack under ``rule`` at a depth such as ``{"N": 8}``.
+
+        ``parameters`` are the formulas of every kind of parameter. Raises :class:`InputError`
+        where the rule has no positive, finite value at that depth, or says nothing of a sublayer.
+        """
+        parts = []
+        for part in selection.the_stack.parts:
+            layers, rows = depth[part.depth], []
+            for s, share, parallel in zip(part.layer, part.shares, part.parallel, strict=True):
+                count = share * layers
+                if count.denominator > 1:
+                    raise InputError(
+                        f"{part.described} does not stand in {layers} layers: a sublayer "
+                        f"would be in {count} of them"
+                    )
+                entry, matrices = rule.entry(part.name, s.name), {m.name for m in s.matrices}
+                # an entry may be of all kinds, and have gains of other kinds' matrices
+                gains = {m: gain for m, gain in entry.gains_at(**depth).items() if m in matrices}
+                stepped = (p for p in parameters if (p.part, p.sublayer) == (part.name, s.name))
+                rows.append(
+                    SublayerConstants(
+                        s.name, *entry.at(**depth), entry.rate_at(**depth), gains,
+                        {p.name: p.at(**depth) for p in stepped}, entry.norm_epsilon_at(**depth),
+                        parallel, 0 if share == 1 else int(count),
+                    )
+                )  # fmt: skip
+            uses = layers // part.distinct(layers)
+            parts.append(PartConstants(part.name, layers, part.causal, tuple(rows), uses=uses))
+        optimizer = selection.the_optimizer
+        return cls(
+            stack=selection.stack,
+            placement=selection.placement,
+            norm=selection.norm,
+            parts=tuple(parts),
+            architecture=architecture,
+            optimizer=optimizer.name,
+            update=optimizer.update,
+            eta=rule.eta_at(**depth),
+            form=form,
+            warning=warning,
+            condition=condition,
+            origin=origin or {},
+        )
+
+    def parameter(
+        self, part: str, sublayer: int | None, name: str, role: Role
+    ) -> ParameterConstants:
+        """What a kind of parameter starts and steps with, η's factor besides.
+
+        ``sublayer`` is the index within a layer, None for embedding, head and final norm. What
+        nothing is said of takes the multipliers of its role, and no weight decay where it is a
+        vector.
+        """
+        owner = next(p for p in self.parts if p.name == part)
+        if not name.startswith("inner_"):  # a norm around the branch
+            name = _OF_NORMS.get(role, name)
+        rate, gain = owner.multipliers.get(role.value, 1.0), 1.0
+        if sublayer is None:
+            if name in self.outer:
+                return self.outer[name]
+        else:
+            s = owner.sublayers[sublayer]
+            if name in s.parameters:
+                return s.parameters[name]
+            rate *= s.rate if role is Role.SCALED else 1.0
+            gain = s.gain(name) if role in MATRICES else 1.0
+        return ParameterConstants(gain, rate, weight_decay=float(role in MATRICES))
+
+    def placed(self, s: SublayerConstants) -> Placement:
+        """The residual equation of a sublayer."""
+        return placement(s.placement or sublayer(s.kind).placement or self.placement)
+
+    @property
+    def placements(self) -> tuple[str, ...]:
+        """Those of the sublayers, each once."""
+        names = (self.placed(s).name for part in self.parts for s in part.sublayers)
+        return tuple(dict.fromkeys(names))
+
+    def beside(self, other: Constants) -> Constants:
+        """These constants with those of another placement, for a stack that has both.
+
+        A sublayer's share of the balance is one of S, whatever stands below and above it, so that
+        each takes what its own placement has at the depth of the whole stack. Raises
+        :class:`InputError` where they are of two models, of two optimizers or of two parts.
+        """
+        alike = ("stack", "norm", "optimizer", "update", "eta", "form", "scores", "outer")
+        apart = [name for name in alike if getattr(self, name) != getattr(other, name)]
+        mine, theirs = ([(p.layers, p.described()) for p in c.parts] for c in (self, other))
+        apart += ["their parts"] * (mine != theirs or len(mine) > 1)
+        apart += ["placement, which is to be another"] * (other.placement in self.placements)
+        if apart:
+            raise InputError(
+                "constants stand beside those of another placement for one stack of one part; "
+                f"these differ in {', '.join(apart)}"
+            )
+        ((part, beside),) = zip(self.parts, other.parts, strict=True)
+        more = (replace(s, placement=s.placement or other.placement) for s in beside.sublayers)
+        parts = (replace(part, sublayers=(*part.sublayers, *more)),)
+        origin = {**self.origin, "beside": other.origin}
+        return replace(self, parts=parts, origin=origin)
+
+    def warn(self) -> None:
+        """Say to Python what to know before training."""
+        if self.warning:
+            warnings.warn(self.warning, UnstableWarning, stacklevel=3)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data with its ``schema``; what few constants have only where they have it."""
+        return {"schema": SCHEMA, **written(self)}
+
+    def to_json(self) -> str:
+        """The JSON text of the constants file."""
+        return json.dumps(self.to_dict(), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+    def save(self, path: str | Path) -> None:
+        write_text(Path(path), self.to_json())
+
+    @classmethod
+    def from_json(cls, text: str) -> Constants:
+        """Read a constants file's text."""
+        try:
+            data = json.loads(text, parse_constant=_no_json)
+        except (ValueError, RecursionError):
+            raise InputError("the constants are not valid JSON (damaged or truncated?)") from None
+        return cls.from_dict(data)
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Constants:
+        """Read plain data; raises :class:`InputError` that names the first thing wrong."""
+        if not isinstance(data, dict):
+            raise InputError("the constants must be a JSON object")
+        if data.get("schema") != SCHEMA:
+            raise InputError(
+                f"the constants have schema {shown(data.get('schema'))}; this version reads "
+                f"{SCHEMA!r}"
+            )
+        rest = {name: value for name, value in data.items() if name != "schema"}
+        made: Constants = read(cls, {"architecture": None, **rest}, "the constants")
+        return made
+
+    @classmethod
+    def load(cls, path: str | Path) -> Constants:
+        return cls.from_json(read_text(Path(path), MAX_BYTES))
+
+
+def _no_json(constant: str) -> None:
+    raise ValueError(constant)  # NaN and infinity, which JSON lacks
+
+
+# ---- what is valid, beside what each field says of itself ----
+
+
+def _need(condition: bool, what: str) -> None:
+    if not condition:
+        raise InputError(f"{_INVALID}: {what}")
+
+
+def _need_names(names: Collection[str], what: str, valid: Collection[str]) -> None:
+    for name in names:
+        if name not in valid:
+            raise unknown(what, name, valid)
+
+
+def _check(c: Constants) -> None:
+    require(c, Constants, _INVALID)
+    _need_names([c.form], "form", FORMS)
+    _need_names(c.outer, "outer parameter", OUTER)
+    _, where = norm(c.norm), placement(c.placement)
+    names = [p.name for p in stack(c.stack).parts]
+    _need([p.name for p in c.parts] == names, f"the parts of {c.stack!r} are {' and '.join(names)}")
+    forward = {"head_multiplier": c.head_multiplier, "scores": c.scores}
+    for part in c.parts:
+        _need(1 <= len(part.sublayers) <= 64, f"{part.name}: a layer needs 1 to 64 sublayers")
+        for s in part.sublayers:
+            _check_sublayer(c, part, s)
+            forward |= {f"{part.name}: alpha": s.alpha} if s.alpha != 1 else {}
+        _need(not part.sublayers[0].parallel, f"{part.name}: the first sublayer has no sum to join")
+        for s, following in pairwise(part.sublayers):
+            _need(
+                not following.parallel or not where.normalises_sum or s.alpha == following.alpha,
+                f"{part.name}: the branches of one residual sum have one alpha, not {s.alpha} and "
+                f"{following.alpha}",
+            )
+        _need(
+            part.layers % part.uses == 0,
+            f"{part.name}: {part.layers} layers cannot be layers that are used {part.uses} times "
+            "each",
+        )
+        _need_names(part.multipliers, "role", [role.value for role in Role])
+    for what, value in forward.items():
+        _need(
+            value == 1 or c.form == "forward",
+            f"the form 'weights' leaves the forward pass alone; {what} must be 1, not {value}",
+        )
+
+
+def _check_sublayer(c: Constants, part: PartConstants, s: SublayerConstants) -> None:
+    spec = sublayer(s.kind)
+    if spec.name != s.kind:
+        raise unknown("sublayer", s.kind, sublayers())
+    where, matrices = c.placed(s), [m.name for m in spec.matrices]
+    _need(
+        part is not c.parts[0] or not spec.reads_memory,
+        f"{part.name}: {s.kind!r} has no other part to attend to",
+    )
+    _need(
+        s.layers <= part.layers,
+        f"{part.name}: the layers of {s.kind!r} must be from 0, for all, to {part.layers}",
+    )
+    _need(
+        s.alpha == 1 or "alpha" in where.expression.names,
+        f"{part.name}: the placement {where.name!r} has no residual multiplier; alpha must be 1, "
+        f"not {s.alpha}",
+    )
+    _need_names(s.gains, f"matrix of {s.kind}", matrices)
+    _need_names(s.norm_epsilon, f"norm of {where.name!r}", where.places)
+    beside = (*_OF_NORMS.values(), RESIDUAL_GAIN, STREAM_GAIN)
+    known = [*(p.name for p in spec.parameters), *beside]
+    _need_names(s.parameters, f"parameter of {s.kind}", known)
+    for name in set(matrices) & s.parameters.keys():
+        gain = s.parameters[name].gain
+        _need(
+            gain == s.gain(name),
+            f"{part.name}: the gain of {name!r} is said twice, {gain!r} and {s.gain(name)!r}",
+        )

@@ -1,0 +1,116 @@
+"""Strictly discovered values: one file each in a folder, or one constant each in a module.
+
+What takes a page (an optimizer, a scheme) has a file; what takes a few lines stands beside its
+type. Either way the name of the file, or of the constant, is the value's own.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import TypeVar
+
+from deepnet_theory.definitions.outcome import unknown
+
+T = TypeVar("T")
+# what a user chooses by name: folders, and modules that hold all values of their kind
+FOLDERS = ("optimizers", "placements", "sublayers", "schemes")
+MODULES = {"norms": "sublayer", "closures": "rule", "parametrisations": "parametrisation"}
+KINDS = (*FOLDERS, *MODULES)
+
+
+def discover(folder: Path, kind: type[T], besides: tuple[str, ...] = ()) -> dict[str, T]:
+    """Load every ``*.py`` of ``folder``; each must define exactly one value of type ``kind``.
+
+    The value's ``name`` must be the file's name with ``_`` written ``-``. Files that begin
+    with an underscore, and those named in ``besides``, are not values. Anything irregular
+    raises ``TypeError``: a folder that is silently half-read would be worse than one that
+    does not load.
+    """
+    values: dict[str, T] = {}
+    for path in sorted(Path(folder).glob("*.py")):
+        if path.stem.startswith("_") or path.name in besides:
+            continue
+        value = load_value(path, kind)
+        name = path.stem.replace("_", "-")
+        if getattr(value, "name", None) != name:
+            raise TypeError(
+                f"{path.name}: its {kind.__name__} is named {getattr(value, 'name', None)!r}, "
+                f"the file says {name!r}"
+            )
+        values[name] = value
+    return values
+
+
+def declared(namespace: Mapping[str, object], kind: type[T]) -> dict[str, T]:
+    """The values of type ``kind`` among a module's constants, each named as its constant is.
+
+    A constant's name is its value's in capitals, with ``-`` written ``_``; anything else raises
+    ``TypeError``.
+    """
+    values: dict[str, T] = {}
+    for constant, value in namespace.items():
+        if not isinstance(value, kind):
+            continue
+        name = constant.lower().replace("_", "-")
+        if getattr(value, "name", None) != name:
+            raise TypeError(
+                f"{constant}: its {kind.__name__} is named {getattr(value, 'name', None)!r}, "
+                f"the constant says {name!r}"
+            )
+        values[name] = value
+    return dict(sorted(values.items()))
+
+
+def load_value(path: Path, kind: type[T]) -> T:
+    """The one module-level value of type ``kind`` in the file ``path``."""
+    module_name = f"deepnet_theory._discovered.{kind.__name__.lower()}.{path.stem}"
+    specification = importlib.util.spec_from_file_location(module_name, path)
+    if specification is None or specification.loader is None:
+        raise TypeError(f"{path} cannot be loaded as a Python file")
+    module = importlib.util.module_from_spec(specification)
+    sys.modules[module_name] = module
+    try:
+        specification.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[module_name]
+        raise
+    values = [v for k, v in vars(module).items() if isinstance(v, kind) and not k.startswith("_")]
+    if len(values) != 1:
+        raise TypeError(f"{path.name} must define exactly one {kind.__name__}, not {len(values)}")
+    return values[0]
+
+
+def names(kind: str) -> list[str]:
+    """The names of one of ``KINDS``; those of a folder without loading its values."""
+    if kind in MODULES:
+        return sorted(getattr(import_module(f"deepnet_theory.definitions.{MODULES[kind]}"), kind)())
+    stems = (path.stem for path in (Path(__file__).parent / kind).glob("*.py"))
+    return sorted(stem.replace("_", "-") for stem in stems if not stem.startswith("_"))
+
+
+@cache
+def builtin(folder: str, kind: type[T]) -> dict[str, T]:
+    """The values that the package itself ships in ``definitions/<folder>``."""
+    return discover(Path(__file__).parent / folder, kind)
+
+
+def choose(what: str, name: str, values: dict[str, T]) -> T:
+    """The value called ``name``, in any case; raises :class:`InputError` with the valid names.
+
+    The sentence says where a name belongs that is one of another kind.
+    """
+    try:
+        return values[name.lower()]
+    except (KeyError, AttributeError):
+        raise unknown(what, name, sorted(values), _kinds(name)) from None
+
+
+def _kinds(name: object) -> str:
+    """What else goes by the name, to end a sentence with; empty if nothing does."""
+    kinds = [kind for kind in KINDS if isinstance(name, str) and name.lower() in names(kind)]
+    return f"; {name!r} is one of the {' and of the '.join(kinds)}" if kinds else ""

@@ -1,0 +1,418 @@
+"""A small grammar for user expressions: parsed into a frozen tree, never evaluated as code.
+
+Python's ``ast`` module does the tokenising; everything that is not arithmetic on known
+names, numbers and known functions is refused with one sentence. The tree is interpreted by
+:func:`fold` with an *algebra*, so that SymPy, torch and plain floats each give it a meaning
+without this module importing any of them.
+
+A rule, an update and a placement are texts because they travel: into JSON, to other processes, into
+a model that knows torch alone. A SymPy object would bring SymPy to all of them. The readers of one
+tree are held against each other.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import operator
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+
+from deepnet_theory.definitions.outcome import InputError, shown
+
+MAX_LENGTH = 1000  # characters; longer input is refused before it is tokenised
+MAX_DEPTH = 60  # nesting of the tree
+MAX_EXPONENT = 256  # numerator and denominator of any exponent
+MAX_DIGITS = 300.0  # of any value that a tree could form from names of one digit: a float's
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Number:
+    """An exact rational literal."""
+
+    value: Fraction
+
+
+@dataclass(frozen=True)
+class Name:
+    """One of the grammar's symbols."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A binary operation, one of ``+ - * /``."""
+
+    operator: str
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True)
+class Power:
+    """A base to an exact rational exponent."""
+
+    base: Node
+    exponent: Fraction
+
+
+@dataclass(frozen=True)
+class Call:
+    """A known function of one or more arguments."""
+
+    function: str
+    arguments: tuple[Node, ...]
+
+
+Node = Number | Name | Operation | Power | Call
+
+
+@dataclass(frozen=True)
+class Grammar:
+    """The names and functions (with least and greatest number of arguments) that may occur."""
+
+    purpose: str
+    symbols: tuple[str, ...]
+    functions: dict[str, tuple[int, int]]
+
+    def __hash__(self) -> int:  # of what is no dict
+        return hash((self.purpose, self.symbols))
+
+    def parse(self, text: str) -> Expression:
+        """Parse ``text``; raises :class:`InputError` with one sentence for anything else."""
+        return _parse(text, self)
+
+    @property
+    def valid(self) -> str:
+        """What the grammar admits, in words."""
+        functions = f" and {', '.join(self.functions)}" if self.functions else ""
+        return f"{', '.join(self.symbols)}, numbers, + - * / ** and parentheses{functions}"
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A parsed expression: its text as the user wrote it, and its tree."""
+
+    text: str
+    root: Node
+    grammar: Grammar
+
+    @cached_property
+    def names(self) -> frozenset[str]:
+        return frozenset(part.name for part in parts(self.root) if isinstance(part, Name))
+
+    @cached_property
+    def functions(self) -> frozenset[str]:
+        return frozenset(part.function for part in parts(self.root) if isinstance(part, Call))
+
+    def __str__(self) -> str:
+        return self.text
+
+
+class Algebra(Protocol[T]):
+    """What an interpreter gives for each kind of node."""
+
+    def number(self, value: Fraction) -> T: ...
+    def name(self, name: str) -> T: ...
+    def add(self, left: T, right: T) -> T: ...
+    def subtract(self, left: T, right: T) -> T: ...
+    def multiply(self, left: T, right: T) -> T: ...
+    def divide(self, left: T, right: T) -> T: ...
+    def power(self, base: T, exponent: Fraction) -> T: ...
+    def call(self, function: str, arguments: tuple[T, ...]) -> T: ...
+
+
+ARITHMETIC = {"+": "add", "-": "subtract", "*": "multiply", "/": "divide"}
+
+
+def fold(node: Node, algebra: Algebra[T]) -> T:
+    """Interpret a tree bottom-up with ``algebra``."""
+    match node:  # the most frequent first: a step is checked by some thousand of these
+        case Operation(symbol, left, right):
+            method: Callable[[T, T], T] = getattr(algebra, ARITHMETIC[symbol])
+            return method(fold(left, algebra), fold(right, algebra))
+        case Name(name):
+            return algebra.name(name)
+        case Number(value):
+            return algebra.number(value)
+        case Call("blocks", (inner, Number(rows))) if isinstance(algebra, OperatorAlgebra):
+            return cast(T, algebra.blocks(inner, int(rows)))
+        case Call(function, arguments):
+            return algebra.call(function, tuple(fold(a, algebra) for a in arguments))
+        case Power(base, exponent):
+            return algebra.power(fold(base, algebra), exponent)
+
+
+class OperatorAlgebra(Generic[T]):
+    """An algebra whose arithmetic is that of Python's operators on the values."""
+
+    def operate(self, function: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
+        return function(left, right)
+
+    def add(self, left: Any, right: Any) -> Any:
+        return self.operate(operator.add, left, right)
+
+    def subtract(self, left: Any, right: Any) -> Any:
+        return self.operate(operator.sub, left, right)
+
+    def multiply(self, left: Any, right: Any) -> Any:
+        return self.operate(operator.mul, left, right)
+
+    def divide(self, left: Any, right: Any) -> Any:
+        return self.operate(operator.truediv, left, right)
+
+    def blocks(self, inner: Node, rows: int) -> Any:
+        """``inner`` on each block of ``rows`` rows by itself; a parameter of one row is one."""
+        return fold(inner, cast(Any, self))
+
+
+class FloatAlgebra(OperatorAlgebra[float]):
+    """Floats, for evaluating depth expressions with the standard library alone."""
+
+    functions: ClassVar[dict[str, Callable[..., float]]] = {
+        "sqrt": math.sqrt,
+        "log": math.log,
+        "abs": abs,
+        "max": max,
+        "min": min,
+    }
+
+    def __init__(self, **values: float) -> None:
+        self.values = values
+
+    def number(self, value: Fraction) -> float:
+        return float(value)
+
+    def name(self, name: str) -> float:
+        return float(self.values[name])
+
+    def power(self, base: float, exponent: Fraction) -> float:
+        return float(pow(base, float(exponent)))
+
+    def call(self, function: str, arguments: tuple[float, ...]) -> float:
+        return float(self.functions[function](*arguments))
+
+
+def evaluate(expression: Expression, **values: float) -> float:
+    """The value of a depth expression, for instance ``evaluate(alpha, N=8)``.
+
+    Raises :class:`InputError` where it is undefined, complex or infinite there.
+    """
+
+    def refuse(why: str) -> InputError:
+        where = ", ".join(f"{k} = {v:g}" for k, v in values.items())
+        return InputError(f"{expression.text!r} {why} at {where}")
+
+    try:
+        value: float = fold(expression.root, FloatAlgebra(**values))
+    except KeyError as missing:
+        raise InputError(f"{expression.text!r} needs a value for {missing.args[0]}") from None
+    except (ArithmeticError, ValueError, TypeError):
+        raise refuse("has no real value") from None
+    if not math.isfinite(value):
+        raise refuse("is not finite")
+    return value
+
+
+# rows are a matrix's outputs and columns its inputs, as torch stores it; a vector is one column.
+# blocks(u, 64) is u of each 64 rows by themselves, such as a head's; the last may have fewer
+UPDATE = Grammar(
+    purpose="an update",
+    symbols=("eta", "g", "theta"),
+    functions={
+        **dict.fromkeys(("sign", "abs", "sqrt", "log", "norm", "rms"), (1, 1)),
+        **dict.fromkeys(("numel", "rows", "columns", "polar"), (1, 1)),
+        **dict.fromkeys(("max", "min"), (2, 8)),
+        "clip": (3, 3),
+        "blocks": (2, 2),
+    },
+)
+# m and v are running means of the gradient and of its square
+RUNNING = Grammar("a running update", ("eta", "g", "theta", "m", "v", "epsilon"), UPDATE.functions)
+PRACTICE = Grammar(
+    "an update with epsilon and weight decay",
+    ("eta", "g", "theta", "epsilon", "decay"),
+    UPDATE.functions,
+)
+DEPTH = Grammar(
+    purpose="an expression in the depth",
+    symbols=("N", "M"),
+    functions={"sqrt": (1, 1), "log": (1, 1), "abs": (1, 1), "max": (2, 8), "min": (2, 8)},
+)
+# l is the layer's index, from 1 to the number of layers of its part
+INDEXED = Grammar(
+    purpose="an expression in the depth and the layer's index",
+    symbols=(*DEPTH.symbols, "l"),
+    functions=DEPTH.functions,
+)
+
+
+@lru_cache(4096)  # a rule's texts are read anew at every depth and for every parameter
+def _parse(text: str, grammar: Grammar) -> Expression:
+    if not isinstance(text, str) or not text.strip():
+        raise InputError(f"{grammar.purpose} must not be empty; use {grammar.valid}")
+    if len(text) > MAX_LENGTH:
+        raise InputError(
+            f"{grammar.purpose} of {len(text)} characters is too long; "
+            f"at most {MAX_LENGTH} are read"
+        )
+    stripped = text.strip()
+
+    def refuse(why: str) -> InputError:
+        return InputError(f"{shown(stripped)} is not {grammar.purpose}: {why}; use {grammar.valid}")
+
+    # Identifiers are normalised by Python (a full-width "eta" would become "eta"), so only
+    # printable ASCII is read at all.
+    if any(not (32 <= ord(c) < 127) for c in stripped):
+        raise refuse("only plain ASCII characters may occur")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(stripped, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise refuse("it cannot be read") from None
+    try:
+        root = _convert(tree.body, grammar, refuse, MAX_DEPTH)
+        digits = _digits(root)
+    except RecursionError:
+        raise refuse("it is nested too deeply") from None
+    if digits > MAX_DIGITS:
+        raise refuse(f"it forms values of more than {MAX_DIGITS:.0f} digits")
+    return Expression(stripped, root, grammar)
+
+
+def _convert(
+    node: ast.expr, grammar: Grammar, refuse: Callable[[str], InputError], depth: int
+) -> Node:
+    if depth == 0:
+        raise refuse("it is nested too deeply")
+
+    def inner(child: ast.expr) -> Node:
+        return _convert(child, grammar, refuse, depth - 1)
+
+    match node:
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return Number(_rational(value, refuse))
+        case ast.Name(id=name):
+            if name not in grammar.symbols:
+                raise refuse(f"{name!r} is not known")
+            return Name(name)
+        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
+            return inner(operand)
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            term = inner(operand)
+            if isinstance(term, Number):
+                return Number(-term.value)
+            return Operation("*", Number(Fraction(-1)), term)
+        case ast.BinOp(op=ast.Pow(), left=left, right=right):
+            return Power(inner(left), _exponent(inner(right), refuse))
+        case ast.BinOp(op=op, left=left, right=right):
+            symbol = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}.get(type(op))
+            if symbol is None:
+                raise refuse("an operator is not known")
+            return Operation(symbol, inner(left), inner(right))
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]):
+            if name not in grammar.functions:
+                raise refuse(f"the function {name!r} is not known")
+            least, most = grammar.functions[name]
+            if not least <= len(args) <= most:
+                raise refuse(
+                    f"{name} takes {least if least == most else f'{least} to {most}'}"
+                    f" argument{'s' if most > 1 else ''}, not {len(args)}"
+                )
+            arguments = tuple(inner(a) for a in args)
+            count = constant(arguments[-1])
+            if name == "blocks" and not (count and count > 0 and count.denominator == 1):
+                raise refuse("blocks takes a term and how many rows a block has, such as 64")
+            return Call(name, arguments)
+        case _:
+            raise refuse("only arithmetic may occur")
+
+
+def _rational(value: float, refuse: Callable[[str], InputError]) -> Fraction:
+    if isinstance(value, float) and not math.isfinite(value):
+        raise refuse("a number is not finite")
+    # repr is the shortest decimal that reads back, so 0.1 is one tenth and not a binary float
+    return Fraction(repr(value))
+
+
+class _Exact(OperatorAlgebra[Fraction]):
+    """Exact numbers; what is none raises ``ValueError``, in words for an exponent."""
+
+    def number(self, value: Fraction) -> Fraction:
+        return value
+
+    def name(self, name: str) -> Fraction:
+        raise ValueError(f"the exponent depends on {name}")
+
+    def call(self, function: str, arguments: tuple[Fraction, ...]) -> Fraction:
+        raise ValueError(f"an exponent holds {function}")
+
+    def power(self, base: Fraction, exponent: Fraction) -> Fraction:
+        if exponent.denominator != 1:
+            raise ValueError("an exponent holds a power that is not small and whole")
+        return Fraction(base**exponent.numerator)
+
+
+def constant(node: Node) -> Fraction | None:
+    """The value of a tree of numbers alone, None where it has another or none."""
+    try:
+        value: Fraction = fold(node, _Exact())
+    except (ValueError, ZeroDivisionError):
+        return None
+    return value
+
+
+def _exponent(node: Node, refuse: Callable[[str], InputError]) -> Fraction:
+    beyond = f"an exponent is beyond {MAX_EXPONENT}"
+    if _digits(node) > MAX_DIGITS:
+        raise refuse(beyond)
+    try:
+        value: Fraction = fold(node, _Exact())
+    except ValueError as why:
+        raise refuse(str(why)) from None
+    except ZeroDivisionError:
+        raise refuse("an exponent divides by zero") from None
+    if abs(value.numerator) > MAX_EXPONENT or value.denominator > MAX_EXPONENT:
+        raise refuse(beyond)
+    return value
+
+
+def _digits(node: Node) -> float:
+    """The one measure of size: digits of what the tree forms with names of one digit.
+
+    It bounds constants, degrees and coefficients of an expanded tree alike.
+    """
+    match node:
+        case Number(value):
+            return math.log10(max(abs(value.numerator), value.denominator))
+        case Name():
+            return 1.0
+        case Power(base, exponent):
+            return _digits(base) * max(1.0, abs(float(exponent)))
+        case Call(function, arguments):
+            squared = 2 if function in ("norm", "rms", "polar") else 1  # sums of squares
+            return squared * sum(_digits(a) for a in arguments)
+        case Operation(symbol, left, right):
+            return _digits(left) + _digits(right) + (0.31 if symbol in "+-" else 0.0)
+
+
+def parts(node: Node) -> Iterator[Node]:
+    """All that a tree is made of, innermost first."""
+    match node:
+        case Power(base, _):
+            yield from parts(base)
+        case Call(_, arguments):
+            for argument in arguments:
+                yield from parts(argument)
+        case Operation(_, left, right):
+            yield from parts(left)
+            yield from parts(right)
+    yield node

@@ -1,0 +1,168 @@
+"""Reading and writing files: one sentence where it cannot be done, nothing half-written."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from deepnet_theory.definitions.outcome import InputError
+
+PATIENCE = 2.0  # seconds that a pipe's reader has to come
+PIECE = 2**20  # read at once: the memory for a whole limit would be asked for before a byte is read
+
+
+def read_bytes(path: str | Path, limit: int) -> bytes:
+    """The content of a file of at most ``limit`` bytes; raises :class:`InputError` otherwise.
+
+    A pipe is read to its end; one that nobody writes to is empty, not waited for.
+    """
+    try:
+        raw = bytearray()
+        with open(path, "rb", opener=_open_at_once) as file:
+            while len(raw) <= limit and (piece := file.read(PIECE)):
+                raw += piece
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {str(path)!r}: {_why(error)}") from None
+    if len(raw) > limit:
+        raise InputError(f"{str(path)!r} is larger than {limit} bytes")
+    return bytes(raw)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open; a pipe opened in the ordinary way would wait for its other end, maybe forever."""
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if hasattr(os, "O_NONBLOCK"):
+        os.set_blocking(handle, True)
+    return handle
+
+
+def _open_for_a_reader(path: str, flags: int) -> int:
+    """Open for writing; a pipe has no reader where its command has not begun yet, or never does."""
+    given_up = time.monotonic() + PATIENCE
+    while True:
+        try:
+            return _open_at_once(path, flags)
+        except OSError as error:
+            if error.errno != errno.ENXIO or time.monotonic() > given_up:
+                raise
+        time.sleep(0.01)
+
+
+def read_text(path: str | Path, limit: int) -> str:
+    """The UTF-8 text of a file of at most ``limit`` bytes; raises :class:`InputError` otherwise."""
+    try:
+        return read_bytes(path, limit).decode("utf-8")
+    except UnicodeDecodeError:
+        raise InputError(f"{str(path)!r} is not UTF-8 text") from None
+
+
+def require_file(path: Path) -> None:
+    """Raise :class:`InputError` where there is no file of this name, or no way to it."""
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        status = None
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot read {str(path)!r}: {_why(error)}") from None
+    if status is None or not stat.S_ISREG(status.st_mode):
+        raise InputError(f"there is no file {str(path)!r}")
+
+
+def require_writable(path: str | Path) -> Path:
+    """The file that writing to ``path`` changes: itself, or what it links to.
+
+    Raises :class:`InputError` where it cannot be written, so that it can be asked before the
+    work whose result it is to hold.
+    """
+    target, _ = _target(path)
+    return target
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text as UTF-8; see :func:`write_bytes`.
+
+    A file name may hold bytes that are no text; where it is named, they are written as JSON
+    writes them.
+    """
+    write_bytes(path, text.encode("utf-8", "backslashreplace"))
+
+
+def write_bytes(path: str | Path, content: bytes) -> None:
+    """Write a file by atomic replacement in its own folder; its mode and owner are kept.
+
+    A link keeps pointing where it does, and a device or a pipe is written to, not replaced. The
+    reader of a pipe is waited for ``PATIENCE`` seconds.
+
+    Raises :class:`InputError` where the file cannot be written.
+    """
+    target, before = _target(path)
+    try:
+        if before is not None and not stat.S_ISREG(before.st_mode):
+            with open(target, "wb", opener=_open_for_a_reader) as file:
+                file.write(content)
+        else:
+            _replace(target, before, content)
+    except OSError as error:
+        why = "no process reads the pipe" if error.errno == errno.ENXIO else _why(error)
+        raise InputError(f"cannot write {str(path)!r}: {why}") from None
+
+
+def replace_bytes(path: Path, content: bytes) -> None:
+    """Put a file where ``path`` says, in the place of a link or a pipe too; raises OSError."""
+    _replace(path, None, content)
+
+
+def _replace(target: Path, before: os.stat_result | None, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:32]}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        if before is None:  # mkstemp makes private files; an ordinary open does not
+            mask = os.umask(0)
+            os.umask(mask)
+            mode = 0o666 & ~mask
+        else:
+            mode = stat.S_IMODE(before.st_mode)
+            with suppress(OSError, AttributeError):  # only root may give files away
+                os.chown(temporary, before.st_uid, before.st_gid)
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(target)
+    finally:
+        Path(temporary).unlink(missing_ok=True)
+
+
+def _target(path: str | Path) -> tuple[Path, os.stat_result | None]:
+    """The file behind a name, and what is there now."""
+    shown = f"cannot write {str(path)!r}"
+    if not str(path).strip():
+        raise InputError(f"{shown}: give the name of a file")
+    try:
+        before = Path(path).stat()
+    except FileNotFoundError:
+        before = None
+    except (OSError, ValueError) as error:  # too long a name, a loop of links, a zero byte …
+        raise InputError(f"{shown}: {_why(error)}") from None
+    if before is not None and stat.S_ISDIR(before.st_mode):
+        raise InputError(f"{shown}: it is a folder; give the name of a file")
+    # root may write whatever the mode says, but whoever has set a file read-only means it
+    if before is not None and not before.st_mode & 0o222:
+        raise InputError(f"{shown}: it is read-only")
+    if before is not None and not os.access(path, os.W_OK):
+        raise InputError(f"{shown}: no permission to write it")
+    if before is not None and not stat.S_ISREG(before.st_mode):
+        return Path(path), before
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise InputError(f"{shown}: the folder does not exist")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(f"{shown}: no permission to write in its folder")
+    return target, before
+
+
+def _why(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)

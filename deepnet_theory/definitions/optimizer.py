@@ -1,0 +1,241 @@
+"""An optimizer is the expression of its first update; how it goes on is one more expression.
+
+An update is real: no root or logarithm of what may be negative, which its terms' signs tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from deepnet_theory.definitions.discovery import builtin, choose
+from deepnet_theory.definitions.expression import (
+    PRACTICE,
+    RUNNING,
+    UPDATE,
+    Call,
+    Expression,
+    Name,
+    Node,
+    Number,
+    Operation,
+    Power,
+    constant,
+    parts,
+)
+from deepnet_theory.definitions.outcome import InputError, shown
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A library's own optimizer, against whose first step the expression is checked.
+
+    ``target`` is ``"module:Class"``, ``options`` its keyword arguments without ``lr``,
+    ``requires`` the extra that installs it where torch alone does not.
+    """
+
+    target: str
+    options: tuple[tuple[str, object], ...] = ()
+    requires: str | None = None
+
+
+@dataclass(frozen=True)
+class Running:
+    r"""How an optimizer goes on after its first step, from running means of the gradient.
+
+    ``update`` is written in the grammar of :data:`~deepnet_theory.definitions.expression.RUNNING`:
+    as
+    the first update, in m, v and epsilon beside g, where
+
+    .. math:: m_t = \frac{\sum_{s\le t} a^{t-s} g_s}{\sum_{s\le t} a^{t-s}}, \qquad
+              v_t = \frac{\sum_{s\le t} b^{t-s} g_s^2}{\sum_{s\le t} b^{t-s}}
+
+    with a = ``first`` and b = ``second``; ``summed`` leaves m the sum alone. At the first step
+    m = g and v = g², and the two updates must agree, up to an epsilon.
+    """
+
+    update: str
+    first: float = 0.0
+    second: float = 0.0
+    summed: bool = False
+
+    @cached_property
+    def expression(self) -> Expression:
+        return RUNNING.parse(self.update)
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    r"""A first-step update rule :math:`\Delta\theta = u(\eta, g, \theta)`, weight decay 0.
+
+    ``update`` is written in the grammar of :data:`~deepnet_theory.definitions.expression.UPDATE`.
+    Where the expression adds or compares terms of different degrees, ``regime`` states which
+    side is the larger, as pairs ``(larger, smaller)`` of expressions in the same grammar.
+    ``running`` says how it goes on; one without it has only a first step.
+
+    ``practice`` is the first step as its library takes it, in ``epsilon`` and ``decay`` (the
+    weight decay) too; ``epsilon`` is the library's default, None where there is none that one
+    number could set. Without them there is no epsilon, and the weight decay is decoupled.
+    ``at_zero`` is the first update that a library takes for a parameter of zeros, where the
+    expression would leave it there.
+    """
+
+    name: str
+    update: str
+    regime: tuple[tuple[str, str], ...] = ()
+    summary: str = ""
+    mind: str = ""
+    source: str = ""
+    reference: Reference | None = None
+    running: Running | None = None
+    practice: str = ""
+    epsilon: float | None = None
+    at_zero: str = ""
+
+    def __post_init__(self) -> None:
+        missing = {"eta"} - self.expression.names
+        if missing:
+            raise InputError(
+                f"the update {shown(self.update)} does not contain eta, the learning rate"
+            )
+        refuse_unless_real(self.expression)
+        for pair in self.regime:
+            for side in pair:
+                refuse_unless_real(UPDATE.parse(side))
+        if self.running is not None:
+            _ = self.running.expression
+        _ = self.practised, self.from_zero
+
+    @cached_property
+    def expression(self) -> Expression:
+        return UPDATE.parse(self.update)
+
+    @cached_property
+    def from_zero(self) -> Expression:
+        """The first update of a parameter that is 0."""
+        return UPDATE.parse(self.at_zero) if self.at_zero else self.expression
+
+    @cached_property
+    def practised(self) -> Expression:
+        """The first update with epsilon and weight decay."""
+        if self.practice:
+            return PRACTICE.parse(self.practice)
+        shrink = Operation("*", Operation("*", Name("eta"), Name("decay")), Name("theta"))
+        update = Operation("-", self.expression.root, shrink)
+        return Expression(f"{self.update} - eta*decay*theta", update, PRACTICE)
+
+
+def optimizers() -> dict[str, Optimizer]:
+    return builtin("optimizers", Optimizer)
+
+
+def optimizer(name: str) -> Optimizer:
+    return choose("optimizer", name, optimizers())
+
+
+def custom_optimizer(update: str, regime: tuple[tuple[str, str], ...] = ()) -> Optimizer:
+    """A user's own update rule, on the same path as the built-in ones; it keeps no memory."""
+    return Optimizer(
+        name="custom",
+        update=update,
+        regime=regime,
+        summary="the user's own update",
+        running=Running(update),
+    )
+
+
+# ---- the sign of a term over the reals ----
+
+_NEVER_NEGATIVE = {"abs", "norm", "rms", "numel", "rows", "columns", "sqrt"}
+
+
+@dataclass(frozen=True)
+class Sign:
+    """``factor`` (1, 0 or -1) times the signs of the terms ``of``; each may be either."""
+
+    factor: int
+    of: frozenset[Node] = frozenset()
+
+    @property
+    def never_negative(self) -> bool:
+        """Whether it is 1 or 0 whatever g and theta are."""
+        return self.factor >= 0 and not self.of
+
+    def __mul__(self, other: Sign) -> Sign:
+        return Sign(self.factor * other.factor, self.of ^ other.of)
+
+
+def sign(node: Node) -> Sign:
+    """The sign of a term; constants are positive, entries of g and theta are of any sign."""
+    number = constant(node)
+    if number is not None:
+        return Sign((number > 0) - (number < 0))
+    alike: set[Sign] = set()
+    match node:
+        case Name("eta" | "epsilon" | "decay"):
+            return Sign(1)
+        case Power(base, exponent):
+            return Sign(1) if exponent.numerator % 2 == 0 else sign(base)
+        case Operation("*" | "/", left, right):
+            return sign(left) * sign(right)
+        case Operation(symbol, left, right):
+            terms = (sign(left), Sign(1 if symbol == "+" else -1) * sign(right))
+            alike = {s for s in terms if s.factor} or {Sign(0)}
+        case Call(function, _) if function in _NEVER_NEGATIVE:
+            return Sign(1)
+        case Call("sign", (inner,)):
+            return sign(inner)
+        case Call("blocks", (inner, _)) if sign(inner).never_negative:
+            return sign(inner)
+        case Call("max" | "min" as function, arguments):
+            side = Sign(1 if function == "max" else -1)
+            alike = {sign(a) for a in arguments}
+            if any((side * s).never_negative for s in alike):  # it decides, on its side of 0
+                return side
+        case Call("clip", (value, low, high)):
+            return sign(Call("min", (Call("max", (value, low)), high)))
+    return alike.pop() if len(alike) == 1 else Sign(1, frozenset({node}))
+
+
+def refuse_unless_real(expression: Expression) -> None:
+    """Raises :class:`InputError` where a fractional power or a logarithm may be of a negative."""
+    for node in parts(expression.root):
+        match node:
+            case Power(base, exponent) if exponent.denominator != 1:
+                meant = f"abs({text(base)})**({exponent})"
+            case Call("sqrt" | "log" as function, (base,)):
+                meant = f"{function}(abs({text(base)}))"
+            case _:
+                continue
+        if sign(base).never_negative:
+            continue
+        plain, what, write = text(base), "a fractional power", ""
+        if meant.startswith("log"):
+            what, write = "the logarithm", meant
+        raise InputError(
+            f"{shown(expression.text)} is not real: it takes {what} of {plain}, which may be "
+            "negative; write "
+            + (write or f"sign({plain})*{meant}, or {meant} where the sign is not meant")
+        )
+
+
+def text(node: Node) -> str:
+    """A term as the grammar writes it."""
+    match node:
+        case Number(value):
+            return str(value)
+        case Name(name):
+            return name
+        case Power(base, exponent):
+            return f"{_held(base)}**({exponent})"
+        case Operation("*", Number(value), right) if value == -1:
+            return f"-{_held(right)}"
+        case Operation(operator, left, right):
+            return f"{_held(left)}{operator}{_held(right)}"
+        case Call(function, arguments):
+            return f"{function}({', '.join(text(a) for a in arguments)})"
+
+
+def _held(node: Node) -> str:
+    plain = isinstance(node, Name | Call) or text(node).isdigit()
+    return text(node) if plain else f"({text(node)})"

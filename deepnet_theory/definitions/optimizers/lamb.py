@@ -1,0 +1,32 @@
+from deepnet_theory.definitions.optimizer import Optimizer, Reference, Running
+
+LAMB = Optimizer(
+    name="lamb",
+    update="-eta*norm(theta)*sign(g)/sqrt(numel(theta))",
+    summary="LAMB: Adam's direction, scaled to the parameter's norm",
+    mind=(
+        "libraries clamp the norm or treat a zero "
+        "parameter as ratio 1; Su drops the factor 1/sqrt(numel)"
+    ),
+    source="Su, §Multiple optimizers; You et al., arXiv 1904.00962",
+    reference=Reference(
+        "pytorch_optimizer:Lamb",
+        options=(
+            ("weight_decay", 0.0),
+            ("adam_debias", True),
+            ("max_grad_norm", 0.0),
+        ),
+        requires="verify",
+    ),
+    running=Running(
+        "-eta*norm(theta)*m/(sqrt(v) + epsilon)/norm(m/(sqrt(v) + epsilon))",
+        first=0.9,
+        second=0.999,
+    ),
+    practice=(
+        "-eta*(norm(theta)*g/(sqrt(1 - 0.999)*abs(g) + epsilon)"
+        "/norm(g/(sqrt(1 - 0.999)*abs(g) + epsilon)) + decay*theta)"
+    ),
+    epsilon=1e-06,
+    at_zero="-eta*sign(g)",
+)

@@ -1,0 +1,12 @@
+from deepnet_theory.definitions.optimizer import Optimizer, Reference, Running
+
+MOMENTUM = Optimizer(
+    name="momentum",
+    update="-eta*g",
+    summary="SGD with momentum: the first step has no history",
+    mind="Nesterov's variant multiplies the first step by 1 + momentum",
+    source="Polyak, 1964",
+    reference=Reference("torch.optim:SGD", options=(("momentum", 0.9),)),
+    running=Running("-eta*m", first=0.9, summed=True),
+    practice="-eta*(g + decay*theta)",
+)

@@ -1,0 +1,11 @@
+from deepnet_theory.definitions.optimizer import Optimizer, Reference, Running
+
+SGD = Optimizer(
+    name="sgd",
+    update="-eta*g",
+    summary="plain stochastic gradient descent",
+    source="Su, §Multiple optimizers",
+    reference=Reference("torch.optim:SGD"),
+    running=Running("-eta*g"),
+    practice="-eta*(g + decay*theta)",
+)

@@ -1,0 +1,493 @@
+"""What one recorded forward pass says of somebody's model: plain data.
+
+``models`` makes it, by what the operations do, and looks at no name of a module: names lie. What
+fits no known form is named as not understood, and what follows from it is for others to say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import groupby
+from typing import NamedTuple
+
+from deepnet_theory.definitions.placement import RESIDUAL_GAIN, placements
+from deepnet_theory.definitions.selection import PLAIN_LAYER, described_layer, written_share
+
+UNKNOWN = "unknown"
+NEAR = 0.05  # of a measured power: nearer to 0 or 1, it is taken as that
+NAMED = 6  # ranges of layers that one sentence names
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A block of a parameter with one role: ``outputs`` are runs of its outputs.
+
+    ``role`` is a name of ``definitions/sublayers`` or ``unknown``; of a low-rank ``factor`` that
+    of the
+    product. ``axis`` is that of the outputs: 0 in a Linear, 1 in a Conv1D, 1 or 2 of stacked
+    experts. ``computed``: the forward pass makes it from the parameter. ``size`` is the root mean
+    square of the entries, ``error`` its standard error, with the factors before and behind
+    (``times``).
+    """
+
+    name: str
+    role: str
+    axis: int
+    outputs: tuple[tuple[int, int], ...]
+    fan_in: int
+    fan_out: int
+    bias: str | None = None
+    whole: bool = True  # these are all outputs of the parameter
+    factor: bool = False
+    computed: bool = False
+    size: float = float("nan")
+    error: float = 0.0
+    times: float = 1.0
+
+    @property
+    def xavier(self) -> float:
+        r"""Xavier's standard deviation, :math:`\sqrt{2/(\text{fan\_in} + \text{fan\_out})}`."""
+        return math.sqrt(2 / (self.fan_in + self.fan_out))
+
+    @property
+    def rows(self) -> list[int] | list[list[int]]:
+        """The outputs as ``[start, end]``, or a list of such where they are interleaved."""
+        runs = [list(run) for run in self.outputs]
+        return runs[0] if len(runs) == 1 else runs
+
+    @property
+    def where(self) -> str:
+        """The block as one would write it in code."""
+        if self.whole:
+            return self.name
+        start, end = self.outputs[0]
+        several = f", … {len(self.outputs)} blocks" if len(self.outputs) > 1 else ""
+        span = f"{start}:{end}{several}"
+        return f"{self.name}[{':, ' * self.axis}{span}]"
+
+
+@dataclass(frozen=True)
+class Norm:
+    """A norm and where it stands; ``size`` is the root mean square of its gain.
+
+    On the residual ``sum``, at the branch's ``input`` or ``output``, ``within`` it as its kind has
+    it, ``inside`` as no kind does, on queries and keys alone (``scores``); of no sublayer at the
+    ``start`` or end (``final``) of a stack. ``enters`` are the roles that multiply what it gives.
+    """
+
+    where: str
+    centred: bool
+    gain: str | None
+    bias: str | None
+    size: float
+    enters: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows that a stream starts from: ``times`` those of the parameter ``name``, of rms ``size``.
+
+    ``of_inputs``: the inputs choose them, as tokens do. Without a name, as sinusoids are.
+    """
+
+    stack: str
+    name: str
+    rows: int
+    times: float
+    size: float
+    of_inputs: bool
+
+
+@dataclass(frozen=True)
+class Logits:
+    """What a language model's ``head`` makes of a final state of rms ``state``.
+
+    ``loss`` is of targets drawn evenly, without the head's bias (of rms ``bias``);
+    ``loss_at_one`` where every stream starts at rms 1.
+    """
+
+    head: Matrix
+    state: float
+    bias: float
+    loss: float
+    loss_at_one: float
+
+    @property
+    def even(self) -> float:
+        """The loss of even probabilities, the logarithm of the vocabulary."""
+        return math.log(self.head.fan_out)
+
+
+@dataclass(frozen=True)
+class Measured:
+    r"""What a branch without a formula did when it was computed again.
+
+    ``powers`` are the p of :math:`\mathrm{rms}(G)\propto t^p`, by the parameter times t near 1, and
+    their difference between t > 1 and t < 1; ``response`` the change of G by a small change of its
+    input at right angles, both relative, ``low`` to ``high`` over draws.
+    """
+
+    powers: dict[str, tuple[float, float]]
+    response: float
+    low: float
+    high: float
+
+    @property
+    def law(self) -> str:
+        """What the powers say, as part of a sentence; those near 0 are left out."""
+        grows = [name for name, (power, _) in self.powers.items() if abs(power) > NEAR]
+        linear = [name for name in grows if abs(self.powers[name][0] - 1) < NEAR]
+        others = [f"{self.powers[n][0]:.2f} of {n}" for n in grows if n not in linear]
+        if not others:
+            alike = ", as attention is in value and output" * (len(linear) == 2)
+            return f"it is linear in {' and '.join(linear)} alone{alike}"
+        also = f" and is linear in {', '.join(linear)}" * bool(linear)
+        return f"it grows as the power {', '.join(others)}{also}: no sublayer here has such a law"
+
+    def __str__(self) -> str:
+        powers = ", ".join(
+            f"{power:.2f}{f' ± {spread:.2f}' * (spread > NEAR / 10)} of {name}"
+            for name, (power, spread) in sorted(self.powers.items(), key=lambda row: -row[1][0])
+        )
+        return (
+            f"it grows as the power {powers}; a change across its input changes it "
+            f"{self.response:.2f} times as much ({self.low:.2f} to {self.high:.2f})"
+        )
+
+
+@dataclass(frozen=True)
+class Modulation:
+    r"""The matrix that computes a branch's gate of a condition c: :math:`g = Wc + b`, with W = 0.
+
+    ``condition`` is the root mean square of every entry of c, ``rows`` the outputs of all of W.
+    ``of_norm`` says that others of them are the gain and bias of the branch's norm (adaLN).
+    """
+
+    name: str
+    rows: int
+    condition: tuple[float, ...]
+    of_norm: bool
+
+
+def residual_equation(norms: frozenset[str], alpha: str = "") -> str:
+    """The equation with these norms, and with α, a name or a number, where one is given."""
+    inner = "branch(norm(x))" if "input" in norms else "branch(x)"
+    inner = f"norm({inner})" if "output" in norms else inner
+    if "sum" in norms:
+        return f"norm({alpha and alpha + '*'}x + {inner})"
+    return f"x + {inner}{alpha and '/' + alpha}"
+
+
+@dataclass(frozen=True)
+class Sublayer:
+    r"""One residual sublayer, :math:`a x + b\,G(x)`, with a norm or not around either.
+
+    ``stream`` is a, ``branch`` is b; ``learnt`` names the parameter that one of them is and
+    ``multiplier`` which. ``carried`` is the product of the a since the last norm on the stream,
+    this one left out. ``start`` is the size of a multiplier that is a norm's gain, written as 1 + w
+    or as w. ``sums`` counts the stack's residual sums, for branches in parallel; ``why``
+    says what left matrices without a role; the first branch of such a kind is ``measured``.
+    ``activation`` is that between fc1 and fc2, or of those built here the one most like it.
+    A multiplier with a ``modulation`` is the bias of that matrix.
+    """
+
+    stack: str
+    layer: int
+    kind: str
+    sums: int
+    stream: float
+    branch: float
+    norms: tuple[Norm, ...]
+    matrices: tuple[Matrix, ...]
+    learnt: str | None = None
+    biases: tuple[str, ...] = ()
+    carried: float = 1.0
+    why: str = ""
+    multiplier: str = ""
+    measured: Measured | None = None
+    start: float = 0.0
+    activation: str = ""
+    modulation: Modulation | None = None
+
+    @property
+    def in_gain(self) -> Sublayer:
+        """The same, the gain of the norm behind its branch taken as a learnt multiplier."""
+        outer = next((n for n in self.norms if n.where == "output" and n.gain), None)
+        if outer is None or self.learnt:
+            return self
+        norms = (replace(n, gain=None, size=1.0) if n is outer else n for n in self.norms)
+        return replace(
+            self, branch=self.branch * outer.size, norms=tuple(norms), learnt=outer.gain,
+            multiplier=RESIDUAL_GAIN, start=outer.size,
+        )  # fmt: skip
+
+    @property
+    def alpha(self) -> float:
+        r"""What the stream is multiplied by against the branch; infinite for no branch.
+
+        a/b where a norm stands on the sum; else of :math:`x_l = y_l \prod_{j<l} a_j` the sum is
+        :math:`y_l + G(y_l)\, b_l / \prod_{j \le l} a_j`, and α grows with the layer.
+        """
+        return self.carried * self.stream / self.branch if self.branch else float("inf")
+
+    @property
+    def alpha_on(self) -> str | None:
+        """What the model's code multiplies, None where it multiplies nothing."""
+        if self.stream != 1:
+            return "stream"
+        return "branch" if self.branch != 1 else None
+
+    @property
+    def around(self) -> frozenset[str]:
+        """Where norms stand, as :class:`~deepnet_theory.definitions.placement.Placement` says
+        it."""
+        return frozenset(n.where for n in self.norms) & {"sum", "input", "output"}
+
+    @property
+    def placed_norms(self) -> tuple[Norm, ...]:
+        """The norms of its residual equation; those within a branch are of a kind of their own."""
+        return tuple(n for n in self.norms if n.where in self.around)
+
+    @property
+    def ruled_norms(self) -> tuple[Norm, ...]:
+        """The norms that a rule speaks of: all but those of queries and keys."""
+        return tuple(n for n in self.norms if n.where != "scores")
+
+    @property
+    def equation(self) -> str:
+        """The residual equation as ``definitions/placements`` write it, alpha left out."""
+        return residual_equation(self.around)
+
+    @property
+    def way(self) -> tuple[frozenset[str], tuple[str, ...]]:
+        """Where norms stand and what is learnt, as a placement says the two."""
+        return self.around, self.learnt_names
+
+    @property
+    def learnt_parameter(self) -> str | None:
+        """The parameter that the learnt multiplier is, or is an entry of; it steps as a whole."""
+        return self.learnt and self.learnt.partition("[")[0]
+
+    @property
+    def learnt_names(self) -> tuple[str, ...]:
+        """What is learnt as :attr:`~deepnet_theory.definitions.placement.Placement.learnt` has
+        it."""
+        return (self.multiplier,) if self.multiplier else ()
+
+
+def by_sum(sublayers: Iterable[Sublayer]) -> Iterator[list[Sublayer]]:
+    """The branches of each residual sum."""
+    return (list(beside) for _, beside in groupby(sublayers, lambda s: (s.stack, s.sums)))
+
+
+def by_layer(sublayers: Iterable[Sublayer]) -> Iterator[list[Sublayer]]:
+    return (list(row) for _, row in groupby(sublayers, lambda s: (s.stack, s.layer)))
+
+
+def _used(beside: list[Sublayer]) -> Iterator[str]:
+    """The parameters of the branches of one sum: norms once, all others for each branch."""
+    for s in beside:
+        if s.learnt and s.multiplier == RESIDUAL_GAIN:
+            yield s.learnt
+        yield from dict.fromkeys(m.where for m in s.matrices)
+    yield from dict.fromkeys(n.gain for s in beside for n in s.ruled_norms if n.gain)
+
+
+def described(row: Iterable[Sublayer], between: str = ", ") -> str:
+    kinds = ((s.kind, s is not beside[0]) for beside in by_sum(row) for s in beside)
+    return described_layer(kinds, between)
+
+
+def layer_of(sublayers: Iterable[Sublayer]) -> str:
+    """The layer of a stack as a selection says it, with shares where layers differ.
+
+    There the branches of one sum stand one after the other, which to first order is the same.
+    """
+    layers = list(by_layer(sublayers))
+    texts = [described(row, ",") for row in layers]
+    if len(set(texts)) == 1:
+        return texts[0]
+    counts = Counter(s.kind for row in reversed(layers) for s in row)
+    whole = [kind for kind, count in counts.items() for _ in range(count // len(layers))]
+    shares = {kind: Fraction(count % len(layers), len(layers)) for kind, count in counts.items()}
+    rest = [written_share(share) + kind for kind, share in reversed(shares.items()) if share]
+    return ",".join([*whole, *rest])
+
+
+class Range(NamedTuple):
+    """Layers that follow each other and are alike, from the ``first`` to the ``last``."""
+
+    stack: str
+    first: int
+    last: int
+    layer: str
+    equations: tuple[str, ...]  # of its sublayers, each once
+
+    def __str__(self) -> str:
+        several = self.first < self.last
+        layers = f"layers {self.first}-{self.last}" if several else f"layer {self.first}"
+        return f"{layers}: {' and '.join(self.equations)}"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The residual stacks of a model, in the order of the forward pass.
+
+    ``norms`` are of no sublayer; ``stream`` the root mean square of what enters each stack, made of
+    ``embeddings`` and understood as ``tables``; ``head`` and ``logits`` likewise what it ends in.
+    ``unused`` parameters do not reach the output, ``dropped`` factors multiplied the stream for
+    nothing; ``notes`` and ``skips`` are what was not understood.
+    """
+
+    sublayers: tuple[Sublayer, ...]
+    norms: tuple[Norm, ...]
+    stream: dict[str, float]
+    embeddings: tuple[str, ...] = ()
+    head: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    dropped: tuple[float, ...] = ()
+    notes: tuple[str, ...] = ()
+    skips: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    logits: Logits | None = None
+
+    @property
+    def stacks(self) -> dict[str, list[Sublayer]]:
+        return {name: list(rows) for name, rows in groupby(self.sublayers, lambda s: s.stack)}
+
+    @property
+    def layers(self) -> dict[str, int]:
+        return {name: rows[-1].layer + 1 for name, rows in self.stacks.items()}
+
+    @property
+    def in_gains(self) -> Reading:
+        """The same, the gains of norms behind branches taken as learnt multipliers of these."""
+        return replace(self, sublayers=tuple(s.in_gain for s in self.sublayers))
+
+    @property
+    def placement(self) -> str | None:
+        """The placement whose norms are the model's in every sublayer, with an α or without one.
+
+        What is learnt in it multiplies what is learnt in the model.
+        """
+        return self.placements[0] if len(self.placements) == 1 else None
+
+    @property
+    def placements(self) -> tuple[str, ...]:
+        """Those of all sublayers in the order of the layers; none where norms stand as in none."""
+        names = []
+        for way in dict.fromkeys(s.way for s in self.sublayers):
+            on = {s.alpha_on for s in self.sublayers if s.way == way}
+            fitting = [p for p in placements().values() if (p.norms, p.learnt) == way]
+            fitting.sort(key=lambda p: (p.coefficients(2.0)[1] != 1) != ("branch" in on))
+            names += [p.name for p in fitting[:1]] or [""]
+        return tuple(names) if all(names) else ()
+
+    @property
+    def select(self) -> dict[str, str]:
+        """The stacks as a selection says them, with the placement where it has a name."""
+        layers = [layer_of(rows) for rows in self.stacks.values()]
+        if len(layers) > 1 and layers[0] == PLAIN_LAYER:
+            layers = layers[1:]
+        centred = all(n.centred for s in self.sublayers for n in s.placed_norms)
+        return {
+            **({"placement": self.placement} if self.placement else {}),
+            "norm": "layer" if centred else "rms",
+            "stack": "-".join(self.stacks),
+            "layer": ";".join(layers),
+            **({"uses": self.uses} if self.uses not in ("", "1") else {}),
+        }
+
+    @property
+    def ranges(self) -> tuple[Range, ...]:
+        """The layers of every stack, those that follow each other and are alike together."""
+        runs: list[Range] = []
+        for row in by_layer(self.sublayers):
+            equations = tuple(dict.fromkeys(s.equation for s in row))
+            layer = row[0].layer
+            new = Range(row[0].stack, layer, layer, described(row), equations)
+            if runs and runs[-1]._replace(first=layer, last=layer) == new:
+                new = runs.pop()._replace(last=layer)
+            runs.append(new)
+        return tuple(runs)
+
+    def said_ranges(self) -> str:
+        """Where norms stand, range by range."""
+        named = [
+            str(r).replace(":", f" of the {r.stack}:") if len(self.stacks) > 1 else str(r)
+            for r in self.ranges
+        ]
+        return "; ".join([*named[:NAMED], *["…"] * (len(named) > NAMED)])
+
+    @property
+    def starts(self) -> dict[str, float]:
+        normed = any(n.where == "start" for n in self.norms)
+        return {} if normed else dict(self.stream)
+
+    @cached_property
+    def users(self) -> Counter[str]:
+        """How many sublayers use each parameter; branches of one sum may share the norms there."""
+        return Counter(name for beside in by_sum(self.sublayers) for name in _used(beside))
+
+    @cached_property
+    def uses(self) -> str:
+        """How often each layer is used, as a selection says it; "" where parameters differ in it.
+
+        One that is used in two stacks differs too, and so do stacks that no selection says.
+        """
+        texts = []
+        for name, rows in self.stacks.items():
+            inside = replace(self, sublayers=tuple(rows)).users
+            counts, layers = set(inside.values()), self.layers[name]
+            one = max(counts, default=1)
+            if counts - {one} or layers % one or any(self.users[p] != inside[p] for p in inside):
+                return ""
+            texts.append({str(one), f"N/{layers // one}" if one < layers else "N"})
+        common = set[str].intersection(*texts)
+        return "1" if "1" in common else max(common, default="")
+
+    @property
+    def distinct(self) -> tuple[int, ...]:
+        """The indices of sublayers with matrices of their own, each where it is used first."""
+        first: dict[tuple[str, ...], int] = {}
+        for index, s in enumerate(self.sublayers):
+            first.setdefault(tuple(m.where for m in s.matrices), index)
+        return tuple(first.values())
+
+    @property
+    def shared(self) -> tuple[str, ...]:
+        """Matrices that several layers use, those of the same layers in one sentence."""
+        places: dict[tuple[str, tuple[tuple[int, int], ...]], dict[tuple[str, int], None]] = {}
+        whole: dict[tuple[str, int], set[str]] = {}
+        for s in self.sublayers:
+            whole.setdefault((s.stack, s.layer), set()).update(m.name for m in s.matrices)
+            for m in (m for m in s.matrices if m.role != UNKNOWN):
+                places.setdefault((m.name, m.outputs), {})[s.stack, s.layer] = None
+        groups: dict[tuple[tuple[str, int], ...], list[str]] = {}
+        for (name, _), layers in places.items():
+            if len(layers) > 1:
+                groups.setdefault(tuple(layers), []).append(name)
+        sentences = []
+        for users, names in groups.items():
+            stack, layer = users[0]
+            which = (
+                "the matrices" if whole[users[0]] == set(names) else ", ".join(dict.fromkeys(names))
+            )
+            owner = f"layer {layer}" + f" of the {stack}" * (len(self.stacks) > 1)
+            sentences.append(f"{which} of {owner} are used {len(users)} times")
+        return tuple(sentences)
+
+    @property
+    def strange(self) -> tuple[str, ...]:
+        """The matrices of branches whose role was not understood."""
+        unknown = (m.where for s in self.sublayers for m in s.matrices if m.role == UNKNOWN)
+        return tuple(dict.fromkeys(unknown))
+
+    @property
+    def understood(self) -> bool:
+        return not self.notes and not self.strange

@@ -1,0 +1,373 @@
+"""Frozen dataclasses as plain data: their annotations say what they hold, how they are read.
+
+One way in and one way out for every file and every result: :func:`require` holds a value against
+its annotation, :func:`read` makes it of JSON, :func:`written` makes JSON of it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
+from functools import cache
+from pathlib import Path
+from types import UnionType
+from typing import Annotated, Any, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from deepnet_theory.definitions.outcome import InputError, guess, shown, unknown
+
+T = TypeVar("T")
+LARGEST = 1e37  # a float32 holds ten times as much; so do weights, a few standard deviations wide
+LEVELS = 20  # of plain data that no annotation describes
+
+
+@dataclass(frozen=True)
+class Within:
+    """A mark in an annotation: the ends of the numbers that a field takes."""
+
+    least: float
+    most: float = LARGEST
+
+
+OPTIONAL = {"optional": True}  # of a field that JSON has only where it is not the default
+POSITIVE, NOT_NEGATIVE = Within(1 / LARGEST), Within(0)
+
+
+@cache
+def hints(kind: type) -> dict[str, Any]:
+    """The annotations of a dataclass's fields, with their marks."""
+    known = get_type_hints(kind, include_extras=True)
+    return {one.name: known[one.name] for one in fields(kind)}
+
+
+@cache
+def _kind(hint: Any) -> tuple[Any, tuple[Any, ...], bool, Within | None]:
+    """What an annotation is of: a type, its arguments, whether None will do, and the ends."""
+    ends = next((m for m in getattr(hint, "__metadata__", ()) if isinstance(m, Within)), None)
+    hint = get_args(hint)[0] if get_origin(hint) is Annotated else hint
+    optional = get_origin(hint) in (Union, UnionType)
+    hint = get_args(hint)[0] if optional else hint
+    return get_origin(hint) or hint, get_args(hint), optional, ends
+
+
+# ------------------------------------------------------------------------------- what is valid
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and -LARGEST <= value <= LARGEST  # type: ignore[operator]
+
+
+def _is_text(value: object) -> bool:
+    try:
+        return isinstance(value, str) and value.encode() is not None
+    except UnicodeEncodeError:  # half of a surrogate pair, which no file can hold
+        return False
+
+
+def _is_plain(value: object, levels: int = LEVELS) -> bool:
+    """Whether JSON can hold it in the given number of levels."""
+    if isinstance(value, dict):
+        keys, values = list(value), list(value.values())
+        return levels > 0 and all(map(_is_text, keys)) and _is_plain(values, levels)
+    if isinstance(value, list | tuple):
+        return levels > 0 and all(_is_plain(v, levels - 1) for v in value)
+    return value is None or isinstance(value, bool) or _is_text(value) or _is_number(value)
+
+
+_SINGLE: dict[Any, tuple[Callable[[Any], bool], str]] = {
+    bool: (lambda value: type(value) is bool, "a boolean"),
+    int: (lambda value: type(value) is int, "a whole number"),
+    float: (_is_number, f"a number from -{LARGEST:.0e} to {LARGEST:.0e}"),
+    str: (_is_text, "text"),
+    Any: (_is_plain, f"plain data, at most {LEVELS} levels deep"),
+}
+
+
+def require(value: object, hint: Any, what: str) -> None:
+    """Raise :class:`InputError` where a value is not as its annotation says.
+
+    ``what`` begins the sentence; the fields of a dataclass are named behind it, and the items of a
+    tuple by their own ``name`` or ``kind``.
+    """
+    kind, arguments, optional, ends = _kind(hint)
+    if value is None and optional:
+        return
+    if kind in _SINGLE:
+        fits, words = _SINGLE[kind]
+        valid = fits(value)
+        if ends is not None:
+            valid = valid and ends.least <= value <= ends.most  # type: ignore[operator]
+            words = f"from {ends.least:.7g} to {ends.most:.7g}"
+        if not valid:
+            raise InputError(f"{what} must be {words}, not {shown(value)}")
+    elif not isinstance(value, kind):
+        raise InputError(f"{what} must be a {kind.__name__}, not {shown(value)}")
+    elif isinstance(value, tuple):
+        for item in value:
+            label = getattr(item, "name", None) or getattr(item, "kind", "")
+            require(item, arguments[0], f"{what}: {label}" if label else what)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            require(key, str, f"a name in {what}")
+            require(item, arguments[1], f"{what}: {key!r}")
+    else:
+        for name, inner in hints(kind).items():
+            require(getattr(value, name), inner, f"{what}: {name}")
+
+
+# ------------------------------------------------------------------------------------ reading
+
+
+def read(hint: Any, data: Any, what: str) -> Any:
+    """Plain data as what an annotation says; the dataclasses check what they hold themselves.
+
+    Raises :class:`InputError` for another shape, a name that no field has and one that is missing.
+    """
+    kind, arguments, optional, _ = _kind(hint)
+    if kind is tuple:
+        if not isinstance(data, list | tuple):
+            raise InputError(f"{what} must be a JSON list, not {shown(data)}")
+        return tuple(read(arguments[0], item, what) for item in data)
+    if (kind is not dict and not is_dataclass(kind)) or (optional and data is None):
+        return data
+    if not isinstance(data, dict):
+        raise InputError(f"{what} must be a JSON object, not {shown(data)}")
+    if kind is dict:
+        return {key: read(arguments[1], item, what) for key, item in data.items()}
+    made: Any = kind
+    known = hints(made)
+    for name in data.keys() - known.keys():
+        raise InputError(f"{what} has no {shown(name)}; valid are: {', '.join(known)}")
+    for one in fields(made):
+        needed = one.default is MISSING and one.default_factory is MISSING
+        if needed and one.name not in data:
+            raise InputError(f"{what} lacks {one.name!r}")
+    return made(**{name: read(known[name], item, f"{what}: {name}") for name, item in data.items()})
+
+
+# ------------------------------------------------------------------------------------ writing
+
+
+def written(value: Any, finite: bool = False) -> Any:
+    """Plain data of dataclasses, tuples and dictionaries; what is single stays as it is.
+
+    A field's ``json`` in its metadata is its name there; None leaves it out. ``finite`` makes NaN
+    and infinity, which JSON lacks, null.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        row = {}
+        for one in fields(value):
+            item, name = getattr(value, one.name), one.metadata.get("json", one.name)
+            factory = one.default_factory
+            default = one.default if factory is MISSING else factory()
+            if name and not ("optional" in one.metadata and item == default):
+                row[name] = item
+        value = row
+    if isinstance(value, dict):
+        return {key: written(item, finite) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [written(item, finite) for item in value]
+    return None if finite and isinstance(value, float) and not math.isfinite(value) else value
+
+
+# ---- settings, each declared once: default, keyword, command-line option and JSON ----
+
+TEXT = "text"
+GAUSSIAN = "gaussian"
+STEPS = ("matrices", "all")
+ACTIVATIONS = ("relu", "gelu", "silu")
+DEVICES = ("auto", "cpu", "cuda")
+MOST = 2**20  # of whatever is counted: far more than an experiment has
+
+
+@dataclass(frozen=True)
+class Option:
+    """What a setting is on the command line: its value's name, what it means, some of its values.
+
+    A whole number has a ``least``; a setting whose ``words`` are ``all`` its values takes no other.
+    A ``folder`` (or several) holds a file for each of its values; a flag may have a ``letter``.
+    """
+
+    metavar: str
+    help: str
+    words: tuple[str, ...] = ()
+    all: bool = True
+    least: int | None = None
+    folder: str = ""
+    letter: str = ""
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One field of a dataclass of settings."""
+
+    name: str
+    kind: type
+    default: Any
+    option: Option
+
+
+def settings_of(kind: type) -> Iterator[Setting]:
+    """The fields of a dataclass that have an option, in their order."""
+    hints = get_type_hints(kind, include_extras=True)
+    for field in fields(kind):
+        if get_origin(hints[field.name]) is Annotated:
+            yield setting(field.name, hints[field.name], field.default)
+
+
+def setting(name: str, annotation: Any, default: Any) -> Setting:
+    """The setting that an annotated field or parameter is."""
+    kind, option, *_ = get_args(annotation)
+    return Setting(name, (get_args(kind) or (kind,))[0], default, option)
+
+
+def require_valid(settings: object) -> None:
+    """Raise :class:`InputError` that restates the first count or word that is not valid."""
+    for one in settings_of(type(settings)):
+        value, least = getattr(settings, one.name), one.option.least
+        if least is not None and (type(value) is not int or not least <= value <= MOST):
+            raise InputError(f"{one.name} {shown(value)} is not a whole number of {least} or more")
+        if one.option.words and one.option.all and value not in one.option.words:
+            raise unknown(one.name, value, one.option.words)
+
+
+def require_seed(seed: object) -> None:
+    """Raise :class:`InputError` for anything but a whole number from 0 to 2**31 - 1."""
+    if type(seed) is not int or not 0 <= seed < 2**31:
+        raise InputError(f"seed {shown(seed)} is not a whole number from 0 to 2**31 - 1")
+
+
+def record(kind: type[T], what: str, values: Mapping[str, object]) -> T:
+    """A dataclass of values by name; raises :class:`InputError` for a name it does not know."""
+    known = [f.name for f in fields(kind)]  # type: ignore[arg-type]
+    unknown = [name for name in values if name not in known]
+    if unknown:
+        raise InputError(
+            f"{what} has no {unknown[0]!r}; valid are: {', '.join(known)}{guess(unknown[0], known)}"
+        )
+    return kind(**values)
+
+
+class Measure(TypedDict, total=False):
+    """The fields of :class:`Measurement`, as keywords."""
+
+    width: int
+    heads: int
+    tokens: int
+    batch: int
+    seeds: int
+    draws: int
+    ffn_ratio: float
+    activation: str
+    step: str
+    data: str
+    device: str
+    dtype: str
+    seed: int
+    updates: int
+    eta: float
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What is measured on: ``width`` … ``ffn_ratio`` are the model's, the rest the experiment's.
+
+    ``step`` says which parameters move: the branch ``matrices`` alone, as in the published
+    rules, or ``all`` parameters of the branches and norms (embeddings and head stay).
+    ``data`` is ``text`` or ``gaussian:CORRELATION``, tokens of that correlation. A seed's value is
+    the mean over its ``draws`` of data and weights, which are many so that few seeds suffice.
+    Beside the first update, ‖F_T − F_0‖ is measured after T = 2, 4, … up to ``updates`` of them
+    at the learning rate ``eta``, the same at every depth.
+
+    Raises :class:`InputError` that restates the first bad value.
+    """
+
+    width: Annotated[int, Option("D", "Model width", least=2)] = 64
+    heads: Annotated[int, Option("H", "Attention heads", least=1)] = 4
+    tokens: Annotated[int, Option("N", "Tokens a sequence", least=1)] = 32
+    batch: Annotated[int, Option("N", "Sequences a batch", least=1)] = 1
+    seeds: Annotated[int, Option("N", "Independent repetitions", least=2)] = 8
+    draws: Annotated[int, Option("N", "Draws a seed is the mean of", least=1)] = 4
+    ffn_ratio: Annotated[float, Option("R", "Hidden width over width")] = 4.0
+    activation: Annotated[str, Option("NAME", "relu, gelu or silu", ACTIVATIONS)] = "relu"
+    step: Annotated[str, Option("WHICH", "Step the branch matrices or all parameters", STEPS)] = (
+        "matrices"
+    )
+    data: Annotated[
+        str, Option("DATA", "text, or gaussian:CORRELATION of tokens", (TEXT,), all=False)
+    ] = TEXT
+    device: Annotated[str, Option("NAME", "auto, cpu or cuda", DEVICES, all=False)] = "auto"
+    dtype: Annotated[str, Option("NAME", "float32 or float64", ("float32", "float64"))] = "float32"
+    seed: Annotated[int, Option("S", "Seed of all random draws")] = 0
+    updates: Annotated[int, Option("T", "Also ‖F_T − F_0‖ after 2, 4, … T updates", least=1)] = 1
+    eta: Annotated[float, Option("ETA", "Learning rate of those updates")] = 2.0**-10
+
+    def __post_init__(self) -> None:
+        require_valid(self)
+        if self.width % self.heads:
+            raise InputError(f"width {self.width} is not a multiple of heads {self.heads}")
+        require_seed(self.seed)
+        ratio = self.ffn_ratio
+        if type(ratio) not in (int, float) or not 0 < ratio <= 1024:
+            raise InputError(f"ffn-ratio {shown(ratio)} is not a number above 0, up to 1024")
+        if type(self.eta) not in (int, float) or not 0 < self.eta <= 1e30:
+            raise InputError(f"eta {shown(self.eta)} is not a number above 0, up to 1e30")
+        if ratio * self.width < 1:
+            raise InputError(f"ffn-ratio {ratio!r} leaves no hidden unit at width {self.width}")
+        _ = self.correlation
+
+    @property
+    def correlation(self) -> float | None:
+        """The tokens' correlation for Gaussian data, None for text."""
+        if self.data == TEXT:
+            return None
+        kind, _, correlation = str(self.data).partition(":")
+        try:
+            value = float(correlation) if kind == GAUSSIAN else math.nan
+        except ValueError:
+            value = math.nan
+        if not 0 <= value <= 1:
+            raise InputError(
+                f"unknown data {shown(self.data)}; valid are: text, "
+                "gaussian:CORRELATION with a number from 0 to 1"
+            )
+        return value
+
+    def to_dict(self) -> dict[str, object]:
+        return asdict(self)
+
+
+class Train(TypedDict, total=False):
+    """The fields of :class:`ShortRun`, as keywords."""
+
+    text: str | Path | None
+    steps: int
+    batch: int
+    tokens: int
+    lr: float
+    seed: int
+    seeds: int
+    device: str
+
+
+@dataclass(frozen=True)
+class ShortRun:
+    """A short training: on windows of ``text``, at the full learning rate from the first step.
+
+    Raises :class:`InputError` that restates the first bad value.
+    """
+
+    text: Annotated[str | Path | None, Option("FILE", "Text to train on")] = None
+    steps: Annotated[int, Option("N", "Steps", least=1)] = 300
+    batch: Annotated[int, Option("N", "Windows a step", least=1)] = 8
+    tokens: Annotated[int, Option("N", "Bytes a window", least=1)] = 64
+    lr: Annotated[float, Option("ETA", "Learning rate")] = 3e-4
+    seed: Annotated[int, Option("S", "Seed of all draws")] = 0
+    seeds: Annotated[int, Option("N", "Independent repetitions", least=1)] = 3
+    device: Annotated[str, Option("NAME", "auto, cpu or cuda", DEVICES, all=False)] = "auto"
+
+    def __post_init__(self) -> None:
+        require_valid(self)
+        if type(self.lr) not in (int, float) or not 0 < self.lr <= 1e37:
+            raise InputError(f"lr must be positive, not {shown(self.lr)}")
+        require_seed(self.seed)

@@ -1,0 +1,348 @@
+"""A rule: what every kind of sublayer and of parameter starts and steps with, by depth.
+
+Formulas are texts in N and M, not SymPy's objects: a rule travels, into JSON and back, to other
+processes, into a model that knows torch alone. One tree of the text serves all its readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property
+from typing import Annotated, TypeVar
+
+from deepnet_theory.definitions.discovery import choose, declared
+from deepnet_theory.definitions.expression import DEPTH, Expression, Grammar, evaluate
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.record import NOT_NEGATIVE
+from deepnet_theory.definitions.sublayer import Role
+
+PLAIN = "plain"  # the name of α = β = 1 where it is measured beside a rule
+# the names of the two rules that a selection has
+FIRST, TO_TRAIN_WITH = "published or first derived", "to train with"
+
+T = TypeVar("T")
+
+
+def number(text: str, **depth: int) -> float:
+    """A formula in N and M at a depth; raises :class:`InputError` where it is no number there."""
+    return evaluate(DEPTH.parse(text), **depth)
+
+
+@dataclass(frozen=True)
+class RuleEntry:
+    """α and β of one part of the stack and one kind of sublayer (``"*"``: all kinds).
+
+    ``gains`` are those of single matrices by name, in place of β. ``rate`` is κ, the
+    learning-rate multiplier of its scaled matrices; ``rho`` their relative update ‖ΔW‖/(η‖W‖)
+    under the optimizer that the rule was derived for, empty where none was. ``norm_epsilon`` is
+    what the ε of a norm is multiplied by, for each of :attr:`Placement.places` where what the norm
+    divides falls with the depth.
+    """
+
+    part: str
+    sublayer: str
+    alpha: str
+    beta: str
+    rate: str = "1"
+    rho: str = field(default="", compare=False)
+    gains: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
+    norm_epsilon: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
+
+    @cached_property
+    def expressions(self) -> tuple[Expression, Expression]:
+        return DEPTH.parse(self.alpha), DEPTH.parse(self.beta)
+
+    def at(self, **depth: int) -> tuple[float, float]:
+        """The values of α and β at a depth such as ``N=8`` or ``N=8, M=6``."""
+        alpha, beta = (evaluate(e, **depth) for e in self.expressions)
+        if alpha <= 0 or beta <= 0:
+            where = ", ".join(f"{k} = {v}" for k, v in depth.items())
+            raise InputError(
+                f"alpha = {self.alpha!r} and beta = {self.beta!r} must be positive at {where}"
+            )
+        return alpha, beta
+
+    def rate_at(self, **depth: int) -> float:
+        return number(self.rate, **depth)
+
+    def norm_epsilon_at(self, **depth: int) -> dict[str, float]:
+        """What the ε of norms is multiplied by at a depth, by place."""
+        return {where: number(text, **depth) for where, text in self.norm_epsilon}
+
+    def gains_at(self, **depth: int) -> dict[str, float]:
+        """The gains of single matrices at a depth; raises :class:`InputError` where one is not."""
+        values = {name: number(text, **depth) for name, text in self.gains}
+        if wrong := [name for name, value in values.items() if value <= 0]:
+            raise InputError(f"the gain of {wrong[0]} must be positive, not {values[wrong[0]]:g}")
+        return values
+
+    def to_dict(self, **depth: int) -> dict[str, object]:
+        """Plain data, with the values at a depth where one is given."""
+        row: dict[str, object] = {
+            "stack": self.part, "sublayer": self.sublayer, "alpha": self.alpha, "beta": self.beta,
+            "rate": self.rate,
+        }  # fmt: skip
+        beside: dict[str, object] = {"gains": dict(self.gains), "rho": self.rho}
+        beside["norm_epsilon"] = dict(self.norm_epsilon)
+        if depth:
+            row["alpha_value"], row["beta_value"] = self.at(**depth)
+            row["rate_value"] = self.rate_at(**depth)
+            beside["norm_epsilon_value"] = self.norm_epsilon_at(**depth)
+        return row | {name: value for name, value in beside.items() if value}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The entries of every part, and the learning rate's factor ``eta``.
+
+    ``meaning`` says what the constants in the rule mean: a convention of the balance
+    "= 1" and of the closure, not a measured optimum.
+    """
+
+    name: str
+    entries: tuple[RuleEntry, ...]
+    eta: str = "1"
+    meaning: str = ""
+
+    def entry(self, part: str, sublayer: str) -> RuleEntry:
+        """The entry that governs ``sublayer`` in ``part``."""
+        for name in (sublayer, "*"):
+            for entry in self.entries:
+                if entry.part == part and entry.sublayer == name:
+                    return entry
+        raise InputError(f"the rule {self.name!r} says nothing of {sublayer!r} in the {part}")
+
+    def plain(self) -> Rule:
+        """The texts alone, without the expressions that a solved rule has beside them."""
+        return Rule(self.name, self.entries, self.eta, self.meaning)
+
+    def depth_of(self, layers: int | None, depth: dict[str, int]) -> dict[str, int]:
+        """A depth by its names: ``layers`` alone are the N of a single stack, a decoder's M."""
+        if layers is None:
+            return depth
+        parts = {entry.part for entry in self.entries}
+        if depth or len(parts) > 1:
+            raise InputError("name the depth of every stack: N=100, or N=18, M=6 for two")
+        return {"M" if parts == {"decoder"} else "N": layers}
+
+    def alpha_at(self, layers: int | None = None, **depth: int) -> float | dict[str, float]:
+        """α as a number at a depth: ``rule.alpha_at(100)``, ``N=100``, or ``N=18, M=6``.
+
+        Where parts or kinds of sublayers differ, a dictionary with the keys of :meth:`keyed`.
+        Raises :class:`InputError` where a depth is missing, or α is not positive there.
+        """
+        return self._at(0, self.depth_of(layers, depth))
+
+    def beta_at(self, layers: int | None = None, **depth: int) -> float | dict[str, float]:
+        """β as a number at a depth, as :meth:`alpha_at` gives α."""
+        return self._at(1, self.depth_of(layers, depth))
+
+    def _at(self, index: int, depth: dict[str, int]) -> float | dict[str, float]:
+        return self.keyed([entry.at(**depth)[index] for entry in self.entries])
+
+    def keyed(self, values: Sequence[T]) -> T | dict[str, T]:
+        """One value an entry, by part and kind: ``"encoder"``, ``"ffn"``, ``"encoder/ffn"``.
+
+        A single entry's value stands alone.
+        """
+        if len(self.entries) == 1:
+            return values[0]
+        several = len({entry.part for entry in self.entries}) > 1
+        names = [
+            [entry.part] * several + [entry.sublayer] * (entry.sublayer != "*")
+            for entry in self.entries
+        ]
+        return dict(zip(map("/".join, names), values, strict=True))
+
+    def eta_at(self, layers: int | None = None, **depth: int) -> float:
+        """The factor on the learning rate at a depth."""
+        return number(self.eta, **self.depth_of(layers, depth))
+
+
+@dataclass(frozen=True)
+class Row:
+    """A rule under the name that tells it from the other one of its selection."""
+
+    named: str
+    rule: Rule
+
+    def told(self, **depth: int) -> str:
+        """The formulas in one line, with their values at a depth where one is given."""
+
+        def valued(formula: str) -> str:
+            if not depth or formula == "1":
+                return formula
+            return f"{formula} = {number(formula, **depth):.6g}"
+
+        entries = []
+        for e in self.rule.entries:
+            knobs = [f"alpha = {valued(e.alpha)}", f"beta = {valued(e.beta)}"]
+            beside = {"kappa": e.rate, "eta times": self.rule.eta}
+            knobs += [
+                f"{symbol} = {valued(text)}" for symbol, text in beside.items() if text != "1"
+            ]
+            knobs += [f"{name} {gain}" for name, gain in e.gains if gain != "1"]
+            knobs += [f"epsilon of its {where} norm times {by}" for where, by in e.norm_epsilon]
+            owner = e.part if e.sublayer == "*" else f"{e.part}, {e.sublayer}"
+            entries.append(f"{owner} {', '.join(knobs)}")
+        return "; ".join(entries)
+
+
+def own_rule(
+    parts: tuple[str, ...],
+    alpha: str,
+    beta: str,
+    decoder_alpha: str | None = None,
+    decoder_beta: str | None = None,
+) -> Rule:
+    """A user's own rule; the decoder of an encoder–decoder takes its own α and β if given."""
+    first = RuleEntry("", "*", alpha, beta)
+    second = replace(
+        first,
+        alpha=alpha if decoder_alpha is None else decoder_alpha,
+        beta=beta if decoder_beta is None else decoder_beta,
+    )
+    entries = tuple(replace(second if i else first, part=part) for i, part in enumerate(parts))
+    for entry in entries:
+        _ = entry.expressions  # bad input is refused here, not at the first use
+    return Rule("own", entries, meaning="as the user wrote it")
+
+
+# ------------------------------------------------------------------------------- single parameters
+
+
+KNOBS = ("gain", "rate", "epsilon", "weight_decay")
+
+
+@dataclass(frozen=True)
+class ParameterConstants:
+    r"""The numbers of one kind of parameter at one depth.
+
+    ``gain`` is the initial size, on Xavier's law for a matrix, of every entry for a vector. The
+    others multiply what the user chooses for a network of one depth:
+
+    .. math:: \mathrm{lr}\cdot\mathrm{rate}, \qquad \varepsilon\cdot\mathrm{epsilon}, \qquad
+              \lambda\cdot\mathrm{weight\_decay}
+
+    ``formulas`` are those of the four in N and M, for people.
+    """
+
+    gain: Annotated[float, NOT_NEGATIVE] = 1.0
+    rate: Annotated[float, NOT_NEGATIVE] = 1.0
+    epsilon: Annotated[float, NOT_NEGATIVE] = 1.0
+    weight_decay: Annotated[float, NOT_NEGATIVE] = 1.0
+    formulas: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ParameterRule:
+    """The formulas of one kind of parameter, as texts in N and M.
+
+    ``name`` is that of the sublayer's matrix or vector, or ``norm_gain`` and ``norm_bias``.
+    ``epsilon`` scales as the parameter's gradient, so that it never overtakes it, and
+    ``weight_decay`` so that one step takes the same share of the weights at every depth; it is
+    0 for vectors.
+    """
+
+    part: str
+    sublayer: str
+    name: str
+    role: Role
+    gain: str
+    rate: str
+    epsilon: str
+    weight_decay: str
+
+    def at(self, **depth: int) -> ParameterConstants:
+        """The numbers at a depth; raises :class:`InputError` where one is not finite there."""
+        texts = {knob: str(getattr(self, knob)) for knob in KNOBS}
+        values = {knob: number(text, **depth) for knob, text in texts.items()}
+        return ParameterConstants(**values, formulas=texts)
+
+
+# ---- closures: the condition beside the balance that picks one rule of them all ----
+
+CLOSURE = Grammar(
+    purpose="one side of a closure",
+    symbols=("alpha", "beta", "m", "rho"),
+    functions={"sqrt": (1, 1)},
+)
+
+
+@dataclass(frozen=True)
+class Closure:
+    """Conditions that hold beside the balance, as ``(left, right)`` sides of equations.
+
+    Sides are monomials in alpha, beta, m, the number of scaled matrices of the branch, and rho,
+    the relative update ‖ΔW‖/(η‖W‖) of one of them. ``knobs`` are the unknowns that balance and
+    conditions together must determine: ``eta``, one factor on the learning rate, ``rate``, a
+    multiplier for the scaled matrices of each kind, which is taken only where α and β cannot do.
+    """
+
+    name: str
+    conditions: tuple[tuple[str, str], ...]
+    knobs: tuple[str, ...] = ("alpha", "beta")
+    summary: str = ""
+    source: str = ""
+
+    @cached_property
+    def expressions(self) -> tuple[tuple[Expression, Expression], ...]:
+        return tuple((CLOSURE.parse(a), CLOSURE.parse(b)) for a, b in self.conditions)
+
+    def __post_init__(self) -> None:
+        _ = self.expressions
+
+
+@cache
+def closures() -> dict[str, Closure]:
+    return declared(globals(), Closure)
+
+
+def closure(name: str) -> Closure:
+    return choose("closure", name, closures())
+
+
+COMPLETE = Closure(
+    name="complete",
+    conditions=(("rho", "1"),),
+    knobs=("alpha", "beta", "rate"),
+    summary="every order of an update is of order one in depth, at the same learning rate",
+    source="derived here; for pre-LN compare Dey et al., arXiv 2505.01618",
+)
+
+LEARNING_RATE = Closure(
+    name="learning-rate",
+    conditions=(("alpha", "1"), ("beta", "1")),
+    knobs=("alpha", "beta", "eta"),
+    summary="the plain network, balanced by the learning rate alone",
+    source="Su, §Increment explosion, warm-up",
+)
+
+PARAMETER_NORM = Closure(
+    name="parameter-norm",
+    conditions=(("sqrt(m)*beta", "1/alpha"),),
+    summary="the norm of the branch's gains is the inverse of the residual multiplier",
+    source="layer cake, §4.3",
+)
+
+SYMMETRIC = Closure(
+    name="symmetric",
+    conditions=(("beta", "1/alpha"),),
+    summary="the initialisation gain is the inverse of the residual multiplier",
+    source="Su, §First conclusions",
+)
+
+UNIT_INIT = Closure(
+    name="unit-init",
+    conditions=(("beta", "1"),),
+    summary="no change of the initialisation",
+    source="Su, §First conclusions, second alternative",
+)
+
+UNIT_RESIDUAL = Closure(
+    name="unit-residual",
+    conditions=(("alpha", "1"),),
+    summary="no residual multiplier",
+    source="Su, §First conclusions, first alternative; §Multiple optimizers, LAMB",
+)

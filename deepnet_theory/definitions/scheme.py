@@ -1,0 +1,391 @@
+"""A published scheme: its residual equation and its constants; what was measured of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache, cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+from deepnet_theory.definitions.constants import Placed, SublayerConstants
+from deepnet_theory.definitions.discovery import builtin, choose
+from deepnet_theory.definitions.expression import DEPTH, INDEXED, Grammar, evaluate
+from deepnet_theory.definitions.optimizer import optimizer
+from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement, placement, placements
+from deepnet_theory.definitions.rule import Rule, RuleEntry
+from deepnet_theory.definitions.selection import Selection, stack
+from deepnet_theory.definitions.sublayer import Role, Sublayer, norm, sublayers, unplaced
+
+ALL_SCALED = ("value", "output", "fc1", "fc2")  # of an ordinary layer
+# every kind of parameter that a layer has
+IN_STACK = (
+    "scaled", "unscaled", "norm-gain", "norm-bias", "output-bias", "inner-bias", "query-bias",
+)  # fmt: skip
+STAND_FOR = {"gate": "fc1", "up": "fc1", "down": "fc2"}  # in schemes that name fc1 and fc2 alone
+WIDTH = Grammar(
+    purpose="a standard deviation in the width",
+    symbols=("d",),
+    functions=DEPTH.functions,
+)
+
+
+@dataclass(frozen=True)
+class SchemePart:
+    r"""What a scheme sets in one part of the stack, as texts in N, M and the layer's index l.
+
+    ``gains`` are by matrix name, on Xavier-normal size
+    :math:`\sqrt{2/(\text{fan\_in} + \text{fan\_out})}` (constants of the width alone count as 1);
+    a matrix that is not named has gain 1. ``embedding`` is the size of the stream that enters.
+    """
+
+    name: str
+    alpha: str = "1"
+    gains: Mapping[str, str] = field(default_factory=dict)
+    embedding: str = "1"
+
+    def __post_init__(self) -> None:
+        for text in (self.alpha, self.embedding, *self.gains.values()):
+            INDEXED.parse(text)
+
+    def gain(self, matrix: str) -> str:
+        return self.gains.get(matrix, "1")
+
+    @property
+    def indexed(self) -> bool:
+        """Whether a layer's constants depend on where it stands."""
+        texts = (self.alpha, *self.gains.values())
+        return any("l" in INDEXED.parse(text).names for text in texts)
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A scheme as published: the residual equation, constants, multipliers, and its optimizer.
+
+    ``first`` is the residual equation of the stack's first layers where it differs, and
+    ``first_layers`` their number as a text in the depth. ``rates``, ``epsilon`` and
+    ``weight_decay`` are multipliers by role. ``std`` is the standard deviation, in the width d, of
+    every matrix of gain 1 where that is not Xavier's. ``output`` is that of a placement of several
+    streams; ``streams`` counts them where the equation is that of one alone;
+    ``schedule`` is the branch's multiplier in the step t of training where it is not constant.
+    ``layer`` replaces the stack's layer, and its sublayers may have placements of their own.
+    ``uses`` is how often each layer is used.
+    """
+
+    name: str
+    equation: str
+    final_norm: bool
+    optimizer: str
+    parts: tuple[SchemePart, ...] = (SchemePart("encoder"),)
+    summary: str = ""
+    source: str = ""
+    mind: str = ""
+    norm: str = "layer"
+    first: str | None = None
+    first_layers: str = ""
+    rates: Mapping[str, str] = field(default_factory=dict)
+    epsilon: Mapping[str, str] = field(default_factory=dict)
+    weight_decay: Mapping[str, str] = field(default_factory=dict)
+    layer: tuple[Sublayer, ...] | None = None
+    output: str = ""
+    streams: int = 1
+    schedule: str = ""
+    std: str = ""
+    uses: str = "1"
+
+    def __post_init__(self) -> None:
+        stack(self.stack, uses=self.uses)
+        if self.std:
+            WIDTH.parse(self.std)
+        optimizer(self.optimizer)
+        norm(self.norm)
+        _ = self.placement, self.first_placement
+        for multipliers in (self.rates, self.epsilon, self.weight_decay):
+            for role, text in multipliers.items():
+                Role(role)
+                INDEXED.parse(text)
+        if (self.first is None) != (not self.first_layers):
+            raise InputError(f"scheme {self.name!r}: first and first_layers are given together")
+        for part in self.parts:
+            known = {m.name for sublayer in self.layer_of(part.name) for m in sublayer.matrices}
+            if unknown := set(part.gains) - known:
+                raise InputError(f"scheme {self.name!r}: no sublayer has {sorted(unknown)}")
+
+    @cached_property
+    def placement(self) -> Placement:
+        return Placement(
+            self.name, self.equation, self.final_norm, self.summary, self.source, output=self.output
+        )  # fmt: skip
+
+    @cached_property
+    def of_one_stream(self) -> Scheme:
+        """The scheme of one stream whose output moves as that of several; itself of one.
+
+        A share of x₀ that grows as u(S) divides every branch. Raises :class:`Refusal` where
+        several streams have no such law.
+        """
+        if (several := self.placement.streams) is None:
+            return self
+        one, grown = replace(self, equation=several.equivalent, output=""), several.grown
+        if len(grown) == 1:
+            return one
+        if "alpha" in one.placement.expression.names:
+            raise Refusal(
+                f"no law for the scheme {self.name!r}: its branch has a multiplier alpha beside "
+                "streams that grow"
+            )
+        parts = []
+        for part in self.parts:
+            depth = next(p.depth for p in stack(self.stack).parts if p.name == part.name)
+            choose = sublayers = f"{len(self.layer_of(part.name))}*{depth}"
+            terms = ["1"]
+            for k, coefficient in enumerate(grown[1:], start=1):
+                terms.append(f"{coefficient}*{choose}")  # u(S) by binomials of S
+                choose += f"*({sublayers} - {k})/{k + 1}"
+            parts.append(replace(part, alpha=" + ".join(terms)))
+        return replace(one, equation=f"{one.equation}/alpha", parts=tuple(parts))
+
+    @property
+    def carried(self) -> int:
+        """How many residual streams it has."""
+        several = self.placement.streams
+        return self.streams if several is None else len(several.names)
+
+    @property
+    def gate(self) -> float | None:
+        """What a learnt multiplier of every branch starts at, None where there is none."""
+        starts = zip(self.placement.learnt, self.placement.starts(), strict=True)
+        return dict(starts).get(RESIDUAL_GAIN)
+
+    @cached_property
+    def first_placement(self) -> Placement | None:
+        """The placement of the first layers, where it differs."""
+        if self.first is None:
+            return None
+        return Placement(f"{self.name}, first layers", self.first, self.final_norm)
+
+    @property
+    def named_placement(self) -> str | None:
+        """The name of the placement with the scheme's equation, None where it has none."""
+        by_equation = {(p.equation, p.final_norm): name for name, p in placements().items()}
+        return by_equation.get((self.equation, self.final_norm))
+
+    @property
+    def stack(self) -> str:
+        """The name of the stack that the scheme speaks of."""
+        return "encoder-decoder" if len(self.parts) > 1 else self.parts[0].name
+
+    def layer_of(self, part: str) -> tuple[Sublayer, ...]:
+        """The sublayers of one layer of a part."""
+        if self.layer is not None:
+            return self.layer
+        return next(p.layer for p in stack(self.stack).parts if p.name == part)
+
+    @property
+    def named_layer(self) -> str | None:
+        """The scheme's own layer as a selection says it, None where none says it."""
+        if self.layer is None or self.own_sublayers:
+            return None
+        return ",".join(s.name for s in self.layer)
+
+    @property
+    def own_sublayers(self) -> bool:
+        """Whether a sublayer is the scheme's alone, which no stack here has."""
+        return any(unplaced(s.name) not in sublayers() for s in self.layer or ())
+
+    @property
+    def equations(self) -> str:
+        """The residual equations above the first layers, each once."""
+        equations = (self.placed(s).equation for p in self.parts for s in self.layer_of(p.name))
+        return " and ".join(dict.fromkeys(equations))
+
+    def own(self, sublayer: Sublayer) -> Sublayer:
+        """The scheme's own sublayer in the place of one with the same matrices, else that one."""
+        names = [m.name for m in sublayer.matrices]
+        alike = (s for s in self.layer or () if [m.name for m in s.matrices] == names)
+        return sublayer if sublayer in (self.layer or ()) else next(alike, sublayer)
+
+    def placed(self, sublayer: Sublayer) -> Placement:
+        """The residual equation of a sublayer above the first layers."""
+        return placement(sublayer.placement) if sublayer.placement else self.placement
+
+    def placement_at(self, sublayer: Sublayer, layer: float, **depth: float) -> Placement:
+        """The residual equation of a sublayer in a layer, counted from 1."""
+        if self.first_placement is None or layer > self.value(self.first_layers, **depth):
+            return self.placed(sublayer)
+        return self.first_placement
+
+    def layer_at(self, part: SchemePart, layer: float, **depth: float) -> tuple[Placed, ...]:
+        """The sublayers of a layer, counted from 1, with the numbers of that layer and depth."""
+
+        def value(text: str) -> float:
+            return self.value(text, **depth, l=layer)
+
+        rows, alpha = [], value(part.alpha)
+        for s in self.layer_of(part.name):
+            gains = {m.name: value(part.gain(m.name)) for m in s.matrices}
+            constants = SublayerConstants(s.name, alpha, 1.0, gains=gains)
+            rows.append(Placed(self.placement_at(s, layer, **depth), constants))
+        return tuple(rows)
+
+    def rate_of(self, role: str) -> str:
+        """The learning-rate multiplier of a role."""
+        return self.rates.get(role, "1")
+
+    @property
+    def one_gain(self) -> bool:
+        """Whether α and one β for all scaled matrices say everything, at every layer alike."""
+        if self.first is not None or self.gate is not None or self.layer is not None:
+            return False
+        for part in self.parts:
+            layer = self.layer_of(part.name)
+            scaled = {part.gain(m.name) for sublayer in layer for m in sublayer.scaled}
+            others = {part.gain(m.name) for sublayer in layer for m in sublayer.unscaled}
+            if len(scaled) != 1 or others - {"1"} or part.indexed or part.embedding != "1":
+                return False
+        return True
+
+    def value(self, text: str, **where: float) -> float:
+        """A text of the scheme as a number, as in ``value("(2*N)**(1/4)", N=8)``."""
+        return _value(text, **where)
+
+
+@lru_cache(4096)  # an audit asks the same of every layer
+def _value(text: str, **where: float) -> float:
+    return evaluate(INDEXED.parse(text), **where)
+
+
+def schemes() -> dict[str, Scheme]:
+    return builtin("schemes", Scheme)
+
+
+def scheme(name: str) -> Scheme:
+    return choose("scheme", name, schemes())
+
+
+def not_exportable(given: Scheme) -> str:
+    """What constants lack of a scheme; no word where they have all of it."""
+    lacking = {
+        f"{given.carried} residual streams": given.carried > 1,
+        **_beyond_any_stack(given),
+        "other first layers": given.first is not None,
+        "numbers that depend on where a layer stands": any(p.indexed for p in given.parts),
+        f"the residual equation {given.equation}": given.named_placement is None,
+        "a learnt scalar on the branch": given.gate is not None,
+        "an embedding of its own": any(p.embedding != "1" for p in given.parts),
+        "a matrix that starts at 0": any("0" in p.gains.values() for p in given.parts),
+    }
+    return _first(lacking)
+
+
+def _beyond_any_stack(given: Scheme) -> dict[str, object]:
+    return {
+        "a branch that changes in time": given.schedule,
+        "sublayers of its own": given.own_sublayers,
+    }
+
+
+def _first(lacking: Mapping[str, object]) -> str:
+    return next((what for what, lacks in lacking.items() if lacks), "")
+
+
+def gain_of(part: SchemePart, matrix: str) -> str:
+    """The gain of a matrix; a gated feed-forward's is that of the plain one's in its place."""
+    known = matrix in part.gains or matrix not in STAND_FOR
+    return part.gain(matrix if known else STAND_FOR[matrix])
+
+
+def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tuple[Selection, Rule]:
+    """The stack of a scheme that can be built, under its own optimizer or another, and its texts.
+
+    The selection's placement is that of the scheme's equation where it has a name; else it only
+    says whether the stack ends in a norm. Raises :class:`Refusal` where the scheme needs what no
+    such stack has.
+    """
+    uncounted = f"{given.streams} residual streams without an equation"
+    if lacking := _first({uncounted: given.streams > 1, **_beyond_any_stack(given)}):
+        raise Refusal(
+            f"the scheme {given.name!r} cannot be measured: the laboratory's stacks lack {lacking}"
+        )
+    chosen = given.optimizer if optimizer is None and update is None else optimizer
+    selection = Selection(
+        optimizer=chosen,
+        update=update,
+        placement=given.named_placement or ("pre-ln" if given.final_norm else "post-ln"),
+        norm=given.norm,
+        stack=given.stack,
+        layer=given.named_layer,
+        uses=given.uses,
+    )
+    entries = tuple(
+        RuleEntry(part.name, "*", part.alpha, "1", gains=tuple(part.gains.items()))
+        for part in given.parts
+    )
+    return selection, Rule(given.name, entries, meaning=f"as published: {given.source}")
+
+
+# ------------------------------------------------------------------------------- what was measured
+
+
+SCHEMA = "deepnet-theory/measured-schemes/1"
+RECORD = Path(__file__).parent / "schemes_measured.json"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One measured exponent of ‖ΔF‖/η in a depth, beside what was predicted of it.
+
+    ``predicted`` is that of great depth, ``here`` what single sublayers predict over the measured
+    depths, None where they do not reach; the estimate is None where there is no exponent.
+    ``because`` says what keeps it from SUPPORTED.
+    """
+
+    depth: str  # N or M
+    predicted: str
+    here: float | None
+    estimate: float | None
+    low: float | None
+    high: float | None
+    verdict: str
+    because: str = ""
+
+    def __str__(self) -> str:
+        if self.estimate is None:
+            return f"no exponent, {self.verdict}"
+        return f"{self.estimate:+.2f} [{self.low:+.2f}, {self.high:+.2f}] {self.verdict}"
+
+
+@cache
+def recorded() -> dict[str, dict[str, tuple[Measured, ...]]]:
+    """What was found, by scheme and optimizer: one exponent, or one a part."""
+    return {
+        name: {
+            optimizer: tuple(Measured(**row) for row in exponents)
+            for optimizer, exponents in by_optimizer.items()
+        }
+        for name, by_optimizer in _data()["schemes"].items()
+    }
+
+
+def measured(scheme: str, optimizers: Sequence[str]) -> tuple[str, tuple[Measured, ...]]:
+    """The first of ``optimizers`` that a scheme was stepped by, and what was found; empty of none.
+
+    Those of one class share their exponents in depth.
+    """
+    rows = recorded().get(scheme, {})
+    return next(((name, rows[name]) for name in optimizers if name in rows), ("", ()))
+
+
+def conditions() -> str:
+    """What was measured on, in words."""
+    on = _data()["measure"]
+    first, *_, last = on["depths"]
+    return f"{first} to {last} layers of width {on['width']}, {on['seeds']} seeds, on {on['data']}"
+
+
+@cache
+def _data() -> dict[str, Any]:
+    data: dict[str, Any] = json.loads(RECORD.read_text(encoding="utf-8"))
+    return data

@@ -1,0 +1,1 @@
+"""One file a value; see :mod:`deepnet_theory.definitions.discovery`."""

@@ -1,0 +1,14 @@
+from deepnet_theory.definitions.scheme import IN_STACK, Scheme, SchemePart
+
+COMPLETE_D_P_HALF = Scheme(
+    name="complete-d-p-half",
+    equation="x + branch(norm(x))/alpha",
+    final_norm=True,
+    optimizer="adamw",
+    parts=(SchemePart("encoder", alpha="sqrt(N)"),),
+    summary="pre-LN, the branch divided by sqrt(N), every rate in the stack too",
+    source="Mlodozeniec et al., arXiv 2512.22382, Table 1, at alpha = 1/2",
+    rates=dict.fromkeys(IN_STACK, "N**(-1/2)"),
+    epsilon=dict.fromkeys(IN_STACK, "N**(-1/2)"),
+    mind="the source leaves alpha between 1/2 and 1",
+)

@@ -1,0 +1,17 @@
+from deepnet_theory.definitions.scheme import ALL_SCALED, Scheme, SchemePart
+
+DEEPNORM_GLM = Scheme(
+    name="deepnorm-glm",
+    equation="norm(alpha*x + branch(x))",
+    final_norm=False,
+    optimizer="adam",
+    parts=(
+        SchemePart(
+            "encoder",
+            alpha="(2*N)**(1/2)",
+            gains=dict.fromkeys(ALL_SCALED, "(2*N)**(-1/2)"),
+        ),
+    ),
+    summary="DeepNorm's placement with the square root in place of the fourth root",
+    source="GLM-130B, arXiv 2210.02414",
+)

@@ -1,0 +1,14 @@
+from deepnet_theory.definitions.scheme import Scheme, SchemePart
+
+DEPTH_MUP = Scheme(
+    name="depth-mup",
+    equation="x + branch(norm(x))/alpha",
+    final_norm=True,
+    optimizer="adam",
+    parts=(SchemePart("encoder", alpha="sqrt(N)"),),
+    summary="pre-LN, the branch divided by sqrt(N), Adam's rate too",
+    source="Yang et al., arXiv 2310.02244, for Adam",
+    rates={"scaled": "N**(-1/2)", "unscaled": "N**(-1/2)"},
+    epsilon={"scaled": "N**(-1/2)", "unscaled": "N**(-1/2)"},
+    mind="stated for branches of one matrix",
+)

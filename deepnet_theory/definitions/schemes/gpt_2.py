@@ -1,0 +1,13 @@
+from deepnet_theory.definitions.scheme import Scheme, SchemePart
+
+GPT_2 = Scheme(
+    name="gpt-2",
+    equation="x + branch(norm(x))",
+    final_norm=True,
+    optimizer="adam",
+    parts=(SchemePart("encoder", gains={"output": "(2*N)**(-1/2)", "fc2": "(2*N)**(-1/2)"}),),
+    summary="pre-LN whose residual projections are drawn smaller by sqrt(2N)",
+    std="0.02",
+    source="Radford et al. 2019, §2.3; released code: std 0.02/sqrt(2 n_layer)",
+    mind="the common standard deviation 0.02 is a constant of the width",
+)

@@ -1,0 +1,13 @@
+from deepnet_theory.definitions.scheme import Scheme, SchemePart
+
+NUGPT = Scheme(
+    name="nugpt",
+    equation="norm(x + (norm(branch(x)) - x)/alpha)",
+    final_norm=False,
+    optimizer="adam",
+    parts=(SchemePart("encoder", alpha="20*N"),),
+    summary="a normalised Transformer, its steps divided by the depth",
+    source="Shigida, Hanin & Gromov, arXiv 2604.27077, Table 1",
+    norm="rms",
+    mind="sizes there are relative to a base, here of one layer; the step is learnt",
+)

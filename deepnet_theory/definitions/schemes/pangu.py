@@ -1,0 +1,31 @@
+from deepnet_theory.definitions.scheme import Scheme, SchemePart
+
+PANGU = Scheme(
+    name="pangu",
+    equation="x + norm(branch(norm(x)))/alpha",
+    final_norm=True,
+    optimizer="adamw",
+    parts=(
+        SchemePart(
+            "encoder",
+            alpha="sqrt(N)",
+            gains={
+                "query": "(2*N)**(-1/2)",
+                "key": "(2*N)**(-1/2)",
+                "value": "(2*N)**(-1/2)",
+                "output": "(2*N)**(-1/2)",
+                "fc1": "(2*N)**(-1/2)",
+                "fc2": "(2*N)**(-1/2)",
+            },
+        ),
+    ),
+    summary="sandwich-LN whose outer norm starts at 1/sqrt(N), every matrix drawn small",
+    source="Yin et al., Pangu Ultra, arXiv 2504.07866, depth-scaled sandwich norm and TinyInit",
+    norm="rms",
+    mind=(
+        "there 1/sqrt(N) is where the outer norm's gain starts and not a multiplier: its own step "
+        "moves the output sqrt(N) times as far as is said here; constants are left out. What is "
+        "measured grows more slowly than N at a norm's usual epsilon: the small branch sinks "
+        "under it at the measured depths. With a vanishing one it grows as N"
+    ),
+)

@@ -1,0 +1,11 @@
+from deepnet_theory.definitions.scheme import Scheme, SchemePart
+
+SPECTRAL_WIDTH_DEPTH = Scheme(
+    name="spectral-width-depth",
+    equation="x + branch(norm(x))/alpha",
+    final_norm=True,
+    optimizer="muon-moonlight",
+    parts=(SchemePart("encoder", alpha="N"),),
+    summary="pre-LN, the branch of two matrices or more divided by N, a normalised update",
+    source="Zheng et al., arXiv 2603.00541, branches of two transformations and more",
+)

@@ -1,0 +1,14 @@
+from deepnet_theory.definitions.scheme import Scheme, SchemePart
+
+U_MUP = Scheme(
+    name="u-mup",
+    equation="(alpha*x + branch(norm(x)))*(1 + alpha**2)**(-1/2)",
+    final_norm=True,
+    optimizer="adam",
+    parts=(SchemePart("encoder", alpha="sqrt(2*l)"),),
+    summary="pre-LN, stream and branch weighted so that the variance stays 1",
+    source="Blake et al., arXiv 2407.17465",
+    norm="rms",
+    rates={"scaled": "(2*N)**(-1/2)", "unscaled": "(2*N)**(-1/2)"},
+    mind="at residual ratios 1; the published index counts sublayers",
+)

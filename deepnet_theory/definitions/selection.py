@@ -1,0 +1,454 @@
+"""What the user asked for: the SELECT of the command line, resolved into values.
+
+A stack has parts of N or M layers, each layer a group of residual sublayers.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from itertools import pairwise
+from math import lcm
+from typing import Annotated, TypedDict
+
+from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer, optimizer
+from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
+from deepnet_theory.definitions.placement import Placement, placement
+from deepnet_theory.definitions.record import Option
+from deepnet_theory.definitions.rule import Closure, closure
+from deepnet_theory.definitions.sublayer import Norm, Sublayer, norm, sublayer
+
+METHODS = ("probe", "lemma", "moments")
+ACROSS = ("width", "both")  # dimensions beside the depth alone
+ALIGNMENTS = ("full", "none")  # of updates and moved features with what they meet
+AMPLIFICATIONS = ("published", "worst-case", "independent")
+_NAMES = (
+    "optimizer", "placement", "norm", "stack", "layer", "method", "closure", "amplification",
+)  # fmt: skip
+
+
+class Select(TypedDict, total=False):
+    """The fields of a :class:`Selection`, as keywords."""
+
+    optimizer: str | None
+    update: str | None
+    regime: tuple[tuple[str, str], ...]
+    placement: str
+    norm: str
+    stack: str
+    layer: str | None
+    uses: str
+    method: str
+    closure: str | None
+    amplification: str
+    one_alpha: bool
+    allow_ascent: bool
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The optimizer (by name or by update expression), placement, norm, stack, method, closure.
+
+    ``closure=None`` asks for the default, which is computed. ``amplification`` names how the
+    decoder's cross-attentions amplify a change of the encoder's output; ``one_alpha`` asks for
+    a single α in the whole part where the kinds of sublayers would take different ones;
+    ``allow_ascent`` admits an update that raises the loss.
+    """
+
+    optimizer: Annotated[
+        str | None,
+        Option("NAME", "Optimizer; see `deepnet-theory list optimizers`", folder="optimizers"),
+    ] = None
+    update: Annotated[
+        str | None, Option("EXPR", "Or your own first update, in eta, g and theta")
+    ] = None
+    regime: tuple[tuple[str, str], ...] = ()
+    placement: Annotated[
+        str,
+        Option("NAME", "post-ln, pre-ln, res-post-ln or sandwich-ln", folder="placements"),
+    ] = "post-ln"
+    norm: Annotated[str, Option("NAME", "layer or rms", folder="norms")] = "layer"
+    stack: Annotated[str, Option("NAME", "encoder, decoder or encoder-decoder", STACKS)] = "encoder"
+    layer: Annotated[
+        str | None,
+        Option(
+            "SPEC",
+            'Your own layer, e.g. "attention,ffn:swiglu"; in parallel "attention+ffn"; with 2 of 8 '
+            'experts "attention,ffn@2/8"; of a quarter of the layers "1/4*ffn"; placed by itself '
+            '"attention,ffn:post-ln"; of both parts '
+            '"attention,ffn;attention,cross,ffn"',
+        ),
+    ] = None
+    uses: Annotated[
+        str, Option("N", 'How often each layer is used: "N", one for all; "N/6", six looped; "4"')
+    ] = "1"
+    method: Annotated[str, Option("NAME", "probe, lemma or moments", METHODS)] = "probe"
+    closure: Annotated[
+        str | None,
+        Option(
+            "NAME", "The condition beside the balance; computed if not given", folder="closures"
+        ),
+    ] = None
+    amplification: Annotated[
+        str,
+        Option(
+            "NAME",
+            "Of an encoder by its decoder: published, worst-case or independent",
+            AMPLIFICATIONS,
+        ),
+    ] = "published"
+    one_alpha: Annotated[bool, Option("", "One alpha for all kinds of sublayers of a part")] = False
+    allow_ascent: Annotated[bool, Option("", "Admit an update that raises the loss")] = False
+
+    def __post_init__(self) -> None:
+        for name in ("update", "layer", "uses"):
+            if not isinstance(value := getattr(self, name), str | None):
+                raise InputError(f"{name} {shown(value)} is not a text")
+        for name in _NAMES:  # kept in one case, the one that is compared everywhere
+            if isinstance(value := getattr(self, name), str):
+                object.__setattr__(self, name, value.lower())
+        if (self.optimizer is None) == (self.update is None):
+            raise InputError(
+                "a selection needs exactly one of optimizer, a name, and update, an expression: "
+                'derive(optimizer="adam") or derive(update="-eta*g")'
+            )
+        if self.method not in METHODS:
+            raise unknown("method", self.method, METHODS)
+        if self.amplification not in AMPLIFICATIONS:
+            raise unknown("amplification", self.amplification, AMPLIFICATIONS)
+        _ = (self.the_optimizer, self.the_placement, self.the_norm, self.the_stack)
+        _ = self.the_closure
+        if self.one_alpha and any(s.placement for s in self.the_stack.sublayers):
+            raise InputError(
+                f"the layer {self.layer!r} has several placements, whose alphas are not one alpha"
+            )
+        if len(self.placements) > 1 and any(p.streams for p in self.placements):
+            names = " and ".join(p.name for p in self.placements)
+            raise Refusal(
+                f"no law for {names} in one stack: the law of several streams is that of sublayers "
+                "which all read and write them alike"
+            )
+
+    @cached_property
+    def the_optimizer(self) -> Optimizer:
+        if self.optimizer is not None:
+            return optimizer(self.optimizer)
+        assert self.update is not None
+        return custom_optimizer(self.update, self.regime)
+
+    @cached_property
+    def the_placement(self) -> Placement:
+        return placement(self.placement)
+
+    def placed(self, sublayer: Sublayer) -> Placement:
+        """The placement of a sublayer, its own or that of all, in a stack that ends as this one.
+
+        The placement of the last sublayer says whether the stack ends in a norm.
+        """
+        where, last = (placement(s.placement or self.placement) for s in (sublayer, self._last))
+        alike = where.final_norm == last.final_norm
+        return where if alike else replace(where, final_norm=last.final_norm)
+
+    @property
+    def _last(self) -> Sublayer:
+        return self.the_stack.parts[-1].layer[-1]
+
+    @property
+    def final_norm(self) -> bool:
+        """Whether the stack ends in a norm."""
+        return self.placed(self._last).final_norm
+
+    @property
+    def placements(self) -> tuple[Placement, ...]:
+        """The placements of all sublayers, each once."""
+        return tuple(dict.fromkeys(map(self.placed, self.the_stack.sublayers)))
+
+    @property
+    def training_condition(self) -> str:
+        """What training needs beside the rule, in words; "" where nothing is known."""
+        return next((p.training_condition for p in self.placements if p.training_condition), "")
+
+    @cached_property
+    def the_norm(self) -> Norm:
+        return norm(self.norm)
+
+    @cached_property
+    def the_stack(self) -> Stack:
+        return stack(self.stack, self.layer, self.uses)
+
+    @cached_property
+    def the_closure(self) -> Closure | None:
+        """The closure, or None for the default."""
+        return None if self.closure is None else closure(self.closure)
+
+    def has_one_alpha(self, part: Part) -> bool:
+        """Whether all sublayers of a part share α, as the branches of one normalised sum do."""
+        return self.one_alpha or (self.the_placement.normalises_sum and any(part.parallel))
+
+    @property
+    def named(self) -> tuple[object, ...]:
+        """What its names stand for, which tells apart what two files of one name held."""
+        return (
+            self.the_optimizer,
+            self.the_placement,
+            self.placements,
+            self.the_norm,
+            self.the_stack,
+            self.the_closure,
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """The selection as plain data, for JSON."""
+        return {k: v for k, v in asdict(self).items() if v not in (None, (), False, "1")}
+
+
+# ---- stacks, and their depths ----
+
+
+@dataclass(frozen=True)
+class Part:
+    """An encoder or a decoder: ``depth`` is the symbol of its number of layers.
+
+    ``shares`` say how many of the layers have a sublayer, 1 for all of them. Sublayers that some
+    layers lack take turns: of 1/4 and 3/4 the first stands in the lowest quarter of the layers.
+    ``uses`` says how many times each of its layers is used, in that symbol: ``"1"``, ``"N"`` for
+    one layer in all places, ``"N/6"`` for a block of six that is looped, ``"4"`` for four loops.
+    """
+
+    name: str
+    depth: str
+    layer: tuple[Sublayer, ...]
+    causal: bool
+    parallel: tuple[bool, ...]  # of each sublayer: its branch joins the sum of the one before it
+    shares: tuple[Fraction, ...]
+    uses: str = "1"
+
+    @property
+    def sublayers_per_layer(self) -> Fraction:
+        """S over the number of layers: of layers that differ, on average."""
+        return sum(self.shares, Fraction(0))
+
+    @property
+    def period(self) -> int:
+        """The least number of layers that every share is a whole number of."""
+        return lcm(*(share.denominator for share in self.shares))
+
+    @property
+    def everywhere(self) -> tuple[Sublayer, ...]:
+        """The sublayers that no layer lacks."""
+        shared = zip(self.layer, self.shares, strict=True)
+        return tuple(s for s, share in shared if share == 1)
+
+    def listed(self, layers: int) -> list[Sublayer]:
+        """All sublayers of this number of layers, from the bottom to the top."""
+        counts = [int(share * layers) for share in self.shares]
+        places = (place for layer in range(layers) for place in in_turn(counts, layers, layer))
+        return [self.layer[place] for place in places]
+
+    @property
+    def sums(self) -> tuple[int, ...]:
+        """How many branches each residual sum of one layer has."""
+        starts = [i for i, joins in enumerate(self.parallel) if not joins] + [len(self.layer)]
+        return tuple(end - start for start, end in pairwise(starts))
+
+    @property
+    def described(self) -> str:
+        """The layer in words: its sublayers, a plus between the branches of one sum."""
+        names = (written_share(f) + s.name for f, s in zip(self.shares, self.layer, strict=True))
+        return described_layer(zip(names, self.parallel, strict=True))
+
+    def distinct(self, layers: int) -> int:
+        """How many layers have parameters of their own; :class:`InputError` where none fit."""
+        times, _, block = self.uses.partition("/")
+        count = int(block or 1) if times == self.depth else layers // int(times)
+        if not count or layers % count or (times != self.depth and count * int(times) != layers):
+            raise InputError(
+                f"{layers} layers of the {self.name} cannot be layers that are used {self.uses} "
+                "times each"
+            )
+        return count
+
+    @property
+    def squares(self) -> str:
+        """How S·r² is written, S·n·r² where n_u uses of one layer add alike."""
+        return "S*r^2" if self.uses == "1" else "S*n_u*r^2"
+
+    @property
+    def crossings(self) -> Fraction:
+        """Cross-attentions a layer, on average."""
+        both = zip(self.layer, self.shares, strict=True)
+        return sum((share for s, share in both if s.reads_memory), Fraction(0))
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A whole model body; with two parts the second attends to the first."""
+
+    name: str
+    parts: tuple[Part, ...]
+
+    @property
+    def depths(self) -> tuple[str, ...]:
+        """The depth symbols, in the order of a depth ``N,M``."""
+        return tuple(part.depth for part in self.parts)
+
+    @property
+    def sublayers(self) -> tuple[Sublayer, ...]:
+        """The sublayers of all parts, each once."""
+        return tuple(dict.fromkeys(s for part in self.parts for s in part.layer))
+
+
+PLAIN_LAYER = "attention,ffn"
+_PARTS: dict[str, tuple[tuple[str, str, str, bool], ...]] = {
+    "encoder": (("encoder", "N", PLAIN_LAYER, False),),
+    "decoder": (("decoder", "M", PLAIN_LAYER, True),),
+    "encoder-decoder": (
+        ("encoder", "N", PLAIN_LAYER, False),
+        ("decoder", "M", "attention,cross,ffn", True),
+    ),
+}
+
+
+STACKS = tuple(_PARTS)
+MOST_LAYERS = 1000  # of a share's denominator
+USES = r"[1-9]\d{0,5}|[NM](/[1-9]\d{0,5})?"
+
+
+def parse_layer(
+    text: str,
+) -> tuple[tuple[Sublayer, ...], tuple[bool, ...], tuple[Fraction, ...]]:
+    """A layer from its description, which branches join the sum of the one before, and shares.
+
+    ``"attention,ffn:swiglu"`` are two residual sums, ``"attention+ffn"`` is one of two branches,
+    which have no order; in ``"attention,1/4*ffn,3/4*ffn:swiglu"`` a quarter of the layers has a
+    plain feed-forward. ``"attention,ffn:post-ln"`` gives one sublayer its own placement.
+    """
+    sums, shares = [], []
+    for one in text.split(","):
+        share, times, names = one.rpartition("*")
+        sums.append([name.strip() for name in names.split("+")])
+        shares += [_share(share, text) if times else Fraction(1)] * len(sums[-1])
+    if not all(name for names in sums for name in names):
+        raise InputError(f"the layer {text!r} is empty or has an empty sublayer")
+    parallel = tuple(place > 0 for names in sums for place in range(len(names)))
+    if any(parallel) and any(share != 1 for share in shares):
+        raise InputError(f"the layer {text!r} has branches in parallel; then all layers are alike")
+    if any(parallel) and any(sublayer(name).placement for names in sums for name in names):
+        raise InputError(
+            f"the layer {text!r} has branches in parallel and a sublayer of its own placement; the "
+            "branches of one sum have one residual equation"
+        )
+    by_name = (sorted(map(sublayer, names), key=lambda s: s.name) for names in sums)
+    return tuple(s for branches in by_name for s in branches), parallel, tuple(shares)
+
+
+def _share(text: str, layer: str) -> Fraction:
+    try:
+        share = Fraction(text.strip())
+    except (ValueError, ZeroDivisionError):
+        share = Fraction(0)
+    if not 0 < share <= 1 or share.denominator > MOST_LAYERS:
+        raise InputError(
+            f"the layer {layer!r} has the share {text.strip()!r}; a share is a fraction of the "
+            f"layers such as 1/4, of at most {MOST_LAYERS} layers"
+        )
+    return share
+
+
+def written_share(share: Fraction) -> str:
+    return "" if share == 1 else f"{share}*"
+
+
+def in_turn(counts: Iterable[int], layers: int, layer: int) -> list[int]:
+    """Which sublayers one layer has, by how many layers have each.
+
+    Those that some layers lack take turns from the lowest layer on, in the order given.
+    """
+    places, start = [], 0
+    for place, count in enumerate(counts):
+        if (layer - start) % layers < count:
+            places.append(place)
+        start += count % layers
+    return places
+
+
+def described_layer(names: Iterable[tuple[str, bool]], between: str = ", ") -> str:
+    """A layer as it is written, by the name of each sublayer and whether it is parallel."""
+    text = "".join(("+" if parallel else between) + name for name, parallel in names)
+    return text.removeprefix(between)
+
+
+def stack(name: str, layer: str | None = None, uses: str = "1") -> Stack:
+    """The stack called ``name``; ``layer`` replaces the layer of its last part.
+
+    ``"attention,ffn:swiglu;attention,cross,ffn"`` replaces those of both parts. Cross-attention
+    needs a part to attend to, so it may stand only in the decoder of an encoder–decoder stack; a
+    layer with cross-attention asks for that stack.
+    In ``uses`` N or M is the number of layers of the part at hand, in each part its own.
+    """
+    if name not in STACKS:
+        raise unknown("stack", name, STACKS)
+    if not re.fullmatch(USES, uses):
+        raise InputError(
+            f"the uses {shown(uses)} are no number of times that a layer is used: a number, N (one "
+            "layer in all places) or N divided by the number of distinct layers, such as N/6"
+        )
+    given = () if layer is None else layer.split(";")
+    if len(given) > len(_PARTS[name]):
+        raise InputError(f"{layer!r} says the layers of {len(given)} parts, which {name!r} lacks")
+    defaults = [default for _, _, default, _ in _PARTS[name]]
+    texts = [*defaults[: len(defaults) - len(given)], *given]
+    parts = []
+    for index, (part, depth, _, causal) in enumerate(_PARTS[name]):
+        chosen, parallel, shares = parse_layer(texts[index])
+        new = Part(part, depth, chosen, causal, parallel, shares, re.sub("[NM]", depth, uses))
+        if new.period > 1 and uses != "1":
+            raise InputError(
+                f"the layers {layer!r} differ; layers that are used {uses} times are to be alike"
+            )
+        if new.crossings and index == 0:
+            raise InputError(
+                f"the layer {layer!r} has cross-attention, which the {part} "
+                "has nothing to attend with; the decoder of 'encoder-decoder' has"
+            )
+        parts.append(new)
+    return Stack(name, tuple(parts))
+
+
+# ------------------------------------------------------------------------------------------ depths
+
+
+MAX_LAYERS = 10**6
+
+DepthLike = int | str | Sequence[int] | Mapping[str, int]
+BaseLike = int | tuple[int | None, DepthLike | None]  # a width, or a width and a depth
+
+
+def parse_depth(depth: DepthLike | None, stack: Stack) -> dict[str, int]:
+    """The number of layers of each part, by depth symbol, in the stack's order.
+
+    ``depth`` is a number, ``"N,M"``, a sequence in that order, or a mapping by symbol. Raises
+    :class:`InputError` for anything that is not one whole positive number a part.
+    """
+    symbols = stack.depths
+    words: list[object] = [depth]
+    if isinstance(depth, Mapping):
+        words = [depth[s] for s in symbols] if set(depth) == set(symbols) else []
+    elif isinstance(depth, str):
+        words = [word.strip() for word in depth.split(",")]
+    elif isinstance(depth, Sequence):
+        words = list(depth)
+    is_count = re.compile("[0-9]{1,9}").fullmatch
+    words = [int(word) if isinstance(word, str) and is_count(word) else word for word in words]
+    layers = [n for n in words if type(n) is int and 1 <= n <= MAX_LAYERS]
+    if len(layers) != len(symbols) or layers != words:
+        example = "200" if len(symbols) == 1 else "18,6"
+        given = dict(depth) if isinstance(depth, Mapping) else depth
+        raise InputError(
+            f"the depth {shown(given)} is not valid: give {','.join(symbols)} as whole numbers of "
+            f"layers from 1 to {MAX_LAYERS}, for example {example}"
+        )
+    return dict(zip(symbols, layers, strict=True))

@@ -1,0 +1,359 @@
+r"""Rows per sublayer at the depth of one model, and how a reading differs from them.
+
+A derived rule, a published scheme and constants are a :class:`Wanted`: equation, α, gains and
+rates of every sublayer. ``audit`` is the difference between that and a model that was read;
+``apply_`` writes it, reads again and finds no difference. Both refuse by what is here.
+
+A gain is :math:`\mathrm{rms}(W)/\sqrt{2/(\text{fan\_in} + \text{fan\_out})}`. Its interval comes
+from the fourth moment of the entries.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from statistics import NormalDist
+
+from deepnet_theory.definitions.constants import Constants, PartConstants
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.placement import RESIDUAL_GAIN, STREAM_GAIN, placement, placements
+from deepnet_theory.definitions.reading import (
+    UNKNOWN,
+    Matrix,
+    Reading,
+    Sublayer,
+    described,
+    layer_of,
+    residual_equation,
+)
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import sublayer, unplaced
+
+EXACT = 0.01  # of a coefficient that code computes: published constants have two decimals
+LEARNT, INSIDE = "learnt", "inside"  # what some published schemes have in their equation
+
+
+@dataclass(frozen=True)
+class WantedSublayer:
+    """What is asked of one sublayer: norms, the coefficients' ratio α, gains by role.
+
+    ``rates`` are learning-rate multipliers by role, 1 where none is given. ``std`` is that of a
+    matrix of gain 1 where it is not Xavier's. ``norm_epsilon`` is what a norm's ε is multiplied by,
+    by its place. ``part`` and ``index`` are the sublayer's place in constants. ``learnt`` says
+    that a learnt scalar multiplies the branch, which starts at 1/α.
+    """
+
+    norms: frozenset[str]
+    alpha: float
+    gains: dict[str, float]
+    rates: dict[str, float] = field(default_factory=dict)
+    std: float | None = None
+    norm_epsilon: dict[str, float] = field(default_factory=dict)
+    part: str = ""
+    index: int = 0
+    learnt: bool = False
+
+    def gain(self, matrix: Matrix) -> float:
+        """The wanted gain against Xavier's standard deviation."""
+        gain = self.gains.get(matrix.role, 1.0)
+        return gain if self.std is None else gain * self.std / matrix.xavier
+
+
+@dataclass(frozen=True)
+class WantedStep:
+    """How one parameter steps by a rule: ``times`` are the multipliers of what a user chooses.
+
+    Their names are those of a torch optimizer's groups: ``lr``, ``eps``, ``weight_decay``.
+    ``what`` is the role of a matrix, or the name of a vector.
+    """
+
+    parameter: str
+    stack: str
+    layer: int | None
+    kind: str | None
+    what: str
+    times: dict[str, float]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A rule at the depth of one model, sublayer by sublayer of its reading.
+
+    ``degrees`` are (p, q) of the optimizer's first update :math:`|g|^p|\\theta|^q`; ``selection``
+    the stack that it is a rule of, None where it is none of the laboratory. ``layers`` are those
+    of constants made for another depth than the model's. ``steps`` are parameters with more
+    said of them than the ``rates`` of matrices. ``stream`` is the size of what enters each stack,
+    where that is not 1.
+    """
+
+    name: str
+    detail: str
+    placement: str
+    sublayers: tuple[WantedSublayer, ...]
+    degrees: tuple[float, float] | None = None
+    published: bool = False
+    selection: Selection | None = None
+    layers: dict[str, int] | None = None
+    steps: tuple[WantedStep, ...] = ()
+    stream: dict[str, float] = field(default_factory=dict)
+
+
+# ----------------------------------------------------------------------- constants as rows
+
+
+def rows_of(reading: Reading, c: Constants) -> Wanted:
+    """Constants as rows of a model; :class:`Refusal` where they are for another model.
+
+    A lone encoder or decoder takes its own part of an encoder–decoder's constants. Constants of
+    another depth are distinguished by ``layers``; those of another placement differ row by row.
+    """
+    stacks, parts = reading.stacks, c.parts
+    kinds = {
+        name: [described(layer) for _, layer in groupby(rows, lambda s: s.layer)]
+        for name, rows in stacks.items()
+    }
+    if len(stacks) < len(parts):
+        (layer, *_), *_ = kinds.values()
+        parts = tuple(p for p in parts if layer == as_read(p.described()))[:1]
+    if len(stacks) != len(parts):
+        raise Refusal(f"the model has {len(stacks)} stack(s), the constants {len(c.parts)}")
+    rows, norms = [], iter(meant_norms(reading))
+    for (name, sublayers), part in zip(stacks.items(), parts, strict=True):
+        used = max((reading.users[m.where] for s in sublayers for m in s.matrices), default=1)
+        if part.layers == reading.layers[name] and part.uses != used:
+            raise _of_another(
+                reading,
+                f"each layer of the {name} is used {_times(used)}, the constants are for layers "
+                f"that are used {_times(part.uses)}",
+            )
+        _require_layers(reading, name, kinds[name], part)
+        for position, s in enumerate(sublayers):
+            if any(n.centred is not (c.norm == "layer") for n in s.placed_norms):
+                kind = "RMS norm" if c.norm == "layer" else "LayerNorm"
+                raise _of_another(
+                    reading, f"{at(s)} has {kind}, the constants are for the norm {c.norm!r}"
+                )
+            index = _place(s, next(norms), position, part, c)
+            entry = part.sublayers[index]
+            where = c.placed(entry)
+            stream, branch = where.coefficients(entry.alpha)
+            asks = {m.name: c.parameter(part.name, index, m.name, m.role)
+                    for m in sublayer(s.kind).matrices}  # fmt: skip
+            rows.append(
+                WantedSublayer(
+                    with_own(where.norms, s), stream / branch,
+                    {role: p.gain for role, p in asks.items()},
+                    {role: p.rate for role, p in asks.items()},
+                    norm_epsilon=entry.norm_epsilon, part=part.name, index=index,
+                    learnt=RESIDUAL_GAIN in where.learnt,
+                )
+            )  # fmt: skip
+    if c.architecture.residual_gain is not None:
+        raise Refusal("the constants ask for residual gains, which this model has none of")
+    made_for = {name: part.layers for name, part in zip(stacks, parts, strict=True)}
+    return Wanted(
+        c.optimizer, "the constants given", " and ".join(c.placements), tuple(rows),
+        layers=None if made_for == reading.layers else made_for,
+    )  # fmt: skip
+
+
+def as_asked(reading: Reading, c: Constants) -> Reading:
+    """A reading in the terms of constants: a norm's gain is a multiplier where they have one."""
+    places = map(placement, c.placements)
+    return reading.in_gains if any(p.learnt and "output" in p.norms for p in places) else reading
+
+
+def as_read(layer: str) -> str:
+    """A layer of constants as a reading says it, where norms on queries and keys make no kind."""
+    return unplaced(layer).replace("attention-qk-norm", "attention")
+
+
+def _require_layers(reading: Reading, name: str, layers: list[str], part: PartConstants) -> None:
+    """Raise :class:`Refusal` where a model's layers are not those of a part.
+
+    Where layers differ, their number of each kind decides, not where they stand.
+    """
+    asked, whole = as_read(part.described()), layer_of(reading.stacks[name]).replace(",", ", ")
+    wrong = next((layer for layer in layers if layer != asked), "")
+    if not part.alike:
+        wrong = whole if sorted(whole.split(", ")) != sorted(asked.split(", ")) else ""
+    if wrong:
+        raise _of_another(
+            reading, f"a layer of the {part.name} is {wrong}, the constants are for {asked}"
+        )
+
+
+def meant_norms(reading: Reading) -> list[frozenset[str]]:
+    """Where the norms of every sublayer are to stand.
+
+    That is where they do, except one that is left out in a single layer: it is to stand as in
+    the nearest layer that has it.
+    """
+    layers: dict[frozenset[str], list[tuple[str, int]]] = {}
+    for s in reading.sublayers:
+        layers.setdefault(s.around, []).append((s.stack, s.layer))
+    usual = max(layers, key=lambda way: len(layers[way]))
+    left_out = {way for way in layers if way < usual and len(set(layers[way])) == 1}
+
+    def meant(s: Sublayer) -> frozenset[str]:
+        if s.around not in left_out:
+            return s.around
+        like = (
+            (abs(o.layer - s.layer), o.around) for o in reading.sublayers
+            if (o.stack, o.kind) == (s.stack, s.kind) and s.around < o.around not in left_out
+        )  # fmt: skip
+        return min(like, key=lambda one: one[0], default=(0, usual))[1]
+
+    return [meant(s) for s in reading.sublayers]
+
+
+def _place(
+    s: Sublayer, norms: frozenset[str], position: int, part: PartConstants, c: Constants
+) -> int:
+    """The place of a model's sublayer among those of its part: of its kind, with its norms."""
+    if part.alike:
+        return position % len(part.sublayers)
+    alike = [i for i, one in enumerate(part.sublayers) if as_read(one.kind) == s.kind]
+    placed = (i for i in alike if c.placed(part.sublayers[i]).norms == norms)
+    return next(placed, alike[0])
+
+
+def require_equation(reading: Reading, rule: Wanted) -> None:
+    """Raise :class:`Refusal` where a norm does not stand where the rule has it."""
+    ways = {(p.norms, p.learnt) for p in map(placement, rule.placement.split(" and "))}
+    for s, row in zip(reading.sublayers, rule.sublayers, strict=True):
+        if s.around != row.norms - {INSIDE} or s.way not in ways:
+            learnt = f" with {s.learnt}, which is learnt" if s.learnt else ""
+            raise _of_another(
+                reading,
+                f"{at(s)} is {s.equation}{learnt}, the constants are for "
+                f"{residual_equation(row.norms)}",
+            )
+
+
+def _of_another(reading: Reading, why: str) -> Refusal:
+    """Constants of another model; it says what to derive for this one."""
+    if reading.placement is None:
+        return Refusal(why)
+    words = ", ".join(f'{name}="{word}"' for name, word in reading.select.items())
+    return Refusal(f"{why}; constants for this model are derived with {words}")
+
+
+def _times(count: int) -> str:
+    return f"{count} times" if count > 1 else "once"
+
+
+def at(s: Sublayer) -> str:
+    """A sublayer by the matrix that it ends in."""
+    return f"the sublayer of {s.matrices[-1].name if s.matrices else s.kind}"
+
+
+# ------------------------------------------------------------------ what no rule has a law for
+
+
+def without_law(reading: Reading, but: Container[str] = ()) -> str:
+    """Why no rule speaks of these branches; no word where one does.
+
+    ``but`` are the forms, ``LEARNT`` and ``INSIDE``, that a scheme itself has.
+    """
+    for s in reading.sublayers:
+        for form, why in _forms(s):
+            if form not in but:
+                return f"{at(s)} {why}"
+    if reading.uses:
+        return ""
+    (most, times), *_, (least, fewer) = reading.users.most_common()
+    if times == fewer:
+        return (
+            f"{times} sublayers share {most} and {least}, in stacks or layers that do not share "
+            "alike, which has no law here"
+        )
+    return (
+        f"{times} sublayers share {most}, and {fewer} {'use' if fewer > 1 else 'uses'} {least}: "
+        "a law of parameters that are used differently often is missing"
+    )
+
+
+def placed_forms(reading: Reading) -> tuple[str, ...]:
+    """``LEARNT`` where a placement has the model's learnt multipliers, and so a law of them."""
+    return (LEARNT,) if any(placement(name).learnt for name in reading.placements) else ()
+
+
+def _forms(s: Sublayer) -> Iterator[tuple[str, str]]:
+    if any(n.where == "inside" for n in s.norms):
+        yield INSIDE, "has a norm within its branch, which has no law here"
+    if s.learnt is not None:
+        term = "has its stream" if s.multiplier == STREAM_GAIN else "is"
+        laws = " and ".join(p.equation for p in placements().values() if p.learnt)
+        yield (
+            LEARNT,
+            f"{term} multiplied by {s.learnt}, which is learnt: its steps have a law in {laws}, "
+            "where all sublayers are alike",
+        )
+    elif s.branch == 0:
+        yield "zero", "is multiplied by 0"
+
+
+# --------------------------------------------------------------------------------- differences
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One α, one placement or one gain of one sublayer that is ``ratio`` times the wanted one."""
+
+    index: int  # of the sublayer
+    item: str  # alpha, norms, learnt, or a matrix's role
+    ratio: float
+    found: float
+    wanted: float
+    matrix: Matrix | None = None
+
+
+def differences(
+    reading: Reading, rule: Wanted, exact: float = EXACT, chance: float = 0.05
+) -> Iterator[Difference]:
+    """Where a reading is not as a rule wants it.
+
+    ``exact`` is the tolerance of what code computes; ``chance`` is that of seeing a difference
+    in a model whose matrices are all drawn at the wanted gains.
+    """
+    count = sum(len(s.matrices) for s in reading.sublayers)
+    for index, (s, wanted) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True)):
+        if norms_of(s) != wanted.norms:
+            yield Difference(index, "norms", 1.0, 1.0, 1.0)
+        if wanted.learnt and s.learnt is None:
+            yield Difference(index, "learnt", s.alpha / wanted.alpha, s.alpha, wanted.alpha)
+        elif not math.isclose(s.alpha, wanted.alpha, rel_tol=exact):
+            yield Difference(index, "alpha", s.alpha / wanted.alpha, s.alpha, wanted.alpha)
+        for m in s.matrices:
+            if unjudged(m):
+                continue
+            size, low, high = gain(m, 1 - chance / count)
+            aim = wanted.gain(m)
+            if not low * (1 - exact) <= aim <= high * (1 + exact):
+                ratio = size / aim if aim else math.inf
+                yield Difference(index, m.role, ratio, size, aim, m)
+
+
+def norms_of(s: Sublayer) -> frozenset[str]:
+    """Where norms stand, as a placement and ``INSIDE`` say it."""
+    return s.around | ({INSIDE} if any(n.where in (INSIDE, "within") for n in s.norms) else set())
+
+
+def gain(matrix: Matrix, level: float = 0.95) -> tuple[float, float, float]:
+    """The gain of a matrix and the ends of its interval."""
+    z = NormalDist().inv_cdf((1 + level) / 2)
+    size, margin = matrix.size / matrix.xavier, z * matrix.error / matrix.xavier
+    return size, size - margin, size + margin
+
+
+def with_own(norms: frozenset[str], s: Sublayer) -> frozenset[str]:
+    """Where a placement has norms, and within the branch where the sublayer's kind has one."""
+    return norms | (norms_of(s) & {INSIDE})
+
+
+def unjudged(m: Matrix) -> bool:
+    """Whether a matrix has no gain to hold against a rule: a factor has a part of one."""
+    return m.role == UNKNOWN or m.factor

@@ -1,0 +1,290 @@
+"""A residual sublayer: its branch as a formula, its parameters with their roles; its norm."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import cache, cached_property
+
+from deepnet_theory.definitions.discovery import builtin, choose, declared
+from deepnet_theory.definitions.expression import (
+    Call,
+    Expression,
+    Grammar,
+    Name,
+    Node,
+    Operation,
+    parts,
+)
+from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.placement import placements
+
+
+class Role(StrEnum):
+    """What the initialisation and the learning rate do with a parameter.
+
+    The first four are matrices, the others vectors.
+    """
+
+    SCALED = "scaled"
+    UNSCALED = "unscaled"
+    EMBEDDING = "embedding"
+    HEAD = "head"
+    NORM_GAIN = "norm-gain"
+    NORM_BIAS = "norm-bias"
+    OUTPUT_BIAS = "output-bias"  # of the branch's last map
+    INNER_BIAS = "inner-bias"  # of a scaled map before the last one
+    QUERY_BIAS = "query-bias"
+    KEY_BIAS = "key-bias"
+    HEAD_BIAS = "head-bias"
+    RESIDUAL_GAIN = "residual-gain"  # a learnable scalar on the whole branch, off by default
+
+
+MATRICES = frozenset({Role.SCALED, Role.UNSCALED, Role.EMBEDDING, Role.HEAD})
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A weight matrix; its fans are in units of the width d (``"d"``) or the hidden width."""
+
+    name: str
+    role: Role
+    fan_in: str = "d"
+    fan_out: str = "d"
+
+
+@dataclass(frozen=True)
+class Vector:
+    """A vector of a branch: the gain of a norm, one at initialisation, or a bias, zero."""
+
+    name: str
+    role: Role
+    size: str = "d"
+
+
+@dataclass(frozen=True)
+class Sublayer:
+    r"""A residual branch :math:`G(x)`.
+
+    ``branch`` is a formula in ``x`` (and ``memory`` for cross-attention), the names of the
+    matrices and vectors, the functions ``phi`` (the activation, positively homogeneous of
+    degree 1), ``softmax`` (over the last axis), ``norm`` (of every token, with the names of its
+    gain and bias where they are parameters), ``T`` (transpose) and ``hadamard``. Products do not
+    commute. Rows are tokens. A matrix whose size a norm within the branch takes back is unscaled:
+    at gain 1 the norm's ε stays as small beside what it divides as in a shallow model.
+
+    ``placement`` names its own residual equation, where that is not the one of all others.
+
+    Of ``experts`` alike a router picks ``chosen`` for every token: the branch is the sum of these,
+    each weighed by its gate, and ``branch`` is one of them with its gate.
+    """
+
+    name: str
+    branch: str
+    matrices: tuple[Matrix, ...]
+    vectors: tuple[Vector, ...] = ()
+    summary: str = ""
+    source: str = ""
+    chosen: int = 1
+    experts: int = 1
+    placement: str = ""
+
+    def __post_init__(self) -> None:
+        used = self.expression.names - {"x", "memory"}
+        named = {p.name for p in self.parameters}
+        if used != named:
+            raise InputError(
+                f"sublayer {self.name!r}: its branch uses {sorted(used)}, it lists {sorted(named)}"
+            )
+
+    @cached_property
+    def expression(self) -> Expression:
+        names = tuple(p.name for p in self.parameters)
+        grammar = Grammar(
+            purpose="a residual branch",
+            symbols=("x", "memory", *names),
+            functions={
+                **dict.fromkeys(("phi", "softmax", "T"), (1, 1)),
+                "norm": (1, 3),
+                "hadamard": (2, 2),
+            },
+        )
+        return grammar.parse(self.branch)
+
+    @property
+    def reads_memory(self) -> bool:
+        """Whether the branch attends to another part of the stack (cross-attention)."""
+        return "memory" in self.expression.names
+
+    @cached_property
+    def last_map(self) -> tuple[str, ...]:
+        """The matrix that the branch applies last, and the bias behind it where it has one.
+
+        Raises :class:`Refusal` where the branch does not end in a matrix.
+        """
+        node = self.expression.root
+        if self.experts > 1 and isinstance(node, Call):
+            _, node = node.arguments  # behind the gate
+        behind: tuple[str, ...] = ()
+        match node:
+            case Operation("+", left, Name(bias)):
+                node, behind = left, (bias,)
+        match node:
+            case Operation("*", _, Name(matrix)) if matrix in {m.name for m in self.matrices}:
+                return (matrix, *behind)
+        raise Refusal(f"the branch of {self.name!r} does not end in a matrix: {self.branch}")
+
+    @cached_property
+    def normed(self) -> frozenset[str]:
+        """The matrices whose output a norm without parameters takes."""
+        names = set()
+        for node in parts(self.expression.root):
+            match node:
+                case Call("norm", (Operation("*", _, Name(matrix)),)):
+                    names.add(matrix)
+        return frozenset(names)
+
+    @property
+    def inner(self) -> Vector | None:
+        """The gain of a norm within the branch, which stands before the last map; else None."""
+        return next((v for v in self.vectors if v.role is Role.NORM_GAIN), None)
+
+    @property
+    def normed_inside(self) -> bool:
+        """Whether a norm within the branch takes back the size of what a matrix gives."""
+        sized = {m.name for m in self.matrices} - {"query", "key"}  # whose norms bound a softmax
+        return any(
+            isinstance(node, Call) and node.function == "norm" and sized & _names(node)
+            for node in parts(self.expression.root)
+        )
+
+    @property
+    def parameters(self) -> tuple[Matrix | Vector, ...]:
+        return (*self.matrices, *self.vectors)
+
+    @property
+    def scaled(self) -> tuple[Matrix, ...]:
+        """The matrices that the gain β reaches; their number is m_s."""
+        return tuple(m for m in self.matrices if m.role is Role.SCALED)
+
+    @property
+    def unscaled(self) -> tuple[Matrix, ...]:
+        """The matrices of gain 1 (query, key)."""
+        return tuple(m for m in self.matrices if m.role is Role.UNSCALED)
+
+
+def _names(tree: Node) -> set[str]:
+    return {node.name for node in parts(tree) if isinstance(node, Name)}
+
+
+_PUBLIC = {"up": "fc1", "down": "fc2"}  # of a gated feed-forward, as a plain one calls them
+
+
+def role_name(parameter: str) -> str:
+    """The public name of a sublayer's parameter, ``fc1`` or ``fc1-bias``."""
+    name, _, kind = parameter.partition("_")
+    name = _PUBLIC.get(name, name)
+    return f"{name}-{kind}" if kind else name
+
+
+def sublayers() -> dict[str, Sublayer]:
+    return builtin("sublayers", Sublayer)
+
+
+_EXPERTS = re.compile(r"(.+)@([1-9]\d{0,5})/([1-9]\d{0,5})")
+
+
+def sublayer(name: str) -> Sublayer:
+    """The sublayer called ``name``; ``ffn:swiglu`` and ``ffn-swiglu`` are the same.
+
+    ``ffn-swiglu@2/8`` is a mixture of 8 such experts, 2 of them chosen for every token, and
+    ``ffn:post-ln`` one whose residual equation is that of post-ln, whatever the others' is.
+    """
+    plain, _, where = name.strip().rpartition(":")
+    if plain and where in placements():
+        return _placed(sublayer(plain), where)
+    name = name.strip().replace(":", "-")
+    if not (routed := _EXPERTS.fullmatch(name)):
+        return choose("sublayer", name, sublayers())
+    one, chosen, experts = (
+        choose("sublayer", routed[1], sublayers()),
+        int(routed[2]),
+        int(routed[3]),
+    )
+    if one.unscaled or not 1 <= chosen <= experts or experts < 2:
+        raise InputError(
+            f"{name!r} is no mixture of experts: k of E feed-forwards are written ffn@k/E, such as "
+            "ffn-swiglu@2/8, with k at most E and E at least 2"
+        )
+    return _mixture(one, chosen, experts)
+
+
+@cache
+def _placed(one: Sublayer, where: str) -> Sublayer:
+    if one.placement:
+        raise InputError(f"{one.name}:{where} has two placements; a sublayer has one")
+    return replace(one, name=f"{one.name}:{where}", placement=where)
+
+
+def unplaced(layer: str) -> str:
+    """A layer's text, or one sublayer's, without the placements of single sublayers."""
+    return re.sub(r":[\w-]+", "", layer)
+
+
+@cache
+def _mixture(one: Sublayer, chosen: int, experts: int) -> Sublayer:
+    return replace(
+        one,
+        name=f"{one.name}@{chosen}/{experts}",
+        branch=f"hadamard(softmax(x*router), {one.branch})",
+        matrices=(*one.matrices, Matrix("router", Role.UNSCALED, "d", "experts")),
+        summary=f"{chosen} of {experts} experts, each a {one.summary}",
+        source="Shazeer et al., arXiv 1701.06538",
+        chosen=chosen,
+        experts=experts,
+    )
+
+
+def one_expert(layer: str) -> str:
+    """A layer's text with one dense branch in place of each mixture of experts."""
+    return re.sub(r"@\d+/\d+", "", layer)
+
+
+def letters(name: str) -> str:
+    """A sublayer's name as part of a symbol's name."""
+    return re.sub(r"\W", "", name)
+
+
+# ---- normalisations ----
+
+EPSILON = 1e-5  # under the root, as torch.nn.LayerNorm has it
+
+
+@dataclass(frozen=True)
+class Norm:
+    r"""A normalisation, homogeneous of degree 0: :math:`x \mapsto \sqrt d\,Px/\|Px\|`.
+
+    ``centred`` says whether P removes the mean (LayerNorm) or is the identity (RMSNorm);
+    ``bias`` whether the norm has a bias vector besides its gain.
+    """
+
+    name: str
+    centred: bool
+    bias: bool
+    summary: str = ""
+    source: str = ""
+
+
+@cache
+def norms() -> dict[str, Norm]:
+    return declared(globals(), Norm)
+
+
+def norm(name: str) -> Norm:
+    return choose("norm", name, norms())
+
+
+LAYER = Norm(name="layer", centred=True, bias=True, summary="LayerNorm")
+
+RMS = Norm(name="rms", centred=False, bias=False, summary="RMSNorm")

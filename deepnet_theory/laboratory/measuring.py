@@ -1,0 +1,534 @@
+"""‖ΔF‖/η of a family of models of one's own, against depth and width."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from deepnet_theory.definitions.measurement import (
+    Exponent,
+    Following,
+    ModelMeasurement,
+    Point,
+    Prediction,
+    Share,
+)
+from deepnet_theory.definitions.outcome import InputError, Verdict, shown
+from deepnet_theory.definitions.record import LARGEST, MOST, require_seed
+from deepnet_theory.definitions.selection import stack
+from deepnet_theory.laboratory.common_mode import columns, warning
+from deepnet_theory.laboratory.judging import ALL, Plan, judge_exponent, varies_alone
+from deepnet_theory.laboratory.model_steps import (
+    ANSWER,
+    FirstStep,
+    Followed,
+    Stepped,
+    first_step,
+    follow,
+)
+from deepnet_theory.laboratory.model_update import FIRST_ETA, ModelUpdate, find_linear_step
+from deepnet_theory.laboratory.settings import Depth, depth_key, parse_depths, parse_widths
+from deepnet_theory.laboratory.statistics import Array, positive_interval
+from deepnet_theory.laboratory.width import judge_power, verdict_on
+from deepnet_theory.models.factory import Factory, Made, factory_of
+from deepnet_theory.processes import (
+    Job,
+    Kept,
+    Progress,
+    cache_of,
+    require_processes,
+    run_until_stopped,
+    travels,
+)
+from deepnet_theory.processes.identity import Seen, identity, seen, watched
+from deepnet_theory.runtime import machine
+
+LAYERS = stack("encoder")  # whose depths are numbers of layers, N
+MOST_SEEDS = 1024
+Watch = Callable[[Point], None]  # receives each point as soon as it is measured
+
+
+def measure(
+    make_model: Callable[..., object] | str,
+    depths: str | Iterable[object] | None = None,
+    *,
+    widths: str | Iterable[object] | None = None,
+    optimizer: object = None,
+    update: str | None = None,
+    inputs: object = None,
+    final_state: str | None = None,
+    shares: Sequence[str] = (),
+    updates: int = 0,
+    eta: float | None = None,
+    seeds: int = 8,
+    seed: int = 0,
+    progress: Progress | None = None,
+    watch: Watch | None = None,
+    processes: int | None = 1,
+    executor: Executor | None = None,
+    cache: Kept = None,
+) -> ModelMeasurement:
+    r"""Measure ‖ΔF‖/η per token of one's own models at several depths: is it constant?
+
+    .. math:: \frac{\|\Delta F\|}{\eta} = \lim_{s\to0} \frac1{s\,\eta\,T} \sum_{t=1}^{T}
+              \|F_t(\theta + s\Delta\theta) - F_t(\theta)\|
+
+    Δθ is the first step of a fresh ``optimizer`` (a name, a class of ``torch.optim``, or a
+    function that receives a model and gives its optimizer) at its own learning rate η, or an
+    ``update`` in eta, g and theta; a learning rate that changes with depth is counted in units of
+    the first depth's. F (T tokens, width) is what enters the model's head, or the output of the
+    module called ``final_state``.
+
+    ``make_model(depth)`` gives a module, or a pair of it and its inputs; or it is a text
+    ``FILE.py:FACTORY``. It is called with torch's generator seeded anew: each of the ``seeds`` is
+    the same model at all depths as far as it is drawn in the same order. ``shares`` are patterns
+    of parameter names, as ``"*.mlp.*"``, that are stepped alone, each with an exponent of its own.
+
+    Across ``widths`` it is ``make_model(depth, width)``, or ``make_model(width)`` without depths,
+    and every parameter is stepped alone: ‖ΔF‖ is then per entry of F, of the head's parameters the
+    loss is taken, and an exponent in d says of each how far it is off, and what would mend it.
+
+    With ``updates`` each model also takes that many steps of its optimizer, at ``eta`` or the
+    optimizer's own rate. Followed are the loss, R (the summed weight of what the branches add to
+    all tokens alike) and the cosine between tokens at F; a sentence warns where what is a token's
+    own drowns, which the loss shows late. Each update takes ``inputs(step)`` where the inputs are
+    a function, windows of text where they are token ids of our own, and else the one batch.
+
+    ``processes`` or any ``executor`` of ``concurrent.futures`` share the seeds and depths, and the
+    result is the same. ``cache`` (a folder, True for the user's own) keeps each that is finished
+    where factory and optimizer are named by texts, or the optimizer is installed. It holds while
+    the Python files in the folder of the named file, or of its package, every loaded module that
+    is not installed, every file that was opened, and every variable of the environment that was
+    read are as they were; a file that a compiled library opens by itself (safetensors, HDF5) is
+    not seen. A function in memory is not kept, since variables that it reads may have changed,
+    and one that cannot be pickled, as a lambda, runs in this process.
+
+    Raises :class:`InputError` for a factory or settings that do not serve.
+
+    Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate.
+    """
+    began = time.perf_counter()
+    places = _places(depths, widths)
+    drawn = seeds_from(seed, seeds)
+    if type(updates) is not int or not 0 <= updates <= MOST:
+        raise InputError(f"updates {shown(updates)} is not a whole number from 0 to {MOST}")
+    if eta is not None and not (updates and isinstance(eta, int | float) and 0 < eta <= LARGEST):
+        needs = "is not a number above 0" if updates else "is the rate of updates: give both"
+        raise InputError(f"eta {shown(eta)} {needs}")
+    count = require_processes(1 if processes is None else processes)
+    factory, step = factory_of(make_model), first_step(optimizer, update)
+    dtype = torch.get_default_dtype()
+    family = Family(factory, step, inputs, final_state, tuple(shares), dtype)
+    if (count > 1 or executor is not None) and not travels(family):
+        count, executor = 1, None
+    kept = cache_of(cache)
+    known = None if kept is None else family.depends_on()
+    runs = _Runs(family, places, drawn, watch, known, updates, eta)
+    total = sum(map(cost_of, places)) * seeds * (1 + updates)
+    stopped = run_until_stopped(
+        [runs.first()], total, processes=count, executor=executor, progress=progress, cache=kept
+    )
+    measured = runs.complete(runs.measured)
+    followed = [*map(runs.following, runs.complete(runs.followed))]
+    warnings = [*runs.findings(measured), *_drowning(followed)]
+    if stopped:
+        warnings.append(f"{stopped}: {len(measured)} of {len(places)} depths were measured")
+    if seeds > 1 and any(runs.alike(place) for place in measured):
+        runs.seeds = drawn[:1]  # repeating one seed gives no interval
+        warnings.append(
+            f"{factory.name} gives the same model at all {seeds} seeds (does it set a seed "
+            "itself?): the first seed alone counts, and one gives no interval"
+        )
+    exponents = tuple(runs.exponents(measured, across_width=widths is not None))
+    # the whole's in depth; in width the worst of all parameters
+    verdict = exponents[0].verdict if widths is None else verdict_on(exponents)
+    return ModelMeasurement(
+        model=factory.name,
+        optimizer=step.name,
+        measure={
+            "depths": [*map(depth_key, places)], "seeds": seeds, "seed": seed,
+            "final_state": final_state, **({"updates": updates, "eta": eta} if updates else {}),
+        },
+        points=tuple(map(runs.point, measured)),
+        exponents=exponents,
+        shares=runs.alone(measured[-1]) if measured else (),
+        verdict=Verdict.UNDECIDED if stopped else verdict,
+        device=next((m.device for row in runs.measured.values() for m in row.values()), "cpu"),
+        seconds=time.perf_counter() - began,
+        versions={"python": platform.python_version(), "torch": torch.__version__},
+        warnings=tuple(warnings),
+        stopped=stopped,
+        updates=tuple(following for following, _ in followed),
+    )  # fmt: skip
+
+
+def _drowning(followed: Iterable[tuple[Following, bool]]) -> Iterator[str]:
+    """One sentence for all places where what is a token's own drowns."""
+    sentences = {}
+    for row, normed in followed:
+        like = "post-ln" if normed else "pre-ln"  # in what a norm on the sums does
+        if sentence := warning(like, row.common_mode_steps, row.common_mode):
+            sentences[", ".join(f"{symbol} = {n}" for symbol, n in row.depth.items())] = sentence
+    if sentences:
+        yield f"at {'; '.join(sentences)}: {next(iter(sentences.values()))}"
+
+
+def _places(
+    depths: str | Iterable[object] | None, widths: str | Iterable[object] | None
+) -> tuple[Depth, ...]:
+    """The depths, the widths, or every pair of them; two or three are needed for an exponent."""
+    if depths is None and widths is None:
+        raise InputError("give depths, such as 6,12,24, or widths, such as 64,128,256")
+    layers = ({},) if depths is None else parse_depths(depths, LAYERS)
+    if widths is not None:
+        return tuple({**one, "d": width} for one in layers for width in parse_widths(widths))
+    if len(layers) < 2:
+        raise InputError(f"the depths {shown(depths)} give no exponent: two or more are needed")
+    return layers
+
+
+def cost_of(place: Depth) -> int:
+    """The work of a model of these layers and this width, in units of one of each."""
+    return place.get("N", 1) * place.get("d", 1) ** 2
+
+
+def seeds_from(seed: int, count: int) -> range:
+    """As many seeds from one on; raises :class:`InputError`."""
+    if type(count) is not int or not 1 <= count <= MOST_SEEDS:
+        raise InputError(f"seeds {shown(count)} is not a whole number from 1 to {MOST_SEEDS}")
+    require_seed(seed)
+    return range(seed, seed + count)
+
+
+# ---- one model, made and stepped by itself: jobs that depend on nothing else ----
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How the first model was stepped; all others begin from it.
+
+    ``unit`` is its optimizer's learning rate, ``eta`` the η that made its step linear, and
+    ``threads`` suits the number of its F's entries.
+    """
+
+    unit: float = 0.0  # the model's own
+    eta: float = FIRST_ETA
+    threads: int = 1
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One seed at one depth: ``sizes`` are ‖ΔF‖/η by what was stepped.
+
+    ``update`` is the step of the seed that looked for a linear one. ``shapes`` is a digest of the
+    parameters' names and shapes, ``weights`` tells weights drawn anew, ``entries`` are F's,
+    ``width`` its last axis; ``seen`` is all that the factory's process has read.
+    """
+
+    sizes: dict[str, float]
+    update: ModelUpdate | None
+    eta: float
+    unit: float
+    shapes: str
+    weights: float
+    entries: int
+    width: int
+    device: str
+    seen: Seen
+
+
+@dataclass(frozen=True)
+class Family:
+    """The models of a factory, and how they are stepped; ``dtype`` is torch's default one."""
+
+    factory: Factory
+    step: FirstStep
+    inputs: object
+    final_state: str | None
+    shares: tuple[str, ...]
+    dtype: torch.dtype
+
+    def measure(
+        self, depth: Depth, seed: int, scale: Scale, eta: float | None, patterns: bool
+    ) -> Measured:
+        """Step one model by ``eta``, or where there is none, find how long a step is linear.
+
+        With ``patterns`` each of :meth:`Stepped.patterns` is stepped alone, too.
+        """
+        with machine.threads(scale.threads), default_dtype(self.dtype), watched():
+            stepped = self._stepped(depth, seed)
+            unit, update = scale.unit or stepped.rate, None
+            if eta is None:
+                step = partial(stepped.update, depth, unit=unit)
+                update = find_linear_step(step, scale.eta)
+                eta = update.eta
+            names = (*self.shares, *(stepped.patterns() if patterns else ()))
+            if "d" in depth:
+                sizes = stepped.moves(names, eta / unit)
+            else:
+                sizes = {name: stepped.size_of(eta / unit, name) for name in (ALL, *names)}
+            return Measured(
+                sizes={n: size if n == ANSWER else size / eta for n, size in sizes.items()},
+                update=update,
+                eta=eta,
+                unit=unit,
+                shapes=identity([(n, tuple(p.shape)) for n, p in stepped.model.named_parameters()]),
+                weights=stepped.weights,
+                entries=stepped.before.numel(),
+                width=stepped.before.shape[-1],
+                device=str(stepped.before.device),
+                seen=seen(),
+            )
+
+    def follow(
+        self, depth: Depth, seed: int, updates: int, eta: float | None, threads: int
+    ) -> Followed:
+        """Take several updates of one model, and see what all its tokens come to share."""
+        with machine.threads(threads), default_dtype(self.dtype), watched():
+            return follow(self._made(depth, seed), self.step, updates, eta, self.final_state, seed)
+
+    def depends_on(self) -> object:
+        """As :meth:`Factory.depends_on`."""
+        if self.step.code is None:
+            return None
+        beside = (self.step, _plain(self.inputs), self.final_state, self.shares)
+        return self.factory.depends_on("measure", self.dtype, *beside)
+
+    def _made(self, depth: Depth, seed: int) -> Made:
+        return self.factory.seeded(seed, depth.get("N"), self.inputs, depth.get("d"))
+
+    def _stepped(self, depth: Depth, seed: int) -> Stepped:
+        made = self._made(depth, seed)
+        generator = torch.Generator().manual_seed(seed)
+        stepped = Stepped(made, self.step, self.final_state, generator)
+        for pattern in self.shares:
+            if not stepped.moving(pattern):
+                raise InputError(
+                    f"no parameter that moves is called {pattern!r}; they are called: "
+                    + ", ".join(stepped.patterns())
+                )
+        return stepped
+
+
+@contextmanager
+def default_dtype(dtype: torch.dtype) -> Iterator[None]:
+    """Within this context tensors are of this type where none is named."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def _plain(inputs: object) -> object:
+    """Inputs with a digest in each tensor's place."""
+    if isinstance(inputs, Tensor):
+        raw = inputs.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+        digest = hashlib.sha256(raw).hexdigest()
+        return ("tensor", str(inputs.dtype), str(inputs.device), tuple(inputs.shape), digest)
+    if isinstance(inputs, Mapping):
+        return {name: _plain(one) for name, one in inputs.items()}
+    if isinstance(inputs, tuple | list):
+        return [type(inputs).__name__, *map(_plain, inputs)]
+    return inputs
+
+
+# ---- all places and seeds ----
+
+
+@dataclass
+class _Runs:
+    """What was measured of a family, by place and seed, and which job makes which others possible.
+
+    The first seed of the first place gives the :class:`Scale` of all others, and the first seed
+    of every place the η of its other seeds.
+    """
+
+    family: Family
+    places: Sequence[Depth]
+    seeds: Sequence[int]
+    watch: Watch | None
+    depends_on: object
+    updates: int
+    eta: float | None  # of the updates
+    measured: dict[str, dict[int, Measured]] = field(default_factory=dict)
+    followed: dict[str, dict[int, Followed]] = field(default_factory=dict)
+    shapes: dict[str, Depth] = field(default_factory=dict)  # and the first place that has them
+
+    # ------------------------------------------------------------------------------ jobs
+
+    def first(self) -> Job:
+        """The job that all others wait for."""
+        return self._find(self.places[0], Scale(), self._begun)
+
+    def _begun(self, first: Measured) -> Iterator[Job]:
+        threads = machine.fitting_threads(first.entries)
+        scale = Scale(first.unit, first.eta, threads)
+        yield from self._others(self.places[0], scale, first)
+        for place in self.places[1:]:
+            yield self._find(place, scale, partial(self._others, place, scale))
+        for place in self.places if self.updates else ():
+            keep = self.followed.setdefault(depth_key(place), {}).__setitem__
+            for seed in self.seeds:
+                asked = (place, seed, self.updates, self.eta, threads)
+                work, what = partial(self.family.follow, *asked), f", {self.updates} updates"
+                yield self._job(place, work, partial(keep, seed), what, self.updates, "follow")
+
+    def _find(self, place: Depth, scale: Scale, follow: Callable[[Measured], Iterator[Job]]) -> Job:
+        """The first seed of a place, which looks for a linear step."""
+
+        def keep(found: Measured) -> Iterator[Job]:
+            self._require_change(place, found)
+            self._keep(place, self.seeds[0], found)
+            return follow(found)
+
+        return self._measuring(place, self.seeds[0], scale, None, keep, {ALL, *self.family.shares})
+
+    def _others(self, place: Depth, scale: Scale, first: Measured) -> Iterator[Job]:
+        scale = replace(scale, eta=first.eta)  # of this place: nothing else is asked
+        for seed in self.seeds[1:]:
+            keep = partial(self._keep, place, seed)
+            yield self._measuring(place, seed, scale, first.eta, keep, set(first.sizes))
+
+    def _measuring(
+        self, place: Depth, seed: int, scale: Scale, eta: float | None,
+        keep: Callable[[Measured], Iterator[Job] | None], names: set[str],
+    ) -> Job:  # fmt: skip
+        patterns = place == self.places[-1] or "d" in place
+
+        def fits(found: Measured) -> bool:
+            return (found.update is not None or eta is not None) and names <= found.sizes.keys()
+
+        work = partial(self.family.measure, place, seed, scale, eta, patterns)
+        return self._job(place, work, keep, fits=fits)
+
+    def _job(
+        self, place: Depth, work: partial[Any], keep: Callable[[Any], Iterator[Job] | None],
+        more: str = "", times: int = 1, *kind: str, fits: Callable[[Any], bool] = lambda _: True,
+    ) -> Job:  # fmt: skip
+        """A job whose result is kept under what it depends on, beside its own arguments."""
+        return Job(
+            f"{self.family.factory.name} at depth {depth_key(place)}{more}",
+            cost_of(place) * times,
+            work,
+            keep,
+            None if self.depends_on is None else (self.depends_on, *kind, *work.args),
+            lasting=lambda found: found.seen.known,
+            fits=lambda found: fits(found) and found.seen.holds(),
+        )
+
+    def _keep(self, place: Depth, seed: int, found: Measured) -> None:
+        self.measured.setdefault(depth_key(place), {})[seed] = found
+        if self.watch is not None and place in self.complete(self.measured):
+            self.watch(self.point(place))
+
+    def _require_change(self, place: Depth, found: Measured) -> None:
+        # shared layers have one shape at every depth, and move the output by another amount
+        other = self.shapes.setdefault(f"{found.shapes} {found.sizes[ALL]:.5g}", place)
+        if other != place:
+            few, many = sorted((other, place), key=cost_of)
+            what, unit = ("width", "") if "d" in place else ("depth", " layers")
+            raise InputError(
+                f"{self.family.factory.name} gives the same parameters at {depth_key(few)} and at "
+                f"{depth_key(many)}{unit}: does it use the {what} that it is given?"
+            )
+
+    # --------------------------------------------------------------------------- results
+
+    def complete(self, rows: Mapping[str, Mapping[int, object]]) -> list[Depth]:
+        """The places where all seeds are there, of what was measured or followed."""
+        count = len(self.seeds)
+        return [place for place in self.places if len(rows.get(depth_key(place), ())) == count]
+
+    def row(self, place: Depth) -> list[Measured]:
+        """What was measured at a place, seed by seed."""
+        return [self.measured[depth_key(place)][seed] for seed in self.seeds]
+
+    def alike(self, place: Depth) -> bool:
+        """Whether all seeds have the same weights."""
+        return len({m.weights for m in self.row(place)}) == 1
+
+    def update(self, place: Depth) -> ModelUpdate:
+        """The step of the first seed."""
+        update = self.row(place)[0].update
+        assert update is not None
+        return update
+
+    def findings(self, places: Iterable[Depth]) -> list[str]:
+        """Where values broke."""
+        return [finding for place in places if (finding := self.update(place).finding)]
+
+    def point(self, place: Depth) -> Point:
+        """The mean over seeds and its interval."""
+        values = tuple(m.sizes[ALL] for m in self.row(place))
+        interval, finding = positive_interval(values), self.update(place).finding
+        return Point(dict(place), *interval.numbers, len(values), values, finding)
+
+    def following(self, place: Depth) -> tuple[Following, bool]:
+        """The updates of all seeds as one, and whether a norm takes every sum back."""
+        seeds = [self.followed[depth_key(place)][seed] for seed in self.seeds]
+        losses = zip(*(one.losses for one in seeds), strict=False)
+        # the seed that ended first has no steps that others lack
+        steps = min((one.steps for one in seeds), key=len)
+        taken = columns(steps, (one.taken for one in seeds))
+        return Following(dict(place), tuple(map(fmean, losses)), **taken), seeds[0].normed
+
+    def alone(self, place: Depth) -> tuple[Share, ...]:
+        """What each pattern contributes, the largest first."""
+        names = [name for name in self.row(place)[0].sizes if name not in (ALL, ANSWER)]
+        sizes = {name: [m.sizes[name] for m in self.row(place)] for name in names}
+        shares = (Share(name, *positive_interval(own).numbers) for name, own in sizes.items())
+        return tuple(sorted(shares, key=lambda share: -share.mean))
+
+    def _values(self, name: str, places: Iterable[Depth]) -> Array:
+        """‖ΔF‖/η of what was stepped, (seeds, places)."""
+        rows = [[m.sizes[name] for m in self.row(place)] for place in places]
+        return np.array(rows, dtype=float).T
+
+    def exponents(self, places: Sequence[Depth], across_width: bool) -> Iterator[Exponent]:
+        """In depth those of the whole and of the shares, judged against a constant.
+
+        In width those of the whole and of every parameter, and what would mend one.
+        """
+        if not across_width:
+            updates = [*map(self.update, places)]
+            for name in dict.fromkeys((ALL, *self.family.shares)):
+                plan = Plan(Prediction("N", name, Fraction(0)), total=False)
+                values = self._values(name, places)
+                yield judge_exponent(plan, places, values, updates, len(self.places))
+            return
+        if len(places) < len(self.places):
+            return
+        everywhere = [m for place in places for m in self.row(place)]
+        tokens = everywhere[0].entries // everywhere[0].width
+        names = [name for name in everywhere[0].sizes if all(name in m.sizes for m in everywhere)]
+        for variable in reversed(places[0]):
+            for name in names if variable == "d" else (ALL,):
+                if varies_alone(variable, places):
+                    constant = Prediction(variable, name, Fraction(0))
+                    e = judge_power(constant, places, self._values(name, places), tokens)
+                    if e.verdict is Verdict.REFUTED and variable == "d" and name != ALL:
+                        e = replace(e, because=f"{_mend(e)}; {e.because}")
+                    yield e
+
+
+def _mend(e: Exponent) -> str:
+    """What would make the update as large at every width."""
+    power = f"width^{-e.estimate:+.2f} ({-e.high:+.2f} to {-e.low:+.2f})"
+    if e.share == ANSWER:
+        return f"the head's initial size, or the logits' multiplier, should scale as {power} of it"
+    return f"its learning rate should scale as {power} of it"

@@ -1,0 +1,551 @@
+"""Somebody's model on a batch: its final state F, its loss, and the steps of its optimizer.
+
+F is what enters the head. That is found in one forward pass: from the output back through
+operations that have one activation each (a cast, a scale, a softcap) to the first product with a
+parameter. Where the way ends before, at a residual sum say, the output itself is F.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from functools import partial
+from inspect import isclass, signature
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer
+from deepnet_theory.definitions.optimizer import optimizer as named
+from deepnet_theory.definitions.outcome import InputError, shown, unknown
+from deepnet_theory.laboratory.common_mode import CommonMode, Sum, is_taken, length
+from deepnet_theory.laboratory.judging import ALL
+from deepnet_theory.laboratory.model_update import ModelUpdate
+from deepnet_theory.laboratory.settings import Depth, depth_key
+from deepnet_theory.laboratory.stepping import library_optimizer, update
+from deepnet_theory.laboratory.trial import text_windows
+from deepnet_theory.models.factory import Made, load_known_factory, tensors
+from deepnet_theory.models.reading import Reader
+from deepnet_theory.models.recording import record
+from deepnet_theory.processes.identity import Seen, seen, source_of
+
+# ---- F and the loss ----
+
+HALVES = (torch.float16, torch.bfloat16)
+CLASSES = 256  # of the fixed random head of a model that has none: bytes
+PRODUCTS = {
+    F.linear, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, Tensor.mm, torch.addmm,
+    Tensor.addmm, torch.bmm, Tensor.bmm, torch.einsum,
+}  # fmt: skip
+NAMED = ("logits", "last_hidden_state")  # of an output with several tensors, the one that is meant
+
+
+class FinalState:
+    """A model on one batch: its final state F (…, width) and its loss.
+
+    F is what enters the head, or the output of the module called ``name``. The loss is the
+    model's own where its output has one; else the mean cross-entropy, through its head or a fixed
+    random one, of the next token where the inputs are token ids, of random targets where not.
+    The model is evaluated without dropout, in single precision where its own is lower.
+    """
+
+    def __init__(self, made: Made, name: str | None, generator: torch.Generator) -> None:
+        self.made, self.name, model = made, name, made.module
+        model.eval()
+        if any(p.dtype in HALVES for p in model.parameters()):
+            model.float()
+        with torch.enable_grad(), _Watch(made) as watch:
+            result = made()
+        output = _output(result)
+        if output is None:
+            raise InputError(f"the output of {type(model).__name__} holds no floating-point tensor")
+        self.head = None if name is not None else watch.head(output)
+        if name is not None and name not in dict(model.named_modules()):
+            names = [child for child, _ in model.named_children()]
+            raise unknown("module for the final state", name, names)
+        self.random = None if own_loss(result) is not None else self._random(output, generator)
+
+    def __call__(self) -> Tensor:
+        """F alone, (…, width), without gradients."""
+        with torch.no_grad():
+            return self._pass()[0]
+
+    def with_loss(self) -> tuple[Tensor, Tensor]:
+        """F and the loss, a number, to send gradients back from."""
+        with torch.enable_grad():
+            state, result = self._pass()
+            loss = own_loss(result)
+            if loss is not None:
+                return state, loss
+            assert self.random is not None
+            head, targets = self.random
+            output = _output(result)
+            assert output is not None
+            logits = output if head is None else output.float() @ head
+            known = targets >= 0
+            return state, F.cross_entropy(logits[known].float(), targets[known])
+
+    def _pass(self) -> tuple[Tensor, Any]:
+        """F, and what the model gives."""
+        if self.head is not None:
+            with _Catch(self.head) as catch:
+                result = self.made()
+            state = catch.state
+        elif self.name is None:
+            result = self.made()
+            state = _output(result)
+        else:
+            outputs: list[Any] = []
+            module = self.made.module.get_submodule(self.name)
+            handle = module.register_forward_hook(lambda _, __, out: outputs.append(out))
+            try:
+                result = self.made()
+            finally:
+                handle.remove()
+            state = _output(outputs[-1]) if outputs else None
+        if state is None:
+            raise InputError(
+                f"the module {self.name!r} gives no floating-point tensor in the forward pass"
+            )
+        return state, result
+
+    def _random(self, output: Tensor, generator: torch.Generator) -> tuple[Tensor | None, Tensor]:
+        """A head where the model has none, and targets: −1 where there is none."""
+        head, classes = None, output.shape[-1]
+        if self.head is None:
+            width, classes = classes, CLASSES
+            head = torch.randn(width, CLASSES, generator=generator, dtype=torch.float32)
+            head = (head * (2 / (width + CLASSES)) ** 0.5).to(output.device)
+        where = output.shape[:-1]
+        for ids in self.made.tensors():
+            if ids.shape == where and not ids.is_floating_point() and int(ids.max()) < classes:
+                following = torch.full_like(ids, -1, dtype=torch.long)
+                following[..., :-1] = ids[..., 1:]
+                return head, following
+        return head, torch.randint(classes, where, generator=generator).to(output.device)
+
+
+class _Watch(TorchFunctionMode):
+    """Which operation made each tensor, while a forward pass runs."""
+
+    def __init__(self, made: Made) -> None:
+        super().__init__()
+        # parameters, and what is made of nothing else, as a transpose
+        self.weights = {id(p) for p in made.module.parameters()}
+        self.states = {id(t) for t in made.tensors()}  # inputs, and all that is made with them
+        self.made: dict[int, tuple[int, Any, list[Tensor], Tensor]] = {}
+        self.calls = 0
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        operands = list(tensors((args, kwargs or {})))
+        of_weights = bool(operands) and all(id(t) in self.weights for t in operands)
+        of_states = any(id(t) in self.states for t in operands)
+        for tensor in tensors(result):
+            if not any(tensor is operand for operand in operands):
+                self.made[id(tensor)] = (self.calls, func, operands, tensor)
+                if of_weights:
+                    self.weights.add(id(tensor))
+                if of_states:
+                    self.states.add(id(tensor))
+        self.calls += 1
+        return result
+
+    def head(self, output: Tensor) -> tuple[int, int] | None:
+        """The call that is the head, and which of its operands is F; None where there is none."""
+        now = output
+        while (maker := self.made.get(id(now))) is not None:
+            call, func, operands, _ = maker
+            weights = [t for t in operands if t.dim() > 1 and id(t) in self.weights]
+            states = [t for t in operands if id(t) in self.states]
+            if len(states) != 1:
+                return None
+            if func in PRODUCTS and weights:
+                return call, next(i for i, t in enumerate(operands) if t is states[0])
+            now = states[0]
+        return None
+
+
+class _Catch(TorchFunctionMode):
+    """The activation that enters one call of a forward pass, as :meth:`_Watch.head` tells it."""
+
+    def __init__(self, head: tuple[int, int]) -> None:
+        super().__init__()
+        self.call, self.operand = head
+        self.calls = 0
+        self.state: Tensor | None = None
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if self.calls == self.call:
+            self.state = list(tensors((args, kwargs or {})))[self.operand]
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
+
+
+def own_loss(result: Any) -> Tensor | None:
+    """The loss that a model's output has: a number that gradients can be sent back from."""
+    named = result.get("loss") if isinstance(result, Mapping) else getattr(result, "loss", None)
+    given = [named] if isinstance(named, Tensor) else [t for t in tensors(result) if t.dim() == 0]
+    return next((t for t in given if t.numel() == 1 and t.is_floating_point()), None)
+
+
+def _output(result: Any) -> Tensor | None:
+    """The tensor of activations (…, width) that is meant by a model's output."""
+    if isinstance(result, Mapping):
+        result = [result[k] for k in (*NAMED, *result) if result.get(k) is not None]
+    return next((t for t in tensors(result) if t.dim() > 1 and t.is_floating_point()), None)
+
+
+# ---- an optimizer's step ----
+
+RATE = 2.0**-10  # where the caller sets none: the laboratory's first learning rate
+
+Changes = list[tuple[str, nn.Parameter, Tensor]]  # name, parameter, and its change
+
+
+@dataclass(frozen=True)
+class FirstStep:
+    """What steps a model: ``make`` gives an optimizer of it, else ``update`` is interpreted."""
+
+    name: str
+    make: Callable[[nn.Module], torch.optim.Optimizer] | None = None
+    update: Optimizer | None = None
+    code: str | None = ""  # a digest of what is the caller's own, None where it is not known
+
+    def changes(self, model: nn.Module) -> tuple[Changes, float]:
+        """The change of every parameter that moves, from its gradient, and the learning rate.
+
+        The learning rate is the optimizer's own default one; groups may have others. The model is
+        left as it is.
+        """
+        moving = [(n, p) for n, p in model.named_parameters() if p.grad is not None]
+        if self.make is None:
+            return [(n, p, self._expressed(p)) for n, p in moving], RATE
+        before = [p.detach().clone() for _, p in moving]
+        optimizer = self.make(model)
+        try:
+            optimizer.step()
+        except TypeError:  # LBFGS asks for the loss again and again
+            raise InputError(f"{type(optimizer).__name__} has no step of one gradient") from None
+        changes = []
+        with torch.no_grad():
+            for (n, p), old in zip(moving, before, strict=True):
+                changes.append((n, p, p - old))
+                p.copy_(old)
+        return changes, _rate(optimizer)
+
+    def going(self, model: nn.Module, eta: float | None) -> Callable[[], object]:
+        """What takes one step after another of a model that has gradients, at a learning rate.
+
+        Without ``eta`` it is the optimizer's own; else all groups keep their ratios to it.
+        """
+        if self.make is not None:
+            optimizer = self.make(model)
+            if eta is not None:
+                times = eta / _rate(optimizer)
+                for group in optimizer.param_groups:
+                    group["lr"] *= times
+            return optimizer.step
+        assert self.update is not None
+        running = self.update.running
+        if running is None or {"m", "v"} & running.expression.names:
+            raise InputError(
+                f"{self.name} goes on from running means, and no library's optimizer stands for "
+                "it here: give FILE.py:FUNCTION, which gives a model's optimizer"
+            )
+
+        @torch.no_grad()
+        def step() -> None:
+            for p in model.parameters():
+                if p.grad is not None:
+                    p.add_(self._expressed(p, RATE if eta is None else eta))
+
+        return step
+
+    def _expressed(self, p: nn.Parameter, rate: float = RATE) -> Tensor:
+        assert self.update is not None and p.grad is not None
+        # (1, out, in): one seed; the axes of a convolution's input are one
+        shape = (1, *p.shape[:1], -1) if p.dim() > 2 else (1, *(p.shape or (1,)))
+        g, theta = p.grad.reshape(shape), p.detach().reshape(shape)
+        return update(self.update.expression, rate, g, theta).reshape(p.shape).clone()
+
+
+def _rate(optimizer: torch.optim.Optimizer) -> float:
+    """The optimizer's own default learning rate."""
+    rate = float(optimizer.defaults.get("lr", optimizer.param_groups[0].get("lr", 0)))
+    if not rate > 0:
+        raise InputError(f"{type(optimizer).__name__} has no learning rate above 0")
+    return rate
+
+
+def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
+    """What ``optimizer`` stands for, or an update of one's own in eta, g and theta.
+
+    An optimizer is a name of ours (its library's optimizer where there is one), a class of
+    ``torch.optim`` or one like it, an optimizer of another model whose settings are meant, or a
+    function that receives a model and gives its optimizer, or ``FILE.py:FUNCTION``, its name.
+    Raises :class:`InputError` for anything else.
+    """
+    if (optimizer is None) == (expression is None):
+        raise InputError("give exactly one of optimizer and update")
+    if expression is not None:
+        return FirstStep(expression, update=custom_optimizer(expression))
+    if isinstance(optimizer, str) and ":" in optimizer:
+        factory = load_known_factory(optimizer)
+        name = getattr(factory.function, "__name__", factory.name)
+        return FirstStep(name, partial(_of_function, factory), code=factory.code)
+    if isinstance(optimizer, str):
+        ours = named(optimizer)
+        if ours.reference is None:
+            return FirstStep(ours.name, update=ours)
+        return FirstStep(ours.name, partial(_of_class, library_optimizer(ours.reference), RATE))
+    kind = optimizer.func if isinstance(optimizer, partial) else optimizer
+    code = source_of(type(optimizer) if isinstance(optimizer, torch.optim.Optimizer) else optimizer)
+    if isinstance(optimizer, torch.optim.Optimizer):
+        if len(optimizer.param_groups) > 1:
+            raise InputError(
+                f"this {type(optimizer).__name__} has groups of its own model's parameters: give a "
+                "function that receives a model and gives its optimizer"
+            )
+        takes = signature(type(optimizer)).parameters
+        options = {name: value for name, value in optimizer.defaults.items() if name in takes}
+        make = partial(_of_class, partial(type(optimizer), **options), options["lr"])
+        return FirstStep(type(optimizer).__name__, make, code=code)
+    if isclass(kind) and issubclass(kind, torch.optim.Optimizer):
+        rate = optimizer.keywords.get("lr", RATE) if isinstance(optimizer, partial) else RATE
+        return FirstStep(kind.__name__, partial(_of_class, optimizer, rate), code=code)
+    if callable(optimizer):
+        name = getattr(optimizer, "__name__", "own")
+        return FirstStep(name, partial(_of_function, optimizer), code=code)
+    raise InputError(
+        f"{shown(optimizer)} is no optimizer: give a name, a class of torch.optim, or a function "
+        "that receives a model and gives its optimizer"
+    )
+
+
+def _of_class(kind: Any, rate: float, model: nn.Module) -> torch.optim.Optimizer:
+    return _checked(kind([p for p in model.parameters() if p.grad is not None], lr=rate))
+
+
+def _of_function(function: Callable[[nn.Module], Any], model: nn.Module) -> torch.optim.Optimizer:
+    return _checked(function(model))
+
+
+def _checked(given: object) -> torch.optim.Optimizer:
+    if not isinstance(given, torch.optim.Optimizer):
+        raise InputError(f"the function gave {shown(given)} in place of a model's optimizer")
+    return given
+
+
+# ---- the first step, seen at F ----
+
+SAME_TWICE = 1e-4  # of ‖F‖: two forward passes differ by rounding, and far less than this
+ANSWER = "the loss, by a move of F"
+SEEN = 0.1  # of the whole step's ‖ΔF‖, by a step that should move F as far
+
+
+class Stepped:
+    r"""A model with the change Δθ of its optimizer's first step.
+
+    F is seen at :math:`\theta + (\eta/\eta_0)\Delta\theta`, where η₀ is the learning rate of
+    Δθ: along the step, as short as is needed for the change to be linear.
+    """
+
+    def __init__(
+        self, made: Made, step: FirstStep, final_state: str | None, generator: torch.Generator
+    ) -> None:
+        self.model = model = made.module
+        self.final = FinalState(made, final_state, generator)
+        model.zero_grad()
+        state, loss = self.final.with_loss()
+        if not loss.requires_grad:
+            raise InputError("no gradient reaches the model's parameters: are all of them frozen?")
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.changes, self.rate = step.changes(model)
+        self.slopes = {n: float((p.grad * c).double().sum()) for n, p, c in self.changes
+                       if p.grad is not None}  # fmt: skip
+        model.zero_grad()
+        if not self.changes:
+            raise InputError("no gradient reaches the model's parameters: are all of them frozen?")
+        self.kept = [p.detach().clone() for _, p, _ in self.changes]
+        self.before = self.final()
+        if not self.before.any():
+            raise InputError("F is zero: nothing that a step changes could be compared with it")
+        twice = (self.before - state.detach()).double().norm() / self.before.double().norm()
+        if twice > SAME_TWICE:
+            raise InputError(
+                "two forward passes of the same model on the same batch differ by "
+                f"{float(twice):.1%}: is there dropout or noise that eval() does not switch off?"
+            )
+
+    @property
+    def weights(self) -> float:
+        """A number that tells weights drawn anew from the same ones."""
+        return float(sum(p.detach().double().abs().sum() for p in self.model.parameters()))
+
+    def moving(self, pattern: str) -> list[str]:
+        """The names of what moves: of one of :meth:`patterns`, fitting a pattern, or "all"."""
+        names = [name for name, _, _ in self.changes]
+        if pattern in self.patterns():
+            return [name for name in names if _in_all_layers(name) == pattern]
+        return [name for name in names if pattern == ALL or fnmatchcase(name, pattern)]
+
+    def patterns(self) -> list[str]:
+        """The names of what moves, one for all layers: numbers are ``*``."""
+        return list(dict.fromkeys(_in_all_layers(name) for name, _, _ in self.changes))
+
+    @torch.no_grad()
+    def change(self, scale: float, pattern: str = ALL) -> Tensor:
+        """ΔF where what a pattern tells moves by ``scale`` times its change: as F, float64."""
+        moves = set(self.moving(pattern))
+        moved = [(p, change, old) for (name, p, change), old
+                 in zip(self.changes, self.kept, strict=True) if name in moves]  # fmt: skip
+        for p, change, _ in moved:
+            p.add_(change, alpha=scale)
+        try:
+            return (self.final() - self.before).double()
+        finally:
+            for p, _, old in moved:
+                p.copy_(old)
+
+    def size_of(self, scale: float, pattern: str = ALL) -> float:
+        """‖ΔF‖, its root of the sum of squares over the width, averaged over tokens."""
+        return float(self.change(scale, pattern).norm(dim=-1).mean())
+
+    def moves(self, names: Iterable[str], scale: float) -> dict[str, float]:
+        """What each name moves by itself at a ``scale`` of the whole step: ‖ΔF‖/√d, per entry of F.
+
+        What stands behind F moves the loss alone, by ⟨g, Δθ⟩. ``ANSWER`` is by how much the loss
+        answers all that moves F. What moves F by its rounding alone, as a key bias does, is left
+        out: longer steps show it.
+        """
+        root, whole = math.sqrt(self.before.shape[-1]), self.size_of(scale)
+        moves, behind = {ALL: whole / root}, 0.0
+        for name in names:
+            size = self.size_of(scale, name)
+            if not size:
+                slope = math.fsum(self.slopes[one] for one in self.moving(name))
+                moves[name] = abs(slope) * scale
+                behind += slope
+                continue
+            times = max(1.0, whole / size)
+            size = self.size_of(times * scale, name)
+            if size > SEEN * whole:
+                moves[name] = size / times / root
+        answer = abs(math.fsum(self.slopes.values()) - behind) * scale
+        return {**moves, ANSWER: answer / moves[ALL]}
+
+    def update(self, depth: Depth, eta: float, unit: float) -> ModelUpdate:
+        """The step at η, with the part of it that is not linear, as the laboratory tells it."""
+        whole, half = self.change(eta / unit), self.change(eta / unit / 2)
+        size = float(whole.norm())
+        value = float(whole.norm(dim=-1).mean()) / eta
+        finding = ""
+        if not torch.isfinite(whole).all():
+            when = "after" if torch.isfinite(self.before).all() else "before"
+            finding = f"{when} the step, at depth {depth_key(depth)}: F is not finite"
+        return ModelUpdate(
+            depth, eta, values=(value,), first_draw=(value,),
+            second_order=2 * float((whole - 2 * half).norm()) / size if size else 0.0,
+            relative_change=size / float(self.before.double().norm()),
+            losses=(), loss_changes=(), first_order=(), finding=finding,
+        )  # fmt: skip
+
+
+def _in_all_layers(name: str) -> str:
+    return re.sub(r"\b\d+\b", "*", name)
+
+
+# ---- several steps ----
+
+WINDOWS = 32  # of text an update, where the inputs are our own token ids
+
+
+@dataclass(frozen=True)
+class Followed:
+    """One seed: the loss before each update and behind the last, R at ``steps``.
+
+    It ends where a loss is not finite. ``normed`` says that a norm takes every sum back.
+    """
+
+    losses: tuple[float, ...]
+    steps: tuple[int, ...]
+    taken: tuple[CommonMode, ...]
+    normed: bool
+    seen: Seen
+
+
+def follow(
+    made: Made, step: FirstStep, updates: int, eta: float | None, final_state: str | None, seed: int
+) -> Followed:
+    """Train a model for some ``updates``; it is evaluated without dropout.
+
+    Each update takes its own batch where ``made`` has batches, windows of text where it was given
+    token ids of our own, and else the one batch again and again.
+    """
+    if made.drawn and len(ids := [x for x in made.inputs if not x.is_floating_point()]) == 1:
+        made = replace(made, batches=partial(_windows, ids[0], seed))
+    losses: list[float] = []
+    taken: dict[int, CommonMode] = {}
+    take, normed = None, False
+    for index in range(updates + 1):
+        now = made.at(index)
+        generator = torch.Generator().manual_seed(seed)  # of a head that is always the same
+        state, loss = FinalState(now, final_state, generator).with_loss()
+        losses.append(float(loss.detach()))
+        if not math.isfinite(losses[-1]):
+            break
+        if is_taken(index) or index == updates:
+            taken[index], normed = common_mode(now, state.detach())
+        if index < updates:
+            made.module.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            take = take or step.going(made.module, eta)
+            take()
+    return Followed(tuple(losses), tuple(taken), tuple(taken.values()), normed, seen())
+
+
+def _windows(like: Tensor, seed: int, step: int) -> Tensor:
+    """Bytes of a text, folded into the ids that a model is known to take."""
+    generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
+    windows = text_windows(WINDOWS, like.shape[-1], generator)
+    return (windows % (int(like.max()) + 1)).to(like)
+
+
+@torch.no_grad()
+def common_mode(made: Made, state: Tensor) -> tuple[CommonMode, bool]:
+    """R of the last stack's branches, the tokens' cosine in ``state``; whether sums have norms.
+
+    Raises :class:`InputError` where no forward pass shows a residual stream.
+    """
+    reader = Reader(record(made), made.module)
+    chain = reader.chains()[-1]
+    *_, row = reader.reading().stacks.values()
+    layers = {s.sums: s.layer for s in row}
+    normed = all("sum" in s.around for s in row)
+    total, entering, carried = Sum(), _tokens(chain[0].stream.node.value), 1.0
+    for index, s in enumerate(chain):
+        here = length(_tokens(s.stream.node.value))
+        carried = s.stream.coefficient * (1.0 if normed else carried)
+        for branch in s.branches:
+            moved = _tokens(branch.node.value) * (branch.coefficient / carried)
+            # the stream itself has every factor before this sum's
+            total.add(layers[index], moved, here if normed else length(entering),
+                      here * s.stream.coefficient / carried)  # fmt: skip
+    (whole,) = total.found(_tokens(state))
+    return whole, normed
+
+
+def _tokens(x: Tensor) -> Tensor:
+    """(…, width) as of one model: (1, tokens, width)."""
+    return x.detach().float().flatten(0, -2)[None]

@@ -1,0 +1,350 @@
+r"""‖ΔF‖/η in absolute size from single sublayers, at any depth and at the price of one.
+
+Near the identity the changes :math:`V_l` that the layers make add up,
+
+.. math:: E\|\Delta F\|^2 = L\,E\|V\|^2 + L(L-1)\,E\langle V, V'\rangle,
+
+with V and V' of two independent layers: the first part adds as :math:`\sqrt L`, what they have
+in common as :math:`L`. Both are measured on two sampled layers with the laboratory's own data,
+embeddings and heads, between the blocks of :class:`~deepnet_theory.laboratory.case.Sampled`, which
+stand for the others' corrections; L counts distinct layers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import NormalDist, fmean
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd import forward_ad
+
+from deepnet_theory.laboratory.case import NEAR, Case, Sampled
+from deepnet_theory.laboratory.settings import Depth, fitting_threads
+from deepnet_theory.laboratory.trace import take_trace
+from deepnet_theory.laboratory.trial import Trial
+from deepnet_theory.runtime import Description, Model
+from deepnet_theory.runtime.branches import math_attention
+
+PLACES = 1  # pairs of places in a draw, each with its mirror image
+PLACES_OF_GROWTH = 2  # the same where the stream grows: layers then differ in what they change
+COPIES = 4  # of every seed at each pair of places
+EVENLY = 0.7548776662466927  # the root of x³ + x² = 1, whose multiples fill [0, 1] evenly
+
+Key = tuple[str, str]
+ALL: Key = ("all", "all")
+PREDICTED, ERROR, IDENTITY = "predicted", "error of the predicted", "distance from the identity"
+BLOCK = "distance of a block from the identity"
+Direction = tuple[nn.Parameter, Description, Tensor]
+# by part, and whether in a layer of it: as many layers as a change V stands for, and V
+Changes = dict[tuple[str, bool], list[tuple[float, Tensor]]]
+
+
+@dataclass(frozen=True)
+class PredictedUpdate:
+    """The predicted ‖ΔF‖/η of independent seeds, with its standard error over layers."""
+
+    depth: Depth
+    values: tuple[float, ...]
+    errors: tuple[float, ...]
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.values)
+
+    @property
+    def interval_given_data(self) -> tuple[float, float]:
+        """The mean's 95 % interval over layers alone, beside a measurement on the same data."""
+        if not self.mean > 0:
+            return self.mean, self.mean
+        error = math.hypot(*self.errors) / len(self.errors)
+        factor = math.exp(NormalDist().inv_cdf(0.975) * error / self.mean)
+        return self.mean / factor, self.mean * factor
+
+
+def predict_model_update(case: Case, growth: float | None = None) -> PredictedUpdate:
+    """The predicted ‖ΔF‖/η, seed by seed on the data of the laboratory's own seeds and draws.
+
+    It costs the same at every depth, and as its logarithm where the stream grows. The ``growth`` is
+    that of the case's :class:`Distance`, where it is known.
+    """
+    return _predict(case, by_part, case.settings.draws, growth)[ALL]
+
+
+def predict_samples(case: Case) -> dict[str, list[float]]:
+    """What is predicted of one depth, and of each of several parts: by name, a number a seed."""
+    distance = distance_from_identity(case)
+    samples = {IDENTITY: distance.whole, BLOCK: distance.block}
+    found = _predict(case, by_part, case.settings.draws, distance.growth)
+    for (share, _), predicted in found.items():
+        samples[f"{PREDICTED} {share}"] = list(predicted.values)
+        samples[f"{ERROR} {share}"] = list(predicted.errors)
+    return samples
+
+
+def predict_shares(case: Case) -> dict[Key, PredictedUpdate]:
+    """What each kind of parameter moves when it is stepped alone, by part and name: one draw."""
+
+    def alone(trial: Trial, sampled: Sampled, directions: list[Direction]) -> dict[Key, Changes]:
+        kinds = by_kind(directions).items()
+        return {key: _changes(trial, sampled, some) for key, some in kinds}
+
+    return _predict(case, alone, 1)
+
+
+def by_part(trial: Trial, sampled: Sampled, directions: list[Direction]) -> dict[Key, Changes]:
+    """The changes by all steps together and, where there are several parts, by those of each."""
+    changes = _changes(trial, sampled, directions)
+    parts = dict.fromkeys(part for part, _ in changes)
+    shares: dict[Key, Changes] = {
+        (name, "all"): {place: some for place, some in changes.items() if place[0] == name}
+        for name in parts
+    }
+    return {ALL: changes, **(shares if len(parts) > 1 else {})}
+
+
+def by_kind(directions: list[Direction]) -> dict[Key, list[Direction]]:
+    kinds: dict[Key, list[Direction]] = {}
+    for direction in directions:
+        d = direction[1]
+        key = d.part or "", f"{d.kind or 'final norm'} {d.name}"
+        kinds.setdefault(key, []).append(direction)
+    return kinds
+
+
+class Distance(NamedTuple):
+    """S·r² of every seed: of the ``whole`` stack, and of the ``block`` that is farthest.
+
+    The prediction reaches as far as its blocks are near the identity; uncut, the whole stands.
+    ``growth`` is the b² that blocks are cut by, 0 where the stack is not cut.
+    """
+
+    whole: list[float]
+    block: list[float]
+    growth: float
+
+
+def distance_from_identity(case: Case) -> Distance:
+    r"""S·r² of every seed, the sum over sublayers of :math:`(\|G\|/\|\alpha x\|)^2`."""
+    growth, by_layer = _cut(case)
+    whole: list[float] = by_layer.sum(0).tolist()
+    block: list[float] = by_layer.amax(0).tolist()
+    return Distance(whole, block if growth else whole, growth)
+
+
+def _sampled(case: Case, **how: Any) -> Sampled:
+    scheme = None if case.scheme is None else case.scheme.of_one_stream
+    return Sampled(case.selection, case.rule, case.depth, case.settings, scheme=scheme, **how)
+
+
+def _weights(sampled: Sampled) -> Tensor:
+    """The squared branch weights of every layer of a short stack: (layers, seeds)."""
+    with fitting_threads(sampled.settings):
+        sublayers = take_trace(Trial(sampled)).sublayers
+    keys = list(dict.fromkeys((s.part, s.layer) for s in sublayers))
+    rows = torch.zeros(len(keys), sampled.settings.seeds, dtype=torch.float64)
+    for s in sublayers:
+        rows[keys.index((s.part, s.layer))] += s.square.cpu()
+    return rows
+
+
+def _may_grow(case: Case) -> bool:
+    return not case.normalises and all(p.uses == 1 for p in case.constants.parts)
+
+
+def _cut(case: Case) -> tuple[float, Tensor]:
+    """b² and the branch weights of the stack, cut into blocks where b² is not 0.
+
+    It is where the stream grows beyond what blocks of equal share can be near, and where layers
+    depend on where they stand.
+    """
+    if not case.indexed:
+        uncut = _weights(_sampled(case))
+        if not (_may_grow(case) and uncut.sum(0).mean() > NEAR):
+            return 0.0, uncut
+    first, *_ = _weights(_sampled(case, places=(0.0, 1.0)))  # the layer that a block goes behind
+    growth = float(first.mean())
+    return growth, _weights(_sampled(case, growth=growth))
+
+
+def _predict(
+    case: Case,
+    split: Callable[[Trial, Sampled, list[Direction]], dict[Key, Changes]],
+    draws: int,
+    growth: float | None = None,
+) -> dict[Key, PredictedUpdate]:
+    sizes: dict[Key, list[tuple[Tensor, Tensor]]] = {}
+    if growth is None:
+        growth = _cut(case)[0] if case.indexed or _may_grow(case) else 0.0
+    pairs = PLACES_OF_GROWTH if growth else PLACES
+    with fitting_threads(case.settings):
+        for draw in range(draws):
+            squares: dict[Key, list[Tensor]] = {}
+            for index, places in enumerate(places_of(draw, draws, pairs)):
+                sampled = _sampled(case, places=places, index=index, growth=growth)
+                trial = Trial(sampled, draw=draw, copies=COPIES)
+                with math_attention():
+                    directions = _sampled_directions(trial, sampled)
+                    for key, changes in split(trial, sampled, directions).items():
+                        squares.setdefault(key, []).append(_square(trial, changes))
+            for key, rows in squares.items():
+                sizes.setdefault(key, []).append(_root(torch.cat(rows, dim=1)))
+    result = {}
+    for key, roots in sizes.items():
+        values, errors = (torch.stack(x) for x in zip(*roots, strict=True))  # (draws, seeds)
+        result[key] = PredictedUpdate(
+            case.depth,
+            tuple(values.mean(0).tolist()),
+            tuple((errors.square().sum(0).sqrt() / draws).tolist()),
+        )
+    return result
+
+
+def places_of(draw: int, draws: int, pairs: int = PLACES) -> Iterator[tuple[float, float]]:
+    """The ``pairs`` of places of one draw, each with its mirror image; all draws together spread.
+
+    Two places in [0, 1] are apart by more than g with probability (1 − g)²: g is one of each of
+    equally likely ranges.
+    """
+    # A change may depend on its depth: with both places fixed, sandwich-LN under SGD was 13 % off.
+    ranges = pairs * draws
+    for index in range(draw, ranges, draws):
+        apart = 1 - math.sqrt(1 - (index + 0.5) / ranges)
+        start = (1 - apart) * ((0.5 + index * EVENLY) % 1)
+        yield start, start + apart
+        yield 1 - start - apart, 1 - start
+
+
+def _sampled_directions(trial: Trial, sampled: Sampled) -> list[Direction]:
+    parts = {part.name: part for part in trial.model.constants.parts}
+    return directions_of(trial, [
+        (p, d)
+        for p, d in trial.parameters()
+        if d.part in parts
+        and (d.layer is None or sampled.copy_of(parts[d.part], d.layer) is not None)
+    ])  # fmt: skip
+
+
+def directions_of(
+    trial: Trial, chosen: Sequence[tuple[nn.Parameter, Description]]
+) -> list[Direction]:
+    """The update of every chosen parameter, per unit of the learning rate."""
+    changes = trial.first_step([p for p, _ in chosen]).changes
+    return [(p, d, change) for (p, d), change in zip(chosen, changes, strict=True)]
+
+
+def _changes(trial: Trial, sampled: Sampled, directions: Sequence[Direction]) -> Changes:
+    """What the steps of every sampled layer change, and of a final norm."""
+    parts = {part.name: part for part in trial.model.constants.parts}
+    alike: dict[tuple[str, bool], dict[int, list[Direction]]] = {}
+    for direction in directions:
+        d = direction[1]
+        assert d.part is not None
+        copy = 0 if d.layer is None else sampled.copy_of(parts[d.part], d.layer)
+        assert copy is not None
+        alike.setdefault((d.part, d.layer is not None), {}).setdefault(copy, []).append(direction)
+    return {
+        (part, inside): [
+            (
+                sampled.stands_for(c, parts[part].distinct) if inside else 1.0,
+                change_along(trial, copies[c]),
+            )
+            for c in sorted(copies)
+        ]
+        for (part, inside), copies in alike.items()
+    }
+
+
+def _square(trial: Trial, changes: Changes) -> Tensor:
+    """The expected ‖ΔF_t‖² of every token from these changes: (seeds, copies, tokens).
+
+    A sampled layer's change V counts n times, as many layers as it stands for.
+    """
+    layers = {part.name: part.distinct for part in trial.model.constants.parts}
+    total = torch.zeros(())
+    for (part, inside), some in changes.items():
+        total = total + _mean([n * v.square().sum(-1) for n, v in some])
+        count = layers[part]
+        if inside and count > 1:  # a part has one final norm
+            (n, v), (m, w) = some
+            total = total + n * m * (count - 1) / count * (v * w).sum(-1)
+    for first, second in combinations(changes.values(), 2):
+        total = total + 2 * _mean([n * m * (v * w).sum(-1) for n, v in first for m, w in second])
+    return total.reshape(-1, trial.copies, total[0].numel())
+
+
+def _mean(values: Sequence[Tensor]) -> Tensor:
+    return torch.stack(list(values)).mean(0)
+
+
+def change_along(trial: Trial, directions: Sequence[Direction]) -> Tensor:
+    """The output's derivative along these steps: (k, batch, tokens, d)."""
+    names = {id(p): name for name, p in trial.model.named_parameters()}
+    with torch.no_grad(), forward_ad.dual_level():
+        weights = {
+            f"model.{names[id(p)]}": forward_ad.make_dual(p.detach(), step)  # type: ignore[no-untyped-call]
+            for p, _, step in directions
+        }
+        # an input without a tangent would have torch add a symbolic zero, by way of its compiler,
+        # which a fresh process takes seconds to import
+        inputs = tuple(
+            forward_ad.make_dual(x, torch.zeros_like(x))  # type: ignore[no-untyped-call]
+            for x in trial.inputs
+        )
+        output = torch.func.functional_call(_Body(trial.model), weights, inputs)
+        change: Tensor = forward_ad.unpack_dual(output).tangent  # type: ignore[no-untyped-call]
+    return change.double()
+
+
+class _Body(nn.Module):
+    """A model's output before the head as a module of the memories' inputs and the last part's."""
+
+    def __init__(self, model: Model) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        *memory, x = inputs
+        output: Tensor = self.model.body(x, *memory)
+        return output
+
+
+def _root(squares: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean over tokens of the root of the mean square, and its standard error: (seeds,) each.
+
+    ``squares`` are (seeds, draws, tokens) of independent draws.
+    """
+    mean = squares.mean(1, keepdim=True)
+    root = mean.clamp(min=0).sqrt()
+    slope = torch.where(root > 0, 0.5 / root, torch.zeros_like(root))
+    parts = (squares * slope).mean(2)  # what each draw adds, to first order
+    return root.mean((1, 2)), parts.std(1) / math.sqrt(squares.shape[1])
+
+
+Shares = dict[Key, tuple[float, ...]]
+
+
+def measure_shares(case: Case) -> Shares:
+    r"""‖ΔF‖/η of every seed when one kind of parameter is stepped alone, by part and name.
+
+    .. math:: \Delta F_s/\eta = \frac{\partial F}{\partial\theta_s}\,\frac{\Delta\theta_s}{\eta}
+              \qquad \|\Delta F\| \le \sum_s \|\Delta F_s\|
+
+    One derivative of the output along each kind's step, so that no rounding hides a small share.
+    """
+    shares = {}
+    with fitting_threads(case.settings), math_attention():
+        trial = Trial(case)
+        stepped = [(p, d) for p, d in trial.parameters() if d.part]
+        for key, chosen in by_kind(directions_of(trial, stepped)).items():
+            sizes = change_along(trial, chosen).norm(dim=-1)  # (seeds, batch, tokens)
+            shares[key] = tuple(sizes.flatten(1).mean(1).tolist())
+    return shares
+
+
+def compare_shares(case: Case) -> tuple[Shares, dict[Key, PredictedUpdate]]:
+    return measure_shares(case), predict_shares(case)

@@ -1,0 +1,318 @@
+"""Learning rates: a grid, its curves of losses, the best rate, its exponent, and a verdict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+
+from deepnet_theory.definitions.measurement import Exponent
+from deepnet_theory.definitions.outcome import InputError, Verdict, shown
+from deepnet_theory.definitions.record import LARGEST
+from deepnet_theory.definitions.training import ClosureTransfer, Cost, Curve
+from deepnet_theory.laboratory.judging import WORST_FIRST, varies_alone
+from deepnet_theory.laboratory.settings import Depth, depth_key
+from deepnet_theory.laboratory.statistics import (
+    Array,
+    Interval,
+    exponent_of,
+    fit_exponent,
+    judge,
+    slopes,
+    t_interval,
+)
+
+TOLERANCE = 1 / 16  # a best rate whose exponent in depth lies within it transfers
+MATERIAL = 0.1  # of what the shallowest stack has learnt: more than that is lost, not noise
+BELOW, ABOVE = "below", "above"
+MOST = 2**20  # steps
+FEWEST_RATES = 3  # a best rate and its neighbours
+TWO_DEPTHS = "an exponent needs two depths"
+
+Losses = tuple[float, ...]  # one a seed
+
+
+def require_steps(steps: object) -> None:
+    """Raise :class:`InputError` for a number of steps that is none."""
+    if type(steps) is not int or not 1 <= steps <= MOST:
+        raise InputError(f"steps must be a whole number from 1 to {MOST}, not {shown(steps)}")
+
+
+def wanted_rates(rates: str | Iterable[float]) -> tuple[float, ...]:
+    """The rates as :func:`parse_rates` reads them; raises :class:`InputError` for too few."""
+    rates = rates if isinstance(rates, str) else list(rates)
+    grid = parse_rates(rates)
+    if len(grid) < FEWEST_RATES:
+        raise InputError(
+            f"the rates {shown(rates)} can decide nothing: the best rate lies between two others; "
+            f"give {FEWEST_RATES} or more, such as 1e-4:1e-2"
+        )
+    return grid
+
+
+def parse_rates(rates: str | Sequence[float]) -> tuple[float, ...]:
+    """The learning rates of a list or a text: ``1e-4,1e-3``, or in ratios of about 2 ``1e-4:1e-2``.
+
+    ``1e-4:1e-2:9`` are nine. Raises :class:`InputError` for anything else.
+    """
+    items: list[object] = []
+    for item in rates.split(",") if isinstance(rates, str) else rates:
+        items += _range(item) if isinstance(item, str) and ":" in item else [item]
+    try:
+        grid = sorted({float(item) for item in items})  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        grid = []
+    if not grid or not all(0 < rate <= LARGEST for rate in grid):
+        raise InputError(
+            f"the rates {shown(rates)} are not positive numbers, such as 1e-4,1e-3 or 1e-4:1e-2"
+        )
+    return tuple(grid)
+
+
+def _range(text: str) -> list[float]:
+    try:
+        first, last, *count = text.split(":")
+        low, high = float(first), float(last)
+        number = int(*count) if count else 1 + max(1, round(math.log2(high / low)))
+        if not (0 < low < high <= LARGEST and 2 <= number <= 1000):
+            raise ValueError
+    except (ValueError, ArithmeticError, TypeError):
+        raise InputError(
+            f"the rates {shown(text)} are no range; valid are LOW:HIGH and LOW:HIGH:NUMBER, "
+            "such as 1e-4:1e-2"
+        ) from None
+    ratio = (high / low) ** (1 / (number - 1))
+    return [float(f"{low * ratio**i:.6g}") for i in range(number)]
+
+
+@dataclass(frozen=True)
+class Optimum:
+    """The best rate of a curve, the loss there, ``slack`` in log η; NaN ``outside`` on a side."""
+
+    rate: float
+    loss: float
+    outside: str = ""
+    slack: float = 0.0
+
+
+def best_rate(rates: Sequence[float], losses: Sequence[float], baseline: float) -> Optimum:
+    r"""The vertex of the parabola in :math:`\log\eta` through the least loss and its neighbours.
+
+    These always enclose the least; the three least losses may lie on one flat side. A neighbour
+    that failed, no better than the baseline, is a cliff: the rate of the least loss is taken. NaN
+    is worse than any. A least loss at an end of the grid has its best rate outside.
+    """
+    x = np.log(np.asarray(rates, dtype=float))
+    y = np.asarray(losses, dtype=float)
+    y = np.where(np.isfinite(y), y, math.inf)
+    if not np.isfinite(y).any():
+        return Optimum(math.nan, math.nan, BELOW)
+    least = int(y.argmin())
+    if least in (0, len(y) - 1):
+        return Optimum(math.nan, math.nan, BELOW if least == 0 else ABOVE)
+    three = slice(least - 1, least + 2)
+    if y[three].max() < baseline and y[three].max() > y[least]:
+        a, b, c = np.polyfit(x[three] - x[least], y[three], 2)
+        vertex = -b / (2 * a)
+        return Optimum(math.exp(x[least] + vertex), float((a * vertex + b) * vertex + c))
+    step = float(max(x[least + 1] - x[least], x[least] - x[least - 1]))
+    return Optimum(float(rates[least]), float(y[least]), slack=step / 2)
+
+
+def failing_rate(rates: Sequence[float], losses: Sequence[float], baseline: float) -> float | None:
+    """The least rate above the best that diverged or does not beat the baseline; or None."""
+    y = np.where(np.isfinite(losses), losses, math.inf)
+    for rate, loss in list(zip(rates, y, strict=True))[int(y.argmin()) :]:
+        if not loss < baseline:
+            return float(rate)
+    return None
+
+
+def geometric(rates: Sequence[float]) -> Interval:
+    """The geometric mean of rates with its interval over seeds, NaN where one is not known."""
+    if not np.isfinite(rates).all():
+        return Interval(math.nan, math.nan, math.nan)
+    mean, low, high = (math.exp(min(end, 700.0)) for end in t_interval(np.log(rates)).numbers)
+    return Interval(mean, low, high)
+
+
+def best_exponent(
+    variable: str,
+    depths: Sequence[int],
+    best: Array,
+    outside: Sequence[str],
+    slack: Sequence[float] = (),
+    groups: Sequence[object] | None = None,
+) -> Exponent:
+    """The exponent in depth of the best rates (seeds, depths), and whether the rate transfers.
+
+    SUPPORTED where its interval lies inside ±1/16, fitted as in :func:`fit_exponent`, ``groups``
+    too. ``outside`` are sentences on depths that the grid does not bracket: UNDECIDED. ``slack``,
+    each depth's in log η, widens the interval by what the slope can change.
+    """
+    if outside or len(set(depths)) < 2 or not len(best):
+        return _unknown(variable, "best rate", "; ".join(outside) or TWO_DEPTHS)
+    fit = fit_exponent(depths, best, groups)
+    labels = groups or [None] * len(depths)
+    each = zip(depths, slack or [0.0] * len(depths), labels, strict=True)
+    grid = _reach([row for row in each if row[0] >= fit.fitted_from])
+    settled = f", from {variable} = {fit.fitted_from} on, where it has settled"
+    return _exponent(
+        variable, "best rate", fit.interval, grid, 0.0, settled * (fit.fitted_from > min(depths)),
+        fitted_from=fit.fitted_from,
+    )  # fmt: skip
+
+
+def failing_exponent(
+    variable: str,
+    depths: Sequence[int],
+    failing: Sequence[Sequence[float | None]],
+    ratio: float,
+    predicted: float | None,
+) -> Exponent:
+    """The exponent in depth of the first failing rates (seeds, depths) of a grid of this ratio.
+
+    A rate fails somewhere between the first failing one and the one before: the interval is wider
+    by what the slope can change within.
+    """
+    if len(set(depths)) < 2 or not failing:
+        return _unknown(variable, "failing rate", TWO_DEPTHS)
+    if any(None in row for row in failing):
+        return _unknown(variable, "failing rate", "no rate of the grid fails at some depth")
+    x, rates = (np.asarray(numbers, dtype=float) for numbers in (depths, failing))
+    grid = _reach([(depth, math.log(ratio) / 2, None) for depth in depths])
+    interval = t_interval(slopes(np.log(x), np.log(rates)))
+    return _exponent(variable, "failing rate", interval, grid, predicted)
+
+
+def _reach(points: Sequence[tuple[int, float, object]]) -> float:
+    """How far a slope in log depth can change where each point may lie its slack away.
+
+    A point is a depth, its slack, and the group whose intercept it shares.
+    """
+    depths, slack, labels = zip(*points, strict=True)
+    x = np.log(np.asarray(depths, dtype=float))
+    centred = x - [fmean(x[[g == label for g in labels]]) for label in labels]
+    return float(np.abs(centred) @ np.asarray(slack) / (centred @ centred)) if any(slack) else 0.0
+
+
+def _exponent(
+    variable: str, share: str, interval: Interval, grid: float, predicted: float | None,
+    further: str = "", **others: Any,
+) -> Exponent:  # fmt: skip
+    """The verdict on an interval that the ``grid`` of rates widens."""
+    interval = interval.widened(grid)
+    verdict, because = judge(interval, predicted, tolerance=TOLERANCE)
+    because += f"; ±{grid:.3f} of it is the grid's" * bool(grid) + further
+    return exponent_of(
+        variable, share, interval, predicted, verdict, because, tolerance=TOLERANCE, **others
+    )
+
+
+def _unknown(variable: str, share: str, because: str) -> Exponent:
+    nothing = Interval(math.nan, -math.inf, math.inf)
+    return exponent_of(variable, share, nothing, None, Verdict.UNDECIDED, because)
+
+
+def cost_of_depth(
+    rates: Sequence[float], best: float, shallow: Array, deep: Array, baseline: float
+) -> tuple[float, Interval]:
+    """The rate of the grid nearest to ``best``, and what the loss there is above the shallow one's.
+
+    ``shallow`` and ``deep`` are (rates, seeds), paired; NaN has learnt nothing: the baseline.
+    """
+    near = int(np.abs(np.log(np.asarray(rates) / best)).argmin())
+    return float(rates[near]), t_interval(np.nan_to_num(deep[near], nan=baseline) - shallow[near])
+
+
+def transfers(exponent: Exponent, cost: Interval, learnt: float) -> Verdict:
+    """Whether one rate serves every depth: as its exponent says, unless depth costs too much.
+
+    REFUTED where the shallow rate leaves the deep stack worse by a tenth of what was ``learnt``.
+    """
+    if cost.low > MATERIAL * learnt:
+        return Verdict.REFUTED
+    return exponent.verdict
+
+
+def judged(
+    depths: Sequence[Depth],
+    rates: Sequence[float],
+    losses: Sequence[Mapping[float, Losses]],
+    baseline: float,
+    predicted: float | None,
+    closure: str = "own",
+    rule: dict[str, Any] | None = None,
+    rho: str = "",
+) -> ClosureTransfer:
+    """What ``losses``, each depth's by rate, say; ``predicted`` is the failing rate's exponent."""
+    rows = [{rate: row[rate] for rate in rates if rate in row} for row in losses]
+    curves = tuple(curve_of(d, row, rates, baseline) for d, row in zip(depths, rows, strict=True))
+    whole = all(len(row) == len(rates) for row in rows)
+    failing = [
+        [failing_rate(tuple(row), seed, baseline) for seed in zip(*row.values(), strict=True)]
+        for row in rows
+    ]
+    # the width first where it varies, then the depths
+    symbols = sorted(depths[0], key=lambda symbol: symbol != "d")
+    free = [symbol for symbol in symbols if varies_alone(symbol, depths)] or symbols[:1]
+    best = np.array([curve.best_by_seed for curve in curves if curve.best_by_seed]).T
+    findings, slack = [c.finding for c in curves if c.finding], [c.slack for c in curves]
+    exponents = tuple(
+        best_exponent(
+            symbol, [d[symbol] for d in depths], best, findings, slack,
+            [tuple(n for s, n in d.items() if s != symbol) for d in depths],
+        )
+        for symbol in free
+    )  # fmt: skip
+    by_seed = list(zip(*failing, strict=True)) if whole else []
+    ratio = max((b / a for a, b in pairwise(rates)), default=1.0)
+    failed = failing_exponent(free[0], [d[free[0]] for d in depths], by_seed, ratio, predicted)
+    shallow, deep = curves[0], curves[-1]
+    cost = Cost()
+    if math.isfinite(shallow.best) and shallow.rates == deep.rates:
+        values = np.array(shallow.values), np.array(deep.values)
+        rate, lost = cost_of_depth(shallow.rates, shallow.best, *values, baseline)
+        cost = Cost(rate, *lost.numbers)
+    learnt, lost = baseline - shallow.best_loss, Interval(cost.estimate, cost.low, cost.high)
+    verdict = min((transfers(e, lost, learnt) for e in exponents), key=WORST_FIRST.index)
+    return ClosureTransfer(
+        closure, rule or {"name": closure}, rho, curves, exponents[0], failed, cost, verdict,
+        exponents,
+    )  # fmt: skip
+
+
+def curve_of(
+    depth: Depth, row: Mapping[float, Losses], wanted: Sequence[float], baseline: float
+) -> Curve:
+    """The losses of one depth by rate, with the best rate where all the ``wanted`` are there."""
+    rates, values, key = tuple(row), tuple(row.values()), depth_key(depth)
+    losses = tuple(float(np.mean(one)) for one in values)  # NaN where a seed diverged
+    collapsed = tuple(sum(not loss < baseline for loss in one) for one in values)
+    if len(row) < len(wanted):
+        finding = f"depth {key} has {len(row)} of {len(wanted)} rates"
+        return Curve(dict(depth), rates, losses, values, finding=finding, collapsed=collapsed)
+    optima = [best_rate(rates, seed, baseline) for seed in zip(*values, strict=True)]
+    sides = [o.outside for o in optima if o.outside]
+    by_seed = tuple(o.rate for o in optima)
+    finding = ""
+    if sides:
+        end = rates[0] if sides[0] == BELOW else rates[-1]
+        finding = (
+            f"at depth {key} the best rate of {len(sides)} of {len(optima)} seeds is not within "
+            f"the grid: ask for rates {sides[0]} {end:g}"
+        )
+    return Curve(
+        dict(depth), rates, losses, values, *geometric(by_seed).numbers,
+        best_loss=float(np.mean([o.loss for o in optima])),
+        best_by_seed=by_seed,
+        first_failing=failing_rate(rates, losses, baseline),
+        slack=float(np.mean([o.slack for o in optima])),
+        finding=finding,
+        collapsed=collapsed,
+    )  # fmt: skip

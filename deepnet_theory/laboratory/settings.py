@@ -1,0 +1,253 @@
+"""What a measurement is asked for: depths, widths, settings, and what they ask of the machine.
+
+Depths are ``8,16,32``, a geometric range ``8:1000``, and ``8x6,16x6`` for two parts.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+import torch
+
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.outcome import shown as written
+from deepnet_theory.definitions.record import Measurement
+from deepnet_theory.definitions.selection import MAX_LAYERS, Selection, Stack
+from deepnet_theory.processes import cores, require_processes
+from deepnet_theory.runtime import machine
+from deepnet_theory.runtime.machine import device_called
+
+Depth = dict[str, int]
+MOST_WIDTH = 2**20
+FEWEST = 3  # widths that show whether a line is one
+_T = TypeVar("_T")
+DTYPES = {"float32": torch.float32, "float64": torch.float64}
+
+
+@dataclass(frozen=True)
+class Settings(Measurement):
+    """The settings of a measurement, on a device that is there."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _ = self.torch_device
+
+    @property
+    def torch_device(self) -> torch.device:
+        return device_called(self.device)
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        return DTYPES[self.dtype]
+
+
+def needed_bytes(selection: Selection, depth: Depth, settings: Settings) -> int:
+    """What one step at one depth holds at least: the weights, and activations until the backward.
+
+    A sublayer keeps about 4 activations of the width and one of the hidden width; with a twin.
+    """
+    width, hidden = settings.width, int(settings.ffn_ratio * settings.width)
+    sublayers = int(sum(depth[p.depth] * p.sublayers_per_layer for p in selection.the_stack.parts))
+    tokens = settings.batch * settings.tokens
+    weights = sublayers * width * (2 * width + hidden)
+    activations = sublayers * tokens * (4 * width + hidden)
+    return (settings.seeds + 1) * (weights + activations) * settings.torch_dtype.itemsize
+
+
+def available_bytes(device: torch.device) -> int:
+    """The memory that can be had: of the GPU, or what the system and its limits leave."""
+    if device.type == "cuda":
+        return torch.cuda.mem_get_info(device)[0]
+    limits = []
+    with suppress(OSError, ValueError, IndexError):
+        text = Path("/proc/meminfo").read_text(encoding="ascii")
+        limits.append(1024 * int(text.partition("MemAvailable:")[2].split()[0]))
+    with suppress(OSError, ValueError):
+        limit, used = (
+            int(Path(f"/sys/fs/cgroup/memory.{name}").read_text(encoding="ascii"))
+            for name in ("max", "current")
+        )
+        limits.append(limit - used)
+    if not limits and hasattr(os, "sysconf"):
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min(limits, default=2**63)
+
+
+def require_memory(selection: Selection, depths: list[Depth], settings: Settings) -> None:
+    """Raise :class:`InputError` where the deepest stack needs more memory than there is."""
+    depth = max(depths, key=lambda d: sum(d.values()))
+    needed = needed_bytes(selection, depth, settings)
+    there = available_bytes(settings.torch_device)
+    if needed > there:
+        raise InputError(
+            f"depth {depth_key(depth)} with {settings.tokens} tokens, batch {settings.batch}, "
+            f"{settings.seeds} seeds and width {settings.width} needs at least "
+            f"{needed / 1e9:.0f} GB of memory, and {there / 1e9:.0f} GB are there; ask for less"
+        )
+
+
+LONG = 2**27  # activations times layers; below it a process takes longer to start than to help
+
+
+@contextmanager
+def fitting_threads(settings: Settings) -> Iterator[int]:
+    """Threads by the settings alone: results depend on their number. A GPU is made repeatable."""
+    count = machine.fitting_threads(_activations(settings))
+    with machine.threads(count), machine.repeatable(settings.torch_device):
+        yield count
+
+
+def fitting_processes(processes: int | None, depths: Sequence[Depth], settings: Settings) -> int:
+    """``processes`` as asked for; for None as many as fill the cores where the work is long.
+
+    Raises :class:`InputError` for less than one process, or for several on a GPU.
+    """
+    if processes is not None:
+        require_processes(processes)
+        if settings.torch_device.type != "cpu" and processes > 1:
+            raise InputError(f"processes {processes} is for the CPU; a GPU is given all at once")
+        return processes
+    if settings.torch_device.type != "cpu":
+        return 1
+    layers = sum(sum(depth.values()) for depth in depths)
+    if layers * settings.draws * _activations(settings) < LONG:
+        return 1
+    return max(1, cores() // machine.fitting_threads(_activations(settings)))
+
+
+def _activations(settings: Settings) -> int:
+    return settings.seeds * settings.batch * settings.tokens * settings.width
+
+
+# ---- depths and widths ----
+
+
+def parse_depths(depths: str | Iterable[object], stack: Stack) -> tuple[Depth, ...]:
+    """The depths of a text or of a sequence, sorted, without repetition.
+
+    An item is a number of layers, or a pair ``NxM``, tuple or mapping where the stack has two
+    parts; ``a:b`` are depths in equal ratios close to 2. Raises :class:`InputError`.
+    """
+    whole = written(depths) if isinstance(depths, str) else None
+    try:
+        items: list[object] = list(depths.split(",") if isinstance(depths, str) else depths)
+    except TypeError:
+        raise InputError(f"the depths {written(depths)} are not a list") from None
+    numbers: set[tuple[int, ...]] = set()
+    shown = whole or "[]"
+    try:
+        if not items:
+            raise ValueError("it is empty")
+        for item in items:
+            shown = whole or written(item)
+            numbers.update(_item(item, stack))
+    except ValueError as why:
+        form = (
+            "pairs such as 8x6,16x6 (encoder x decoder layers)"
+            if len(stack.parts) > 1
+            else "whole numbers of layers from 1, such as 8,16,32 or 8:1000"
+        )
+        raise InputError(f"the depths {shown} cannot be read: {why}; valid are {form}") from None
+    return tuple(dict(zip(stack.depths, d, strict=True)) for d in sorted(numbers))
+
+
+def parse_widths(widths: str | Iterable[object], fewest: int = FEWEST) -> tuple[int, ...]:
+    """The widths of a text, ``64,128`` or ``64:1024``, each twice the one before, or of a sequence.
+
+    Sorted, once each. Raises :class:`InputError` for anything else, and for less than ``fewest``.
+    """
+    several: set[int] = set()
+    try:
+        for item in widths.split(",") if isinstance(widths, str) else widths:
+            first, _, last = str(item).partition(":")
+            width, end = _width(first), _width(last or first)
+            while width <= end:
+                several.add(width)
+                width *= 2
+    except (TypeError, ValueError):
+        several.clear()
+    if not several:
+        raise InputError(
+            f"the widths {written(widths)} cannot be read: valid are whole numbers from 2 to "
+            f"{MOST_WIDTH}, such as 64,128,256 or 64:1024"
+        )
+    if len(several) < fewest:
+        raise InputError(
+            f"the widths {written(widths)} give no exponent: {fewest} or more are needed"
+        )
+    return tuple(sorted(several))
+
+
+def _width(word: str) -> int:
+    word = word.strip()
+    if not (word.isascii() and word.isdigit() and 2 <= int(word[:9]) <= MOST_WIDTH):
+        raise ValueError(word)
+    return int(word[:9])
+
+
+def depth_key(depth: Mapping[str, int]) -> str:
+    """A depth as text, ``8`` or ``8x6``: the key of its measurements."""
+    return "x".join(str(n) for n in depth.values())
+
+
+def by_depth(rows: Mapping[str, _T]) -> dict[str, _T]:
+    """Rows kept under :func:`depth_key`, in the order of the depths as numbers."""
+    return dict(sorted(rows.items(), key=lambda row: tuple(map(int, row[0].split("x")))))
+
+
+def default_depths(stack: Stack) -> str:
+    if len(stack.parts) == 1:
+        return "8,16,32,64,128"
+    return "8x8,16x8,32x8,64x8,8x16,8x32,8x64"
+
+
+def wanted_depths(depths: str | Iterable[object] | None, stack: Stack) -> tuple[Depth, ...]:
+    return parse_depths(default_depths(stack) if depths is None else depths, stack)
+
+
+def _item(item: object, stack: Stack) -> list[tuple[int, ...]]:
+    """The depths of one item; raises ValueError that says what is wrong with it."""
+    numbers: list[object] = [item]
+    if isinstance(item, str):
+        text = item.strip()
+        if len(stack.parts) == 1 and ":" in text:
+            first, _, last = text.partition(":")
+            return _geometric(_layers(first), _layers(last))
+        numbers = list(text.split("x"))
+    elif isinstance(item, Mapping):
+        if set(item) != set(stack.depths):
+            raise ValueError(f"a depth has {' and '.join(stack.depths)}")
+        numbers = [item[symbol] for symbol in stack.depths]
+    elif isinstance(item, (tuple, list)):
+        numbers = list(item)
+    if len(numbers) != (parts := len(stack.parts)):
+        raise ValueError(f"a depth of this stack is {parts} number{'s' * (parts > 1)}")
+    return [tuple(map(_layers, numbers))]
+
+
+def _layers(number: object) -> int:
+    value: object = number
+    if isinstance(number, str):
+        number = number.strip()
+        if not number:
+            raise ValueError("a depth is missing")
+        value = int(number[:20]) if number.isascii() and number.isdigit() else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ValueError(f"{written(number)} is not a positive whole number")
+    if not 1 <= value <= MAX_LAYERS:
+        raise ValueError(f"{written(value)} is not from 1 to {MAX_LAYERS}")
+    return value
+
+
+def _geometric(first: int, last: int) -> list[tuple[int, ...]]:
+    if last <= first:
+        raise ValueError(f"the range from {first} to {last} does not rise")
+    steps = max(1, round(math.log2(last / first)))
+    ratio = (last / first) ** (1 / steps)
+    return [*((round(first * ratio**i),) for i in range(steps)), (last,)]

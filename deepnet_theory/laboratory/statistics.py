@@ -1,0 +1,264 @@
+"""Statistics: exponents in depth from paired seeds, with intervals, and the verdict on them."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from deepnet_theory.definitions.measurement import Exponent
+from deepnet_theory.definitions.outcome import Verdict
+
+CONFIDENCE = 0.95
+TOLERANCE = 0.05  # an exponent within this distance of the prediction is equivalent to it
+POWER = 0.8  # how often the number of seeds that is advised decides
+MOST_SEEDS = 1024
+SETTLED = TOLERANCE / 2  # a local slope this close to the deeper ones has settled
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """An estimate and its interval; ``slack`` is the part that no further sample narrows."""
+
+    estimate: float
+    low: float
+    high: float
+    samples: int = field(default=0, compare=False)  # 0 where nobody counted them
+    slack: float = field(default=0.0, compare=False)
+
+    def within(self, low: float, high: float) -> bool:
+        return low <= self.low and self.high <= high
+
+    def outside(self, low: float, high: float) -> bool:
+        return self.high < low or self.low > high
+
+    def verdict(self, low: float, high: float) -> Verdict:
+        """SUPPORTED where all of it lies between these, REFUTED where none does."""
+        if self.outside(low, high):
+            return Verdict.REFUTED
+        return Verdict.SUPPORTED if self.within(low, high) else Verdict.UNDECIDED
+
+    def widened(self, by: float) -> Interval:
+        low, high = self.low - by, self.high + by
+        return Interval(self.estimate, low, high, self.samples, self.slack + by)
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    @property
+    def numbers(self) -> tuple[float, float, float]:
+        return self.estimate, self.low, self.high
+
+
+def t_interval(samples: Sequence[float] | Array) -> Interval:
+    r"""The mean of independent samples with Student's 95 % interval.
+
+    .. math:: \bar b \pm t_{n-1}\, s/\sqrt n
+    """
+    x = np.asarray(samples, dtype=float)
+    mean = float(x.mean()) if len(x) else math.nan
+    if len(x) < 2 or not math.isfinite(mean):
+        return Interval(mean, -math.inf, math.inf, len(x))
+    half = float(stdtrit(len(x) - 1, (1 + CONFIDENCE) / 2) * x.std(ddof=1) / math.sqrt(len(x)))
+    return Interval(mean, mean - half, mean + half, len(x))
+
+
+def what_decides(interval: Interval, *edges: float) -> str:
+    r"""How many seeds are likely to take a Student's interval off these ``edges``, in words.
+
+    .. math:: (t_{n-1,\,0.975} + t_{n-1,\,0.8})\, s/\sqrt n \le \min_k |\bar b - e_k|
+
+    with the scatter s as measured: each end passes an edge once in ten, four of five decide.
+    """
+    n, half = interval.samples, (interval.high - interval.low) / 2 - interval.slack
+    if not (n and edges and math.isfinite(interval.estimate)):
+        return ""
+    if n < 2 or not math.isfinite(half):
+        return "two different seeds or more give an interval"
+    room = min(abs(interval.estimate - edge) for edge in edges) - interval.slack
+    deviation = half * math.sqrt(n) / stdtrit(n - 1, (1 + CONFIDENCE) / 2)
+    if room <= 0 and interval.slack:
+        return "a finer grid would decide, not more seeds"
+    for count in range(n + 1, MOST_SEEDS + 1):
+        quantiles = stdtrit(count - 1, (1 + CONFIDENCE) / 2) + stdtrit(count - 1, (1 + POWER) / 2)
+        if quantiles * deviation <= room * math.sqrt(count):
+            return f"try {count} seeds"
+    return f"more than {MOST_SEEDS} seeds would be needed, so near the edge does it lie"
+
+
+def to_decide(
+    interval: Interval,
+    predicted: float | None,
+    rivals: Sequence[tuple[str, float]] = (),
+    tolerance: float = TOLERANCE,
+) -> str:
+    """What an exponent that :func:`judge` leaves UNDECIDED lacks: "it must lie inside ±0.05; try
+    12 seeds"; nothing without a prediction.
+    """
+    if predicted is None:
+        return ""
+    low, high = predicted - tolerance, predicted + tolerance
+    inside = f"it must lie inside {f'{predicted:g} ' * bool(predicted)}±{' ' * bool(predicted)}"
+    wanted = f"{inside}{tolerance:g}"
+    others = [(name, e) for name, e in rivals if e != predicted]
+    if interval.within(low, high):
+        wanted = f"it must exclude {' and '.join(n for n, e in others if e in interval)}"
+    more = what_decides(interval, low, high, *(e for _, e in others))
+    return f"{wanted}; {more}" if more else ""
+
+
+def positive_interval(samples: Sequence[float] | Array) -> Interval:
+    r"""The mean of positive samples with its interval made in logarithms: none of it is negative.
+
+    .. math:: \bar b\, \exp\Bigl(\pm t_{n-1}\, \frac{s}{\bar b \sqrt n}\Bigr)
+
+    since :math:`s/(\bar b\sqrt n)` is the standard error of :math:`\log \bar b`, to first order.
+    """
+    # With few seeds Student's own interval reaches below 0, and then says nothing of a number whose
+    # sign is known.
+    linear = t_interval(samples)
+    mean = linear.estimate
+    if not mean > 0:
+        return linear  # all of them 0, or not finite
+    with np.errstate(over="ignore"):
+        factor = float(np.exp((linear.high - mean) / mean))
+    return Interval(mean, mean / factor, mean * factor, linear.samples)
+
+
+def slopes(x: Array, y: Array, groups: Sequence[object] | None = None) -> Array:
+    r"""Each seed's least-squares slope of y (seeds, depths) on x (depths,).
+
+    .. math:: b_k = \frac{\sum_i (x_i - \bar x)\,y_{ki}}{\sum_i (x_i - \bar x)^2}
+
+    Every group of depths has an intercept of its own: another depth is held fixed.
+    """
+    centred = np.array(x, dtype=float)
+    labels = list(groups) if groups is not None else [None] * len(x)
+    for label in set(labels):
+        members = np.array([g == label for g in labels])
+        centred[members] -= centred[members].mean()
+    scale = float(centred @ centred)
+    if scale == 0:
+        raise ValueError("a slope needs two different depths in a group")
+    return np.asarray(y @ centred / scale)
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A log–log slope over seeds: its interval, each seed's slope, and the least depth used."""
+
+    interval: Interval
+    per_seed: tuple[float, ...]
+    fitted_from: int
+
+
+def fit_exponent(
+    depths: Sequence[float], values: Array, groups: Sequence[object] | None = None
+) -> Fit:
+    """The exponent in depth of positive ``values`` (seeds, depths), from where it has settled.
+
+    The least depth is left out as long as the slope that leads away from it differs from that of
+    what lies deeper by more than half the tolerance and the seeds' noise; three depths remain.
+    Seeds are paired: the interval is over their slopes; those not positive and finite are left out.
+    """
+    # What a seed's data do to one depth they do to the others: a slope within a seed is free of it.
+    # A fit through pooled points would take the points of one seed for independent ones.
+    d = np.asarray(depths)
+    labels: list[object] = [None] * len(d) if groups is None else list(groups)
+    good = (np.isfinite(values) & (values > 0)).all(axis=1)
+    x, y = np.log(d.astype(float)), np.log(values[good])
+
+    def varying(mask: NDArray[np.bool_]) -> set[object]:
+        """The groups that have two depths or more."""
+        there = {
+            pair for pair, inside in zip(zip(d, labels, strict=True), mask, strict=True) if inside
+        }
+        return {label for label, n in Counter(label for _, label in there).items() if n > 1}
+
+    def slopes_where(mask: NDArray[np.bool_]) -> Array:
+        return slopes(x[mask], y[:, mask], [g for g, m in zip(labels, mask, strict=True) if m])
+
+    whole = varying(np.ones(len(d), dtype=bool))
+    starts = sorted({n for n, label in zip(d.tolist(), labels, strict=True) if label in whole})
+    while len(starts) > 3:
+        first, second = starts[:2]
+        sides = ((d >= first) & (d <= second), d >= second)
+        if not all(map(varying, sides)):
+            break
+        near, deep = map(slopes_where, sides)
+        bend = t_interval(np.subtract(near, deep))
+        if abs(bend.estimate) <= SETTLED or 0.0 in bend:
+            break
+        starts.pop(0)
+    per_seed = slopes_where(d >= starts[0])
+    return Fit(t_interval(per_seed), tuple(per_seed.tolist()), starts[0])
+
+
+def judge(
+    interval: Interval,
+    predicted: float | None,
+    rivals: Sequence[tuple[str, float]] = (),
+    tolerance: float = TOLERANCE,
+) -> tuple[Verdict, str]:
+    """The verdict on a predicted exponent, and the reason in one sentence.
+
+    SUPPORTED: the whole interval lies within ``tolerance`` of it, and the nearest rival outside.
+    REFUTED: the whole interval lies beyond the tolerance. UNDECIDED: anything else.
+    """
+    if not math.isfinite(interval.estimate):
+        return Verdict.UNDECIDED, "nothing finite was measured"
+    if not math.isfinite(interval.high - interval.low):
+        return Verdict.UNDECIDED, "one seed gives no interval"
+    shown = f"[{interval.low:+.3f}, {interval.high:+.3f}]"
+    if predicted is None:
+        return Verdict.UNDECIDED, f"the theory predicts no exponent; measured {shown}"
+    same = [name for name, exponent in rivals if exponent == predicted]
+    equivalent = f"; equivalent to it: {', '.join(same)}" if same else ""
+    band = f"{predicted:+g} ± {tolerance:g}"
+    verdict = interval.verdict(predicted - tolerance, predicted + tolerance)
+    if verdict is Verdict.REFUTED:
+        return verdict, f"{shown} lies beyond {band}{equivalent}"
+    if verdict is Verdict.UNDECIDED:
+        return verdict, f"{shown} is not inside {band}, nor beyond it{equivalent}"
+    others = sorted((abs(e - predicted), name, e) for name, e in rivals if e != predicted)
+    for _, name, e in others:
+        if e in interval:
+            because = f"{shown} does not exclude the rival {name} ({e:+g}){equivalent}"
+            return Verdict.UNDECIDED, because
+    nearest = "".join(
+        f" and excludes the nearest rival, {name} ({e:+g})" for _, name, e in others[:1]
+    )
+    return verdict, f"{shown} lies inside {band}{nearest}{equivalent}"
+
+
+def exponent_of(
+    variable: str,
+    share: str,
+    interval: Interval,
+    predicted: float | None,
+    verdict: Verdict,
+    because: str,
+    *,
+    rivals: Sequence[tuple[str, float]] = (),
+    tolerance: float = TOLERANCE,
+    more: str | None = None,
+    **others: Any,
+) -> Exponent:
+    """A judged exponent; where it is UNDECIDED with ``more``, or :func:`to_decide`, of it."""
+    if more is None:
+        more = to_decide(interval, predicted, rivals, tolerance)
+    return Exponent(
+        variable, share, *interval.numbers, predicted, verdict, because,
+        rivals=tuple(rivals),
+        constant=interval.within(-tolerance, tolerance),
+        would_decide=more if verdict is Verdict.UNDECIDED else "",
+        **others,
+    )  # fmt: skip

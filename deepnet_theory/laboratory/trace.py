@@ -1,0 +1,333 @@
+"""What premises are tested by: what every sublayer does in one pass, one number a seed.
+
+A :class:`Trace` is taken by hooks on one forward and backward pass; ``QUANTITIES`` are what
+assumptions ask of it, or of single steps.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import torch
+from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
+
+from deepnet_theory.definitions.discovery import choose
+from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.laboratory.case import Case
+from deepnet_theory.laboratory.model_update import Chosen, ModelUpdate, measure_model_update
+from deepnet_theory.laboratory.stepping import arriving, backward, numel, only
+from deepnet_theory.laboratory.trial import Trial
+from deepnet_theory.runtime import described
+from deepnet_theory.runtime.branches import Attention, FeedForward, GatedFeedForward
+from deepnet_theory.runtime.linear import Norm
+from deepnet_theory.runtime.model import Residual, first_stream
+
+EPSILON = 1e-8  # what Adam's libraries add to the root of the second moment by default
+
+SAMPLED_LAYERS = 4  # of each part, for what must be done sublayer by sublayer
+NOTHING = torch.empty(0)  # where a sublayer has no such quantity
+
+
+@dataclass
+class SublayerTrace:
+    r"""One residual sublayer; every tensor has shape (seeds,), sizes are roots of token means.
+
+    ``branch_weight`` is :math:`\|G\|/\|\alpha x\|`; ``branch_response``
+    :math:`\|G\|/(\sqrt d\,\prod\beta)`; ``norm_jacobian`` the greatest :math:`\sqrt d/\|Pz\|`, z in
+    units of x; ``upstream_gradient`` the size of :math:`\partial L/\partial x_{l+1}` for the loss
+    of one token.
+    """
+
+    part: str
+    layer: int
+    kind: str
+    uses: int
+    input_size: Tensor
+    token_correlation: Tensor
+    branch_weight: Tensor = NOTHING
+    branch_response: Tensor = NOTHING
+    norm_jacobian: Tensor = NOTHING
+    norm_output: Tensor = NOTHING
+    upstream_gradient: Tensor = NOTHING
+    attention_average: Tensor | None = None
+    inhomogeneity: Tensor | None = None
+
+    @property
+    def square(self) -> Tensor:
+        """n·r²: what it adds to the distance from the identity, for n uses of it add alike."""
+        return self.uses * self.branch_weight.square()
+
+
+@dataclass
+class Trace:
+    """All sublayers; entries and their share with |g| ≥ 10 ε by parameter; the loss's gradient."""
+
+    sublayers: list[SublayerTrace] = field(default_factory=list)
+    above_epsilon: list[tuple[int, Tensor]] = field(default_factory=list)
+    loss_gradient: Tensor = NOTHING
+
+    def over_sublayers(self, quantity: str) -> Tensor:
+        """One quantity of all sublayers that have it: (sublayers, seeds)."""
+        values = [getattr(s, quantity) for s in self.sublayers]
+        return torch.stack([x for x in values if x is not None and len(x)])
+
+
+def size(x: Tensor) -> Tensor:
+    """The root mean square over tokens of ‖x_t‖: (k, …, d) → (k,)."""
+    return x.double().square().sum(-1).flatten(1).mean(1).sqrt()
+
+
+def correlation(x: Tensor) -> Tensor:
+    r"""The mean cosine between different tokens of a sequence: (k, batch, tokens, d) → (k,).
+
+    With unit vectors u_t it is :math:`(\|\sum_t u_t\|^2 - n)/(n^2 - n)`.
+    """
+    unit = nn.functional.normalize(x.double(), dim=-1)
+    n = x.shape[-2]
+    total = unit.sum(-2).square().sum(-1).mean(-1)
+    return (total - n) / max(n * n - n, 1)
+
+
+def take_trace(trial: Trial) -> Trace:
+    """Run one forward and one backward pass of ``trial`` and record what the sublayers do."""
+    trace = Trace()
+    parameters = [p for p, _ in trial.parameters()]
+
+    def collect(_: nn.Parameter, g: Tensor) -> None:
+        above = (g.abs() >= 10 * EPSILON).flatten(1).double().mean(1)
+        trace.above_epsilon.append((numel(g), above))
+
+    def arrive(gradient: Tensor) -> None:
+        trace.loss_gradient = _per_token(gradient)
+
+    handles: list[RemovableHandle] = []
+    try:
+        for residual in trial.model.residuals():
+            handles.extend(_watch(residual, trial, trace.sublayers))
+        with only(trial.model, parameters), arriving(parameters, collect):
+            output = trial.output()
+            output.register_hook(arrive)  # type: ignore[no-untyped-call]
+            backward(trial.loss(output))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return trace
+
+
+def _per_token(gradient: Tensor) -> Tensor:
+    # The loss is the mean over n tokens; n times its gradient is a token's own loss's.
+    n = gradient[0, ..., 0].numel()
+    return size(gradient) * n
+
+
+def _watch(
+    residual: Residual, trial: Trial, sublayers: list[SublayerTrace]
+) -> list[RemovableHandle]:
+    """Hooks on one residual sublayer; the record is made when its forward pass begins."""
+    width = trial.settings.width
+    normalises_sum = residual.placement.normalises_sum
+    inputs: list[Tensor] = []
+
+    def begin(_: nn.Module, args: tuple[Tensor, ...]) -> None:
+        inputs[:] = [x := args[0].detach()]
+        site = residual.site
+        assert site.layer is not None and site.part is not None and site.kind is not None
+        uses, sizes = trial.uses[site.part], (size(x) / math.sqrt(width), correlation(x))
+        sublayers.append(SublayerTrace(site.part, site.layer, site.kind, uses, *sizes))
+
+    def at_branch(branch: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+        now, y = sublayers[-1], output.detach()
+        gains = math.prod(d.gain for _, d in described(branch) if d.role is Role.SCALED)
+        now.branch_response = size(y) / (math.sqrt(width) * gains)
+        if normalises_sum:
+            now.branch_weight = size(y) / (residual.alpha * size(inputs[0]))
+        with torch.no_grad():
+            if isinstance(branch, Attention):
+                source = args[0] if not branch.crosses else args[1]
+                now.attention_average = _attention_average(branch, args[0], source)
+            else:
+                now.inhomogeneity = _inhomogeneity(branch, args[0])
+
+    def at_norm(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+        now, z = sublayers[-1], args[0].detach()
+        assert isinstance(module, Norm)
+        if module.spec.centred:
+            z = z - z.mean(-1, keepdim=True)
+        units = residual.placement.coefficients(residual.alpha)[0] if normalises_sum else 1.0
+        inverse = z.double().square().sum(-1).reciprocal().flatten(1).mean(1).sqrt()
+        jacobian, before = units * math.sqrt(width) * inverse, now.norm_jacobian
+        now.norm_jacobian = torch.maximum(before, jacobian) if len(before) else jacobian
+        now.norm_output = size(output.detach()) / math.sqrt(width)
+
+    def end(_: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+        now, output = sublayers[-1], first_stream(output)
+        if not normalises_sum:
+            stream = args[3] if residual.parallel else inputs[0]
+            now.branch_weight = size(output.detach() - stream.detach()) / size(inputs[0])
+        inputs.clear()
+
+        def arrive(gradient: Tensor) -> None:
+            now.upstream_gradient = _per_token(gradient)
+
+        output.register_hook(arrive)  # type: ignore[no-untyped-call]
+
+    return [
+        residual.register_forward_pre_hook(begin),
+        residual.branch.register_forward_hook(at_branch),
+        *(module.register_forward_hook(at_norm) for module in residual.norms),
+        residual.register_forward_hook(end),
+    ]
+
+
+def _attention_average(branch: Attention, x: Tensor, source: Tensor) -> Tensor:
+    """‖softmax · x‖/‖x‖, the average of the tokens by each head's weights: (k,)."""
+    q, k = branch.queries(x), branch.keys(source)
+    if branch.grouped:
+        k = k.repeat_interleave(q.shape[1] // k.shape[1], dim=1)
+    scores = q @ k.mT * branch.scale  # (k·batch, heads, tokens, keys)
+    if branch.causal:
+        seen = torch.ones_like(scores[0, 0], dtype=torch.bool).tril()
+        scores = scores.masked_fill(~seen, -math.inf)
+    tokens = source.reshape(-1, 1, *source.shape[-2:])  # (k·batch, 1, keys, d)
+    averaged = scores.softmax(-1) @ tokens
+    return size(averaged.reshape(x.shape[0], -1, x.shape[-1])) / size(source)
+
+
+SCALES = (0.5, 2.0)
+
+
+def _inhomogeneity(branch: nn.Module, x: Tensor) -> Tensor:
+    r"""The worst ‖φ(λz) − λφ(z)‖/‖λφ(z)‖ on the branch's own z, for λ = 1/2 and 2: (k,)."""
+    if isinstance(branch, FeedForward):
+        z, phi = branch.fc1(x).double(), branch.activation
+    else:
+        assert isinstance(branch, GatedFeedForward)
+        z, phi = branch.gate(x).double(), nn.functional.silu
+    base = phi(z)
+    deviations = [size(phi(c * z) - c * base) / (c * size(base)) for c in SCALES]
+    return torch.stack(deviations).amax(0)
+
+
+# ---- what assumptions ask for ----
+
+
+@dataclass
+class Probe:
+    """A case and the model update measured of it; measurements ask it for more."""
+
+    case: Case
+    model_update: ModelUpdate
+
+    def trial(self) -> Trial:
+        return Trial(self.case)
+
+    @cached_property
+    def trace(self) -> Trace:
+        return take_trace(self.trial())
+
+    @property
+    def values(self) -> Tensor:
+        """‖ΔF‖/η of every seed, of the weights that :meth:`trial` draws: (seeds,)."""
+        return torch.tensor(self.model_update.first_draw, dtype=torch.float64)
+
+    def share(self, chosen: Chosen, draws: int = 1) -> Tensor:
+        eta = self.model_update.eta
+        alone = measure_model_update(self.case, eta=eta, draws=draws, chosen=chosen)
+        return torch.tensor(alone.values, dtype=torch.float64)
+
+    @cached_property
+    def sum_of_sublayer_updates(self) -> Tensor:
+        """The sum over sublayers of ‖ΔF_l‖/η, each alone by one stack's gradients: (seeds,).
+
+        Layers are sampled evenly over each part, and counted for their share of it.
+        """
+        trial = self.trial()
+        # a layer that is used several times is stepped once
+        layers = {part.name: part.distinct for part in trial.model.constants.parts}
+        sampled = {name: sample_layers(count) for name, count in layers.items()}
+        # a norm's parameters belong to its residual sublayer, a final norm's to none
+        chosen = [
+            (p, (d.part, d.layer, d.sublayer))
+            for p, d in trial.parameters()
+            if d.part in sampled and d.layer in sampled[d.part] and d.sublayer is not None
+        ]
+        eta = self.model_update.eta * math.sqrt(sum(layers.values()))
+        first = trial.first_step([p for p, _ in chosen], eta)
+        total = torch.zeros(trial.seeds, dtype=torch.float64)
+        for place in dict.fromkeys(place for _, place in chosen):
+            alone = [
+                (p, change)
+                for (p, stands), change in zip(chosen, first.changes, strict=True)
+                if stands == place
+            ]
+            change = trial.moved(first.before, *zip(*alone, strict=True))
+            size = change.norm(dim=-1).flatten(1).mean(1).cpu() / eta
+            total += size * layers[place[0]] / len(sampled[place[0]])
+        return total
+
+
+def sample_layers(count: int, most: int = SAMPLED_LAYERS) -> set[int]:
+    """At most ``most`` of ``count`` layers, in the middles of equal stretches."""
+    taken = min(count, most)
+    return {math.floor((i + 0.5) * count / taken) for i in range(taken)}
+
+
+def _root_mean_square(quantity: str) -> Callable[[Probe], Tensor]:
+    return lambda probe: probe.trace.over_sublayers(quantity).square().mean(0).sqrt()
+
+
+def _greatest(quantity: str) -> Callable[[Probe], Tensor]:
+    return lambda probe: probe.trace.over_sublayers(quantity).amax(0)
+
+
+def _worst_inhomogeneity(probe: Probe) -> Tensor:
+    """The worst ‖φ(λz) − λφ(z)‖/‖λφ(z)‖ over sublayers, λ = 1/2 and 2."""
+    if all(s.inhomogeneity is None for s in probe.trace.sublayers):
+        return torch.zeros_like(probe.values)  # no activation at all
+    return probe.trace.over_sublayers("inhomogeneity").amax(0)
+
+
+def _above_epsilon(probe: Probe) -> Tensor:
+    """The share of all stepped entries with |g| ≥ 10 ε, which an optimizer's ε does not reach."""
+    traced = probe.trace.above_epsilon
+    return torch.stack([n * share for n, share in traced]).sum(0) / sum(n for n, _ in traced)
+
+
+# By the name that an assumption of ``definitions/assumption.py`` asks for.
+QUANTITIES: dict[str, Callable[[Probe], Tensor]] = {
+    "activation_homogeneity": _worst_inhomogeneity,
+    # the norms' outputs, per entry
+    "activation_size": _root_mean_square("norm_output"),
+    # ‖Σ ΔF_l‖ / Σ ‖ΔF_l‖ of single-sublayer steps, 1 where all point one way
+    "aligned_updates": lambda probe: probe.values / probe.sum_of_sublayer_updates,
+    # ‖softmax·x‖/‖x‖
+    "attention_average": _root_mean_square("attention_average"),
+    # ‖G‖/(√d Πβ)
+    "branch_input_response": _root_mean_square("branch_response"),
+    # ‖G‖/‖αx‖
+    "branch_weight": _root_mean_square("branch_weight"),
+    "gradient_above_epsilon": _above_epsilon,
+    # the second-order part of ΔF, as a share; seen on one seed, so it stands for all
+    "linear_step": lambda p: torch.full_like(p.values, p.model_update.second_order),
+    # ‖∂L/∂F‖ for a loss that is one token's
+    "loss_gradient": lambda probe: probe.trace.loss_gradient,
+    # √d/‖Pz‖, z in units of x
+    "norm_jacobian": _greatest("norm_jacobian"),
+    # ‖ΔF‖ of queries and keys alone, over ‖ΔF‖
+    "query_key_share": lambda p: p.share(lambda d: d.name in ("query", "key")) / p.values,
+    # S·r², the sum over sublayers of (‖G‖/‖αx‖)², n times where n of them are one
+    "self_consistency": lambda probe: probe.trace.over_sublayers("square").sum(0),
+    # the mean cosine of two tokens at the last sublayer's input
+    "token_correlation": lambda probe: probe.trace.sublayers[-1].token_correlation,
+    # ‖∂L/∂x_{l+1}‖ for a loss that is one token's
+    "upstream_gradient": _greatest("upstream_gradient"),
+}
+
+
+def quantity(name: str) -> Callable[[Probe], Tensor]:
+    """What measures a quantity, (seeds,); raises ``InputError`` that lists the valid names."""
+    return choose("measurement", name, QUANTITIES)

@@ -1,0 +1,509 @@
+"""What the proof computes with: the papers' symbols, positive monomials, and maps of matrices.
+
+Matrices are non-commutative symbols, rows are tokens. Positive scalars are pulled out of a
+map by its degree of homogeneity, so differentiating in a scalar probe needs no chain rule by
+hand; where a map is not linear its derivative is the node ``D[f](A)[H]``, the differential of f
+at A in the direction H.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from math import gcd, lcm
+from typing import TYPE_CHECKING, ClassVar
+
+import sympy as sp
+from sympy.core.function import AppliedUndef
+from sympy.polys.fields import FracElement, FracField
+from sympy.polys.orderings import lex
+from sympy.polys.rings import PolyElement
+from sympy.printing.printer import Printer
+
+from deepnet_theory.definitions.expression import DEPTH, Expression, OperatorAlgebra, fold
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.sublayer import letters
+from deepnet_theory.sizes.monomial import Monomial
+
+if TYPE_CHECKING:
+    from xml.dom.minidom import Element
+
+N, M = sp.symbols("N M", positive=True)
+DEPTHS = {"N": N, "M": M}
+alpha, beta, eta = sp.symbols("alpha beta eta", positive=True)
+S = sp.Symbol("S", positive=True)  # residual sublayers of one part
+v, w = sp.symbols("v w", positive=True)  # the magnitudes of a branch's two scaled matrices
+r = sp.Symbol("r", positive=True)  # the branch's weight against the identity path
+i, j, k, l = sp.symbols("i j n l", integer=True, positive=True)  # noqa: E741  counters
+
+
+def part_symbol(name: str, part: str, parts: int, sublayer: str = "*") -> sp.Symbol:
+    """``alpha`` of a stack with one part, ``alpha_e`` or ``alpha_d`` of one with two.
+
+    Where the kinds of sublayers take their own, the kind is appended.
+    """
+    suffix = "" if parts == 1 else f"_{part[0]}"
+    kind = "" if sublayer == "*" else "_" + letters(sublayer)
+    return sp.Symbol(f"{name}{suffix}{kind}", positive=True)
+
+
+def gains(count: int) -> tuple[sp.Symbol, ...]:
+    """The magnitudes of the ``count`` scaled matrices of a branch: v and w where there are two."""
+    if count <= 2:
+        return (v, w)[2 - count :]
+    return tuple(sp.Symbol(f"b_{index}", positive=True) for index in range(1, count + 1))
+
+
+# ---- Positive monomials: exact exponents, linear solving in logarithms, and a readable form ----
+
+Exponents = dict[sp.Expr, sp.Rational]  # a prime or a symbol → its exponent
+
+
+@cache
+def _primes(number: sp.Rational) -> tuple[tuple[sp.Integer, sp.Integer], ...]:
+    return tuple((sp.Integer(prime), sp.Integer(n)) for prime, n in sp.factorrat(number).items())
+
+
+def exponents(expression: sp.Expr) -> Exponents:
+    """The exponents of a positive monomial, its coefficient factored into primes.
+
+    Raises ``ValueError`` where ``expression`` is a sum, negative, or has another power.
+    """
+    result: Exponents = {}
+
+    def walk(node: sp.Expr, times: sp.Rational) -> None:
+        if node.is_Symbol:
+            result[node] = result.get(node, sp.S.Zero) + times
+        elif node.is_Rational and node > 0:
+            for prime, power in _primes(node):
+                result[prime] = result.get(prime, sp.S.Zero) + power * times
+        elif node.is_Mul:
+            for factor in node.args:
+                walk(factor, times)
+        elif node.is_Pow and node.exp.is_Rational:
+            walk(node.base, times * node.exp)
+        else:
+            raise ValueError(f"{node} is not a positive monomial")
+
+    walk(sp.sympify(expression), sp.S.One)
+    return {base: exponent for base, exponent in result.items() if exponent}
+
+
+def monomial(powers: Mapping[sp.Expr, sp.Expr]) -> sp.Expr:
+    return sp.Mul(*(base**exponent for base, exponent in powers.items()))
+
+
+def simplified(expression: sp.Expr) -> sp.Expr:
+    """A monomial with its powers gathered; anything else with nested powers undone."""
+    try:
+        return monomial(exponents(expression))
+    except ValueError:
+        return sp.powdenest(expression, force=True)
+
+
+def solve(
+    equations: Sequence[tuple[sp.Expr, sp.Expr]], unknowns: Sequence[sp.Symbol]
+) -> dict[sp.Symbol, sp.Expr] | None:
+    """Solve ``left = right`` for positive unknowns, all sides monomials; None: contradiction.
+
+    Unknowns that are not determined have no value.
+    """
+    # In logarithms the system is linear, and the rank decides existence and uniqueness exactly.
+    # sympy.solve takes it for polynomials with roots: on DeepNet's closure it does not return.
+    powers = [exponents(sp.sympify(left) / sp.sympify(right)) for left, right in equations]
+    bases = sorted({base for row in powers for base in row} - {*unknowns}, key=str)
+    signed = [*((u, 1) for u in unknowns), *((b, -1) for b in bases)]
+    system = sp.Matrix([[sign * row.get(b, sp.S.Zero) for b, sign in signed] for row in powers])
+    reduced, pivots = system.rref()
+    count = len(unknowns)
+    if any(pivot >= count for pivot in pivots):
+        return None
+    return {
+        unknowns[pivot]: monomial({b: reduced[row, count + n] for n, b in enumerate(bases)})
+        for row, pivot in enumerate(pivots)
+        if all(reduced[row, c] == 0 for c in range(count) if c != pivot)
+    }
+
+
+def exponent_in(expression: sp.Expr, variable: sp.Symbol) -> sp.Rational:
+    r"""The growth exponent :math:`\lim_{N\to\infty}\log f(N)/\log N`; exact for monomials."""
+    try:
+        return exponents(expression).get(variable, sp.Integer(0))
+    except ValueError:
+        limit = sp.limit(sp.log(expression) / sp.log(variable), variable, sp.oo)
+        if not limit.is_Rational:
+            raise ValueError(f"{expression} has no growth exponent in {variable}") from None
+        return limit
+
+
+def present(expression: sp.Expr) -> sp.Expr:
+    """The same monomial with one outer root, such as ``(2*N)**(1/4)``, left unevaluated."""
+    powers = exponents(expression)
+    if not powers:
+        return sp.Integer(1)
+    outer = sp.Rational(
+        gcd(*(int(p.p) for p in powers.values())), lcm(*(int(p.q) for p in powers.values()))
+    )
+    # N leads, then M, then other symbols; a number leads where no symbol is
+    lead = min(powers, key=lambda b: (not b.is_Symbol, b != N, b != M, str(b) * b.is_Symbol))
+    outer = -outer if powers[lead] < 0 else outer
+    base = monomial({b: power / outer for b, power in powers.items()})
+    return base if outer == 1 else sp.Pow(base, outer, evaluate=False)
+
+
+def plain(expression: sp.Expr) -> Monomial:
+    """The same monomial by the names of its bases, as texts are written."""
+    powers = exponents(expression)
+    return Monomial.from_powers({str(b): Fraction(int(p.p), int(p.q)) for b, p in powers.items()})
+
+
+def from_plain(of: Monomial, values: Mapping[str, sp.Expr]) -> sp.Expr:
+    """A monomial of the algebra of sizes as SymPy has it, with values in place of its symbols."""
+    powers = {(values[b] if b in values else sp.Integer(b)): rational(p) for b, p in of.items}
+    return monomial(powers)
+
+
+# ---- Formulas of the grammar as SymPy expressions; those in N and M among them ----
+
+Functions = Mapping[str, Callable[..., sp.Expr]]
+FUNCTIONS = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min": sp.Min}
+
+
+def rational(value: Fraction) -> sp.Rational:
+    return sp.Rational(value.numerator, value.denominator)
+
+
+@dataclass(frozen=True)
+class _Sympy(OperatorAlgebra[sp.Expr]):
+    names: Mapping[str, sp.Expr]
+    functions: Functions
+
+    def number(self, value: Fraction) -> sp.Expr:
+        return rational(value)
+
+    def name(self, name: str) -> sp.Expr:
+        return self.names[name]
+
+    def power(self, base: sp.Expr, exponent: Fraction) -> sp.Expr:
+        return base ** rational(exponent)
+
+    def call(self, function: str, arguments: tuple[sp.Expr, ...]) -> sp.Expr:
+        return self.functions[function](*arguments)
+
+
+def in_sympy(
+    expression: Expression, names: Mapping[str, sp.Expr], functions: Functions = FUNCTIONS
+) -> sp.Expr:
+    """A formula with its names and functions read as given, its numbers exact."""
+    return fold(expression.root, _Sympy(names, functions))
+
+
+def depth_expression(source: str | Expression) -> sp.Expr:
+    """The SymPy form of an expression in N and M.
+
+    Raises :class:`InputError` where it is not finite, as for ``1/0``.
+    """
+    expression = DEPTH.parse(source) if isinstance(source, str) else source
+    value = in_sympy(expression, DEPTHS)
+    if value.has(sp.zoo, sp.nan, sp.oo):
+        raise InputError(f"{expression.text!r} divides by zero")
+    return value
+
+
+# ---- Whether an expression is zero, or nowhere negative, by its numerator and denominator ----
+
+
+class NotRationalError(ValueError):
+    """The expression holds a power that is not a whole number, or a known function."""
+
+
+def vanishes(expression: sp.Expr) -> bool:
+    """Whether an expression is zero by expanding its numerator; False where that is not seen."""
+    try:
+        return not fraction(expression)
+    except ZeroDivisionError:
+        return False
+    except NotRationalError:
+        return bool(sp.expand(sp.numer(sp.together(expression))) == 0)
+
+
+def is_nonnegative(expression: sp.Expr) -> bool:
+    """Whether numerator and denominator are sums of non-negative terms."""
+    try:
+        value = fraction(expression)
+        if has_no_negative_term(value.numer) and has_no_negative_term(value.denom):
+            return True
+    except ZeroDivisionError:
+        return False
+    except NotRationalError:
+        pass
+    numerator, denominator = sp.fraction(sp.together(expression))
+    return bool(
+        expression.is_nonnegative
+        or (
+            sp.expand(numerator).is_nonnegative
+            and (denominator.is_positive or sp.expand(denominator).is_positive)
+        )
+    )
+
+
+def fraction(expression: sp.Expr) -> FracElement:
+    """A quotient of polynomials, in lowest terms.
+
+    Raises :class:`NotRationalError` where it is none, ``ZeroDivisionError`` where it is nowhere
+    defined.
+    """
+    atoms = expression.free_symbols | expression.atoms(AppliedUndef)
+    field = FracField(sorted(atoms, key=str) or [sp.Symbol("_")], sp.QQ, lex)
+    try:
+        return field.from_expr(expression)
+    except (ValueError, TypeError) as error:
+        raise NotRationalError(str(expression)) from error
+
+
+def has_no_negative_term(polynomial: PolyElement) -> bool:
+    """Whether every term is non-negative: its coefficient, and its generators' odd powers."""
+    signed = [not generator.is_nonnegative for generator in polynomial.ring.symbols]
+    return all(
+        coefficient >= 0
+        and not any(power % 2 and odd for power, odd in zip(powers, signed, strict=True))
+        for powers, coefficient in polynomial.terms()
+    )
+
+
+# ---- Maps of matrices: they know their degree, and their directional differential ----
+
+
+def split(expression: sp.Expr) -> tuple[sp.Expr, sp.Expr]:
+    """An expression as (commutative scalar, the rest)."""
+    if not expression.is_Mul:
+        one = sp.Integer(1)
+        return (expression, one) if expression.is_commutative else (one, expression)
+    scalars, matrices = expression.args_cnc()
+    return sp.Mul(*scalars), sp.Mul(*matrices)
+
+
+def coefficient(expression: sp.Expr) -> sp.Expr:
+    """The scalar in front of a matrix expression; of a sum, the scalar all terms share.
+
+    Raises ``ValueError`` where the terms have different scalars.
+    """
+    if expression == 0:
+        return sp.Integer(0)
+    scalars = {split(term)[0] for term in sp.Add.make_args(sp.expand_mul(expression))}
+    if len(scalars) != 1:
+        raise ValueError(f"the terms of {expression} have different scalars")
+    return scalars.pop()
+
+
+Form = tuple[str | int, ...]  # marks, and the places of the arguments between them
+
+
+class Printed(sp.Function):  # type: ignore[misc]
+    """A node that its forms print, as text, as LaTeX and as presentation MathML."""
+
+    is_commutative = False
+    shown: ClassVar[tuple[Form, Form, Form]]
+
+    def forms(self) -> tuple[Form, Form, Form]:
+        """Text, LaTeX and MathML."""
+        return self.shown
+
+    def _sympystr(self, printer: Printer) -> str:
+        return self._joined(self.forms()[0], printer)
+
+    def _latex(self, printer: Printer, exp: str | None = None) -> str:
+        shown = self._joined(self.forms()[1], printer)
+        return shown if exp is None else f"{shown}^{{{exp}}}"
+
+    def _joined(self, form: Form, printer: Printer) -> str:
+        return "".join(
+            part if isinstance(part, str) else printer._print(self.args[part]) for part in form
+        )
+
+    def _mathml_presentation(self, printer: Printer) -> Element:
+        row = (
+            mathml(printer, "mo" if len(part) == 1 else "mi", part)
+            if isinstance(part, str)
+            else self.args[part]
+            for part in self.forms()[2]
+        )
+        return mathml(printer, "mrow", *row)
+
+
+def mathml(printer: Printer, tag: str, *content: Element | sp.Expr | str) -> Element:
+    """An element of presentation MathML around text, formulas and other elements."""
+    element: Element = printer.dom.createElement(tag)
+    for item in content:
+        inner = printer._print(item) if isinstance(item, sp.Basic) else item
+        text = printer.dom.createTextNode
+        element.appendChild(text(inner) if isinstance(inner, str) else inner)
+    return element
+
+
+class MatrixMap(Printed):
+    """A map of matrices; ``degree`` is its degree of homogeneity, None if it has none."""
+
+    degree: ClassVar[int | None] = None
+    linear: ClassVar[bool] = False
+    label: ClassVar[str] = "f"
+    latex_label: ClassVar[str] = "f"
+
+    @classmethod
+    def eval(cls, argument: sp.Expr) -> sp.Expr:
+        """Pull positive scalars out; linear maps distribute over sums."""
+        if argument.is_zero and (cls.linear or cls.degree == 1):
+            return sp.Integer(0)
+        if cls.linear and argument.is_Add:
+            return sp.Add(*(cls(term) for term in argument.args))
+        if cls.degree is None:
+            return None
+        scalar, rest = split(argument)
+        if scalar != 1 and (scalar.is_positive or cls.linear):
+            return scalar**cls.degree * cls(rest)
+        return None
+
+    def _eval_derivative(self, symbol: sp.Symbol) -> sp.Expr:
+        direction = self.args[0].diff(symbol)
+        if direction == 0:
+            return sp.Integer(0)
+        if self.linear:
+            return self.func(direction)
+        return DirectionalDifferential(Label(self.func), self.args[0], direction)
+
+    def forms(self) -> tuple[Form, Form, Form]:
+        """The label before its argument."""
+        shown = (f"{self.label}(", 0, ")")
+        return shown, (rf"{self.latex_label}\left(", 0, r"\right)"), shown
+
+
+class Activation(MatrixMap):
+    """φ, positively homogeneous of degree 1 (ReLU exactly; GELU and SiLU approximately)."""
+
+    degree, label, latex_label = 1, "phi", r"\phi"
+
+
+class Softmax(MatrixMap):
+    """Softmax over the last axis: not homogeneous, its differential is bounded."""
+
+    label, latex_label = "softmax", r"\mathrm{softmax}"
+
+
+class Normalise(MatrixMap):
+    """LN or RMSNorm without gain and bias: homogeneous of degree 0."""
+
+    degree, label, latex_label = 0, "norm", r"\mathrm{LN}"
+
+
+class Branch(MatrixMap):
+    """The residual branch with its gains taken out, an unspecified map of order one."""
+
+    label = latex_label = "B"
+
+
+class Transpose(MatrixMap):
+    """Aᵀ: linear, and reverses products."""
+
+    degree, linear = 1, True
+    shown = (0, ".T"), (0, r"^{\top}"), (0, "⊤")
+
+    @classmethod
+    def eval(cls, argument: sp.Expr) -> sp.Expr:
+        """Pull scalars out, distribute over sums, reverse products, undo itself."""
+        if isinstance(argument, Transpose):
+            return argument.args[0]
+        scalar, rest = split(argument)
+        if rest.is_Mul:
+            return scalar * sp.Mul(*(cls(factor) for factor in reversed(rest.args)))
+        return super().eval(argument)
+
+    forms = Printed.forms
+
+    def _mathml_presentation(self, printer: Printer) -> Element:
+        return mathml(printer, "msup", self.args[0], mathml(printer, "mo", "⊤"))
+
+
+ONES = sp.Symbol("1", commutative=False)  # the column of ones that repeats a bias for each token
+
+
+class Hadamard(Printed):
+    """The entrywise product, linear in either factor."""
+
+    shown = (
+        ("hadamard(", 0, ", ", 1, ")"),
+        (r"\left(", 0, r" \odot ", 1, r"\right)"),
+        ("(", 0, "⊙", 1, ")"),
+    )
+
+    @classmethod
+    def eval(cls, left: sp.Expr, right: sp.Expr) -> sp.Expr:
+        """Pull scalars out of both factors."""
+        (a, one), (b, other) = split(left), split(right)
+        if a * b != 1:
+            return a * b * cls(one, other) if a * b != 0 else sp.Integer(0)
+        return None
+
+    def _eval_derivative(self, symbol: sp.Symbol) -> sp.Expr:
+        one, other = self.args
+        return Hadamard(one.diff(symbol), other) + Hadamard(one, other.diff(symbol))
+
+
+class Label(sp.Atom):  # type: ignore[misc]
+    """A map as a value, so that a differential can say whose it is."""
+
+    is_commutative = False
+    function: type[MatrixMap]
+
+    def __new__(cls, function: type[MatrixMap]) -> Label:
+        instance: Label = super().__new__(cls)
+        instance.function = function
+        return instance
+
+    def _hashable_content(self) -> tuple[Hashable, ...]:
+        return (self.function.__name__,)
+
+    def _sympystr(self, printer: Printer) -> str:
+        return self.function.label
+
+    def _latex(self, printer: Printer) -> str:
+        return self.function.latex_label
+
+
+class DirectionalDifferential(Printed):
+    r"""``D[f](A)[H]``, :math:`\frac{d}{dt} f(A + tH)|_{t=0}`: linear in H.
+
+    Where f is homogeneous of degree k, :math:`Df(cA)[H] = c^{k-1} Df(A)[H]`.
+    """
+
+    @classmethod
+    def eval(cls, label: Label, point: sp.Expr, direction: sp.Expr) -> sp.Expr:
+        """Linear in the direction; a scaled point is reduced by the map's degree."""
+        if direction == 0:
+            return sp.Integer(0)
+        if label.function is Softmax and split(direction)[1].args[-1:] == (Transpose(ONES),):
+            return sp.Integer(0)  # softmax does not change when a whole row is shifted
+        if direction.is_Add:
+            return sp.Add(*(cls(label, point, term) for term in direction.args))
+        degree = label.function.degree
+        scalar, rest = split(direction)
+        c, reduced = split(point)
+        if degree is None or not c.is_positive:
+            c, reduced = sp.Integer(1), point
+        outer = scalar if degree is None else scalar * c ** (degree - 1)
+        if outer != 1 or reduced != point:
+            return outer * cls(label, reduced, rest)
+        return None
+
+    def _eval_derivative(self, symbol: sp.Symbol) -> sp.Expr:
+        raise NotImplementedError("second differentials of a matrix map have no law here")
+
+    def forms(self) -> tuple[Form, Form, Form]:
+        """The map, the point, and the direction in brackets."""
+        label, latex = self.args[0].function.label, self.args[0].function.latex_label
+        return (
+            ("D[", label, "](", 1, ")[", 2, "]"),
+            (r"\mathrm{D}", latex, r"\left(", 1, r"\right)\left[", 2, r"\right]"),
+            (f"D{label}(", 1, ")[", 2, "]"),
+        )

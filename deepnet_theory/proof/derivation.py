@@ -1,0 +1,304 @@
+"""A derivation: from a selection to a chain of checked steps that ends in its rule.
+
+.. code-block:: text
+
+   Selection → a route       probe, lemma or moments: the steps of one sublayer, which end in its
+                             increment and its weight
+             → rule          part by part, the last first: sublayers counted and added up, what a
+                             later part amplifies; balance and closure imposed; solved
+             → beyond        S·r, ρ, every order, many steps; equivalent rules
+             → Derivation    the steps that all this rests on; its verdict checks each, and holds
+                             the table of sizes against the rule and against explicit sublayers
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import sympy as sp
+
+from deepnet_theory.definitions.assumption import Assumption, assumption
+from deepnet_theory.definitions.measurement import Predictions
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.rule import Rule
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.proof.algebra import DEPTHS, depth_expression, simplified
+from deepnet_theory.proof.beyond import equivalence_steps, implied_steps
+from deepnet_theory.proof.measured import Measured, measured
+from deepnet_theory.proof.notation import meaning, named
+from deepnet_theory.proof.rule import Problem, SolvedRule, supporting
+from deepnet_theory.proof.step import Relation, Step, join
+from deepnet_theory.sizes.answer import Answer
+from deepnet_theory.sizes.exponents import predictions
+from deepnet_theory.sizes.monomial import parse
+from deepnet_theory.sizes.table import table, texts
+
+SCHEMA = "deepnet-theory/derivation/1"
+# keys of the JSON that no step states: explicit matrices say whether they hold
+NOT_PROVED = (
+    "training", "consequences", "predictions", "parameters", "orders", "in_depth", "norm_epsilon",
+    "equivalent", "remarks",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a symbol stands for, empty where nobody has said it, and the step it first stands in."""
+
+    shown: sp.Expr
+    words: str
+    step: str
+
+
+class Chain:
+    """Steps in their order, each checked once, and what they speak of."""
+
+    steps: tuple[Step, ...]
+
+    def step(self, name: str) -> Step:
+        """The step called ``name``."""
+        return next(s for s in self.steps if s.name == name)
+
+    @cached_property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdict of every step, by name; computed once."""
+        return {step.name: step.check() for step in self.steps}
+
+    @cached_property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """The premises used, in order of first use."""
+        names = dict.fromkeys(name for step in self.steps for name in step.assumptions)
+        return tuple(map(assumption, names))
+
+    @cached_property
+    def symbols(self) -> dict[str, Meaning]:
+        """Every symbol and function of the steps, by name, in their order."""
+        return symbols_of(self.steps)
+
+    def steps_to_dict(self) -> dict[str, Any]:
+        """Steps, premises and symbols as plain data."""
+        return {
+            "steps": [
+                {
+                    "name": step.name,
+                    "section": step.section,
+                    "relation": step.relation.name,
+                    "lhs": str(step.lhs),
+                    "rhs": str(step.rhs),
+                    "regime": None if step.regime is None else str(step.regime),
+                    "because": step.because,
+                    "source": step.source,
+                    "uses": list(step.uses),
+                    "assumptions": list(step.assumptions),
+                    "verdict": self.verdicts[step.name].value,
+                }
+                for step in self.steps
+            ],
+            "assumptions": [{"name": a.name, "statement": a.statement} for a in self.assumptions],
+            "symbols": [
+                {"name": name, "meaning": m.words, "step": m.step}
+                for name, m in self.symbols.items()
+            ],
+        }
+
+
+def symbols_of(steps: Iterable[Step]) -> dict[str, Meaning]:
+    """Every symbol and function of the steps, by name, and the step that it first stands in."""
+    symbols: dict[str, Meaning] = {}
+    for step in steps:
+        sides = [side for side in (step.left, step.lhs, step.rhs) if side is not None]
+        held = {name: shown for side in sides for name, shown in named(side).items()}
+        for name, shown in sorted(held.items()):
+            symbols.setdefault(name, Meaning(shown, meaning(name) or "", step.name))
+    return symbols
+
+
+@dataclass(frozen=True)
+class Derivation(Chain, Answer):
+    """An answer with the steps that end in its rule, each checked, and what was measured beside.
+
+    Construction fails where a step uses a step or a symbol before it is established.
+    ``given`` are the symbols of the setting, known before the first step.
+    ``conclusion`` names the steps whose right-hand sides are the rule, ``proved``.
+    """
+
+    steps: tuple[Step, ...] = ()
+    given: tuple[sp.Symbol, ...] = ()
+    conclusion: tuple[str, ...] = ()
+    proved: SolvedRule = field(default_factory=lambda: SolvedRule("", ()))
+
+    def __post_init__(self) -> None:
+        known, names = set(self.given), set[str]()
+        for step in self.steps:
+            if step.name in names:
+                raise TypeError(f"two steps are called {step.name!r}")
+            if later := [used for used in step.uses if used not in names]:
+                raise TypeError(f"step {step.name!r} uses {later[0]!r} before it is established")
+            known |= set(step.establishes)
+            if unknown := step.free_symbols - known:
+                raise TypeError(
+                    f"step {step.name!r} holds {sorted(map(str, unknown))} "
+                    "before they are established"
+                )
+            names.add(step.name)
+        missing = set(self.conclusion) - names
+        if missing or not self.conclusion:
+            raise TypeError(f"the conclusion {sorted(missing)} is not among the steps")
+
+    @cached_property
+    def support(self) -> tuple[Step, ...]:
+        """The steps that the conclusion rests on, in order."""
+        return supporting(self.steps, self.conclusion)
+
+    @cached_property
+    def relation(self) -> Relation:
+        """How strongly the conclusion holds: the join of the steps it rests on."""
+        return join(step.relation for step in self.support)
+
+    @property
+    def rule(self) -> SolvedRule:  # type: ignore[override]
+        """The rule that the steps end in, α and β as SymPy expressions."""
+        return self.proved
+
+    @cached_property
+    def predictions(self) -> Predictions:
+        """The predicted exponents, with the premises that they rest on."""
+        # a degree 0 in g comes from dividing by the gradient's size, which libraries do with an ε
+        of_optimizer = ("gradient-above-epsilon",) if self.table.rule.update.p == 0 else ()
+        premises = dict.fromkeys((*self.assumptions, *map(assumption, of_optimizer)))
+        return replace(predictions(self.selection, self.rule), assumptions=tuple(premises))
+
+    @cached_property
+    def measured(self) -> tuple[Measured, ...]:
+        """What stands beside the steps, found again on explicit matrices."""
+        rows = measured(self.table)
+        if self.to_train_with is None or self.trains:
+            return rows
+        trained = table(replace(self.selection, closure=self.to_train_with.closure))
+        return (*rows, *(replace(m, of=f"to train with: {m.of}") for m in measured(trained)))
+
+    @cached_property
+    def disagreements(self) -> tuple[str, ...]:
+        """Where the steps and the table end in different rules, both values in a sentence."""
+        ours, theirs = self.proved, texts(self.table.rule)
+        pairs = [
+            (f"{knob} of the {one.part}", getattr(one, knob), getattr(other, knob))
+            for one, other in zip(ours.entries, theirs.entries, strict=True)
+            for knob in ("alpha", "beta", "rate", "rho")
+        ]
+        parsed = (
+            (what, *map(parse, pair)) for what, *pair in [*pairs, ("eta", ours.eta, theirs.eta)]
+        )
+        return tuple(
+            f"{what}: {one} by the steps, {other} by sizes"
+            for what, one, other in parsed
+            if one != other
+        )
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """PROVED (given the assumptions) where every step checks, else REFUTED.
+
+        REFUTED too where the table ends in another rule, or a number beside the steps is not what
+        is measured of it.
+        """
+        verdicts = (*self.verdicts.values(), *(row.verdict for row in self.measured))
+        refuted = self.disagreements or Verdict.REFUTED in verdicts
+        return Verdict.REFUTED if refuted else Verdict.PROVED
+
+    def at(self, layers: int | None = None, **depth: int) -> Derivation:
+        """The same derivation with a depth, whose values are printed too."""
+        return replace(self, values=tuple(self.rule.depth_of(layers, depth).items()))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the shape of the public JSON."""
+        return {
+            "schema": SCHEMA,
+            **super().to_dict(),
+            "relation": self.relation.name,
+            **self.steps_to_dict(),
+            "measured": [row.to_dict() for row in self.measured],
+            "disagreements": list(self.disagreements),
+            "verdict": self.verdict.value,
+            "verdict_of": ["rule", "steps", "measured"],
+            "measured_not_proved": list(NOT_PROVED),
+        }
+
+    def _repr_html_(self) -> str:
+        from deepnet_theory.report.html import fragment
+        from deepnet_theory.report.rule import document
+
+        return fragment(document(self))
+
+    def _repr_latex_(self) -> str:
+        from deepnet_theory.report.latex import block_latex
+        from deepnet_theory.report.rule import box
+
+        return block_latex(box(self))
+
+    def __repr__(self) -> str:
+        from deepnet_theory.report.rule import one_line
+
+        return one_line(self)
+
+
+def chain(problem: Problem) -> tuple[list[Step], list[str]]:
+    """From the route's increments to the rule and what follows: the steps, and those kept anyway.
+
+    Nothing may leave out the steps that state the rule, and those that follow from it.
+    """
+    steps: list[Step] = []
+    kept: list[str] = []
+    for balanced in reversed(problem.balanced):
+        implied = list(implied_steps(problem, balanced))
+        steps += [*balanced.steps, *implied]
+        kept += [*balanced.conclusion, *(step.name for step in implied)]
+    alike = list(equivalence_steps(problem))
+    return [*steps, *alike], [*kept, *(step.name for step in alike)]
+
+
+def derive(selection: Selection) -> Derivation:
+    """Derive the rule of a selection, with the steps that the rule rests on and no others.
+
+    Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where no rule exists or a law is
+    missing.
+    """
+    return _derived(selection, selection.named)
+
+
+@lru_cache(maxsize=32)
+def _derived(selection: Selection, _named: tuple[object, ...]) -> Derivation:
+    # A notebook and a report ask for one several times, with all its checks. It is known by what
+    # its names stand for, since a folder of values may change.
+    problem = Problem(selection)
+    steps, kept = chain(problem)
+    rule = problem.rule
+    conclusion = tuple(name for b in reversed(problem.balanced) for name in b.conclusion)
+    require_stated(rule, [step for step in steps if step.name in conclusion])
+    return Derivation(
+        selection=selection,
+        steps=supporting([*problem.route.steps, *steps], kept),
+        given=tuple(dict.fromkeys((*DEPTHS.values(), *problem.route.given))),
+        conclusion=conclusion,
+        proved=rule,
+    )
+
+
+def require_stated(rule: Rule, conclusion: Iterable[Step]) -> None:
+    """Raise ``TypeError`` where a rule holds an α, β or κ that no step of the conclusion states."""
+    stated = {(step.name, str(step.lhs)): step.rhs for step in conclusion}
+    for entry in rule.entries:
+        wanted = {"alpha": entry.alpha, "beta": entry.beta}
+        if entry.rate != "1":
+            wanted["kappa"] = entry.rate
+        for knob, written in wanted.items():
+            values = [
+                rhs
+                for (name, lhs), rhs in stated.items()
+                if name.startswith(f"solution-{entry.part}-") and lhs.startswith(knob)
+            ]
+            if not any(simplified(depth_expression(written) / rhs) == 1 for rhs in values):
+                raise TypeError(f"the rule's {knob} of the {entry.part} is not what the steps say")

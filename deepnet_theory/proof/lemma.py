@@ -1,0 +1,707 @@
+r"""The lemma route: DeepNet's, as the layer cake completes it.
+
+A sublayer is first a scalar: a branch of gains v, w beside an identity path of weight α,
+
+.. math:: f = \frac{\alpha + \xi P}{\sqrt{\alpha^2 + P^2}}\,x, \qquad P = v w,\ \xi = \pm1, \qquad
+          J = \frac{1 + \xi r}{\sqrt{1 + r^2}}, \quad \mathbb E J^2 = 1 .
+
+With ξ = 1 this is the paper's sublayer, with a random sign the layer cake's. In mean square, which
+is what independent directions of a wide layer show, nothing decays and nothing grows. So
+
+.. math:: \|\Delta F\| \le \sum_{i=1}^S \Bigl(\prod_{l=i+1}^S J_l\Bigr) D_i\,\|\Delta\theta_i\|,
+
+exact to first order in Δθ (triangle inequality), has every J = 1 in its published form.
+
+Other placements are read on three orthogonal directions, a·e_path + b·e_branch + t·e_change: the
+input's own, the branch's (independent of it, as the random sign says in one dimension), and the one
+that a small change of the branch's matrices moves it along. A norm divides by the length; the
+branch maps a signal of length y to P·y along e_branch and ε·y along e_change.
+
+With :math:`D = \sqrt{\sum_j (P/\beta_j)^2}\,R` the response of the output to the branch's
+parameters, :math:`\|g\| \le \|\partial L/\partial F\|\,D` and a step along the gradient of size
+:math:`\|\Delta\theta\| = \eta\,\|g\|^p\,\|\theta\|^q`, one sublayer adds
+
+.. math:: D\,\|\Delta\theta\| = \eta\,\|\partial L/\partial F\|^p\,D^{1+p}\,\|\theta\|^q, \qquad
+          \|\theta\| = \sqrt{\textstyle\sum_j \beta_j^2} .
+
+Of two parts the route says what the decoder's cross-attentions make of the encoder's change,
+
+.. math:: \|\Delta F\| \le \Bigl(\sum_{j \le M} c\Bigr)
+          \sum_{i \le 2N} D_e \|\Delta\theta_{e,i}\| + \sum_{j \le 3M} D_d \|\Delta\theta_{d,j}\|,
+          \qquad c = v_d w_d/\alpha_d .
+
+The sum A = M c takes all cross-attentions to push one way; in independent directions it is
+√M c.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+
+import sympy as sp
+
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.placement import Placement
+from deepnet_theory.definitions.selection import Part, Selection
+from deepnet_theory.definitions.sublayer import Sublayer, letters
+from deepnet_theory.proof.algebra import (
+    DEPTHS,
+    S,
+    alpha,
+    beta,
+    eta,
+    gains,
+    i,
+    in_sympy,
+    l,
+    r,
+    vanishes,
+)
+from deepnet_theory.proof.explicit import homogeneity_step
+from deepnet_theory.proof.notation import norm_of, output_change
+from deepnet_theory.proof.parts import added_up, crossings, encoder_and_decoder, sublayers
+from deepnet_theory.proof.placement import P, gains_product, placement_law
+from deepnet_theory.proof.rule import Route
+from deepnet_theory.proof.step import (
+    DERIVATIVE,
+    SAMPLED,
+    SQUARES_AT_MOST,
+    Check,
+    Point,
+    Regime,
+    Relation,
+    Section,
+    Step,
+    at_most_at_sizes,
+    defines,
+    equal_at_sizes,
+    ratio_in_branch_weight,
+    written_at,
+    written_out,
+)
+from deepnet_theory.sizes.update import Update
+from deepnet_theory.sizes.update import law as degrees
+
+SCALAR_SOURCE = "DeepNet, arXiv 2203.00555, §4.1; layer cake, §4.2"
+SIGNED_SOURCE = "layer cake, §4.3, the random variable I"
+JACOBIANS_SOURCE = "layer cake, §4.3, supplement"
+SOURCE = "layer cake, §4.3"
+SCALAR = Section("Scalar sublayer", SCALAR_SOURCE)
+JACOBIANS = Section("Products of Jacobians", JACOBIANS_SOURCE)
+TELESCOPING = Section(
+    "Telescoping bound", "DeepNet, arXiv 2203.00555, Theorem 4.2; layer cake, §4.2"
+)
+PLACEMENT = Section("Placement")
+SECTION = Section("Update substituted", SOURCE)
+TWO_PARTS = Section("Encoder and decoder", "DeepNet, arXiv 2203.00555, §4.2")
+OURS = "derived here"
+
+Gains = tuple[sp.Symbol, ...]
+
+x = sp.Symbol("x", positive=True)
+xi = sp.Symbol("xi", real=True)  # the source's random sign I = ±1
+Q = sp.Symbol("Q", positive=True)  # number of Jacobians in a product
+j = sp.Symbol("j", integer=True, nonnegative=True)  # how many of their signs are positive
+X = sp.Function("X", nonnegative=True)  # ‖Δx_l‖
+J = sp.Function("J", positive=True)  # ‖∂f_l/∂x_l‖
+D = sp.Function("D", positive=True)  # ‖∂f_l/∂θ_l‖
+T = sp.Function("T", positive=True)  # ‖Δθ_l‖
+epsilon = sp.Symbol("h", positive=True)  # a small change of the branch's output
+s = sp.Symbol("x_rms", positive=True)  # standard deviation of the residual stream
+loss_gradient = norm_of("dL_dF", r"\partial L/\partial F")  # ‖∂L/∂F‖, at the output
+_stream, _memory = sp.symbols("x y", positive=True)
+_X = sp.Symbol("X_e", positive=True)  # ‖Δ of the encoder's output‖
+_F = sp.Function("X_d", nonnegative=True)  # ‖Δ of the decoder's stream‖
+_D = sp.Function("D_d", positive=True)
+_T = sp.Function("T_d", positive=True)
+_c = sp.Symbol("q_d", positive=True)  # ‖∂/∂memory‖ of one cross-attention
+
+
+# ---- the scalar sublayer; typical product, mean and worst case of Jacobians are the claims' ----
+
+jacobian = (1 + r) / sp.sqrt(1 + r**2)
+opposite = (1 - r) / sp.sqrt(1 + r**2)
+THIRD = sp.Rational(1, 3)  # a branch weight to look at signs with, which squares lose
+
+
+def sublayer(gains: Gains, sign: sp.Expr = sp.S.One) -> sp.Expr:
+    """f = (α + ξP) x/√(α² + P²) with P the product of the gains."""
+    weight = sp.Mul(*gains)
+    return (alpha + sign * weight) * x / sp.sqrt(alpha**2 + weight**2)
+
+
+def scalar_steps(gains: Gains) -> Iterator[Step]:
+    """The normaliser of the random sign, the branch's weight, one Jacobian, and their product."""
+    weight = sp.Mul(*gains)
+
+    def divided() -> sp.Expr:
+        """The two terms of the sublayer's numerator."""
+        numerator = sp.expand(sp.numer(sublayer(gains)))
+        path = numerator.coeff(alpha, 1) * alpha
+        return (numerator - path) / path
+
+    yield SCALAR.equal(
+        "variance-with-random-sign",
+        mean_over_signs((alpha + xi * weight) ** 2), alpha**2 + weight**2,
+        "over both signs of the branch var(αx + G) is α²·var x + var G exactly",
+        source=SIGNED_SOURCE, assumptions=("independent-signs",),
+    )  # fmt: skip
+    yield SCALAR.equal(
+        "scalar-sublayer",
+        (alpha * x + weight * x) / sp.sqrt(alpha**2 * x**2 + weight**2 * x**2) * x, sublayer(gains),
+        "αx + G over its deviation, at the scale of x",
+        uses=("variance-with-random-sign",), establishes=(x,),
+    )  # fmt: skip
+    yield SCALAR.equal(
+        "branch-weight", r, weight / alpha, "the branch against the identity path",
+        uses=("scalar-sublayer",), establishes=(r,),
+        checks=(defines("the two terms of the sublayer's numerator, divided", divided),),
+    )  # fmt: skip
+    yield derivative("x", gains, x, xi, uses=("scalar-sublayer",))
+    yield JACOBIANS.equal(
+        "jacobian-root-mean-square", sp.sqrt(expectation(2)), sp.Integer(1),
+        "E J² = ((1 + r)² + (1 − r)²)/(2(1 + r²)) = 1: in mean square nothing decays "
+        "and nothing grows, at any depth and branch weight",
+        source=OURS, uses=("derivative-x-signed", "branch-weight"),
+        assumptions=("independent-signs",), establishes=(Q,), checks=(by_patterns(2),),
+    )  # fmt: skip
+
+
+def mean_over_signs(expression: sp.Expr) -> sp.Expr:
+    """The mean over ξ = ±1."""
+    return (expression.xreplace({xi: sp.S.One}) + expression.xreplace({xi: -sp.S.One})) / 2
+
+
+def derivative(
+    name: str,
+    gains: Gains,
+    variable: sp.Symbol,
+    sign: sp.Expr = sp.S.One,
+    uses: tuple[str, ...] = (),
+) -> Step:
+    """∂f/∂variable of the scalar sublayer with one sign, or a random one."""
+    signed, function = sign == xi, sublayer(gains, sign)
+    return SCALAR.equal(
+        f"derivative-{name}" + ("-signed" if signed else ""),
+        sp.Derivative(function, variable), without_minus(sp.factor(sp.diff(function, variable))),
+        f"differentiated in {variable} and factored",
+        source=SIGNED_SOURCE if signed else SCALAR_SOURCE, uses=uses,
+        establishes=(xi,) if signed else (), checks=DERIVATIVE[1:] if signed else DERIVATIVE,
+    )  # fmt: skip
+
+
+def without_minus(term: sp.Expr) -> sp.Expr:
+    """A product −(b − a)·… written (a − b)·…, as the source prints it."""
+    factors = list(sp.Mul.make_args(term))
+    sums = [factor for factor in factors if factor.is_Add]
+    if sp.S.NegativeOne not in factors or not sums:
+        return term
+    factors.remove(sp.S.NegativeOne)
+    factors[factors.index(sums[0])] = -sums[0]
+    return sp.Mul(*factors)
+
+
+def expectation(power: int) -> sp.Expr:
+    """E J₁^p…J_Q^p as a sum over the number of positive signs."""
+    weight = sp.binomial(Q, j) / 2**Q
+    return sp.Sum(weight * (jacobian**j * opposite ** (Q - j)) ** power, (j, 0, Q))
+
+
+def patterns(count: int) -> list[sp.Expr]:
+    """The derivative of ``count`` sublayers in x for each of the 2^count sign patterns."""
+    # gains of product r and α = 1: the Jacobian knows the branch weight alone
+    one = {n: sp.diff(sublayer((r,), sp.Integer(n)), x).xreplace({alpha: 1}) for n in (1, -1)}
+    return [sp.Mul(*(one[n] for n in signs)) for signs in product((1, -1), repeat=count)]
+
+
+def by_patterns(power: int) -> Check:
+    """Both sides (to the power) against the mean over every sign pattern, listed one by one."""
+
+    def holds(step: Step) -> bool:
+        for count in (1, 2, 3):  # at 1 and 2 alone 2^Q is 2Q
+            truth = sp.Add(*(p**power for p in patterns(count))) / 2**count
+            for side in (step.lhs, step.rhs):
+                written = written_out(side.xreplace({Q: sp.Integer(count)}))
+                if not (vanishes(written**power - truth) and written.xreplace({r: THIRD}) > 0):
+                    return False
+        return True
+
+    return Check("every sign pattern listed, Q = 1, 2, 3", holds)
+
+
+# ---- telescoping: the change of the output as a sum over the sublayers ----
+
+
+def telescoped(factor: sp.Expr) -> sp.Expr:
+    """Σ_i (Π_{l>i} factor) D_i T_i for a Jacobian ``factor`` in l."""
+    return sp.Sum(sp.Product(factor, (l, i + 1, S)) * D(i) * T(i), (i, 1, S))
+
+
+def telescoping_steps(*, normalised: bool) -> Iterator[Step]:
+    """One sublayer, all of them, and all of them without the Jacobians in between.
+
+    The last where every sublayer normalises the stream, as the published form has it.
+    """
+    jacobian_, change, gradient, update = sp.symbols("J_l X_l D_l T_l", real=True)
+
+    def unrolled() -> Iterator[Point]:
+        moved: sp.Expr = sp.S.Zero
+        for layer in (1, 2, 3, 4):
+            moved = J(layer) * moved + D(layer) * T(layer)
+            yield {S: layer}, (X(layer + 1), moved)
+
+    yield TELESCOPING.at_most(
+        "one-sublayer",
+        sp.Abs(jacobian_ * change + gradient * update),
+        sp.Abs(jacobian_) * sp.Abs(change) + sp.Abs(gradient) * sp.Abs(update),
+        "first order in the changes of input and parameters, and the triangle inequality",
+        assumptions=("linear-step",), establishes=(jacobian_, change, gradient, update),
+        checks=(Check("squares compared for every choice of signs", _triangle),),
+    )  # fmt: skip
+    yield TELESCOPING.at_most(
+        "telescoping", X(S + 1), telescoped(J(l)),
+        "the recursion of one sublayer, unrolled from Δx = 0 at the input",
+        uses=("one-sublayer",), assumptions=("linear-step",), establishes=(S,),
+        checks=(written_at("the recursion unrolled at S = 1 … 4", unrolled),),
+    )  # fmt: skip
+    if normalised:
+        terms = ({S: 3}, sp.Add(*(D(n) * T(n) for n in (1, 2, 3))))
+        yield TELESCOPING.equal(
+            "telescoping-unit-jacobians",
+            telescoped(sp.Integer(1)), sp.Sum(D(i) * T(i), (i, 1, S)),
+            "in mean square over independent signs every product of Jacobians is exactly 1: "
+            "the published form; a typical path has it up to a constant where S·r² is bounded",
+            uses=("telescoping", "jacobian-root-mean-square"),
+            assumptions=("independent-signs", "near-identity"),
+            checks=(
+                equal_at_sizes(S), written_at("the sublayers' own terms, listed", lambda: [terms]),
+            ),
+        )  # fmt: skip
+
+
+def _triangle(step: Step) -> bool:
+    """rhs² − lhs² ≥ 0 with each symbol made positive or negative."""
+    symbols = sorted(step.free_symbols, key=str)
+    sizes = [sp.Symbol(f"p_{index}", positive=True) for index in range(len(symbols))]
+    for signs in product((1, -1), repeat=len(symbols)):
+        point = {
+            symbol: sign * size for symbol, sign, size in zip(symbols, signs, sizes, strict=True)
+        }
+        difference = sp.expand((step.rhs**2 - step.lhs**2).xreplace(point))
+        if not difference.is_nonnegative or not step.rhs.xreplace(point).is_nonnegative:
+            return False
+    return True
+
+
+# ---- a placement's residual equation on three orthogonal directions ----
+
+
+@dataclass(frozen=True)
+class Directions:
+    """A placement's output, and what follows from it.
+
+    ``path`` and ``branch`` are its components where the branch does not change, ``change`` the
+    third. ``weight``: the branch against the path at stream size 1. ``response``, ``leading``: the
+    output's change per change of the branch, exactly and to leading order for a small branch.
+    """
+
+    placement: Placement
+    path: sp.Expr
+    branch: sp.Expr
+    change: sp.Expr
+    weight: sp.Expr
+    response: sp.Expr
+    leading: sp.Expr
+
+
+def directions(placement: Placement) -> Directions:
+    """Evaluate a placement's equation on directions.
+
+    Raises :class:`Refusal` where it is not an identity path beside one branch.
+    """
+    size = sp.S.One if placement.normalises_sum else s
+    names = {"x": sp.Matrix([size, 0, 0]), "alpha": alpha}
+    functions = {"norm": lambda of: of / sp.sqrt(sp.factor(of.dot(of))), "branch": _branch,
+                 "learnt": lambda start: start}  # fmt: skip
+    try:
+        path, branch, change = in_sympy(placement.expression, names, functions)
+        path, branch = (side.xreplace({epsilon: sp.S.Zero}) for side in (path, branch))
+        weight = sp.powsimp((branch / path).subs(s, 1))
+        response = sp.factor(sp.diff(change, epsilon).subs(epsilon, 0))
+        leading = sp.powsimp(response.as_leading_term(P))
+    except (TypeError, AttributeError, ValueError, ZeroDivisionError):
+        path = branch = change = weight = response = leading = sp.nan
+    if not weight.is_positive or leading.has(s) or not leading.is_positive:
+        raise _without_law(
+            placement,
+            f"its equation {placement.equation!r} is not an identity path beside one branch",
+        )
+    return Directions(placement, path, branch, change, weight, response, leading)
+
+
+def _branch(signal: sp.Matrix) -> sp.Matrix:
+    if signal[1] != 0 or signal[2] != 0:
+        raise TypeError("a branch of a branch")
+    return sp.Matrix([0, P * signal[0], epsilon * signal[0]])
+
+
+def _without_law(placement: Placement, why: str) -> Refusal:
+    return Refusal(f"the lemma route has no law for the placement {placement.name!r}: {why}")
+
+
+def placement_steps(placed: Directions) -> Iterator[Step]:
+    """The output's size, its response to the branch, and what a later stream does to it."""
+    placement, normalised = placed.placement, placed.placement.normalises_sum
+    source = placement.source or OURS
+    growth, exact, leading = placed.path**2 + placed.branch**2, placed.response, placed.leading
+    same = vanishes(exact - leading)
+    law = placement_law(placement)  # the same in matrices that do not commute
+    # what is eliminated in favour of the branch weight: P, or α where P is not felt
+    reached = ratio_in_branch_weight(P if placed.weight.has(P) else alpha, placed.weight)
+    yield PLACEMENT.equal(
+        "stream-growth", growth, sp.factor(sp.expand(growth)),
+        f"mean square of the stream after {placement.equation}, the branch independent of the path",
+        source=source, assumptions=("independent-signs",), establishes=() if normalised else (s,),
+    )  # fmt: skip
+    yield PLACEMENT.equal(
+        "branch-weight-of-placement", r, placed.weight,
+        "the branch of gains with the product P against the path, at stream size 1",
+        source=source, uses=("stream-growth",), establishes=(r,),
+        checks=(defines("the matrix law of the placement", lambda: law.weight),),
+    )  # fmt: skip
+    yield PLACEMENT.asymptotic(
+        "branch-change", placed.change, epsilon * exact,
+        "a small change ε of the branch, transverse to it, as the output shows it",
+        source=source, uses=("stream-growth",), regime=Regime(epsilon, sp.S.Zero),
+        establishes=(epsilon,),
+        checks=(Check("limit of the squared ratio, both sides positive", _squared_limit),),
+    )  # fmt: skip
+    yield PLACEMENT.step(
+        Relation.EQUAL if same else Relation.AT_MOST, "branch-response", exact, leading,
+        "the response to the branch, exactly" if same
+        else "the response to the branch is at most its leading order at a small branch",
+        source=source, uses=("branch-change", "branch-weight-of-placement"),
+        # a bound is reached as the weight vanishes: no constant may be lost in it
+        checks=() if same else (SQUARES_AT_MOST, reached),
+    )  # fmt: skip
+    if normalised:
+        return
+    if placed.branch.has(s) or not placement.final_norm:
+        raise _without_law(
+            placement,
+            "a stream that is not normalised needs a branch that is, and a norm at the end",
+        )
+    yield from _stream_steps(placed)
+
+
+def _squared_limit(step: Step) -> bool:
+    ratio = sp.cancel(sp.together((step.lhs / step.rhs) ** 2))
+    positive = step.lhs.is_positive and step.rhs.is_positive
+    return bool(positive and sp.cancel(ratio.subs(epsilon, 0)) == 1)
+
+
+def _stream_steps(placed: Directions) -> Iterator[Step]:
+    """A stream that is not normalised: its size, and what its growth leaves of a change."""
+
+    def iterated() -> Iterator[Point]:
+        square: sp.Expr = sp.S.One
+        for count in (1, 2, 3):
+            square = sp.expand((placed.path**2 + placed.branch**2).subs(s, sp.sqrt(square)))
+            yield {S: count, r: placed.weight}, square
+
+    def stretched() -> Iterator[Point]:
+        """What is left of a product that telescopes: the size at i, whatever S is."""
+        for size, start in product((1, 2, 3, 4), repeat=2):
+            if start <= size:
+                yield {S: size, i: start}, 1 / (1 + start * r**2)
+
+    grown = 1 + S * r**2
+    before, after = (grown.subs(S, number) for number in (l - 1, l))
+    left = 1 / grown.subs(S, i)
+    yield PLACEMENT.equal(
+        "stream-size", 1 + sp.Sum(r**2, (l, 1, S)), grown,
+        "mean square of the stream after S sublayers: each adds r² to the input's 1",
+        source="Pre/Post norm note, §1; derived here",
+        uses=("stream-growth", "branch-weight-of-placement"), establishes=(S,),
+        checks=(written_at("the sublayer's growth iterated", iterated), equal_at_sizes(S)),
+    )  # fmt: skip
+    yield PLACEMENT.equal(
+        "stream-jacobians", sp.Product(after / before, (l, i + 1, S)) / grown, left,
+        "mean square of all later Jacobians and the final norm: what a change grows by "
+        "is what the stream grows by, so the product telescopes",
+        uses=("stream-size",), assumptions=("independent-signs",), establishes=(i,),
+        checks=(written_at("written out for every i ≤ S ≤ 4", stretched),),
+    )  # fmt: skip
+    yield PLACEMENT.at_most(
+        "telescoping-through-the-stream",
+        sp.Sum(D(i) * T(i) * sp.sqrt(left), (i, 1, S)), sp.Sum(D(i) * T(i), (i, 1, S)),
+        "the published form is a bound at every r, tight where S·r² is small",
+        uses=("telescoping", "stream-jacobians"),
+        checks=(at_most_at_sizes(S, sizes=(1, 2), rewrite=_roots_above_one),),
+    )  # fmt: skip
+
+
+def _roots_above_one(expression: sp.Expr) -> sp.Expr:
+    """Every root √(1 + i r²) written 1 + t_i with t_i > 0."""
+    roots = {
+        power: 1 / (1 + sp.Symbol(f"t_{index}", positive=True))
+        for index, power in enumerate(sorted(expression.atoms(sp.Pow), key=str))
+        if power.exp == -sp.S.Half
+    }
+    return expression.subs(roots)
+
+
+# ---- the update substituted ----
+
+
+def responses(gains: Gains) -> sp.Expr:
+    """Σ (P/β_j)², the squared norm of the branch's derivatives in its gains."""
+    weight = sp.Mul(*gains)
+    return sp.Add(*((weight / gain) ** 2 for gain in gains))
+
+
+@dataclass(frozen=True)
+class Law:
+    """The response R of a placement and the degrees of an optimizer, at gains in any symbols."""
+
+    found: Directions
+    degrees: Update
+
+    def response(self, gains: Gains) -> sp.Expr:
+        """D to leading order: R √Σ(P/β_j)²."""
+        return sp.sqrt(responses(gains)) * self.found.leading.xreplace({P: sp.Mul(*gains)})
+
+    def share(self, gains: Gains) -> sp.Expr:
+        """D^{1+p} ‖θ‖^q: one sublayer's increment per η, the loss's gradient dropped."""
+        return self.response(gains) ** (1 + self.degrees.p) * _size(gains) ** self.degrees.q
+
+
+def _size(gains: Gains) -> sp.Expr:
+    return sp.sqrt(sp.Add(*(gain**2 for gain in gains)))
+
+
+def update_steps(
+    law: Law, gains: Gains, later: sp.Expr, uses: tuple[str, str], suffix: str
+) -> Iterator[Step]:
+    """Gradient, update and increment of one sublayer, and the sum over S equal ones.
+
+    ``later``: all later Jacobians in root mean square. ``uses``: the step that proves it, and the
+    one that adds the sublayers' changes up.
+    """
+    p, q, placed, gained = law.degrees.p, law.degrees.q, law.found, {P: sp.Mul(*gains)}
+    jacobians, telescoping = uses
+    exact = sp.sqrt(responses(gains)) * placed.response.xreplace(gained)
+    length = loss_gradient * law.response(gains)
+    stepped = eta * length**p * _size(gains) ** q
+    responding = [(placed.leading * P / gain).xreplace(gained) for gain in gains]
+    moves = [stepped * (loss_gradient * response / length) for response in responding]
+    moved = eta * loss_gradient**p * law.share(gains)
+    last = gains[0] if placed.weight.has(P) else alpha
+    approached = ratio_in_branch_weight(last, placed.weight.xreplace(gained))
+    # where the update falls with the gradient a bound would not do: its leading order is taken
+    falls = p < 0
+    yield SECTION.step(
+        Relation.ASYMPTOTIC if falls else Relation.AT_MOST,
+        f"gradient-size{suffix}", loss_gradient * exact * later, length,
+        "the update falls with the gradient, so an upper bound would not do: the gradient's size "
+        "itself, to leading order where S·r² is small"
+        if falls else
+        "‖∂L/∂θ_i‖ ≤ ‖∂L/∂F‖ ‖∂F/∂θ_i‖, and ‖∂F/∂θ_i‖ is at most the last sublayer's: in "
+        "mean square the Jacobians in between are at most 1",
+        source=OURS if falls else SOURCE, uses=(jacobians, "branch-response"),
+        assumptions=(
+            "independent-signs", "unit-activations", "small-branch-weight",
+            *(("near-identity",) if falls else ()),
+        ),
+        regime=Regime(r, sp.S.Zero, "S*r**2 -> 0") if falls else None,
+        establishes=(loss_gradient,),
+        checks=(approached,) if falls else (SQUARES_AT_MOST, approached),
+    )  # fmt: skip
+    yield SECTION.equal(
+        f"update-size{suffix}", sp.sqrt(sp.Add(*(move**2 for move in moves))), stepped,
+        f"a step along the gradient, of the optimizer's degrees p = {p}, q = {q}: "
+        "‖Δθ‖ = η‖g‖^p‖θ‖^q. At equal gains the entries of g are equal, so that an update "
+        "entry by entry runs along it as well",
+        source="layer cake, §4.3, last supplement", uses=(f"gradient-size{suffix}", "degrees"),
+        assumptions=("equal-gains",), checks=(SAMPLED,),
+    )  # fmt: skip
+    yield SECTION.equal(
+        f"sublayer-increment{suffix}",
+        sp.Add(*(response * move for response, move in zip(responding, moves, strict=True))), moved,
+        "the output moves by ⟨∂F/∂θ, Δθ⟩, which along the gradient is D‖Δθ‖",
+        uses=(f"update-size{suffix}",), assumptions=("linear-step",), checks=(SAMPLED,),
+    )  # fmt: skip
+    yield SECTION.equal(
+        f"sum-over-sublayers{suffix}", sp.Sum(moved, (i, 1, S)), S * moved,
+        "S equal terms added by the triangle inequality: what updates that push the output "
+        "one way make; independent directions would make √S of it",
+        uses=(telescoping, f"sublayer-increment{suffix}"), assumptions=("aligned-updates",),
+        checks=(equal_at_sizes(S),),
+    )  # fmt: skip
+
+
+def _of_sublayer(member: Sublayer, law: Law, moved: sp.Expr, uses: str) -> tuple[Step, Step]:
+    """r of a sublayer and what one step makes it add, all its gains β.
+
+    ``moved`` is its increment at any gains, ``uses`` the step that proves it.
+    """
+    count = len(member.scaled)
+    equal = dict.fromkeys(gains(count), beta)
+    # what makes a branch its gains' product times a map of order one
+    needs = {"softmax": "attention-keeps-magnitude", "phi": "homogeneous-activation"}
+    premises = tuple(premise for name, premise in needs.items() if name in member.branch)
+    matrix_law = placement_law(law.found.placement).weight
+    weight = SECTION.equal(
+        f"branch-weight-{member.name}", r, law.found.weight.xreplace({P: beta**count}),
+        f"the {count} scaled matrices of {member.name}, all gains β",
+        source=OURS, uses=("branch-weight-of-placement",),
+        assumptions=("equal-gains", *premises), establishes=(r,),
+        checks=(
+            defines("the gains multiplied along the branch's own formula",
+                    lambda: matrix_law.xreplace({P: gains_product(member)})),
+        ),
+    )  # fmt: skip
+    share = sp.powsimp(law.share(gains(count)).xreplace(equal))
+    increment = SECTION.bound(
+        f"increment-{member.name}", moved.xreplace(equal), eta * sp.powdenest(share, force=True),
+        f"all gains of {member.name} are β, and the loss's gradient at the output is of order one",
+        uses=(uses,), assumptions=("equal-gains", "bounded-loss-gradient", *premises),
+        bounded=(loss_gradient,), left=output_change(letters(member.name)),
+    )  # fmt: skip
+    return weight, increment
+
+
+# ---- encoder and decoder ----
+
+
+def cross_steps(placed: Directions, decoder: Part, telescoping: str) -> Iterator[Step]:
+    """The cross-attention's response to the encoder, and the bound of both parts."""
+    weight, name = placed.weight, "cross-attention-response"
+
+    def unrolled() -> Iterator[Point]:
+        for layers in (1, 2, 3):
+            change = added_up(decoder, layers, lambda place: _D(place) * _T(place), _c * _X)
+            yield {DEPTHS[decoder.depth]: layers}, (_F(len(decoder.layer) * layers + 1), change)
+
+    if placed.placement.normalises_sum:
+        output = placed.path * _stream + placed.branch * _memory
+        exact = TWO_PARTS.equal(
+            "cross-attention-derivative",
+            sp.Derivative(output, _memory), sp.diff(output, _memory),
+            "the decoder's stream y and the memory m are independent and of variance 1, as "
+            "the path and the branch of a sublayer are",
+            uses=("stream-growth",), assumptions=("attention-keeps-magnitude", "unit-activations"),
+            establishes=(_stream, _memory, _c), checks=DERIVATIVE,
+        )  # fmt: skip
+        yield exact
+        yield TWO_PARTS.at_most(
+            name, exact.rhs, weight, "at most its leading order, the branch weight",
+            uses=(exact.name, "branch-weight-of-placement"),
+            checks=(SQUARES_AT_MOST, ratio_in_branch_weight(P, weight)),
+        )  # fmt: skip
+    else:
+        matrix_law = placement_law(placed.placement).weight
+        yield TWO_PARTS.equal(
+            name, _c, weight,
+            "the memory is normalised, so the branch carries its change at its weight",
+            source=OURS, uses=("branch-weight-of-placement",),
+            assumptions=("attention-keeps-magnitude",), establishes=(_c,),
+            checks=(defines("the matrix law of the placement", lambda: matrix_law),),
+        )  # fmt: skip
+    yield TWO_PARTS.at_most(
+        "two-part-bound", _F(sublayers(decoder) + 1),
+        crossings(decoder) * _c * _X + sp.Sum(_D(l) * _T(l), (l, 1, sublayers(decoder))),
+        "the decoder's recursion with unit Jacobians: every sublayer adds its own update, "
+        "every cross-attention c times the change of the encoder's output",
+        uses=(telescoping, name), assumptions=("linear-step", "independent-signs"),
+        establishes=(_X,),
+        checks=(written_at("the layer's sublayers unrolled at 1, 2, 3 layers", unrolled),),
+    )  # fmt: skip
+
+
+def amplification_step(placed: Directions, decoder: Part, *, aligned: bool) -> Step:
+    """A: all cross-attentions added up, or in independent directions the root of their squares."""
+    power, depth = 1 if aligned else 2, DEPTHS[decoder.depth]
+    weight = placement_law(placed.placement).weight
+
+    def listed(step: Step) -> bool:
+        """Both sides squared, against as many weights of the matrix law as there are crossings."""
+        for layers in (1, 2, 3):
+            summed = added_up(decoder, layers, lambda _: sp.S.Zero, weight**power)
+            for side in (step.lhs, step.rhs):
+                size = written_out(side.xreplace({depth: sp.Integer(layers)}))
+                if not size.is_positive or not vanishes(size**2 - summed ** (2 // power)):
+                    return False
+        return True
+
+    return TWO_PARTS.equal(
+        "amplification-" + ("aligned" if aligned else "independent"),
+        sp.Sum(decoder.crossings * placed.weight**power, (l, 1, depth)) ** sp.Rational(1, power),
+        crossings(decoder) ** sp.Rational(1, power) * placed.weight,
+        "A where all cross-attentions push one way: the triangle inequality's sum" if aligned
+        else "A where the cross-attentions push in independent directions",
+        source=TWO_PARTS.source if aligned else OURS, uses=("two-part-bound",),
+        assumptions=("aligned-updates" if aligned else "independent-signs",),
+        checks=(Check("the cross-attentions listed", listed),),
+    )  # fmt: skip
+
+
+# ---- all sections in order ----
+
+
+def gain_counts(selection: Selection) -> list[int]:
+    """The numbers of scaled matrices that a branch of the stack has, two of them first."""
+    counts = {len(s.scaled) for part in selection.the_stack.parts for s in part.layer}
+    return sorted(counts, key=lambda count: (count != 2, count))
+
+
+def lemma_route(selection: Selection) -> Route:
+    """DeepNet's route as the layer cake completes it.
+
+    Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where a law is missing.
+    """
+    stack, counts = selection.the_stack, gain_counts(selection)
+    placed = directions(selection.the_placement)
+    law = Law(placed, degrees(selection.the_optimizer))
+    normalised = placed.placement.normalises_sum
+    if normalised and not vanishes(placed.weight - P / alpha):
+        raise _without_law(
+            placed.placement,
+            "the products of Jacobians are known of norm(alpha*x + branch(x)) alone",
+        )
+    telescoping = [*telescoping_steps(normalised=normalised)]
+    on_directions = [*placement_steps(placed)]
+    if normalised:
+        scalar = [*scalar_steps(gains(counts[0]))]
+        steps, later = [*scalar, *telescoping, *on_directions], scalar[-1].rhs
+        uses = (scalar[-1].name, telescoping[-1].name)
+    else:
+        steps, later = [*telescoping, *on_directions], sp.sqrt(on_directions[-2].rhs)
+        uses = (on_directions[-2].name, on_directions[-1].name)
+    steps.append(homogeneity_step(selection.the_optimizer, law.degrees))
+    moved, sums = {}, []
+    for count in counts:
+        suffix = "" if count == counts[0] else f"-{count}"
+        block = [*update_steps(law, gains(count), later, uses, suffix)]
+        moved[count] = block[-2]
+        steps += block
+        sums.append(block[-1].name)
+    if len(stack.parts) == 2:
+        _, decoder = encoder_and_decoder(stack)
+        aligned = selection.amplification != "independent"
+        steps += cross_steps(placed, decoder, uses[-1])
+        steps.append(amplification_step(placed, decoder, aligned=aligned))
+        sums.append(steps[-1].name)
+    distinct = {s.name: s for part in stack.parts for s in part.layer}
+    ends = {}
+    for name, member in distinct.items():
+        one = moved[len(member.scaled)]
+        ends[name] = _of_sublayer(member, law, one.rhs, one.name)
+    weights, increments = ({name: pair[which] for name, pair in ends.items()} for which in (0, 1))
+    steps += [*weights.values(), *increments.values()]
+    depths = (DEPTHS[depth] for depth in stack.depths)
+    magnitudes = (gain for count in counts for gain in gains(count))
+    given = tuple(dict.fromkeys((alpha, beta, eta, P, *depths, *magnitudes)))
+    return Route(tuple(steps), given, increments, weights, tuple(sums))

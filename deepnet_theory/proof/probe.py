@@ -1,0 +1,277 @@
+"""Su's route: every matrix written W = λU, its gradient by a probe, and what one step adds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import NamedTuple
+
+import sympy as sp
+
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.placement import Placement
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import Matrix, Role, Sublayer, letters, unplaced
+from deepnet_theory.proof.algebra import ONES, Branch, alpha, beta, coefficient, eta, exponents
+from deepnet_theory.proof.explicit import degrees_of, homogeneity_step
+from deepnet_theory.proof.notation import norm_of, output_change
+from deepnet_theory.proof.placement import (
+    AT_REST,
+    Mixture,
+    P,
+    agree,
+    at_common_gains,
+    delta,
+    direction,
+    gain,
+    memory,
+    mixture,
+    placement_law,
+    probed,
+    residual,
+    transverse,
+    value_of,
+    values_of,
+    weight_beside_identity,
+    x,
+)
+from deepnet_theory.proof.rule import Route
+from deepnet_theory.proof.step import DROPPED, NAMED, ORDER_ONE, Check, Section, Step
+from deepnet_theory.proof.witness import TOLERANCE, Witness, distance
+from deepnet_theory.sizes.update import law as degrees
+
+SUBLAYER = Section("The sublayer", "Su, §Feed-forward gradient")
+BALANCE = Section("The balance", "Su, §Increment explosion; §Multiple optimizers")
+_SECTIONS = {
+    "attention": Section("Self-attention gradient", "Su, §Self-attention"),
+    "cross": Section("Cross-attention gradient", "derived here, as Su, §Self-attention"),
+    "ffn": Section("Feed-forward gradient", "Su, §Feed-forward gradient"),
+}
+
+upstream = sp.Symbol("L_x", positive=True)  # |∂L/∂x_{l+1}|
+jacobian = sp.Symbol("J_norm", positive=True)  # |∂x_{l+1}/∂z_{l+1}|
+unit = norm_of("B")  # |B(x)|: |φ(xU)U| and the like, of order one
+
+
+def section_of(sublayer: Sublayer) -> Section:
+    return _SECTIONS.get(unplaced(sublayer.name), Section(f"{sublayer.summary} gradient"))
+
+
+def probe_route(selection: Selection) -> Route:
+    """Su's route, one block of steps for each distinct sublayer of the stack."""
+    optimizer, sublayers = selection.the_optimizer, selection.the_stack.sublayers
+    scalings = {p: scale_step(p, len(selection.placements) > 1) for p in selection.placements}
+    counted = homogeneity_step(optimizer, degrees(optimizer))
+    steps = [counted, *filter(None, scalings.values())]
+    increments, weights = {}, {}
+    for sublayer in sublayers:
+        placement, experts = selection.placed(sublayer), mixture(sublayer)
+        gradient = gradient_step(sublayer, placement, sublayer.scaled, experts)
+        weights[sublayer.name] = weight = weight_step(sublayer, placement, experts)
+        increments[sublayer.name] = increment_step(sublayer, gradient, counted, experts)
+        steps += [*(experts or ()), forward_step(sublayer, placement, scalings[placement])]
+        steps += [*derivative_steps(sublayer, placement, sublayer.scaled), gradient, weight]
+    given = (alpha, beta, eta, delta, x, memory, ONES, upstream, jacobian, unit)
+    names = (matrix.name for s in sublayers for matrix in s.matrices)
+    held = (size(name) for name in names for size in (gain, direction, transverse))
+    symbols = tuple(dict.fromkeys((*given, *held)))
+    return Route((*steps, *increments.values()), symbols, increments, weights)
+
+
+# ---- the sublayer: its norm's scale, z, and the branch's weight ----
+
+
+def scale_step(placement: Placement, several: bool = False) -> Step | None:
+    r"""A norm does not see the scale of its input: LN(αx + G) = LN(x + G/α).
+
+    None where α does not stand inside a norm.
+    """
+    stated, simplified = (
+        residual(placement, lambda y: P * Branch(y), rescale=rescale) for rescale in (False, True)
+    )
+    if stated == simplified:
+        return None
+    return SUBLAYER.equal(
+        f"norm-scale-{placement.name}" if several else "norm-scale", stated, simplified,
+        "a norm is homogeneous of degree 0 (up to its epsilon)",
+        establishes=(P,), checks=(agree(),),
+    )  # fmt: skip
+
+
+def of_sublayer(name: str, sublayer: Sublayer) -> sp.Symbol:
+    """A matrix that belongs to a sublayer."""
+    return sp.Symbol(f"{name}_{letters(sublayer.name)}", commutative=False)
+
+
+def forward_step(sublayer: Sublayer, placement: Placement, scaling: Step | None = None) -> Step:
+    """z of the sublayer with every matrix written W = λU."""
+
+    def agrees(step: Step) -> bool:
+        witness = Witness.drawn(sublayer, placement)
+        return distance(value_of(step.rhs, values_of(witness)), witness.inner()) < TOLERANCE
+
+    z = of_sublayer("z", sublayer)
+    return section_of(sublayer).equal(
+        f"probe-{sublayer.name}", z, probed(placement, sublayer),
+        "every matrix is its magnitude times a direction, W = lambda*U",
+        uses=() if scaling is None else (scaling.name,),
+        assumptions=("homogeneous-activation",) if "phi" in sublayer.branch else (),
+        establishes=(z,), checks=(Check("explicit matrices", agrees), NAMED),
+    )  # fmt: skip
+
+
+def weight_step(sublayer: Sublayer, placement: Placement, experts: Mixture | None) -> Step:
+    """r: the branch's weight against the identity path, whose weight in z is 1."""
+    weight = weight_beside_identity(probed(placement, sublayer))
+    assert weight is not None  # else the placement has no law, and no route was begun
+    r = sp.Symbol(f"r_{letters(sublayer.name)}", positive=True)
+    law, size = placement_law(placement).weight, sp.S.One if experts is None else experts.size.rhs
+
+    def stated(step: Step) -> bool:
+        weighed = beta ** len(sublayer.scaled) * size
+        return not exponents(law.xreplace({P: weighed}) / step.rhs)
+
+    return section_of(sublayer).equal(
+        f"branch-weight-{sublayer.name}", r,
+        weight.xreplace(at_common_gains(sublayer)) * law.xreplace({P: P * size}) / law,
+        "what the branch adds to the identity path, with its directions taken out",
+        source="Su, §Post-hoc analysis",
+        uses=(f"probe-{sublayer.name}", *(() if experts is None else (experts.size.name,))),
+        assumptions=("equal-gains",), establishes=(r,),
+        checks=(Check("the placement's law for any branch", stated), NAMED),
+    )  # fmt: skip
+
+
+# ---- the gradient of each matrix: its probe, and its order once bounded factors are dropped ----
+
+
+class Probes(NamedTuple):
+    """z and its derivative by λ, W = λU, and by h, W = λU + hV; which of the two is needed."""
+
+    z: sp.Expr
+    radial: sp.Expr
+    moved: sp.Expr
+    transverse: sp.Expr
+    radial_tells: bool  # the radial probe shows the size of the gradient: no norm removes it
+
+
+@cache
+def probes(sublayer: Sublayer, placement: Placement, matrix: str) -> Probes:
+    """Both probes of a matrix, taken by SymPy."""
+    z, moved = probed(placement, sublayer), probed(placement, sublayer, matrix)
+    radial = sp.expand_mul(sp.diff(z, gain(matrix)))
+    sideways = sp.expand_mul(sp.diff(moved, delta).xreplace(AT_REST))
+    tells = radial != 0 and coefficient(sideways) == coefficient(radial)
+    return Probes(z, radial, moved, sideways, bool(tells))
+
+
+def derivative_steps(
+    sublayer: Sublayer, placement: Placement, matrices: tuple[Matrix, ...]
+) -> Iterator[Step]:
+    """∂z/∂λ for each of the matrices, and ∂z/∂h where that tells more."""
+    section, z = section_of(sublayer), of_sublayer("z", sublayer)
+    for name in (matrix.name for matrix in matrices):
+        probe, magnitude = probes(sublayer, placement, name), gain(name)
+        blind = probe.radial == 0
+        yield section.equal(
+            f"radial-{sublayer.name}-{name}",
+            sp.Integer(0) if blind else sp.Derivative(probe.z, magnitude), probe.radial,
+            f"z does not depend on {magnitude}: the norm removes it, so that the radial probe of "
+            f"{name} is blind and a transverse one is needed"
+            if blind else f"the scalar probe of {name}",
+            uses=(f"probe-{sublayer.name}",), left=sp.Derivative(z, magnitude),
+            checks=(_as_derived(sublayer, placement, name, radially=True),),
+        )  # fmt: skip
+        if not probe.radial_tells:
+            yield section.equal(
+                f"transverse-{sublayer.name}-{name}",
+                sp.Derivative(probe.moved, delta), probe.transverse,
+                f"a transverse probe of {name}: W = lambda*U + h*V, h = 0",
+                source="derived here",
+                uses=(f"probe-{sublayer.name}",), left=sp.Derivative(z, delta),
+                checks=(_as_derived(sublayer, placement, name, radially=False),),
+            )  # fmt: skip
+
+
+def _as_derived(sublayer: Sublayer, placement: Placement, moved: str, radially: bool) -> Check:
+    def agrees(step: Step) -> bool:
+        witness = Witness.drawn(sublayer, placement)
+        slope = witness.inner(moved, radially).derivative
+        sides = (step.lhs.doit(), step.rhs)
+        values = (0.0 * slope if s == 0 else value_of(s, values_of(witness)) for s in sides)
+        return all(distance(value, slope) < TOLERANCE for value in values)
+
+    return Check("explicit matrices", agrees)
+
+
+def gradient_step(
+    sublayer: Sublayer,
+    placement: Placement,
+    matrices: tuple[Matrix, ...],
+    experts: Mixture | None = None,
+) -> Step:
+    """The order of the gradients of matrices of one role, once all bounded factors are dropped.
+
+    Raises :class:`Refusal` where their orders differ, which no common gain can balance.
+    """
+    names, common = [matrix.name for matrix in matrices], at_common_gains(sublayer)
+    taken = {name: probes(sublayer, placement, name) for name in names}
+    orders = {coefficient(probe.transverse).xreplace(common) for probe in taken.values()}
+    if len(orders) != 1:
+        raise Refusal(
+            f"the gradients of {', '.join(names)} of {sublayer.name} are of different orders"
+        )
+    (scalar,) = orders
+    if experts is not None:
+        law = placement_law(placement).response
+        scalar = scalar * experts.reached.rhs * law.xreplace({P: P * experts.size.rhs}) / law
+    unscaled = matrices[0].role is Role.UNSCALED
+    by = {name: "radial" if probe.radial_tells else "transverse" for name, probe in taken.items()}
+    bounded_softmax = "softmax" in sublayer.branch and not experts
+    return section_of(sublayer).order(
+        f"gradient-{sublayer.name}" + ("-unscaled" if unscaled else ""),
+        upstream * jacobian * unit * scalar, scalar,
+        "the chain rule: the upstream gradient, the norm's Jacobian and the branch with its "
+        "gains taken out are of order one; all scaled gains are beta"
+        + (", the softmax's differential is bounded" if unscaled else "")
+        + f"; so the gradients of {', '.join(names)}",
+        uses=(
+            *(f"{probe}-{sublayer.name}-{name}" for name, probe in by.items()),
+            *(() if experts is None else (experts.size.name, experts.reached.name)),
+        ),
+        assumptions=(
+            "bounded-upstream-gradient", "bounded-norm-jacobian", "unit-branch",
+            "unit-activations", "equal-gains",
+            *(("attention-keeps-magnitude",) if bounded_softmax else ()),
+        ),
+        bounded=(upstream, jacobian, unit), checks=(ORDER_ONE, DROPPED),
+        left=sp.Abs(of_sublayer("g", sublayer)),
+    )  # fmt: skip
+
+
+# ---- the increment of one sublayer: its gradients' size times its updates', by the degrees ----
+
+
+def increment_step(
+    sublayer: Sublayer, gradient: Step, degrees: Step, experts: Mixture | None
+) -> Step:
+    """One sublayer's increment: over its scaled matrices, γ·|Δθ| with |Δθ| = η γ^p |θ|^q.
+
+    γ is the value of the gradient's step, p and q those of the degrees' step. The output answers
+    all experts together as one dense branch, while each of them sees 1/E of its gradient.
+    """
+    p, q = degrees_of(degrees)
+    size = gradient.rhs
+    times = sp.S.One if experts is None else experts.together.rhs / experts.reached.rhs
+    constants = sp.symbols(f"C_1:{len(sublayer.scaled) + 1}", positive=True)
+    update = eta * size**p * beta**q
+    return BALANCE.order(
+        f"increment-{sublayer.name}",
+        sp.Add(*(constant * times * size * update for constant in constants)),
+        sp.powsimp(eta * times * size ** (1 + p) * beta**q),
+        "each scaled matrix changes the output by its gradient's size times its update's, "
+        f"eta*|g|^({p})*|theta|^({q}) by the degrees; their constants are dropped",
+        uses=("degrees", gradient.name, *(() if experts is None else (experts.together.name,))),
+        assumptions=("aligned-updates",), bounded=constants, checks=(ORDER_ONE, DROPPED),
+        establishes=constants, left=output_change(letters(sublayer.name)),
+    )  # fmt: skip

@@ -1,0 +1,493 @@
+"""A step is a row: two sides, their relation, a reason, and checks by another road.
+
+Its relation has a generic check. Statements that need one of their own find here what several
+routes share: numbers at points, sums written out at explicit sizes, difference quotients, signs.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from functools import partial, partialmethod
+from typing import Any, ClassVar, Protocol, TypedDict, Unpack
+
+import mpmath
+import sympy as sp
+
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.proof.algebra import i, is_nonnegative, r, vanishes
+
+DIGITS = 40  # of the numbers that sides are compared on
+SAMPLES = 3
+Numbers = Mapping[sp.Expr, Any]
+Point = tuple[Numbers, Any]  # values of the symbols, and what a side is there
+
+
+class Relation(StrEnum):
+    """EQUAL; ASYMPTOTIC: ratio → 1; AT_MOST: ≤; ORDER: Θ; BOUND: O."""
+
+    EQUAL = "="
+    ASYMPTOTIC = "~"
+    AT_MOST = "<="
+    ORDER = "Theta"
+    BOUND = "O"
+
+
+# What each relation still implies, in the order of strength. a = b gives everything; a ~ b gives
+# Θ and O; a ≤ b gives O; a = Θ(b) gives a = O(b).
+_IMPLIES: dict[Relation, frozenset[Relation]] = {
+    Relation.EQUAL: frozenset(Relation),
+    Relation.ASYMPTOTIC: frozenset((Relation.ASYMPTOTIC, Relation.ORDER, Relation.BOUND)),
+    Relation.AT_MOST: frozenset((Relation.AT_MOST, Relation.BOUND)),
+    Relation.ORDER: frozenset((Relation.ORDER, Relation.BOUND)),
+    Relation.BOUND: frozenset((Relation.BOUND,)),
+}
+
+
+def join(relations: Iterable[Relation]) -> Relation:
+    """The relation of a chain: the strongest that all of its relations imply.
+
+    EQUAL < ASYMPTOTIC < ORDER < BOUND, EQUAL < AT_MOST < BOUND; AT_MOST joined with ASYMPTOTIC or
+    ORDER is BOUND.
+    """
+    common = frozenset(Relation).intersection(*(_IMPLIES[relation] for relation in relations))
+    return next(relation for relation in _IMPLIES if relation in common)
+
+
+# ---- a step: two sides, a relation, a reason, and a check by another road ----
+
+
+@dataclass(frozen=True)
+class Check:
+    """A named way to test a step; ``holds`` must recompute, never trust the step's producer."""
+
+    name: str
+    holds: Callable[[Step], bool]
+
+
+@dataclass(frozen=True)
+class Regime:
+    """Where ASYMPTOTIC and ORDER hold: ``variable`` tends to ``limit``."""
+
+    variable: sp.Symbol
+    limit: sp.Expr
+    keeps: str = ""  # what is held fixed, or how other symbols follow, in words
+
+    def __str__(self) -> str:
+        tail = f", {self.keeps}" if self.keeps else ""
+        return f"{self.variable} -> {self.limit}{tail}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """``lhs relation rhs``, because of a reason.
+
+    ``uses`` names earlier steps; ``assumptions`` names premises of ``definitions/assumption.py``;
+    ``establishes`` are the symbols that this step introduces (by definition or by solving).
+    ``imposed`` marks a condition that the derivation asks for (a balance, a closure).
+    ``bounded`` are the symbols that the assumptions declare to be of order one: an ORDER or
+    BOUND step may drop them. ``checks`` replace the generic check of the relation, for
+    statements that need one of their own (matrix identities, solutions of equations).
+    ``left`` is what ``lhs`` is the value of, where it is a formula itself.
+    """
+
+    name: str
+    lhs: sp.Expr
+    rhs: sp.Expr
+    relation: Relation
+    because: str
+    source: str = "derived here"
+    section: str = ""
+    uses: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
+    establishes: tuple[sp.Symbol, ...] = ()
+    bounded: tuple[sp.Expr, ...] = ()
+    regime: Regime | None = None
+    imposed: bool = False
+    checks: tuple[Check, ...] = field(default=(), repr=False, compare=False)
+    left: sp.Expr | None = None
+
+    def __post_init__(self) -> None:
+        if self.relation is Relation.ASYMPTOTIC and self.regime is None:
+            raise TypeError(f"step {self.name!r}: {self.relation.name} must name its regime")
+
+    def failures(self) -> tuple[str, ...]:
+        """The names of the checks that this step fails; empty where it holds."""
+        return tuple(self._failing())
+
+    def _failing(self) -> Iterator[str]:
+        checks = self.checks or _GENERIC[self.relation]
+        return (check.name for check in checks if not _passes(check, self))
+
+    def check(self) -> Verdict:
+        """PROVED (given the assumptions) or IMPOSED where every check holds, else REFUTED."""
+        if any(self._failing()):
+            return Verdict.REFUTED
+        return Verdict.IMPOSED if self.imposed else Verdict.PROVED
+
+    @property
+    def free_symbols(self) -> set[sp.Symbol]:
+        """Every symbol of both sides."""
+        return set(self.lhs.free_symbols) | set(self.rhs.free_symbols)
+
+
+def _passes(check: Check, step: Step) -> bool:
+    # A check that cannot be carried out has not been passed.
+    try:
+        return bool(check.holds(step))
+    except (ArithmeticError, ValueError, TypeError, NotImplementedError, AttributeError):
+        return False
+
+
+# ---- the check of each relation, for steps that bring none of their own ----
+
+
+def simplifies_to_zero(step: Step) -> bool:
+    difference = step.lhs - step.rhs
+    if isinstance(difference, sp.MatrixBase):
+        return all(sp.simplify(sp.expand(entry)) == 0 for entry in difference)
+    # a common denominator shows most identities, and a point most errors, at a fraction of the time
+    if vanishes(difference):
+        return True
+    if any(gap.is_number and gap.is_finite and abs(gap) > 1e-25 for gap in _gaps(step, 1)):
+        return False
+    return bool(sp.simplify(difference) == 0)
+
+
+def rational_point(
+    symbols: set[sp.Symbol], generator: random.Random
+) -> dict[sp.Symbol, sp.Rational]:
+    """A random exact rational value for each symbol, within its assumptions."""
+    point: dict[sp.Symbol, sp.Rational] = {}
+    for symbol in sorted(symbols, key=str):
+        if symbol.is_integer:
+            point[symbol] = sp.Integer(generator.randint(2, 9))
+        else:
+            value = sp.Rational(generator.randint(1, 40), generator.randint(41, 97))
+            sign = 1 if symbol.is_nonnegative else generator.choice((-1, 1))
+            point[symbol] = sign * value
+    return point
+
+
+def _gaps(step: Step, times: int) -> Iterator[sp.Expr]:
+    """``rhs − lhs`` at random exact rational points."""
+    generator = random.Random(step.name)
+    for _ in range(times):
+        value = (step.rhs - step.lhs).xreplace(rational_point(step.free_symbols, generator)).doit()
+        yield from (sp.N(v, 40) for v in (value if isinstance(value, sp.MatrixBase) else [value]))
+
+
+def ratio_tends_to_one(step: Step) -> bool:
+    """The limit of ``lhs/rhs`` in the step's regime is 1."""
+    assert step.regime is not None
+    variable, ratio = step.regime.variable, step.lhs / step.rhs
+    rational = all(side.is_rational_function(variable) for side in (step.lhs, step.rhs))
+    ratio = sp.cancel(ratio) if rational else sp.powsimp(sp.simplify(ratio), force=True)
+    limit = sp.limit(ratio, variable, step.regime.limit, dir="+")
+    return bool(sp.simplify(limit - 1) == 0)
+
+
+# infinite, or a limit that SymPy could not take: neither shows that a ratio stays bounded
+_UNDECIDED = (sp.oo, sp.zoo, sp.nan, sp.Limit, sp.AccumBounds)
+
+
+def _limits(step: Step) -> Iterator[sp.Expr]:
+    """The limits of ``lhs/rhs`` in the step's regime, or however the free knobs scale.
+
+    Without a regime, every symbol that is not declared bounded is made a random power of one
+    large variable: a ratio that stays of order one for all of them holds none of them.
+    """
+    bounded = {b: sp.Rational(3, 7) + i for i, b in enumerate(step.bounded)}
+    ratio = (step.lhs / step.rhs).xreplace(bounded)
+    if step.regime is not None:
+        yield sp.limit(sp.simplify(ratio), step.regime.variable, step.regime.limit, dir="+")
+        return
+    scale = sp.Symbol("t", positive=True)
+    generator = random.Random(step.name)
+    for _ in range(SAMPLES):
+        exponents = {
+            s: sp.Rational(generator.choice((-1, 1)) * generator.randint(1, 9), 7)
+            for s in sorted(ratio.free_symbols, key=str)
+        }
+        # each way and its opposite: what vanishes one way grows the other
+        for way in (1, -1):
+            powers = {s: scale ** (way * e) for s, e in exponents.items()}
+            yield sp.limit(sp.powsimp(ratio.xreplace(powers), force=True), scale, sp.oo)
+
+
+def stays_bounded(step: Step, or_vanishes: bool = True) -> bool:
+    """``lhs/rhs`` has finite limits, and where ``or_vanishes`` is False none of them is 0."""
+    return all(
+        limit.is_finite is not False and not limit.has(*_UNDECIDED) and (or_vanishes or limit != 0)
+        for limit in _limits(step)
+    )
+
+
+def difference_is_nonnegative(step: Step) -> bool:
+    difference = step.rhs - step.lhs
+    return any(sp.factor(form(difference)).is_nonnegative for form in (sp.sympify, sp.simplify))
+
+
+IDENTITY = Check("lhs - rhs simplifies to 0", simplifies_to_zero)
+SAMPLED = Check(
+    "equal at random rational points",
+    lambda step: all(abs(gap) <= 1e-25 for gap in _gaps(step, SAMPLES)),
+)
+LIMIT = Check("ratio tends to 1", ratio_tends_to_one)
+ORDER_ONE = Check("ratio stays of order 1", lambda step: stays_bounded(step, or_vanishes=False))
+DROPPED = Check("nothing that is bounded is left", lambda step: not step.rhs.has(*step.bounded))
+BOUNDED = Check("ratio stays bounded", stays_bounded)
+SIGN = Check("rhs - lhs is non-negative", difference_is_nonnegative)
+SAMPLED_AT_MOST = Check(
+    "lhs <= rhs at random rational points",
+    lambda step: all(gap >= -1e-25 for gap in _gaps(step, 4 * SAMPLES)),
+)
+
+_GENERIC: dict[Relation, tuple[Check, ...]] = {
+    Relation.EQUAL: (IDENTITY, SAMPLED),
+    Relation.ASYMPTOTIC: (LIMIT,),
+    Relation.ORDER: (ORDER_ONE,),
+    Relation.AT_MOST: (SIGN, SAMPLED_AT_MOST),
+    Relation.BOUND: (BOUNDED,),
+}
+
+
+# ---- sides as numbers ----
+
+
+def number(node: Any, values: Numbers | None = None) -> Any:
+    """The number at the working precision of mpmath, every node of an expression computed in it.
+
+    SymPy never meets the numbers: it would factor a root of 4*10^200 + 1, and give up. Nor does
+    Python: in code printed for it, an unevaluated 3**(-1) is a quotient of integers, in double
+    precision.
+    """
+    values = values or {}
+    value = values.get(node, node)
+    if isinstance(value, Decimal):
+        return mpmath.mpf(str(value))
+    if isinstance(value, sp.Rational | Fraction):
+        return mpmath.mpf(value.numerator) / value.denominator
+    if not isinstance(value, sp.Basic):
+        return mpmath.mpf(value)
+    if value.is_Atom:
+        return mpmath.mpmathify(sp.N(value, mpmath.mp.dps))
+    if isinstance(value, sp.Sum):
+        exact = {symbol: n for symbol, n in values.items() if isinstance(n, sp.Integer)}
+        return number(written_out(value.xreplace(exact)), values)
+    return _COMPUTED[value.func](*(number(part, values) for part in value.args))
+
+
+_COMPUTED: dict[type[sp.Expr], Callable[..., Any]] = {
+    sp.Add: lambda *terms: mpmath.fsum(terms),
+    sp.Mul: lambda *factors: mpmath.fprod(factors),
+    sp.Pow: mpmath.power,
+    sp.exp: mpmath.exp,
+    sp.Max: max,
+}
+
+
+def near(one: Any, expected: Any, digits: int = 25) -> bool:
+    """Whether two numbers are the same to a number of digits."""
+    value = number(expected)
+    return bool(abs(one - value) <= mpmath.mpf(10) ** -digits * abs(value))
+
+
+def _sides(step: Step, points: Iterable[Point]) -> Iterator[tuple[sp.Expr, Numbers, Any]]:
+    """Each side, at every point, with what is expected of it; a pair is of each by itself."""
+    for values, expected in points:
+        both = expected if isinstance(expected, tuple) else (expected, expected)
+        yield from zip((step.lhs, step.rhs), (values, values), both, strict=True)
+
+
+def at_points(name: str, points: Callable[[Step], Iterable[Point]], digits: int = 25) -> Check:
+    """Both sides are at every point what is computed anew there."""
+
+    def holds(step: Step) -> bool:
+        with mpmath.workdps(DIGITS):
+            sides = _sides(step, points(step))
+            return all(near(number(side, at), value, digits) for side, at, value in sides)
+
+    return Check(name, holds)
+
+
+# ---- sides at explicit sizes ----
+
+
+def written_out(expression: sp.Expr) -> sp.Expr:
+    """Every sum and product over a range of numbers, term by term (no closed form is sought)."""
+    if isinstance(expression, (sp.Sum, sp.Product)):
+        collect = sp.Add if isinstance(expression, sp.Sum) else sp.Mul
+        *inner, (index, first, last) = expression.limits
+        term = expression.func(expression.function, *inner) if inner else expression.function
+        return collect(
+            *(
+                written_out(term.xreplace({index: sp.Integer(value)}))
+                for value in range(int(first), int(last) + 1)
+            )
+        )
+    if not expression.has(sp.Sum, sp.Product):
+        return expression
+    return expression.func(*(written_out(argument) for argument in expression.args))
+
+
+def written_at(name: str, points: Callable[[], Iterable[Point]]) -> Check:
+    """Both sides, written out at explicit sizes, are what is listed."""
+
+    def holds(step: Step) -> bool:
+        sides = _sides(step, points())
+        return all(vanishes(written_out(side.subs(at)) - value) for side, at, value in sides)
+
+    return Check(name, holds)
+
+
+def equal_at_sizes(
+    size: sp.Symbol,
+    sizes: Iterable[int] = (1, 2, 3),
+    rewrite: Callable[[sp.Expr], sp.Expr] = lambda side: side,
+    *,
+    accepted: Callable[[sp.Expr], bool] = vanishes,
+    what: str = "identical when written out",
+) -> Check:
+    """Both sides written out at explicit sizes are identical in all other symbols."""
+
+    def holds(step: Step) -> bool:
+        explicit = ({size: sp.Integer(value)} for value in sizes)
+        sides = ([written_out(s.xreplace(at)) for s in (step.lhs, step.rhs)] for at in explicit)
+        return all(accepted(rewrite(right) - rewrite(left)) for left, right in sides)
+
+    return Check(f"{what} at {size} = {', '.join(map(str, sizes))}", holds)
+
+
+# written out at explicit sizes, rhs − lhs is a sum of non-negative terms
+at_most_at_sizes = partial(
+    equal_at_sizes, accepted=is_nonnegative, what="rhs - lhs has no negative term"
+)
+
+
+# ---- both sides at a random point, and as functions ----
+
+
+def _derivative_by_quotient(step: Step) -> bool:
+    """The unevaluated derivative on the left, as a central difference at rational points."""
+    function, (variable, _) = step.lhs.args
+    h = sp.Rational(1, 10**15)
+    point = rational_point(step.free_symbols, random.Random(step.name))
+    ahead, behind = (
+        function.xreplace({**point, variable: point[variable] + shift}) for shift in (h, -h)
+    )
+    quotient = sp.N((ahead - behind) / (2 * h), 30, maxn=200)
+    # the central difference is off by h² times a third derivative
+    return bool(abs(quotient - sp.N(step.rhs.xreplace(point), 40)) < sp.Float("1e-20"))
+
+
+def _derivative_by_logarithm(step: Step) -> bool:
+    """f'/f = (log f)', which is rational where f holds a square root."""
+    function, (variable, _) = step.lhs.args
+    logarithm = sp.expand_log(sp.log(function), force=True)
+    return vanishes(step.rhs / function - sp.diff(logarithm, variable))
+
+
+DERIVATIVE = (
+    Check("a central difference at a random point", _derivative_by_quotient),
+    Check("the logarithmic derivative", _derivative_by_logarithm),
+)
+
+
+def ratio_in_branch_weight(last: sp.Symbol, weight: sp.Expr) -> Check:
+    """lhs/rhs depends on r alone (and on a sublayer's number i) and tends to 1 with r → 0.
+
+    ``last`` is a factor of ``weight`` or of its inverse, eliminated in favour of r = ``weight``.
+    """
+    inverse = (weight / last).has(last)  # weight is some factor over ``last``
+    solution = weight * last / r if inverse else r * last / weight
+
+    def holds(step: Step) -> bool:
+        ratio = sp.cancel(sp.together((step.lhs / step.rhs) ** 2).xreplace({last: solution}))
+        # squaring removes the root and the sign, so the sign is looked at by itself
+        tiny = dict.fromkeys(step.free_symbols, sp.Rational(3, 2))
+        tiny[last] = solution.xreplace({**tiny, r: sp.Rational(1, 10**9)})
+        positive = sp.N((step.lhs / step.rhs).xreplace(tiny), 30) > 0
+        # a rational function in lowest terms tends to its value, and has one where it is finite
+        return bool(positive and ratio.free_symbols <= {r, i} and ratio.subs(r, 0) == 1)
+
+    return Check("the ratio is positive, its square a function of r alone that tends to 1", holds)
+
+
+def _squares(step: Step) -> bool:
+    """0 ≤ lhs and lhs² ≤ rhs²: the root of a sum of squares compared without the root."""
+    difference = sp.factor(sp.together(step.rhs**2 - step.lhs**2))
+    return bool(step.lhs.is_nonnegative and step.rhs.is_nonnegative and is_nonnegative(difference))
+
+
+SQUARES_AT_MOST = Check("rhs^2 - lhs^2 is a sum of non-negative terms", _squares)
+NAMED = Check(
+    "the left is a symbol that is introduced here",
+    lambda step: step.lhs in step.establishes and not step.rhs.has(step.lhs),
+)
+
+
+def defines(name: str, recompute: Callable[[], sp.Expr]) -> Check:
+    """A definition: a new symbol on the left, and on the right what ``recompute`` finds anew."""
+
+    def holds(step: Step) -> bool:
+        return NAMED.holds(step) and vanishes(step.rhs - recompute())
+
+    return Check(name, holds)
+
+
+# ---- a section: steps that share a title and a source ----
+
+
+class Options(TypedDict, total=False):
+    """What a step says besides its two sides, as :class:`Step` describes it."""
+
+    source: str
+    uses: tuple[str, ...]
+    assumptions: tuple[str, ...]
+    establishes: tuple[sp.Symbol, ...]
+    bounded: tuple[sp.Symbol, ...]
+    regime: Regime | None
+    imposed: bool
+    checks: tuple[Check, ...]
+    left: sp.Expr
+
+
+class Maker(Protocol):
+    """Makes a step of one relation."""
+
+    def __call__(
+        self, name: str, lhs: sp.Expr, rhs: sp.Expr, because: str, **more: Unpack[Options]
+    ) -> Step:
+        """The step."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """Makes the steps of a section: ``section.equal(name, lhs, rhs, because, …)``."""
+
+    title: str
+    source: str = "derived here"
+
+    def step(
+        self,
+        relation: Relation,
+        name: str,
+        lhs: sp.Expr,
+        rhs: sp.Expr,
+        because: str,
+        **more: Unpack[Options],
+    ) -> Step:
+        """lhs relation rhs."""
+        more.setdefault("source", self.source)
+        return Step(name, lhs, rhs, relation, because, section=self.title, **more)
+
+    equal: ClassVar[Maker] = partialmethod(step, Relation.EQUAL)  # type: ignore[assignment]
+    asymptotic: ClassVar[Maker] = partialmethod(step, Relation.ASYMPTOTIC)  # type: ignore[assignment]
+    at_most: ClassVar[Maker] = partialmethod(step, Relation.AT_MOST)  # type: ignore[assignment]
+    order: ClassVar[Maker] = partialmethod(step, Relation.ORDER)  # type: ignore[assignment]
+    bound: ClassVar[Maker] = partialmethod(step, Relation.BOUND)  # type: ignore[assignment]

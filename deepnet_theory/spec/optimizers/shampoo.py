@@ -1,9 +1,0 @@
-from deepnet_theory.spec.optimizer import Optimizer
-
-SHAMPOO = Optimizer(
-    name="shampoo",
-    update="-eta*polar(g)",
-    summary="Shampoo without epsilon: L^(-1/4) g R^(-1/4) is the polar factor of g",
-    mind="its epsilon matters for low-rank gradients",
-    source="Gupta et al., arXiv 1802.09568",
-)

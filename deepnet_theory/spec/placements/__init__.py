@@ -1,1 +1,0 @@
-"""One file a value; see :mod:`deepnet_theory.spec.discovery`."""

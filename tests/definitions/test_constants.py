@@ -1,0 +1,219 @@
+"""Records and constants: exact round trips, and one clear error for anything damaged."""
+
+import json
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from deepnet_theory.definitions.constants import (
+    Architecture,
+    Constants,
+    PartConstants,
+    SublayerConstants,
+)
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.record import OPTIONAL, Within, read, require, written
+
+positive = st.floats(min_value=1e-6, max_value=1e6)
+
+
+def constants(alpha=2.0, beta=0.5, layers=3, **architecture):
+    sublayers = tuple(SublayerConstants(kind, alpha, beta) for kind in ("attention", "ffn"))
+    part = PartConstants("encoder", layers, False, sublayers, {"norm-gain": 0.25})
+    return Constants(
+        "encoder", "post-ln", "layer", (part,), Architecture(width=16, heads=2, **architecture)
+    )
+
+
+@given(
+    positive, positive, st.integers(1, 1000),
+    st.dictionaries(st.sampled_from(["scaled", "norm-gain", "output-bias"]), st.floats(0, 10)),
+)  # fmt: skip
+def test_json_round_trip_is_exact(alpha, beta, layers, multipliers):
+    made = constants(alpha, beta, layers)
+    made = replace(made, parts=(replace(made.parts[0], multipliers=multipliers),))
+    assert Constants.from_json(made.to_json()) == made
+
+
+GOOD = constants().to_dict()
+
+
+def _with(**changes):
+    return {**GOOD, **changes}
+
+
+def _part(**changes):
+    return _with(parts=[{**GOOD["parts"][0], **changes}])
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        [],
+        {},
+        _with(schema="deepnet-theory/constants/2"),
+        _with(parts=[]),
+        _with(parts="encoder"),
+        _with(parts=[{}]),
+        _part(layers=0),
+        _part(layers=2.5),
+        _part(layers=True),
+        _part(sublayers=[]),
+        _part(sublayers=[{"kind": "ffn", "alpha": -1, "beta": 1}]),
+        _part(multipliers={"norm-gain": -1}),
+        _with(architecture={"width": 10, "heads": 3}),
+        _with(architecture={"width": "16"}),
+        _with(architecture={"unknown": 1}),
+        _part(name="keys"),
+        _part(multipliers={"norm": 1}),
+        _part(sublayers=[{"kind": "cross", "alpha": 1, "beta": 1}] * 2),
+        _with(architecture={"width": 16, "heads": 2, "activation": "tanh"}),
+        _with(architecture={"width": 16, "heads": 2, "residual_gain": 1e308}),
+        _with(architecture={"width": 16, "heads": 2, "ffn_ratio": 10**400}),
+        _with(architecture={"width": 16, "heads": 2, "ffn_ratio": 0.01}),
+        _with(architecture={"width": 16, "heads": 2, "a\nb": 1}),
+        _with(architecture=None),
+        _with(stack="decoder"),
+        _with(stack="pile"),
+        _with(placement="mid-ln"),
+        _with(placement="pre-ln"),  # whose alpha is 1
+        _with(norm="batch"),
+        _with(origin={"half a pair": "\ud800"}),
+        _with(origin={"many digits": 10**400}),
+        _with(schema="x" * 10_000),
+        _with(eta=10**400),
+        _with(eta=1e308),
+        _with(eta=1e-308),
+        _with(eta=0),
+        _with(eta=float("nan")),
+        _with(parts=[1]),
+        _with(placement="__import__('os')"),
+        *(_part(**{key: value}) for key, value in (
+            ("name", "../../etc"), ("name", "a.b"), ("layers", -1), ("layers", "3"), ("extra", 1))),
+        *(_part(sublayers=[{"kind": "ffn", "alpha": 1, "beta": 1, **change}])
+          for change in ({"alpha": 1e999}, {"beta": 0}, {"kind": "moe"})),
+        _with(architecture={"width": 18, "heads": 4}),
+        _with(architecture={"width": 2**40, "heads": 2}),
+        _with(extra=1),
+    ],
+)  # fmt: skip
+def test_bad_data_is_refused_with_one_sentence(data):
+    with pytest.raises(InputError) as caught:
+        Constants.from_dict(data)
+    assert "\n" not in str(caught.value) and len(str(caught.value)) < 400
+
+
+@pytest.mark.parametrize("knob", ["alpha", "beta"])
+@pytest.mark.parametrize("value", [1e308, 1e-308, 10**400, float("nan"), True, "2", None])
+def test_a_number_that_no_float32_holds_is_refused(knob, value):
+    with pytest.raises(InputError, match="attention: " + knob + " must be from"):
+        constants(**{knob: value})
+
+
+@pytest.mark.parametrize("levels", [25, 500, 900])
+def test_an_origin_of_many_levels_is_refused(levels):
+    deep = {}
+    for _ in range(levels):
+        deep = {"deeper": deep}
+    with pytest.raises(InputError, match="levels deep"):
+        Constants.from_dict(_with(origin=deep))
+    with pytest.raises(InputError):
+        Constants.from_json(json.dumps(_with(origin=deep)))
+
+
+def test_parts_of_other_types_are_refused():
+    good = constants()
+    for wrong in ({"parts": "encoder"}, {"parts": ({},)}, {"architecture": {}}, {"norm": 5}):
+        with pytest.raises(InputError):
+            replace(good, **wrong)
+
+
+def test_a_file_comes_back_and_a_damaged_large_binary_or_missing_one_is_refused(tmp_path):
+    made, path = constants(), tmp_path / "constants.json"
+    made.save(path)
+    assert Constants.load(path) == made == Constants.from_dict(GOOD)
+    assert [p.name for p in tmp_path.iterdir()] == ["constants.json"]
+    text = made.to_json()
+    for damaged in (*(text[:cut] for cut in (0, 1, 50, 200)), text.replace("2.0", "Infinity", 1),
+                    "[" * 100_000, " " * 1_000_001):  # fmt: skip
+        path.write_text(damaged, encoding="utf-8")
+        with pytest.raises(InputError):
+            Constants.load(path)
+    path.write_bytes(b"\xff\xfe\x00")
+    for unread in (path, tmp_path / "missing.json", tmp_path):
+        with pytest.raises(InputError):
+            Constants.load(unread)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    name: str
+    size: Annotated[float, Within(0, 2)] = 1.0
+    count: int | None = None
+    flag: bool = field(default=False, metadata=OPTIONAL)
+
+
+@dataclass(frozen=True)
+class Tree:
+    leaves: tuple[Leaf, ...]
+    sizes: dict[str, Leaf] = field(default_factory=dict, metadata=OPTIONAL)
+    free: dict[str, Any] = field(default_factory=dict, metadata={"json": None})
+    seed: int = field(default=0, metadata={"json": "in"})
+
+
+@given(
+    st.lists(st.builds(Leaf, st.text("ab", max_size=3), st.floats(0, 2),
+                       st.none() | st.integers(), st.booleans())),
+    st.integers(),
+)  # fmt: skip
+def test_what_is_written_is_read_again(leaves, seed):
+    tree = Tree(tuple(leaves), {leaf.name: leaf for leaf in leaves}, seed=seed)
+    require(tree, Tree, "a tree")
+    data = json.loads(json.dumps(written(tree)))
+    assert ("sizes" in data) is bool(leaves) and "free" not in data
+    assert [o.get("flag", False) for o in data["leaves"]] == [leaf.flag for leaf in leaves]
+    assert read(Tree, {"seed": data.pop("in"), **data}, "a tree") == tree
+    assert written([float("inf"), 2.0, (float("nan"),)], finite=True) == [None, 2.0, [None]]
+
+
+@pytest.mark.parametrize(
+    ("leaf", "sentence"),
+    [
+        ({"size": 2.5}, "size must be from 0 to 2, not 2.5"),
+        ({"size": -1}, "size must be from 0 to 2, not -1"),
+        ({"size": "1"}, "size must be from 0 to 2, not '1'"),
+        ({"size": True}, "size must be from 0 to 2, not True"),
+        ({"count": 1.0}, "count must be a whole number, not 1.0"),
+        ({"flag": 1}, "flag must be a boolean, not 1"),
+        ({"name": 5}, "name must be text, not 5"),
+    ],
+)
+def test_a_value_that_its_annotation_does_not_allow_is_named_with_its_place(leaf, sentence):
+    own = Leaf(**{"name": "oak", **leaf})
+    label = "oak: " * ("name" not in leaf)
+    for tree in (Tree((Leaf("x"), own)), Tree((), {"k": own})):
+        with pytest.raises(InputError) as caught:
+            require(tree, Tree, "a tree")
+        place = f"leaves: {label}" if tree.leaves else "sizes: 'k': "
+        assert str(caught.value).replace("5: name", "name") == f"a tree: {place}{sentence}"
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ([], "a tree must be a JSON object, not []"),
+        ({}, "a tree lacks 'leaves'"),
+        ({"leaves": {}}, "a tree: leaves must be a JSON list, not {}"),
+        ({"leaves": [3]}, "a tree: leaves must be a JSON object, not 3"),
+        ({"leaves": [{"name": "x", "sise": 1}]}, "a tree: leaves has no 'sise'; valid are: name, "),
+        ({"leaves": [], "sizes": []}, "a tree: sizes must be a JSON object, not []"),
+        ({"leaves": [], "sizes": {"k": None}}, "a tree: sizes must be a JSON object, not None"),
+    ],
+)
+def test_plain_data_of_another_shape_is_named_with_its_place(data, sentence):
+    with pytest.raises(InputError) as caught:
+        read(Tree, data, "a tree")
+    assert str(caught.value).startswith(sentence)

@@ -1,0 +1,117 @@
+"""Values where they stand, and the sentences of what is not in them."""
+
+import pickle
+
+import pytest
+
+from deepnet_theory.definitions.discovery import KINDS, choose, declared, discover, names
+from deepnet_theory.definitions.optimizer import Optimizer, optimizers
+from deepnet_theory.definitions.outcome import LONGEST_SENTENCE, InputError, short, shown, unknown
+from deepnet_theory.definitions.placement import Placement, placements
+from deepnet_theory.definitions.record import require_seed
+from deepnet_theory.definitions.selection import Selection, stack
+from deepnet_theory.definitions.sublayer import Norm, sublayers
+
+GOOD = """
+from deepnet_theory.definitions.optimizer import Optimizer
+MINE = Optimizer(name="my-rule", update="-eta*g*norm(theta)")
+"""
+
+
+def test_adding_one_file_is_enough(tmp_path):
+    (tmp_path / "my_rule.py").write_text(GOOD, encoding="utf-8")
+    found = discover(tmp_path, Optimizer)
+    assert list(found) == ["my-rule"]
+    assert found["my-rule"].expression.names == {"eta", "g", "theta"}
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "X = 1",
+        GOOD.replace('"my-rule"', '"other"'),
+        GOOD + "ANOTHER = Optimizer(name='second', update='-eta*g')\n",
+        "raise RuntimeError('broken')",
+    ],
+)
+def test_an_irregular_file_raises(tmp_path, content):
+    (tmp_path / "my_rule.py").write_text(content, encoding="utf-8")
+    with pytest.raises((TypeError, RuntimeError)):
+        discover(tmp_path, Optimizer)
+
+
+def test_a_constant_bears_the_name_of_its_value():
+    norms = {"MY_NORM": Norm("my-norm", centred=True, bias=False), "EPSILON": 1e-5, "Norm": Norm}
+    assert declared(norms, Norm) == {"my-norm": norms["MY_NORM"]}
+    with pytest.raises(TypeError, match="OTHER: its Norm is named 'my-norm'"):
+        declared({"OTHER": norms["MY_NORM"]}, Norm)
+
+
+def test_an_unknown_name_lists_the_valid_ones_and_one_of_another_kind_is_said_to_be_one():
+    with pytest.raises(InputError, match=r"unknown optimizer 'adamm'; valid are: .*adam.*sgd"):
+        choose("optimizer", "adamm", optimizers())
+    for name, kind in (("Post-LN", "placements"), ("rms", "norms"), ("deepnorm", "schemes")):
+        with pytest.raises(InputError, match=f"'{name}' is one of the {kind}$"):
+            choose("optimizer", name, optimizers())
+    assert all(names(kind) for kind in KINDS)
+
+
+def test_facts_of_a_value_are_read_off_its_formula():
+    assert {name for name, s in sublayers().items() if s.reads_memory} == {"cross"}
+    on_sum = {name for name, p in placements().items() if p.normalises_sum}
+    assert on_sum == {"post-ln", "residual-dual"}
+    for layer, crossings in (("attention,cross,ffn", 1), ("cross,cross", 2), ("attention,ffn", 0)):
+        encoder, decoder = stack("encoder-decoder", layer).parts
+        assert (encoder.crossings, decoder.crossings) == (0, crossings)
+    for equation, encloses in (
+        ("norm(x + branch(x))", True),
+        ("x + norm(branch(x))", False),
+        ("x + branch(norm(x))", False),
+        ("alpha*norm(x + branch(x))", False),
+    ):
+        assert Placement("odd", equation, False).normalises_sum is encloses
+
+
+def test_what_is_too_long_is_shortened_and_what_is_not_is_kept():
+    assert short("as it is, 12345") == "as it is, 12345"
+    told = str(InputError(f"seed {'7' * 5000} is not valid; valid are: 0 to 9"))
+    assert len(told) < 300 and told.endswith("7 is not valid; valid are: 0 to 9")
+    assert "4880 characters" in told
+    assert len(short("a b " * 5000)) < LONGEST_SENTENCE
+    assert str(InputError("two\n  lines")) == "two lines"
+    assert str(pickle.loads(pickle.dumps(InputError(told)))) == told
+
+
+def test_what_python_cannot_write_is_shown_by_its_type():
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    assert shown(10**5000) == "of type int, too large to show"
+    assert shown(deep) == "of type list, too large to show"
+    assert shown("x") == "'x'"
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("adamm", "adam"), ("Adan", "adam"), ("lam", "lamb")])
+def test_the_nearest_name_is_offered(typed, meant):
+    with pytest.raises(InputError, match=f"; did you mean {meant!r}\\?$"):
+        Selection(optimizer=typed)
+
+
+def test_where_no_name_is_near_none_is_offered():
+    assert "did you mean" not in str(unknown("optimizer", "xyz", ["adam", "sgd"]))
+    for value in (5, [], None, 10**5000):
+        with pytest.raises(InputError, match="unknown optimizer"):
+            choose("optimizer", value, {"adam": 1})
+
+
+def test_a_selection_of_something_that_is_no_name_and_a_bad_seed_are_refused():
+    for name in ("stack", "placement", "norm", "method", "closure", "layer"):
+        for value in (5, [], {}, 10**5000):
+            with pytest.raises(InputError):
+                Selection(optimizer="adam", **{name: value})
+    for good in (0, 1, 2**31 - 1):
+        require_seed(good)
+    for bad in (-1, 2**31, 1.0, True, "1", None):
+        with pytest.raises(InputError, match=f"seed {bad!r}"):
+            require_seed(bad)

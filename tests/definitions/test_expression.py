@@ -1,0 +1,211 @@
+"""The grammar: any string gives a value or the one clear error; updates that are not real."""
+
+import contextlib
+import math
+import re
+import time
+from fractions import Fraction
+from typing import ClassVar
+
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+from deepnet_theory.definitions.expression import DEPTH, UPDATE, FloatAlgebra, evaluate, fold
+from deepnet_theory.definitions.optimizer import custom_optimizer, sign
+from deepnet_theory.definitions.optimizer import text as written
+from deepnet_theory.definitions.outcome import InputError
+
+HOSTILE = [
+    "9**9**9**9", "9**(9**9)", "-eta*g*1e300**64", "((1e300**64)**64)**64",
+    "__import__('os').system('true')", "eta.__class__",
+    "ｅｔａ*g",  # full-width letters, which Python would normalise to eta
+    "еta*g",  # a Cyrillic first letter
+    "eta*g\n; import os", "lambda: g", "[g for g in g]", "g if g else eta", "f'{g}'", "eta := g",
+    "1j*g", "True", "...", "sign(*g)", "norm(g, ord=1)", "sign()", "max(g)", "g**g", "g**(1/0)",
+    "1e999*g", "g % 2", "", "   ", "((g**256)**256)**256", "polar(" * 9 + "g" + ")" * 9,
+    "*".join(["g**60"] * 9), "(" * 250 + "g" + ")" * 250, "-" * 400 + "g", "(" * 10_000_000,
+    "sign(" * 150 + "g" + ")" * 150,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE, ids=lambda t: repr(t)[:30])
+def test_hostile_text_gets_one_clear_sentence_in_bounded_time(text):
+    start = time.perf_counter()
+    with pytest.raises(InputError) as caught:
+        UPDATE.parse(text)
+    assert time.perf_counter() - start < 2
+    message = str(caught.value)
+    assert len(message) < 500
+
+
+@given(st.text(max_size=300))
+def test_any_string_parses_or_gives_the_one_error(text):
+    with contextlib.suppress(InputError):
+        UPDATE.parse(text)
+
+
+_SMALL = st.sampled_from(["eta", "g", "theta", "1", "2", "0.5", "7/3", "1e-3"])
+
+
+def _grow(inner):
+    binary = st.tuples(inner, st.sampled_from("+-*/"), inner).map(lambda t: f"({t[0]}{t[1]}{t[2]})")
+    power = st.tuples(inner, st.sampled_from(["2", "-1", "(1/4)", "0.5"])).map(
+        "({0[0]})**{0[1]}".format
+    )
+    call = st.tuples(st.sampled_from(["sign", "norm", "abs", "rms", "polar"]), inner).map(
+        "{0[0]}({0[1]})".format
+    )
+    return binary | power | call
+
+
+@given(st.recursive(_SMALL, _grow, max_leaves=8))
+def test_every_sentence_of_the_grammar_parses_and_reads_back(text):
+    expression = UPDATE.parse(text)
+    assert expression.root == UPDATE.parse(str(expression)).root
+    assert expression.names <= {"eta", "g", "theta"}
+
+
+@given(
+    st.integers(1, 1000),
+    st.fractions(min_value=Fraction(-4), max_value=Fraction(4), max_denominator=16),
+)
+def test_depth_expressions_have_the_value_that_python_gives(depth, power):
+    text = f"(2*N)**({power.numerator}/{power.denominator})"
+    assert evaluate(DEPTH.parse(text), N=depth) == pytest.approx((2 * depth) ** float(power))
+
+
+@settings(max_examples=30)
+@given(st.floats(allow_nan=False, allow_infinity=False, min_value=1e-6, max_value=1e6))
+def test_numbers_keep_their_value(value):
+    assert math.isclose(evaluate(DEPTH.parse(repr(value)), N=1), value)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("eta*h", "'h' is not known"),
+        ("sin(g)", "the function 'sin' is not known"),
+        ("sign()", "sign takes 1 argument, not 0"),
+        ("blocks(g)", "blocks takes 2 arguments, not 1"),
+        ("blocks(g, rows(g))", "blocks takes a term and how many rows a block has, such as 64"),
+        ("blocks(g, 1/2)", "blocks takes a term and how many rows a block has, such as 64"),
+        ("clip(g, 1)", "clip takes 3 arguments, not 2"),
+        ("clip(g, 0, 1, 2)", "clip takes 3 arguments, not 4"),
+        ("max(g)", "max takes 2 to 8 arguments, not 1"),
+        (f"min({', '.join('g' * 9)})", "min takes 2 to 8 arguments, not 9"),
+        ("norm(g, ord=1)", "only arithmetic may occur"),
+        ("g % 2", "an operator is not known"),
+        ("1e999*g", "a number is not finite"),
+        ("g**g", "the exponent depends on g"),
+        ("g**(1/0)", "an exponent divides by zero"),
+        ("g**sqrt(4)", "an exponent holds sqrt"),
+        ("g**2**0.5", "an exponent holds a power that is not small and whole"),
+        ("g**2000**2", "an exponent is beyond 256"),
+        ("g**257", "an exponent is beyond 256"),
+        ("g**(1/257)", "an exponent is beyond 256"),
+        ("-" * 61 + "g", "it is nested too deeply"),
+    ],
+)  # fmt: skip
+def test_each_refusal_says_its_own_reason(text, why):
+    with pytest.raises(InputError, match=re.escape(f"is not an update: {why}; use ")):
+        UPDATE.parse(text)
+
+
+def test_what_is_just_allowed_is_read():
+    allowed = ("clip(g, 0, 1)", "g**256", "g**(1/256)", "g**1**256")
+    for text in (f"max({', '.join('g' * 8)})", *allowed):
+        assert UPDATE.parse(text).names == {"g"}
+    assert UPDATE.parse("+g").root == UPDATE.parse("g").root
+    assert DEPTH.parse("N**0.1").root.exponent == Fraction(1, 10)  # and no binary float
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("log(N - 8)", ""), ("1/(N - 8)", ""), ("(8 - 2*N)**(1/2)", "no real value"), ("M", "")],
+)  # fmt: skip
+def test_undefined_values_are_one_sentence(text, says):
+    with pytest.raises(InputError, match=says or None):
+        evaluate(DEPTH.parse(text), N=8)
+    with pytest.raises(InputError, match="is not finite at N = 200"):
+        evaluate(DEPTH.parse("N**128*N**128"), N=200)
+
+
+@pytest.mark.parametrize(
+    ("update", "meant"),
+    [
+        ("-eta*g**(1/3)", "sign(g)*abs(g)**(1/3)"),
+        ("-eta*g**(255/256)", "sign(g)*abs(g)**(255/256)"),
+        ("-eta*sqrt(g)", "sign(g)*sqrt(abs(g))"),
+        ("-eta*max(sqrt(g), 1)", "sign(g)*sqrt(abs(g))"),
+        ("eta*log(-2)*g", "log(abs(-2))"),
+        ("eta*log(g/theta)", "log(abs(g/theta))"),
+        ("eta*g*(1 - 3/2)**(2/3)", "abs(1-(3/2))**(2/3)"),
+        ("eta*(-g - theta)**0.5", "abs((-g)-theta)**(1/2)"),
+        ("eta*sqrt(clip(g, -1, 1))", "sqrt(abs(clip(g, -1, 1)))"),
+        ("eta*sqrt(-abs(g))*sign(g)", "sqrt(abs(-abs(g)))"),
+    ],
+)
+def test_a_root_or_logarithm_of_what_may_be_negative_is_refused(update, meant):
+    with pytest.raises(InputError, match="is not real") as caught:
+        custom_optimizer(update)
+    assert meant in str(caught.value)
+    custom_optimizer(f"eta*{meant}*g")  # the form that is named is accepted
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        "-eta*sign(g)*abs(g)**(1/3)",
+        "-eta*g/sqrt(g*g)",
+        "-eta*g/sqrt(g*sign(g))",
+        "-eta*sqrt(max(g, 0))",
+        "-eta*g*sqrt(clip(theta, 0, 1))",
+        "-eta*g*sqrt(1 - 0.99)",
+        "-eta*g/(g**2 + theta**2)**(1/2)",
+        "-eta*sqrt(g**4/theta**2)",
+        "-eta*sqrt(min(-1, g)*min(g, -abs(theta)))",
+    ],
+)
+def test_roots_of_what_is_never_negative_stay(update):
+    custom_optimizer(update)
+
+
+class _Signed(FloatAlgebra):
+    functions: ClassVar = {**FloatAlgebra.functions, "sign": lambda x: (x > 0) - (x < 0)}
+
+
+_TERMS = st.recursive(
+    st.sampled_from(["g", "theta", "eta", "2", "0.5", "(-1)", "0"]),
+    lambda inner: (
+        st.tuples(inner, st.sampled_from("+-*/"), inner).map(lambda t: f"({t[0]}{t[1]}{t[2]})")
+        | st.tuples(inner, st.sampled_from(["2", "3", "-1"])).map("({0[0]})**({0[1]})".format)
+        | st.tuples(st.sampled_from(["sign", "abs"]), inner).map("{0[0]}({0[1]})".format)
+        | st.tuples(st.sampled_from(["max", "min"]), inner, inner).map(
+            "{0[0]}({0[1]},{0[2]})".format
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(_TERMS, st.sampled_from([-1.7, -0.3, 0.4, 2.1]), st.sampled_from([-3.1, -0.2, 0.7, 1.9]))
+def test_what_is_said_never_to_be_negative_is_not(term, g, theta):
+    root = UPDATE.parse(term).root
+    assume(sign(root).never_negative)
+    try:
+        value = fold(root, _Signed(eta=0.6, g=g, theta=theta))
+    except ArithmeticError:
+        assume(False)
+    assert math.isnan(value) or value >= -1e-9 * (1 + abs(value))
+
+
+@given(_TERMS)
+def test_a_term_reads_back_as_it_is_written(term):
+    root = UPDATE.parse(term).root
+    again = UPDATE.parse(written(root)).root
+    try:
+        first, second = (fold(r, _Signed(eta=0.6, g=-1.3, theta=0.7)) for r in (root, again))
+    except ArithmeticError:
+        assume(False)
+    assert first == pytest.approx(second, rel=1e-9, nan_ok=True)

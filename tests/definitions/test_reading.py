@@ -1,0 +1,233 @@
+"""Readings written by hand: their equations, layers, ranges and uses, and how they differ."""
+
+import math
+from dataclasses import replace
+
+import pytest
+
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.reading import (
+    Logits,
+    Matrix,
+    Measured,
+    Norm,
+    Range,
+    Reading,
+    Sublayer,
+    layer_of,
+    residual_equation,
+)
+from deepnet_theory.definitions.subject import (
+    Wanted,
+    WantedSublayer,
+    at,
+    differences,
+    gain,
+    meant_norms,
+    norms_of,
+    require_equation,
+    unjudged,
+    without_law,
+)
+
+ROLES = {"attention": ("query", "key", "value", "output"), "ffn": ("fc1", "fc2")}
+
+
+def norm(where, of="norm", centred=True, size=1.0):
+    return Norm(where, centred, f"{of}.weight", f"{of}.bias", size)
+
+
+def matrix(name, role, gain=1.0, error=0.0, **more):
+    m = Matrix(name, role, 0, ((0, 32),), 32, 32, **more)
+    return replace(m, size=gain * m.xavier, error=error * m.xavier)
+
+
+def sublayer(
+    layer, kind="ffn", *, where="input", stack="decoder", sums=0, gain=1.0, own="", **more
+):
+    own = own or f"{stack}.{layer}.{kind}"
+    norms = (norm(where, f"{own}.{where}"),) if where else ()
+    matrices = tuple(matrix(f"{own}.{role}", role, gain) for role in ROLES[kind])
+    given = {"stream": 1.0, "branch": 1.0, "norms": norms, "matrices": matrices, **more}
+    return Sublayer(stack, layer, kind, 10 * layer + len(kind), **given)
+
+
+def reading(*sublayers, **more):
+    stream = {s.stack: 1.0 for s in sublayers}
+    return Reading(tuple(sublayers), (), stream, **more)
+
+
+def stack(layers=3, **more):
+    return reading(*(sublayer(n, kind, **more) for n in range(layers) for kind in ROLES))
+
+
+def test_an_equation_has_its_norms_and_its_alpha_on_the_side_that_they_stand_on():
+    written = {
+        ("", ""): "x + branch(x)", ("input", ""): "x + branch(norm(x))",
+        ("output", "2"): "x + norm(branch(x))/2", ("sum", ""): "norm(x + branch(x))",
+        ("sum", "alpha"): "norm(alpha*x + branch(x))",
+    }  # fmt: skip
+    for (where, alpha), equation in written.items():
+        assert residual_equation(frozenset({where}), alpha) == equation
+    s = sublayer(0, where="sum")
+    assert (s.equation, s.around) == ("norm(x + branch(x))", {"sum"})
+
+
+def test_alpha_is_what_multiplies_the_stream_against_the_branch():
+    assert sublayer(0, stream=2.0, branch=0.5, carried=3.0).alpha == 12
+    assert sublayer(0, branch=0.0).alpha == math.inf
+    on = [sublayer(0, stream=a, branch=b).alpha_on for a, b in ((1, 1), (2, 1), (2, 3), (1, 3))]
+    assert on == [None, "stream", "stream", "branch"]
+
+
+def test_the_gain_of_a_norm_behind_a_branch_may_be_its_multiplier():
+    norms = (norm("input"), norm("output", "after", size=0.25))
+    s = sublayer(0, norms=norms, branch=2.0)
+    taken = s.in_gain
+    assert (taken.branch, taken.learnt, taken.start) == (0.5, "after.weight", 0.25)
+    assert [(n.where, n.gain, n.size) for n in taken.norms] == [
+        ("input", "norm.weight", 1.0), ("output", None, 1.0),
+    ]  # fmt: skip
+    assert taken.learnt_names == ("residual_gain",) and s.learnt_names == ()
+    assert sublayer(0).in_gain == sublayer(0) and taken.in_gain is taken
+    entry = replace(s, learnt="gates[3]")
+    assert entry.in_gain is entry and entry.learnt_parameter == "gates"
+
+
+def test_norms_within_a_branch_are_no_part_of_its_equation():
+    s = sublayer(0, norms=tuple(map(norm, ("input", "inside", "scores"))))
+    assert s.around == {"input"} and norms_of(s) == {"input", "inside"}
+    assert [n.where for n in s.placed_norms] == ["input"]
+    assert [n.where for n in s.ruled_norms] == ["input", "inside"]
+    assert norms_of(sublayer(0, norms=(norm("within"),))) == {"inside"}
+    assert "has a norm within its branch" in without_law(reading(s))
+    assert without_law(reading(s), ("inside",)) == ""
+
+
+def test_layers_are_said_as_a_selection_says_them():
+    assert layer_of(stack(2).sublayers) == "attention,ffn"
+    odd = reading(sublayer(0), sublayer(1, "attention"), sublayer(1), sublayer(2), sublayer(3))
+    assert layer_of(odd.sublayers) == "ffn,1/4*attention"
+    assert odd.layers == {"decoder": 4} and odd.placement == "pre-ln"
+    assert stack().select == {
+        "placement": "pre-ln", "norm": "layer", "stack": "decoder", "layer": "attention,ffn",
+    }  # fmt: skip
+    rms = stack(norms=(norm("sum", centred=False),))
+    assert rms.select["norm"] == "rms" and rms.select["placement"] == "post-ln"
+
+
+def test_layers_that_are_alike_are_one_range():
+    mixed = reading(
+        *(sublayer(n, where="sum" if n < 2 else "input") for n in range(5)),
+        sublayer(5, "attention", where="sum"), sublayer(5, where="input"),
+    )  # fmt: skip
+    assert [str(r) for r in mixed.ranges] == [
+        "layers 0-1: norm(x + branch(x))", "layers 2-4: x + branch(norm(x))",
+        "layer 5: norm(x + branch(x)) and x + branch(norm(x))",
+    ]  # fmt: skip
+    assert mixed.ranges[1] == Range("decoder", 2, 4, "ffn", ("x + branch(norm(x))",))
+    assert mixed.said_ranges() == "; ".join(map(str, mixed.ranges))
+    assert (mixed.placement, mixed.placements) == (None, ("post-ln", "pre-ln"))
+    two = reading(sublayer(0, stack="encoder"), sublayer(0))
+    assert two.said_ranges().startswith("layer 0 of the encoder: x + ")
+    many = reading(*(sublayer(n, where="sum" if n % 2 else "input") for n in range(30)))
+    assert many.said_ranges().endswith("; …") and many.said_ranges().count(";") < 10
+
+
+def test_a_norm_that_one_layer_lacks_is_meant_to_stand_there():
+    rows = [sublayer(n, where="" if n == 2 else "input") for n in range(4)]
+    assert meant_norms(reading(*rows)) == [{"input"}] * 4
+    rows[3] = sublayer(3, where="")
+    assert meant_norms(reading(*rows)) == [{"input"}, {"input"}, set(), set()]
+
+
+def test_uses_of_a_layer_are_said_as_a_selection_says_them():
+    def used(*names):
+        return reading(*(sublayer(n, own=name) for n, name in enumerate(names)))
+
+    assert [used(*names).uses for names in ("abcd", "aaaa", "aabb", "abab", "aaab")] == [
+        "1", "N", "N/2", "N/2", "",
+    ]  # fmt: skip
+    assert used("a", "b", "a", "b").distinct == (0, 1)
+    missing = without_law(used("a", "a", "a", "b"))
+    assert missing.startswith("3 sublayers share a.") and ", and 1 uses b." in missing
+    assert without_law(used("a", "a", "b", "b")) == "" and at(sublayer(0)).endswith(".0.ffn.fc2")
+
+
+def test_learnt_and_absent_branches_have_no_law_without_a_placement():
+    learnt = sublayer(0, learnt="gate", multiplier="residual_gain")
+    assert "is multiplied by gate, which is learnt" in without_law(reading(learnt))
+    assert without_law(reading(learnt), ("learnt",)) == ""
+    assert without_law(reading(sublayer(0, branch=0.0))).endswith("is multiplied by 0")
+
+
+def wanted(*sublayers, alpha=1.0, gains=None, **more):
+    norms = frozenset({"input"})
+    rows = tuple(WantedSublayer(norms, alpha, gains or {}, **more) for _ in sublayers)
+    return Wanted("rule", "", "pre-ln", rows)
+
+
+def test_a_reading_differs_in_norms_alpha_and_gains_beyond_chance():
+    def found(s, **asked):
+        return {(d.item, round(d.ratio, 3)) for d in differences(reading(s), wanted(s, **asked))}
+
+    assert found(sublayer(0)) == set()
+    assert found(sublayer(0, where="sum")) == {("norms", 1.0)}
+    assert found(sublayer(0, stream=3.0), alpha=2.0) == {("alpha", 1.5)}
+    assert found(sublayer(0), learnt=True, alpha=4.0) == {("learnt", 0.25)}
+    assert found(sublayer(0, gain=2.0), gains={"fc1": 4.0, "fc2": 2.0}) == {("fc1", 0.5)}
+    assert found(sublayer(0), gains={"fc1": 0.0}) == {("fc1", math.inf)}
+    noisy = sublayer(0, matrices=(matrix("w", "fc1", 1.2, error=0.1),))
+    assert found(noisy) == set()  # two errors
+    assert found(noisy, gains={"fc1": 0.9}) == {("fc1", 1.333)}  # three
+    factor = replace(matrix("w", "fc1", 9.0), factor=True)
+    assert unjudged(factor) and found(sublayer(0, matrices=(factor,))) == set()
+    assert unjudged(matrix("w", "unknown")) and not unjudged(matrix("w", "fc1"))
+
+
+def test_a_gain_has_an_interval_and_may_be_of_another_deviation():
+    size, low, high = gain(matrix("w", "fc1", 0.5, error=0.1))
+    assert (size, low, high) == pytest.approx((0.5, 0.304, 0.696), abs=1e-3)
+    row = WantedSublayer(frozenset(), 1.0, {"fc1": 3.0}, std=0.02)
+    m = matrix("w", "fc1")
+    assert row.gain(m) == pytest.approx(0.06 / m.xavier)
+    assert row.gain(matrix("w", "fc2")) == pytest.approx(0.02 / m.xavier)
+    assert m.xavier == math.sqrt(2 / 64)
+
+
+def test_a_block_of_a_parameter_is_written_as_in_code():
+    m = matrix("w", "fc1")
+    assert (m.where, m.rows) == ("w", [0, 32])
+    block = replace(m, whole=False, axis=1)
+    assert (block.where, block.rows) == ("w[:, 0:32]", [0, 32])
+    several = replace(block, axis=0, outputs=((0, 4), (8, 12)))
+    assert (several.where, several.rows) == ("w[0:4, … 2 blocks]", [[0, 4], [8, 12]])
+
+
+def test_even_logits_lose_the_logarithm_of_the_vocabulary():
+    assert Logits(matrix("head", "head"), 1.0, 0.0, 4.0, 4.0).even == pytest.approx(math.log(32))
+
+
+def test_a_measured_branch_says_its_powers():
+    def powers(**of):
+        return Measured({name: (power, 0.0) for name, power in of.items()}, 0.5, 0.25, 0.75)
+
+    assert powers(v=1.01, o=0.97, q=0.02).law == (
+        "it is linear in v and o alone, as attention is in value and output"
+    )
+    assert powers(v=1.0).law == "it is linear in v alone"
+    assert powers(v=1.0, w=2.0).law == (
+        "it grows as the power 2.00 of w and is linear in v: no sublayer here has such a law"
+    )
+    told = str(Measured({"a": (0.5, 0.04), "b": (2.0, 0.001)}, 0.5, 0.25, 0.75))
+    assert told == (
+        "it grows as the power 2.00 of b, 0.50 ± 0.04 of a; a change across its input changes it "
+        "0.50 times as much (0.25 to 0.75)"
+    )
+
+
+def test_constants_of_other_norms_are_refused_with_what_to_derive():
+    post = stack(1, where="sum")
+    with pytest.raises(Refusal, match=r"derived with placement=\"post-ln\", norm=\"layer\""):
+        require_equation(post, wanted(*post.sublayers))
+    require_equation(stack(1), wanted(*stack(1).sublayers))

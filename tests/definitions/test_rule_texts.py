@@ -1,0 +1,97 @@
+"""A rule as texts: its values at a depth, by part and kind, in words and as plain data."""
+
+import pytest
+
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.rule import ParameterRule, Row, Rule, RuleEntry, own_rule
+from deepnet_theory.definitions.sublayer import Role
+
+ENTRY = RuleEntry(
+    "encoder", "*", "(2*N)**(1/2)", "1/(2*N)", "2/N", "N",
+    gains=(("query", "3/N"), ("key", "1")), norm_epsilon=(("output", "1/N**2"),),
+)  # fmt: skip
+RULE = Rule("adam", (ENTRY,), eta="4/N")
+
+
+def of(*names):
+    """A rule of these parts and kinds, each with another alpha."""
+    entries = (RuleEntry(*name.split("/"), f"{i + 2}", "1") for i, name in enumerate(names))
+    return Rule("own", tuple(entries))
+
+
+def test_an_entry_has_its_numbers_at_a_depth():
+    assert ENTRY.at(N=8) == (4.0, 1 / 16) and ENTRY.rate_at(N=8) == 1 / 4
+    assert ENTRY.gains_at(N=8) == {"query": 3 / 8, "key": 1}
+    assert ENTRY.norm_epsilon_at(N=8) == {"output": 1 / 64}
+    texts = {
+        "stack": "encoder", "sublayer": "*", "alpha": ENTRY.alpha, "beta": ENTRY.beta,
+        "rate": "2/N", "gains": {"query": "3/N", "key": "1"}, "rho": "N",
+        "norm_epsilon": {"output": "1/N**2"},
+    }  # fmt: skip
+    assert ENTRY.to_dict() == texts
+    assert ENTRY.to_dict(N=8) == texts | {
+        "alpha_value": 4.0, "beta_value": 1 / 16, "rate_value": 1 / 4,
+        "norm_epsilon_value": {"output": 1 / 64},
+    }  # fmt: skip
+    assert RuleEntry("encoder", "*", "1", "1").to_dict().keys() == {
+        "stack", "sublayer", "alpha", "beta", "rate",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("alpha", "beta"), [("N-8", "1"), ("1", "N-8"), ("7-N", "1"), ("1", "7-N")]
+)
+def test_what_is_not_positive_is_refused_with_its_depth(alpha, beta):
+    assert RuleEntry("encoder", "*", alpha, beta).expressions
+    with pytest.raises(InputError, match=r"must be positive at N = 8$"):
+        RuleEntry("encoder", "*", alpha, beta).at(N=8)
+    with pytest.raises(InputError, match="the gain of key must be positive, not 0"):
+        RuleEntry("encoder", "*", "1", "1", gains=(("query", "1"), ("key", "0"))).gains_at(N=8)
+
+
+def test_a_sublayers_own_entry_goes_before_that_of_all_kinds():
+    rule = of("encoder/*", "decoder/*", "decoder/ffn")
+    assert [rule.entry("decoder", kind).alpha for kind in ("ffn", "attention")] == ["4", "3"]
+    assert rule.entry("encoder", "ffn").alpha == "2"
+    with pytest.raises(InputError, match="the rule 'own' says nothing of 'cross' in the decoder"):
+        of("decoder/ffn").entry("decoder", "cross")
+
+
+def test_values_are_keyed_by_what_differs():
+    assert RULE.alpha_at(8) == 4 and RULE.beta_at(N=8) == 1 / 16 and RULE.eta_at(8) == 1 / 2
+    assert of("decoder/*").depth_of(6, {}) == {"M": 6} and RULE.depth_of(6, {}) == {"N": 6}
+    assert of("encoder/attention", "encoder/ffn").alpha_at(8) == {"attention": 2, "ffn": 3}
+    both = of("encoder/*", "decoder/attention", "decoder/*")
+    assert both.alpha_at(N=1, M=1) == {"encoder": 2, "decoder/attention": 3, "decoder": 4}
+    for layers, depth in ((8, {"N": 8}), (8, {})):
+        with pytest.raises(InputError, match="name the depth of every stack"):
+            (RULE if depth else both).depth_of(layers, depth)
+
+
+def test_a_row_says_the_rule_in_one_line():
+    assert Row("to train with", RULE).told() == (
+        "encoder alpha = (2*N)**(1/2), beta = 1/(2*N), kappa = 2/N, eta times = 4/N, query 3/N, "
+        "epsilon of its output norm times 1/N**2"
+    )
+    assert Row("", of("encoder/*", "decoder/ffn")).told(N=8, M=8) == (
+        "encoder alpha = 2 = 2, beta = 1; decoder, ffn alpha = 3 = 3, beta = 1"
+    )
+
+
+def test_ones_own_rule_takes_the_decoders_constants_where_they_are_given():
+    entries = own_rule(("encoder", "decoder"), "2", "1/2", "3").entries
+    assert [(e.part, e.sublayer, e.alpha, e.beta) for e in entries] == [
+        ("encoder", "*", "2", "1/2"), ("decoder", "*", "3", "1/2"),
+    ]  # fmt: skip
+    assert own_rule(("encoder", "decoder"), "2", "1", None, "5").entries[1].beta == "5"
+    with pytest.raises(InputError, match="is not an expression in the depth"):
+        own_rule(("encoder",), "eta", "1")
+
+
+def test_a_parameter_has_four_numbers_and_their_formulas():
+    rule = ParameterRule("encoder", "ffn", "fc1", Role.SCALED, "1/N", "2/N", "3/N", "4/N")
+    found = rule.at(N=2)
+    assert (found.gain, found.rate, found.epsilon, found.weight_decay) == (0.5, 1, 1.5, 2)
+    assert found.formulas == {
+        "gain": "1/N", "rate": "2/N", "epsilon": "3/N", "weight_decay": "4/N",
+    }  # fmt: skip

@@ -1,0 +1,55 @@
+"""The published schemes are data that parses, and says nothing of what it does."""
+
+from dataclasses import fields, replace
+from itertools import product
+
+import pytest
+
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.scheme import Scheme, SchemePart, scheme, schemes
+
+SCHEMES = list(schemes().values())
+
+
+@pytest.mark.parametrize("given", SCHEMES, ids=lambda s: s.name)
+def test_every_constant_is_a_number_at_every_layer_and_has_a_source(given):
+    assert schemes()[given.name] is given and given.source and given.summary
+    assert not {f.name for f in fields(Scheme)} & {"exponent", "balances", "verdict", "class"}
+    for part, l in product(given.parts, (1, 8)):  # noqa: E741  the layer's index
+        at = {"N": 8, "M": 8, "l": l}
+        assert given.value(part.alpha, **at) > 0 and given.value(part.embedding, **at) > 0
+        assert all(given.value(gain, **at) >= 0 for gain in part.gains.values())
+
+
+def test_gpt_2_and_deepnorm_are_their_papers():
+    """Radford et al. 2019, §2.3: scaled by 1/sqrt(N); DeepNet, arXiv 2203.00555, Figure 2."""
+    (part,), matrices = scheme("gpt-2").parts, ("value", "output", "fc1", "fc2")
+    assert [m for m in matrices if part.gain(m) != "1"] == ["output", "fc2"]
+    assert scheme("gpt-2").value(part.gain("fc2"), N=50) == pytest.approx(0.1)
+    encoder, decoder = scheme("deepnorm-encoder-decoder").parts
+    value = scheme("deepnorm-encoder-decoder").value
+    assert value(encoder.alpha, N=16, M=16) == pytest.approx(0.81 * 16 ** (5 / 16))
+    assert value(decoder.gain("output"), M=108) == pytest.approx(1296 ** (-1 / 4))
+
+
+def test_only_a_scheme_of_one_gain_is_a_rule_of_alpha_and_beta():
+    names = {s.name for s in SCHEMES if s.one_gain}
+    assert {"deepnorm", "deepnorm-glm", "completep", "modula"} <= names
+    assert not names & {"gpt-2", "fixup", "rezero", "layernorm-scaling", "keel", "sub-ln"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"parts": (SchemePart("encoder", gains={"fc3": "1/N"}),)},
+        {"equation": "x + branch(norm(x))/N"},
+        {"optimizer": "adamm"},
+        {"first": "x + branch(x)"},
+        {"rates": {"matrix": "1"}},
+    ],
+)
+def test_a_scheme_that_names_what_is_not_there_is_refused(wrong):
+    with pytest.raises((InputError, ValueError)):
+        replace(scheme("gpt-2"), **wrong)
+    with pytest.raises(InputError, match="not known"):
+        SchemePart("encoder", alpha="sqrt(j)")

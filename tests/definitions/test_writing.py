@@ -1,0 +1,133 @@
+"""Files: nothing half-written, nothing replaced that is no regular file, one sentence otherwise."""
+
+import json
+import os
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from deepnet_theory.definitions.files import read_bytes, read_text, require_writable, write_text
+from deepnet_theory.definitions.outcome import InputError
+
+posix = pytest.mark.skipif(os.name == "nt", reason="modes, links and pipes of POSIX")
+
+
+def mode(path):
+    return stat.S_IMODE(path.lstat().st_mode)
+
+
+def test_a_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
+    path = tmp_path / "a.json"
+    write_text(path, "old")
+
+    def broken(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "replace", broken)
+    with pytest.raises(InputError, match="No space left"):
+        write_text(path, "new")
+    assert path.read_text(encoding="utf-8") == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+
+
+@posix
+def test_a_file_keeps_its_mode_under_any_name_and_with_any_text(tmp_path):
+    before = os.umask(0o027)
+    try:
+        write_text(tmp_path / "new", "new")
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / "new") == 0o640
+    told = json.dumps({"corpus": "book\udcff.txt"}, ensure_ascii=False)  # no text
+    for name, kept in (("a" * 255, 0o600), ("é" * 127, 0o644), ("b", 0o664), ("c", 0o755)):
+        path = tmp_path / name
+        path.write_text("old", encoding="utf-8")
+        path.chmod(kept)
+        write_text(path, told)
+        assert json.loads(path.read_text(encoding="utf-8")) == json.loads(told)
+        assert mode(path) == kept
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root gives files away")
+def test_the_owner_of_a_file_is_kept(tmp_path):
+    path = tmp_path / "a.json"
+    path.write_text("old", encoding="utf-8")
+    os.chown(path, 12345, 12345)
+    write_text(path, "new")
+    assert path.stat().st_uid == path.stat().st_gid == 12345
+
+
+@posix
+def test_a_link_keeps_pointing_and_its_target_is_written(tmp_path):
+    (tmp_path / "folder").mkdir()
+    target, link = tmp_path / "folder" / "a.json", tmp_path / "link"
+    link.symlink_to(target)
+    for content in ("made", "replaced"):  # first through a link to what is not there yet
+        write_text(link, content)
+        assert link.is_symlink() and target.read_text(encoding="utf-8") == content
+        assert require_writable(link) == target
+    assert [p.name for p in target.parent.iterdir()] == ["a.json"]
+
+
+@posix
+def test_a_device_is_written_to(tmp_path):
+    before = Path(os.devnull).stat()
+    write_text(os.devnull, "new")
+    assert os.path.samestat(Path(os.devnull).stat(), before)
+    with pytest.raises(InputError, match="No space left"):
+        write_text("/dev/full", "new")
+
+
+@posix
+def test_a_pipe_is_written_to_and_read_from(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    got = []
+    reader = threading.Thread(target=lambda: got.append(pipe.read_text(encoding="utf-8")))
+    reader.start()
+    write_text(pipe, "through")
+    reader.join(10)
+    assert got == ["through"] and stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert read_bytes(pipe, 100) == b""  # nobody writes: nothing to wait for
+    held = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # so that what is written stays
+    pipe.write_text("back")
+    assert read_text(pipe, 100) == "back"
+    os.close(held)
+
+
+def impossible(folder):
+    (folder / "read-only").write_text("old", encoding="utf-8")
+    (folder / "read-only").chmod(0o444)
+    (folder / "loop").symlink_to(folder / "loop")
+    return {
+        str(folder / "none" / "a.json"): "the folder does not exist",
+        str(folder / "read-only" / "a.json"): "Not a directory",
+        str(folder): "it is a folder",
+        str(folder / "read-only"): "it is read-only",
+        str(folder / "loop"): "symbolic links",
+        str(folder / ("a" * 300)): "too long",
+        str(folder / "a\0b"): "null",
+        "": "give the name of a file",
+        " ": "give the name of a file",
+    }
+
+
+@posix
+def test_what_cannot_be_written_is_one_sentence_before_and_when(tmp_path):
+    for path, why in impossible(tmp_path).items():
+        for attempt in (require_writable, lambda p: write_text(p, "new")):
+            with pytest.raises(InputError, match=why) as caught:
+                attempt(path)
+            assert str(caught.value).startswith("cannot write ")
+    assert (tmp_path / "read-only").read_text(encoding="utf-8") == "old"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["loop", "read-only"]
+
+
+def test_what_cannot_be_read_is_one_sentence(tmp_path):
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    (tmp_path / "large").write_bytes(b"x" * 101)
+    for name in ("binary", "large", "none", "a\0b", "."):
+        with pytest.raises(InputError):
+            read_text(tmp_path / name, 100)

@@ -1,0 +1,367 @@
+"""Exponents, sizes and premises: their intervals, and verdicts that can be wrong."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from deepnet_theory.definitions.assumption import Assumption
+from deepnet_theory.definitions.measurement import Prediction, Predictions
+from deepnet_theory.definitions.outcome import InputError, Verdict
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.laboratory.case import NEAR
+from deepnet_theory.laboratory.judging import (
+    Arrival,
+    Plan,
+    judge_assumption,
+    judge_exponent,
+    judge_level,
+    plan_exponents,
+)
+from deepnet_theory.laboratory.model_update import LINEAR, ModelUpdate
+from deepnet_theory.laboratory.statistics import (
+    Interval,
+    fit_exponent,
+    judge,
+    positive_interval,
+    slopes,
+    t_interval,
+    what_decides,
+)
+
+REFUTED, UNDECIDED, SUPPORTED = Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED
+DEPTHS = (8, 16, 32, 64)
+
+
+def powers(exponent, depths=DEPTHS, noise=0.0, size=1.0, paired=0.2, seed=0):
+    """A power of the depth for eight seeds, whose sizes scatter by more than their slopes."""
+    rng = np.random.default_rng(seed)
+    each = size * np.exp(paired * rng.standard_normal((8, 1)))
+    jitter = np.exp(noise * rng.standard_normal((8, len(depths))))
+    return each * np.asarray(depths, dtype=float) ** exponent * jitter
+
+
+# ---- intervals and fits ----
+
+
+@given(st.floats(-2, 2), st.integers(0, 1000))
+@settings(max_examples=30, deadline=None)
+def test_a_power_law_gives_its_exponent(exponent, seed):
+    fit = fit_exponent(DEPTHS, powers(exponent, seed=seed))
+    assert fit.interval.estimate == pytest.approx(exponent, abs=1e-9) and fit.fitted_from == 8
+    # paired: noise between seeds would swamp the slope
+    fit = fit_exponent(DEPTHS, powers(exponent, noise=0.01, paired=1.0, seed=seed))
+    assert fit.interval.high - fit.interval.low < 0.06
+
+
+def test_slopes_and_interval_are_scipys_and_cover():
+    x, y = np.log(np.asarray(DEPTHS, dtype=float)), np.log(powers(0.3, noise=0.1))
+    ours = slopes(x, y)
+    np.testing.assert_allclose(ours, [stats.linregress(x, row).slope for row in y], rtol=1e-12)
+    found, theirs = t_interval(ours), stats.ttest_1samp(ours, 0).confidence_interval(0.95)
+    assert (found.low, found.high) == pytest.approx(tuple(theirs))
+    assert t_interval([1.0]).high == math.inf
+    rng = np.random.default_rng(0)
+    draws, mean = np.exp(0.3 * rng.standard_normal((2000, 8))), math.exp(0.3**2 / 2)
+    assert 0.935 < sum(0.0 in t_interval(row) for row in np.log(draws)) / 2000 < 0.965
+    assert 0.93 < sum(mean in positive_interval(row) for row in draws) / 2000 < 0.97
+
+
+@pytest.mark.parametrize(
+    "depths",
+    [
+        [(8, 4), (16, 4), (32, 4), (8, 16), (16, 16), (32, 16)],
+        [(8, 8), (16, 8), (32, 8), (64, 8), (8, 16), (8, 32), (8, 64)],
+        [(16, 8), (32, 8), (64, 8), (128, 8), (8, 16), (8, 32), (8, 64)],  # N = 8 stands alone
+        [(8, 1), (32, 1), (16, 2), (64, 2)],  # no group has the two least depths
+        [(8, 1), (16, 1), (8, 2), (32, 2), (8, 3), (64, 3)],  # nor, without the least one, any two
+    ],
+)
+def test_the_other_depth_is_held_fixed_by_groups_of_two_or_more(depths):
+    values = np.array([[n**0.5 * m**-0.25 for n, m in depths]] * 3)
+    ns, ms = zip(*depths, strict=True)
+    fit = fit_exponent(ns, values, groups=ms)
+    assert fit.interval.estimate == pytest.approx(0.5)
+    assert fit.fitted_from == min(n for n, m in depths if ms.count(m) > 1)
+    if len(depths) > 5 and 3 not in ms:
+        assert fit_exponent(ms, values, groups=ns).interval.estimate == pytest.approx(-0.25)
+
+
+def test_the_fit_begins_where_the_local_slope_has_settled():
+    depths = np.array([2, 4, 8, 16, 32, 64, 128, 256])
+    bent = (depths**0.5 * (1 + 8 / depths**1.5))[None, :] * powers(0.0, depths, noise=0.003)
+    fit = fit_exponent(depths, bent)
+    assert fit.fitted_from > 2 and abs(fit.interval.estimate - 0.5) < 0.03
+    straight = slopes(np.log(depths), np.log(bent)).mean()
+    assert abs(straight - 0.5) > 0.1  # what the whole range would have said
+
+
+def test_seeds_that_are_not_finite_are_left_out():
+    values = powers(0.25)
+    values[3, 2] = math.nan
+    fit = fit_exponent(DEPTHS, values)
+    assert len(fit.per_seed) == 7 and fit.interval.estimate == pytest.approx(0.25)
+    assert math.isnan(fit_exponent(DEPTHS, values * math.nan).interval.estimate)
+
+
+def test_the_interval_of_a_positive_quantity_holds_no_negative_one():
+    sizes = [4.571, 5.424]  # of two seeds: Student's interval begins below 0
+    found = positive_interval(sizes)
+    assert t_interval(sizes).low < 0 < found.low < found.estimate < found.high
+    assert found.estimate == t_interval(sizes).estimate
+    assert found.low * found.high == pytest.approx(found.estimate**2)
+    assert positive_interval([0.0, 0.0, 0.0]) == Interval(0.0, 0.0, 0.0)
+    assert positive_interval([3.0]) == Interval(3.0, 0.0, math.inf)
+    assert math.isnan(positive_interval([1.0, math.nan]).estimate)
+    # where the spread is small it is Student's
+    close = 1 + 1e-4 * np.random.default_rng(0).standard_normal(8)
+    assert positive_interval(close).low == pytest.approx(t_interval(close).low, rel=1e-7)
+
+
+def test_an_interval_may_end_where_the_tolerance_does():
+    for low, high, verdict in (
+        (0.0, 1.0, SUPPORTED), (0.0, 1.1, UNDECIDED), (-0.1, 1.0, UNDECIDED), (1.0, 2.0, UNDECIDED),
+        (1.01, 2.0, REFUTED), (-1.0, -0.01, REFUTED), (-1.0, 0.0, UNDECIDED),
+    ):  # fmt: skip
+        assert Interval(0.5, low, high).verdict(0.0, 1.0) is verdict
+
+
+# ---- verdicts on exponents ----
+
+
+@pytest.mark.parametrize(
+    ("interval", "predicted", "rivals", "verdict"),
+    [
+        ((0.0, -0.01, 0.01), 0.0, [("far", -0.9), ("other", 0.5)], SUPPORTED),
+        ((0.0, -0.01, 0.01), 0.5, [("other", 0.0)], REFUTED),
+        ((0.0, -0.1, 0.1), 0.0, [("other", 0.5)], UNDECIDED),
+        ((0.04, 0.01, 0.07), 0.0, [], UNDECIDED),
+        ((0.0, -0.04, 0.04), 0.0, [("close", 0.03)], UNDECIDED),
+        ((0.0, -0.04, 0.04), 0.0, [("same", 0.0)], SUPPORTED),
+        ((math.nan, -math.inf, math.inf), 0.0, [], UNDECIDED),
+        ((0.0, -math.inf, math.inf), 0.0, [], UNDECIDED),
+        ((0.0, -0.01, 0.01), None, [], UNDECIDED),
+    ],
+)
+def test_verdicts(interval, predicted, rivals, verdict):
+    found, because = judge(Interval(*interval), predicted, rivals)
+    assert found is verdict and "\n" not in because
+    assert ("equivalent to it: same" in because) == (rivals == [("same", 0.0)])
+    excluded = "excludes the nearest rival, other (+0.5)" in because
+    assert excluded == (verdict is SUPPORTED and len(rivals) == 2)
+    assert ("does not exclude the rival close (+0.03)" in because) == (rivals == [("close", 0.03)])
+
+
+@pytest.mark.parametrize(
+    ("mean", "edges", "seeds"),
+    [(0.0, (-0.05, 0.05), 8), (0.03, (-0.05, 0.05), 6), (0.4, (0.05,), 3), (-0.1, (0.0,), 4)],
+)
+def test_the_seeds_that_are_advised_decide_four_times_of_five(mean, edges, seeds):
+    rng, scatter = np.random.default_rng(0), 0.08
+    drawn = rng.normal(size=seeds)
+    first = t_interval(mean + scatter * (drawn - drawn.mean()) / drawn.std(ddof=1))
+    advised = int(what_decides(first, *edges).split()[1])
+
+    def deciding(count):
+        found = [t_interval(rng.normal(mean, scatter, count)) for _ in range(1000)]
+        return np.mean([all(not i.low <= edge <= i.high for edge in edges) for i in found])
+
+    assert deciding(advised) > 0.77
+    assert deciding(max(2, round(0.6 * advised))) < 0.77, "no more seeds than are needed"
+
+
+def test_what_seeds_cannot_decide_is_said():
+    near = t_interval([0.0499, 0.0501, 0.03, 0.0702])
+    assert what_decides(near, 0.05).startswith("more than 1024 seeds")
+    assert "finer grid" in what_decides(t_interval([0.0, 0.01]).widened(0.1), -0.05, 0.05)
+    assert "two different seeds" in what_decides(t_interval([0.1]), 0.05)
+    assert what_decides(Interval(0.0, -1.0, 1.0), 0.05) == ""  # of samples that nobody counted
+    assert what_decides(t_interval([0.0, 1.0])) == ""  # without a prediction nothing is asked
+
+
+NOISE = np.random.default_rng(0).normal(0, 1e-4, (6, len(DEPTHS)))
+LINE = np.exp(np.log(DEPTHS) / 2 + NOISE)  # exponent 1/2
+LEADS = Arrival((("encoder", "query"),), 5e4)
+BENT = np.exp(np.log(200 + np.array(DEPTHS)) + NOISE)  # on its way to exponent 1
+WIGGLE = [[0.01], [-0.01]] * 3 * np.arange(4)
+BLURRED = BENT * np.exp(20 * WIGGLE)  # as expected, give or take 0.3
+RIVAL = (("near", Fraction(100_001, 100_000)),)
+
+
+def judged(
+    values=LINE, exponent=0.5, second_order=0.0, wanted=4, total=False, depths=DEPTHS,
+    expected=None, arrival=None, rivals=(),
+):  # fmt: skip
+    plan = Plan(Prediction("N", "all", Fraction(exponent), rivals), total)
+    updates = [
+        ModelUpdate({"N": n}, 1e-3, (1.0,), second_order, 1e-3, (1.0,), (1.0,), (-1.0,), (-1.0,))
+        for n in depths
+    ]
+    places = [{"N": n} for n in depths]
+    return judge_exponent(plan, places, values, updates, wanted, expected, lambda _: arrival)
+
+
+def test_a_line_of_the_predicted_exponent_is_supported_and_of_another_refuted():
+    right = judged()
+    assert right.verdict is SUPPORTED and math.isclose(right.estimate, 0.5, abs_tol=1e-3)
+    assert right.low < right.estimate < right.high and right.fitted_from == DEPTHS[0]
+    assert "add" not in right.because and "add" in judged(total=True).because
+    wrong = judged(exponent=0.75)
+    assert wrong.verdict is REFUTED and not wrong.constant and wrong.would_decide == ""
+    unsure = judged(values=np.exp(np.log(DEPTHS) / 2 + 1500 * NOISE))
+    assert unsure.verdict is UNDECIDED and "try " in unsure.would_decide
+
+
+NOT_FINITE = {"values": np.vstack([LINE, np.full(4, np.nan)])}
+LESS = [  # what is missing, what is said, and whether a wrong exponent is refuted all the same
+    ({"second_order": 2 * LINEAR}, "at depth 8 the step was not linear", True),
+    ({"second_order": math.nan}, "at depth 8 the step was not linear", True),
+    (NOT_FINITE, "1 of 7 seeds were not finite", True),
+    ({"wanted": 5}, "only 4 of 5 depths were measured", False),
+    ({"values": LINE[:, :1], "depths": DEPTHS[:1]}, "too few depths", False),
+    ({"values": np.zeros((6, 4))}, "leaves 0 where it is", False),
+]
+
+
+@pytest.mark.parametrize(("less", "because", "refuted"), LESS)
+def test_what_is_missing_leaves_a_right_exponent_undecided_and_saves_no_wrong_one(
+    less, because, refuted
+):
+    found = judged(**less)
+    assert found.verdict is UNDECIDED and because in found.because
+    assert (judged(exponent=0.75, **less).verdict is REFUTED) == refuted
+    if "depths" in less:
+        assert all(map(math.isnan, (found.estimate, found.low, found.high)))
+    if {"depths", "wanted", "second_order"} & {*less}:
+        assert found.would_decide == ""  # no number of seeds would
+
+
+@pytest.mark.parametrize(
+    ("expected", "arrival", "rivals", "verdict", "because"),
+    [
+        # a sum of powers whose larger one comes later: the slope here is part of the prediction
+        (BENT * np.exp(0.001 * np.arange(4)), LEADS, (), SUPPORTED, "lead from about N = 5e+04"),
+        (BENT, Arrival((("", "query"),), None), (), SUPPORTED, "deep down all that counts"),
+        (BENT * [1, 1.1, 1.2, 1.3], LEADS, (), REFUTED, "off by"),  # another slope
+        (BENT, Arrival((), None, 0.5), (), REFUTED, "lead to +0.50"),  # another power in the end
+        (BENT, None, (), REFUTED, "do not reach deeper"),
+        (BLURRED, Arrival((), None, 0.5), (), REFUTED, "lead to +0.50"),
+        (BENT * np.exp(WIGGLE), LEADS, RIVAL, REFUTED, "does not exclude the rival near"),
+        (BLURRED, LEADS, (), UNDECIDED, "too shallow to show +1"),
+    ],
+)
+def test_a_slope_that_is_predicted_here_is_supported_where_it_arrives_at_the_exponent(
+    expected, arrival, rivals, verdict, because
+):
+    asked = {"exponent": 1, "expected": expected, "arrival": arrival, "rivals": rivals}
+    found = judged(BENT, **asked)
+    assert found.verdict is verdict and because in found.because
+    assert found.here is not None and found.here < 0.95
+    assert judged(BENT, **asked, wanted=5).verdict is UNDECIDED
+
+
+def rows(n, m):
+    return Predictions(
+        (Prediction("N", "all", n, (("sgd", n + 1),)), Prediction("M", "all", m, (("sgd", m),)))
+    )
+
+
+def test_plans_hold_the_other_depth_fixed_or_add_both():
+    pair = Selection(optimizer="adam", stack="encoder-decoder")
+
+    def plans(*numbers):
+        depths = [{"N": n, "M": m} for n, m in numbers]
+        return plan_exponents(pair, rows(Fraction(0), Fraction(1)), depths)
+
+    assert [p.prediction.variable for p in plans((8, 6), (16, 6))] == ["N"]
+    assert [p.prediction.variable for p in plans((8, 6), (16, 6), (8, 12))] == ["N", "M"]
+    (diagonal,) = plans((8, 4), (16, 8))
+    assert diagonal.total and diagonal.prediction.exponent == 1
+    assert dict(diagonal.prediction.rivals) == {"sgd": Fraction(2)}
+    for numbers in ([(8, 4), (16, 16)], [(8, 4)]):
+        with pytest.raises(InputError, match="alone are needed, or equal ratios of N to M"):
+            plans(*numbers)
+    with pytest.raises(InputError, match=r"differ in N alone are needed$"):
+        plan_exponents(Selection(optimizer="adam"), Predictions(()), [{"N": 8}])
+
+
+# ---- premises and sizes ----
+
+
+def scattered(exponent, size=1.0, noise=0.01):
+    return powers(exponent, noise=noise, size=size, paired=0.0)
+
+
+@pytest.mark.parametrize(
+    ("criteria", "measured", "verdict"),
+    [
+        ({"slope": 0.0}, scattered(0.0), SUPPORTED),
+        ({"slope": 0.0}, scattered(0.5), REFUTED),
+        ({"slope": 0.0}, scattered(0.0, noise=0.5), UNDECIDED),
+        ({"slope_at_most": 0.0}, scattered(-2.0), SUPPORTED),
+        ({"slope_at_most": 0.0}, scattered(0.3), REFUTED),
+        ({"slope_at_most": 0.0}, scattered(0.05), UNDECIDED),
+        ({"at_most": 0.5}, scattered(0.0, 0.1), SUPPORTED),
+        ({"at_most": 0.5}, scattered(0.5, 0.1), REFUTED),  # crosses on the way
+        ({"at_most": 0.5}, scattered(0.0, 0.5), UNDECIDED),
+        ({"at_most": 0.5}, -scattered(0.0, 0.5), SUPPORTED),
+        ({"at_least": 0.9}, scattered(0.0, 0.99), SUPPORTED),
+        ({"at_least": 0.9}, scattered(-0.1, 1.0), REFUTED),
+        ({"at_least": 0.9}, scattered(0.0, 0.9), UNDECIDED),
+        ({"slope": 0.0, "at_most": 0.5}, scattered(0.0, 2.0), REFUTED),
+        ({}, scattered(0.0), Verdict.ASSUMED),
+        ({"slope": 0.0}, scattered(math.nan), UNDECIDED),
+        ({"slope_at_most": 0.0}, scattered(math.nan), UNDECIDED),
+        ({"at_most": 0.5}, scattered(math.nan), UNDECIDED),
+        ({"slope": 0.0, "at_most": 1.0}, np.zeros((6, 4)), SUPPORTED),
+    ],
+)
+def test_exactly_the_criteria_that_an_assumption_gives_are_judged(criteria, measured, verdict):
+    asked = Assumption("a", "statement", measurement="m", **criteria)
+    found = judge_assumption(asked, DEPTHS, measured)
+    assert found.verdict is verdict and found.because and "\n" not in found.because
+    told = "try " in found.because or "more than 1024" in found.because
+    assert told == (verdict is UNDECIDED and bool(np.isfinite(measured).all()))
+    if "at_least" in criteria or ("at_most" in criteria and "slope" not in criteria):
+        worst = max if "at_most" in criteria else min
+        if np.isfinite(measured).all():
+            assert found.estimate == pytest.approx(worst(measured.mean(0)))
+
+
+SIZES = np.exp(np.random.default_rng(0).normal(0, 0.3, (8, 1))) * np.ones((8, 2))
+NEARLY = np.exp(np.random.default_rng(1).normal(0, 0.01, (8, 2)))
+
+
+def level(factor, identity=0.1, noise=1.0):
+    measured = SIZES * NEARLY**noise * np.asarray(factor)
+    return judge_level([{"N": 8}, {"N": 16}], measured, SIZES, np.full((8, 2), identity))
+
+
+@pytest.mark.parametrize(
+    ("factor", "noise", "verdict", "because"),
+    [
+        (1.0, 1.0, SUPPORTED, "inside 1"),
+        (1.3, 1.0, REFUTED, "beyond 1"),
+        (0.8, 1.0, REFUTED, "beyond 1"),
+        (1.0, 10.0, UNDECIDED, "try "),
+        (math.nan, 1.0, UNDECIDED, "nothing finite"),
+    ],
+)
+def test_the_ratio_is_paired_by_seed(factor, noise, verdict, because):
+    """Sizes scatter by a third from seed to seed; the ratio by a hundredth."""
+    found = level(factor, noise=noise)
+    assert found.verdict is verdict and because in found.because
+
+
+def test_the_worst_depth_decides_and_far_from_the_identity_nothing():
+    found = level([1.0, 1.2])
+    assert found.verdict is REFUTED and found.depth == {"N": 16}
+    assert found.low < found.ratio < found.high and found.ratio == pytest.approx(1.2, rel=0.02)
+    assert level([1.02, 1.0]).depth == {"N": 8}
+    found = level(1.0, identity=2 * NEAR)
+    assert found.verdict is UNDECIDED and "the prediction ends before" in found.because
+    assert judge_level([], np.empty((8, 0)), np.empty((8, 0)), np.empty((8, 0))) is None

@@ -1,0 +1,188 @@
+"""Published schemes on real stacks: a gain for each matrix, and the exponent that it makes."""
+
+import math
+from dataclasses import replace
+from functools import partial
+from statistics import fmean
+
+import pytest
+import torch
+from torch.nn import functional
+
+from deepnet_theory.cli.experiments import verify_scheme
+from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.rule import Rule, RuleEntry
+from deepnet_theory.definitions.scheme import measurable, scheme
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.laboratory.case import Case
+from deepnet_theory.laboratory.model_update import measure_model_update
+from deepnet_theory.laboratory.one_sublayer import predict_model_update
+from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.laboratory.trial import Trial
+from deepnet_theory.runtime import linear
+from deepnet_theory.sizes.schemes import predictions, trials
+
+SMALL = {"width": 32, "heads": 2, "tokens": 16, "seeds": 4}
+D, HEADS = 16, 2
+
+
+def trial_of(given, M=None, **measure):
+    """A stack of 8 layers, beside a decoder of M."""
+    selection, rule = measurable(given, None, None)
+    settings = Settings(**{**SMALL, **measure})
+    depth = {"N": 8} if M is None else {"N": 8, "M": M}
+    return Trial(Case(selection, rule, depth, settings, scheme=given))
+
+
+def norm(x):
+    return functional.layer_norm(x, x.shape[-1:])
+
+
+def rms(x):
+    return functional.rms_norm(x, x.shape[-1:], eps=1e-5)
+
+
+def attention(w, x, inner=lambda y: y):
+    """(tokens, d) → the same, without a mask; ``inner`` stands before the last map."""
+    q, k, v = ((x @ w[name].T).view(-1, HEADS, D // HEADS) for name in ("query", "key", "value"))
+    scores = torch.einsum("ihd,jhd->hij", q, k) / math.sqrt(D // HEADS)
+    averaged = torch.einsum("hij,jhd->ihd", scores.softmax(-1), v).reshape(x.shape)
+    return inner(averaged) @ w["output"].T
+
+
+def ffn(w, x, inner=lambda y: y):
+    return inner((x @ w["fc1"].T).relu()) @ w["fc2"].T
+
+
+def published(name):
+    """A scheme's sublayer as its paper writes it: of x, the branch G, the layer k and N layers."""
+    return {
+        "admin": lambda x, G, k, N: norm(math.sqrt(2 * k) * x + G(x)),
+        "layernorm-scaling": lambda x, G, k, N: x + G(norm(x) / math.sqrt(k)),
+        "modula": lambda x, G, k, N: (1 - 1 / (2 * N)) * x + G(x) / (2 * N),
+        "ngpt": lambda x, G, k, N: rms(x + 0.05 * (rms(G(x)) - x)),
+        "u-mup": lambda x, G, k, N: (
+            math.sqrt(2 * k / (2 * k + 1)) * x + math.sqrt(1 / (2 * k + 1)) * G(rms(x))
+        ),
+        "keel": lambda x, G, k, N: x + G(norm(x)) if k == 1 else norm(2 * N * x + G(norm(x))),
+        "sub-ln": lambda x, G, k, N: x + G(norm(x), norm),
+        "mix-ln": lambda x, G, k, N: norm(x + G(x)) if k <= N / 4 else x + G(norm(x)),
+    }[name]  # fmt: skip
+
+
+def plain(trial, name, seed):
+    """F of one seed in plain products, and its weights by layer, a leaf each."""
+    equation, given = published(name), scheme(name)
+    weights = [
+        {d.name: p.detach()[seed].clone().requires_grad_() for p, d in layer}
+        for layer in by_layer(trial)
+    ]
+    x = trial.inputs[0][seed, 0]
+    for layer, w in enumerate(weights, 1):
+        for branch in (attention, ffn):
+            x = equation(x, partial(branch, w), layer, len(weights))
+    last = {"layer": norm, "rms": rms}[given.norm]
+    return (last(x) if given.final_norm else x), weights
+
+
+def by_layer(trial):
+    found = {}
+    for p, d in trial.parameters():
+        found.setdefault(d.layer, []).append((p, d))
+    return [found[layer] for layer in sorted(found)]
+
+
+@pytest.mark.parametrize(
+    "name", ["admin", "layernorm-scaling", "modula", "ngpt", "u-mup", "keel", "mix-ln", "sub-ln"]
+)
+def test_the_measured_stack_is_the_published_equation(name):
+    """Forward values and gradients of one seed of the stack, against the equation by itself."""
+    trial = trial_of(scheme(name), width=D, heads=HEADS, tokens=5, dtype="float64")
+    output, weights = plain(trial, name, seed=1)
+    trial.model.requires_grad_(True)
+    whole = trial.output()
+    torch.testing.assert_close(whole[1, 0], output, rtol=0, atol=1e-10)
+    at = torch.randn_like(output)
+    (output * at).sum().backward()
+    (whole[1, 0] * at).sum().backward()
+    for own, of in zip(weights, by_layer(trial), strict=True):
+        for parameter, d in of:
+            torch.testing.assert_close(parameter.grad[1], own[d.name].grad, rtol=0, atol=1e-10)
+
+
+def test_gains_rates_and_inputs_are_those_of_each_matrix_role_and_part():
+    """Every matrix is drawn at its own gain: with 0 it is zero, and so are ReZero's scalars."""
+    rezero = trial_of(scheme("rezero"))
+    scalars = [p for p, d in rezero.parameters() if d.role is Role.RESIDUAL_GAIN]
+    assert len(scalars) == 16 and not any(p.any() for p in scalars)
+    assert torch.equal(rezero.output(), rezero.inputs[0])
+    last, fixup = dict.fromkeys(("output", "fc2"), 1 / 4), dict.fromkeys(("output", "fc2"), 0.0)
+    fixup |= {"fc1": 16 ** (-1 / 2), "query": 16 ** (-1 / 6)}
+    for name, gains in (("gpt-2", last), ("fixup", fixup)):
+        for parameter, d in trial_of(scheme(name)).parameters():
+            if d.is_matrix and (name == "gpt-2" or d.name in gains):
+                assert d.gain == pytest.approx(gains.get(d.name, 1))
+                assert float(parameter.std()) == pytest.approx(d.std, rel=0.1)
+    trial = trial_of(replace(scheme("u-mup"), rates={"scaled": "1/N", "unscaled": "2/N"}))
+    rates = {d.role: trial.rate(p) for p, d in trial.parameters()}
+    assert rates == {Role.SCALED: 1 / 8, Role.UNSCALED: 2 / 8}
+    sizes = [float(x.square().mean().sqrt()) for x in trial_of(scheme("t-fixup"), M=2).inputs]
+    assert sizes == pytest.approx([(9 * 8) ** (-1 / 4), (9 * 2) ** (-1 / 4)], rel=1e-3)
+
+
+def test_of_two_parts_each_is_predicted_in_its_own_depth():
+    given = scheme("deepnorm-encoder-decoder")
+    selection, _ = measurable(given, "adam", None)
+    found = {(p.variable, p.share): p.exponent for p in predictions(given, selection).exponents}
+    own = {part.part: part.first for part in trials(given, selection.the_optimizer)}
+    assert found["N", "encoder"] == own["encoder"] and found["M", "decoder"] == own["decoder"]
+    assert found["M", "encoder"] is None and found["N", "decoder"] is None
+
+
+@pytest.mark.parametrize("name", ["b2t", "branchnorm"])
+def test_two_streams_and_a_branch_in_time_are_refused_in_one_sentence(name):
+    with pytest.raises(Refusal, match="cannot be measured") as told:
+        measurable(scheme(name), None, None)
+    assert "\n" not in str(told.value)
+
+
+# (scheme, optimizer): within a slope of two depths; what a balance would make is told apart
+@pytest.mark.parametrize(
+    ("name", "under", "predicted"),
+    [
+        ("gpt-2", "adam", 1.0),
+        pytest.param("completep", "adamw", 0.0, marks=pytest.mark.slow),
+        pytest.param("gpt-2", "lamb", 0.5, marks=pytest.mark.slow),
+        pytest.param("deepnorm", "adam", 0.5, marks=pytest.mark.slow),
+        pytest.param("deepnorm-glm", "adam", 0.0, marks=pytest.mark.slow),
+    ],
+)
+def test_the_measured_exponent_is_the_judged_one(name, under, predicted):
+    found = verify_scheme(name, (4, 16), optimizer=under, draws=2, **SMALL).exponents[0]
+    assert found.predicted == predicted
+    assert found.estimate == pytest.approx(predicted, abs=0.1)
+
+
+def test_a_gain_that_is_not_positive_is_refused():
+    entry = RuleEntry("encoder", "*", "1", "1", gains=(("fc2", "1 - N/4"),))
+    selection = Selection(optimizer="sgd", placement="pre-ln")
+    with pytest.raises(InputError, match="gain of fc2 must be positive"):
+        _ = Case(selection, Rule("planted", (entry,)), {"N": 8}, Settings(**SMALL)).constants
+
+
+@pytest.mark.slow
+def test_pangus_branch_sinks_under_the_epsilon_of_its_outer_norm(monkeypatch):
+    """A fixed 1e-5 overtakes the branch at 90 to 159 layers; with a vanishing one N remains."""
+    selection, rule = measurable(given := scheme("pangu"), "adam", None)
+    settings = Settings(width=32, heads=4, seeds=2, data="text", device="cpu")
+
+    def sizes(epsilon, of, depths=(16, 128)):
+        monkeypatch.setattr(linear, "NORM_EPS", epsilon)
+        cases = (Case(selection, rule, {"N": n}, settings, scheme=given) for n in depths)
+        return [fmean(of(case).values) for case in cases]
+
+    usual, vanishing = (sizes(epsilon, measure_model_update) for epsilon in (1e-5, 1e-14))
+    assert vanishing[0] / usual[0] < 1.1 and vanishing[1] / usual[1] > 1.5
+    first, last = sizes(1e-14, predict_model_update)
+    assert math.log(last / first) / math.log(8) == pytest.approx(1, abs=0.1)

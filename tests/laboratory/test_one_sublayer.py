@@ -1,0 +1,236 @@
+"""What stands for a stack: sampled layers between blocks, their places, and shares of ΔF."""
+
+import math
+from dataclasses import replace
+from itertools import accumulate
+
+import numpy as np
+import pytest
+import torch
+from published_rules import SMALL, rule
+
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.rule import Rule, RuleEntry, own_rule
+from deepnet_theory.definitions.scheme import measurable, scheme
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.laboratory.case import Case, Sampled, _standing_for
+from deepnet_theory.laboratory.judging import find_arrival, judge_level, ratio_interval
+from deepnet_theory.laboratory.model_update import measure_model_update
+from deepnet_theory.laboratory.one_sublayer import (
+    measure_shares,
+    places_of,
+    predict_model_update,
+    predict_shares,
+)
+from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.laboratory.statistics import positive_interval
+from deepnet_theory.laboratory.trial import Trial
+from deepnet_theory.laboratory.verify import cases_of, predict
+
+LAB = Settings(width=32, heads=2, tokens=8, seeds=6, draws=2)
+PLAIN = own_rule(("encoder",), "1", "1")
+BETA = "(2*N)**(-1/4)"
+
+
+def sampled(given, layers, *places, **more):
+    return Sampled(Selection("adam"), given, {"N": layers}, SMALL, *places, **more)
+
+
+def test_it_costs_the_same_at_any_depth():
+    stacks = [Trial(sampled(rule("adam"), layers), draw=0) for layers in (8, 10_000)]
+    assert [len(list(stack.model.residuals())) for stack in stacks] == [10, 10]
+    assert torch.equal(*(next(stack.model.parameters()) for stack in stacks))
+
+
+def test_blocks_stand_for_as_many_layers_as_are_left_out():
+    case = sampled(rule("adam"), 14, (0.25, 0.5))
+    groups = list(case.groups(14))
+    assert [g.copy for g in groups] == [None, 0, None, 1, None]
+    assert [g.layers for g in groups] == [3, 1, 3, 1, 6]
+    (part,) = case.constants.parts
+    (block, _), (layer, _), *_ = case.layers(part)
+    assert block.constants.gains == {"output": layer.constants.beta * math.sqrt(3)}
+    assert layer.constants.gains == {}
+    assert [case.copy_of(part, i) for i in range(5)] == [None, 0, None, 1, None]
+    for layers in (1, 2):  # these are the stack itself
+        case = sampled(rule("adam"), layers)
+        assert len(case.layers(case.constants.parts[0])) == layers
+
+
+def test_where_the_stream_grows_blocks_grow_with_it():
+    """No block is larger than its share of τ, and together they are all the layers."""
+
+    def growing(layers, *places):
+        return sampled(PLAIN, layers, places, growth=1.0)
+
+    for layers in (16, 10**6):
+        groups, below = list(growing(layers, 0.2, 0.7).groups(layers)), 0.0
+        assert sum(g.layers for g in groups) == pytest.approx(layers) and len(groups) < 40
+        for group in groups:
+            assert group.layers / (1 + below) < math.expm1(0.5) + 1e-9
+            below += group.layers
+    # of 17 layers' log(17) = 2.83 no block has more than 0.5: 2, 3 and 2 of them, alike in a gap
+    groups = list(growing(16, 0.2, 0.7).groups(16))
+    assert [g.copy for g in groups] == [None, None, 0, None, None, None, 1, None, None]
+    shares = accumulate(g.layers / 14 for g in groups if g.copy is None)
+    ends = [math.log1p(16 * share) / math.log(17) for share in shares]
+    assert ends == pytest.approx([0.1, 0.2, 0.2 + 0.5 / 3, 0.2 + 1 / 3, 0.7, 0.85, 1])
+    # u and v are independent and uniform: the layers of a unit of place are all of them
+    counts = [growing(64, u, u).stands_for(0, 64) for u in np.arange(0.0005, 1, 0.001)]
+    assert np.mean(counts) == pytest.approx(64, rel=1e-4)
+
+
+def of_scheme(name, layers):
+    given = scheme(name)
+    selection, rules = measurable(given, "adam", None)
+    return Case(selection, rules, {"N": layers}, LAB, scheme=given)
+
+
+@pytest.mark.parametrize(("name", "twice"), [("admin", 2), ("layernorm-scaling", 1)])
+def test_a_block_has_the_numbers_of_its_middle(name, twice):
+    """α = √(2l) or √l: each block's is that of its layers' middle, times no power of √m."""
+    case = of_scheme(name, 64)
+    short = Sampled(
+        case.selection, case.rule, case.depth, LAB, (0.25, 0.5), growth=1.0, scheme=case.scheme
+    )
+    (part,), below = case.constants.parts, 0.0
+    for group, (first, *_) in zip(short.groups(64), short.layers(part), strict=True):
+        middle = max(1.0, below + (group.layers + 1) / 2)
+        assert first.constants.alpha == pytest.approx(math.sqrt(twice * middle))
+        below += group.layers
+
+
+def test_a_block_is_as_much_larger_in_every_form_of_the_sum():
+    """u-μP: α/√m leaves the squares of both weights 1 in sum, and √m times the branch's weight."""
+    case = of_scheme("u-mup", 64)
+    block = _standing_for(case.layer(case.constants.parts[0], 7)[0], 4.0)
+    x, branch = block.placement.coefficients(block.constants.alpha)
+    assert x * x + branch * branch == pytest.approx(1)
+    assert branch / x == pytest.approx(math.sqrt(4 / 16))
+    assert not of_scheme("modula", 8).alike
+    # nGPT's x + (G − x)/α: the branch's weight is 1/(α − 1), and √m times that in a block
+    case = of_scheme("ngpt", 64)
+    block = _standing_for(case.layer(case.constants.parts[0], 0)[0], 9.0)
+    assert 1 / (block.constants.alpha - 1) == pytest.approx(3 / 19)
+    select = Selection(optimizer="adam", placement="sandwich-ln")  # behind a norm of its own
+    case = Sampled(select, own_rule(("encoder",), "2*N", "1"), {"N": 14}, SMALL, (0.25, 0.5))
+    alphas = [layer[0].constants.alpha for layer in case.layers(case.constants.parts[0])[:2]]
+    assert alphas == pytest.approx([28 / math.sqrt(3), 28])
+
+
+def test_places_are_spread_over_all_pairs():
+    pairs = np.array([pair for draw in range(16) for pair in places_of(draw, 16)])
+    u, v = pairs.T
+    assert ((u >= 0) & (u <= v) & (v <= 1)).all()
+    for expected, moment in ((1 / 3, v - u), (1, u + v), (1 / 4, u * v), (2 / 3, u * u + v * v)):
+        assert moment.mean() == pytest.approx(expected, abs=0.005)
+
+
+def test_copies_see_the_same_data_with_branches_of_their_own(adam):
+    case = Case(adam, rule("adam"), {"N": 2}, SMALL)
+    plain, copied = Trial(case), Trial(case, copies=3)
+    assert copied.seeds == 3 * plain.seeds
+    for ours, theirs in zip(copied.inputs, plain.inputs, strict=True):
+        assert torch.equal(ours, theirs.repeat_interleave(3, 0))
+    assert torch.equal(copied.model.head.weight[::3], plain.model.head.weight)
+    value = next(copied.model.residuals()).branch.value.weight
+    assert not torch.equal(value[0], value[1])
+
+
+def test_a_prediction_has_its_seeds_interval_and_says_how_far_it_reaches(adam):
+    lab = replace(LAB, seeds=2, draws=1)
+    (warning,) = predict(cases_of(adam, PLAIN, [{"N": 8}], lab)).warnings
+    assert "not near the identity" in warning
+    near = predict(cases_of(adam, rule("adam"), [{"N": 8}], lab))
+    (point,) = near.points
+    assert not near.warnings and point.identity < 0.01
+    sizes = predict_model_update(Case(adam, rule("adam"), {"N": 8}, lab)).values
+    assert positive_interval(sizes).numbers == (point.mean, point.low, point.high)
+    long = Selection(optimizer="adam", layer=",".join(["ffn"] * 13))
+    assert predict_model_update(Case(long, rule("adam"), {"N": 4}, SMALL)).mean > 0
+
+
+@pytest.mark.parametrize("how", [predict_shares, measure_shares])
+def test_shares_are_those_of_every_kind_and_bound_the_whole(adam, how):
+    case = Case(adam, rule("adam"), {"N": 8}, replace(LAB, draws=1))
+    shares = {key: getattr(of, "values", of) for key, of in how(case).items()}
+    names = [f"attention {name}" for name in ("query", "key", "value", "output")]
+    assert list(shares) == [("encoder", name) for name in (*names, "ffn fc1", "ffn fc2")]
+    whole = measure_model_update(case).values
+    sizes = np.array(list(shares.values())).mean(1)
+    assert sizes.max() < np.mean(whole) < sizes.sum()
+    alone = measure_model_update(case, chosen=lambda d: d.name == "fc2").values
+    assert np.mean(shares["encoder", "ffn fc2"]) == pytest.approx(np.mean(alone), rel=0.05)
+    # THEORY: queries and keys matter little for Adam's own rule
+    assert max(shares["encoder", "attention query"]) < min(shares["encoder", "attention value"])
+
+
+def test_a_share_is_what_a_small_step_of_its_parameters_moves(adam):
+    case = Case(adam, rule("adam"), {"N": 3}, replace(SMALL, step="all"))
+    shares = measure_shares(case)
+    for kind in ("attention query", "ffn fc2", "ffn gain"):
+        stepped = measure_model_update(case, chosen=lambda d, k=kind: f"{d.kind} {d.name}" == k)
+        assert shares["encoder", kind] == pytest.approx(stepped.values, rel=5e-3)
+    # a softmax does not see what is added to all of its scores
+    largest = max(max(values) for values in shares.values())
+    assert max(shares["encoder", "attention key_bias"]) < 1e-6 * largest
+    assert min(shares["encoder", "attention value_bias"]) > 1e-3 * largest
+
+
+def faulty(gains, **lab):
+    """A case under SGD whose matrices have these gains, and the one that the rule has."""
+    settings = Settings(width=32, heads=2, tokens=16, seeds=8, data="gaussian:0", **lab)
+    entry = RuleEntry("encoder", "*", "(2*N)**(1/4)", BETA)
+    entries = replace(entry, gains=gains), entry
+    return [Case(Selection("sgd"), Rule("own", (e,)), {"N": 12}, settings) for e in entries]
+
+
+FAULTS = {
+    "none": (),
+    "fc2 of another convention": (("fc2", "(8*N)**(-1/4)"),),
+    "value not scaled": (("value", "1"),),
+    **{name: ((name, "1.3*" + BETA),) for name in ("value", "output", "fc1", "fc2")},
+}
+SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in list(FAULTS)[2:]]
+
+
+@pytest.mark.parametrize("fault", [*list(FAULTS)[:2], *SLOW])
+def test_a_fault_in_one_matrix_kind_is_seen_at_one_depth(fault):
+    """A gain of one kind that is wrong by a constant leaves the exponent alone, not the level."""
+    model, ruled = faulty(FAULTS[fault], draws=4)
+    measured = np.array([measure_model_update(model, draws=4).values]).T
+    predicted = np.array([predict_model_update(ruled).values]).T
+    found = judge_level([{"N": 12}], measured, predicted, np.full((8, 1), 0.2))
+    assert found.verdict is (Verdict.SUPPORTED if fault == "none" else Verdict.REFUTED)
+
+
+def test_shares_say_in_which_matrix_a_gain_is_wrong():
+    """Under SGD fc1's gradient and its effect pass through fc2: a gain of 1.3 there squares."""
+    model, ruled = faulty(FAULTS["fc2"])
+    predicted = predict_shares(ruled)
+    for case, expected in ((ruled, 1.0), (model, 1.3**2)):
+        ratios = {
+            name: ratio_interval(np.array(values), np.array(predicted["encoder", name].values))
+            for (_, name), values in measure_shares(case).items()
+        }
+        assert ratios["ffn fc1"].estimate == pytest.approx(expected, rel=0.1)
+        assert (ratios["ffn fc1"].low > 1.3) == (case is model)
+        assert ratios["ffn fc2"].estimate == pytest.approx(1, rel=0.1)
+
+
+def test_a_power_that_leads_later_is_found_with_the_depth_from_which_it_does(adam):
+    """Under ‖θ‖² sign(g) query and key grow as N^{1/4}, and are a small part at first."""
+
+    def arrival(selection, given, exponent):
+        return find_arrival(lambda d: Case(selection, given, d, SMALL), {"N": 64}, ["N"], exponent)
+
+    squared = Selection(update="-eta*norm(theta)**2*sign(g)")
+    own = own_rule(("encoder",), "(2*N)**(1/4)", BETA)
+    found = arrival(squared, own, 0.25)
+    assert [name for _, name in found.leading] == ["attention query", "attention key"]
+    assert 1e3 < found.depth < 1e6
+    wrong = arrival(squared, own, 0.0)
+    assert not wrong.leading and "lead to +0.25" in wrong.words("N")
+    # one power needs no crossing, and far from the identity none arrives
+    assert "have the predicted power" in arrival(adam, rule("adam"), 0.0).words("N")
+    assert arrival(adam, PLAIN, 1.0) is None

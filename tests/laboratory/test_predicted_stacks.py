@@ -1,0 +1,188 @@
+"""‖ΔF‖/η from single sublayers beside what real stacks do: every kind of stack, looped, streams."""
+
+import math
+from dataclasses import replace
+from statistics import fmean
+
+import pytest
+import torch
+from published_rules import rule
+
+import deepnet_theory as dt
+from deepnet_theory.definitions.rule import own_rule
+from deepnet_theory.definitions.scheme import Scheme, SchemePart, measurable, scheme
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.laboratory.case import NEAR, Case
+from deepnet_theory.laboratory.model_update import measure_model_update
+from deepnet_theory.laboratory.one_sublayer import distance_from_identity, predict_model_update
+from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.laboratory.trace import take_trace
+from deepnet_theory.laboratory.trial import Trial
+from deepnet_theory.sizes.table import table, texts
+
+LAB = Settings(width=32, heads=2, tokens=8, seeds=6, draws=2)
+ALL = replace(LAB, step="all", data="gaussian:0.5")
+TINY = Settings(width=16, heads=2, tokens=8, seeds=8, draws=2, device="cpu")
+FOUR = replace(TINY, draws=4)
+WEAK = (SchemePart("encoder", gains={"output": "1/4", "fc2": "1/4"}),)
+SKIP = replace(scheme("x0-skip"), equation="x + y + branch(norm(x)); y", parts=WEAK)
+PAIR = own_rule(("encoder", "decoder"), "N**(1/4)", "N**(-1/4)", "M**(1/4)", "M**(-1/4)")
+
+
+def of_rule(optimizer, given=None, layers=12, settings=LAB, **select):
+    """A derived rule to train with, or one that is given."""
+    selection = Selection(optimizer, **select)
+    if given is None:
+        selection = replace(selection, closure="complete")
+        given = texts(table(selection).rule)
+    elif isinstance(given, tuple):
+        given = own_rule(("encoder",), *given)
+    return Case(selection, given, {"N": layers}, settings)
+
+
+def of_scheme(given, layers=12, settings=TINY):
+    given = scheme(given) if isinstance(given, str) else given
+    selection, rules = measurable(given, "adam", None)
+    return Case(selection, rules, {"N": layers}, settings, scheme=given)
+
+
+def near(case, most=0.05, off=0.01, errors=3):
+    """Predicted over measured is 1: the mean over seeds of the same data, within its error."""
+    measured = measure_model_update(case, draws=case.settings.draws).values
+    logs = torch.tensor(predict_model_update(case).values).log() - torch.tensor(measured).log()
+    error = float(logs.std() / math.sqrt(len(logs)))
+    assert error < most and abs(math.exp(logs.mean()) - 1) < off + errors * error
+
+
+FAST = {
+    "adam": of_rule("adam", rule("adam")),
+    "a pair": Case(Selection("sgd", stack="encoder-decoder"), PAIR, {"N": 10, "M": 8}, LAB),
+    "parallel": of_rule(
+        "adam", ("1", "(2*N)**(-1/2)"), placement="pre-ln", layer="attention+ffn:swiglu"
+    ),
+}
+SLOW = {
+    "sgd": of_rule("sgd", rule("sgd")),
+    "lamb": of_rule("lamb", rule("lamb")),
+    "lion": of_rule("lion", ("1", "(2*N)**-1"), 12, ALL, placement="pre-ln"),
+    "muon": of_rule("muon", ("2*N", "1"), 12, ALL, placement="res-post-ln"),
+    "swiglu": of_rule("adam", ("1", "(2*N)**(-1/2)"), 12, ALL, layer="attention,ffn:swiglu"),
+}
+COARSE = {  # few draws: their seeds' mean lies within this share
+    "one layer looped": (of_rule("sgd", None, 16, FOUR, placement="pre-ln", uses="N"), 0.15),
+    "residual-dual adam": (of_rule("adam", None, 12, TINY, placement="residual-dual"), 0.3),
+    "residual-dual sgd": (of_rule("sgd", None, 12, TINY, placement="residual-dual"), 0.3),
+    "hyper-connections": (of_rule("adam", None, 12, TINY, placement="hyper-connections"), 0.3),
+    "mhc": (of_scheme(replace(scheme("mhc"), parts=WEAK)), 0.3),
+    "x0 skip": (of_scheme(SKIP), 0.3),
+}
+COARSE_SLOW = {
+    "half of them": (of_rule("adam", None, 16, FOUR, placement="post-ln", uses="N/2"), 0.15),
+    "four each": (of_rule("sgd", None, 16, FOUR, placement="sandwich-ln", uses="4"), 0.15),
+}
+
+
+def marked(fast, slow):
+    return [*fast, *(pytest.param(name, marks=pytest.mark.slow) for name in slow)]
+
+
+@pytest.mark.parametrize("name", marked(FAST, SLOW))
+def test_it_is_what_is_measured_of_a_real_stack(name):
+    near((FAST | SLOW)[name])
+
+
+@pytest.mark.parametrize("name", marked(COARSE, COARSE_SLOW))
+def test_looped_layers_and_several_streams_are_predicted_from_one_of_them(name):
+    case, share = (COARSE | COARSE_SLOW)[name]
+    real = fmean(measure_model_update(case).values)
+    assert predict_model_update(case).mean == pytest.approx(real, rel=share)
+    if name == "one layer looped":  # as many times more as a layer is used
+        alone = replace(case, selection=Selection("sgd", placement="pre-ln"))
+        own = fmean(measure_model_update(alone).values)
+        assert real / own == pytest.approx(alone.constants.parts[0].layers, rel=0.4)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["admin", "layernorm-scaling"])
+def test_layers_that_depend_on_where_they_stand_are_predicted(name):
+    near(of_scheme(name, 16, LAB), off=0.05, errors=2)
+
+
+def test_a_stack_far_from_the_identity_is_predicted_where_its_stream_grows():
+    """Pre-LN at gain 1 has S·r² = 3: three blocks would be out of reach, growing ones are not."""
+    case = of_rule("adam", ("1", "1"), 16, placement="pre-ln")
+    distance = distance_from_identity(case)
+    assert distance.whole[0] > NEAR > max(distance.block)
+    first, *_, last = (s.input_size for s in take_trace(Trial(case)).sublayers)
+    grown = float((last / first).square().mean()) - 1  # up to half of the last layer
+    # the first layer's, which adds less than deeper ones, whose tokens are more alike
+    assert 0.5 < distance.growth * (16 - 1 / 2) / grown < 1
+    near(case, 0.1, 0.02, 2)
+
+
+@pytest.mark.parametrize("power", ["N**(1/2)", "N"])
+def test_branches_of_one_layer_need_1_over_n_to_stay_near_the_identity(power):
+    """1/sqrt(N) bounds S·r² where layers are distinct, and not S·n·r² where all are one."""
+    sizes, distances = {}, {}
+    for uses in ("1", "N"):
+        grown, far = [], []
+        for layers in (16, 64):
+            case = of_rule(
+                "sgd", (power, "1"), layers, TINY, placement="branch-multiplier", uses=uses
+            )
+            trace = take_trace(Trial(case))
+            first, last = trace.sublayers[0].input_size, trace.sublayers[-1].input_size
+            grown.append(float((last / first).square().mean()) - 1)
+            far.append(float(trace.over_sublayers("square").sum(0).mean()))
+            short = fmean(distance_from_identity(case).whole)
+            assert short == pytest.approx(far[-1], rel=0.5)
+        sizes[uses], distances[uses] = grown[1] / grown[0], far[1] / far[0]
+    constant = "N" if power == "N" else "1"  # S·n·r², or S·r²
+    assert (sizes[constant], distances[constant]) == pytest.approx((1, 1), rel=0.4)
+    if power != "N":
+        assert sizes["N"] > 2 < distances["N"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("where", ["pre-ln", "post-ln"])
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_the_rule_of_looped_layers_is_supported(optimizer, where):
+    derived = dt.derive(optimizer, placement=where, uses="N", closure="complete")
+    found = dt.verify(derived, depths=[8, 16, 32, 64], seeds=32, width=32, tokens=16)
+    assert found.verdict == "SUPPORTED", found
+    assert abs(found.points[-1].mean / found.points[-1].predicted - 1) < 0.05
+
+
+def test_a_skip_from_the_embedding_holds_the_change_constant_and_none_lets_it_grow():
+    plain = Scheme("plain", "x + branch(norm(x))", True, "adam", parts=WEAK, norm="rms")
+    settings, grown = replace(TINY, seeds=4), {}
+    for given in (SKIP, plain):
+        shallow, deep = (measure_model_update(of_scheme(given, n, settings)) for n in (8, 32))
+        grown[given.name] = fmean(deep.values) / fmean(shallow.values)
+    assert grown["x0-skip"] == pytest.approx(1, abs=0.3) and grown["plain"] > 1.5
+
+
+@pytest.mark.parametrize(
+    ("placement", "optimizer", "closure", "seeds"),
+    [
+        ("layer-scale", "adam", "complete", 4),  # S
+        ("layer-scale", "sgd", "complete", 4),  # 1/S
+        ("layer-scale", "lamb", "unit-init", 4),  # 1
+        ("stream-scalar", "adam", "complete", 12),  # √S: S numbers, beside what is added behind
+    ],
+)
+def test_learnt_multipliers_move_the_output_by_their_share(placement, optimizer, closure, seeds):
+    selection = Selection(optimizer=optimizer, placement=placement, closure=closure)
+    sizes, rows = [], table(selection)
+    (share,) = {row.share for row in rows.parameters if row.role is Role.RESIDUAL_GAIN}
+    settings = Settings(width=32, heads=4, tokens=4, batch=1, dtype="float64", seeds=seeds)
+    for layers in (4, 32):
+        trial = Trial(Case(selection, texts(rows.rule), {"N": layers}, settings))
+        parameters = [p for p, _ in trial.parameters(roles={Role.RESIDUAL_GAIN})]
+        assert len(parameters) == 2 * layers
+        step = trial.first_step(parameters, 1e-4)
+        moved = trial.moved(step.before, parameters, step.changes)
+        sizes.append(float(moved.norm(dim=-1).square().mean().sqrt()))
+    slope = math.log(sizes[1] / sizes[0]) / math.log(8)
+    assert slope == pytest.approx(float(share.exponent("N")), abs=0.15)

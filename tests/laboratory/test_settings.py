@@ -1,0 +1,137 @@
+"""Settings and depth lists: the first bad value is restated; memory and processes that suit."""
+
+import math
+import os
+import sys
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from published_rules import SMALL, depths, predictions, rule
+
+import deepnet_theory as dt
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.selection import stack
+from deepnet_theory.laboratory import settings as memory
+from deepnet_theory.laboratory.settings import (
+    Settings,
+    default_depths,
+    depth_key,
+    fitting_processes,
+    parse_depths,
+)
+from deepnet_theory.laboratory.verify import verify
+
+
+@pytest.mark.parametrize(
+    ("field", "bad"),
+    [
+        ("width", 0), ("width", 65), ("width", 64.0), ("width", True), ("heads", 3), ("heads", -1),
+        ("tokens", 0), ("batch", 0), ("seeds", 1), ("seeds", None), ("activation", "tanh"),
+        ("step", "vectors"), ("data", "images"), ("data", "gaussian"), ("data", "gaussian:"),
+        ("data", "gaussian:1.5"), ("data", "gaussian:-0.1"), ("data", "gaussian:nan"),
+        ("device", "tpu"), ("dtype", "bfloat16"), ("draws", 0), ("seed", -1), ("seed", 1.5),
+        ("ffn_ratio", 0), ("ffn_ratio", math.nan), ("ffn_ratio", math.inf), ("ffn_ratio", 0.001),
+    ],
+)  # fmt: skip
+def test_bad_values_are_restated(field, bad):
+    with pytest.raises(InputError) as caught:
+        Settings(**{field: bad})
+    assert str(bad) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_defaults_and_data():
+    assert Settings().correlation is None
+    assert Settings(data="gaussian:0.25").correlation == 0.25
+    assert Settings().torch_device.type in ("cpu", "cuda")
+    assert Settings(dtype="float64").torch_dtype is torch.float64
+    assert Settings(**Settings(width=32).to_dict()) == Settings(width=32)
+
+
+def test_a_stack_that_does_not_fit_is_refused(adam, monkeypatch):
+    few, many = (memory.needed_bytes(adam, {"N": n}, SMALL) for n in (2, 4))
+    exact = memory.needed_bytes(adam, {"N": 2}, replace(SMALL, dtype="float64"))
+    assert many == exact == 2 * few
+    huge = replace(SMALL, tokens=2**20, width=64, seeds=1000)
+    with pytest.raises(InputError, match=r"depth 128 with 1048576 tokens, .* GB are there"):
+        verify(adam, rule("adam"), predictions("adam", "adam"), depths(8, 128), huge)
+    monkeypatch.setattr(memory, "available_bytes", lambda device: 1000)
+    with pytest.raises(InputError, match="memory"):
+        memory.require_memory(adam, depths(2), SMALL)
+
+
+def test_the_memory_that_can_be_had_is_the_least_that_system_and_limits_leave(monkeypatch):
+    files = {"meminfo": "MemTotal: 9 kB\nMemAvailable:   7 kB\n", "memory.current": "1000"}
+    monkeypatch.setattr(memory.Path, "read_text", lambda path, **_: files[path.name])
+    for limit, left in (("5000", 4000), ("max", 7 * 1024)):
+        files["memory.max"] = limit
+        assert memory.available_bytes(torch.device("cpu")) == left
+
+
+# 8 seeds of 32 tokens in width 64, 4 draws: 2^16 activations a layer
+SETTINGS = Settings(width=64, tokens=32, seeds=8, batch=1, draws=4, device="cpu")
+
+
+@pytest.mark.parametrize("threads", [1, 4, 12])
+def test_long_work_fills_the_cores_and_short_work_is_done_here(monkeypatch, threads):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(6)), raising=False)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    assert fitting_processes(None, [{"N": 2048}], SETTINGS) == 6
+    assert fitting_processes(None, [{"N": 1024}, {"N": 512, "M": 511}], SETTINGS) == 1
+    assert fitting_processes(3, [{"N": 8}], SETTINGS) == 3
+    large = Settings(width=4096, heads=4, tokens=512, seeds=8, draws=4, device="cpu")
+    assert fitting_processes(None, [{"N": 64}], large) == max(1, 6 // threads)
+
+
+def test_a_measurement_starts_no_process_by_itself(monkeypatch):
+    monkeypatch.setitem(sys.modules, "loky", None)  # pools are made of it
+    assert dt.verify("adam", depths="1,2", width=4, heads=1, tokens=3, seeds=2, draws=1).points
+
+
+ENCODER, PAIR = stack("encoder"), stack("encoder-decoder")
+
+
+def test_lists_sequences_and_pairs_agree():
+    expected = ({"N": 8}, {"N": 16}, {"N": 32})
+    for same in ("8,16,32", [32, 8, 16, 8], [{"N": 8}, (16,), "32"]):
+        assert parse_depths(same, ENCODER) == expected
+    assert parse_depths("8x6, 16x6", PAIR) == ({"N": 8, "M": 6}, {"N": 16, "M": 6})
+    assert parse_depths([(8, 6)], PAIR) == ({"N": 8, "M": 6},)
+    assert depth_key({"N": 8, "M": 6}) == "8x6"
+    for one in (ENCODER, stack("decoder"), PAIR):
+        assert len(parse_depths(default_depths(one), one)) >= 5
+
+
+@given(st.integers(1, 500), st.integers(2, 500))
+def test_a_range_is_geometric(first, ratio):
+    found = [d["N"] for d in parse_depths(f"{first}:{first * ratio}", ENCODER)]
+    assert (found[0], found[-1]) == (first, first * ratio)
+    steps = [math.log2(b / a) for a, b in pairwise(found) if a >= 16]
+    assert all(0.4 < s < 1.6 for s in steps)
+
+
+BAD = ["", " ", "0", "8,0", "-8", "8,,16", "8.5", "nan", "inf", "8:", ":8", "16:8", "8:8", "1e3",
+       "x", "8x6", "1000001", "9" * 400, "٨", [], [8.0], [True], [math.nan], [None], None, 8,
+       [(8, 6)]]  # fmt: skip
+BAD_PAIRS = ["8", "8x", "x6", "8x6x4", "8x0", "8:16", [{"N": 8}], [8]]
+
+
+@pytest.mark.parametrize(
+    ("bad", "of"), [*((bad, ENCODER) for bad in BAD), *((bad, PAIR) for bad in BAD_PAIRS)]
+)
+def test_refused_with_one_sentence(bad, of):
+    with pytest.raises(InputError, match="8x6,16x6" if of is PAIR else None) as caught:
+        parse_depths(bad, of)
+    assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
+    if bad == []:
+        assert str(caught.value).startswith("the depths [] cannot be read: it is empty")
+
+
+def test_one_hidden_unit_is_the_least():
+    assert Settings(width=16, heads=2, ffn_ratio=1 / 16).ffn_ratio == 1 / 16
+    with pytest.raises(InputError, match="leaves no hidden unit at width 16"):
+        Settings(width=16, heads=2, ffn_ratio=1 / 17)

@@ -1,0 +1,187 @@
+"""Training runs of one's own: the contract, what is kept, and a nanoGPT from end to end."""
+
+import json
+import math
+import os
+from pathlib import Path
+
+import pytest
+import torch
+
+import deepnet_theory as dt
+from deepnet_theory.definitions.outcome import InputError, Verdict
+from deepnet_theory.processes import Cache
+
+NANO = Path(__file__).parents[2] / "notebooks" / "nano_gpt.py"
+RATES = "1e-3:1.28e-1"
+FILE = """
+import math, torch
+
+def train_setup(depth, lr, width=64):
+    best = 8e-3 * (8 / depth) ** {power} * math.exp(0.02 * float(torch.randn(())))
+    steps = []
+
+    def step():
+        steps.append(math.nan if lr > 0.1 else 3.0)
+        return torch.tensor(steps[-1])
+
+    def evaluate():
+        assert len(steps) == 5
+        return 2 + 0.2 * math.log(lr / best) ** 2
+
+    return step, evaluate, 3.2
+"""
+
+
+def written(folder, power=0):
+    """A factory in a file; its best rate falls with this power of the depth."""
+    folder.mkdir(exist_ok=True)
+    file = folder / "own.py"
+    file.write_text(FILE.replace("{power}", str(power)))
+    os.utime(file, (1e9, 1e9))  # older than this process
+    return f"{file}:train_setup"
+
+
+def transfer(make, depths="4,16", rates=RATES, **given):
+    return dt.transfer(make, depths, rates, **{"steps": 5, "seeds": 3, **given})
+
+
+def closures(found):
+    """As plain data, where no NaN differs from itself."""
+    return json.loads(found.to_json())["closures"]
+
+
+@pytest.mark.parametrize(("power", "verdict"), [(0, Verdict.SUPPORTED), (1, Verdict.REFUTED)])
+def test_a_planted_exponent_is_found_in_depth_and_none_in_width(tmp_path, power, verdict):
+    found = transfer(written(tmp_path, power), widths="64,128")
+    assert found.verdict is verdict and found.exit_code == verdict.exit_code
+    (own,) = found.closures
+    width, depth = own.exponents
+    assert (width.variable, depth.variable) == ("d", "N")
+    assert depth.estimate == pytest.approx(-power, abs=0.01)
+    assert width.estimate == pytest.approx(0, abs=0.01)
+    assert [c.depth for c in own.curves][:3] == [
+        {"N": 4, "d": 64}, {"N": 4, "d": 128}, {"N": 16, "d": 64},
+    ]  # fmt: skip
+    assert found.baseline == pytest.approx(3.2)
+    data = json.loads(found.to_json())
+    (closure,) = data["closures"]
+    assert data["schema"] == "deepnet-theory/transfer/1" and closure["closure"] == "own"
+    for curve in closure["curves"]:
+        assert curve["common_mode"] is None and curve["collapsed"][-1] == 3
+        assert curve["low"] < curve["best"] < curve["high"]
+        assert curve["losses"][-1] is None and 0.01 < curve["first_failing"] <= 0.128
+    assert "the loss was nan at step 0" in found.warnings[0]
+
+
+def test_finished_runs_are_kept_until_the_file_is_edited(tmp_path):
+    make, cache = written(tmp_path / "own"), Cache(tmp_path / "cache")
+    whole = transfer(make, cache=cache)
+    assert cache.asked == 2 * 8 * 3 and not cache.taken
+    again = transfer(make, "4,16,32", cache=cache, seeds=4)
+    assert cache.taken == cache.asked - 2 * 8 * 3 - (2 * 8 + 8 * 4)  # a seed more, a depth more
+    assert [c.values[0][:3] for c in again.closures[0].curves[:2]] == [
+        c.values[0] for c in whole.closures[0].curves
+    ]
+    cache.taken = 0
+    written(tmp_path / "own", 1)
+    assert transfer(make, cache=cache).verdict is Verdict.REFUTED and not cache.taken
+
+
+def test_an_interrupt_keeps_the_runs_that_ended(tmp_path):
+    make, cache = written(tmp_path / "own"), Cache(tmp_path / "cache")
+
+    def stop(done, total, what):
+        if "depth 16, lr 0.004" in what:
+            raise KeyboardInterrupt
+
+    part = transfer(make, cache=cache, progress=stop)
+    shallow, deep = part.closures[0].curves
+    assert part.exit_code == 130 and not json.loads(part.to_json())["complete"]
+    assert (len(shallow.rates), len(deep.rates)) == (8, 2)
+    assert closures(transfer(make, cache=cache)) == closures(transfer(make)) and cache.taken == 30
+
+
+def test_another_process_does_the_same(tmp_path, elsewhere):
+    make = written(tmp_path)
+    assert closures(transfer(make, executor=elsewhere)) == closures(transfer(make))
+    ours = transfer(lambda depth, lr: both(lr), executor=elsewhere)  # which cannot travel
+    assert ours.closures[0].curves[0].best == pytest.approx(1e-2)
+
+
+def both(value, *more):
+    """A run that gives the squared distance to a rate of 0.01."""
+    return (lambda: None), (lambda: 2 + math.log(value / 1e-2) ** 2), *more
+
+
+def test_seeds_that_change_nothing_give_no_interval_and_any_quantity_is_least():
+    found = transfer(lambda depth, lr: (lambda: None, lambda: -10 + (math.log(lr / 0.01)) ** 2))
+    (own,) = found.closures
+    assert found.verdict is Verdict.UNDECIDED and "all 3 seeds" in found.warnings[0]
+    assert own.curves[0].best == pytest.approx(0.01) and len(own.curves[0].values[0]) == 1
+    assert found.baseline is None and own.curves[0].best_loss == pytest.approx(-10)
+    assert own.curves[0].collapsed == (0,) * 8 and json.loads(found.to_json())["baseline"] is None
+
+
+def test_a_run_that_diverges_is_the_worst_and_says_why():
+    def setup(lr, width, seed):
+        def evaluate():
+            return 1 / (lr < 0.1) + math.log(lr / 0.01) ** 2 + 0.01 * seed
+
+        return (lambda: math.inf if 0.05 < lr < 0.1 else None), evaluate
+
+    found = transfer(setup, None, widths=[32, 64])
+    for curve in found.closures[0].curves:
+        assert curve.collapsed == (0,) * 6 + (3,) * 2 and curve.first_failing == 0.064
+    first = "12 of 48 runs diverged; the first, at width 32, lr 0.064, seed 0: "
+    assert found.warnings[0] == f"{first}the loss was inf at step 0"
+    small = transfer(setup, None, "0.03,0.04,0.128", widths=[32])
+    assert "ZeroDivisionError: division by zero" in small.warnings[0]
+
+
+def fails(*given):
+    raise ValueError("no such file")
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda depth, lr: 1 / 0, "seed 0 failed: ZeroDivisionError"),
+        (lambda depth, lr: fails(), r"lambda> at depth 4, lr 0.001, seed 0 failed: ValueError: no"),
+        (lambda depth, lr: torch.nn.Linear(2, 2), r"gives Linear\(.* return step, evaluate"),
+        (lambda depth, lr: (fails, fails), r"step\(\) failed at step 0: ValueError: no such file"),
+        (lambda depth, lr: (list, fails), r"seed 0: step\(\) gives \[\], which is no number"),
+        (lambda depth, lr: (lambda: None, fails), r"evaluate\(\) failed: ValueError"),
+        (lambda depth, lr: (lambda: None, str), r"evaluate\(\) gives '', which is no number"),
+        (lambda depth, lr: (lambda: torch.ones(2), str), r"step\(\) gives tensor\(\[1., 1.\]\)"),
+        (lambda depth, lr: both(lr, "x"), r"the baseline of .* gives 'x', which is no number"),
+        (lambda depth: None, "takes no lr, so that its learning rate cannot be varied"),
+        (lambda lr: None, "takes no depth, so that its depth cannot be varied"),
+        (lambda depth, width, lr: None, "asks for width; give widths, such as 64,128"),
+        (lambda depth, lr, data: None, "asks for data; valid are: depth, width, lr, seed, steps"),
+    ],
+)  # fmt: skip
+def test_a_factory_that_keeps_no_contract_is_one_sentence(make, said):
+    with pytest.raises(InputError, match=said) as caught:
+        transfer(make)
+    assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
+
+
+def test_what_a_factory_brings_itself_is_refused():
+    for name, value in (("closures", ["complete"]), ("text", "t"), ("width", 64), ("dtype", "x")):
+        with pytest.raises(InputError, match=f"{name} was given with .*, which has its own"):
+            transfer(both, **{name: value})
+    with pytest.raises(InputError, match="give depths, such as 4,8,16, or widths"):
+        transfer(both, None)
+    for given, said in (({"seeds": 0}, "seeds 0"), ({"steps": 0}, "steps"), ({"rates": "1"}, "3")):
+        with pytest.raises(InputError, match=said):
+            transfer(lambda depth, lr: both(lr), **given)
+
+
+def test_a_nano_gpt_is_trained_from_end_to_end(monkeypatch):
+    monkeypatch.syspath_prepend(str(NANO.parent))
+    found = dt.transfer(f"{NANO}:train_setup", "1", "1e-3:1.6e-2:3", widths=[32], steps=3, seeds=1)
+    (curve,) = found.closures[0].curves
+    assert len(curve.losses) == 3 and all(map(math.isfinite, curve.losses))
+    assert len({*curve.losses}) == 3 and 3 < found.baseline < 3.5
+    assert max(curve.losses) < math.log(256) + 0.5  # it begins near ln V

@@ -1,0 +1,288 @@
+"""Loss against learning rate at tiny sizes: seeds and rates in one stack, resuming, JSON."""
+
+import json
+import math
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+import torch
+
+import deepnet_theory as dt
+from deepnet_theory.definitions.optimizer import optimizer
+from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.scheme import scheme as scheme_named
+from deepnet_theory.laboratory import transfer as module
+from deepnet_theory.laboratory.optimum import parse_rates
+from deepnet_theory.laboratory.runs import causal
+from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.laboratory.transfer import Course, stacked, train_stack
+from deepnet_theory.runtime import build, parameter_groups
+from deepnet_theory.runtime.building import unstack
+from deepnet_theory.sizes.table import table, texts
+
+TINY = {"width": 16, "heads": 2, "tokens": 8, "batch": 2, "seeds": 2, "device": "cpu"}
+SMALL = {"steps": 3, **TINY}
+RATES = (1e-3, 1e-2, 1e-1)
+
+
+def constants(depth=3, closure="symmetric"):
+    selection = dt.Selection(optimizer="adam", closure=closure)
+    return causal(dt.export(selection, depth, width=16, heads=2))
+
+
+def course(steps=3, **given):
+    return Course(optimizer("adam"), Settings(**{**TINY, **given}), steps)
+
+
+def test_a_stack_is_its_models_trained_one_by_one():
+    """Each seed and rate by itself, with torch's own Adam on an ordinary model."""
+    c, run = constants(), course(steps=4)
+    together = train_stack(c, RATES, run)
+    for rate, row in zip(RATES, together, strict=True):
+        assert train_stack(c, [rate], run)[0].losses == pytest.approx(row.losses, rel=1e-5)
+    corpus = run.corpus()
+    for seed in range(2):
+        model = unstack(stacked(c, run, 1), seed)
+        library = torch.optim.Adam(parameter_groups(model, 1e-2), lr=1e-2)
+
+        def loss(step, model=model, seed=seed, held_out=False):
+            generator = module._generator(0 if held_out else seed, step)
+            batch = corpus.batch(2, generator, held_out=held_out)
+            logits = model(batch.tokens).flatten(0, 1)
+            return torch.nn.functional.cross_entropy(logits, batch.targets.flatten())
+
+        for step in range(4):
+            library.zero_grad()
+            loss(step).backward()
+            library.step()
+        with torch.no_grad():
+            held = [loss(-1 - i, held_out=True) for i in range(module.HELD_OUT_BATCHES)]
+        assert float(torch.stack(held).mean()) == pytest.approx(together[1].losses[seed], rel=1e-4)
+
+
+def test_a_seed_begins_alike_at_every_rate_and_depth():
+    run = course()
+    shallow, deep = stacked(constants(3), run, 2), stacked(constants(6), run, 1)
+    assert torch.equal(shallow.embed.weight[:2], deep.embed.weight)
+    assert torch.equal(shallow.head.weight[2:], deep.head.weight)
+    own = build(constants(3)).constants
+    assert shallow.constants == own
+    for p in shallow.parameters():
+        assert torch.equal(p[:2], p[2:])
+
+
+def test_embedding_and_head_are_held_where_it_is_asked_for(monkeypatch):
+    c, stepped, held = constants(), course(), replace(course(), outer="held")
+    models = []
+
+    def kept(*given):
+        models.append(stacked(*given))
+        return models[-1]
+
+    monkeypatch.setattr(module, "stacked", kept)
+    losses = [train_stack(c, [1e-2], run)[0].losses for run in (stepped, held)]
+    fresh = stacked(c, held, 1)
+    for model, same in zip(models, (False, True), strict=True):
+        assert torch.equal(model.embed.weight, fresh.embed.weight) is same
+        assert torch.equal(model.head.weight, fresh.head.weight) is same
+        branch = next(model.parts.parameters())
+        assert not torch.equal(branch, next(fresh.parts.parameters()))
+    assert losses[0] != losses[1]
+
+
+def test_a_run_that_diverges_takes_no_other_with_it():
+    rows = [one.losses for one in train_stack(constants(), (1e-3, 1e30), course(steps=6))]
+    assert all(map(math.isfinite, rows[0])) and all(map(math.isnan, rows[1]))
+    (alone,) = train_stack(constants(), (1e-3,), course(steps=6))
+    assert rows[0] == pytest.approx(alone.losses, rel=1e-6)
+
+
+def test_the_json_says_what_was_measured():
+    result = dt.transfer("adam", [2, 4], RATES, **SMALL)
+    data = json.loads(result.to_json())
+    assert data["schema"] == "deepnet-theory/transfer/1" and data["complete"]
+    # what is recommended, and what derive shows
+    assert [c["closure"] for c in data["closures"]] == ["complete", "symmetric"]
+    assert [c["rho"] for c in data["closures"]] == ["1", "(2*N)**(1/2)"]
+    for c in data["closures"]:
+        assert c["exponent"]["in"] == "N" and c["verdict"] == c["exponent"]["verdict"]
+        for curve, layers in zip(c["curves"], (2, 4), strict=True):
+            assert curve["depth"] == {"N": layers} and curve["rates"] == list(RATES)
+            assert len(curve["common_mode"]) == len(curve["token_cosine"]) == 3
+            assert all(r > 0 for r in curve["common_mode"])
+            assert len(curve["losses"]) == 3 and {"best", "low", "high", "first_failing"} <= {
+                *curve
+            }
+    assert result.exit_code == result.closures[0].verdict.exit_code
+    assert "<svg" in result.plot().svg and "transfer" in result._repr_html_()
+
+
+def test_a_scheme_is_trained_as_the_rule_that_it_is():
+    """DeepNorm as it is published, and typed as a rule of one's own."""
+    deepnorm = dt.own_rule("adam", "(2*N)**(1/4)", "(8*N)**(-1/4)")
+    scheme = dt.transfer(None, [2, 4], RATES, ["symmetric"], scheme="deepnorm", **SMALL)
+    own = dt.transfer("adam", [2, 4], RATES, ["symmetric"], rule=deepnorm, **SMALL)
+    assert [c.closure for c in scheme.closures] == ["deepnorm", "symmetric"]
+    first, second = scheme.closures
+    for published, typed in (first, own.closures[1]), (second, own.closures[0]):
+        for one, other in zip(published.curves, typed.curves, strict=True):
+            assert one.losses == pytest.approx(other.losses, rel=1e-6)
+    assert first.curves[1].losses != pytest.approx(second.curves[1].losses, rel=1e-3)
+    pre = dt.transfer(None, [2, 4], RATES, scheme="gpt-2", **SMALL)
+    assert pre.select["placement"] == "pre-ln" and len(pre.closures) == 1
+    own_layer = dt.transfer(None, [2, 4], RATES, ["complete"], scheme="sub-ln", **SMALL)
+    assert own_layer.select["layer"] == scheme_named("sub-ln").named_layer  # of the closure too
+    with pytest.raises(InputError, match="scheme was given with widths"):
+        dt.transfer("adam", rates=RATES, widths=[16, 32, 64], scheme="deepnorm", steps=3)
+    with pytest.raises(InputError, match="two; valid are: encoder, decoder"):
+        dt.transfer(None, [2], RATES, scheme="deepnorm-encoder-decoder", **SMALL)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "alpha", "beta", "rho"),
+    [
+        ("lamb", "N/2", "1/4", "1"),
+        ("adam", "sqrt(N)", "(2*N)**(-1/2)", "(2*N)**(1/2)"),
+        ("sgd", "N", "1/2", "1/N"),  # β of the other matrix, over β
+    ],
+)
+def test_a_rule_of_ones_own_has_its_relative_update(optimizer, alpha, beta, rho):
+    selection = dt.Selection(optimizer=optimizer)
+    rule = dt.own_rule(selection, alpha, beta)
+    result = dt.transfer(selection, [1], RATES, ["complete"], rule=rule, **{**SMALL, "steps": 1})
+    assert json.loads(result.to_json())["closures"][1]["rho"] == rho
+
+
+def test_a_multiplier_of_the_matrices_is_stepped_with():
+    """κ of pre-LN under Adam: planted, a rule without it is another rule."""
+    given = {"placement": "pre-ln", "optimizer": "adam"}
+    rule = texts(table(dt.Selection(**given, closure="complete")).rule)
+    wrong = replace(rule, entries=(replace(rule.entries[0], rate="1"),))
+    result = dt.transfer(dt.Selection(**given), [4], RATES, ["complete"], rule=wrong, **SMALL)
+    complete, own = result.closures
+    assert own.closure == "own" and complete.rule != own.rule
+    assert complete.curves[0].values[2] != pytest.approx(own.curves[0].values[2], rel=1e-3)
+
+
+def test_finished_runs_are_not_trained_again(monkeypatch, tmp_path):
+    trained = []
+
+    def counted(c, rates, run):
+        trained.append(rates)
+        return train_stack(c, rates, run)
+
+    monkeypatch.setattr(module, "train_stack", counted)
+    given = {**SMALL, "cache": tmp_path / "cache"}
+    dt.transfer("adam", [2], RATES, ["symmetric"], **given)
+    trained.clear()
+    again = dt.transfer("adam", [2, 4], RATES, ["symmetric"], **given)
+    assert trained == [RATES]  # the other depth
+    whole = dt.transfer("adam", [2, 4], RATES, ["symmetric"], **SMALL)
+    assert json.loads(again.to_json())["closures"] == json.loads(whole.to_json())["closures"]
+    trained.clear()
+    dt.transfer("adam", [2, 4], (*RATES, 0.5), ["symmetric"], **given)
+    assert trained == [(0.5,), (0.5,)]  # one more rate, and no others
+
+
+def test_an_interrupt_keeps_what_was_trained(monkeypatch):
+    def interrupted(c, rates, run):
+        if len(c.parts[0].sublayers) and c.parts[0].layers == 4:
+            raise KeyboardInterrupt
+        return train_stack(c, rates, run)
+
+    monkeypatch.setattr(module, "train_stack", interrupted)
+    result = dt.transfer("adam", [2, 4], RATES, ["symmetric"], **SMALL)
+    assert result.exit_code == 130 and not json.loads(result.to_json())["complete"]
+    shallow, deep = result.closures[0].curves
+    assert len(shallow.rates) == 3 and not deep.rates and "0 of 3" in deep.finding
+
+
+def test_a_model_that_ignores_its_input_never_beats_the_baseline():
+    """The best of them, which knows the windows' own frequencies, is at the baseline."""
+    run = course()
+    targets = torch.stack([b.targets for b in module.held_out(run)])
+    counts = torch.bincount(targets.flatten(), minlength=256).double()
+    logits = (counts / counts.sum()).clamp(min=1e-300).log()
+    least = torch.nn.functional.cross_entropy(logits.expand(targets.numel(), -1), targets.flatten())
+    result = dt.transfer("adam", [2], RATES, ["symmetric"], **SMALL)
+    assert float(least) == pytest.approx(result.baseline, rel=1e-6)
+    assert result.baseline < run.corpus().baseline  # of the whole text: a collapsed model passes
+
+
+def test_a_relative_text_is_found_from_another_folder_and_other_text_trained_on(
+    tmp_path, monkeypatch, elsewhere
+):
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    given = {**SMALL, "text": "own.txt", "executor": elsewhere}
+    found = []
+    for content in ("abcd" * 500, "dcba" * 500, "abcd" * 500):
+        (tmp_path / "here" / "own.txt").write_text(content)
+        result = dt.transfer("adam", [2], RATES, ["symmetric"], **given, cache=tmp_path / "cache")
+        found.append(result.closures[0].curves[0].values)
+    assert found[0] == found[2] != found[1]
+    assert result.closures[0].curves[0].rates == RATES and not result.stopped
+
+
+@pytest.mark.parametrize("rates", ["1e-3", "1e-3,1e-2", "1e-3:1e-2:2", [1e-3, 1e-3, 1e-2]])
+def test_rates_that_decide_nothing_are_refused_before_any_work(rates):
+    def working(*_):
+        raise AssertionError("a model was trained")
+
+    with pytest.raises(InputError, match=r"can decide nothing.* give 3 or more") as refused:
+        dt.transfer("adam", [2, 4], rates, ["symmetric"], **SMALL, progress=working)
+    assert str(rates) in str(refused.value) and refused.value.exit_code == 2
+
+
+def test_rates_are_a_list_or_a_range():
+    assert parse_rates("1e-2,1e-3") == (1e-3, 1e-2)
+    found = parse_rates("1e-3:1e-1")
+    assert found[0] == 1e-3 and found[-1] == 1e-1 and len(found) == 8
+    assert all(1.8 < b / a < 2.2 for a, b in pairwise(found))
+    assert len(parse_rates("1e-3:1e-1:5")) == 5
+    for wrong in ("", "1e-3:", "1:1", "-1", "a", "1e-2:1e-3", "nan", "inf", "1e-3:1:x",
+                  "0:1:3", "-1:1:3"):  # fmt: skip
+        with pytest.raises(InputError, match="rates"):
+            parse_rates(wrong)
+
+
+def test_what_cannot_be_trained_is_refused():
+    for given, word in (
+        ({"data": "gaussian:0.5"}, "nothing to learn"),
+        ({"steps": 0}, "steps"),
+        ({"draws": 2}, "draws"),
+        ({"updates": 2}, "updates"),
+        ({"outer": "frozen"}, "valid are: stepped, held"),
+    ):
+        with pytest.raises(InputError, match=word):
+            dt.transfer("adam", [2], RATES, ["symmetric"], **{**SMALL, **given})
+    with pytest.raises(Refusal, match="first step alone"):
+        dt.transfer("lion", [2], RATES, ["symmetric"], **SMALL)
+    with pytest.raises(InputError, match="one part"):
+        dt.transfer(dt.Selection(optimizer="adam", stack="encoder-decoder"), None, RATES)
+    with pytest.raises(InputError, match="closure"):
+        dt.transfer("adam", [2], RATES, ["nonsense"], **SMALL)
+
+
+UNIGRAM = 3.1  # nats a byte of the held-out windows, at most
+
+
+def at_both_depths(name, closure, rate):
+    """The held-out losses of two seeds at 4 and at 64 layers."""
+    derivation = dt.derive(optimizer=name, closure=closure)
+    settings = Settings(width=64, heads=4, tokens=32, batch=8, seeds=2, device="cpu")
+    run = Course(optimizer(name), settings, 100)
+    each = (causal(dt.export(derivation, depth, width=64, heads=4)) for depth in (4, 64))
+    return [train_stack(constants, [rate], run)[0].losses for constants in each]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "rate"), [("momentum", 3e-2), ("adam", 2e-3), ("lamb", 1e-2)])
+def test_4_and_64_layers_train_alike_under_complete(name, rate):
+    """Seed by seed, to a twentieth of what they have learnt; and not where ρ grows."""
+    for a, b in zip(*at_both_depths(name, "complete", rate), strict=True):
+        assert abs(b - a) < 0.05 * (UNIGRAM - a)
+    if name == "adam":  # LAMB's ρ is 1 under every closure, and SGD's falls with depth
+        shallow, deep = at_both_depths("adam", "symmetric", 2e-3)
+        assert all(b - a > 0.2 for a, b in zip(shallow, deep, strict=True))

@@ -1,0 +1,290 @@
+"""Verify from end to end on small stacks: verdicts, partial results, and going on from them."""
+
+import json
+import math
+import pickle
+from concurrent.futures import Future
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from fractions import Fraction
+from functools import partial
+
+import pytest
+from published_rules import SMALL, SU, depths, predicted, predictions, rule
+
+import deepnet_theory as dt
+from deepnet_theory.definitions.assumption import Assumption, assumptions
+from deepnet_theory.definitions.measurement import Prediction, Predictions
+from deepnet_theory.definitions.outcome import InputError, Verdict
+from deepnet_theory.definitions.rule import own_rule
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.laboratory.case import Case
+from deepnet_theory.laboratory.model_update import ModelUpdate
+from deepnet_theory.laboratory.one_sublayer import predict_shares
+from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.laboratory.verify import Record, verify
+from deepnet_theory.processes import Cache, ThisProcess
+
+SELECTION = Selection(optimizer="adam")
+PREMISES = predictions("adam", "adam", [assumptions()["near-identity"]])
+ADAM = (SELECTION, rule("adam"), predictions("adam", "adam"))
+GIVEN = (SELECTION, rule("adam"), PREMISES, depths(1, 2, 3), SMALL)
+LAB = Settings(width=16, heads=2, tokens=8, seeds=8, draws=2)
+DEEP = depths(4, 8, 16)
+PLAIN = own_rule(("encoder",), "1", "1")
+
+
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory):
+    """What several tests ask of the same stacks."""
+    return Cache(tmp_path_factory.mktemp("measured"))
+
+
+@pytest.fixture(scope="session")
+def whole():
+    return verify(*GIVEN, shares=True)
+
+
+@pytest.mark.parametrize("optimizer", ["adam", pytest.param("lamb", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", sorted(SU))
+def test_cross_table_of_rules_and_optimizers(optimizer, name, measured):
+    asked = Selection(optimizer=optimizer), rule(name)
+    found = verify(*asked, predictions(optimizer, name), DEEP, LAB, cache=measured)
+    (exponent,), law = found.exponents, predicted(optimizer, name)
+    assert abs(exponent.estimate - float(law)) < 0.08
+    # the other optimizers' predictions, which differ, are never supported
+    for wrong in {predicted(optimizer, other) for other in SU} - {law}:
+        planted = Predictions((Prediction("N", "all", wrong),))
+        judged = verify(*asked, planted, DEEP, LAB, cache=measured)
+        assert judged.verdict is Verdict.REFUTED
+
+
+@pytest.mark.parametrize("layer", ["attention-qk-norm+ffn", "ffn-swiglu"])
+def test_every_kind_of_sublayer_is_built_and_measured(layer):
+    asked = {"width": 8, "heads": 2, "tokens": 4, "seeds": 2, "draws": 1}
+    found = dt.verify(Selection(optimizer="adam", layer=layer), [1, 2], **asked)
+    names = {"query", "key", "value", "output"} if "attention" in layer else {"gate", "up", "down"}
+    assert names <= {name for share in found.shares for name in share.name.split()}
+    assert all(point.mean > 0 for point in found.points)
+
+
+def test_constant_is_another_question_than_the_verdict(measured):
+    """Half of Adam's exponents leave half a power of the depth, which is what is predicted."""
+    half = own_rule(("encoder",), "(2*N)**(1/4)", "(8*N)**(-1/4)")
+    growing = Predictions((Prediction("N", "all", Fraction(1, 2)),))
+    found = verify(SELECTION, half, growing, DEEP, LAB, cache=measured)
+    assert found.verdict is Verdict.SUPPORTED
+    assert not found.constant and json.loads(found.to_json())["constant"] is False
+    assert found.trend.startswith("GROWS as N^0.") and found.trend.endswith("as predicted")
+    wrong = verify(SELECTION, half, predictions("adam", "adam"), DEEP, LAB, cache=measured)
+    assert wrong.trend.startswith("GROWS as N^0.") and "N^0.00 was predicted" in wrong.trend
+    right = verify(*ADAM, DEEP, LAB, cache=measured)
+    assert right.verdict is Verdict.SUPPORTED
+    assert right.constant and right.trend.startswith("is CONSTANT in N, exponent ")
+
+
+def test_shares_of_the_deepest_point_stand_beside_what_is_predicted_of_them(whole):
+    data = json.loads(whole.to_json())["shares"]
+    deepest = Case(SELECTION, rule("adam"), {"N": 3}, SMALL)
+    assert [(s["part"], s["name"]) for s in data] == list(predict_shares(deepest))
+    for share in data:
+        for size in ("", "predicted_", "ratio_"):
+            middle = share["mean" if not size else size[:-1]]
+            assert share[f"{size}low"] < middle < share[f"{size}high"]
+    (fc2,) = (s for s in data if s["name"] == "ffn fc2")
+    assert fc2["ratio"] == pytest.approx(1, rel=0.1)
+
+
+def test_a_share_that_moves_nothing_has_no_ratio():
+    """LAMB's step is as large as the weights, and a bias begins at 0."""
+    lab = replace(SMALL, step="all", draws=1, seeds=2)
+    asked = (Selection(optimizer="lamb"), rule("lamb"), predictions("lamb", "lamb"))
+    shares = {s.name: s for s in verify(*asked, depths(1, 2), lab, shares=True).shares}
+    bias = shares["ffn fc2_bias"]
+    assert (bias.mean, bias.predicted, bias.ratio, bias.ratio_high) == (0, 0, None, None)
+    assert shares["ffn gain"].ratio == pytest.approx(1, rel=0.1)
+
+
+def test_real_optimizer_is_stepped_at_both_ends(whole):
+    rows = whole.checks["reference"]
+    assert [r["depth"] for r in rows] == [{"N": 1}, {"N": 3}]
+    assert all(r["difference"] < 0.01 and r["deviation"] < 0.01 for r in rows)
+    # planted: an expression that is not the optimizer's is seen
+    planted = Selection(optimizer="adam")
+    vars(planted)["the_optimizer"] = replace(planted.the_optimizer, update="-eta*g/rms(g)")
+    wrong = verify(planted, rule("adam"), predictions("adam", "adam"), depths(1, 2), SMALL)
+    assert all(r["difference"] > 0.01 for r in wrong.checks["reference"])
+
+
+def test_assumptions_are_measured_beside(measured):
+    chosen = [assumptions()[n] for n in ("near-identity", "unit-activations", "equal-gains")]
+    chosen.append(Assumption("planted", "‖x‖ halves", "activation_size", slope=-1.0))
+    asked = predictions("adam", "adam", chosen)
+    found = verify(SELECTION, rule("adam"), asked, DEEP, LAB, cache=measured)
+    assert [a.verdict for a in found.assumptions] == [
+        Verdict.SUPPORTED, Verdict.SUPPORTED, Verdict.ASSUMED, Verdict.REFUTED,
+    ]  # fmt: skip
+
+
+def test_interrupt_leaves_a_partial_result_that_the_next_call_completes(whole, cache):
+    def interrupt(done, total, what):
+        assert 0 <= done <= total
+        if what.startswith("assumptions at depth 2"):
+            raise KeyboardInterrupt
+
+    part = verify(*GIVEN, shares=True, progress=interrupt, cache=cache)
+    assert len(part.points) == 2 and part.stopped and part.shares == ()
+    assert (part.verdict, part.exit_code) == (Verdict.UNDECIDED, 130)
+    assert part.exponents[0].verdict is Verdict.UNDECIDED
+    assert any(w.startswith("interrupted: 2 of 3 depths") for w in part.warnings)
+    assert json.loads(part.to_json())["complete"] is False and not part.constant
+    assert json.loads(whole.to_json())["complete"] is True
+    kept, said, points = len(list(cache.files())), [], []
+    resumed = verify(
+        *GIVEN, shares=True, cache=cache, watch=points.append,
+        progress=lambda done, total, what: said.append((done / total, what)),
+    )  # fmt: skip
+    assert cache.taken == kept > 2
+    assert tuple(points) == whole.points and said[-1] == (1, "done")
+    for name in ("points", "exponents", "assumptions", "checks", "shares"):
+        assert getattr(resumed, name) == getattr(whole, name), name
+    nothing = verify(*GIVEN, progress=lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    assert (nothing.verdict, nothing.points) == (Verdict.UNDECIDED, ())
+    json.loads(nothing.to_json())
+
+
+def test_another_call_takes_the_depths_that_are_there_and_measures_the_rest(cache):
+    """The step of a depth depends on the settings alone: under α = β = 1 a guess would show."""
+    lab = replace(SMALL, width=32, seeds=2)
+    asked = (SELECTION, PLAIN, predictions("adam", "adam"))
+    fewer = verify(*asked, depths(4, 16), lab, cache=cache)
+    more = verify(*asked, depths(4, 8, 16), lab, cache=cache)
+    # what is predicted of a depth, its draws, and the real optimizer's steps at both ends
+    assert cache.taken == 2 * (1 + lab.draws) + 2
+    assert (more.points[0], more.points[2]) == fewer.points
+    assert more.checks["steps"][::2] == fewer.checks["steps"]
+
+
+class Elsewhere(ThisProcess):
+    """Work and result travel by pickle, as to another process."""
+
+    def submit(self, fn, /, *given, **more):
+        done = super().submit(pickle.loads(pickle.dumps(partial(fn, *given, **more))))
+        again = Future()
+        again.set_result(pickle.loads(pickle.dumps(done.result())))
+        return again
+
+
+ELSEWHERE = [{"executor": Elsewhere()}, pytest.param({"processes": 2}, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("where", ELSEWHERE, ids=lambda where: next(iter(where)))
+def test_work_elsewhere_changes_nothing_in_the_result(whole, where):
+    shares, points = [], []
+    shared = verify(
+        *GIVEN, **where, shares=True, watch=points.append,
+        progress=lambda done, total, what: shares.append(done / total),
+    )  # fmt: skip
+    for name in ("points", "exponents", "assumptions", "shares"):
+        assert getattr(shared, name) == getattr(whole, name), name
+    assert json.dumps(shared.checks) == json.dumps(whole.checks)  # in the same order, too
+    assert sorted(points, key=lambda p: p.depth["N"]) == list(whole.points)
+    assert shares == sorted(shares) and shares[-1] == 1
+
+
+class Broken(ThisProcess):
+    """An executor of which nothing comes."""
+
+    def __init__(self, error):
+        self.error = error
+
+    def submit(self, fn, /, *args, **kwargs):
+        future = Future()
+        future.set_exception(self.error)
+        return future
+
+
+NO_MEMORY = RuntimeError(
+    "DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes"
+)
+
+
+@pytest.mark.parametrize("error", [BrokenProcessPool("x"), MemoryError(), NO_MEMORY])
+def test_where_nothing_was_measured_one_sentence_says_why(error):
+    with pytest.raises(InputError, match="memory") as said:
+        verify(*GIVEN, executor=Broken(error))
+    assert "\n" not in str(said.value)
+    with pytest.raises(RuntimeError, match="another"):
+        verify(*GIVEN, executor=Broken(RuntimeError("another")))
+
+
+def test_nan_is_a_finding_and_never_a_pass():
+    selection = Selection(optimizer="adam", placement="pre-ln")
+    huge = own_rule(("encoder",), "1", "10**15")
+    found = verify(selection, huge, predictions("adam", "adam"), depths(1, 2), SMALL)
+    assert found.verdict is Verdict.UNDECIDED
+    assert any("first in layer 1 of the encoder" in w for w in found.warnings)
+    assert math.isnan(found.points[0].mean)
+    assert json.loads(found.to_json())["points"][0]["mean"] is None
+
+
+UNKNOWN = predictions("adam", "adam", [Assumption("x", "y", "no_such_thing", slope=0.0)])
+
+
+@pytest.mark.parametrize(
+    ("given", "numbers", "asked", "said"),
+    [
+        (own_rule(("encoder",), "N - 4", "1"), (2, 4), ADAM[2], "positive"),
+        (rule("adam"), (8,), ADAM[2], "give no exponent"),
+        (rule("adam"), (2, 4), UNKNOWN, "no_such_thing"),
+    ],
+)
+def test_rule_and_depths_are_refused_before_measuring(given, numbers, asked, said):
+    with pytest.raises(InputError, match=said):
+        verify(SELECTION, given, asked, depths(*numbers), SMALL, executor=Broken(SystemError()))
+
+
+def test_encoder_decoder_with_shares():
+    pair = Selection(optimizer="adam", stack="encoder-decoder")
+    shares = ("all", "encoder", "decoder", "value")
+    asked = Predictions(tuple(Prediction(v, share, None) for v in "NM" for share in shares))
+    places = [{"N": n, "M": m} for n, m in ((1, 1), (2, 1), (1, 2))]
+    lab = replace(SMALL, seeds=2, draws=1)
+    found = verify(pair, own_rule(("encoder", "decoder"), "1", "1/2"), asked, places, lab)
+    assert [(e.variable, e.share) for e in found.exponents] == [
+        (v, s) for v in "NM" for s in shares
+    ]
+    assert all(math.isfinite(e.estimate) for e in found.exponents)
+    assert found.verdict is Verdict.UNDECIDED  # nothing was predicted
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(SU))
+def test_own_rules_at_the_default_settings(name):
+    asked = Selection(optimizer=name), rule(name), predictions(name, name)
+    found = verify(*asked, depths(16, 32, 64, 128), Settings())
+    assert found.verdict is Verdict.SUPPORTED and abs(found.exponents[0].estimate) < 0.05
+
+
+@pytest.mark.slow
+def test_a_thousand_layers():
+    found = verify(*ADAM, depths(250, 500, 1000), replace(LAB, seeds=2))
+    assert abs(found.exponents[0].estimate) < 0.05
+    assert all(s["second_order"] < 0.01 for s in found.checks["steps"])
+
+
+def test_the_order_in_which_results_come_is_not_seen():
+    pairs = [{"N": 8, "M": 8}, {"N": 8, "M": 16}, {"N": 16, "M": 8}, {"N": 128, "M": 8}]
+    texts = []
+    for ordered, names in ((pairs, "ab"), (pairs[::-1], "ba")):
+        record = Record()
+        for depth in ordered:
+            key = f"{depth['N']}x{depth['M']}"
+            record.updates[key] = ModelUpdate(depth, 1.0, (1.0,), 0.0, 0.0, (), (), (), ())
+            record.references[key] = {"depth": depth}
+            record.keep(key, {name: [1.0] for name in names})
+        texts.append(json.dumps(record.checks()))
+    assert texts[0] == texts[1]
+    checks = json.loads(texts[0])
+    assert [step["depth"] for step in checks["steps"]] == pairs  # as numbers, not as text
+    assert list(checks["samples"]["a"]) == ["8x8", "8x16", "16x8", "128x8"]

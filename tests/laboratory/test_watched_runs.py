@@ -1,0 +1,105 @@
+"""R and the tokens' cosine are those of a planted direction; a drowning run is warned of."""
+
+import json
+from dataclasses import astuple
+
+import pytest
+import torch
+
+from deepnet_theory.definitions.placement import placement
+from deepnet_theory.laboratory.common_mode import Watch, is_taken, limit, warning
+from deepnet_theory.laboratory.runs import train
+from deepnet_theory.report.common_mode import layers_figure
+from deepnet_theory.runtime import build, unstack
+
+LAYERS, WIDTH = 6, 32
+
+
+@pytest.fixture
+def plain(constants):
+    def make(placement, alpha=1.0):
+        return constants(
+            layers=LAYERS, width=WIDTH, placement=placement, norm="rms", alpha=alpha, beta=1.0
+        )
+
+    return make
+
+
+@pytest.mark.parametrize("name", ("post-ln", "pre-ln", "branch-multiplier", "res-post-ln"))
+def test_a_planted_direction_is_seen(plain, name):
+    alpha = 1.0 if name == "pre-ln" else 3.0
+    model = build(plain(name, alpha), generator=torch.Generator().manual_seed(0))
+    direction, weight = torch.ones(WIDTH), 0.4  # a branch of that size for every token
+    for residual in model.residuals():
+        times = 1.0 if "output" in residual.placement.norms else weight
+        residual.branch.forward = lambda x, *_, by=times: by * direction.expand_as(x)
+    watch = Watch(model)
+    with watch.watching():
+        model(torch.randint(256, (4, 64), generator=torch.Generator().manual_seed(1)))
+    each = (1.0 if "output" in placement(name).norms else weight) / alpha
+    (found,) = watch.found
+    assert found.weight == pytest.approx(2 * LAYERS * each, rel=1e-3)
+    own = 1 - found.cosine  # of unit vectors that share a direction the square of the own part
+    expected = limit(placement(name), 2 * LAYERS * each) ** 2
+    assert own == pytest.approx(expected, rel=0.5)  # tokens are alike at first, and the stack short
+
+
+@pytest.mark.parametrize("name", ("post-ln", "pre-ln", "sandwich-ln"))
+def test_every_seed_of_a_stack_is_taken_by_itself(plain, name):
+    """As it is alone; a direction that is planted in one of them is seen there alone."""
+    stack = build(plain(name), seeds=3, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        for matrix, p in stack.parts.named_parameters():
+            p[1] *= 3 if matrix.endswith("weight") else 1
+    tokens = torch.randint(256, (3, 4, 64), generator=torch.Generator().manual_seed(1))
+    taken = []
+    for model, seen in [(stack, tokens), *((unstack(stack, s), tokens[s]) for s in range(3))]:
+        watch = Watch(model)
+        with watch.watching():
+            model(seen)
+        taken.append(watch.found)
+    together, *alone = taken
+    for seed, (single,) in zip(together, alone, strict=True):
+        for one, other in zip(astuple(single), astuple(seed), strict=True):
+            assert one == pytest.approx(other, rel=1e-4)
+    if name != "sandwich-ln":  # whose branches have a norm behind them
+        assert together[1].weight > 1.5 * max(together[0].weight, together[2].weight)
+
+
+def test_nothing_stays_behind_a_taking(plain):
+    model = build(plain("post-ln"), generator=torch.Generator().manual_seed(0))
+    with Watch(model).watching():
+        pass
+    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
+
+
+def test_first_steps_are_taken_closely_and_a_warning_says_the_step_and_the_law():
+    assert [s for s in range(70) if is_taken(s)] == [0, 1, 2, 4, 8, 16, 32, 48, 64]
+    assert warning("post-ln", (0, 4), (1.0, 5.0)) == warning("pre-ln", (0, 4), (1.0, 90.0)) == ""
+    drowned = warning("post-ln", (0, 4), (1.0, 6.0))
+    assert "at step 4" in drowned and "cosh(R) = 202" in drowned
+    assert "sqrt(1 + R**2) = 120" in warning("pre-ln", (4,), (120.0,))
+
+
+def test_a_training_follows_it_and_warns(plain):
+    told = train(plain("post-ln", 12.0), steps=5, seeds=1, batch=2, tokens=32, lr=0.05, processes=1)
+    data = json.loads(told.to_json())
+    by_rule = {run["rule"]: run for run in data["runs"]}
+    own, rival = by_rule["post-ln, the constants' rule"], by_rule["plain post-LN"]
+    assert own["common_mode_steps"] == rival["common_mode_steps"] == [0, 1, 2, 4]
+    assert max(own["common_mode"]) < max(rival["common_mode"]) / 2
+    assert rival["token_cosine"][-1] > 0.99
+    assert any(line.startswith("plain post-LN: at step") for line in data["warnings"])
+
+
+def test_the_page_draws_layers_over_steps(plain):
+    told = train(plain("pre-ln"), steps=3, seeds=1, batch=2, tokens=32, processes=1)
+    for run in told.runs:
+        assert [len(weights) for weights in run.branch_weights] == [LAYERS] * 3
+    # at the start a branch of pre-LN weighs 1/√depth of the stream it is added to, or less
+    first, *_, last = told.runs[0].branch_weights[0]
+    assert 0 < last < first
+    panels = layers_figure([(run.rule, run) for run in told.runs]).panels
+    assert [len(curves) for _, curves in panels] == [LAYERS] * 4
+    assert panels[0][1][-1].points[0] == (1.0, last)
+    assert "a curve a layer" in told._repr_html_()

@@ -1,0 +1,97 @@
+"""The derivations that the tests of laws share, each made once by whoever asks first."""
+
+from functools import cache
+from itertools import product
+
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.proof.derivation import derive
+
+BOTH = {"stack": "encoder-decoder"}
+SWIGLU = {"layer": "attention,ffn:swiglu"}
+# one of each: every route, placement, library optimizer, closure, stack, amplification, and
+# updates that no source treats
+SELECTIONS = {
+    **{
+        f"{optimizer} {placement}": {"optimizer": optimizer, "placement": placement}
+        for optimizer, placement in product(("sgd", "adam", "lamb"), ("post-ln", "pre-ln"))
+    },
+    "adam res-post-ln": {"optimizer": "adam", "placement": "res-post-ln"},
+    "lamb sandwich-ln": {"optimizer": "lamb", "placement": "sandwich-ln"},
+    "muon swiglu": {"optimizer": "muon", "placement": "sandwich-ln", **SWIGLU},
+    "adafactor": {"optimizer": "adafactor", "norm": "rms", **SWIGLU},
+    "lion decoder": {"optimizer": "lion", "stack": "decoder"},
+    "sgd both": {"optimizer": "sgd", **BOTH},
+    "adam both, independent": {
+        "optimizer": "adam", "amplification": "independent", **BOTH,
+        "layer": "attention,cross,ffn:swiglu",
+    },
+    "complete post-ln": {"optimizer": "adam", "closure": "complete", **SWIGLU},
+    "complete pre-ln": {"optimizer": "adamw", "placement": "pre-ln", "closure": "complete"},
+    "complete res-post-ln": {"optimizer": "sgd", "placement": "res-post-ln", "closure": "complete"},
+    "complete both": {
+        "optimizer": "sgd", "closure": "complete", "amplification": "worst-case", **BOTH,
+    },
+    "learning-rate": {"optimizer": "adam", "closure": "learning-rate"},
+    "unit-init": {"optimizer": "momentum", "closure": "unit-init"},
+    "unit-residual": {"optimizer": "sgd", "closure": "unit-residual"},
+    "parameter-norm": {"optimizer": "adam", "closure": "parameter-norm"},
+    "square root": {"update": "-eta*sqrt(abs(g))*sign(g)"},
+    "falling": {"update": "-eta*g/norm(g)**(3/2)", "placement": "pre-ln", "method": "lemma"},
+    "one sign": {"update": "-eta*g*min(theta, 0)*sign(theta)/norm(theta)"},
+    "parallel post-ln": {"optimizer": "sgd", "layer": "attention+ffn,ffn:swiglu"},
+    "parallel pre-ln": {"optimizer": "adam", "placement": "pre-ln", "layer": "attention+ffn"},
+    "parallel both": {
+        "optimizer": "adam", "closure": "complete", **BOTH, "layer": "attention+cross+ffn",
+    },
+    "learnt branch": {"optimizer": "lamb", "placement": "layer-scale", "closure": "unit-init"},
+    "learnt stream": {"optimizer": "adamw", "placement": "stream-scalar", "closure": "complete"},
+    "experts sgd": {"optimizer": "sgd", "layer": "attention,ffn-swiglu@2/8"},
+    "experts adam": {
+        "optimizer": "adam", "placement": "res-post-ln", "layer": "attention,ffn@2/8+ffn",
+    },
+    "norms inside": {
+        "optimizer": "adamw", "placement": "pre-ln",
+        "layer": "attention-sub-ln,ffn-swiglu-sub-ln,attention-qkv-norm",
+    },
+    "norms inside post-ln": {"optimizer": "sgd", "layer": "attention-sub-ln,ffn-sub-ln"},
+    "floors of kinds": {
+        "optimizer": "adafactor", "placement": "branch-multiplier",
+        "layer": "attention,ffn-sub-ln,attention-qkv-norm",
+    },
+    "shared latent": {"optimizer": "lion", "layer": "attention-latent", "uses": "N/6"},
+    "shared learnt stream": {"optimizer": "nesterov", "placement": "stream-scalar", "uses": "4"},
+    "two streams": {"optimizer": "signsgd", "placement": "residual-dual"},
+    "lemma": {"optimizer": "sgd", "method": "lemma"},
+    "lemma pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "lemma", **SWIGLU},
+    "lemma sandwich-ln": {"optimizer": "lamb", "placement": "sandwich-ln", "method": "lemma"},
+    "lemma both": {"optimizer": "sgd", "method": "lemma", **BOTH},
+    "moments": {"optimizer": "sgd", "method": "moments", **BOTH},
+    "moments pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "moments"},
+    "moments alone": {"optimizer": "lamb", "placement": "res-post-ln", "method": "moments"},
+    **{
+        f"moments {placement}, independent": {
+            "optimizer": "lamb", "placement": placement, "method": "moments",
+            "amplification": "independent", **BOTH,
+        }
+        for placement in ("post-ln", "sandwich-ln")
+    },
+}  # fmt: skip
+# those whose steps are planted with errors: every route, and what each placement changes of it
+PLANTED = (
+    "sgd post-ln", "adam res-post-ln", "lamb sandwich-ln", "muon swiglu", "sgd both",
+    "complete pre-ln", "unit-residual", "falling", "lemma", "lemma sandwich-ln", "lemma both",
+    "moments", "moments pre-ln", "moments alone", "moments post-ln, independent",
+    "moments sandwich-ln, independent", "parallel post-ln", "parallel pre-ln", "experts sgd",
+    "norms inside", "learnt branch", "learnt stream",
+)  # fmt: skip
+
+
+def selection(name):
+    """One of :data:`SELECTIONS`."""
+    return Selection(**SELECTIONS[name])
+
+
+@cache
+def derivation(name):
+    """The derivation of one of :data:`SELECTIONS`."""
+    return derive(selection(name))

@@ -1,0 +1,241 @@
+"""Monomials, zero and sign of rational functions, and maps of matrices with their differentials."""
+
+import re
+
+import pytest
+import sympy as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deepnet_theory.proof.algebra import (
+    DEPTHS,
+    ONES,
+    Activation,
+    Branch,
+    DirectionalDifferential,
+    Hadamard,
+    Label,
+    Normalise,
+    Softmax,
+    Transpose,
+    coefficient,
+    depth_expression,
+    exponent_in,
+    exponents,
+    gains,
+    is_nonnegative,
+    monomial,
+    plain,
+    present,
+    solve,
+    split,
+    v,
+    vanishes,
+    w,
+)
+from paper_checks.shared.steps.nodes import Above, Beside
+
+N, M = DEPTHS["N"], DEPTHS["M"]
+a, b, c, t = sp.symbols("a b c t", positive=True)
+y = sp.Symbol("y", real=True)
+f = sp.Function("f", positive=True)
+A, B, H, K = sp.symbols("A B H K", commutative=False)
+
+
+# ---- positive monomials ----
+
+power = st.integers(-40, 40).map(lambda k: sp.Rational(k, 16))
+
+
+@settings(max_examples=30)
+@given(power, power, power, power)
+def test_text_and_present_keep_the_value(two, three, n, m):
+    value = sp.Integer(2) ** two * sp.Integer(3) ** three * N**n * M**m
+    for other in (depth_expression(str(plain(value))), present(value), monomial(exponents(value))):
+        assert exponents(other) == exponents(value)
+
+
+@settings(max_examples=30)
+@given(power, power, power, power, power, power)
+def test_a_solution_satisfies_its_equations_and_is_unique_when_the_rank_is_full(p, q, r, s, u, v):
+    equations = [(a**p * b**q, 2 * N**u), (a**r * b**s, 3 * M**v)]
+    solution = solve(equations, [a, b])
+    if p * s != q * r:
+        assert solution is not None and set(solution) == {a, b}
+        for left, right in equations:
+            assert not exponents((left / right).subs(solution))
+    elif solution is not None:
+        assert set(solution) < {a, b}
+
+
+def test_a_contradiction_and_an_undetermined_unknown_have_no_value():
+    assert solve([(a * b, N), (a * b, 2 * N)], [a, b]) is None
+    assert solve([(a, N)], [a, b]) == {a: N}
+
+
+@pytest.mark.parametrize(
+    ("value", "text", "shown"),
+    [
+        ((N**4 * M / 27) ** sp.Rational(1, 16), "(N**4*M/27)**(1/16)", "(M*N**4/27)**(1/16)"),
+        (1 / sp.sqrt(2 * N), "(2*N)**(-1/2)", "1/sqrt(2*N)"),
+        (sp.sqrt(M / N), "(M/N)**(1/2)", "1/sqrt(N/M)"),
+        (sp.Integer(1), "1", "1"),
+        (1 / (2 * N), "1/(2*N)", "1/(2*N)"),
+    ],
+)
+def test_a_radical_prints_as_one_root_that_its_depth_leads(value, text, shown):
+    assert (str(plain(value)), str(present(value))) == (text, shown)
+
+
+def test_what_does_not_occur_has_the_exponent_zero():
+    assert exponent_in(M**2, N) == 0 and exponent_in(M**2 * N, M) == 2
+    assert exponent_in(N + sp.sqrt(N), N) == 1
+
+
+def test_a_branch_has_as_many_gains_as_scaled_matrices():
+    assert [gains(count) for count in (1, 2)] == [(w,), (v, w)]
+    assert [str(gain) for gain in gains(3)] == ["b_1", "b_2", "b_3"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "says"),
+    [
+        *((lambda e=e: exponents(e), ValueError, "not a positive monomial")
+          for e in (1 + N, -N, 0 * N, N**N)),
+        (lambda: exponent_in(sp.exp(N), N), ValueError, "no growth exponent in N"),
+        (lambda: coefficient(2 * Activation(A) + 3 * B), ValueError, "different scalars"),
+        (lambda: Softmax(a * A).diff(a).diff(a), NotImplementedError, "second differentials"),
+    ],
+)  # fmt: skip
+def test_what_has_no_value_is_refused_where_it_stands(asked, error, says):
+    with pytest.raises(error, match=says):
+        asked()
+
+
+# ---- zero and sign ----
+
+
+def _larger(inner):
+    pair = st.tuples(inner, inner)
+    return (
+        pair.map(lambda t: t[0] + t[1])
+        | pair.map(lambda t: t[0] * t[1])
+        | pair.map(lambda t: t[0] / (1 + t[1] ** 2))
+        | inner.map(lambda t: t**2)
+    )
+
+
+LEAVES = st.sampled_from([a, b, y, f(1), f(2), sp.Integer(2), sp.Rational(-3, 7)])
+rationals = st.recursive(LEAVES, _larger, max_leaves=6)
+
+
+@settings(max_examples=30)
+@given(rationals)
+def test_another_form_of_the_same_function_vanishes(expression):
+    for other in (sp.expand(expression), sp.together(expression), sp.cancel(expression)):
+        assert vanishes(expression - other)
+        assert not vanishes(expression - other - sp.Rational(1, 16))
+        assert not vanishes(sp.Add(expression, 2 - other, a / b, evaluate=False))
+
+
+@settings(max_examples=30)
+@given(rationals)
+def test_what_is_called_nonnegative_has_no_negative_value(expression):
+    if is_nonnegative(expression):
+        for number in (-2, sp.Rational(-1, 3), 0, 5):
+            at = {a: sp.Rational(2, 3), b: 4, y: number, f(1): sp.Rational(1, 9), f(2): 3}
+            assert expression.subs(at) >= 0
+
+
+@pytest.mark.parametrize(
+    ("expression", "zero", "nonnegative"),
+    [
+        (sp.sqrt(a) * sp.sqrt(a) - a, True, True),
+        ((a + b) ** 2 - a**2 - 2 * a * b - b**2, True, True),
+        ((a + b) ** 2 - a**2 - b**2, False, True),
+        ((a - b) ** 2, False, True),
+        (y**3, False, False),
+        (a - b, False, False),
+        (sp.exp(a) - sp.exp(b), False, False),
+        (sp.sqrt(a**2 + b**2) / a - b, False, False),
+        (a / (b - a), False, False),
+        # a denominator that is zero shows nothing
+        ((a - a * b + b * (a - 1) + b) / ((a + 1) ** 2 - a**2 - 2 * a - 1), False, False),
+    ],
+)
+def test_signs_and_roots(expression, zero, nonnegative):
+    assert vanishes(expression) is zero
+    assert is_nonnegative(expression) is nonnegative
+
+
+# ---- maps of matrices ----
+
+
+def differential(function, point, direction):
+    return DirectionalDifferential(Label(function), point, direction)
+
+
+def test_scalars_are_split_off_and_shared_ones_found():
+    for scalar, rest in ((sp.Integer(1), A), (c * y, A * B), (c, sp.Integer(1)), (-c, A + B)):
+        assert split(scalar * rest) == (scalar, rest)
+    assert coefficient(c * (A * B + Activation(A))) == c
+    assert coefficient(sp.Integer(0)) == Activation(sp.Integer(0)) == Transpose(sp.Integer(0)) == 0
+    assert Normalise(sp.Integer(0)) != 0 and Softmax(sp.Integer(0)) != 0
+
+
+@pytest.mark.parametrize("map_", (Activation, Normalise, Softmax, Branch))
+def test_a_map_and_its_differential_scale_by_the_degree(map_):
+    degree = map_.degree
+    assert map_(c * A) == (map_(c * A, evaluate=False) if degree is None else c**degree * map_(A))
+    assert split(map_(y * A))[0] == 1  # y may be negative
+    assert map_(A + B).args == (A + B,)
+    of_h, of_k = differential(map_, A, H), differential(map_, A, K)
+    assert differential(map_, A, y * H + c * K) == y * of_h + c * of_k
+    assert differential(map_, A, sp.Integer(0)) == 0
+    assert map_(A + t**2 * H).diff(t) == differential(map_, A + t**2 * H, 2 * t * H)
+    assert map_(A).diff(t) == 0
+    scaled = differential(map_, c * A, H)
+    if degree is None:
+        assert scaled.args[1:] == (c * A, H)
+    else:
+        assert scaled == c ** (degree - 1) * of_h
+    assert differential(map_, y * A, H).args[1:] == (y * A, H)
+
+
+def test_transposition_and_the_entrywise_product_are_linear():
+    assert Transpose(Transpose(A)) == A
+    assert Transpose(y * A * B) == y * Transpose(B) * Transpose(A)
+    assert Transpose(y * A + B) == y * Transpose(A) + Transpose(B)
+    assert Transpose(t**2 * A + B).diff(t) == 2 * t * Transpose(A)
+    assert Hadamard(y * A, c * B) == c * y * Hadamard(A, B)
+    assert Hadamard(0 * A, B) == Hadamard(A, 0 * B) == 0
+    assert Hadamard(t * A, t**2 * B).diff(t) == 3 * t**2 * Hadamard(A, B)
+    both = Hadamard(A + t * H, B + t * K).diff(t)
+    assert both == Hadamard(H, B + t * K) + Hadamard(A + t * H, K)
+
+
+def test_softmax_does_not_feel_what_is_added_to_a_whole_row():
+    shift = A * H * Transpose(ONES)
+    assert differential(Softmax, A, c * shift) == 0
+    assert differential(Softmax, A, H + shift) == differential(Softmax, A, H)
+    assert differential(Activation, A, shift) != 0
+    assert differential(Softmax, A, Transpose(ONES) * H) != 0
+
+
+@pytest.mark.parametrize(
+    ("node", "text", "latex"),
+    [
+        (Beside(A, B), "[A, B]", "A&B"),
+        (Above(A, B), "[A; B]", r"A\\B"),
+        (Transpose(A), "A.T", r"A^{\top}"),
+        (Hadamard(A, B), "hadamard(A, B)", r"\left(A \odot B\right)"),
+        (Softmax(A), "softmax(A)", r"\mathrm{softmax}\left(A\right)"),
+        (differential(Softmax, A, H), "D[softmax](A)[H]",
+         r"\mathrm{D}\mathrm{softmax}\left(A\right)\left[H\right]"),
+    ],
+)  # fmt: skip
+def test_every_printer_names_the_parts_in_their_order(node, text, latex):
+    assert str(node) == text and latex in sp.latex(node)
+    shown = re.sub(r"<[^>]*>", "", sp.mathml(node, printer="presentation"))
+    places = [shown.index(part.name) for part in node.args if part.is_Symbol]
+    assert places == sorted(places) and len(set(places)) == len(places)

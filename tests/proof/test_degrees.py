@@ -1,0 +1,140 @@
+"""Degrees of update rules, counted and checked on exact entries."""
+
+import time
+from dataclasses import replace
+
+import pytest
+import sympy as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deepnet_theory.definitions.expression import UPDATE
+from deepnet_theory.definitions.optimizer import custom_optimizer, optimizer, optimizers
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.proof.explicit import homogeneity_step
+from deepnet_theory.sizes.entries import SIZES, exactly, points
+from deepnet_theory.sizes.update import descending
+from deepnet_theory.sizes.update import law as degrees
+from paper_checks.shared.steps.loss_of_one_update import loss_increment
+
+AT = next(at for at in points(SIZES[0]) if at[0] < 0)
+OWN = (
+    "-eta*norm(theta)**2*sign(g)",
+    "-eta*sign(g)*abs(g)**(1/3)",
+    "-eta*g*abs(theta)**(-1/2)",
+    "-eta*theta*sign(g)*sign(theta)",
+    "-eta*rms(theta)**(1/2)*polar(g)",
+    "-eta*clip(g, -norm(g), norm(g))",
+)
+ALL = [*optimizers().values(), *map(custom_optimizer, OWN)]
+
+
+@pytest.mark.parametrize("optimizer", ALL, ids=lambda o: o.update)
+def test_degrees_and_the_fall_of_the_loss_hold_on_exact_entries(optimizer):
+    found, loss = degrees(optimizer), loss_increment(optimizer)
+    assert descending(optimizer).descends
+    assert homogeneity_step(optimizer, found).check() is loss.check() is Verdict.PROVED
+    for wrong in (sp.Rational(1, 16), -1, sp.Rational(1, 2)):
+        for planted in (replace(found, p=found.p + wrong), replace(found, q=found.q + wrong)):
+            assert homogeneity_step(optimizer, planted).check() is Verdict.REFUTED
+    for planted in (-loss.rhs, 2 * loss.rhs, loss.rhs**2):
+        assert replace(loss, rhs=planted).check() is Verdict.REFUTED
+
+
+@settings(max_examples=20)
+@given(
+    st.fractions(min_value=-2, max_value=2, max_denominator=8),
+    st.fractions(min_value=-2, max_value=2, max_denominator=8),
+)
+def test_degrees_of_products_of_powers_add(p, q):
+    text = f"-eta*sign(g)*abs(g)**({p})*norm(theta)**({q})"
+    found = degrees(custom_optimizer(text))
+    assert (found.p, found.q) == (sp.Rational(p), sp.Rational(q))
+
+
+def test_an_entry_that_is_no_real_number_is_no_sample():
+    with pytest.raises(ArithmeticError):
+        exactly(UPDATE.parse("sqrt(g)").root, AT)
+    with pytest.raises(ArithmeticError, match="not finite"):
+        exactly(UPDATE.parse("log(g - g)").root, AT)
+
+
+@pytest.mark.parametrize(
+    ("update", "larger", "smaller"),
+    [
+        ("g/(abs(g) + 1/1000)", (("abs(g)", "1/1000"), (0, 0)), (("1/1000", "abs(g)"), (1, 0))),
+        *((f"({text})", (("g", "theta"), (1, 0)), (("theta", "g"), (0, 1)))
+          for text in ("g + theta", "g - theta", "-theta + g", "-g + theta")),
+    ],
+)  # fmt: skip
+def test_a_stated_regime_decides_a_sum_whatever_the_sign_of_a_term(update, larger, smaller):
+    for regime, degree in (larger, smaller):
+        optimizer = custom_optimizer(f"-eta*{update}", (regime,))
+        found = degrees(optimizer)
+        assert (found.p, found.q) == degree
+        assert homogeneity_step(optimizer, found).check() is Verdict.PROVED
+
+
+@pytest.mark.parametrize(
+    ("update", "same"),
+    [
+        ("g*log(1 + 1)", "g*log(2)"),
+        ("sign(g)*max(abs(g), rms(g), norm(g))", "sign(g)*max(max(abs(g), rms(g)), norm(g))"),
+        ("sign(g)*min(norm(g), abs(g), rms(g))", "sign(g)*min(abs(g), min(rms(g), norm(g)))"),
+        ("clip(g, -rms(g), rms(g))", "min(max(g, -rms(g)), rms(g))"),
+    ],
+)
+def test_two_ways_to_write_an_update_are_one_update(update, same):
+    one, other = (custom_optimizer(f"-eta*{text}") for text in (update, same))
+    for at in points(SIZES[0]):
+        assert exactly(one.expression.root, at) == exactly(other.expression.root, at)
+    for written in (one, other):
+        found = degrees(written)
+        assert (found.p, found.q) == (1, 0)
+        assert homogeneity_step(written, found).check() is Verdict.PROVED
+
+
+def test_an_update_of_one_sign_and_a_clipped_one_are_what_they_leave():
+    found = degrees(custom_optimizer("-eta*max(-theta, 0)*g/norm(theta)"))
+    assert (found.p, found.q) == (1, 0)
+    clipped = custom_optimizer("-eta*clip(g, -1, 1)", (("g", "-1"), ("1", "max(g, -1)")))
+    assert degrees(clipped).reduced == custom_optimizer("-eta*g").expression.root
+
+
+def maxima(levels):
+    return "-eta*" + "".join(f"max({k}*g," for k in range(levels)) + "g" + ")" * levels
+
+
+def sums(levels):
+    update, regimes = "g", []
+    for level in range(levels):
+        regimes.append((update, f"theta/{level + 2}"))
+        update = f"({update} + theta/{level + 2})"
+    return f"-eta*{update}", tuple(regimes)
+
+
+FACTORS = "*".join(f"(abs(g)+{k + 1}*norm(g))" for k in range(40))
+LONG = {
+    "a maximum": ((maxima(2),), 1.4),
+    "nested maxima": ((maxima(50),), 11),
+    "many factors, not multiplied out": ((f"-eta*sign(g)*{FACTORS}/norm(g)**40",), 5),
+    "nested sums with a regime each": (sums(26), 5),
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_long_update_takes_time_in_proportion(name):
+    given, seconds = LONG[name]
+    start = time.perf_counter()
+    optimizer = custom_optimizer(*given)
+    assert homogeneity_step(optimizer, degrees(optimizer)).check() is Verdict.PROVED
+    assert loss_increment(optimizer).check() is Verdict.PROVED
+    assert time.perf_counter() - start < seconds
+
+
+def test_adafactor_is_in_lambs_class_above_its_floor_and_in_adams_below():
+    above = degrees(optimizer("adafactor"))
+    below = degrees(custom_optimizer(optimizer("adafactor").update, (("1/1000", "rms(theta)"),)))
+    lamb, adam = degrees(optimizer("lamb")), degrees(optimizer("adam"))
+    assert (above.p, above.q) == (lamb.p, lamb.q)
+    assert (below.p, below.q) == (adam.p, adam.q)

@@ -1,0 +1,271 @@
+"""What holds of every derivation: its steps, its rule, what stands beside, its formats."""
+
+import ast
+import json
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+import derivations
+import pytest
+import sympy as sp
+
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.proof import notation as meanings
+from deepnet_theory.proof.derivation import NOT_PROVED, require_stated
+from deepnet_theory.proof.notation import meaning, named
+from deepnet_theory.report.notation import lettered
+from deepnet_theory.sizes.answer import Answer
+from deepnet_theory.sizes.exponents import Exponents
+from deepnet_theory.sizes.table import texts
+
+N, M, alpha = sp.symbols("N M alpha", positive=True)
+# the premises that hold by decree, whose steps are not for algebra to prove
+IMPOSED = ("balance-", "closure-", "fixed-alpha-")
+SIXTEENTH = sp.Rational(1, 16)
+
+
+# ---- every derivation ----
+
+
+def test_every_step_is_proved_and_every_number_beside_is_measured(derived):
+    for step in derived.steps:
+        imposed = step.name.startswith(IMPOSED)
+        expected = Verdict.IMPOSED if imposed else Verdict.PROVED
+        assert derived.verdicts[step.name] is expected, (step.name, step.failures())
+    assert [row for row in derived.measured if row.verdict is not Verdict.MEASURED] == []
+    assert derived.disagreements == ()
+    assert derived.verdict is Verdict.PROVED
+    route = derived.selection.method
+    assert derived.relation.name == ("BOUND" if route != "probe" else "ORDER")
+    pairs = zip(derived.rule.entries, texts(derived.table.rule).entries, strict=True)
+    assert all(ours.norm_epsilon == theirs.norm_epsilon for ours, theirs in pairs)
+
+
+def test_a_derived_rule_keeps_its_own_output_change(derived):
+    """Put back at the rule, the scaled matrices add to the balance, and no exponent is left."""
+    scaled = [row.share for row in derived.shares if row.role is Role.SCALED]
+    assert scaled and all(share is not None and not share.symbols for share in scaled)
+    # the lemma's and the moments' constants keep the number of a branch's matrices
+    assert derived.selection.method != "probe" or {str(share) for share in scaled} == {"1"}
+    if len(derived.selection.the_stack.parts) == 1:
+        assert set(Exponents(derived.selection, derived.rule).all().values()) == {0}
+
+
+def test_alpha_grows_and_beta_falls_with_the_depth(derived):
+    for entry in derived.rule.entries:
+        if len(derived.selection.the_stack.parts) > 1 and entry.part == "encoder":
+            continue  # its constants depend on the decoder's depth too
+        (a, b), (deep_a, deep_b) = (entry.at(N=n, M=n) for n in (5, 50))
+        assert deep_a >= a and deep_b <= b
+        rated = entry.rate != "1" or derived.rule.eta != "1"
+        assert rated or (deep_a, deep_b) != (a, b)
+
+
+def test_it_reads_back_from_json_and_says_what_an_answer_says(derived):
+    data = json.loads(derived.to_json())
+    for key, value in json.loads(Answer(derived.selection).to_json()).items():
+        if key not in ("rule", "eta", "schema"):
+            assert data[key] == value, key
+    assert data["schema"] == "deepnet-theory/derivation/1" and data["verdict"] == "PROVED"
+    assert set(NOT_PROVED) <= set(data)
+    names = [step["name"] for step in data["steps"]]
+    for index, step in enumerate(data["steps"]):
+        assert set(step["uses"]) <= set(names[:index])
+        assert step["because"] and step["source"]
+        assert "Subs(" not in step["lhs"] + step["rhs"]
+    assert [row["verdict"] for row in data["measured"]] == ["MEASURED"] * len(derived.measured)
+
+
+def test_it_holds_nothing_beside_its_conclusion_and_says_every_symbol(derived):
+    resting = {step.name for step in derived.support}
+    beside = [s for s in derived.steps if s.name not in resting and "weight" not in s.name]
+    assert {s.section for s in beside} <= {
+        "Self-consistency", "Beyond the first order", "Equivalent rules",
+    }  # fmt: skip
+    first = {}  # the step where each first stands
+    for s in derived.steps:
+        for side in (s.left, s.lhs, s.rhs):
+            for name in () if side is None else named(side):
+                first.setdefault(name, s.name)
+    for name, said in derived.symbols.items():
+        assert said.words and first[name] == said.step, name
+
+
+def test_a_symbol_that_nobody_has_said_has_no_meaning():
+    found = named(sp.Symbol("zeta_e") * sp.Function("Q")(sp.Symbol("alpha_e")))
+    assert [(name, meaning(name) is None) for name in sorted(found)] == [
+        ("Q()", True), ("alpha_e", False), ("zeta_e", True),
+    ]  # fmt: skip
+    assert meaning("norm_zeta") is None and meaning("norm_g").startswith("Euclidean norm of the")
+    assert "norm of" not in meaning("rho")
+    f, (a, b, c) = sp.Function("f"), sp.symbols("a b c")
+    assert named(f(c) * f(a) + f(b))["f()"] == f(a)  # the first in order
+
+
+def test_a_symbol_is_declared_once_in_the_whole_project():
+    source = Path(meanings.__file__).read_text(encoding="utf-8")
+    for table in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Dict)):
+        keys = [key.value for key in table.keys if isinstance(key, ast.Constant)]
+        assert len(keys) == len(set(keys))  # Python would let a second one pass
+    letters = Counter(map(lettered, meanings.NOTATION))
+    assert max(letters.values()) == 1, letters.most_common(3)
+    # and no other room has words of its own for a letter
+    rooms = Path(meanings.__file__).parent.rglob("*.py")
+    tables = [path.name for path in rooms if '"kappa": "' in path.read_text(encoding="utf-8")]
+    assert tables == ["notation.py"]
+
+
+@pytest.mark.parametrize("name", ["kappa", "rho", "lambda", "sigma", "B()"])
+def test_a_letter_has_one_meaning(name):
+    words = meaning(name) or meaning("Branch()")
+    assert " or " not in words and "; of" not in words
+
+
+# ---- errors in a step ----
+
+
+@pytest.fixture(scope="session", params=derivations.PLANTED)
+def planted(request):
+    return derivations.derivation(request.param)
+
+
+def scalars(step):
+    """What the step speaks of: the depths first, then α, then its other scalars."""
+    held = {s for s in step.free_symbols if s.is_commutative and s.is_positive}
+    if step.name.startswith("closure-"):
+        return [N]  # alpha = alpha^(1/16) is the same condition as alpha = 1
+    first = [s for s in (N, M, alpha) if s in held]
+    return [*first, *sorted(held - {*first}, key=str)] or [N]
+
+
+# bounds whose constant is checked too, so that a larger one is refuted
+TIGHT = {
+    "moment-coefficient", "amplification-independent", "ffn-parameter-bound-in-theta",
+    "cross-parameter-bound-in-theta",
+}  # fmt: skip
+
+
+def errors(step):
+    """What no step of its relation may pass."""
+    # an order holds where one depth grows, whatever the other is
+    of = step.regime.variable if step.relation.name == "ORDER" and step.regime else scalars(step)[0]
+    power = of**SIXTEENTH
+    yield "exponent", replace(step, rhs=step.rhs * power)
+    if step.relation.name in ("EQUAL", "ASYMPTOTIC"):
+        yield "sign", replace(step, rhs=-step.rhs)
+        yield "factor 2", replace(step, rhs=2 * step.rhs)
+        yield "factor 2 on the left", replace(step, lhs=2 * step.lhs)
+        yield "addend", replace(step, rhs=step.rhs + 1)
+        # an increment is held at the rule, where a knob may be 1, as a power 0 is in a law of rho
+        last, held = scalars(step)[-1], step.name.startswith(("increment-", "relative-law-"))
+        if step.rhs.has(last) and not step.imposed and not held:
+            yield f"{last} squared", replace(step, rhs=step.rhs.subs(last, last**2))
+    if step.relation.name == "AT_MOST":
+        yield "sign", replace(step, rhs=-step.rhs)
+        yield "sides exchanged", replace(step, lhs=step.rhs, rhs=step.lhs)
+        if step.name in TIGHT:
+            yield "larger", replace(step, rhs=2 * step.rhs)
+        # a bound is not reached, and need not see a factor two; a hundred million it must
+        yield "left", replace(step, lhs=10**8 * step.lhs)
+    if step.name.startswith(("sum-", "solution-", "self-consistency-")) and step.rhs.has(N):
+        yield "layers for sublayers", replace(step, rhs=step.rhs.subs(N, N / 2))
+
+
+STATED = {}  # the derivation where what a step states, and by which checks, is planted
+
+
+def states_first(step, name):
+    """Whether no other derivation states the same by the same checks: half of the steps do."""
+    checks = tuple(check.name for check in step.checks)
+    stated = (step.lhs, step.relation, step.rhs, step.regime, step.imposed, checks)
+    return STATED.setdefault(stated, name) == name
+
+
+def test_an_error_in_any_step_is_refused(planted):
+    unseen = [
+        (step.name, error)
+        for step in planted.steps
+        # what is 0 is 0 when doubled
+        if step.rhs != 0 and states_first(step, planted.selection)
+        for error, wrong in errors(step)
+        if wrong.check() is not Verdict.REFUTED
+    ]
+    # growing by a sixteenth, an upper bound remains one
+    assert [(n, e) for n, e in unseen if planted.step(n).relation.name != "AT_MOST"] == []
+    assert [e for _, e in unseen if e != "exponent"] == []
+
+
+def blind(check, step):
+    """Whether a check by itself passes a bound of a tenth, or else every error that is planted."""
+    alone = replace(step, checks=(check,))
+    if step.relation.name == "AT_MOST":
+        return not replace(alone, rhs=step.rhs / 10).failures()
+    held = {s for s in step.free_symbols if s.is_commutative and s.is_positive} | {N, M}
+    powers = (step.rhs * s**SIXTEENTH for s in sorted(held, key=str))
+    wrong = (-step.rhs, 2 * step.rhs, step.rhs + 1, *powers)
+    return not any(replace(alone, rhs=rhs).failures() for rhs in wrong) and not (
+        replace(alone, lhs=2 * step.lhs).failures()
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sgd both",
+        "lemma both",
+        "lemma sandwich-ln",
+        "moments",
+        "moments pre-ln",
+        "parallel post-ln",
+    ],
+)
+def test_each_check_of_a_step_sees_an_error_without_the_others(name):
+    found = [
+        (step.name, check.name)
+        for step in derivations.derivation(name).steps
+        for check in step.checks
+        if step.rhs != 0 and blind(check, step)
+    ]
+    assert found == []
+
+
+# ---- errors in the rule, and in the order of steps ----
+
+
+@pytest.mark.parametrize("knob", ["alpha", "beta", "rate", "rho"])
+def test_a_rule_that_is_not_the_tables_is_refuted(knob):
+    right = derivations.derivation("complete pre-ln")
+    entries = [replace(e, **{knob: "N**(1/7)"}) for e in right.rule.entries]
+    wrong = replace(right, proved=replace(right.rule, entries=tuple(entries)))
+    assert len(wrong.disagreements) == len(entries) and "N^(1/7)" not in wrong.disagreements[0]
+    assert wrong.verdict is Verdict.REFUTED
+    if knob != "rho":
+        stated = [right.step(name) for name in right.conclusion]
+        require_stated(right.rule, stated)
+        with pytest.raises(TypeError, match=r"the rule's \w+ of the encoder is not what"):
+            require_stated(wrong.rule, stated)
+    right = derivations.derivation("learning-rate")
+    wrong = replace(right, proved=replace(right.rule, eta="1/N"))
+    assert wrong.disagreements == ("eta: 1/N by the steps, 1/(2*N) by sizes",)
+    assert wrong.verdict is Verdict.REFUTED
+
+
+def test_steps_out_of_order_are_no_derivation():
+    right = derivations.derivation("sgd post-ln")
+    first, *others = right.steps
+    named, unheard = f"uses {first.name!r} before", sp.Symbol("unheard")
+    for wrong, says in (
+        ({"steps": (first, *right.steps)}, f"two steps are called {first.name!r}"),
+        ({"steps": others}, named),
+        ({"steps": (*others, first)}, named),
+        (
+            {"steps": (replace(first, rhs=first.rhs * unheard), *others)},
+            r"holds \['unheard'\] before they are established",
+        ),
+        ({"conclusion": ("none",)}, r"the conclusion \['none'\] is not among the steps"),
+        ({"conclusion": ()}, "is not among the steps"),
+    ):
+        with pytest.raises(TypeError, match=says):
+            replace(right, **wrong)

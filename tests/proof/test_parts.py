@@ -1,0 +1,320 @@
+"""What makes several sublayers as good as one: experts, parallel and shared ones, streams."""
+
+import re
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from itertools import pairwise, product
+
+import derivations
+import pytest
+import sympy as sp
+
+from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
+from deepnet_theory.definitions.placement import Placement, Streams, placement, placements
+from deepnet_theory.definitions.selection import Selection, stack
+from deepnet_theory.definitions.sublayer import sublayer, sublayers
+from deepnet_theory.proof import parts, witness
+from deepnet_theory.proof import placement as law
+from deepnet_theory.proof.derivation import derive
+from deepnet_theory.proof.measured import measured
+from deepnet_theory.sizes.monomial import Monomial, parse
+from deepnet_theory.sizes.rule import solve_rule
+from deepnet_theory.sizes.table import Table, table
+from deepnet_theory.sizes.width import places
+
+N, ONE = Monomial.of("N"), Monomial()
+REFUSED = (  # what is asked for, and what is said
+    *((lambda name=name: sublayer(name), name)
+      for name in ("ffn@9/8", "attention@2/8", "ffn@1/1", "ffn@0/8", "ffn@2")),
+    *((lambda layer=layer: stack("encoder", layer), "is empty or has an empty sublayer")
+      for layer in ("attention+", "+ffn", "attention++ffn", ",attention+ffn", "+")),
+    *((lambda uses=uses: Selection("sgd", uses=uses), "uses")
+      for uses in ("0", "", "2*N", "N**2", "1.5", "-1", "N/0", "sqrt(N)", 3)),
+)  # fmt: skip
+NO_LAW = (
+    *((lambda method=method: derive(Selection("sgd", layer="ffn@2/8", method=method)),
+       "has no law for the mixture of experts") for method in ("lemma", "moments")),
+    (lambda: list(places(Selection("sgd", layer="ffn@2/8"))), "no law in the width"),
+    (lambda: solve_rule(Selection("adam", stack="encoder-decoder", uses="N",
+                                  amplification="independent")), "a law of both is missing"),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("asked", "error", "says"),
+    [*((a, InputError, says) for a, says in REFUSED), *((a, Refusal, says) for a, says in NO_LAW)],
+)
+def test_what_is_not_so_many_is_refused(asked, error, says):
+    with pytest.raises(error, match=says):
+        asked()
+
+
+def rows(derivation):
+    return [entry.to_dict() for entry in derivation.rule.entries]
+
+
+# ---- experts ----
+
+
+def test_a_layer_says_how_many_of_how_many_experts():
+    own = sublayer("ffn:swiglu@2/8")
+    assert (own.name, own.chosen, own.experts) == ("ffn-swiglu@2/8", 2, 8)
+    assert [m.name for m in own.unscaled] == ["router"]
+    assert own.last_map == sublayer("ffn-swiglu").last_map
+    assert sublayer("ffn@8/256").last_map == ("fc2", "fc2_bias")
+
+
+@pytest.mark.parametrize("name", law.Mixture._fields)
+@pytest.mark.parametrize("times", [2, sp.Rational(1, 8), sp.sqrt(2)])
+def test_a_planted_number_of_a_mixture_is_refuted(name, times):
+    right = getattr(law.mixture(sublayer("ffn@2/8")), name)
+    assert right.check() is Verdict.PROVED
+    for wrong in ({"rhs": right.rhs * times}, {"lhs": right.lhs * times, "rhs": right.rhs * times}):
+        assert replace(right, **wrong).check() is Verdict.REFUTED
+
+
+@pytest.mark.usefixtures("afresh")
+@pytest.mark.parametrize("field", witness.Mixed._fields)
+def test_experts_that_did_otherwise_would_refute_the_table(field, monkeypatch):
+    right = witness.mixed
+
+    def other(of):
+        numbers = right(of)
+        twice = {field: getattr(numbers, field) * 2}
+        return numbers._replace(**twice) if of.experts > 1 else numbers
+
+    monkeypatch.setattr(witness, "mixed", other)
+    monkeypatch.setattr("deepnet_theory.proof.explicit.mixed", other)
+    refuted = {row.verdict for row in derive(derivations.selection("experts sgd")).measured}
+    assert Verdict.REFUTED in refuted
+
+
+@pytest.mark.parametrize(("optimizer", "p"), [("sgd", 1), ("adamw", 0), ("muon", 0)])
+@pytest.mark.parametrize(("chosen", "experts"), [(1, 8), (2, 8), (8, 64)])
+def test_the_rule_holds_the_number_of_experts_where_the_update_feels_its_gradient(
+    optimizer, p, chosen, experts
+):
+    select = {"optimizer": optimizer, "placement": "pre-ln", "closure": "complete"}
+    mixed = table(Selection(**select, layer=f"attention,ffn-swiglu@{chosen}/{experts}"))
+    dense = table(Selection(**select, layer="attention,ffn-swiglu"))
+    ours, theirs = (rows.rule.parts[-1].kinds[-1] for rows in (mixed, dense))
+    number = Monomial.number
+    assert ours.beta == theirs.beta and ours.rate == theirs.rate * number(experts) ** p
+    assert ours.weight == theirs.weight * number(chosen) ** Fraction(-1, 2)
+    down, same = (
+        next(r for r in found.parameters if r.parameter == "down") for found in (mixed, dense)
+    )
+    assert down.gradient == same.gradient / number(experts) and down.share == same.share
+
+
+# ---- branches in parallel ----
+
+
+def test_a_plus_joins_the_branches_of_one_sum():
+    (part,) = stack("encoder", "ffn:swiglu + attention,ffn").parts
+    assert [s.name for s in part.layer] == ["attention", "ffn-swiglu", "ffn"]
+    assert (part.parallel, part.sums) == ((False, True, False), (2, 1))
+    assert part.described == "attention+ffn-swiglu, ffn"
+
+
+LAYERS = (
+    "attention,ffn",
+    pytest.param("attention,ffn:swiglu", marks=pytest.mark.slow),
+    pytest.param("attention,ffn,ffn", marks=pytest.mark.slow),
+)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+@pytest.mark.parametrize("where", placements())
+def test_the_rule_in_parallel_is_that_of_the_sequence(layer, where):
+    for optimizer, closure in (("sgd", None), ("adam", "complete")):
+        select = {"optimizer": optimizer, "placement": where, "closure": closure}
+        # one sum that is normalised has one alpha
+        one = placement(where).normalises_sum
+        parallel = derive(Selection(**select, layer=layer.replace(",", "+")))
+        sequence = derive(Selection(**select, layer=layer, one_alpha=one))
+        assert closure or parallel.verdict is Verdict.PROVED
+        assert rows(parallel) == rows(sequence)
+        of_norms = ("norm_gain", "norm_bias")  # a sum has one norm, a sequence one a sublayer
+        pairs = zip(parallel.table.parameters, sequence.table.parameters, strict=True)
+        for ours, theirs in pairs:
+            assert ours == theirs or (one and ours.parameter in of_norms)
+            assert ours.exponent == theirs.exponent
+
+
+@pytest.mark.parametrize("where", placements())
+def test_a_sequence_is_a_sum_up_to_second_order_and_no_sum_that_lacks_a_branch(where, monkeypatch):
+    kinds = [*sublayers().values()]
+    pairs = [*zip(kinds, kinds, strict=True), *pairwise([*kinds, kinds[0]])]
+    assert all(parts.is_second_order(one, two, placement(where)) for one, two in pairs)
+
+    def lacking(one, two, where, times=(1.0, 1.0)):  # what the second adds is left out
+        first = parts.weighing(one, where, times[0], 0)
+        second = parts.weighing(two, where, times[1], 1)
+        return (replace(second, entering=first.output()).output() - first.output()).norm
+
+    step = derivations.derivation("parallel pre-ln").step("parallel-encoder-1")
+    assert step.check() is Verdict.PROVED
+    monkeypatch.setattr(parts, "beyond", lacking)
+    assert not parts.is_second_order(sublayer("attention"), sublayer("ffn"), placement(where))
+    assert step.check() is Verdict.REFUTED
+
+
+# ---- several streams ----
+
+SEVERAL = ("hyper-connections", "residual-dual")
+MIXED = Placement(  # read by one, written to unlike, mixed
+    "mixed",
+    "(2*x + y)/3 + branch(norm(x))/alpha; (x + 2*y)/3 + 2*branch(norm(x))/alpha",
+    final_norm=True,
+    output="x + y",
+)
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_the_rule_is_that_of_the_one_stream(optimizer):
+    several = derive(Selection(optimizer, placement="hyper-connections"))
+    assert several.verdict is Verdict.PROVED
+    assert several.step("streams-encoder").check() is Verdict.PROVED
+    assert rows(several) == rows(derivations.derivation(f"{optimizer} pre-ln"))
+
+
+@pytest.mark.parametrize("where", [*map(placement, SEVERAL), MIXED], ids=lambda p: p.name)
+def test_a_weight_or_a_norm_that_is_another_is_refuted(where, monkeypatch):
+    (part,) = Selection("adam").the_stack.parts
+    assert parts.streams_step(part, where).check() is Verdict.PROVED
+    right = where.streams.equivalent
+    for equation in (right.replace("branch", "2*branch"), right.replace("+ ", "- ")):
+        monkeypatch.setattr(Streams, "equivalent", equation)
+        planted = Placement("planted", where.equation, where.final_norm, output=where.output)
+        assert parts.streams_step(part, planted).check() is Verdict.REFUTED
+        assert not parts.streams_are_one(sublayer("ffn"), planted)
+
+
+# ---- layers that are used several times ----
+
+
+@cache
+def shared(optimizer="sgd", **select):
+    return derive(Selection(optimizer, **{"uses": "N", **select}))
+
+
+@pytest.mark.parametrize(("where", "uses"), [("post-ln", "N"), ("pre-ln", "N/6"), ("pre-ln", "4")])
+def test_the_rule_of_shared_layers_is_proved(where, uses):
+    once = shared(placement=where, uses=uses)
+    assert once.verdict is Verdict.PROVED
+    assert {"shared-response-encoder", "shared-update-encoder"} <= {s.name for s in once.steps}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("optimizer", ["sgd", "adam", "lamb", "adafactor"])
+@pytest.mark.parametrize("where", placements())
+@pytest.mark.parametrize("method", ["probe", "lemma", "moments"])
+def test_it_is_proved_by_every_route(optimizer, where, method):
+    cases = (("N", "encoder"), ("N/6", "decoder"), ("3", "encoder-decoder"))
+    for (uses, name), closure in product(cases, (None, "complete")):
+        select = {"placement": where, "method": method, "stack": name, "closure": closure}
+        try:
+            answer = derive(Selection(optimizer, uses=uses, **select))
+        except Refusal:  # as of layers of their own
+            with pytest.raises(Refusal):
+                derive(Selection(optimizer, **select))
+            continue
+        assert answer.verdict is Verdict.PROVED
+
+
+def entry(optimizer, uses, **more):
+    rows = table(Selection(optimizer, uses=uses, **more))
+    return rows.sublayers[0], next(p for p in rows.parameters if p.parameter == "value")
+
+
+def test_sgd_is_stepped_by_the_sum_of_the_uses_and_a_sign_is_not():
+    """S·n^p increments are one η: n multiplies SGD's gradient, update and increment."""
+    (alone, once), (several, summed) = (entry("sgd", u, placement="pre-ln") for u in ("1", "N"))
+    # S*beta^2 = 1 becomes S*n*beta^2 = 1
+    assert several.beta**2 == alone.beta**2 / N
+    assert summed.gradient / several.beta == N * once.gradient / alone.beta
+    assert (alone.rho.exponent("N"), several.rho.exponent("N")) == (0, 1)
+    (alone, once), (several, summed) = (entry("adam", u, placement="pre-ln") for u in ("1", "N"))
+    assert (several.beta, several.weight, several.rho) == (alone.beta, alone.weight, alone.rho)
+    assert summed.epsilon == N * once.epsilon  # it stands beside a gradient n times as large
+
+
+def test_branches_of_one_layer_add_alike_so_that_the_premise_is_another():
+    """1/sqrt(N) keeps N distinct branches near the identity, and none that are one."""
+    alone, several, looped = (
+        entry("sgd", uses, closure="unit-init")[0] for uses in ("1", "N", "N/6")
+    )
+    assert alone.weight == parse("(2*N)**(-1/2)")
+    # n loops of L = N/n layers of two sublayers: 1/(n*sqrt(2*L))
+    assert several.weight == parse("(2*N**2)**(-1/2)")
+    assert looped.weight == ONE / (parse("N/6") * parse("12**(1/2)"))
+    assert alone.independent == several.independent == looped.independent == ONE
+    update = "-eta*g/norm(g)*norm(theta)**3"  # degree 3 in theta: the branch falls too slowly
+    kept = Selection(update=update, placement="pre-ln")
+    assert solve_rule(kept)
+    with pytest.raises(Refusal, match=r"makes S\*n_u\*r\^2 grow as N\^"):
+        solve_rule(replace(kept, uses="N"))
+
+
+@pytest.mark.parametrize(
+    ("uses", "layers", "distinct"),
+    [("1", 7, 7), ("N", 7, 1), ("N/6", 12, 6), ("4", 12, 3), ("M/2", 4, 2), ("4", 10, None),
+     ("N/6", 10, None), ("8", 4, None)],
+)  # fmt: skip
+def test_as_many_layers_are_distinct(uses, layers, distinct):
+    (part,) = stack("encoder", uses=uses).parts
+    if distinct is None:
+        says = f"{layers} layers of the encoder cannot be layers that are used {uses} times"
+        with pytest.raises(InputError, match=re.escape(says)):
+            part.distinct(layers)
+    else:
+        assert part.distinct(layers) == distinct
+
+
+DEPTH, USES = (sp.Symbol(name, positive=True) for name in ("N", "n_u"))
+
+
+@pytest.mark.parametrize(
+    ("name", "side", "factor"),
+    [("shared-response-encoder", "rhs", USES), ("shared-response-encoder", "rhs", 1 / USES),
+     ("shared-update-encoder", "rhs", 1 / USES), ("shared-update-encoder", "rhs", sp.sqrt(USES)),
+     ("sum-encoder", "rhs", 1 / DEPTH), ("self-consistency-2-encoder", "lhs", 1 / DEPTH)],
+)  # fmt: skip
+def test_a_step_with_other_powers_of_the_uses_is_refuted(name, side, factor):
+    step = shared().step(name)
+    assert step.check() is Verdict.PROVED
+    planted = {side: getattr(step, side) * factor}
+    assert replace(step, **planted).check() is Verdict.REFUTED
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize(
+    ("field", "named"),
+    [("gradient", "gradient of value"), ("update", "update of value"), ("share", "share of value"),
+     ("epsilon", "epsilon of value"), ("decay", "weight decay of value")],
+)  # fmt: skip
+@pytest.mark.parametrize("power", [-1, 1])
+def test_an_entry_that_forgets_the_uses_or_counts_them_twice_is_refuted(
+    optimizer, field, named, power
+):
+    right = table(Selection(optimizer, uses="N"))
+    planted = Table(right.rule)
+    rows = [replace(row, **{field: getattr(row, field) and getattr(row, field) * N**power})
+            for row in right.parameters]  # fmt: skip
+    planted.__dict__.update(sublayers=right.sublayers, parameters=tuple(rows))
+    refuted = {m.of for m in measured(planted) if m.verdict is Verdict.REFUTED}
+    if field == "epsilon" and optimizer == "sgd":  # it has none
+        assert not refuted
+    else:
+        assert any(name.startswith(named) for name in refuted)
+
+
+def test_a_premise_that_takes_the_uses_as_independent_is_refuted():
+    right = table(Selection("sgd", uses="N"))
+    planted = Table(right.rule)
+    rows = (replace(right.sublayers[0], independent=right.sublayers[0].independent / N),)
+    planted.__dict__.update(sublayers=rows, parameters=right.parameters)
+    (refuted,) = (m.of for m in measured(planted) if m.verdict is Verdict.REFUTED)
+    assert refuted == "S*n_u*r^2 of encoder, *"
