@@ -41,10 +41,12 @@ one sentence what was given and what is valid. The command line is ``deepnet-the
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from deepnet_theory.definitions import __version__ as __version__
+from deepnet_theory.definitions import display
 
 if TYPE_CHECKING:
     from deepnet_theory.cli.auditing import audit as audit
@@ -109,6 +111,15 @@ def __getattr__(name: str) -> object:
         if name in names:
             return getattr(import_module(f"{__name__}.{module}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _formatted(form: str, result: object) -> str:
+    formatters = import_module(f"{__name__}.report.formatters")
+    return str(getattr(formatters, form)(result))
+
+
+for _form in ("text", "html", "line"):
+    display.register(_form, partial(_formatted, _form))
 
 
 def __dir__() -> list[str]:
