@@ -328,9 +328,11 @@ def _convert(
                     f" argument{'s' if most > 1 else ''}, not {len(args)}"
                 )
             arguments = tuple(inner(a) for a in args)
-            count = constant(arguments[-1])
-            if name == "blocks" and not (count and count > 0 and count.denominator == 1):
-                raise refuse("blocks takes a term and how many rows a block has, such as 64")
+            if name == "blocks":
+                rows = constant(arguments[1])
+                if not (rows and rows > 0 and rows.denominator == 1):
+                    raise refuse("blocks takes a term and how many rows a block has, such as 64")
+                arguments = (arguments[0], Number(rows))
             return Call(name, arguments)
         case _:
             raise refuse("only arithmetic may occur")
@@ -362,7 +364,9 @@ class _Exact(OperatorAlgebra[Fraction]):
 
 
 def constant(node: Node) -> Fraction | None:
-    """The value of a tree of numbers alone, None where it has another or none."""
+    """The value of a tree of numbers alone; None where it has another or none, or is too long."""
+    if _digits(node) > MAX_DIGITS:
+        return None
     try:
         value: Fraction = fold(node, _Exact())
     except (ValueError, ZeroDivisionError):

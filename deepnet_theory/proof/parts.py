@@ -133,8 +133,11 @@ def as_one(part: Part, selection: Selection, degrees: Update) -> Iterator[Step]:
 
 
 def parallel_step(name: str, branches: tuple[Sublayer, ...], placement: Placement) -> Step:
-    """The sequence of some branches, and their one sum."""
-    count = range(1, len(branches) + 1)
+    """The sequence of some branches, and their one sum.
+
+    Two suffice: the first is any sum, and so the branches before the last, one after the other.
+    """
+    count = (1, 2)
     weights = [sp.Symbol(f"r_{i}", positive=True) for i in count]
     maps = [sp.Symbol(f"G_{i}", commutative=False) for i in count]
     sequence = x
@@ -152,7 +155,7 @@ def parallel_step(name: str, branches: tuple[Sublayer, ...], placement: Placemen
             after = after + size * after * explicit
         sides = (value_of(side, values) for side in (step.lhs, step.rhs))
         return all(distance(side, after) < TOLERANCE for side in sides) and all(
-            is_second_order(*pair, placement) for pair in combinations(branches, 2)
+            is_second_order(*pair, placement) for pair in set(combinations(branches, 2))
         )
 
     names = [s.name for s in branches]
