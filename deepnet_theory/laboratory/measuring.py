@@ -41,9 +41,9 @@ from deepnet_theory.laboratory.model_steps import (
 )
 from deepnet_theory.laboratory.model_update import FIRST_ETA, ModelUpdate, find_linear_step
 from deepnet_theory.laboratory.settings import Depth, depth_key, parse_depths, parse_widths
-from deepnet_theory.laboratory.statistics import Array, positive_interval
+from deepnet_theory.laboratory.statistics import Array, fit_exponent, positive_interval
 from deepnet_theory.laboratory.width import judge_power, verdict_on
-from deepnet_theory.models.factory import Factory, Made, factory_of
+from deepnet_theory.models.factory import Factory, Made, alone, factory_of
 from deepnet_theory.processes import (
     Job,
     Kept,
@@ -58,6 +58,7 @@ from deepnet_theory.runtime import machine
 
 LAYERS = stack("encoder")  # whose depths are numbers of layers, N
 MOST_SEEDS = 1024
+UNEVEN = 0.25  # a share of F that scales as a larger power of the width: half of what one size does
 Watch = Callable[[Point], None]  # receives each point as soon as it is measured
 
 
@@ -98,8 +99,10 @@ def measure(
     of parameter names, as ``"*.mlp.*"``, that are stepped alone, each with an exponent of its own.
 
     Across ``widths`` it is ``make_model(depth, width)``, or ``make_model(width)`` without depths,
-    and every parameter is stepped alone: ‖ΔF‖ is then per entry of F, of the head's parameters the
-    loss is taken, and an exponent in d says of each how far it is off, and what would mend it.
+    and every parameter is stepped alone: ‖ΔF‖ is then compared with ‖F‖, of the head's parameters
+    the loss is taken, and an exponent in d says of each how far it is off. The sentence beside it
+    names a learning rate only where the initial sizes are right: where the parameters' shares of F
+    (what F changes by as they grow) change with the width, these come first.
 
     With ``updates`` each model also takes that many steps of its optimizer, at ``eta`` or the
     optimizer's own rate. Followed are the loss, R (the summed weight of what the branches add to
@@ -152,6 +155,8 @@ def measure(
             f"{factory.name} gives the same model at all {seeds} seeds (does it set a seed "
             "itself?): the first seed alone counts, and one gives no interval"
         )
+    if widths is not None and (first := runs.uneven(measured)):
+        warnings.append(first)
     exponents = tuple(runs.exponents(measured, across_width=widths is not None))
     # the whole's in depth; in width the worst of all parameters
     verdict = exponents[0].verdict if widths is None else verdict_on(exponents)
@@ -235,7 +240,8 @@ class Measured:
 
     ``update`` is the step of the seed that looked for a linear one. ``shapes`` is a digest of the
     parameters' names and shapes, ``weights`` tells weights drawn anew, ``entries`` are F's,
-    ``width`` its last axis; ``seen`` is all that the factory's process has read.
+    ``width`` its last axis; ``seen`` is all that the factory's process has read, ``starts`` what
+    F changes by as parameters grow, across the width alone.
     """
 
     sizes: dict[str, float]
@@ -248,6 +254,7 @@ class Measured:
     width: int
     device: str
     seen: Seen
+    starts: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -268,7 +275,7 @@ class Family:
 
         With ``patterns`` each of :meth:`Stepped.patterns` is stepped alone, too.
         """
-        with machine.threads(scale.threads), default_dtype(self.dtype), watched():
+        with alone(), machine.threads(scale.threads), default_dtype(self.dtype), watched():
             stepped = self._stepped(depth, seed)
             unit, update = scale.unit or stepped.rate, None
             if eta is None:
@@ -276,8 +283,9 @@ class Family:
                 update = find_linear_step(step, scale.eta)
                 eta = update.eta
             names = (*self.shares, *(stepped.patterns() if patterns else ()))
+            starts = dict[str, float]()
             if "d" in depth:
-                sizes = stepped.moves(names, eta / unit)
+                sizes, starts = stepped.moves(names, eta / unit), stepped.starts(names)
             else:
                 sizes = {name: stepped.size_of(eta / unit, name) for name in (ALL, *names)}
             return Measured(
@@ -291,13 +299,14 @@ class Family:
                 width=stepped.before.shape[-1],
                 device=str(stepped.before.device),
                 seen=seen(),
+                starts=starts,
             )
 
     def follow(
         self, depth: Depth, seed: int, updates: int, eta: float | None, threads: int
     ) -> Followed:
         """Take several updates of one model, and see what all its tokens come to share."""
-        with machine.threads(threads), default_dtype(self.dtype), watched():
+        with alone(), machine.threads(threads), default_dtype(self.dtype), watched():
             return follow(self._made(depth, seed), self.step, updates, eta, self.final_state, seed)
 
     def depends_on(self) -> object:
@@ -516,14 +525,39 @@ class _Runs:
         everywhere = [m for place in places for m in self.row(place)]
         tokens = everywhere[0].entries // everywhere[0].width
         names = [name for name in everywhere[0].sizes if all(name in m.sizes for m in everywhere)]
+        fitting = not self.uneven(places)
         for variable in reversed(places[0]):
             for name in names if variable == "d" else (ALL,):
                 if varies_alone(variable, places):
                     constant = Prediction(variable, name, Fraction(0))
                     e = judge_power(constant, places, self._values(name, places), tokens)
-                    if e.verdict is Verdict.REFUTED and variable == "d" and name != ALL:
-                        e = replace(e, because=f"{_mend(e)}; {e.because}")
-                    yield e
+                    off = e.verdict is Verdict.REFUTED and variable == "d" and name != ALL
+                    yield replace(e, because=f"{_mend(e)}; {e.because}") if off and fitting else e
+
+    def uneven(self, places: Sequence[Depth]) -> str:
+        """What is to be scaled before any learning rate; no word where all starts are right.
+
+        A parameter's share of F before any step is the same at every width where initial sizes and
+        multipliers fit the width. Where they do not, a step's effect has their powers in it.
+        """
+        rows = [[m.starts for m in self.row(place)] for place in places]
+        numbers = [place["d"] for place in places]
+        groups = [tuple(n for symbol, n in place.items() if symbol != "d") for place in places]
+        off = {}
+        for name in rows[0][0]:
+            if all(name in starts for row in rows for starts in row):
+                shares = np.array([[starts[name] for starts in row] for row in rows]).T
+                power = fit_exponent(numbers, shares, groups).interval
+                if power.outside(-UNEVEN, UNEVEN):
+                    off[name] = power.estimate
+        if not off:
+            return ""
+        worst = max(off, key=lambda name: abs(off[name]))
+        return (
+            f"before any step the share of F that {worst} makes scales as width^{off[worst]:+.2f}: "
+            "scale initial sizes (1/sqrt(fan-in) of a matrix) and multipliers first, then judge "
+            "learning rates"
+        )
 
 
 def _mend(e: Exponent) -> str:

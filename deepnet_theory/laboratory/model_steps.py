@@ -352,6 +352,8 @@ def _checked(given: object) -> torch.optim.Optimizer:
 SAME_TWICE = 1e-4  # of ‖F‖: two forward passes differ by rounding, and far less than this
 ANSWER = "the loss, by a move of F"
 SEEN = 0.1  # of the whole step's ‖ΔF‖, by a step that should move F as far
+GROWN = 2.0**-7  # the part by which parameters grow where their share of F is asked for
+ROUNDED = 1e-3  # of F: a share this small may be rounding
 
 
 class Stepped:
@@ -377,7 +379,6 @@ class Stepped:
         model.zero_grad()
         if not self.changes:
             raise InputError("no gradient reaches the model's parameters: are all of them frozen?")
-        self.kept = [p.detach().clone() for _, p, _ in self.changes]
         self.before = self.final()
         if not self.before.any():
             raise InputError("F is zero: nothing that a step changes could be compared with it")
@@ -387,6 +388,11 @@ class Stepped:
                 "two forward passes of the same model on the same batch differ by "
                 f"{float(twice):.1%}: is there dropout or noise that eval() does not switch off?"
             )
+
+    @property
+    def size(self) -> float:
+        """‖F‖, as :meth:`size_of` takes ‖ΔF‖."""
+        return float(self.before.double().norm(dim=-1).mean())
 
     @property
     def weights(self) -> float:
@@ -404,18 +410,22 @@ class Stepped:
         """The names of what moves, one for all layers: numbers are ``*``."""
         return list(dict.fromkeys(_in_all_layers(name) for name, _, _ in self.changes))
 
-    @torch.no_grad()
     def change(self, scale: float, pattern: str = ALL) -> Tensor:
         """ΔF where what a pattern tells moves by ``scale`` times its change: as F, float64."""
         moves = set(self.moving(pattern))
-        moved = [(p, change, old) for (name, p, change), old
-                 in zip(self.changes, self.kept, strict=True) if name in moves]  # fmt: skip
-        for p, change, _ in moved:
-            p.add_(change, alpha=scale)
+        return self._changed((p, c * scale) for name, p, c in self.changes if name in moves)
+
+    @torch.no_grad()
+    def _changed(self, changes: Iterable[tuple[nn.Parameter, Tensor]]) -> Tensor:
+        """ΔF where these parameters change; they change back."""
+        kept = []
+        for p, change in changes:
+            kept.append((p, p.detach().clone()))
+            p.add_(change)
         try:
             return (self.final() - self.before).double()
         finally:
-            for p, _, old in moved:
+            for p, old in kept:
                 p.copy_(old)
 
     def size_of(self, scale: float, pattern: str = ALL) -> float:
@@ -423,14 +433,15 @@ class Stepped:
         return float(self.change(scale, pattern).norm(dim=-1).mean())
 
     def moves(self, names: Iterable[str], scale: float) -> dict[str, float]:
-        """What each name moves by itself at a ``scale`` of the whole step: ‖ΔF‖/√d, per entry of F.
+        """What each name moves by itself at a ``scale`` of the whole step: ‖ΔF‖/‖F‖.
 
-        What stands behind F moves the loss alone, by ⟨g, Δθ⟩. ``ANSWER`` is by how much the loss
-        answers all that moves F. What moves F by its rounding alone, as a key bias does, is left
-        out: longer steps show it.
+        F is compared with its own size: a readout may divide what enters it, or its logits, by the
+        width, and both are one model. What stands behind F moves the loss alone, by ⟨g, Δθ⟩.
+        ``ANSWER`` is by how much the loss answers all that moves F. What moves F by its rounding
+        alone, as a key bias does, is left out: longer steps show it.
         """
-        root, whole = math.sqrt(self.before.shape[-1]), self.size_of(scale)
-        moves, behind = {ALL: whole / root}, 0.0
+        own, whole = self.size, self.size_of(scale)
+        moves, behind = {ALL: whole / own}, 0.0
         for name in names:
             size = self.size_of(scale, name)
             if not size:
@@ -441,9 +452,23 @@ class Stepped:
             times = max(1.0, whole / size)
             size = self.size_of(times * scale, name)
             if size > SEEN * whole:
-                moves[name] = size / times / root
+                moves[name] = size / times / own
         answer = abs(math.fsum(self.slopes.values()) - behind) * scale
         return {**moves, ANSWER: answer / moves[ALL]}
+
+    def starts(self, names: Iterable[str]) -> dict[str, float]:
+        """By how much F changes, in its own size, where a name's parameters grow by one part.
+
+        What changes F by less than ``ROUNDED`` is left out: a part that starts at zero, and one
+        whose size a norm takes away.
+        """
+        own, named = self.size, dict(self.model.named_parameters())
+        grown = {
+            name: self._changed((named[n], named[n].detach() * GROWN) for n in self.moving(name))
+            for name in names
+        }
+        shares = {n: float(f.norm(dim=-1).mean()) / GROWN / own for n, f in grown.items()}
+        return {name: share for name, share in shares.items() if share > ROUNDED}
 
     def update(self, depth: Depth, eta: float, unit: float) -> ModelUpdate:
         """The step at η, with the part of it that is not linear, as the laboratory tells it."""

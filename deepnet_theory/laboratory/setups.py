@@ -25,7 +25,7 @@ from deepnet_theory.definitions.training import Transfer
 from deepnet_theory.laboratory.measuring import LAYERS, cost_of, default_dtype, seeds_from
 from deepnet_theory.laboratory.optimum import Losses, judged, require_steps, wanted_rates
 from deepnet_theory.laboratory.settings import Depth, depth_key, parse_depths, parse_widths
-from deepnet_theory.models.factory import Factory, factory_of, talking_aside, told
+from deepnet_theory.models.factory import Factory, alone, factory_of, talking_aside, told
 from deepnet_theory.processes import Job, Work, cache_of, cores, run_until_stopped, travels
 from deepnet_theory.processes.identity import Seen, seen, watched
 from deepnet_theory.runtime import machine
@@ -57,7 +57,8 @@ class Setup:
         where = f"{self.factory.name} at {_words(place)}, lr {rate:g}, seed {seed}"
         ended: tuple[float, float | None, str]
         with (
-            machine.threads(1), default_dtype(self.dtype), watched(), torch.random.fork_rng(),
+            alone(), machine.threads(1), default_dtype(self.dtype), watched(),
+            torch.random.fork_rng(),
         ):  # fmt: skip
             torch.manual_seed(seed)
             try:

@@ -11,8 +11,9 @@ import importlib.util
 import inspect
 import pickle
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -150,7 +151,7 @@ class Factory:
         self, seed: int, depth: int | None = None, inputs: object = None, width: int | None = None
     ) -> Made:
         """:meth:`make` with torch's generator at ``seed``; behind it the generator is as before."""
-        with torch.random.fork_rng():
+        with alone(), torch.random.fork_rng():
             torch.manual_seed(seed)
             return self.make(depth, inputs, seed, width)
 
@@ -270,22 +271,39 @@ def _from_file(path: Path) -> ModuleType:
 @contextmanager
 def _importing(what: str, folder: Path) -> Iterator[None]:
     """Importing somebody's code, with its folder among those that modules come from."""
-    sys.path.insert(0, str(folder.resolve()))
-    # a compiled file is known by its second and size: one edited within a second would be stale
-    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
-    try:
-        with talking_aside(), watched():
-            yield
-    except (Exception, SystemExit) as error:
-        raise InputError(f"{what} cannot be imported: {told(error)}") from error
-    finally:
-        sys.dont_write_bytecode = before
-        sys.path.remove(str(folder.resolve()))
+    with alone():
+        sys.path.insert(0, str(folder.resolve()))
+        # a compiled file is known by its second and size: one edited within a second would be stale
+        before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+        try:
+            with talking_aside(), watched():
+                yield
+        except (Exception, SystemExit) as error:
+            raise InputError(f"{what} cannot be imported: {told(error)}") from error
+        finally:
+            sys.dont_write_bytecode = before
+            sys.path.remove(str(folder.resolve()))
 
 
-def talking_aside() -> AbstractContextManager[object]:
+_turn = threading.RLock()
+
+
+@contextmanager
+def alone() -> Iterator[None]:
+    """Within it the other threads that run somebody's code here wait for their turn.
+
+    That code draws from torch's generator, makes tensors of torch's default type and prints: all
+    three belong to the process, and two threads would take each other's.
+    """
+    with _turn:
+        yield
+
+
+@contextmanager
+def talking_aside() -> Iterator[None]:
     """Within it somebody else's code prints to standard error: standard output is for our data."""
-    return redirect_stdout(sys.stderr)
+    with alone(), redirect_stdout(sys.stderr):
+        yield
 
 
 def told(error: BaseException) -> str:

@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.models.factory import Made, evaluating, tensors
+from deepnet_theory.models.factory import Made, alone, evaluating, tensors
 
 # operations whose line of code is kept, for sentences: to find it takes a walk over the frames
 LOCATED = {f"aten::{op}{suffix}" for op in ("add", "sub", "rsub", "lerp", "addcmul", "mul", "mm",
@@ -348,13 +348,12 @@ def record(made: Made) -> Graph:
 @contextmanager
 def _as_written(module: nn.Module) -> Iterator[None]:
     """Evaluation mode, no gradients, the module's own code and not a fused or compiled one."""
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        with ExitStack() as stack:
-            stack.enter_context(evaluating(module))
-            if "torch._dynamo" in sys.modules:  # which takes seconds to import
-                stack.enter_context(torch.compiler.set_stance("force_eager"))
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
+    with ExitStack() as stack:
+        stack.enter_context(alone())
+        fast = torch.backends.mha.get_fastpath_enabled()
+        stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
+        torch.backends.mha.set_fastpath_enabled(False)
+        stack.enter_context(evaluating(module))
+        if "torch._dynamo" in sys.modules:  # which takes seconds to import
+            stack.enter_context(torch.compiler.set_stance("force_eager"))
+        yield

@@ -492,7 +492,7 @@ def slopes(verification: Verification, variable: str, with_rivals: bool = True) 
 def model_figures(m: ModelMeasurement) -> tuple[doc.Figure, ...]:
     """‖ΔF‖/η against every depth or width that varies."""
     wide = bool(m.points) and "d" in m.points[0].depth
-    y_label = "‖ΔF‖/η per entry" if wide else Y_LABEL
+    y_label = "‖ΔF‖/(η ‖F‖)" if wide else Y_LABEL
     return _beside_a_constant(m.model, m.points, y_label, f"stepped by {m.optimizer}")
 
 

@@ -2,6 +2,9 @@
 
 import json
 import math
+import os
+import sys
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -373,6 +376,36 @@ def test_an_interrupt_keeps_what_was_measured():
     )
     assert found.exit_code == 130 and [p.depth["N"] for p in found.points] == [2, 4]
     assert found.to_dict()["complete"] is False and found.verdict.value == "UNDECIDED"
+
+
+class Encoder(nn.Module):
+    """Read at every update, by a forward pass without torch's fast path."""
+
+    def __init__(self, depth):
+        super().__init__()
+        layer = nn.TransformerEncoderLayer(D, 2, 32, 0.0, batch_first=True)
+        self.embedding, self.head = nn.Embedding(V, D), nn.Linear(D, V)
+        self.body = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
+
+    def forward(self, ids):
+        print("forward")
+        return self.head(self.body(self.embedding(ids)))
+
+
+def test_threads_take_turns_and_leave_the_process_as_it_was():
+    def once(_=0):
+        return measure(Encoder, [1, 2, 3], optimizer="adamw", seeds=2, updates=1)
+
+    def state():
+        fast, dtype = torch.backends.mha.get_fastpath_enabled(), torch.get_default_dtype()
+        return sys.stdout, type(os.environ), fast, dtype, torch.get_rng_state().tolist()
+
+    expected, before = once(), state()
+    with ThreadPoolExecutor(4) as pool:
+        found = [*pool.map(once, range(8))]
+    assert [m.points for m in found] == [expected.points] * 8
+    assert [m.updates for m in found] == [expected.updates] * 8
+    assert state() == before
 
 
 # -------------------------------------------------------------------------- command line

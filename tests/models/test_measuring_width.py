@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
+import deepnet_theory as dt
 from deepnet_theory.definitions.measurement import Exponent, ModelMeasurement
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.laboratory.measuring import measure
 from deepnet_theory.laboratory.model_steps import ANSWER
+from deepnet_theory.runtime import build, parameter_groups
 
 V = 16
 IDS = torch.arange(4).view(1, 4)
@@ -95,6 +98,100 @@ def test_the_rule_moves_every_parameter_alike(found: dict[str, ModelMeasurement]
     assert Verdict.REFUTED not in {e.verdict for e in by.values()}
     for e in by.values():
         assert e.estimate == pytest.approx(0, abs=0.15), e.share
+
+
+class Readout(nn.Linear):
+    """A head with mu-P's multiplier, on what enters it or on its logits."""
+
+    before = True
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        times = WIDTHS[0] / self.in_features
+        return super().forward(x * times) if self.before else times * super().forward(x)
+
+
+class Divided(nn.Module):
+    """A norm whose output the model divides, before an ordinary head."""
+
+    def __init__(self, norm: nn.Module) -> None:
+        super().__init__()
+        self.weight, self.norm = torch.empty(norm.weight.shape), norm
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(x) * (WIDTHS[0] / x.shape[-1])
+
+
+class After(Readout):
+    before = False
+
+
+def mu_p(spelling: str, depth: int, width: int) -> tuple[nn.Module, torch.Tensor]:
+    net, ids = standard(depth, width)
+    nn.init.normal_(net.head.weight)
+    if spelling == "features":
+        net.norm = Divided(net.norm)
+    if spelling in ("inside", "outside"):
+        head = (Readout if spelling == "inside" else After)(width, V, bias=False)
+        head.load_state_dict(net.head.state_dict())
+        net.head = head
+    return net, ids
+
+
+def mu_p_adam(model: nn.Module) -> torch.optim.Optimizer:
+    """1/width on the hidden matrices."""
+    width = model.norm.weight.shape[0]
+    hidden = [p for n, p in model.named_parameters() if n.startswith(("up", "down"))]
+    others = [p for n, p in model.named_parameters() if not n.startswith(("up", "down"))]
+    groups = [{"params": hidden, "lr": 1e-3 / width}, {"params": others, "lr": 1e-3}]
+    return torch.optim.Adam(groups, lr=1e-3, eps=1e-12)
+
+
+def test_mu_p_is_one_model_however_its_readout_is_written() -> None:
+    found = {}
+    for spelling in ("inside", "features", "outside", "none"):
+        make = partial(mu_p, spelling)
+        found[spelling] = measure(make, widths=WIDTHS, optimizer=mu_p_adam, seeds=4)
+    *right, wrong = found.values()
+    for m in right:
+        assert Verdict.REFUTED not in {e.verdict for e in m.exponents}
+    moved = [{e.share.replace("norm.norm", "norm"): e.estimate for e in m.exponents} for m in right]
+    for other in moved[1:]:
+        assert other == pytest.approx(moved[0], abs=0.01)
+    off = {e.share for e in wrong.exponents if e.verdict is Verdict.REFUTED}
+    assert off == {"head.weight", ANSWER}
+
+
+def exported(depth: int, width: int) -> tuple[nn.Module, torch.Tensor]:
+    sizes = {"width": width, "heads": width // 16, "vocab": V, "ffn_ratio": 1}
+    ruled = dt.export(dt.derive(optimizer="adam"), depth=depth, base=WIDTHS[0], **sizes)
+    return build(ruled), IDS
+
+
+def its_groups(model: nn.Module) -> torch.optim.Optimizer:
+    return torch.optim.Adam(parameter_groups(model, 1e-3), lr=1e-3, eps=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_what_export_writes_for_a_base_is_not_refuted() -> None:
+    m = measure(exported, [1], widths=WIDTHS, optimizer=its_groups, seeds=4)
+    assert {e.share for e in m.exponents if e.verdict is Verdict.REFUTED} == set()
+
+
+def fixed_sizes(depth: int, width: int) -> tuple[nn.Module, torch.Tensor]:
+    net, ids = standard(depth, width)
+    for m in (net.head, *net.up, *net.down):
+        nn.init.normal_(m.weight, std=0.02)
+    return net, ids
+
+
+def test_initial_sizes_come_before_learning_rates(found: dict[str, ModelMeasurement]) -> None:
+    m = measure(fixed_sizes, widths=WIDTHS, optimizer="adam", seeds=4)
+    assert m.verdict is Verdict.REFUTED
+    assert not any("learning rate should" in e.because for e in m.exponents)
+    (sentence,) = m.warnings
+    assert "up.*.weight" in sentence or "down.*.weight" in sentence
+    assert "scale initial sizes (1/sqrt(fan-in) of a matrix)" in sentence
+    assert not found["standard"].warnings
 
 
 def test_the_json_has_the_width_of_every_point(found: dict[str, ModelMeasurement]) -> None:
