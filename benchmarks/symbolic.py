@@ -73,10 +73,6 @@ def _has_rule(select: dict[str, str]) -> bool:
     try:
         selection = Selection(**select)  # type: ignore[arg-type]
         Problem(selection).balanced  # noqa: B018
-        if selection.method == "moments":
-            from deepnet_theory.proof.moments import kinds_of
-
-            kinds_of(selection)
     except Refusal:
         return False
     return True

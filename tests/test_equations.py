@@ -12,7 +12,7 @@ import pytest
 from deepnet_theory.claims import claims
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import Selection
-from paper_checks.shared.steps.catalogue import background
+from paper_checks.shared.steps.catalogue import background, layer_cake
 
 PAGE = Path(__file__).parents[1] / "docs" / "equations.md"
 DISPLAYED = {
@@ -28,7 +28,6 @@ SELECTIONS = {
     "lamb": Selection(optimizer="lamb"),
     "pre-ln": Selection(optimizer="sgd", placement="pre-ln"),
     "lemma": Selection(optimizer="sgd", method="lemma"),
-    "moments": Selection(optimizer="sgd", method="moments"),
 }
 
 
@@ -62,7 +61,7 @@ ROWS = rows(PAGE.read_text(encoding="utf-8"))
 
 @cache
 def derivation(key):
-    return background(SELECTIONS[key])
+    return layer_cake() if key == "moments" else background(SELECTIONS[key])
 
 
 @cache

@@ -65,7 +65,7 @@ def derive(
     Raises :class:`InputError` for unknown names and :class:`Refusal` where no rule exists.
 
     Source: every step names its own; Su Jianlin's posts (probe), DeepNet, arXiv 2203.00555
-    (lemma, its bounds corrected), moments of Gaussian matrices (moments).
+    (lemma, its bounds corrected).
     """
     from deepnet_theory.proof.derivation import derive as run
 

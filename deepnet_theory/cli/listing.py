@@ -21,7 +21,6 @@ Row = dict[str, Any]
 METHODS = {
     "probe": "scalar probes of each matrix's gain, orders of magnitude (Su)",
     "lemma": "bounds on the model update, telescoped over the sublayers (DeepNet, layer cake)",
-    "moments": "second moments of Gaussian matrices by index sums (layer cake, section 5)",
 }
 
 

@@ -21,7 +21,7 @@ from deepnet_theory.definitions.record import Option
 from deepnet_theory.definitions.rule import Closure, closure
 from deepnet_theory.definitions.sublayer import Norm, Sublayer, norm, sublayer
 
-METHODS = ("probe", "lemma", "moments")
+METHODS = ("probe", "lemma")
 ACROSS = ("width", "both")  # dimensions beside the depth alone
 ALIGNMENTS = ("full", "none")  # of updates and moved features with what they meet
 AMPLIFICATIONS = ("published", "worst-case", "independent")
@@ -85,7 +85,7 @@ class Selection:
     uses: Annotated[
         str, Option("N", 'How often each layer is used: "N", one for all; "N/6", six looped; "4"')
     ] = "1"
-    method: Annotated[str, Option("NAME", "probe, lemma or moments", METHODS)] = "probe"
+    method: Annotated[str, Option("NAME", "probe or lemma", METHODS)] = "probe"
     closure: Annotated[
         str | None,
         Option(
@@ -114,6 +114,12 @@ class Selection:
             raise InputError(
                 "a selection needs exactly one of optimizer, a name, and update, an expression: "
                 'derive(optimizer="adam") or derive(update="-eta*g")'
+            )
+        if self.method == "moments":
+            raise InputError(
+                "the moment route is no method of derive: the claims of the layer cake derive it "
+                "(deepnet-theory check cake-update-bound cake-ffn-moment); valid methods are "
+                f"{' and '.join(METHODS)}"
             )
         if self.method not in METHODS:
             raise unknown("method", self.method, METHODS)

@@ -2,7 +2,7 @@
 
 .. code-block:: text
 
-   Selection → a route       probe, lemma or moments: the steps of one sublayer, which end in its
+   Selection → a route       probe or lemma: the steps of one sublayer, which end in its
                              increment and its weight
              → rule          part by part, the last first: sublayers counted and added up, what a
                              later part amplifies; balance and closure imposed; solved

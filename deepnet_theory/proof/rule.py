@@ -101,11 +101,9 @@ class Route:
     sums: tuple[str, ...] = ()
 
 
-# By name, since the moment route alone doubles what an import of the package costs.
 _ROUTES = {
     "probe": ("deepnet_theory.proof.probe", "probe_route"),
     "lemma": ("deepnet_theory.proof.lemma", "lemma_route"),
-    "moments": ("deepnet_theory.proof.moments", "moment_route"),
 }
 
 

@@ -24,7 +24,6 @@ from deepnet_theory.sizes import laws, update
 from deepnet_theory.sizes.monomial import ONE, Monomial, Solution, parse, read, solve
 
 ETA = "eta"  # the learning rate's factor where it is a knob
-MOMENTS_OF = ("ffn", "attention", "cross")
 
 
 @dataclass(frozen=True)
@@ -440,8 +439,6 @@ class _Problem:
                     f"the method {method!r} has no law for the mixture of experts "
                     f"{sublayer.name!r}; use the method probe"
                 )
-            if method == "moments":
-                require_moments(sublayer)
         if method != "probe" and any(part.period > 1 for part in parts):
             raise by_probe_alone(
                 "runs through layers that are alike, and here some lack a sublayer"
@@ -584,17 +581,6 @@ class _Problem:
                             "the latter is the larger one in depth and the update another"
                         )
         return None
-
-
-def require_moments(sublayer: Sublayer) -> None:
-    """Raise :class:`Refusal` where the moment route has no second moment of a branch."""
-    if sublayer.name not in MOMENTS_OF:
-        raise Refusal(
-            f"the moment route has no second moment of the branch {sublayer.name!r}: it is no "
-            "product of two matrices around a mask, so that a change of its input does not pass it "
-            f"by the factor of its size (it has the moments of {', '.join(MOMENTS_OF)}); "
-            "use the method probe or lemma"
-        )
 
 
 def _symbol(unknown: str, selection: Selection) -> str:

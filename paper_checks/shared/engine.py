@@ -11,7 +11,7 @@ from deepnet_theory.definitions.selection import Selection
 from paper_checks.shared.later import sp, symbolic
 
 if TYPE_CHECKING:
-    from deepnet_theory.proof.derivation import Derivation
+    from deepnet_theory.proof.derivation import Chain, Derivation
     from deepnet_theory.proof.step import Step
 
 
@@ -26,8 +26,13 @@ def derive_selection(selection: Selection) -> Derivation:
 
 
 @cache
-def told(method: str) -> Derivation:
-    """SGD's derivation by a method with what the sources write around it, made once."""
+def told(method: str) -> Chain:
+    """SGD's derivation by a method with what the sources write around it, made once.
+
+    "moments" is the layer cake's §5, which ends in a bound and in no rule.
+    """
+    if method == "moments":
+        return symbolic.layer_cake()
     return symbolic.background(Selection(optimizer="sgd", method=method))
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
@@ -26,14 +26,13 @@ from typing import NamedTuple, TypeAlias, TypeVar, Unpack
 import sympy as sp
 
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.proof.expectation import Model as Model
-from deepnet_theory.proof.expectation import in_models as in_models
 from deepnet_theory.proof.notation import Labelled
 from deepnet_theory.proof.notation import NamedQuantity as NamedQuantity
 from deepnet_theory.proof.notation import norm_of as norm_of
-from deepnet_theory.proof.step import Check, Options, Section, Step
+from deepnet_theory.proof.step import Check, Options, Relation, Section, Step
 
 T = TypeVar("T")
+Model: TypeAlias = Mapping[sp.Expr, sp.Expr]  # an exact value for each named quantity
 
 # ---- indexed sums ---------------------------------------------------------------------------
 
@@ -578,3 +577,22 @@ def moment(
     found = expect(polynomial, known) if value is None else value
     more.setdefault("checks", (ENUMERATED,))
     return section.equal(name, Expectation(polynomial, *shown, known), found, because, **more)
+
+
+# ---- named quantities at explicit models ----------------------------------------------------
+
+
+def in_models(name: str, models: Callable[[], Iterable[Model]]) -> Check:
+    """The step's relation (EQUAL or AT_MOST) holds in every explicit model.
+
+    A model gives each named quantity an exact value computed from explicit entries.
+    """
+
+    def holds(step: Step) -> bool:
+        gaps = [sp.sympify(step.rhs - step.lhs).xreplace(dict(model)) for model in models()]
+        if step.relation is Relation.AT_MOST:
+            return bool(gaps) and all(sp.N(gap, 40) > -1e-30 for gap in gaps)
+        equal = all(gap == 0 or abs(sp.N(gap, 50)) < 1e-40 for gap in gaps)
+        return bool(gaps) and equal and step.relation is Relation.EQUAL
+
+    return Check(name, holds)

@@ -9,7 +9,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.definitions.outcome import InputError, Verdict
-from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.step import Relation, Step
 from paper_checks.shared.expectation import (
     ENUMERATED,
@@ -25,7 +24,7 @@ from paper_checks.shared.expectation import (
     enumerate_expectation,
     expect,
 )
-from paper_checks.shared.steps.moments import moment_asides
+from paper_checks.shared.steps.moments import moment_asides, route_steps
 from paper_checks.shared.steps.moments.parity import even_in_columns
 
 d, m, sigma, p = (sp.Symbol(name, positive=True) for name in ("d", "m", "sigma", "p"))
@@ -39,7 +38,7 @@ KNOWN = (Known.norm(norm_x, x),)
 GRAM_SQUARE = (W[i, k] * W[j, k] * W[j, l] * W[i, l]).sum(i, j, k, l)
 IMAGE = ((x[i] * W[i, k]).sum(i) ** 2).sum(k)
 COUNT = R[k].sum(k)
-ASIDES = {step.name: step for step in moment_asides(Selection(optimizer="sgd", method="moments"))}
+WRITTEN = {step.name: step for step in (*route_steps(), *moment_asides())}
 
 
 @pytest.mark.parametrize(
@@ -134,9 +133,9 @@ def test_shown_as_text_and_latex():
     assert node.free_symbols == {d, m, sigma}
 
 
-@pytest.mark.parametrize("name", ASIDES)
+@pytest.mark.parametrize("name", WRITTEN)
 def test_what_the_source_writes_is_proved_and_errors_in_it_are_refuted(name):
-    step = ASIDES[name]
+    step = WRITTEN[name]
     assert step.failures() == ()
     wrong = [2 * step.rhs, -step.rhs] if step.rhs != 0 else [sp.S.One]
     if isinstance(step.rhs, IndexSum):

@@ -12,7 +12,7 @@ from deepnet_theory.proof.algebra import Normalise
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.proof.placement import x
 from paper_checks.shared.steps.absolute import absolute_steps
-from paper_checks.shared.steps.catalogue import asides_of, background
+from paper_checks.shared.steps.catalogue import asides_of, background, layer_cake
 from paper_checks.shared.steps.nodes import Loss
 
 SELECTIONS = {
@@ -20,7 +20,6 @@ SELECTIONS = {
     "pre-ln": Selection(optimizer="sgd", placement="pre-ln"),
     "cross": Selection(optimizer="sgd", stack="encoder-decoder"),
     "lemma": Selection(optimizer="sgd", method="lemma"),
-    "moments": Selection(optimizer="sgd", method="moments"),
 }
 
 
@@ -29,6 +28,7 @@ STEPS = {
     for key, steps in (
         *((key, asides_of(selection).before) for key, selection in SELECTIONS.items()),
         ("absolute", absolute_steps()),
+        ("cake", layer_cake().steps[:4]),
     )
     for step in steps
 }
@@ -91,8 +91,7 @@ def test_each_route_is_told_what_it_rests_on_and_each_equation_by_its_place():
     assert "stream-unrolled" in names["pre-ln"] and "branch-norm" not in names["pre-ln"]
     assert "stream-unrolled" not in names["probe"] and "branch-norm" in names["probe"]
     assert {"attention", "chain-through-the-stack"} <= names["lemma"]
-    assert {"layer-forward", "sublayer-change-first-order"} <= names["moments"]
-    assert "attention" not in names["moments"] and "chain-cross-value" in names["cross"]
+    assert "chain-cross-value" in names["cross"]
     premises = {name for key, s in STEPS.items() if key[0] == "absolute" for name in s.assumptions}
     assert premises == {"linear-step", "near-identity", "independent-signs"}
     assert all(assumption(name).measurement is not None for name in premises)

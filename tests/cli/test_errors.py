@@ -29,7 +29,11 @@ BAD = {  # what is typed, and what its one sentence says
     "derive --optimizer sgd --norm batch": "valid are: layer, rms",
     "derive --optimizer sgd --stack x": "valid are: encoder, decoder",
     "derive --optimizer sgd --closure x": "learning-rate, parameter-norm",
-    "derive --optimizer sgd --method x": "valid are: probe, lemma, moments",
+    "derive --optimizer sgd --method x": "valid are: probe, lemma",
+    "derive --optimizer sgd --method moments": (
+        "the moment route is no method of derive",
+        "check cake-update-bound",
+    ),
     "derive --optimizer sgd --layer ''": "is empty",
     "derive --optimizer sgd --format pdf": "valid are: text, markdown, latex",
     "derive --optimizer sgd --depth 0": "the depth '0' is not valid",

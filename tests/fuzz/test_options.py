@@ -53,7 +53,7 @@ PLAUSIBLE = {
     "norm": tuple(names("norms")),
     "stack": ("encoder", "decoder", "encoder-decoder"),
     "layer": ("ffn", "attention", "ffn:swiglu,ffn", "attention,cross,ffn"),
-    "method": ("probe", "lemma", "moments"),
+    "method": ("probe", "lemma"),
     "closure": tuple(names("closures")),
     "closures": ("complete,symmetric", "unit-init", "unit-residual,x"),
     "rates": ("1e-3,2e-3", "1e-4:1e-3", "1,0", "0.001"),

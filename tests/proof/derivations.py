@@ -65,23 +65,12 @@ SELECTIONS = {
     "lemma pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "lemma", **SWIGLU},
     "lemma sandwich-ln": {"optimizer": "lamb", "placement": "sandwich-ln", "method": "lemma"},
     "lemma both": {"optimizer": "sgd", "method": "lemma", **BOTH},
-    "moments": {"optimizer": "sgd", "method": "moments", **BOTH},
-    "moments pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "moments"},
-    "moments alone": {"optimizer": "lamb", "placement": "res-post-ln", "method": "moments"},
-    **{
-        f"moments {placement}, independent": {
-            "optimizer": "lamb", "placement": placement, "method": "moments",
-            "amplification": "independent", **BOTH,
-        }
-        for placement in ("post-ln", "sandwich-ln")
-    },
 }  # fmt: skip
 # those whose steps are planted with errors: every route, and what each placement changes of it
 PLANTED = (
     "sgd post-ln", "adam res-post-ln", "lamb sandwich-ln", "muon swiglu", "sgd both",
     "complete pre-ln", "unit-residual", "falling", "lemma", "lemma sandwich-ln", "lemma both",
-    "moments", "moments pre-ln", "moments alone", "moments post-ln, independent",
-    "moments sandwich-ln, independent", "parallel post-ln", "parallel pre-ln", "experts sgd",
+    "parallel post-ln", "parallel pre-ln", "experts sgd",
     "norms inside", "learnt branch", "learnt stream",
 )  # fmt: skip
 

@@ -62,7 +62,6 @@ REFUSED = (  # what is asked for, of which error, and what is said
     *((lambda more=more: solve_rule(Selection(**{**KINDS, **more})), Refusal, says)
       for more, says in (
         ({"method": "lemma"}, ONE_EQUATION),
-        ({"method": "moments"}, ONE_EQUATION),
         ({"layer": SHARES, "method": "lemma"},
          "the lemma route runs through layers that are alike"),
         ({"layer": "attention,cross,ffn:pre-ln", "stack": "encoder-decoder"},

@@ -41,7 +41,7 @@ SELECTIONS = [  # one a route, with two parts, another placement, and a factor o
     ("optimizer=adam", "stack=encoder-decoder"),
     ("optimizer=lamb", "placement=pre-ln", "layer=attention,ffn:swiglu"),
     ("optimizer=sgd", "method=lemma"),
-    ("optimizer=sgd", "method=moments", "closure=learning-rate"),
+    ("optimizer=sgd", "method=lemma", "closure=learning-rate"),
 ]
 X = sp.Symbol("X", commutative=False)
 VOID = {"meta", "link", "br", "wbr"}

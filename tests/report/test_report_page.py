@@ -455,7 +455,7 @@ def faults(html, folder, width, scheme="light"):
 
 
 LONG = [
-    {"optimizer": "sgd", "method": "moments"},
+    {"optimizer": "sgd", "method": "lemma"},
     {"optimizer": "adam", "method": "lemma", "stack": "encoder-decoder"},
     {"optimizer": "lamb"},
 ]

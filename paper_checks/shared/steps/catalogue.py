@@ -8,7 +8,7 @@ import sympy as sp
 
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.algebra import DEPTHS
-from deepnet_theory.proof.derivation import Derivation, chain, derive
+from deepnet_theory.proof.derivation import Chain, Derivation, chain, derive
 from deepnet_theory.proof.rule import Problem
 from deepnet_theory.proof.step import Step
 from paper_checks.shared.steps import (
@@ -39,6 +39,22 @@ def background(selection: Selection) -> Derivation:
 
 
 @dataclass(frozen=True)
+class Written(Chain):
+    """A chain of steps that ends in no rule."""
+
+    steps: tuple[Step, ...]
+
+
+def layer_cake() -> Written:
+    """The layer cake's §5: initialisation, change of a sublayer, its chain, what it says beside."""
+    from paper_checks.shared.steps import moments, sublayer_change
+
+    before = (*magnitude.magnitude_steps(), *initialisation.initialisation_steps())
+    chained = (*sublayer_change.change_steps(), *moments.route_steps())
+    return Written((*before, *chained, *moments.moment_asides()))
+
+
+@dataclass(frozen=True)
 class Asides:
     """What a route rests on (before it), what uses its steps (after), and the setting's symbols."""
 
@@ -51,9 +67,9 @@ def asides_of(selection: Selection) -> Asides:
     """What the sources write around the route of a selection.
 
     Every route begins with the magnitude of a matrix and the probe. Then the probe route has
-    the gradient in every magnitude of a sublayer by itself, the others what the layer cake
+    the gradient in every magnitude of a sublayer by itself, the lemma route what the layer cake
     writes out of initialisation and chain rule; Pre-Norm has its stream as one sum. The lemma
-    and moment routes are followed by what the sources say beside their rules.
+    route is followed by what the sources say beside its rule.
     """
     before, given = list(magnitude.magnitude_steps()), list(magnitude.given())
     after: list[Step] = []
@@ -74,12 +90,6 @@ def asides_of(selection: Selection) -> Asides:
         before += lemma.before_steps()
         after += lemma.following_steps(selection)
         given += lemma.given()
-    if selection.method == "moments":
-        from paper_checks.shared.steps import moments, sublayer_change
-
-        before += sublayer_change.change_steps()
-        after += moments.moment_asides(selection)
-        given += sublayer_change.given()
     if unrolled.applies(selection.the_placement):
         before += unrolled.unrolled_steps()
         given += unrolled.given()

@@ -11,10 +11,9 @@ from collections.abc import Callable
 import sympy as sp
 
 from deepnet_theory.proof.algebra import alpha, v, w
-from deepnet_theory.proof.moments import d, m, norm_x
 from deepnet_theory.proof.step import Check, Regime, Section, Step
 from paper_checks.shared.expectation import Expectation, expect
-from paper_checks.shared.steps.moments.setting import KNOWN_X, GaussianBranch, i
+from paper_checks.shared.steps.moments.setting import KNOWN_X, GaussianBranch, d, i, m, norm_x
 
 CONCENTRATION = Section("Concentration")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.proof.algebra import alpha, v, w
-from deepnet_theory.proof.moments import d
 from deepnet_theory.proof.step import Section, Step
 from paper_checks.shared.expectation import Gaussian, Index, Tensor, expect, moment
 from paper_checks.shared.steps.moments.setting import (
@@ -14,6 +13,7 @@ from paper_checks.shared.steps.moments.setting import (
     KNOWN_X,
     GaussianBranch,
     average,
+    d,
     i,
     j,
     k,

@@ -11,7 +11,6 @@ from itertools import product
 import sympy as sp
 
 from deepnet_theory.proof.algebra import alpha, v, w
-from deepnet_theory.proof.moments import d, m, norm_dv, norm_x
 from deepnet_theory.proof.step import Check, Section, Step
 from paper_checks.shared.expectation import (
     Bernoulli,
@@ -39,13 +38,17 @@ from paper_checks.shared.steps.moments.setting import (
     KNOWN_X,
     KNOWN_XDW,
     GaussianBranch,
+    d,
     delta_v,
     delta_w,
     dx,
     i,
     k,
     l,
+    m,
     mask,
+    norm_dv,
+    norm_x,
     x,
 )
 

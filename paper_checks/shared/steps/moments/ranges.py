@@ -9,10 +9,10 @@ from fractions import Fraction
 import sympy as sp
 
 from deepnet_theory.proof.algebra import v
-from deepnet_theory.proof.moments import WIDE, d, m
 from deepnet_theory.proof.step import Check, Section, Step
 from paper_checks.shared.expectation import NamedQuantity
-from paper_checks.shared.steps.moments.setting import CAKE, GaussianBranch
+from paper_checks.shared.steps.moments.route import WIDE
+from paper_checks.shared.steps.moments.setting import CAKE, GaussianBranch, d, m
 
 RANGES = Section("Index ranges")
 

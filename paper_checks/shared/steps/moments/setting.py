@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import sympy as sp
 
 from deepnet_theory.proof.algebra import alpha, v, w
-from deepnet_theory.proof.moments import d, m, norm_a, norm_dv, norm_dw, norm_dx, norm_x
 from paper_checks.shared.expectation import (
     Bernoulli,
     Gaussian,
@@ -18,6 +17,10 @@ from paper_checks.shared.expectation import (
     White,
     norm_of,
 )
+
+d, m = sp.symbols("d m", positive=True)  # width of the stream, inner width of the branch
+norm_x, norm_a, norm_dx = norm_of("x"), norm_of("a"), norm_of("dx", r"\Delta x")
+norm_dv, norm_dw = norm_of("dV", r"\Delta V"), norm_of("dW", r"\Delta W")
 
 CAKE, CAKE_ATTENTION = "layer cake, §5.1", "layer cake, §5.2"
 HALF = sp.Rational(1, 2)

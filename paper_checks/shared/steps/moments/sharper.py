@@ -5,14 +5,16 @@ from __future__ import annotations
 import sympy as sp
 
 from deepnet_theory.proof.algebra import N, alpha, beta, present, solve, v, w
-from deepnet_theory.proof.moments import PARAMETERS, RECURSION, WIDE, norm_dv, norm_dw
 from deepnet_theory.proof.step import SQUARES_AT_MOST, Check, Section, Step
 from paper_checks.shared.expectation import expect
+from paper_checks.shared.steps.moments.route import PARAMETERS, RECURSION, WIDE
 from paper_checks.shared.steps.moments.setting import (
     KNOWN_DV,
     KNOWN_DW,
     GaussianBranch,
     i,
+    norm_dv,
+    norm_dw,
     parameter_change,
     x_white,
 )

@@ -13,16 +13,6 @@ from collections.abc import Iterator
 import sympy as sp
 
 from deepnet_theory.proof.algebra import alpha, v, w
-from deepnet_theory.proof.moments import (
-    OUTPUT,
-    PARAMETERS,
-    REACHED_BY_ONE_MATRIX,
-    WIDE,
-    d,
-    m,
-    norm_dv,
-    norm_dw,
-)
 from deepnet_theory.proof.step import Check, Section, Step
 from paper_checks.shared.expectation import (
     Entries,
@@ -38,6 +28,7 @@ from paper_checks.shared.expectation import (
     norm_of,
     random_entries,
 )
+from paper_checks.shared.steps.moments.route import OUTPUT, PARAMETERS, REACHED_BY_ONE_MATRIX, WIDE
 from paper_checks.shared.steps.moments.setting import (
     KNOWN_DV,
     KNOWN_DW,
@@ -45,10 +36,14 @@ from paper_checks.shared.steps.moments.setting import (
     KNOWN_XDW,
     PARAMETER_TERM,
     GaussianBranch,
+    d,
     i,
     j,
     k,
+    m,
     mask,
+    norm_dv,
+    norm_dw,
     norm_xdw,
     parameter_change,
     x,

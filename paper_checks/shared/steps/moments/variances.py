@@ -7,7 +7,6 @@ from dataclasses import replace
 import sympy as sp
 
 from deepnet_theory.proof.algebra import alpha, v, w
-from deepnet_theory.proof.moments import d, m, norm_dv, norm_dw, norm_x
 from deepnet_theory.proof.step import IDENTITY, SAMPLED, Section, Step
 from paper_checks.shared.expectation import expect, moment
 from paper_checks.shared.steps.moments.setting import (
@@ -16,7 +15,12 @@ from paper_checks.shared.steps.moments.setting import (
     KNOWN_X,
     PARAMETER_TERM,
     GaussianBranch,
+    d,
     i,
+    m,
+    norm_dv,
+    norm_dw,
+    norm_x,
     parameter_change,
     x_white,
 )
