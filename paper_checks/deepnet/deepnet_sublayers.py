@@ -1,21 +1,15 @@
-from deepnet_theory.definitions.constants import (
-    Architecture,
-    Constants,
-    PartConstants,
-    SublayerConstants,
-)
-from paper_checks.shared.bench import Claim, Finding, Lab, numeric
+from paper_checks.shared.bench import Claim, Finding, Lab, torch
 from paper_checks.shared.record import DEEPNET, PROVED
 
 CLAIM = Claim(
     name="deepnet-sublayers",
     source=f"{DEEPNET}, abstract and §6",
     statement="1,000 layers, i.e. 2,500 attention and feed-forward sublayers.",
-    conditions="encoder layers of 2, decoder layers of 3 sublayers",
+    conditions="torch's own Transformer: encoder layers of 2, decoder layers of 3 sublayers",
     finding="""2,500 is right for the paper's own 1,000 layers, 500 in the encoder and 500 in the
         decoder, whose layers have two and three residual sublayers. A decoder-only model of 1,000
-        layers has 2,000, and other splits have 2N + 3M. Whoever carries the constants over should
-        count sublayers: 2N, 2M and 3M are what the rules hold.""",
+        layers has 2,000, and other splits have 2N + 3M. Count sublayers before you carry the
+        constants over: 2N, 2M and 3M are what the rules hold.""",
     corrected="2N + 3M for N encoder and M decoder layers, 2M for a decoder-only stack.",
     seconds=3.0,
 )
@@ -29,7 +23,7 @@ def half_and_half(lab: Lab) -> Finding:
 
 @CLAIM.ours("1,000 layers of a decoder-only stack are another number, 2,000", PROVED)
 def decoder_only(lab: Lab) -> Finding:
-    counted = sublayers(0, 1000)
+    counted = sublayers(1000, 0)  # torch builds it of encoder layers under a causal mask
     return lab.proved(counted == 2000, f"counted {counted}")
 
 
@@ -41,24 +35,10 @@ def any_split(lab: Lab) -> Finding:
 
 
 def sublayers(encoder: int, decoder: int) -> int:
-    """The residual sublayers of a built stack (no weights are drawn)."""
-    both, parts = bool(encoder and decoder), list[PartConstants]()
-    if encoder:
-        parts.append(part("encoder", encoder, "attention", "ffn"))
-    if decoder:
-        cross = ["cross"] if both else []
-        parts.append(part("decoder", decoder, "attention", *cross, "ffn"))
-    constants = Constants(
-        stack="encoder-decoder" if both else parts[0].name,
-        placement="post-ln",
-        norm="layer",
-        parts=tuple(parts),
-        architecture=Architecture(width=8, heads=1, vocab=8),
-    )
-    return sum(1 for _ in numeric.build(constants, device="meta").residuals())
+    """The norms that follow a sum, one a residual sublayer, of torch's own Transformer.
 
-
-def part(name: str, layers: int, *kinds: str) -> PartConstants:
-    """The layers of one part."""
-    entries = tuple(SublayerConstants(k, 1.0, 1.0) for k in kinds)
-    return PartConstants(name, layers, name == "decoder", entries)
+    The norm after the last layer of a stack is another one; no weights are drawn.
+    """
+    model = torch.nn.Transformer(8, 1, encoder, decoder, 8, batch_first=True, device="meta")
+    layers = [*model.encoder.layers, *model.decoder.layers]
+    return sum(isinstance(m, torch.nn.LayerNorm) for layer in layers for m in layer.modules())
