@@ -24,7 +24,7 @@ from arguments import output, whole, wholes
 from torch import Tensor, nn
 
 import deepnet_theory as dt
-from deepnet_theory.runtime import apply_, parameter_groups
+from deepnet_theory import apply_, parameter_groups
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from written_models import GPT, Mixture, Parallel, started, with_inner_norms

@@ -26,11 +26,11 @@ from common_mode_alone import ARMS, TOKENS, WIDE, Arm, Outcome, predicted
 from torch import Tensor, nn
 
 import deepnet_theory as dt
+from deepnet_theory import parameter_groups, start_head_
 from deepnet_theory.laboratory.common_mode import DROWNED, CommonMode, Watch
 from deepnet_theory.laboratory.runs import BYTES, Text, causal
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.transfer import Course, _generator, cross_entropies, stacked
-from deepnet_theory.runtime import parameter_groups, start_head_
 from deepnet_theory.runtime.linear import normalise
 from deepnet_theory.runtime.model import Embedding
 

@@ -19,10 +19,11 @@ from arguments import names, rates, whole, wholes
 from torch import Tensor
 
 import deepnet_theory as dt
+from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.rule import closures
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.runs import Text, cross_entropy
-from deepnet_theory.runtime import build, described, parameter_groups
+from deepnet_theory.runtime import build, described
 
 BATCH, TOKENS, WIDTH, HEADS = 8, 32, 64, 4
 HELD_OUT = 4  # batches of 32 windows

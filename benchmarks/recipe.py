@@ -18,12 +18,13 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 import deepnet_theory as dt
+from deepnet_theory import parameter_groups, start_head_
 from deepnet_theory.definitions.constants import Constants, SublayerConstants
 from deepnet_theory.definitions.scheme import scheme
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.common_mode import Watch
 from deepnet_theory.laboratory.runs import Batch, Text, cross_entropy, gpt_2, plain
-from deepnet_theory.runtime import build, described, parameter_groups, start_head_
+from deepnet_theory.runtime import build, described
 from deepnet_theory.runtime.linear import Linear, Make, Site, normalise
 from deepnet_theory.runtime.model import Embedding, Model
 

@@ -16,6 +16,7 @@ A tour::
     constants.save("constants.json")
 
     model = dt.build("constants.json")             # torch.nn.Module on token ids
+    groups = dt.parameter_groups(model, lr=1e-3)   # the rule's learning rates, for any optimizer
 
 ``derive`` needs SymPy alone; torch is imported by what measures, builds or trains, when it is
 called. An optimizer of your own is its first update, as an expression in eta, g and theta::
@@ -77,13 +78,18 @@ if TYPE_CHECKING:
     from deepnet_theory.definitions.training import Transfer as Transfer
     from deepnet_theory.laboratory.measuring import measure as measure
     from deepnet_theory.laboratory.runs import train as train
+    from deepnet_theory.models.applying import apply_ as apply_
+    from deepnet_theory.models.groups import guard as guard
+    from deepnet_theory.models.groups import parameter_groups as parameter_groups
     from deepnet_theory.proof.derivation import Derivation as Derivation
-    from deepnet_theory.runtime import apply_ as apply_
     from deepnet_theory.runtime import build as build
+    from deepnet_theory.runtime import start_head_ as start_head_
 
 _HOMES = {
     "laboratory.measuring": ("measure",),
-    "runtime": ("apply_", "build"),
+    "models.applying": ("apply_",),
+    "models.groups": ("guard", "parameter_groups"),
+    "runtime": ("build", "start_head_"),
     "definitions.constants": ("Constants",),
     "definitions.outcome": (
         "DeepNetTheoryError", "InputError", "MissingExtraError", "Refusal", "Verdict",

@@ -18,7 +18,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 import deepnet_theory as dt
-from deepnet_theory.runtime import Applied, apply_, parameter_groups
+from deepnet_theory import apply_, parameter_groups
+from deepnet_theory.models.applying import Applied
 from deepnet_theory.laboratory.runs import Text
 
 WIDTH, HEADS, VOCAB, TOKENS, BATCH = 64, 4, 256, 32, 4

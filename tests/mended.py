@@ -8,7 +8,7 @@ import torch
 from written_models import branch_step
 
 import deepnet_theory as dt
-from deepnet_theory.runtime import apply_, parameter_groups
+from deepnet_theory import apply_, parameter_groups
 
 
 def everything(model):

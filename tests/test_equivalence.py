@@ -10,11 +10,12 @@ import torch
 from torch.nn import functional
 
 import deepnet_theory as dt
+from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.optimizer import custom_optimizer, optimizer, optimizers
 from deepnet_theory.definitions.outcome import InputError, MissingExtraError, Refusal
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.stepping import Trajectory, library_optimizer
-from deepnet_theory.runtime import apply_, build, described, linear, parameter_groups, schema
+from deepnet_theory.runtime import build, described, linear, schema
 from deepnet_theory.sizes.update import powers
 
 LIBRARIES = {name: o for name, o in optimizers().items() if o.reference is not None}

@@ -162,8 +162,6 @@ PUT_OFF = {
     "processes/cluster.py": {"distributed", "deepnet_theory.processes"},
     "processes/identity.py": {"torch"},  # the check of a claim may need none
     "report/text.py": {"rich", "deepnet_theory.report.notation"},  # SymPy, for steps alone
-    "runtime/groups.py": {"deepnet_theory.sizes"},  # another base or optimizer, what a decay means
-    "runtime/applying.py": {"deepnet_theory.models"},  # somebody else's model is read there
     "runtime/building.py": {"safetensors"},
 }
 

@@ -8,12 +8,13 @@ import pytest
 import torch
 
 import deepnet_theory as dt
+from deepnet_theory import parameter_groups
 from deepnet_theory.cli import main
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import InputError, UnstableWarning
 from deepnet_theory.definitions.scheme import scheme
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.runtime import build, parameter_groups, schema
+from deepnet_theory.runtime import build, schema
 from deepnet_theory.sizes.growth import growth
 
 LAYER = "attention,ffn:swiglu"

@@ -61,10 +61,10 @@ def audit(
     )
     from deepnet_theory.models.audit import biases, judge, name_and_groups, of_constants
     from deepnet_theory.models.factory import Made, made
+    from deepnet_theory.models.fitting import multiplied_values
     from deepnet_theory.models.reading import read
     from deepnet_theory.report.scheme import standing
     from deepnet_theory.runtime.building import checked
-    from deepnet_theory.runtime.fitting import multiplied_values
     from deepnet_theory.sizes.schemes import Row, trials
     from deepnet_theory.sizes.wanted import (
         in_weights,

@@ -170,7 +170,7 @@ def warning(name: str, steps: Sequence[int], weights: Sequence[float]) -> str:
                 f"at step {step} the branches move all tokens in one direction, R = {weight:.1f} "
                 f"beside the stream: what is a token's own is divided by {divisor(where)} = "
                 f"{1 / left:.0f}; start the head's bias at the log of the text's token frequencies "
-                "(runtime.start_head_), or take a lower learning rate"
+                "(deepnet_theory.start_head_), or take a lower learning rate"
             )
     return ""
 

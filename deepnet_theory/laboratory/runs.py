@@ -35,8 +35,9 @@ from deepnet_theory.laboratory.common_mode import CommonMode, Watch, columns, is
 from deepnet_theory.laboratory.statistics import t_interval, what_decides
 from deepnet_theory.laboratory.stepping import backward, library_optimizer
 from deepnet_theory.laboratory.trial import text_bytes
+from deepnet_theory.models.groups import parameter_groups
 from deepnet_theory.processes import Job, Progress, Work, run_until_stopped, split
-from deepnet_theory.runtime import build, parameter_groups, start_head_
+from deepnet_theory.runtime import build, start_head_
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.machine import device_called, fitting_threads, in_threads, repeatable
 from deepnet_theory.runtime.model import Model

@@ -36,6 +36,7 @@ from deepnet_theory.laboratory.settings import (
     fitting_threads,
 )
 from deepnet_theory.laboratory.stepping import Trajectory, running_of
+from deepnet_theory.models.groups import parameter_groups
 from deepnet_theory.processes import (
     MISSING,
     Cache,
@@ -45,7 +46,7 @@ from deepnet_theory.processes import (
     per_seed,
     run_until_stopped,
 )
-from deepnet_theory.runtime import build, described, parameter_groups
+from deepnet_theory.runtime import build, described
 from deepnet_theory.runtime.linear import Make
 from deepnet_theory.runtime.machine import LARGE, in_threads
 from deepnet_theory.runtime.model import Model

@@ -57,9 +57,9 @@ from deepnet_theory.laboratory.statistics import (
 from deepnet_theory.laboratory.stepping import arriving, backward, inner_product, only, update
 from deepnet_theory.laboratory.trial import Trial
 from deepnet_theory.laboratory.verify import NEEDS_LESS, machine_of, measuring
+from deepnet_theory.models.groups import role_of
 from deepnet_theory.processes import Work, run_until_stopped
 from deepnet_theory.runtime import Description, described
-from deepnet_theory.runtime.groups import role_of
 from deepnet_theory.runtime.linear import Linear, Norm
 
 LEAST = 128  # the width that exponents are fitted from, where three are not narrower

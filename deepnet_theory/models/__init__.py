@@ -1,8 +1,6 @@
-"""Other people's torch models: made by their factory, read by one forward pass, judged.
+"""Other people's torch models: made by their factory, read by one forward pass, judged, scaled.
 
-This room imports torch, ``laboratory``, ``processes``, ``runtime`` and ``definitions``; no part of
-it looks
-at the names of modules or parameters to find out what they do.
+No part of this room looks at the names of modules or parameters to find out what they do.
 """
 
 from deepnet_theory.models.factory import Factory, Made, load_factory, made

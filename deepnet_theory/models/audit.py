@@ -40,9 +40,9 @@ from deepnet_theory.models.findings import (
     of_outer_parts,
     of_zero_branches,
 )
+from deepnet_theory.models.fitting import describe
+from deepnet_theory.models.groups import slowest
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.runtime.fitting import describe
-from deepnet_theory.runtime.groups import slowest
 from deepnet_theory.sizes.entries import moved_by_a_condition
 
 NAMED = 3  # rules that are near, where no optimizer is given

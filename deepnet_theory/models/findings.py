@@ -18,9 +18,9 @@ from deepnet_theory.definitions.reading import (
 from deepnet_theory.definitions.subject import EXACT, INSIDE, Difference, Wanted, WantedSublayer
 from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.laboratory.common_mode import carried
+from deepnet_theory.models.applying import SMALL, head_std, is_small
 from deepnet_theory.models.branches import runs
 from deepnet_theory.models.effect import SIMILAR, Effect, Effects
-from deepnet_theory.runtime.applying import SMALL, head_std, is_small
 
 FAR = 10.0  # the logarithm of a ratio that is none
 SLIGHT = 0.05  # of ‖ΔF‖: so near, a measured size is equal to its prediction (laboratory/judging)
@@ -133,7 +133,7 @@ def of_outer_parts(reading: Reading) -> Iterator[str]:
     sentence += f"; it draws at most {nats:.2g} nats from what all tokens share"
     yield (
         f"{sentence}: tokens can become alike in training; start its bias at the log of the text's "
-        "token frequencies (runtime.start_head_)"
+        "token frequencies (deepnet_theory.start_head_)"
     )
 
 

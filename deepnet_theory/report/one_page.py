@@ -20,10 +20,9 @@ _QUESTION = (
     "its depth, so that one step of this optimizer changes the output by as much at any depth?"
 )
 _SNIPPET = """\
-from deepnet_theory.runtime import build, load_constants, parameter_groups
+from deepnet_theory import build, parameter_groups
 
-constants = load_constants("constants.json")
-model = build(constants)  # a torch.nn.Module on token ids
+model = build("constants.json")  # a torch.nn.Module on token ids
 groups = parameter_groups(model, lr=1e-3)  # for a torch optimizer
 """
 
@@ -154,7 +153,7 @@ def _use(
     files |= {"derivation.json": derivation.to_json(), "verification.json": verification.to_json()}
     for rival in rivals:
         files[f"verification-{str(rival.rule['name']).replace(', ', '-')}.json"] = rival.to_json()
-    apply = doc.Code("deepnet_theory.runtime.apply_(model, constants)")
+    apply = doc.Code("deepnet_theory.apply_(model, constants)")
     end = ", which changes it in place or refuses with the reason."
     return (
         doc.Paragraph("The constants, the derivation and the measurements, to be saved:"),

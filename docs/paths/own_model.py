@@ -11,7 +11,7 @@ from my_decoder import Decoder, make
 from torch import Tensor
 
 import deepnet_theory as dt
-from deepnet_theory.runtime import apply_, parameter_groups
+from deepnet_theory import apply_, parameter_groups
 
 torch.manual_seed(0)
 

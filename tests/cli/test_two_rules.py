@@ -8,10 +8,10 @@ import pytest
 from torch import nn
 
 import deepnet_theory as dt
+from deepnet_theory import apply_
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.processes import jobs
 from deepnet_theory.report.notebook import rules
-from deepnet_theory.runtime import apply_
 
 BOTH = ("published or first derived (symmetric)", "to train with (complete)")
 SMALL = ["--width", "8", "--heads", "2", "--tokens", "4", "--seeds", "2", "--depths", "1,2"]

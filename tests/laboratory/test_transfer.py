@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import deepnet_theory as dt
+from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.scheme import scheme as scheme_named
@@ -17,7 +18,7 @@ from deepnet_theory.laboratory.optimum import parse_rates
 from deepnet_theory.laboratory.runs import causal
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.transfer import Course, stacked, train_stack
-from deepnet_theory.runtime import build, parameter_groups
+from deepnet_theory.runtime import build
 from deepnet_theory.runtime.building import unstack
 from deepnet_theory.sizes.table import table, texts
 

@@ -27,7 +27,7 @@ from deepnet_theory.laboratory.width import (
     verdict_on,
     verify_width,
 )
-from deepnet_theory.runtime.groups import role_of
+from deepnet_theory.models.groups import role_of
 from deepnet_theory.sizes.parametrisations import scalings
 from deepnet_theory.sizes.table import table, texts
 

@@ -2,6 +2,7 @@
 
 import no_accelerator  # noqa: F401
 import pytest
+from small_constants import constants  # noqa: F401
 
 
 @pytest.fixture

@@ -13,13 +13,14 @@ from torch import nn
 from written_models import GPT, heads, joined
 
 import deepnet_theory as dt
+from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.subject import gain
 from deepnet_theory.laboratory.trial import text_windows
 from deepnet_theory.models import read
 from deepnet_theory.report.audit import document
 from deepnet_theory.report.text import text
-from deepnet_theory.runtime import build, parameter_groups
+from deepnet_theory.runtime import build
 from deepnet_theory.sizes.wanted import wanted
 
 pytestmark = pytest.mark.usefixtures("unpredicted")

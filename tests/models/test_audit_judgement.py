@@ -12,8 +12,8 @@ from torch import nn
 from written_models import GPT
 
 import deepnet_theory as dt
+from deepnet_theory import apply_
 from deepnet_theory.definitions.outcome import InputError, Refusal, UnstableWarning
-from deepnet_theory.runtime import apply_
 
 LAYERS = 3
 IDS = torch.arange(16).view(2, 8)
@@ -104,7 +104,7 @@ def test_apply_leaves_no_difference_and_both_warn(constants):
 WITHOUT_SYMPY = """
 import sys, torch
 from deepnet_theory.cli import main
-from deepnet_theory.runtime import apply_
+from deepnet_theory import apply_
 
 def make(depth=2):
     layer = torch.nn.TransformerEncoderLayer(16, 2, 64, 0.0, batch_first=True)

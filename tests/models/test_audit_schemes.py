@@ -11,11 +11,12 @@ from torch import nn
 from written_models import GPT, VOCAB, post, pre, with_inner_norms
 
 import deepnet_theory as dt
+from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.scheme import not_exportable, schemes
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.runtime import apply_, build, parameter_groups, schema
+from deepnet_theory.runtime import build, schema
 
 pytestmark = pytest.mark.usefixtures("unpredicted")
 

@@ -12,9 +12,9 @@ from torch import nn
 from written_models import GPT, branch_step, started
 
 import deepnet_theory as dt
+from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.models import read
-from deepnet_theory.runtime import apply_, parameter_groups
 from deepnet_theory.runtime.linear import described_blocks
 
 pytestmark = pytest.mark.usefixtures("unpredicted")

@@ -32,9 +32,10 @@ from written_models import (
 )
 
 import deepnet_theory as dt
+from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.models import read
-from deepnet_theory.runtime import apply_, build, parameter_groups
+from deepnet_theory.runtime import build
 from deepnet_theory.sizes.wanted import selection_of
 
 pytestmark = pytest.mark.usefixtures("unpredicted")

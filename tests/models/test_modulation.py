@@ -14,11 +14,11 @@ from torch import nn
 from written_models import GPT, branch_step, started
 
 import deepnet_theory as dt
+from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.laboratory.stepping import update
 from deepnet_theory.models import read
-from deepnet_theory.runtime import apply_, parameter_groups
 from deepnet_theory.sizes.entries import moved_by_a_condition
 
 pytestmark = pytest.mark.usefixtures("unpredicted")

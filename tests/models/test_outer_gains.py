@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import deepnet_theory as dt
+from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.models import read
-from deepnet_theory.runtime import apply_, applying, parameter_groups
+from deepnet_theory.models import applying, read
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.usefixtures("unpredicted")

@@ -15,11 +15,11 @@ from torch import nn
 from written_models import GPT, Block, Normed
 
 import deepnet_theory as dt
+from deepnet_theory import apply_
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.reading import described
 from deepnet_theory.definitions.subject import without_law
 from deepnet_theory.models import read
-from deepnet_theory.runtime import apply_
 from deepnet_theory.sizes.wanted import selection_of
 
 transformers = pytest.importorskip("transformers")

@@ -9,12 +9,13 @@ from torch import nn
 from written_models import GPT, Attention, Block, SwiGLU, post, pre, started
 
 import deepnet_theory as dt
+from deepnet_theory import apply_
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.subject import differences
 from deepnet_theory.models import read
 from deepnet_theory.models.audit import of_constants
-from deepnet_theory.runtime import apply_, build
+from deepnet_theory.runtime import build
 from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.table import texts
 from deepnet_theory.sizes.wanted import wanted

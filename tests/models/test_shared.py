@@ -10,9 +10,9 @@ from torch import nn
 from written_models import GPT, branch_step, post, pre, started
 
 import deepnet_theory as dt
+from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.models import read
-from deepnet_theory.runtime import apply_, parameter_groups
 
 pytestmark = pytest.mark.usefixtures("unpredicted")
 

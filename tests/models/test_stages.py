@@ -14,8 +14,8 @@ from torch import nn
 from written_models import Block
 
 import deepnet_theory as dt
+from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.models import read
-from deepnet_theory.runtime import apply_, parameter_groups
 
 pytestmark = pytest.mark.usefixtures("unpredicted")
 

@@ -133,7 +133,7 @@ def test_several_depths_and_rivals_are_files_of_their_own(derivation, verificati
     told = one_page.document(derivation, verification, [constants, deeper], [rival])
     files = saved(page(told))
     assert {"constants-50.json", "constants-100.json", "verification-sgd-plain.json"} < set(files)
-    assert 'load_constants("constants-100.json")' in unescape(page(told))
+    assert 'build("constants-100.json")' in unescape(page(told))
     assert "Files in the HTML page: constants-50.json (" in " ".join(text(told).split())
 
 

@@ -7,12 +7,13 @@ import pytest
 import torch
 
 import deepnet_theory as dt
+from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.placement import Placement, placement, placements
 from deepnet_theory.laboratory.trace import take_trace
 from deepnet_theory.laboratory.trial import Trial
-from deepnet_theory.runtime import build, load, parameter_groups, save
+from deepnet_theory.runtime import build, load, save
 
 F64 = torch.float64
 

@@ -11,17 +11,11 @@ from hypothesis import strategies as st
 from torch import nn
 
 import deepnet_theory as dt
+from deepnet_theory import parameter_groups, start_head_
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.sublayer import Role, norms, sublayer, sublayers
 from deepnet_theory.runtime import branches as branches_module
-from deepnet_theory.runtime import (
-    build,
-    described,
-    initialise_,
-    parameter_groups,
-    start_head_,
-    unstack,
-)
+from deepnet_theory.runtime import build, described, initialise_, unstack
 from deepnet_theory.runtime.linear import NORM_EPS, normalise
 
 

@@ -15,21 +15,12 @@ import torch
 from torch.nn import functional
 
 import deepnet_theory as dt
+from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.optimizers.muon import MUON
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.laboratory.stepping import update
-from deepnet_theory.runtime import (
-    Constants,
-    apply_,
-    build,
-    load,
-    load_constants,
-    parameter_groups,
-    save,
-    schema,
-    unstack,
-)
-from deepnet_theory.runtime.applying import multiplier_of
+from deepnet_theory.models.applying import multiplier_of
+from deepnet_theory.runtime import Constants, build, load, load_constants, save, schema, unstack
 
 WIDTHS, BASE, SEEDS = (64, 256), 64, 6
 NEAR = 0.15  # of an exponent; a role out of the rule is off by 1/2 or more

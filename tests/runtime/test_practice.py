@@ -16,7 +16,8 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention as attention
 
-from deepnet_theory.runtime import apply_, build, parameter_groups
+from deepnet_theory import apply_, parameter_groups
+from deepnet_theory.runtime import build
 from deepnet_theory.runtime.machine import repeatable
 
 
@@ -97,6 +98,7 @@ class Blocker:
             raise ImportError("blocked: " + name)
         return None
 sys.meta_path.insert(0, Blocker())
+from deepnet_theory import apply_, guard, parameter_groups
 from deepnet_theory.runtime import *
 c = Constants("decoder", "post-ln", "layer", (PartConstants("decoder", 2, True,
     (SublayerConstants("attention", 2.0, 0.5), SublayerConstants("ffn", 2.0, 0.5))),),
@@ -104,12 +106,17 @@ c = Constants("decoder", "post-ln", "layer", (PartConstants("decoder", 2, True,
 import torch
 model = build(c)
 model(torch.zeros(1, 4, dtype=torch.long)).sum().backward()
-apply_(torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 32), 2,
-    enable_nested_tensor=False), c)
+own = torch.nn.TransformerEncoder(torch.nn.TransformerEncoderLayer(8, 2, 32), 2,
+    enable_nested_tensor=False)
+apply_(own, c)
+for one in (model, own):
+    optimizer = torch.optim.AdamW(parameter_groups(one, 1e-3, weight_decay=0.1))
+    guard(optimizer)
+    optimizer.step()
 loaded = {m.split(".")[0] for m in sys.modules}
 assert not {"scipy", "rich", "typer", "transformers", "matplotlib"} & loaded, loaded
 rooms = {m.split(".")[1] for m in sys.modules if m.startswith("deepnet_theory.")}
-assert rooms <= {"runtime", "definitions", "models", "processes", "_discovered"}, rooms
+assert rooms <= {"runtime", "definitions", "models", "processes", "sizes", "_discovered"}, rooms
 try:
     import scipy
 except ImportError:

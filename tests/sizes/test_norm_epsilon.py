@@ -8,10 +8,11 @@ import pytest
 import torch
 
 import deepnet_theory as dt
+from deepnet_theory import apply_
 from deepnet_theory.cli import main
 from deepnet_theory.definitions.scheme import scheme, schemes
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.runtime import apply_, build, schema
+from deepnet_theory.runtime import build, schema
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.schemes import judge, sinking_in
 

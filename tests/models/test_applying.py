@@ -11,10 +11,11 @@ from mended import everything
 from torch import nn
 from written_models import Stack, post, pre
 
-from deepnet_theory import audit
+from deepnet_theory import apply_, audit, parameter_groups
 from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.models import applying
 from deepnet_theory.models.reading import read
-from deepnet_theory.runtime import Context, apply_, applying, build, from_torch, parameter_groups
+from deepnet_theory.runtime import Context, build, from_torch
 
 F64 = torch.float64
 D = 64

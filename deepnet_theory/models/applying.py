@@ -32,8 +32,8 @@ from deepnet_theory.definitions.subject import (
     differences,
 )
 from deepnet_theory.definitions.sublayer import Role, sublayer
-from deepnet_theory.runtime.building import checked
-from deepnet_theory.runtime.fitting import (
+from deepnet_theory.models.factory import Made, made
+from deepnet_theory.models.fitting import (
     EXACT,
     Places,
     blocks,
@@ -45,6 +45,8 @@ from deepnet_theory.runtime.fitting import (
     restored_on_error,
     where,
 )
+from deepnet_theory.models.reading import read
+from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.linear import NORM_EPS, describe_, mark_of
 
 
@@ -225,9 +227,6 @@ def _read(
     model: Any, constants: Constants, inputs: object, roles: Mapping[str, str] | None
 ) -> tuple[Any, Reading, Wanted]:
     """The model with inputs that it takes, what its forward pass shows, and what is wanted."""
-    # the reader is of a room above this one, and somebody else's model alone needs it
-    from deepnet_theory.models import Made, made, read
-
     whole = model if isinstance(model, Made) else made(model, inputs)
     reading = as_asked(read(whole, roles=roles), constants)
     return whole, reading, fit(reading, constants)

@@ -7,8 +7,8 @@ import torch
 from mended import put_right
 
 import deepnet_theory as dt
+from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.runtime import apply_, parameter_groups
 
 D, V, LAYERS = 64, 50, 2
 IDS = torch.randint(V, (2, 9), generator=torch.Generator().manual_seed(0))

@@ -13,8 +13,8 @@ from torch.optim import lr_scheduler as schedules
 from written_models import GPT, HEADS, VOCAB, train
 
 import deepnet_theory as dt
+from deepnet_theory import apply_, guard, parameter_groups
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.runtime import apply_, guard, parameter_groups
 
 LR, STEPS, BASE = {"muon": 0.02, "adamw": 3e-3}, 12, 16
 IDS = torch.randint(VOCAB, (STEPS, 2, 9), generator=torch.Generator().manual_seed(0))

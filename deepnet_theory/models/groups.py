@@ -19,10 +19,13 @@ from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unkno
 from deepnet_theory.definitions.rule import ParameterConstants
 from deepnet_theory.definitions.selection import BaseLike, parse_depth, stack
 from deepnet_theory.definitions.sublayer import MATRICES, Role, role_name
-from deepnet_theory.runtime.applying import read_
+from deepnet_theory.models.applying import read_
+from deepnet_theory.models.fitting import TIED
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.runtime.fitting import TIED
 from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
+from deepnet_theory.sizes.entries import moved_by_a_condition
+from deepnet_theory.sizes.exported import stepped_by, steps_of_a_packed_matrix
+from deepnet_theory.sizes.update import is_coupled
 
 HIDDEN, OTHER = "hidden", "other"
 KEPT = 1e-5  # of a ratio of rates, which a schedule rounds
@@ -74,7 +77,7 @@ def parameter_groups(
     built_with = constants_of(model)
     if built_with is None and constants is None:
         raise InputError(
-            f"this {type(model).__name__} was not made by deepnet_theory.runtime.build; give its "
+            f"this {type(model).__name__} was not made by build; give its "
             "constants, or put them into it with apply_"
         )
     used = built_with if constants is None else checked(constants)
@@ -149,8 +152,6 @@ def _by_optimizer(
         if name == c.optimizer and relative:
             stepped[name] = c
             continue
-        # the algebra is asked where a role's optimizer is not that of the constants
-        from deepnet_theory.sizes.exported import stepped_by
 
         def mine(place: Any, name: str = name) -> bool:
             return _named(by_role, place.role, place.is_matrix and bool(place.sublayer)) == name
@@ -163,8 +164,6 @@ def _based(c: Constants, base: BaseLike) -> Constants:
     """The constants relative to a base: as they are where they say so, else by the algebra."""
     known = c.origin.get("base")
     if not c.outer or not isinstance(known, dict):
-        from deepnet_theory.sizes.exported import stepped_by
-
         return stepped_by(c, c.optimizer, base)
     width, depth = base if isinstance(base, tuple | list) and len(base) == 2 else (base, None)
     layers = known.get("depth") and list(known["depth"].values())
@@ -275,9 +274,6 @@ def _ruled(
             warnings.warn(what, stacklevel=3)
     convention = ""
     if weight_decay and optimizer:
-        # the algebra is loaded where something decays
-        from deepnet_theory.sizes.update import is_coupled
-
         convention = "coupled" if is_coupled(optimizer) else "decoupled"
     groups = []
     for (part, role), of_role in alike.items():
@@ -302,9 +298,6 @@ def _ruled(
 
 def _stepped_together(optimizer: Optimizer, blocks: Blocks, c: Constants) -> Iterator[str]:
     """What a packed matrix steps otherwise than its blocks by themselves would be, if it does."""
-    # the algebra is loaded where something is packed
-    from deepnet_theory.sizes.exported import steps_of_a_packed_matrix
-
     first, kinds = blocks[0], {(d.part, d.sublayer) for d in blocks}
     rows, columns = [d.fan_out or 0 for d in blocks], first.fan_in or 0
     if len(kinds) > 1 or first.sublayer is None or not all(rows) or not columns:
@@ -334,10 +327,7 @@ def slowest(
         part, name = outside.get(d.part or "", d.part or ""), d.name
         row = c.parameter(part, d.sublayer, "token_embedding" if name == TIED else name, d.role)
         if d.condition:
-            # the algebra is loaded where a condition computes gates: how far a step of the matrix
-            # that computes a vector moves it, over the vector's own step
-            from deepnet_theory.sizes.entries import moved_by_a_condition
-
+            # how far a step of the matrix that computes a vector moves it, over the vector's own
             optimizer = optimizers().get(c.optimizer) or custom_optimizer(c.update)
             moved = moved_by_a_condition(optimizer, d.condition, d.fan_out or 1, d.gain)
             row = replace(row, rate=row.rate / (moved or 1.0))

@@ -12,8 +12,9 @@ from torch import nn
 from written_models import GPT, Llama, Normed, post, pre
 
 import deepnet_theory as dt
+from deepnet_theory import apply_, parameter_groups, start_head_
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.runtime import apply_, applying, parameter_groups, start_head_
+from deepnet_theory.models import applying
 
 D, V, TOKENS = 64, 256, 32
 SMALL = {"d": D, "vocab": V, "std": 0.02}  # GPT-2's sizes
@@ -219,7 +220,9 @@ def test_an_audit_says_that_a_small_head_invites_the_common_mode(monkeypatch):
 
     (said,) = remarks(0.02)
     assert "the head's entries have rms 0.0199, below 0.5 × 0.0791, and positions" in said
-    assert "are as large as tokens (0.0199)" in said and said.endswith("(runtime.start_head_)")
+    assert "are as large as tokens (0.0199)" in said and said.endswith(
+        "(deepnet_theory.start_head_)"
+    )
     xavier = math.sqrt(2 / (D + V))
     assert not remarks(xavier) and not remarks(0.02, line=pre)
     assert remarks(0.02, torch.ones(V)) and not remarks(0.02, 1e6 / torch.arange(1, V + 1))
