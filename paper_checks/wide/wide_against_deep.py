@@ -65,13 +65,15 @@ def ratio(width: int, layers: int, k: int) -> float:
 
 def operations(width: int) -> float:
     """What torch counts in a forward pass of one layer; layers are alike."""
+    from torch.utils.flop_counter import FlopCounterMode  # no part of torch until it is asked for
+
     layer = torch.nn.TransformerEncoderLayer(
         width, 4, 4 * width, dropout=0.0, batch_first=True, device="meta"
     )
     x = torch.empty(1, CONTEXT, width, device="meta")
     math = torch.nn.attention.SDPBackend.MATH
     with (
-        torch.utils.flop_counter.FlopCounterMode(display=False) as counter,
+        FlopCounterMode(display=False) as counter,
         torch.nn.attention.sdpa_kernel(math),
     ):
         layer(x)
