@@ -12,10 +12,10 @@ FUZZ := 50
 EXECUTE_NOTEBOOKS := false
 
 .DEFAULT_GOAL := help
-.PHONY: help run test outputs slow fuzz lint format types contracts notebooks bench mutants docs wheel readme check clean
+.PHONY: help run test test-gpu site outputs slow fuzz lint format types contracts notebooks bench mutants docs wheel readme check clean
 
 help:  ## what can be made
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
@@ -32,8 +32,16 @@ run: $(STAMP)  ## the main job: rules of three optimizers, measured on text, con
 	  $(RUN) export --optimizer $$optimizer --depth 200 -o $(OUT)/$$optimizer-200.json; \
 	done
 
-test: $(STAMP)  ## the fast tests
-	$(BIN)/python -m pytest -n auto --dist worksteal -m "not slow and not notebooks"
+FAST := -m "not slow and not notebooks"
+
+test: $(STAMP)  ## the fast tests, on the CPU
+	$(BIN)/python -m pytest -n auto --dist worksteal $(FAST) --ignore=tests/site
+
+test-gpu: $(STAMP)  ## the tests that need a GPU
+	GPU_TESTS=1 $(BIN)/python -m pytest -m gpu
+
+site: $(STAMP)  ## the tests of README, pages, prose and benchmarks
+	$(BIN)/python -m pytest -n auto --dist worksteal $(FAST) tests/site
 
 outputs: $(STAMP)  ## approve what commands print today, to be read as a difference
 	APPROVE=1 $(BIN)/python -m pytest -n auto tests/test_outputs.py tests/report/test_printed.py
@@ -48,7 +56,7 @@ lint: $(STAMP)  ## style and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-format: $(STAMP)  ## mend style and formatting
+format: $(STAMP)  ## fix style and formatting
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
@@ -59,7 +67,7 @@ contracts: $(STAMP)  ## which room may import which
 	$(BIN)/lint-imports
 
 notebooks: $(STAMP)  ## execute the notebooks, the readers' paths and the guide to training
-	$(BIN)/python -m pytest -n auto --dist worksteal -m notebooks tests/test_notebooks.py tests/test_readme.py tests/test_training_guide.py tests/test_workflow.py
+	$(BIN)/python -m pytest -n auto --dist worksteal -m notebooks tests/site tests/test_workflow.py
 
 bench: $(STAMP)  ## measured comparisons
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[bench]'

@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# a result must not depend on the machine: no test sees a GPU, but those of `make test-gpu`
+if not os.environ.get("GPU_TESTS"):
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""
+
 # small tensors: a second OpenMP thread stalls more than it helps; set before torch is imported
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
@@ -36,6 +40,14 @@ def pytest_configure(config):
     if not hasattr(config, "workerinput"):
         for folder in ("deepnet_theory", "paper_checks"):
             compileall.compile_dir(Path(__file__).parents[1] / folder, quiet=2)
+
+
+def pytest_runtest_setup(item):
+    if item.get_closest_marker("gpu"):
+        import torch
+
+        if not torch.cuda.is_available():
+            pytest.skip("no GPU is visible; `make test-gpu` shows it to the tests")
 
 
 def pytest_collection_finish():

@@ -15,7 +15,7 @@ from sympy.parsing.sympy_parser import (
 
 import deepnet_theory as dt
 
-PAGE = (Path(__file__).parents[1] / "docs" / "derivation-in-prose.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).parents[2] / "docs" / "derivation-in-prose.md").read_text(encoding="utf-8")
 NAMES = {
     letter: sp.Symbol(name, positive=True)
     for letter, name in {"N": "N", "α": "alpha", "β": "beta"}.items()

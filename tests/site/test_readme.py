@@ -19,7 +19,7 @@ from deepnet_theory.cli import main
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import DeepNetTheoryError
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGES = {
     name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "CONTRIBUTING.md")
 }

@@ -11,7 +11,7 @@ from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.parametrisation import parametrisations
 from deepnet_theory.sizes.parametrisations import judge_parametrisation
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "width.md").read_text(encoding="utf-8")
 
 

@@ -15,7 +15,7 @@ from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.settings import Settings
 
-BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 BAD = [
     "applied --seeds 1", "laboratory --sweeps 0", "laboratory --times -1",
     "laboratory --layers 8,,16",

@@ -11,7 +11,7 @@ import pytest
 from deepnet_theory.cli import main
 from deepnet_theory.definitions.scheme import recorded, schemes
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = Path(__file__).parents[2] / "docs"
 BENCHMARKS = DOCS.parent / "benchmarks"
 
 

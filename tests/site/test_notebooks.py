@@ -10,7 +10,7 @@ from quoted import is_taken
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
 
-FOLDER = Path(__file__).parent.parent / "notebooks"
+FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 assert len(NOTEBOOKS) >= 6
 OURS = {"deepnet_theory", "nano_gpt", "paper_checks"}

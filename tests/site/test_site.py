@@ -19,7 +19,7 @@ from deepnet_theory.definitions.selection import METHODS, Selection
 from deepnet_theory.sizes.answer import Answer
 
 pytest.importorskip("mkdocs")
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 sys.path.insert(0, str(DOCS))
 import api_docstrings as docstrings  # noqa: E402

@@ -14,7 +14,7 @@ from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import Selection
 from paper_checks.shared.steps.catalogue import background, layer_cake
 
-PAGE = Path(__file__).parents[1] / "docs" / "equations.md"
+PAGE = Path(__file__).parents[2] / "docs" / "equations.md"
 DISPLAYED = {
     "Su Jianlin": 17,
     "bookstall": 19,

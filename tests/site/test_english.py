@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 BEFORE = (
     "of|at|in|by|on|to|from|with|for|over|under|through|behind|beside|into|against|between|"
     "after|without|beyond|among"

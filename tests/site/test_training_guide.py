@@ -11,7 +11,7 @@ import torch
 import deepnet_theory as dt
 
 pytestmark = pytest.mark.notebooks
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "training-with-it.md").read_text(encoding="utf-8")
 BLOCKS = re.findall(r"^```python\n(.*?)^```", PAGE, re.M | re.S)
 

@@ -1,0 +1,154 @@
+"""The size of each room, the direction of imports, and one meaning for each class name.
+
+Every figure here is a limit that only falls: lower it with the commit that makes a room smaller.
+"""
+
+import ast
+import subprocess
+from collections import Counter
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = "deepnet_theory"
+BUDGETS = {
+    "(top level)": 132,
+    "claims": 470,
+    "cli": 2910,
+    "definitions": 9228,
+    "laboratory": 6386,
+    "models": 3796,
+    "processes": 998,
+    "proof": 7752,
+    "report": 4325,
+    "runtime": 2690,
+    "sizes": 6815,
+}
+FORMATTED_BY_HAND = 219
+
+# Imports go down this list; rooms of one line do not import each other.
+FLOORS = (
+    {"cli"},
+    {"laboratory", "claims"},
+    {"models", "proof", "report"},
+    {"sizes", "runtime", "processes"},
+    {"definitions"},
+)
+UPWARD = {
+    ("definitions", "report"),
+    ("models", "laboratory"),
+    ("proof", "report"),
+    ("runtime", "models"),
+    ("runtime", "sizes"),
+}
+NAMED_TWICE = {
+    2: """
+        Amplification Balanced Batch Cache Cell Change Comparison Context Curve Finding FirstStep
+        Given Group Layer Place Point Power Practised Product Reading Record Regime Row Rule Section
+        Seen Slope Streams Sublayer Sum Trial Work _Hidden _Reader _Runs _Watch
+    """,
+    3: "Kind Law Moved Part Scale Sizes Step Table",
+    4: "Matrix Norm",
+    5: "Branch Measured",
+}
+
+
+@cache
+def tracked(folder: str = PACKAGE) -> tuple[str, ...]:
+    """The files of a folder that Git knows and that are there, by their paths from the root."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", folder], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split("\0")
+    return tuple(name for name in listed if name and (ROOT / name).is_file())
+
+
+def lines(name: str) -> list[str]:
+    return (ROOT / name).read_text(encoding="utf-8").splitlines()
+
+
+def room_of(name: str) -> str:
+    """The room of a file; files of the top level share one."""
+    inside = Path(name).relative_to(PACKAGE).parts
+    return inside[0] if len(inside) > 1 else "(top level)"
+
+
+@cache
+def syntax(name: str) -> ast.Module:
+    return ast.parse("\n".join(lines(name)))
+
+
+def python() -> list[str]:
+    return [name for name in tracked() if name.endswith(".py")]
+
+
+def grown(sizes: Counter[str], budgets: dict[str, int]) -> dict[str, tuple[int, int]]:
+    """The rooms that are larger than their budget, or have none: size and budget."""
+    return {
+        room: (size, budgets.get(room, 0))
+        for room, size in sizes.items()
+        if size > budgets.get(room, 0)
+    }
+
+
+def test_no_room_outgrows_its_budget():
+    """All tracked text counts. Whoever needs more takes it from another room's budget."""
+    sizes = Counter[str]()
+    for name in tracked():
+        sizes[room_of(name)] += len(lines(name))
+    assert grown(sizes, BUDGETS) == {}
+    assert grown(sizes, {**BUDGETS, "sizes": sizes["sizes"] - 1}).keys() == {"sizes"}
+
+
+def test_lines_are_not_packed_by_hand():
+    marked = sum(line.endswith("# fmt: skip") for name in python() for line in lines(name))
+    assert marked <= FORMATTED_BY_HAND
+
+
+def imports(name: str) -> set[str]:
+    """The rooms that a file imports, also within functions, but not for type checkers alone."""
+    skipped = {
+        inner
+        for node in ast.walk(syntax(name))
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    modules = set[str]()
+    for node in ast.walk(syntax(name)):
+        if node in skipped:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module:
+            modules |= {node.module, *(f"{node.module}.{one.name}" for one in node.names)}
+        elif isinstance(node, ast.Import):
+            modules |= {one.name for one in node.names}
+    rooms = {room for floor in FLOORS for room in floor}
+    return {m.split(".")[1] for m in modules if m.startswith(f"{PACKAGE}.")} & rooms
+
+
+def test_imports_go_one_way():
+    """Each room imports rooms of lower floors alone; what still goes up is listed, and shrinks."""
+    floor = {room: height for height, rooms in enumerate(FLOORS) for room in rooms}
+    up = {
+        (room, other)
+        for name in python()
+        if (room := room_of(name)) in floor
+        for other in imports(name) - {room}
+        if floor[other] <= floor[room]
+    }
+    assert up <= UPWARD
+    assert {room_of(name) for name in tracked()} <= floor.keys() | {"(top level)"}
+
+
+def classes() -> Counter[str]:
+    """How often each class name is defined in the package."""
+    return Counter(
+        node.name
+        for name in python()
+        for node in ast.walk(syntax(name))
+        if isinstance(node, ast.ClassDef)
+    )
+
+
+def test_a_class_name_means_one_thing():
+    twice = {name: count for name, count in classes().items() if count > 1}
+    known = {name: count for count, names in NAMED_TWICE.items() for name in names.split()}
+    assert grown(Counter(twice), known) == {}
