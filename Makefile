@@ -44,7 +44,7 @@ site: $(STAMP)  ## the tests of README, pages, prose and benchmarks
 	$(BIN)/python -m pytest -n auto --dist worksteal $(FAST) tests/site
 
 outputs: $(STAMP)  ## approve what commands print today, to be read as a difference
-	APPROVE=1 $(BIN)/python -m pytest -n auto tests/test_outputs.py tests/report/test_printed.py
+	APPROVE=1 $(BIN)/python -m pytest -n auto tests/test_outputs.py tests/report
 
 slow: $(STAMP)  ## the tests that take longer
 	$(BIN)/python -m pytest -n auto --dist worksteal -m "slow and not notebooks"
