@@ -31,7 +31,14 @@ from deepnet_theory.definitions.record import (
     written,
 )
 from deepnet_theory.definitions.rule import ParameterConstants, ParameterRule
-from deepnet_theory.definitions.selection import described_layer, in_turn, stack, written_share
+from deepnet_theory.definitions.selection import (
+    ALIGNMENTS,
+    described_layer,
+    in_turn,
+    selection_from,
+    stack,
+    written_share,
+)
 from deepnet_theory.definitions.sublayer import MATRICES, Role, norm, sublayer, sublayers
 
 if TYPE_CHECKING:
@@ -49,6 +56,7 @@ OF_A_BASE: dict[str, Any] = {"head_multiplier": 1.0, "scores": 1.0, "outer": {}}
 COUNT = Within(1, 2**20)
 _INVALID = "the constants are invalid"
 Positive: TypeAlias = Annotated[float, POSITIVE]
+Layers: TypeAlias = Annotated[int, Within(1, 10**6)]
 NotNegative: TypeAlias = Annotated[float, NOT_NEGATIVE]
 
 
@@ -101,11 +109,11 @@ class PartConstants:
     """
 
     name: str
-    layers: Annotated[int, Within(1, 10**6)]
+    layers: Layers
     causal: bool
     sublayers: tuple[SublayerConstants, ...]
     multipliers: dict[str, NotNegative] = field(default_factory=dict)
-    uses: Annotated[int, Within(1, 10**6)] = field(default=1, metadata=OPTIONAL)
+    uses: Layers = field(default=1, metadata=OPTIONAL)
 
     def described(self, between: str = ", ") -> str:
         """The layer by its kinds, a plus between the branches of one sum."""
@@ -176,6 +184,19 @@ class Architecture:
         return (self.kv_heads or self.heads) * (self.width // self.heads)
 
 
+@dataclass(frozen=True)
+class Base:
+    """The smaller model that constants are relative to: its width, heads, and depth by symbol.
+
+    ``depth`` is None where the constants are relative in the width alone.
+    """
+
+    width: Annotated[int, COUNT]
+    heads: Annotated[int, COUNT]
+    depth: dict[str, Layers] | None
+    alignment: str
+
+
 class Sizes(TypedDict, total=False):
     """The fields of an :class:`Architecture`, as keywords."""
 
@@ -204,7 +225,8 @@ class Constants:
     head, ``scores`` those of attention beside 1/√k, k the head size, and ``outer`` is what
     embedding, head, ``norm_gain`` and ``norm_bias`` of the final norm start and step with.
     ``origin`` records where the numbers came from: the rule's formulas in N and M, the
-    selection, the package's version. It is information for people, never read by a builder.
+    selection, the package's version, and the ``base``. It is information for people; only
+    ``base`` and ``select`` are read again, by :attr:`base` and :attr:`selected`.
     """
 
     stack: str
@@ -306,6 +328,21 @@ class Constants:
             rate *= s.rate if role is Role.SCALED else 1.0
             gain = s.gain(name) if role in MATRICES else 1.0
         return ParameterConstants(gain, rate, weight_decay=float(role in MATRICES))
+
+    @property
+    def base(self) -> Base | None:
+        """The smaller model that the constants are relative to, as ``origin`` records it."""
+        base = self.origin.get("base")
+        return None if base is None else read(Base, base, "the base of the constants")
+
+    @property
+    def selected(self) -> Selection | None:
+        """The selection that the constants were derived for, as ``origin`` records it.
+
+        Raises :class:`InputError` where what is recorded is no selection.
+        """
+        select = self.origin.get("select")
+        return None if select is None else selection_from(select, "the selection of the constants")
 
     def placed(self, s: SublayerConstants) -> Placement:
         """The residual equation of a sublayer."""
@@ -409,6 +446,7 @@ def _check(c: Constants) -> None:
     _, where = norm(c.norm), placement(c.placement)
     names = [p.name for p in stack(c.stack).parts]
     _need([p.name for p in c.parts] == names, f"the parts of {c.stack!r} are {' and '.join(names)}")
+    _check_base(c)
     forward = {"head_multiplier": c.head_multiplier, "scores": c.scores}
     for part in c.parts:
         _need(1 <= len(part.sublayers) <= 64, f"{part.name}: a layer needs 1 to 64 sublayers")
@@ -433,6 +471,28 @@ def _check(c: Constants) -> None:
             value == 1 or c.form == "forward",
             f"the form 'weights' leaves the forward pass alone; {what} must be 1, not {value}",
         )
+
+
+def _check_base(c: Constants) -> None:
+    if (base := c.base) is None:
+        return
+    what = f"{_INVALID}: origin: base"
+    require(base, Base, what)
+    _need_names([base.alignment], "alignment of the base", ALIGNMENTS)
+    _need(
+        base.width % base.heads == 0,
+        f"the base width {base.width} is not a multiple of its heads {base.heads}",
+    )
+    most, sizes = {"width": c.architecture.width}, {"width": base.width}
+    if base.depth is not None:
+        layers = {p.depth: o.layers for p, o in zip(stack(c.stack).parts, c.parts, strict=True)}
+        _need(
+            base.depth.keys() == layers.keys(),
+            f"the depth of the base names {', '.join(layers)}, not {', '.join(base.depth)}",
+        )
+        most, sizes = most | layers, sizes | base.depth
+    for name, size in sizes.items():
+        _need(size <= most[name], f"the base's {name} {size} is above the model's, {most[name]}")
 
 
 def _check_sublayer(c: Constants, part: PartConstants, s: SublayerConstants) -> None:

@@ -91,12 +91,22 @@ def ran_out_of_memory(error: BaseException) -> bool:
     return kind in ("MemoryError", "OutOfMemoryError") or "allocate memory" in str(error)
 
 
+# what commands a terminal or reorders its text, and halves of surrogate pairs
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def has_controls(text: str) -> bool:
+    """Whether a text holds control characters, the end of a line included."""
+    return _CONTROLS.search(text) is not None
+
+
 LONGEST_WORD, LONGEST_SENTENCE = 200, 4000  # beyond them only beginning and end are shown
 
 
 def short(sentence: str) -> str:
     """The sentence on one line, with what is too long to be read left out of it and its words."""
     line = re.sub(r"\s*\n\s*", " ", sentence)
+    line = _CONTROLS.sub(lambda found: ascii(found.group())[1:-1], line)
     words = re.sub(rf"\S{{{LONGEST_WORD},}}", lambda word: _ends(word.group(), 60), line)
     return words if len(words) <= LONGEST_SENTENCE else _ends(words, LONGEST_SENTENCE // 3)
 

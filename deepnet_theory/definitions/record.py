@@ -14,7 +14,7 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from deepnet_theory.definitions.outcome import InputError, guess, shown, unknown
+from deepnet_theory.definitions.outcome import InputError, guess, has_controls, shown, unknown
 
 T = TypeVar("T")
 LARGEST = 1e37  # a float32 holds ten times as much; so do weights, a few standard deviations wide
@@ -58,10 +58,8 @@ def _is_number(value: object) -> bool:
 
 
 def _is_text(value: object) -> bool:
-    try:
-        return isinstance(value, str) and value.encode() is not None
-    except UnicodeEncodeError:  # half of a surrogate pair, which no file can hold
-        return False
+    """Whether it is a text that a file can hold and that commands no terminal."""
+    return isinstance(value, str) and not has_controls(value)
 
 
 def _is_plain(value: object, levels: int = LEVELS) -> bool:
@@ -78,7 +76,7 @@ _SINGLE: dict[Any, tuple[Callable[[Any], bool], str]] = {
     bool: (lambda value: type(value) is bool, "a boolean"),
     int: (lambda value: type(value) is int, "a whole number"),
     float: (_is_number, f"a number from -{LARGEST:.0e} to {LARGEST:.0e}"),
-    str: (_is_text, "text"),
+    str: (_is_text, "text without control characters"),
     Any: (_is_plain, f"plain data, at most {LEVELS} levels deep"),
 }
 
@@ -104,7 +102,8 @@ def require(value: object, hint: Any, what: str) -> None:
         raise InputError(f"{what} must be a {kind.__name__}, not {shown(value)}")
     elif isinstance(value, tuple):
         for item in value:
-            label = getattr(item, "name", None) or getattr(item, "kind", "")
+            name = getattr(item, "name", None) or getattr(item, "kind", "")
+            label = name if _is_text(name) else ""
             require(item, arguments[0], f"{what}: {label}" if label else what)
     elif isinstance(value, dict):
         for key, item in value.items():

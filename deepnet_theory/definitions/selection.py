@@ -12,12 +12,12 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import lcm
-from typing import Annotated, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer, optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
 from deepnet_theory.definitions.placement import Placement, placement
-from deepnet_theory.definitions.record import Option
+from deepnet_theory.definitions.record import Option, record
 from deepnet_theory.definitions.rule import Closure, closure
 from deepnet_theory.definitions.sublayer import Norm, Sublayer, norm, sublayer
 
@@ -107,6 +107,13 @@ class Selection:
         for name in ("update", "layer", "uses"):
             if not isinstance(value := getattr(self, name), str | None):
                 raise InputError(f"{name} {shown(value)} is not a text")
+        pairs = self.regime if isinstance(self.regime, tuple | list) else (None,)
+        if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+            raise InputError(
+                f"the regime {shown(self.regime)} is not valid: give pairs of expressions, the "
+                "larger one first"
+            )
+        object.__setattr__(self, "regime", tuple(map(tuple, pairs)))
         for name in _NAMES:  # kept in one case, the one that is compared everywhere
             if isinstance(value := getattr(self, name), str):
                 object.__setattr__(self, name, value.lower())
@@ -209,6 +216,14 @@ class Selection:
     def to_dict(self) -> dict[str, object]:
         """The selection as plain data, for JSON."""
         return {k: v for k, v in asdict(self).items() if v not in (None, (), False, "1")}
+
+
+def selection_from(data: Any, what: str) -> Selection:
+    """A selection from plain data, as :meth:`Selection.to_dict` writes it."""
+    if not isinstance(data, dict):
+        raise InputError(f"{what} must be a JSON object, not {shown(data)}")
+    made: Selection = record(Selection, what, data)
+    return made
 
 
 # ---- stacks, and their depths ----

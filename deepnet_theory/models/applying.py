@@ -417,8 +417,7 @@ def _require_outer(reading: Reading, c: Constants, drawn: Container[str]) -> Non
 
 def _base_width(c: Constants, width: int) -> int:
     """The width of the base that constants are relative to, else the given one."""
-    base = c.origin.get("base")
-    return int(base.get("width") or width) if isinstance(base, dict) else width
+    return width if c.base is None else c.base.width
 
 
 def head_std(logits: Logits, c: Constants | None = None) -> float:

@@ -162,15 +162,15 @@ def _by_optimizer(
 
 def _based(c: Constants, base: BaseLike) -> Constants:
     """The constants relative to a base: as they are where they say so, else by the algebra."""
-    known = c.origin.get("base")
-    if not c.outer or not isinstance(known, dict):
+    known = c.base
+    if not c.outer or known is None:
         return stepped_by(c, c.optimizer, base)
     width, depth = base if isinstance(base, tuple | list) and len(base) == 2 else (base, None)
-    layers = known.get("depth") and list(known["depth"].values())
+    layers = known.depth and list(known.depth.values())
     asked = depth and list(parse_depth(depth, stack(c.stack)).values())
-    if (width, asked) != (known.get("width"), layers):
+    if (width, asked) != (known.width, layers):
         raise InputError(
-            f"the constants are relative to a base of width {known.get('width')} and depth "
+            f"the constants are relative to a base of width {known.width} and depth "
             f"{layers}, not to {shown(base)}"
         )
     return c

@@ -26,6 +26,7 @@ from deepnet_theory.definitions import __version__
 from deepnet_theory.definitions.constants import (
     FORMS,
     Architecture,
+    Base,
     Constants,
     PartConstants,
     Sizes,
@@ -236,42 +237,35 @@ def _scaled(text: str, factor: float) -> str:
 # ---- relative to a base ----
 
 
-@dataclass(frozen=True)
-class Base:
-    """The base: its width and heads, and its depth by symbol, None where depth is no matter."""
+def base_of(
+    given: BaseLike, heads: int | None, stack: Stack, a: Architecture, alignment: str
+) -> Base:
+    """A width, or a width and a depth; None is the model's own.
 
-    width: int
-    heads: int
-    depth: Mapping[str, int] | None = None
-
-    @classmethod
-    def parse(cls, given: BaseLike, heads: int | None, stack: Stack, a: Architecture) -> Base:
-        """A width, or a width and a depth; None is the model's own.
-
-        Without ``heads`` the base's are as wide as the model's. Raises :class:`InputError` for what
-        is none, and where heads do not fit its width.
-        """
-        pair = given if isinstance(given, tuple | list) else (given, None)
-        width, depth = pair if len(pair) == 2 else (None, None)
-        width = a.width if width is None and depth is not None else width
-        if type(width) is not int or width < 1:
-            raise InputError(
-                f"the base {shown(given)} is none: give its width, or (width, depth) as (64, 4)"
-            )
-        k = a.width // a.heads
-        count = heads if heads is not None else width // k if width % k == 0 else None
-        if type(count) is not int or count < 1 or width % count:
-            what = f"heads of width {k}" if heads is None else f"{shown(heads)} heads"
-            raise InputError(
-                f"{what} do not divide the base width {width}: give a multiple of {k}, or the "
-                "base's own number of heads (--base-heads, base_heads)"
-            )
-        if a.kv_heads and a.kv_heads * count % a.heads:
-            raise InputError(
-                f"{a.kv_heads} key and value heads of {a.heads} are no whole number of the "
-                f"base's {count}"
-            )
-        return cls(width, count, None if depth is None else parse_depth(depth, stack))
+    Without ``heads`` the base's are as wide as the model's. Raises :class:`InputError` for what
+    is none, and where heads do not fit its width.
+    """
+    pair = given if isinstance(given, tuple | list) else (given, None)
+    width, depth = pair if len(pair) == 2 else (None, None)
+    width = a.width if width is None and depth is not None else width
+    if type(width) is not int or width < 1:
+        raise InputError(
+            f"the base {shown(given)} is none: give its width, or (width, depth) as (64, 4)"
+        )
+    k = a.width // a.heads
+    count = heads if heads is not None else width // k if width % k == 0 else None
+    if type(count) is not int or count < 1 or width % count:
+        what = f"heads of width {k}" if heads is None else f"{shown(heads)} heads"
+        raise InputError(
+            f"{what} do not divide the base width {width}: give a multiple of {k}, or the "
+            "base's own number of heads (--base-heads, base_heads)"
+        )
+    if a.kv_heads and a.kv_heads * count % a.heads:
+        raise InputError(
+            f"{a.kv_heads} key and value heads of {a.heads} are no whole number of the "
+            f"base's {count}"
+        )
+    return Base(width, count, None if depth is None else parse_depth(depth, stack), alignment)
 
 
 def on_base(
@@ -288,7 +282,8 @@ def on_base(
     Raises :class:`Refusal` where a role that is ``stepped`` has no law, where a tied head needs two
     rates, and where the form has no place for a multiplier.
     """
-    a, smaller = c.architecture, Base.parse(base, heads, selection.the_stack, c.architecture)
+    a = c.architecture
+    smaller = base_of(base, heads, selection.the_stack, a, alignment)
     scale, shallow = Scale(a.width, smaller.width), None
     if smaller.depth is not None:
         depth = dict(zip(smaller.depth, (p.layers for p in c.parts), strict=True))
@@ -333,7 +328,7 @@ def on_base(
                 name: f"{words}; here over a base: {scale.words}"
                 for name, words in c.origin["rows"].items()
             },
-            "base": {**asdict(smaller), "alignment": alignment},
+            "base": asdict(smaller),
         },
     )
     return replace(scaled, condition=_condition(scaled))
@@ -510,11 +505,11 @@ def stepped_by(
     :class:`InputError` where they are not those of the selection that they name, and
     :class:`Refusal` where the optimizer has no law for them.
     """
-    select, recorded = c.origin.get("select"), c.origin.get("base") if c.outer else None
+    selected, recorded = c.selected, c.base if c.outer else None
     heads, alignment = None, FULL
-    if isinstance(recorded, dict):
-        base = (recorded["width"], recorded["depth"] and [*recorded["depth"].values()])
-        heads, alignment = recorded["heads"], recorded["alignment"]
+    if recorded is not None:
+        base = (recorded.width, recorded.depth and [*recorded.depth.values()])
+        heads, alignment = recorded.heads, recorded.alignment
 
     def plain(answer: Answer, depth: DepthLike) -> Constants:
         return constants_of(answer, depth, None, c.form, cast(Sizes, vars(c.architecture)))
@@ -528,10 +523,9 @@ def stepped_by(
             *stepped,
         )  # fmt: skip
 
-    if isinstance(select, dict):
-        regime = tuple(map(tuple, select.get("regime", ())))
-        answer = Answer(Selection(**{**select, "regime": regime}))
-        again = made(answer, base if isinstance(recorded, dict) else None)
+    if selected is not None:
+        answer = Answer(selected)
+        again = made(answer, base if recorded is not None else None)
         if [p.sublayers for p in again.parts] == [p.sublayers for p in c.parts]:
             if optimizer != c.optimizer:
                 other = replace(answer.selection, optimizer=optimizer, update=None, regime=())

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import deepnet_theory as dt
 from deepnet_theory.definitions.constants import (
     Architecture,
     Constants,
@@ -188,7 +189,7 @@ def test_what_is_written_is_read_again(leaves, seed):
         ({"size": True}, "size must be from 0 to 2, not True"),
         ({"count": 1.0}, "count must be a whole number, not 1.0"),
         ({"flag": 1}, "flag must be a boolean, not 1"),
-        ({"name": 5}, "name must be text, not 5"),
+        ({"name": 5}, "name must be text without control characters, not 5"),
     ],
 )
 def test_a_value_that_its_annotation_does_not_allow_is_named_with_its_place(leaf, sentence):
@@ -217,3 +218,47 @@ def test_plain_data_of_another_shape_is_named_with_its_place(data, sentence):
     with pytest.raises(InputError) as caught:
         read(Tree, data, "a tree")
     assert str(caught.value).startswith(sentence)
+
+
+# ---- what a file may say that is printed or read again ----
+
+OVER_A_BASE = dt.export("adamw", 6, width=64, heads=4, base=(16, 2)).to_dict()
+BASE = OVER_A_BASE["origin"]["base"]
+
+
+@pytest.mark.parametrize("text", ["\x1b]52;c;aGk=\x07", "\x9b31m", "a\nb", "\u202e", "\x00"])
+def test_no_text_of_a_file_reaches_the_terminal_with_control_characters(text):
+    for changes in (
+        {"warning": text}, {"condition": text}, {"optimizer": text}, {"origin": {"of": text}},
+        {"origin": {text: 1}}, {"parts": [{**GOOD["parts"][0], "name": text}]},
+        {"parts": [{**GOOD["parts"][0], "name": text, "layers": -1}]}, {text: 1},
+    ):  # fmt: skip
+        with pytest.raises(InputError) as told:
+            Constants.from_dict(_with(**changes))
+        assert str(told.value).isprintable()
+
+
+@pytest.mark.parametrize(
+    "base",
+    [
+        "abc", [1], -5, 0.5, 10**30, {}, {**BASE, "width": -16}, {**BASE, "width": 10**30},
+        {**BASE, "width": 128}, {**BASE, "width": 0.5}, {**BASE, "heads": 3},
+        {**BASE, "depth": {"N": 7}}, {**BASE, "depth": {"M": 2}}, {**BASE, "depth": [2]},
+        {**BASE, "alignment": "half"}, {**BASE, "more": 1},
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_the_base_of_a_file_is_checked_as_the_rest_is(base):
+    with pytest.raises(InputError, match="base"):
+        Constants.from_dict({**OVER_A_BASE, "origin": {**OVER_A_BASE["origin"], "base": base}})
+
+
+@pytest.mark.parametrize(
+    "select", ["adam", {}, {"optimizer": 5}, {"optimizer": "adam", "regime": 5}, {"colour": "red"}]
+)
+def test_a_selection_of_a_file_that_is_none_is_refused_where_it_is_read(select):
+    runtime = pytest.importorskip("deepnet_theory.runtime")
+    c = Constants.from_dict({**OVER_A_BASE, "origin": {"select": select}})
+    model = dt.build(c)
+    with pytest.raises(InputError):
+        runtime.parameter_groups(model, lr=1e-3, constants=c, optimizers={"*": "lion"})
