@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from deepnet_theory.definitions.discovery import choose
-from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.model_update import Chosen, ModelUpdate, measure_model_update
 from deepnet_theory.laboratory.stepping import arriving, backward, numel, only
@@ -25,6 +24,7 @@ from deepnet_theory.runtime import described
 from deepnet_theory.runtime.branches import Attention, FeedForward, GatedFeedForward
 from deepnet_theory.runtime.linear import Norm
 from deepnet_theory.runtime.model import Residual, first_stream
+from deepnet_theory.sizes.laws import factors
 
 EPSILON = 1e-8  # what Adam's libraries add to the root of the second moment by default
 
@@ -141,7 +141,8 @@ def _watch(
 
     def at_branch(branch: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         now, y = sublayers[-1], output.detach()
-        gains = math.prod(d.gain for _, d in described(branch) if d.role is Role.SCALED)
+        of = {d.name: d.gain for _, d in described(branch)}
+        gains = math.prod(of[name] for name in factors(branch.spec))
         now.branch_response = size(y) / (math.sqrt(width) * gains)
         if normalises_sum:
             now.branch_weight = size(y) / (residual.alpha * size(inputs[0]))

@@ -187,6 +187,8 @@ class _Sympy(OperatorAlgebra[sp.Expr]):
         return self.names[name]
 
     def power(self, base: sp.Expr, exponent: Fraction) -> sp.Expr:
+        if not base.is_commutative and exponent == 2:  # of every entry
+            return self.functions["hadamard"](base, base)
         return base ** rational(exponent)
 
     def call(self, function: str, arguments: tuple[sp.Expr, ...]) -> sp.Expr:

@@ -51,7 +51,7 @@ from deepnet_theory.proof.rule import Balanced, Kind, Problem
 from deepnet_theory.proof.step import Check, Regime, Section, Step, number
 from deepnet_theory.proof.witness import Matrix
 from deepnet_theory.sizes.entries import DIGITS, Value, entries
-from deepnet_theory.sizes.laws import carries_alpha
+from deepnet_theory.sizes.laws import carries_alpha, factors
 from deepnet_theory.sizes.update import law, powers, practised
 
 BEYOND = Section("Beyond the first order")
@@ -100,7 +100,8 @@ class AtRule:
 
     def __init__(self, problem: Problem, balanced: Balanced, kind: Kind) -> None:
         self.problem, self.balanced, self.kind = problem, balanced, kind
-        self.tag, self.matrices = kind.tag(balanced.part.name), kind.matrices
+        self.tag = kind.tag(balanced.part.name)
+        self.matrices = len(factors(kind.sublayer))  # one that enters squared counts twice
         self.rho, self.r = kind.symbol("rho"), kind.symbol("r")
         self.rho_at_rule = balanced.relative_update(kind)
         self.weight_at_rule = balanced.at_solution(kind.weight)

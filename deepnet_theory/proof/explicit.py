@@ -29,6 +29,7 @@ from deepnet_theory.proof.algebra import eta
 from deepnet_theory.proof.step import Check, Section, Step
 from deepnet_theory.proof.witness import Mixed, Sizes, mixed, of_uses, sizes
 from deepnet_theory.sizes.entries import DIGITS, SIZES, Entries, Value, entries, exactly, points
+from deepnet_theory.sizes.laws import factors
 from deepnet_theory.sizes.update import Update, law
 
 PRECISION = DIGITS + 20
@@ -334,7 +335,7 @@ class Place:
     def order(self, k: int) -> float:
         """What one update of ``k`` of a branch's matrices at once adds to the output."""
         together = self.amplified[0] * self.aligned / self.experts.size * self.experts.together
-        return together * math.comb(len(self.sublayer.scaled), k) * self.rho**k
+        return together * math.comb(len(factors(self.sublayer)), k) * self.rho**k
 
     @cached_property
     def amplified(self) -> tuple[float, float, float]:

@@ -30,6 +30,7 @@ from deepnet_theory.proof.explicit import (
 from deepnet_theory.proof.witness import xavier_variance
 from deepnet_theory.sizes.answer import of_sublayer, share_consequences
 from deepnet_theory.sizes.exponents import predictions, rival_rules
+from deepnet_theory.sizes.laws import factors
 from deepnet_theory.sizes.monomial import Monomial, parse
 from deepnet_theory.sizes.norm_epsilon import of_entry, sinking
 from deepnet_theory.sizes.table import (
@@ -156,7 +157,7 @@ class _Rows:
     def sublayer(self, row: SublayerRow) -> Iterator[Measured]:
         kind, member = f"{row.part}, {row.sublayer}", row.members[0]
         places = self.places(row.part, member)
-        matrices = len(places[0].sublayer.scaled)
+        matrices = len(factors(places[0].sublayer))
         orders = {k: methodcaller("order", k) for k in range(1, matrices + 1)}
         printed = {c.name: c for c in of_sublayer(self.of, row)}
         explicit = "explicit matrices, one branch in place of another"
@@ -197,7 +198,7 @@ class _Rows:
         """The ε of every norm, beside what the norm divides in the deepest branch of the entry."""
         entry = self.stack.rule.entry(row.part, row.members[0])
         sharing = [s for s in self.stack.part(row.part).layer if entry.sublayer in ("*", s.name)]
-        deepest = max(sharing, key=lambda sublayer: len(sublayer.scaled)).name
+        deepest = max(sharing, key=lambda sublayer: len(factors(sublayer))).name
         for norm in of_entry(self.selection, entry):
             yield constant(
                 f"epsilon of the norm on the {norm.place}, {row.part}, {row.sublayer}",

@@ -38,6 +38,7 @@ from deepnet_theory.proof.placement import (
 from deepnet_theory.proof.rule import Route
 from deepnet_theory.proof.step import DROPPED, NAMED, ORDER_ONE, Check, Section, Step
 from deepnet_theory.proof.witness import TOLERANCE, Witness, distance
+from deepnet_theory.sizes.laws import factors
 from deepnet_theory.sizes.update import law as degrees
 
 SUBLAYER = Section("The sublayer", "Su, §Feed-forward gradient")
@@ -128,7 +129,7 @@ def weight_step(sublayer: Sublayer, placement: Placement, experts: Mixture | Non
     law, size = placement_law(placement).weight, sp.S.One if experts is None else experts.size.rhs
 
     def stated(step: Step) -> bool:
-        weighed = beta ** len(sublayer.scaled) * size
+        weighed = beta ** len(factors(sublayer)) * size
         return not exponents(law.xreplace({P: weighed}) / step.rhs)
 
     return section_of(sublayer).equal(

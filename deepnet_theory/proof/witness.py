@@ -181,7 +181,9 @@ class OnMatrices(OperatorAlgebra[Any]):
     def name(self, name: str) -> Any:
         return self.names[name]
 
-    def power(self, base: float, exponent: Fraction) -> float:
+    def power(self, base: Any, exponent: Fraction) -> Any:
+        if isinstance(base, Matrix):  # of every entry
+            return base.by_token(lambda row: [p ** float(exponent) for p in row])
         return math.pow(base, float(exponent))
 
     def call(self, function: str, arguments: tuple[Any, ...]) -> Any:

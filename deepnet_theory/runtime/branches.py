@@ -196,8 +196,22 @@ class FeedForward(_Hidden):
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, width) → (…, hidden) → (…, width)."""
-        result: Tensor = self.fc2(self.dropout(self.inner(self.activation(self.fc1(x)))))
+        result: Tensor = self.fc2(self.dropout(self.inner(self.hidden(x))))
         return result
+
+    def hidden(self, x: Tensor) -> Tensor:
+        """(…, width) → (…, hidden)."""
+        return self.activation(self.fc1(x))
+
+
+class SquaredFeedForward(FeedForward):
+    """φ(x fc1 + b₁)² fc2 + b₂, each entry squared.
+
+    Source: So et al., arXiv 2109.08668.
+    """
+
+    def hidden(self, x: Tensor) -> Tensor:
+        return super().hidden(x).square()
 
 
 class GatedFeedForward(_Hidden):
@@ -230,6 +244,7 @@ _MODULES: dict[str, type[Attention] | type[_Hidden]] = {
     "attention-latent": Attention,
     "cross": Attention,
     "ffn": FeedForward,
+    "ffn-relu2": SquaredFeedForward,
     "ffn-sub-ln": FeedForward,
     "ffn-swiglu": GatedFeedForward,
     "ffn-swiglu-gated": GatedFeedForward,

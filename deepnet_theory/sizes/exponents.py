@@ -31,7 +31,7 @@ from deepnet_theory.definitions.sublayer import MATRICES, Role
 from deepnet_theory.sizes import table, update
 from deepnet_theory.sizes.entries import number
 from deepnet_theory.sizes.growth import CONSTANT, ZERO, Power, growth
-from deepnet_theory.sizes.laws import BETA, LATER, Law, common_gains, law
+from deepnet_theory.sizes.laws import BETA, LATER, Law, common_gains, factors, law
 from deepnet_theory.sizes.monomial import Monomial, parse
 from deepnet_theory.sizes.rule import solve_rule
 
@@ -243,10 +243,11 @@ class Segment:
         sizes: dict[int, list[Fraction]] = {}
         for branch in self.branches:
             scaled = [s for s in self.steps if s.branch is branch and s.role is Role.SCALED]
-            for count in range(1, len(branch.law.sublayer.scaled) + 1):
+            often = [s for name in factors(branch.law.sublayer) for s in scaled if s.name == name]
+            for count in range(1, len(often) + 1):
                 sizes.setdefault(count, []).extend(
                     self.total(_moved_at_once(several))
-                    for several in combinations(scaled, count)
+                    for several in set(combinations(often, count))
                     if sum(s.start is None for s in several) < 2
                 )
         return [most(sizes[count]) for count in sorted(sizes)]

@@ -90,7 +90,10 @@ class _Branch:
         raise ValueError("a quotient")
 
     def power(self, base: Jet, exponent: Fraction) -> Jet:
-        raise ValueError("a power")
+        """Of every entry, as a squared activation is; the constant in front is left out."""
+        if base.size is None:
+            raise ValueError("a power of 0")
+        return replace(base.scaled(base.size ** (exponent - 1)), size=base.size**exponent)
 
     def call(self, function: str, arguments: tuple[Jet, ...]) -> Jet:
         first, *vectors = arguments
@@ -129,6 +132,15 @@ def branch(sublayer: Sublayer, argument: Monomial = ONE, memory: Monomial = ONE)
     # one step makes of them in the direction of the loss, in line
     shrunk = Monomial.number(sublayer.chosen) ** Fraction(-1, 2)
     return jet if jet.size is None else replace(jet, size=jet.size * shrunk)
+
+
+def factors(sublayer: Sublayer) -> tuple[str, ...]:
+    """The scaled matrices, each as often as the branch grows with its gain; their number is P's
+    degree in β: 3 of two matrices and a squared activation.
+    """
+    size = branch(sublayer).size
+    assert size is not None
+    return tuple(m.name for m in sublayer.scaled for _ in range(int(size.exponent(m.name))))
 
 
 def no_one_gain(sublayer: Sublayer) -> Refusal:

@@ -108,7 +108,7 @@ def of_entry(selection: Selection, entry: RuleEntry) -> Iterator[Falling]:
     An entry for kinds of several numbers of matrices takes the smallest size, which fits all.
     """
     part, sublayers = _governed(selection, entry)
-    sublayer = max(sublayers, key=lambda s: len(s.scaled))
+    sublayer = max(sublayers, key=lambda s: len(laws.factors(s)))
     law = laws.law(selection.placed(sublayer), sublayer)
     knobs = {"alpha": entry.alpha, "beta": entry.beta}
     return falling(law, knobs, laws.common_gains(sublayer), part.depth)
@@ -216,7 +216,9 @@ class _Variance(OperatorAlgebra[Fraction]):
         return self.names[name]
 
     def power(self, base: Fraction, exponent: Fraction) -> Fraction:
-        raise TypeError("a branch holds a power of a matrix")
+        if exponent != 2:
+            raise TypeError("a branch holds a power that is no square")
+        return 6 * base * base  # of a rectified normal entry: E h⁴ = 3s²/2 where E h² = s/2
 
     def call(self, function: str, arguments: tuple[Fraction, ...]) -> Fraction:
         first, *others = arguments

@@ -59,6 +59,11 @@ class Kind:
         """m_s, the number of scaled matrices of a branch."""
         return len(self.law.sublayer.scaled)
 
+    @property
+    def degree(self) -> int:
+        """How many of its factors in a branch are scaled matrices; one may be there twice."""
+        return len(laws.factors(self.law.sublayer))
+
 
 @dataclass(frozen=True)
 class Amplification:
@@ -434,6 +439,10 @@ class _Problem:
             jet, gains = laws.branch(sublayer), laws.common_gains(sublayer)
             if len({jet.moved[m.name].size.put(gains) for m in sublayer.scaled}) != 1:
                 raise laws.no_one_gain(sublayer)  # no one β balances the scaled matrices
+            if method != "probe" and len(laws.factors(sublayer)) > len(sublayer.scaled):
+                raise by_probe_alone(
+                    f"has no law for {sublayer.name!r}, where a matrix is there more than once"
+                )
             if method != "probe" and sublayer.experts > 1:
                 raise Refusal(
                     f"the method {method!r} has no law for the mixture of experts "

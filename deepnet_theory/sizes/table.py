@@ -37,8 +37,8 @@ STARTS_AT_ZERO = frozenset(
 class SublayerRow:
     r"""One kind of sublayer of a part at the rule.
 
-    One update moves all m matrices of a branch at once, each by ηρ of itself, so that S branches
-    of weight r change the output by
+    One update moves all m matrices of a branch at once, each by ηρ of itself (one that enters
+    squared counts twice), so that S branches of weight r change the output by
 
     .. math:: A S r\,\bigl((1+\eta\rho)^m - 1\bigr) = A S r \sum_k \binom mk (\eta\rho)^k ;
 
@@ -50,7 +50,7 @@ class SublayerRow:
     sublayer: str
     depth: str
     members: tuple[str, ...]
-    matrices: int
+    degree: int
     beta: Monomial
     weight: Monomial
     aligned: Monomial  # S·r
@@ -63,7 +63,7 @@ class SublayerRow:
         """How the largest stable learning rate scales, worst case."""
         if self.rho.exponent(self.depth) <= 0:
             return ONE
-        return self.rho ** (Fraction(1, self.matrices) - 1)
+        return self.rho ** (Fraction(1, self.degree) - 1)
 
     @property
     def state(self) -> str:
@@ -144,15 +144,15 @@ class Table:
             sublayer=kind.name,
             depth=part.part.depth,
             members=kind.members,
-            matrices=kind.matrices,
+            degree=kind.degree,
             beta=kind.beta,
             weight=kind.weight,
             aligned=part.count * kind.weight,
             independent=part.squares(kind),
             rho=kind.relative,
             orders=tuple(
-                first * Monomial.number(comb(kind.matrices, order)) * kind.relative**order
-                for order in range(1, kind.matrices + 1)
+                first * Monomial.number(comb(kind.degree, order)) * kind.relative**order
+                for order in range(1, kind.degree + 1)
             ),
         )
 
