@@ -142,7 +142,7 @@ def _watch(
     def at_branch(branch: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         now, y = sublayers[-1], output.detach()
         of = {d.name: d.gain for _, d in described(branch)}
-        gains = math.prod(of[name] for name in factors(branch.spec))
+        gains = math.prod(of[name] for name in factors(sublayer(sublayers[-1].kind)))
         now.branch_response = size(y) / (math.sqrt(width) * gains)
         if normalises_sum:
             now.branch_weight = size(y) / (residual.alpha * size(inputs[0]))

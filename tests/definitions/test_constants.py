@@ -257,8 +257,8 @@ def test_the_base_of_a_file_is_checked_as_the_rest_is(base):
     "select", ["adam", {}, {"optimizer": 5}, {"optimizer": "adam", "regime": 5}, {"colour": "red"}]
 )
 def test_a_selection_of_a_file_that_is_none_is_refused_where_it_is_read(select):
-    runtime = pytest.importorskip("deepnet_theory.runtime")
+    pytest.importorskip("torch")
     c = Constants.from_dict({**OVER_A_BASE, "origin": {"select": select}})
     model = dt.build(c)
     with pytest.raises(InputError):
-        runtime.parameter_groups(model, lr=1e-3, constants=c, optimizers={"*": "lion"})
+        dt.parameter_groups(model, lr=1e-3, constants=c, optimizers={"*": "lion"})

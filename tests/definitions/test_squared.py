@@ -18,8 +18,9 @@ def test_its_beta_follows_from_its_degree_and_is_found_on_matrices(placement):
 
 
 def test_the_rule_to_train_with_is_that_of_degree_three():
-    rule = dt.derive(optimizer="adamw", placement="pre-ln", layer="attention,ffn:relu2").to_dict()
-    beta = {entry["sublayer"]: entry["beta"] for entry in rule["rule"]}
+    layer = "attention,ffn:relu2"
+    answer = dt.derive(optimizer="adamw", placement="pre-ln", closure="complete", layer=layer)
+    beta = {entry.sublayer: entry.beta for entry in answer.rule.entries}
     assert beta == {"attention": "(2*N)**(-1/2)", "ffn-relu2": "(2*N)**(-1/3)"}
 
 
@@ -38,5 +39,4 @@ def test_it_is_built_and_one_update_moves_its_output_alike_at_every_depth():
     measured = dt.verify(
         derivation, depths=[8, 16, 32, 64], width=16, heads=2, seeds=4, draws=1, tokens=16
     )
-    assert measured.exponent.low - 0.05 < 0 < measured.exponent.high + 0.05
-    assert abs(measured.exponent.estimate) < 0.1
+    assert abs(measured.exponents[0].estimate) < 0.1  # of the other beta, (2N)^(-1/2): -1/2
