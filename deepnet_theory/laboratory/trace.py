@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from deepnet_theory.definitions.discovery import choose
+from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.model_update import Chosen, ModelUpdate, measure_model_update
 from deepnet_theory.laboratory.stepping import arriving, backward, numel, only
