@@ -336,34 +336,38 @@ class _Rows:
     def exponent(
         self, prediction: Prediction, name: str, stated: Fraction, rule: Rule
     ) -> Iterator[Measured]:
-        """A predicted exponent as the slope of the summed shares of scaled and other matrices."""
+        """A predicted exponent as that of the matrix whose share is the largest in the limit.
+
+        Each share is a power of the depth, while the slope of a sum of unlike powers is none of
+        them at any finite depth.
+        """
         stack = explicit_stack(replace(self.selection, amplification="independent"), rule)
         rows = [
             row
             for row in self.of.parameters
             if row.role in MATRICES and row.share and prediction.share in ("all", row.part)
         ]
-        totals, squares = [], []
-        for layers in (10**12, 10**16):
+        shares: list[list[float]] = []
+        squares = []
+        for layers in (SHALLOW, DEEP):
             depth = {**DEPTHS[0], prediction.variable: layers}
             places = [stack.at(row.part, row.sublayer, depth) for row in rows]
-            moved = (
-                one
-                for row, place in zip(rows, places, strict=True)
-                for one in self.moved(row, [place])
-            )
-            totals.append(math.fsum(one.share for one in moved))
+            moved = (self.moved(row, [place]) for row, place in zip(rows, places, strict=True))
+            shares.append([one.share for each in moved for one in each])
             squares.append(max((place.independent for place in places), default=0.0))
-        if not all(totals) or grows(*squares):
+        if not all(shares) or grows(*squares):
             return
-        slope = math.log(totals[1] / totals[0]) / math.log(1e4)
+        slope = max(
+            math.log(deep / shallow) / math.log(DEEP / SHALLOW)
+            for shallow, deep in zip(*shares, strict=True)
+        )
         yield once(
             f"predicted exponent in {prediction.variable}, {prediction.share}"
             + f", of {name}'s rule" * bool(name),
             str(stated),
-            "the slope of the summed shares of all matrices",
+            "the largest power among the shares of all matrices",
             float(stated),
-            float(stated) if abs(slope - stated) < 0.01 else slope,
+            float(stated) if abs(slope - stated) < SAME else slope,
         )
 
     def floors(self) -> Iterator[Measured]:

@@ -58,7 +58,7 @@ class Drawn:
 
 
 class Seen(NamedTuple):
-    """Root mean squares at the start and of one update; 0 where there is nothing."""
+    """Typical sizes at the start and of one update: geometric means over draws, 0 for nothing."""
 
     forward: float  # of c·Wx
     back: float  # of c·Wᵀe
@@ -143,11 +143,15 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def _normal(draw: np.random.Generator, *shape: int) -> Array:
-    """Independent entries whose root mean square is 1; ones where each row has one entry."""
+def _bounded(draw: np.random.Generator, *shape: int) -> Array:
+    """Rows of independent bounded entries and of root mean square 1; ones if a row has one entry.
+
+    A high power of normal entries is decided by the few largest: its mean square at a finite width
+    is far from the limit.
+    """
     if shape[-1] == 1:
         return np.ones(shape)
-    drawn: Array = draw.normal(size=shape)
+    drawn: Array = draw.uniform(-1.0, 1.0, size=shape)
     drawn /= np.sqrt(np.mean(drawn**2, axis=-1, keepdims=True))
     return drawn
 
@@ -169,20 +173,22 @@ def see(update: Node, practice: Node, at: Drawn, *, aligned: bool) -> Seen:
     """The sizes of one update; the inputs are those that made the gradient, or fresh ones."""
     draws = max(1, min(DRAWS, ENTRIES // (at.inputs * at.outputs)))
     beside = beside_epsilon(practice)
-    squares = []
+    logarithms = []
     for index in range(draws):
         draw = np.random.default_rng((index, at.inputs, at.outputs))
-        x = _normal(draw, TOKENS, at.inputs)
-        back = at.backward * _normal(draw, TOKENS, at.outputs)
+        x = _bounded(draw, TOKENS, at.inputs)
+        # a head's few logits are the same ones at every width, so that no slope holds their noise
+        of_outputs = np.random.default_rng((index, at.outputs))
+        back = at.backward * _bounded(of_outputs, TOKENS, at.outputs)
         gradient = at.multiplier * back.T @ x
         theta: Array = np.zeros((at.outputs, at.inputs))
         if at.init is not None:
-            theta = at.init * draw.normal(size=theta.shape)
+            theta = at.init * _bounded(draw, *theta.shape)
         values: Values = {"eta": 1.0, "g": gradient, "theta": theta, "decay": 0.0}
         with np.errstate(all="ignore"):
             change = fold(update, Entrywise(**values)) * np.ones_like(gradient)
-        signal = _normal(draw, TOKENS, at.outputs)
-        met = x if aligned else _normal(draw, FRESH, at.inputs)
+        signal = _bounded(draw, TOKENS, at.outputs)
+        met = x if aligned else _bounded(draw, FRESH, at.inputs)
         moved = signal @ theta if aligned else met
         sizes = [
             at.multiplier * rms(x @ theta.T),
@@ -194,8 +200,9 @@ def see(update: Node, practice: Node, at: Drawn, *, aligned: bool) -> Seen:
             at.rate * float(np.vdot(gradient, change)),
             _beside(beside, values) if beside else 0.0,
         ]
-        squares.append(np.square(sizes))
-    return Seen(*(float(s) for s in np.sqrt(np.mean(squares, axis=0))))
+        with np.errstate(divide="ignore"):
+            logarithms.append(np.log(np.abs(sizes)))
+    return Seen(*(float(s) for s in np.exp(np.mean(logarithms, axis=0))))
 
 
 def _beside(terms: tuple[Node, Node], values: Values) -> float:

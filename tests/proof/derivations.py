@@ -64,6 +64,14 @@ SELECTIONS = {
     "lemma": {"optimizer": "sgd", "method": "lemma"},
     "lemma pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "lemma", **SWIGLU},
     "lemma sandwich-ln": {"optimizer": "lamb", "placement": "sandwich-ln", "method": "lemma"},
+    **{
+        f"lemma {optimizer}, unlike powers": {
+            "optimizer": optimizer, "method": "lemma", "layer": layer,
+        }
+        for optimizer, layer in (
+            ("lamb", "attention-gated,ffn:swiglu"), ("muon-h", "attention-latent"),
+        )
+    },
     "lemma both": {"optimizer": "sgd", "method": "lemma", **BOTH},
 }  # fmt: skip
 # those whose steps are planted with errors: every route, and what each placement changes of it

@@ -55,6 +55,21 @@ def test_a_table_is_proved(optimizer, form, alignment):
     assert (derivation.verdict, derivation.exit_code) == (Verdict.PROVED, 0), derivation.shown
 
 
+HEAVY = (
+    "g**3/norm(g)**2",
+    "g**5/norm(g)**4",
+    "g**3*sqrt(norm(g))/rms(g)",
+    "g**3/rms(g)/norm(g)**2",
+)
+
+
+@pytest.mark.parametrize("update", HEAVY)
+@pytest.mark.parametrize("alignment", ["full", "none"])
+def test_a_power_of_the_gradient_is_proved_whatever_its_tail(update, alignment):
+    derivation = derive_across(Selection(update=f"-eta*{update}"), alignment=alignment)
+    assert derivation.verdict is Verdict.PROVED, derivation.shown
+
+
 def test_what_is_proved_rests_on_earlier_steps(muon):
     assert muon.verdict is Verdict.PROVED, muon.shown
     earlier = set()
