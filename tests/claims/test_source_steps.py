@@ -5,13 +5,11 @@ from dataclasses import replace
 import pytest
 import sympy as sp
 
-from deepnet_theory.definitions.assumption import assumption
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.algebra import Normalise
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.proof.placement import x
-from paper_checks.shared.steps.absolute import absolute_steps
 from paper_checks.shared.steps.catalogue import asides_of, background, layer_cake
 from paper_checks.shared.steps.nodes import Loss
 
@@ -27,7 +25,6 @@ STEPS = {
     (key, step.name): step
     for key, steps in (
         *((key, asides_of(selection).before) for key, selection in SELECTIONS.items()),
-        ("absolute", absolute_steps()),
         ("cake", layer_cake().steps[:4]),
     )
     for step in steps
@@ -92,9 +89,6 @@ def test_each_route_is_told_what_it_rests_on_and_each_equation_by_its_place():
     assert "stream-unrolled" not in names["probe"] and "branch-norm" in names["probe"]
     assert {"attention", "chain-through-the-stack"} <= names["lemma"]
     assert "chain-cross-value" in names["cross"]
-    premises = {name for key, s in STEPS.items() if key[0] == "absolute" for name in s.assumptions}
-    assert premises == {"linear-step", "near-identity", "independent-signs"}
-    assert all(assumption(name).measurement is not None for name in premises)
     for name, end in {
         "factored-ffn": "second and third equations",
         "chain-attention-value": "third equation",
@@ -109,7 +103,7 @@ def test_each_route_is_told_what_it_rests_on_and_each_equation_by_its_place():
 def test_the_route_itself_is_as_without_background(key):
     plain, full = derive(SELECTIONS[key]), background(SELECTIONS[key])
     told = asides_of(SELECTIONS[key])
-    assert {s.name for s in (*told.before, *plain.steps, *told.after, *absolute_steps())} <= {
+    assert {s.name for s in (*told.before, *plain.steps, *told.after)} <= {
         s.name for s in full.steps
     }
     assert full.rule == plain.rule and full.relation == plain.relation

@@ -12,7 +12,6 @@ from deepnet_theory.proof.derivation import Chain, Derivation, chain, derive
 from deepnet_theory.proof.rule import Problem
 from deepnet_theory.proof.step import Step
 from paper_checks.shared.steps import (
-    absolute,
     initialisation,
     loss_increment,
     loss_of_one_update,
@@ -23,19 +22,12 @@ from paper_checks.shared.steps import (
 
 
 def background(selection: Selection) -> Derivation:
-    """The derivation of a selection with all steps of its route, and what the sources write around.
-
-    How single layers decide the absolute size of the update stands at its end.
-    """
+    """The derivation of a selection, with all steps of its route and what sources write around."""
     problem, around = Problem(selection), asides_of(selection)
     made = derive(selection)
     steps = (*around.before, *problem.route.steps, *chain(problem)[0], *around.after)
-    given = (*DEPTHS.values(), *problem.route.given, *around.given, *absolute.given())
-    return replace(
-        made,
-        steps=(*steps, *absolute.absolute_steps()),
-        given=tuple(dict.fromkeys(given)),
-    )
+    given = (*DEPTHS.values(), *problem.route.given, *around.given)
+    return replace(made, steps=steps, given=tuple(dict.fromkeys(given)))
 
 
 @dataclass(frozen=True)

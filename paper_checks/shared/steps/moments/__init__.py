@@ -1,11 +1,10 @@
-"""The layer cake's §5 by mean squares: its chain, and slips, exact masks, variances, tokens."""
+"""The layer cake's §5 by mean squares: its chain, and slips, exact masks, tokens."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from deepnet_theory.proof.step import Step
-from paper_checks.shared.steps.moments.concentration import concentration_steps
 from paper_checks.shared.steps.moments.heads import head_steps
 from paper_checks.shared.steps.moments.mask import mask_steps
 from paper_checks.shared.steps.moments.ranges import range_steps
@@ -19,7 +18,6 @@ from paper_checks.shared.steps.moments.sharper import (
 )
 from paper_checks.shared.steps.moments.source import source_steps
 from paper_checks.shared.steps.moments.tokens import token_steps
-from paper_checks.shared.steps.moments.variances import variance_steps
 
 
 def moment_asides() -> Iterator[Step]:
@@ -31,8 +29,6 @@ def moment_asides() -> Iterator[Step]:
             yield from mask_steps(branch)
         else:
             yield from head_steps(branch)
-        yield from variance_steps(branch)
-        yield from concentration_steps(branch)
     yield from token_steps()
     yield from map(sharper_bound_step, BRANCHES.values())
     yield sharper_coefficient_step(tuple(BRANCHES.values()))

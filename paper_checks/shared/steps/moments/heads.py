@@ -1,4 +1,4 @@
-"""The linear branch with its heads and its average of tokens written out."""
+"""The linear branch with its heads written out."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from deepnet_theory.proof.step import Section, Step
 from paper_checks.shared.expectation import Gaussian, Index, Tensor, expect, moment
 from paper_checks.shared.steps.moments.setting import (
     CAKE_ATTENTION,
-    KNOWN_AVERAGE,
     KNOWN_X,
     GaussianBranch,
-    average,
     d,
     i,
     j,
-    k,
     x,
 )
 
@@ -33,23 +30,7 @@ def head_steps(branch: GaussianBranch) -> tuple[Step, ...]:
     output = Tensor("V", (h, head_width, d), Gaussian(v**2 / (h * head_width)))
     z = alpha * x[i] + (x[j] * value[a, j, kk] * output[a, kk, i]).sum(a, j, kk)
     square = (z * z).sum(i)
-    averaged = x[i] * alpha + (average[j] * branch.W[j, k] * branch.V[k, i]).sum(j, k)
-    softmaxed = (averaged * averaged).sum(i)
     return (
-        moment(
-            HEADS,
-            f"{branch.name}-of-an-average",
-            softmaxed,
-            ("||alpha x + a W V||^2", r"\|\alpha x+aWV\|^2"),
-            (
-                "with softmax the value map sees an average a of the tokens: the branch weighs "
-                "v²w²‖a‖². It is v²w²d where tokens are alike, v²w²d/n for uncorrelated tokens "
-                "under even attention"
-            ),
-            (KNOWN_X, KNOWN_AVERAGE),
-            uses=(f"{branch.name}-norm",),
-            assumptions=("fresh-weights",),
-        ),
         moment(
             HEADS,
             f"{branch.name}-heads",

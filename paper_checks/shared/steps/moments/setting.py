@@ -19,7 +19,7 @@ from paper_checks.shared.expectation import (
 )
 
 d, m = sp.symbols("d m", positive=True)  # width of the stream, inner width of the branch
-norm_x, norm_a, norm_dx = norm_of("x"), norm_of("a"), norm_of("dx", r"\Delta x")
+norm_x, norm_dx = norm_of("x"), norm_of("dx", r"\Delta x")
 norm_dv, norm_dw = norm_of("dV", r"\Delta V"), norm_of("dW", r"\Delta W")
 
 CAKE, CAKE_ATTENTION = "layer cake, §5.1", "layer cake, §5.2"
@@ -29,11 +29,10 @@ norm_xdw = norm_of("xdW", r"x\Delta W")
 
 x, dx = Tensor("x", (d,)), Tensor("dx", (d,))
 x_white = Tensor("x", (d,), White(sp.S.One))  # E x_i = 0, E x_i x_j = δ_ij
-average = Tensor("a", (d,))  # what softmax makes of the tokens
 delta_v, delta_w = Tensor("dV", (m, d)), Tensor("dW", (d, m))
 mask = Tensor("R", (m,), Bernoulli(HALF))
 
-KNOWN_X, KNOWN_AVERAGE = Known.norm(norm_x, x), Known.norm(norm_a, average)
+KNOWN_X = Known.norm(norm_x, x)
 KNOWN_DX = Known.norm(norm_dx, dx)
 KNOWN_DV, KNOWN_DW = Known.norm(norm_dv, delta_v), Known.norm(norm_dw, delta_w)
 KNOWN_XDW = Known(norm_xdw, (x[j] * delta_w[j, k] * x[i] * delta_w[i, k]).sum(i, j, k), 2)
