@@ -28,9 +28,11 @@ from torch import Tensor, nn
 import deepnet_theory as dt
 from deepnet_theory import parameter_groups, start_head_
 from deepnet_theory.laboratory.common_mode import DROWNED, CommonMode, Watch
-from deepnet_theory.laboratory.runs import BYTES, Text, causal
 from deepnet_theory.laboratory.settings import Settings
-from deepnet_theory.laboratory.transfer import Course, _generator, cross_entropies, stacked
+from deepnet_theory.laboratory.text import BYTES, Text, Windows
+from deepnet_theory.laboratory.training import Course, cross_entropies, stacked
+from deepnet_theory.laboratory.transfer import causal
+from deepnet_theory.laboratory.trial import generator_for
 from deepnet_theory.runtime.linear import normalise
 from deepnet_theory.runtime.model import Embedding
 
@@ -73,7 +75,7 @@ def train(arm: Arm, text: Text, seeds: int, steps: int) -> list[tuple[CommonMode
         width=arm.width, heads=4, seeds=seeds, batch=BATCH, tokens=TOKENS, device="cpu",
         data="text", step="all",
     )  # fmt: skip
-    model = stacked(constants, Course(derived.selection.the_optimizer, own, steps), 1)
+    model = stacked(constants, Course(derived.selection.the_optimizer, own, steps))
     model.embed = Positioned(model.embed, arm)  # type: ignore[assignment]
     with torch.no_grad():
         model.head.weight.mul_(arm.sigma / math.sqrt(2 / (arm.width + BYTES)))
@@ -84,12 +86,12 @@ def train(arm: Arm, text: Text, seeds: int, steps: int) -> list[tuple[CommonMode
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda t: arm.eta(t) / arm.rate)
     watch, found = Watch(model), []
     for step in range(steps):
-        windows = [text.batch(BATCH, _generator(seed, step)) for seed in range(seeds)]
+        windows = [text.batch(BATCH, generator_for(seed, f"batch {step}")) for seed in range(seeds)]
         with watch.watching():
             tokens, targets = (
                 torch.stack([getattr(w, name) for w in windows]) for name in ("tokens", "targets")
             )
-            losses = cross_entropies(model, tokens, targets)
+            losses = cross_entropies(model, Windows(tokens, targets))
         optimizer.zero_grad()
         losses.sum().backward()
         optimizer.step()
@@ -106,7 +108,9 @@ def study(arm: Arm, seeds: int, steps: int) -> Outcome:
             file.flush()
         text = Text(None if arm.text == Arm.text else file.name, TOKENS)
     p = (text.counts.double().numpy() + 1) / float(text.counts.sum() + BYTES)
-    batches = [text.batch(BATCH, _generator(0, step)).targets.flatten() for step in range(32)]
+    batches = [
+        text.batch(BATCH, generator_for(0, f"batch {step}")).targets.flatten() for step in range(32)
+    ]
     off = [torch.bincount(b, minlength=BYTES).numpy() / len(b) - p for b in batches]
     noise = float(np.sqrt(np.mean([(o**2).sum() for o in off])))
     r = np.array([[seed.weight for seed in step] for step in train(arm, text, seeds, steps)]).T

@@ -12,11 +12,17 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from deepnet_theory.definitions.placement import placement
-from deepnet_theory.laboratory.common_mode import C1, DROWNED, limit
-from deepnet_theory.laboratory.runs import BYTES
+from deepnet_theory.definitions.placement import Placement, placement
+from deepnet_theory.laboratory.common_mode import DROWNED
+from deepnet_theory.laboratory.text import BYTES
 
 TOKENS, NAN = 64, math.nan
+C1 = math.sqrt(2 / math.pi)  # E|ξ| of a standard normal ξ
+
+
+def limit(where: Placement, weight: float) -> float:
+    """The share of an output of size 1 that is a token's own in a deep stack, at one R."""
+    return 1 / (math.cosh(weight) if where.normalises_sum else math.hypot(1, weight))
 
 
 def rise(width: int, hidden: int, branches: float = 1.0) -> tuple[float, float]:

@@ -22,7 +22,8 @@ import deepnet_theory as dt
 from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.rule import closures
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.laboratory.runs import Text, cross_entropy
+from deepnet_theory.laboratory.text import Text
+from deepnet_theory.laboratory.training import cross_entropies
 from deepnet_theory.runtime import build, described
 
 BATCH, TOKENS, WIDTH, HEADS = 8, 32, 64, 4
@@ -57,7 +58,7 @@ def run(closure: str, depth: int, rate: float, steps: int, corpus: Text) -> Outc
     optimizer = torch.optim.Adam(parameter_groups(model, rate), fused=True)
     losses, first = [], 0.0
     for step in range(steps):
-        loss = cross_entropy(model, corpus.batch(BATCH, generator(step)))
+        loss = cross_entropies(model, corpus.batch(BATCH, generator(step))).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -66,7 +67,7 @@ def run(closure: str, depth: int, rate: float, steps: int, corpus: Text) -> Outc
             first = relative_change(scaled, start)
     with torch.no_grad():
         held_out = statistics.fmean(
-            cross_entropy(model, corpus.batch(32, generator(-1 - i), held_out=True)).item()
+            float(cross_entropies(model, corpus.batch(32, generator(-1 - i), held_out=True)).mean())
             for i in range(HELD_OUT)
         )
     change = relative_change(scaled, start)

@@ -21,9 +21,11 @@ import deepnet_theory as dt
 from deepnet_theory import parameter_groups, start_head_
 from deepnet_theory.definitions.constants import Constants, SublayerConstants
 from deepnet_theory.definitions.scheme import scheme
-from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.definitions.sublayer import Role, sublayer
 from deepnet_theory.laboratory.common_mode import Watch
-from deepnet_theory.laboratory.runs import Batch, Text, cross_entropy, gpt_2, plain
+from deepnet_theory.laboratory.text import Text, Windows
+from deepnet_theory.laboratory.training import cross_entropies
+from deepnet_theory.laboratory.transfer import plain
 from deepnet_theory.runtime import build, described
 from deepnet_theory.runtime.linear import Linear, Make, Site, normalise
 from deepnet_theory.runtime.model import Embedding, Model
@@ -118,6 +120,22 @@ def with_constant(s: SublayerConstants, post: bool, constant: float) -> Sublayer
     return replace(s, beta=s.beta * f, rate=s.rate * f, parameters=own)
 
 
+def placed(placement: str, like: Constants) -> Constants:
+    """α = β = 1 and one learning rate."""
+    return replace(plain(like), placement=placement)
+
+
+def gpt_2(like: Constants) -> Constants:
+    """Plain pre-LN with the scheme's gain of last matrices; N counts layers of two sublayers."""
+    (part,), bare = scheme("gpt-2").parts, placed("pre-ln", like)
+    (gain,), parts = {*part.gains.values()}, []
+    for p in bare.parts:
+        value = scheme("gpt-2").value(gain, N=p.layers * len(p.sublayers) / 2)
+        last = (replace(s, gains={sublayer(s.kind).last_map[0]: value}) for s in p.sublayers)
+        parts.append(replace(p, sublayers=tuple(last)))
+    return replace(bare, parts=tuple(parts))
+
+
 def constants(arm: Arm) -> Constants:
     """The constants of an arm's rule."""
     n, post = arm.depth, complete("post-ln", arm.depth, arm.width)
@@ -130,18 +148,18 @@ def constants(arm: Arm) -> Constants:
             c, is_post = complete(arm.rule[:-9].lower(), n, arm.width), arm.rule[:4] == "post"
             own = [with_constant(s, is_post, arm.constant) for s in c.parts[0].sublayers]
         case "CompleteP":
-            c, own = plain(post, "branch-multiplier"), both(float(n), 1.0)
+            c, own = placed("branch-multiplier", post), both(float(n), 1.0)
         case "DeepNorm":
             to, values = scheme("deepnorm"), ("(2*N)**(1/4)", "(8*N)**(-1/4)")
-            c, own = plain(post, "post-ln"), both(*(to.value(x, N=n) for x in values))
+            c, own = placed("post-ln", post), both(*(to.value(x, N=n) for x in values))
         case "GPT-2":
             c = gpt_2(post)
             own = list(c.parts[0].sublayers)
         case "one matrix, 1/√N" | "one matrix, 1/N":
             alpha, rate = (n**0.5, n**-0.5) if "√" in arm.rule else (float(n), 1.0)
-            c, own = plain(post, "branch-multiplier"), [SublayerConstants("ffn", alpha, 1.0, rate)]
+            c, own = placed("branch-multiplier", post), [SublayerConstants("ffn", alpha, 1.0, rate)]
         case "Xavier pre-LN" | "Llama" | "plain post-LN":
-            c, own = plain(post, f"{'post' if 'post' in arm.rule else 'pre'}-ln"), both(1.0, 1.0)
+            c, own = placed(f"{'post' if 'post' in arm.rule else 'pre'}-ln", post), both(1.0, 1.0)
         case _:
             raise ValueError(arm.rule)
     sizes = {"tied_head": arm.head == "tied", "head_bias": arm.bias, "bias": arm.linear_bias}
@@ -214,7 +232,7 @@ def train(arm: Arm, rate: float, seed: int) -> Run:
     for step in range(arm.steps):
         taken = step % EVERY == 0
         with watch.watching() if taken else nullcontext():
-            loss = cross_entropy(model, corpus.batch(arm.batch, generator(seed, step)))
+            loss = cross_entropies(model, corpus.batch(arm.batch, generator(seed, step))).mean()
         if taken and watch.found:
             largest = max(largest, watch.found[0].weight)
         if not math.isfinite(float(loss.detach())):
@@ -226,7 +244,8 @@ def train(arm: Arm, rate: float, seed: int) -> Run:
             o.step()
             plan.step()
     with torch.no_grad(), watch.watching():
-        found = statistics.fmean(cross_entropy(model, b).item() for b in held_out(arm.tokens))
+        losses = [cross_entropies(model, b).mean() for b in held_out(arm.tokens)]
+        found = statistics.fmean(map(float, losses))
     return Run(found, largest, watch.found[0].cosine, time.perf_counter() - began)
 
 
@@ -237,6 +256,6 @@ def text(tokens: int) -> Text:
 
 
 @cache
-def held_out(tokens: int) -> list[Batch]:
+def held_out(tokens: int) -> list[Windows]:
     """What every model is judged on."""
     return [text(tokens).batch(32, generator(0, -1 - i), held_out=True) for i in range(HELD_OUT)]

@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     from deepnet_theory.definitions.selection import Selection as Selection
     from deepnet_theory.definitions.training import Transfer as Transfer
     from deepnet_theory.laboratory.measuring import measure as measure
-    from deepnet_theory.laboratory.runs import train as train
+    from deepnet_theory.laboratory.transfer import train as train
     from deepnet_theory.models.applying import apply_ as apply_
     from deepnet_theory.models.groups import guard as guard
     from deepnet_theory.models.groups import parameter_groups as parameter_groups
@@ -99,7 +99,7 @@ _HOMES = {
     "definitions.rule": ("Rule",),
     "definitions.selection": ("Selection",),
     "proof.derivation": ("Derivation",),
-    "laboratory.runs": ("train",),
+    "laboratory.transfer": ("train",),
     "cli.auditing": ("audit",),
     "cli.deriving": ("derive", "derive_across", "export", "judge_scheme", "own_rule"),
     "cli.experiments": (

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from deepnet_theory.laboratory.trial import text_windows
+from deepnet_theory.laboratory.text import text_windows
 
 HEADS, VOCAB = 4, 61
 

@@ -414,7 +414,7 @@ def train(
 ) -> int:
     """Train the model of a constants file for a short while, beside its rivals."""
     loaded = Constants.load(Path(constants))
-    from deepnet_theory.laboratory.runs import train as train_constants
+    from deepnet_theory.laboratory.transfer import train as train_constants
 
     if loaded.warning and not talk.quiet:
         say(f"warning: {loaded.warning}")
@@ -446,7 +446,9 @@ def transfer(
         typer.Argument(
             metavar="[MODEL]",
             help="Your own code instead of a selection, FILE.py:NAME. NAME(depth, width, lr, seed) "
-            "returns step, which trains once, and evaluate, which returns what should be least.",
+            "returns step, which trains once, and evaluate, which returns what should be lowest. "
+            "With --optimizer or --update NAME(depth) or NAME(depth, width) gives a model, which "
+            "is trained on text.",
         ),
     ] = None,
     closures: Annotated[
@@ -483,8 +485,10 @@ def transfer(
     page: Page = None,
 ) -> int:
     """Train at several depths and learning rates: does the best rate transfer?"""
+    stepped: dict[str, Any] = {}
     if model is not None:
-        refuse_beside([*select, *own], model)
+        refuse_beside([*(select.keys() - {"optimizer", "update"}), *own], model)
+        stepped = {n: v for n, v in select.items() if n in ("optimizer", "update")}
         if ":" not in model:
             raise InputError(f"the model {model!r} is not of the form FILE.py:NAME")
     selection, rule = _stack_and_rule(select, own) if model is None else (None, None)
@@ -495,7 +499,7 @@ def transfer(
         experiments.transfer, model or selection, rates=rates, closures=named, rule=rule,
         scheme=select.get("scheme"),
         steps=steps, text=text, outer=outer, widths=widths,
-        rules=rules and rules.split(","), **measure,
+        rules=rules and rules.split(","), **stepped, **measure,
     )  # fmt: skip
     return _measured(run, work, talk, "transfer", format=format, output=output, page=page)
 

@@ -376,6 +376,8 @@ def transfer(
     steps: int = 100,
     text: str | Path | None = None,
     outer: str = "stepped",
+    optimizer: object = None,
+    update: str | None = None,
     **given: Unpack[Given],
 ) -> Transfer:
     r"""Train at every depth with every learning rate, and say whether the best one transfers.
@@ -408,16 +410,20 @@ def transfer(
     from deepnet_theory.definitions.rule import COMPLETE
     from deepnet_theory.laboratory.case import VOCAB
     from deepnet_theory.laboratory.optimum import wanted_rates
-    from deepnet_theory.laboratory.runs import causal
     from deepnet_theory.laboratory.settings import depth_key, parse_widths, wanted_depths
-    from deepnet_theory.laboratory.transfer import Candidate, Course
+    from deepnet_theory.laboratory.training import Course
+    from deepnet_theory.laboratory.transfer import Candidate, causal
     from deepnet_theory.laboratory.transfer import transfer as run
 
     if callable(selection) or (isinstance(selection, str) and ":" in selection):
         others: dict[str, object] = {"closures": closures, "rules": rules, "rule": rule}
         others |= {"scheme": scheme, "text": text}
         others |= {"outer": outer} if outer != "stepped" else {}
-        return _transfer_of_own(selection, depths, widths, rates, steps, others, given)
+        stepped = {"optimizer": optimizer, "update": update}
+        return _transfer_of_own(selection, depths, widths, rates, steps, stepped, others, given)
+    for name, value in {"optimizer": optimizer, "update": update}.items():
+        if value is not None:
+            raise InputError(f"{name} was given with a selection, which has its own")
     published = None if scheme is None else scheme_of_depth(scheme)
     if published is not None:
         asked = None if selection is None else selection_of(selection, {})
@@ -489,7 +495,8 @@ def transfer(
 
 def _transfer_of_own(
     model: Callable[..., object] | str, depths: Depths, widths: Depths,
-    rates: str | Iterable[float], steps: int, others: Mapping[str, object], given: Given,
+    rates: str | Iterable[float], steps: int, stepped: Mapping[str, Any],
+    others: Mapping[str, object], given: Given,
 ) -> Transfer:  # fmt: skip
     """Train the runs of one's own factory, which has everything else: ``others`` are refused."""
     from deepnet_theory.laboratory.setups import transfer as run
@@ -500,7 +507,7 @@ def _transfer_of_own(
     for name, value in {**others, **measure}.items():
         if value is not None:
             raise InputError(f"{name} was given with {shown(model)}, which has its own")
-    return run(model, depths, widths, rates, steps=steps, **seeds, **work)
+    return run(model, depths, widths, rates, steps=steps, **seeds, **stepped, **work)
 
 
 def _constants(

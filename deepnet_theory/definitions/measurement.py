@@ -360,7 +360,6 @@ class Following:
     common_mode_steps: tuple[int, ...]
     common_mode: tuple[float, ...]
     token_cosine: tuple[float, ...]
-    branch_weights: tuple[tuple[float, ...], ...]
 
 
 @dataclass(frozen=True)

@@ -116,48 +116,19 @@ class Run:
     """One rule's curve, the mean over its seeds.
 
     ``losses`` is the mean cross-entropy per byte in nats a step, until one is not finite, which
-    ``finding`` names; ``held_out`` that on unseen text. ``shuffled`` is with another's source, and
-    ``reads_source`` whether that was worse in every batch of every seed, by chance once in
-    2^batches. At ``common_mode_steps``: ``common_mode``, R, the largest of the seeds,
-    ``token_cosine`` at the output, ``branch_weights`` of each layer beside the stream.
+    ``finding`` says; ``held_out`` that on unseen text. ``common_mode``, the largest R of the seeds,
+    and ``token_cosine`` at the output are those at ``common_mode_steps``.
     """
 
     rule: str
     placement: str
     losses: tuple[float, ...]
     held_out: float | None = None
-    shuffled: float | None = None
-    reads_source: bool | None = None
     finding: str = ""
     held_out_by_seed: tuple[float, ...] = ()
     common_mode_steps: tuple[int, ...] = ()
     common_mode: tuple[float, ...] = ()
     token_cosine: tuple[float, ...] = ()
-    branch_weights: tuple[tuple[float, ...], ...] = ()
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """The rule's held-out loss minus a rival's, paired by seed: below 0 the rule is better.
-
-    With Student's 95 % interval, nats a byte; None where there is no loss, or one seed's.
-    """
-
-    rival: str
-    difference: float | None = None
-    low: float | None = None
-    high: float | None = None
-    would_decide: str = ""  # where the interval holds 0, in words: "try 12 seeds"
-
-    def __str__(self) -> str:
-        if self.difference is None:
-            return f"{self.rival}: not compared"
-        word = "above" if self.difference > 0 else "below"
-        beside = f"{abs(self.difference):.3f} {word} {self.rival}"
-        if self.low is None or self.high is None:
-            return f"{beside} (one seed gives no interval)"
-        more = f"; {self.would_decide}" * bool(self.would_decide)
-        return f"{beside} ({self.low:+.3f} to {self.high:+.3f}{more})"
 
 
 @dataclass(frozen=True)
@@ -173,7 +144,6 @@ class Training(Measured):
     conditions: dict[str, Any]
     seconds: float
     versions: dict[str, str] = field(default_factory=dict)
-    comparisons: tuple[Comparison, ...] = ()
     stopped: str = ""  # what ended it early
     warnings: tuple[str, ...] = ()
 

@@ -184,8 +184,7 @@ def _drowning(followed: Iterable[tuple[Following, bool]]) -> Iterator[str]:
     """One sentence for all places where what is a token's own drowns."""
     sentences = {}
     for row, normed in followed:
-        like = "post-ln" if normed else "pre-ln"  # in what a norm on the sums does
-        if sentence := warning(like, row.common_mode_steps, row.common_mode):
+        if sentence := warning(normed, row.common_mode_steps, row.common_mode):
             sentences[", ".join(f"{symbol} = {n}" for symbol, n in row.depth.items())] = sentence
     if sentences:
         yield f"at {'; '.join(sentences)}: {next(iter(sentences.values()))}"

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 from inspect import isclass, signature
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -29,7 +30,7 @@ from deepnet_theory.laboratory.judging import ALL
 from deepnet_theory.laboratory.model_update import ModelUpdate
 from deepnet_theory.laboratory.settings import Depth, depth_key
 from deepnet_theory.laboratory.stepping import library_optimizer, update
-from deepnet_theory.laboratory.trial import text_windows
+from deepnet_theory.laboratory.text import Text, entropy
 from deepnet_theory.models.factory import Made, load_known_factory, tensors
 from deepnet_theory.models.reading import Reader
 from deepnet_theory.models.recording import record
@@ -494,6 +495,7 @@ def _in_all_layers(name: str) -> str:
 # ---- several steps ----
 
 WINDOWS = 32  # of text an update, where the inputs are our own token ids
+VALIDATED = 8  # batches of windows that nothing is trained on
 
 
 @dataclass(frozen=True)
@@ -510,41 +512,77 @@ class Followed:
     seen: Seen
 
 
-def follow(
-    made: Made, step: FirstStep, updates: int, eta: float | None, final_state: str | None, seed: int
-) -> Followed:
-    """Train a model for some ``updates``; it is evaluated without dropout.
+class Going:
+    """Somebody's model in training, evaluated without dropout.
 
     Each update takes its own batch where ``made`` has batches, windows of text where it was given
     token ids of our own, and else the one batch again and again.
     """
-    if made.drawn and len(ids := [x for x in made.inputs if not x.is_floating_point()]) == 1:
-        made = replace(made, batches=partial(_windows, ids[0], seed))
+
+    def __init__(
+        self, made: Made, step: FirstStep, eta: float | None, final_state: str | None, seed: int
+    ) -> None:
+        self.made, self.step, self.eta = made, step, eta
+        self.final_state, self.seed = final_state, seed
+        ids = [x for x in made.inputs if not x.is_floating_point()] if made.drawn else []
+        self.like = ids[0] if len(ids) == 1 else None  # where windows of text stand in
+        if self.like is not None:
+            self.made = replace(made, batches=self._windows)
+        self.take: Callable[[], object] | None = None
+
+    def seen(self, index: int) -> tuple[Made, Tensor, Tensor]:
+        """The model with the batch of an update, its F and its loss."""
+        now = self.made.at(index)
+        generator = torch.Generator().manual_seed(self.seed)  # of a head that is always the same
+        return now, *FinalState(now, self.final_state, generator).with_loss()
+
+    def update(self, loss: Tensor) -> None:
+        self.made.module.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        self.take = self.take or self.step.going(self.made.module, self.eta)
+        self.take()
+
+    def validate(self, updates: int) -> float:
+        """The loss after these updates: on windows that were not trained on, or the next batch."""
+        indices = [*range(-VALIDATED, 0)] if self.like is not None else [updates]
+        with torch.no_grad():
+            return fmean(float(self.seen(index)[2].detach()) for index in indices)
+
+    @property
+    def baseline(self) -> float | None:
+        """The entropy of the validation windows; None where the data are not ours."""
+        if self.like is None:
+            return None
+        windows = [self._windows(index) for index in range(-VALIDATED, 0)]
+        return entropy(torch.stack(windows)[..., 1:].cpu())
+
+    def _windows(self, step: int) -> Tensor:
+        """Bytes of a text, folded into the ids that a model is known to take; held out below 0."""
+        assert self.like is not None
+        generator = torch.Generator().manual_seed((self.seed * (step >= 0) + 1) * 1_000_003 + step)
+        text = Text(None, self.like.shape[-1])
+        tokens = text.batch(WINDOWS, generator, held_out=step < 0).tokens
+        return (tokens % (int(self.like.max()) + 1)).to(self.like)
+
+
+def follow(
+    made: Made, step: FirstStep, updates: int, eta: float | None, final_state: str | None, seed: int
+) -> Followed:
+    """Train a model for some ``updates``, and see what its tokens come to share."""
+    going = Going(made, step, eta, final_state, seed)
     losses: list[float] = []
     taken: dict[int, CommonMode] = {}
-    take, normed = None, False
+    normed = False
     for index in range(updates + 1):
-        now = made.at(index)
-        generator = torch.Generator().manual_seed(seed)  # of a head that is always the same
-        state, loss = FinalState(now, final_state, generator).with_loss()
+        now, state, loss = going.seen(index)
         losses.append(float(loss.detach()))
         if not math.isfinite(losses[-1]):
             break
         if is_taken(index) or index == updates:
             taken[index], normed = common_mode(now, state.detach())
         if index < updates:
-            made.module.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            take = take or step.going(made.module, eta)
-            take()
+            going.update(loss)
     return Followed(tuple(losses), tuple(taken), tuple(taken.values()), normed, seen())
-
-
-def _windows(like: Tensor, seed: int, step: int) -> Tensor:
-    """Bytes of a text, folded into the ids that a model is known to take."""
-    generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
-    windows = text_windows(WINDOWS, like.shape[-1], generator)
-    return (windows % (int(like.max()) + 1)).to(like)
 
 
 @torch.no_grad()
@@ -556,17 +594,13 @@ def common_mode(made: Made, state: Tensor) -> tuple[CommonMode, bool]:
     reader = Reader(record(made), made.module)
     chain = reader.chains()[-1]
     *_, row = reader.reading().stacks.values()
-    layers = {s.sums: s.layer for s in row}
     normed = all("sum" in s.around for s in row)
     total, entering, carried = Sum(), _tokens(chain[0].stream.node.value), 1.0
-    for index, s in enumerate(chain):
-        here = length(_tokens(s.stream.node.value))
+    for s in chain:
         carried = s.stream.coefficient * (1.0 if normed else carried)
         for branch in s.branches:
             moved = _tokens(branch.node.value) * (branch.coefficient / carried)
-            # the stream itself has every factor before this sum's
-            total.add(layers[index], moved, here if normed else length(entering),
-                      here * s.stream.coefficient / carried)  # fmt: skip
+            total.add(moved, length(_tokens(s.stream.node.value) if normed else entering))
     (whole,) = total.found(_tokens(state))
     return whole, normed
 

@@ -1,7 +1,7 @@
-"""Training runs of one's own: a factory of model, optimizer and data, at every size and rate.
+"""Your own training runs, at every size and rate.
 
 ``train_setup(depth, width, lr, seed)`` gives ``step()``, which trains once, and ``evaluate()``,
-the less the better. All that happens in a run is theirs.
+whose lowest number is the best. A plain factory of models is trained on text with an optimizer.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import product
+from itertools import count, product
 from statistics import fmean
 from typing import Any, Unpack
 
@@ -23,6 +23,7 @@ import torch
 from deepnet_theory.definitions.outcome import InputError, ran_out_of_memory, shown
 from deepnet_theory.definitions.training import Transfer
 from deepnet_theory.laboratory.measuring import LAYERS, cost_of, default_dtype, seeds_from
+from deepnet_theory.laboratory.model_steps import FirstStep, Going, first_step
 from deepnet_theory.laboratory.optimum import Losses, judged, require_steps, wanted_rates
 from deepnet_theory.laboratory.settings import Depth, depth_key, parse_depths, parse_widths
 from deepnet_theory.models.factory import Factory, alone, factory_of, talking_aside, told
@@ -44,13 +45,20 @@ class Ended:
     seen: Seen
 
 
+UNVARIED = {"depth": 4, "width": 64}  # what a factory is given that asks for one of these alone
+
+
 @dataclass(frozen=True)
 class Setup:
-    """Runs of a factory, ``steps`` long; ``dtype`` is torch's default one."""
+    """Runs of a factory, ``steps`` long; ``dtype`` is torch's default one.
+
+    A factory of models alone is trained on text by ``stepped``.
+    """
 
     factory: Factory
     steps: int
     dtype: torch.dtype
+    stepped: FirstStep | None = None
 
     def train(self, place: Depth, rate: float, seed: int) -> Ended:
         """One run in one thread; :class:`InputError` for a factory that keeps no contract."""
@@ -70,8 +78,11 @@ class Setup:
     def _trained(
         self, place: Depth, rate: float, seed: int, where: str
     ) -> tuple[float, float | None, str]:
-        with _theirs(f"{where} failed"):
-            given = self.factory.function(**self._arguments(place, rate, seed))
+        if self.stepped is not None:
+            given: object = self._on_text(place, rate, seed)
+        else:
+            with _theirs(f"{where} failed"):
+                given = self.factory.function(**self._arguments(place, rate, seed))
         step, evaluate, *rest = _contract(given, where)
         baseline = _number(rest[0], f"the baseline of {where}") if rest else None
         for index in range(self.steps):
@@ -86,6 +97,20 @@ class Setup:
             return math.nan, baseline, f"evaluate() gives {value}"
         return value, baseline, ""
 
+    def _on_text(self, place: Depth, rate: float, seed: int) -> tuple[Any, ...]:
+        """Step, evaluate and baseline of a plain model, as ``measure`` follows its updates."""
+        assert self.stepped is not None
+        made = self.factory.seeded(seed, place.get("N"), width=place.get("d"))
+        going, taken = Going(made, self.stepped, rate, None, seed), count()
+
+        def step() -> float:
+            *_, loss = going.seen(next(taken))
+            going.update(loss)
+            return float(loss.detach())
+
+        rest = () if going.baseline is None else (going.baseline,)
+        return step, partial(going.validate, self.steps), *rest
+
     def _arguments(self, place: Depth, rate: float, seed: int) -> dict[str, Any]:
         """What the factory takes of what there is, by name."""
         offered = {"lr": rate, "seed": seed, "steps": self.steps}
@@ -93,7 +118,8 @@ class Setup:
         takes = self._parameters()
         if any(p.kind is p.VAR_KEYWORD for p in takes.values()):
             return offered
-        return {name: value for name, value in offered.items() if name in takes}
+        asked = {n: UNVARIED[n] for n, p in takes.items() if n in UNVARIED and p.default is p.empty}
+        return {name: value for name, value in (asked | offered).items() if name in takes}
 
     def _parameters(self) -> dict[str, inspect.Parameter]:
         try:
@@ -103,6 +129,8 @@ class Setup:
 
     def require_arguments(self, places: Sequence[Depth]) -> None:
         """Raise :class:`InputError` where the factory lacks what varies, or asks for more."""
+        if self.stepped is not None:
+            return  # the factory of models says so itself
         name, takes = self.factory.name, self._parameters()
         there = self._arguments(places[0], 0.0, 0)
         for argument, symbol, what in (
@@ -111,17 +139,14 @@ class Setup:
             if (symbol is None or symbol in places[0]) and argument not in there:
                 raise InputError(
                     f"{name} takes no {argument}, so that its {what} cannot be varied; "
-                    "def train_setup(depth, width, lr, seed) takes each by its name"
+                    "def train_setup(depth, width, lr, seed) takes each by its name, and a plain "
+                    "factory of models is trained on text with an optimizer: give one"
                 )
         kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
         open_ones = [n for n, p in takes.items() if p.default is p.empty and p.kind not in kinds]
         if missing := [n for n in open_ones if n not in there]:
-            sizes = {"depth": "depths, such as 4,8,16", "width": "widths, such as 64,128"}
-            needs = [sizes[n] for n in missing if n in sizes]
-            also = f"; give {' and '.join(needs)}" if len(needs) == len(missing) else ""
             raise InputError(
-                f"{name} asks for {', '.join(missing)}"
-                + (also or f"; valid are: {', '.join(OFFERED)}")
+                f"{name} asks for {', '.join(missing)}; valid are: {', '.join(OFFERED)}"
             )
 
 
@@ -212,16 +237,24 @@ def transfer(
     steps: int = 100,
     seeds: int = 4,
     seed: int = 0,
+    optimizer: object = None,
+    update: str | None = None,
     **work: Unpack[Work],
 ) -> Transfer:
-    """Train one's own runs at every size and rate, and say whether the best rate transfers.
+    """Train your own runs at every size and rate, and say whether the best rate transfers.
 
     ``train_setup``, a function or a text ``FILE.py:NAME``, takes ``lr``, and ``depth``, ``width``,
     ``seed`` and ``steps`` where it names them, and returns ``step, evaluate`` or ``step, evaluate,
-    baseline``. ``step()`` trains once and may return the loss; after ``steps`` of them
-    ``evaluate()`` gives the number that is to be least. ``baseline`` is what a model has that
-    ignores its input: a run that ends no better has failed. Torch is seeded before each run; a run
-    that diverges, by a number not finite or an :class:`ArithmeticError`, counts as the worst.
+    baseline``. It is given a depth of 4 or a width of 64 where it asks for one that does not vary.
+    ``step()`` trains once and may return the loss; after ``steps`` of them ``evaluate()`` gives the
+    number that is to be lowest. ``baseline`` is what a model has that ignores its input: a run that
+    ends no better has failed. Torch is seeded before each run; a run that diverges, by a number not
+    finite or an :class:`ArithmeticError`, counts as the worst.
+
+    With an ``optimizer`` or an ``update``, as :func:`~deepnet_theory.laboratory.measuring.measure`
+    takes them, ``train_setup`` is ``make_model(depth)``, ``(width)`` or ``(depth, width)``: a plain
+    factory of models, trained at each rate on windows of text (or on the inputs that it gives), and
+    judged by the loss on other windows.
 
     A run takes one thread, and is kept by the ``cache`` where the factory is named by a text; an
     interrupt (Ctrl-C) gives the partial result. Raises :class:`InputError` for what cannot be
@@ -236,7 +269,8 @@ def transfer(
     grid = wanted_rates(rates)
     require_steps(steps)
     drawn = seeds_from(seed, seeds)
-    setup = Setup(factory_of(train_setup), steps, torch.get_default_dtype())
+    stepped = None if optimizer is update is None else first_step(optimizer, update)
+    setup = Setup(factory_of(train_setup), steps, torch.get_default_dtype(), stepped)
     setup.require_arguments(places)
     cache = work["cache"] = cache_of(work.get("cache"))
     runs = _Runs(places, grid, drawn)
@@ -247,7 +281,9 @@ def transfer(
     if (work["processes"] != 1 or work.get("executor") is not None) and not travels(setup):
         work["processes"], work["executor"] = 1, None
     name = setup.factory.name
-    known = None if cache is None else setup.factory.depends_on("transfer", setup.dtype, steps)
+    known = None
+    if cache is not None and (stepped is None or stepped.code is not None):
+        known = setup.factory.depends_on("transfer", setup.dtype, steps, stepped)
     jobs = [
         Job(
             f"{name} at {_words(places[index])}, lr {rate:g}",
@@ -268,7 +304,7 @@ def transfer(
         rows = [{rate: v[:1] for rate, v in row.items()} for row in rows]
     closure = judged(places, grid, rows, math.inf if baseline is None else baseline, None)
     return Transfer(
-        select={"model": name},
+        select={"model": name, **({} if stepped is None else {"optimizer": stepped.name})},
         measure={
             "steps": steps, "seeds": seeds, "seed": seed, "rates": list(grid),
             "depths": [depth_key(place) for place in places],

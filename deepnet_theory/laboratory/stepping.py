@@ -261,7 +261,7 @@ def running_of(optimizer: Optimizer) -> Running:
         return optimizer.running
     raise Refusal(
         f"{optimizer.name!r} is known here by its first step alone; many steps can be taken with: "
-        + ", ".join(name for name, o in optimizers().items() if o.running is not None)
+        + ", ".join(name for name, o in optimizers().items() if o.running or o.reference)
     )
 
 
@@ -315,3 +315,48 @@ class Trajectory:
     def step(self, losses: Tensor) -> None:
         self.steps += 1
         backward(losses)
+
+
+class LibrarySteps:
+    """A library's optimizer on every model of a stack by itself; as :class:`Trajectory`."""
+
+    def __init__(
+        self, make: Callable[..., torch.optim.Optimizer],
+        rates: Iterable[tuple[nn.Parameter, float]],
+    ) -> None:  # fmt: skip
+        self.rates = list(rates)
+        # its norms and factors are those of one model's matrices: views of the same memory
+        self.views = [[nn.Parameter(one) for one in p.detach()] for p, _ in self.rates]
+        rates_alone = [rate for _, rate in self.rates]
+        self.optimizers = []
+        for views in zip(*self.views, strict=True):  # of one model
+            groups = [{"params": [v], "lr": r} for v, r in zip(views, rates_alone, strict=True)]
+            self.optimizers.append(make(groups, lr=rates_alone[0]))
+
+    def stepping(self, model: nn.Module) -> AbstractContextManager[None]:
+        """Within this context gradients are computed for the parameters alone."""
+        return only(model, [p for p, _ in self.rates])
+
+    def step(self, losses: Tensor) -> None:
+        backward(losses)
+        for (parameter, _), views in zip(self.rates, self.views, strict=True):
+            gradients, parameter.grad = parameter.grad, None
+            assert gradients is not None
+            for view, gradient in zip(views, gradients, strict=True):
+                view.grad = gradient
+        for optimizer in self.optimizers:
+            optimizer.step()
+
+
+def going(
+    optimizer: Optimizer,
+) -> Callable[[Iterable[tuple[nn.Parameter, float]]], Trajectory | LibrarySteps]:
+    """What takes many steps of an optimizer, made of parameters and rates.
+
+    By its expression, or by its library's. Raises :class:`Refusal` where neither goes on, and
+    :class:`MissingExtraError`.
+    """
+    if optimizer.running is None and optimizer.reference is not None:
+        return partial(LibrarySteps, library_optimizer(optimizer.reference))
+    running_of(optimizer)
+    return partial(Trajectory, optimizer)

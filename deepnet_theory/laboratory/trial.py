@@ -7,35 +7,19 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pydoc_data.topics import topics  # type: ignore[import-untyped]
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.case import VOCAB, Case
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.stepping import gradients, only, update
+from deepnet_theory.laboratory.text import text_windows
 from deepnet_theory.runtime import Description, Model, described
 from deepnet_theory.runtime.linear import Make
-
-
-@cache
-def text_bytes() -> Tensor:
-    """The bytes of Python's own documentation topics, which every Python ships: (length,) int64."""
-    text = "\n".join(topics[name] for name in sorted(topics)).encode("utf-8")
-    return torch.frombuffer(bytearray(text), dtype=torch.uint8).to(torch.int64)
-
-
-def text_windows(count: int, length: int, generator: torch.Generator) -> Tensor:
-    text = text_bytes()
-    if length > len(text):
-        raise InputError(f"the text has {len(text)} bytes, fewer than a window of {length} tokens")
-    starts = torch.randint(len(text) - length + 1, (count, 1), generator=generator)
-    return text[starts + torch.arange(length)]
 
 
 def gaussian_tokens(

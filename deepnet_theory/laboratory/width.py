@@ -231,6 +231,7 @@ def judge_power(
         summed = slopes(np.log(numbers[kept]), np.log(expected[:, kept]), held()).mean()
         here = round(float(summed), 6)
     verdict, because = judge(fit.interval, here, tolerance=TOLERANCE)
+    more = to_decide(fit.interval, here, tolerance=TOLERANCE)
     if here != predicted:
         because += ", what the powers of single roles add up to over these widths"
     if not values.any():
@@ -241,12 +242,16 @@ def judge_power(
         and tokens * FEW > narrow
         and not fit.interval.outside(here - APART - TOLERANCE, here + APART + TOLERANCE)
     ):
-        verdict = Verdict.UNDECIDED
-        because += f"; {tokens} tokens are not few beside a width of {narrow}, ask for fewer"
+        verdict, low, high = Verdict.UNDECIDED, fit.interval.low, fit.interval.high
+        because = (
+            f"[{low:+.3f}, {high:+.3f}] is off {here:+g} ± {TOLERANCE:g} by no more than "
+            f"{tokens} tokens can make it beside a width of {narrow}"
+        )
+        more = "fewer tokens or larger widths would decide, not more seeds"
     return exponent_of(
         symbol, prediction.share, fit.interval, predicted, verdict, because,
         tolerance=TOLERANCE,
-        more=to_decide(fit.interval, here, tolerance=TOLERANCE),
+        more=more,
         fitted_from=fit.fitted_from,
         here=None if here == predicted else here,
     )  # fmt: skip

@@ -17,7 +17,6 @@ from deepnet_theory.definitions.reading import (
 )
 from deepnet_theory.definitions.subject import EXACT, INSIDE, Difference, Wanted, WantedSublayer
 from deepnet_theory.definitions.sublayer import sublayer
-from deepnet_theory.laboratory.common_mode import carried
 from deepnet_theory.models.applying import SMALL, head_std, is_small
 from deepnet_theory.models.branches import runs
 from deepnet_theory.models.effect import SIMILAR, Effect, Effects
@@ -129,7 +128,8 @@ def of_outer_parts(reading: Reading) -> Iterator[str]:
     positions = max((size for chosen, size in sizes if not chosen), default=0.0)
     if positions > tokens * (1 - SMALL):
         sentence += f", and positions ({positions:.3g}) are as large as tokens ({tokens:.3g})"
-    nats = carried(head.fan_in, abs(head.times) * head.size)
+    # a stack moves along the signs of the head's transpose times the error: E|ξ| = sqrt(2/π) a unit
+    nats = math.sqrt(2 / math.pi) * head.fan_in * abs(head.times) * head.size
     sentence += f"; it draws at most {nats:.2g} nats from what all tokens share"
     yield (
         f"{sentence}: tokens can become alike in training; start its bias at the log of the text's "

@@ -1,4 +1,4 @@
-"""What tokens come to share over steps, as pictures: R, and the weight of each layer's branches."""
+"""What tokens come to share over steps, as a table and a picture of R."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ COMMON = (
     "R: the summed weight, beside the stream, of what the branches add to all tokens alike; what "
     "is a token's own is divided by cosh(R) with a norm on every sum, by sqrt(1 + R**2) without."
 )
-MOST_LAYERS = 6  # that a picture shows, evenly spaced
 
 
 def over_updates(m: ModelMeasurement) -> tuple[doc.Block, ...]:
-    """Loss, R and the tokens' cosine of every depth, and the pictures of R and of layers."""
+    """Loss, R and the tokens' cosine of every depth, and the picture of R."""
     if not m.updates:
         return ()
 
@@ -43,7 +42,7 @@ def over_updates(m: ModelMeasurement) -> tuple[doc.Block, ...]:
     curves = [(depth_words(u.depth), u, index / last, 0) for index, u in enumerate(m.updates)]
     return (
         doc.Paragraph(f"{updates}, from the first to the last. {COMMON}", aside=True), table,
-        common_mode_figure(curves), layers_figure([(name, u) for name, u, *_ in curves]),
+        common_mode_figure(curves),
     )  # fmt: skip
 
 
@@ -56,32 +55,6 @@ def common_mode_figure(watched: Sequence[tuple[str, Run | Following, float, int]
     caption = f"The largest R of the seeds, at the steps where it was taken. {COMMON}"
     return doc.Panels(
         (("R, the largest of the seeds", curves),), "step", "R", None, caption=caption,
-        logarithmic=True,
-    )  # fmt: skip
-
-
-def layers_figure(watched: Sequence[tuple[str, Run | Following]]) -> doc.Panels:
-    """What the branches of each layer weigh beside the stream: layers over steps, a panel each."""
-    panels = []
-    for title, one in watched:
-        layers = len(one.branch_weights[0]) if one.branch_weights else 0
-        count = min(layers, MOST_LAYERS)
-        shown = [round(i * (layers - 1) / max(1, count - 1)) for i in range(count)]
-        curves = tuple(
-            doc.Curve(
-                f"layer {layer + 1} of {layers}",
-                _by_step(one, [weights[layer] for weights in one.branch_weights]),
-                index / max(1, count - 1),
-            )
-            for index, layer in enumerate(shown)
-        )
-        panels.append((title, curves))
-    caption = (
-        "What the branches of a layer weigh beside the stream that they are added to, the mean of "
-        "the seeds; a curve a layer, the darker the deeper."
-    )
-    return doc.Panels(
-        tuple(panels), "step", "weight of a layer's branches", None, caption=caption,
         logarithmic=True,
     )  # fmt: skip
 

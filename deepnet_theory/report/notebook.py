@@ -12,7 +12,7 @@ from deepnet_theory.report import width
 from deepnet_theory.report.document import power
 from deepnet_theory.report.html import fragment
 from deepnet_theory.report.rule import owner
-from deepnet_theory.report.svg import Plot, differences, drawn, panels
+from deepnet_theory.report.svg import Plot, drawn, panels
 from deepnet_theory.report.text import text
 from deepnet_theory.report.training import losses_figure
 
@@ -130,17 +130,3 @@ def plot(
 def losses(training: Training) -> Plot:
     """Loss against step of every run, the mean over seeds, beside the unigram entropy."""
     return panels(losses_figure(training))
-
-
-def compared(training: Training) -> Plot:
-    """The rule's held-out loss minus every rival's, seed by seed, with the interval over seeds."""
-    first, *rivals = training.runs
-    rows = []
-    for c, rival in zip(training.comparisons, rivals, strict=True):
-        if c.difference is None or c.low is None or c.high is None:
-            continue
-        pairs = zip(first.held_out_by_seed, rival.held_out_by_seed, strict=True)
-        mark = doc.Mark(0.0, c.difference, c.low, c.high)
-        rows.append((c.rival, mark, [a - b for a, b in pairs]))
-    label = "held-out loss of the rule minus the rival's, nats a byte"
-    return differences(rows, label, ("the rule is better", "the rival is better"))

@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.common_mode import COMMON, common_mode_figure, layers_figure
+from deepnet_theory.report.common_mode import COMMON, common_mode_figure
 from deepnet_theory.report.document import SIGNED, depth_words, interval, number, true_signs
 from deepnet_theory.report.measurement import rows_named, to_decide
 
@@ -67,6 +67,7 @@ def transfer_document(t: Transfer) -> doc.Document:
         (
             doc.Section("Exponents", (table, reasons)),
             doc.Section("Loss against learning rate", (figure(t), _rates(t), *_common_mode(t))),
+            *(doc.Section(f"Losses, {c.closure}", (_losses_by_rate(c),)) for c in t.closures),
             doc.Section("Warnings", doc.paragraphs(t.warnings)),
         ),
         doc.paragraphs((stopped, ran)),
@@ -104,6 +105,18 @@ def _exponent(c: ClosureTransfer, e: Exponent) -> tuple[doc.Words, ...]:
     derived = number(e.predicted, "+.4g") if e is c.failing else "-"
     rho = doc.Code(c.rho) if c.rho else "-"
     return c.closure, rho, _what(e), estimate, interval(e.low, e.high, SIGNED), derived
+
+
+def _losses_by_rate(closure: ClosureTransfer) -> doc.Table:
+    """The mean loss of every rate, a column a size; "-" where a seed diverged or none ended."""
+    curves = closure.curves
+    by_rate = [dict(zip(c.rates, c.losses, strict=True)) for c in curves]
+    columns = " | >".join(("rate", *(depth_words(c.depth) for c in curves)))
+    rows = (
+        (number(rate, ".3g"), *(number(row.get(rate), ".3f") for row in by_rate))
+        for rate in sorted({rate for c in curves for rate in c.rates})
+    )
+    return doc.table(columns, rows)
 
 
 def _rates(t: Transfer) -> doc.Table:
@@ -168,14 +181,12 @@ def _curves(curves: Sequence[Curve], best: bool, without: str) -> Iterator[doc.C
 def document(training: Training) -> doc.Document:
     """The verdict, which rule was trained, and what became of every run."""
     columns = "run | >steps | >first | >last | >held out | >largest R"
-    translates = any(run.shuffled is not None for run in training.runs)
-    columns += " | >another's source" * translates
-    rows = (_losses(run)[: None if translates else -1] for run in training.runs)
+    rows = map(_losses, training.runs)
     figures: tuple[doc.Block, ...] = ()
     if any(run.losses for run in training.runs):
         named = [(_last_words(run), run) for run in training.runs]
         watched = [(name, run, 1.0, index) for index, (name, run) in enumerate(named)]
-        figures = losses_figure(training), common_mode_figure(watched), layers_figure(named)
+        figures = losses_figure(training), common_mode_figure(watched)
     verdict = (training.verdict, f": {training.because}; {training.seconds:.0f} s")
     constants = training.conditions.get("constants", {})
     origin = constants.get("origin", {})
@@ -211,7 +222,7 @@ def _losses(run: Run) -> tuple[str, ...]:
     ends = (*(run.losses[:1] or [None]), *(run.losses[-1:] or [None]), run.held_out)
     largest = number(max(run.common_mode, default=None), ".1f")
     losses = (number(loss, ".3f") for loss in ends)
-    return (run.rule, str(len(run.losses)), *losses, largest, number(run.shuffled, ".3f"))
+    return run.rule, str(len(run.losses)), *losses, largest
 
 
 def losses_figure(training: Training) -> doc.Panels:

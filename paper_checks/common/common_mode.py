@@ -67,6 +67,21 @@ def own_part(placement: Placement, sublayers: int, weight: float, alpha: float =
     return abs(x.imag) / abs(x)
 
 
+def limit(placement: Placement, weight: float) -> float:
+    """The share of an output of size 1 that is a token's own in a deep stack, at one R."""
+    return 1 / (math.cosh(weight) if placement.normalises_sum else math.hypot(1, weight))
+
+
+def carried(width: int, head_std: float) -> float:
+    r"""The logits, in nats, that a wholly common stream draws from a head as it starts.
+
+    .. math:: \sqrt{2/\pi}\,d\,\sigma_H, \qquad \text{the head's multiplier in } \sigma_H
+
+    The stack moves along the signs of :math:`W_H^\top u`, u the error of the token frequencies.
+    """
+    return math.sqrt(2 / math.pi) * width * head_std
+
+
 def sublayer() -> tuple[Expr, Expr, tuple[Expr, ...]]:
     """The parts behind norm(αx + αr m̂) for x = a m̂ + z of size 1, and the symbols a, z, r, α."""
     a, z, r, alpha = symbols = sp.symbols("a z r alpha", positive=True)

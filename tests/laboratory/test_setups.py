@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import deepnet_theory as dt
+from deepnet_theory.cli import main
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.processes import Cache
 
@@ -155,9 +156,8 @@ def fails(*given):
         (lambda depth, lr: (lambda: None, str), r"evaluate\(\) gives '', which is no number"),
         (lambda depth, lr: (lambda: torch.ones(2), str), r"step\(\) gives tensor\(\[1., 1.\]\)"),
         (lambda depth, lr: both(lr, "x"), r"the baseline of .* gives 'x', which is no number"),
-        (lambda depth: None, "takes no lr, so that its learning rate cannot be varied"),
+        (lambda depth: None, "takes no lr, .* a plain factory of models is trained on text with"),
         (lambda lr: None, "takes no depth, so that its depth cannot be varied"),
-        (lambda depth, width, lr: None, "asks for width; give widths, such as 64,128"),
         (lambda depth, lr, data: None, "asks for data; valid are: depth, width, lr, seed, steps"),
     ],
 )  # fmt: skip
@@ -176,6 +176,59 @@ def test_what_a_factory_brings_itself_is_refused():
     for given, said in (({"seeds": 0}, "seeds 0"), ({"steps": 0}, "steps"), ({"rates": "1"}, "3")):
         with pytest.raises(InputError, match=said):
             transfer(lambda depth, lr: both(lr), **given)
+
+
+@pytest.mark.parametrize("sizes", [{"depths": "4,8"}, {"depths": None, "widths": "32,64"}])
+def test_the_signature_of_the_help_is_enough(sizes):
+    given = []
+
+    def train_setup(depth, width, lr, seed):
+        given.append((depth, width))
+        return both(lr)
+
+    assert transfer(train_setup, **sizes).closures[0].curves[0].best == pytest.approx(1e-2)
+    expected = {(4, 64), (8, 64)} if sizes["depths"] else {(4, 32), (4, 64)}
+    assert {*given} == expected
+
+
+class Plain(torch.nn.Module):
+    """A model, and nothing of a training."""
+
+    def __init__(self, depth):
+        super().__init__()
+        self.embed, self.head = torch.nn.Embedding(64, 16), torch.nn.Linear(16, 64)
+        self.maps = torch.nn.ModuleList(torch.nn.Linear(16, 16) for _ in range(depth))
+
+    def forward(self, ids):
+        x = self.embed(ids)
+        for m in self.maps:
+            x = x + torch.tanh(m(x))
+        return self.head(x)
+
+
+def test_a_plain_factory_is_trained_on_text(tmp_path, capsys):
+    found = transfer(Plain, "1,2", "1e-3:1e-1:3", optimizer="adam", steps=30, seeds=2)
+    assert 2 < found.baseline < math.log(64) and found.select["optimizer"] == "adam"
+    for curve in found.closures[0].curves:
+        low, middle, _ = curve.losses
+        assert middle < low < math.log(64) + 0.5  # more is learnt at the larger rate
+    again = transfer(Plain, "1,2", "1e-3:1e-1:3", optimizer="adam", steps=30, seeds=2)
+    assert closures(again) == closures(found)
+    # as a command, with inputs of its own
+    (tmp_path / "mine.py").write_text(
+        "import torch\nX = torch.linspace(-1, 1, 32).view(8, 4)\ndef make(depth):\n"
+        "    maps = [torch.nn.Linear(4, 4) for _ in range(depth)]\n"
+        "    return torch.nn.Sequential(*maps, torch.nn.Linear(4, 4)), X\n"
+    )
+    words = ["transfer", f"{tmp_path / 'mine.py'}:make", "--depths", "1,2", "--rates", "1e-3:1:4"]
+    words += ["--optimizer", "sgd", "--steps", "3", "--seeds", "2", "--format", "json"]
+    assert main(words) in (0, 1, 3)
+    data = json.loads(capsys.readouterr().out)
+    assert all(None not in c["losses"] for c in data["closures"][0]["curves"])
+    assert main([w for w in words if w not in ("--format", "json")]) in (0, 1, 3)
+    shown = capsys.readouterr().out
+    for curve in data["closures"][0]["curves"]:  # every loss is printed
+        assert all(f"{loss:.3f}" in shown for loss in curve["losses"])
 
 
 def test_a_nano_gpt_is_trained_from_end_to_end(monkeypatch):

@@ -1,4 +1,4 @@
-"""Loss against learning rate at tiny sizes: seeds and rates in one stack, resuming, JSON."""
+"""Loss against learning rate at tiny sizes: seeds in one stack, resuming, JSON."""
 
 import json
 import math
@@ -13,11 +13,14 @@ from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.scheme import scheme as scheme_named
+from deepnet_theory.laboratory import training
 from deepnet_theory.laboratory import transfer as module
 from deepnet_theory.laboratory.optimum import parse_rates
-from deepnet_theory.laboratory.runs import causal
 from deepnet_theory.laboratory.settings import Settings
-from deepnet_theory.laboratory.transfer import Course, stacked, train_stack
+from deepnet_theory.laboratory.text import entropy
+from deepnet_theory.laboratory.training import Course, Trained, stacked, train_stack
+from deepnet_theory.laboratory.transfer import causal
+from deepnet_theory.laboratory.trial import generator_for
 from deepnet_theory.runtime import build
 from deepnet_theory.runtime.building import unstack
 from deepnet_theory.sizes.table import table, texts
@@ -37,40 +40,46 @@ def course(steps=3, **given):
 
 
 def test_a_stack_is_its_models_trained_one_by_one():
-    """Each seed and rate by itself, with torch's own Adam on an ordinary model."""
+    """Each seed by itself, with torch's own Adam on an ordinary model."""
     c, run = constants(), course(steps=4)
-    together = train_stack(c, RATES, run)
-    for rate, row in zip(RATES, together, strict=True):
-        assert train_stack(c, [rate], run)[0].losses == pytest.approx(row.losses, rel=1e-5)
+    together = train_stack(c, 1e-2, run)
     corpus = run.corpus()
     for seed in range(2):
-        model = unstack(stacked(c, run, 1), seed)
+        model = unstack(stacked(c, run), seed)
         library = torch.optim.Adam(parameter_groups(model, 1e-2), lr=1e-2)
 
-        def loss(step, model=model, seed=seed, held_out=False):
-            generator = module._generator(0 if held_out else seed, step)
-            batch = corpus.batch(2, generator, held_out=held_out)
+        def loss(batch, model=model):
             logits = model(batch.tokens).flatten(0, 1)
             return torch.nn.functional.cross_entropy(logits, batch.targets.flatten())
 
         for step in range(4):
             library.zero_grad()
-            loss(step).backward()
+            loss(corpus.batch(2, generator_for(seed, f"batch {step}"))).backward()
             library.step()
         with torch.no_grad():
-            held = [loss(-1 - i, held_out=True) for i in range(module.HELD_OUT_BATCHES)]
-        assert float(torch.stack(held).mean()) == pytest.approx(together[1].losses[seed], rel=1e-4)
+            held = [loss(batch) for batch in run.validation()]
+        assert float(torch.stack(held).mean()) == pytest.approx(together.losses[seed], rel=1e-4)
+    assert len(together.curve) == 4 and together.taken == (0, 1, 2)
 
 
-def test_a_seed_begins_alike_at_every_rate_and_depth():
+@pytest.mark.parametrize("name", ["adam", "momentum"])
+def test_a_library_takes_the_steps_of_the_expression(name):
+    run = replace(course(steps=4), optimizer=optimizer(name))
+    ours = train_stack(constants(), 1e-2, run)
+    other = replace(optimizer(name), running=None)
+    theirs = train_stack(constants(), 1e-2, replace(run, optimizer=other))
+    assert theirs.losses == pytest.approx(ours.losses, rel=1e-3)
+    assert theirs.losses != pytest.approx(train_stack(constants(), 2e-2, run).losses, rel=1e-3)
+
+
+def test_a_seed_begins_alike_at_every_depth():
     run = course()
-    shallow, deep = stacked(constants(3), run, 2), stacked(constants(6), run, 1)
-    assert torch.equal(shallow.embed.weight[:2], deep.embed.weight)
-    assert torch.equal(shallow.head.weight[2:], deep.head.weight)
-    own = build(constants(3)).constants
-    assert shallow.constants == own
+    shallow, deep = stacked(constants(3), run), stacked(constants(6), run)
+    assert torch.equal(shallow.embed.weight, deep.embed.weight)
+    assert torch.equal(shallow.head.weight, deep.head.weight)
+    assert shallow.constants == build(constants(3)).constants
     for p in shallow.parameters():
-        assert torch.equal(p[:2], p[2:])
+        assert p.dim() == 2 or not torch.equal(p[0], p[1])
 
 
 def test_embedding_and_head_are_held_where_it_is_asked_for(monkeypatch):
@@ -81,9 +90,9 @@ def test_embedding_and_head_are_held_where_it_is_asked_for(monkeypatch):
         models.append(stacked(*given))
         return models[-1]
 
-    monkeypatch.setattr(module, "stacked", kept)
-    losses = [train_stack(c, [1e-2], run)[0].losses for run in (stepped, held)]
-    fresh = stacked(c, held, 1)
+    monkeypatch.setattr(training, "stacked", kept)
+    losses = [train_stack(c, 1e-2, run).losses for run in (stepped, held)]
+    fresh = stacked(c, held)
     for model, same in zip(models, (False, True), strict=True):
         assert torch.equal(model.embed.weight, fresh.embed.weight) is same
         assert torch.equal(model.head.weight, fresh.head.weight) is same
@@ -92,11 +101,10 @@ def test_embedding_and_head_are_held_where_it_is_asked_for(monkeypatch):
     assert losses[0] != losses[1]
 
 
-def test_a_run_that_diverges_takes_no_other_with_it():
-    rows = [one.losses for one in train_stack(constants(), (1e-3, 1e30), course(steps=6))]
-    assert all(map(math.isfinite, rows[0])) and all(map(math.isnan, rows[1]))
-    (alone,) = train_stack(constants(), (1e-3,), course(steps=6))
-    assert rows[0] == pytest.approx(alone.losses, rel=1e-6)
+def test_a_run_that_diverges_has_no_loss():
+    broken = train_stack(constants(), 1e30, course(steps=6))
+    assert all(map(math.isnan, broken.losses)) and len(broken.curve) < 6
+    assert len(broken.taken) == len(broken.weights) == len(broken.cosines)
 
 
 def test_the_json_says_what_was_measured():
@@ -169,28 +177,28 @@ def test_a_multiplier_of_the_matrices_is_stepped_with():
 def test_finished_runs_are_not_trained_again(monkeypatch, tmp_path):
     trained = []
 
-    def counted(c, rates, run):
-        trained.append(rates)
-        return train_stack(c, rates, run)
+    def counted(c, rate, run) -> Trained:
+        trained.append(rate)
+        return train_stack(c, rate, run)
 
     monkeypatch.setattr(module, "train_stack", counted)
     given = {**SMALL, "cache": tmp_path / "cache"}
     dt.transfer("adam", [2], RATES, ["symmetric"], **given)
     trained.clear()
     again = dt.transfer("adam", [2, 4], RATES, ["symmetric"], **given)
-    assert trained == [RATES]  # the other depth
+    assert trained == [*RATES]  # the other depth
     whole = dt.transfer("adam", [2, 4], RATES, ["symmetric"], **SMALL)
     assert json.loads(again.to_json())["closures"] == json.loads(whole.to_json())["closures"]
     trained.clear()
     dt.transfer("adam", [2, 4], (*RATES, 0.5), ["symmetric"], **given)
-    assert trained == [(0.5,), (0.5,)]  # one more rate, and no others
+    assert trained == [0.5, 0.5]  # one more rate, and no others
 
 
 def test_an_interrupt_keeps_what_was_trained(monkeypatch):
-    def interrupted(c, rates, run):
+    def interrupted(c, rate, run):
         if len(c.parts[0].sublayers) and c.parts[0].layers == 4:
             raise KeyboardInterrupt
-        return train_stack(c, rates, run)
+        return train_stack(c, rate, run)
 
     monkeypatch.setattr(module, "train_stack", interrupted)
     result = dt.transfer("adam", [2, 4], RATES, ["symmetric"], **SMALL)
@@ -202,13 +210,13 @@ def test_an_interrupt_keeps_what_was_trained(monkeypatch):
 def test_a_model_that_ignores_its_input_never_beats_the_baseline():
     """The best of them, which knows the windows' own frequencies, is at the baseline."""
     run = course()
-    targets = torch.stack([b.targets for b in module.held_out(run)])
+    targets = torch.stack([b.targets for b in run.validation()])
     counts = torch.bincount(targets.flatten(), minlength=256).double()
     logits = (counts / counts.sum()).clamp(min=1e-300).log()
     least = torch.nn.functional.cross_entropy(logits.expand(targets.numel(), -1), targets.flatten())
     result = dt.transfer("adam", [2], RATES, ["symmetric"], **SMALL)
     assert float(least) == pytest.approx(result.baseline, rel=1e-6)
-    assert result.baseline < run.corpus().baseline  # of the whole text: a collapsed model passes
+    assert result.baseline < entropy(run.corpus().train)  # a collapsed model passes
 
 
 def test_a_relative_text_is_found_from_another_folder_and_other_text_trained_on(
@@ -259,7 +267,9 @@ def test_what_cannot_be_trained_is_refused():
         with pytest.raises(InputError, match=word):
             dt.transfer("adam", [2], RATES, ["symmetric"], **{**SMALL, **given})
     with pytest.raises(Refusal, match="first step alone"):
-        dt.transfer("lion", [2], RATES, ["symmetric"], **SMALL)
+        dt.transfer("shampoo", [2], RATES, ["symmetric"], **SMALL)
+    with pytest.raises(InputError, match="optimizer was given with a selection"):
+        dt.transfer("adam", [2], RATES, optimizer="adam", **SMALL)
     with pytest.raises(InputError, match="one part"):
         dt.transfer(dt.Selection(optimizer="adam", stack="encoder-decoder"), None, RATES)
     with pytest.raises(InputError, match="closure"):
@@ -275,7 +285,7 @@ def at_both_depths(name, closure, rate):
     settings = Settings(width=64, heads=4, tokens=32, batch=8, seeds=2, device="cpu")
     run = Course(optimizer(name), settings, 100)
     each = (causal(dt.export(derivation, depth, width=64, heads=4)) for depth in (4, 64))
-    return [train_stack(constants, [rate], run)[0].losses for constants in each]
+    return [train_stack(constants, rate, run).losses for constants in each]
 
 
 @pytest.mark.slow

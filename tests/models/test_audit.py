@@ -16,7 +16,7 @@ import deepnet_theory as dt
 from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.subject import gain
-from deepnet_theory.laboratory.trial import text_windows
+from deepnet_theory.laboratory.text import text_windows
 from deepnet_theory.models import read
 from deepnet_theory.report.audit import document
 from deepnet_theory.report.text import text

@@ -49,8 +49,6 @@ def test_a_recorded_pass_has_the_common_mode_that_hooks_take(placement):
     assert normed is (placement == "post-ln")
     assert found.weight == pytest.approx(expected.weight, rel=1e-3)
     assert found.cosine == pytest.approx(expected.cosine, abs=1e-5)
-    assert len(found.layers) == LAYERS
-    assert found.layers == pytest.approx(expected.layers, rel=1e-3)
 
 
 class Scaled(nn.Module):
@@ -80,7 +78,6 @@ def test_factors_of_a_stream_without_norms_divide_what_is_added():
     found, _ = common_mode(made(model, IDS), first)
     # (1, …, 1) twice, beside 2x and beside 4x
     assert found.weight == pytest.approx(float(WIDTH**0.5 * (1 / 2 + 1 / 4) / size), rel=1e-4)
-    assert found.layers[0] == pytest.approx(float(WIDTH**0.5 / 2 / size), rel=1e-4)
 
 
 def factory(depth):
@@ -94,7 +91,6 @@ def test_a_model_that_drowns_is_warned_of_in_one_sentence():
     assert [row["depth"] for row in data["updates"]] == [{"N": 1}, {"N": 3}]
     for row in data["updates"]:
         assert row["common_mode_steps"] == [0, 1, 2, 4, 8, 9] and len(row["losses"]) == 10
-        assert {len(weights) for weights in row["branch_weights"]} == {row["depth"]["N"]}
         assert row["token_cosine"][-1] > 0.9 > row["token_cosine"][0]
     (sentence,) = [w for w in told.warnings if "one direction" in w]
     assert sentence.startswith("at N = 1; N = 3: at step") and "start_head_" in sentence
@@ -103,7 +99,7 @@ def test_a_model_that_drowns_is_warned_of_in_one_sentence():
     assert not any("one direction" in w for w in calm.warnings)
     assert calm.points == told.points  # what is followed changes nothing that is measured
     page = told._repr_html_()
-    assert "over updates" in page and page.count("<svg") == 3
+    assert "over updates" in page and page.count("<svg") == 2
 
 
 def test_each_update_takes_its_own_batch():

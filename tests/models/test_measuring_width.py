@@ -15,7 +15,7 @@ from deepnet_theory.definitions.measurement import Exponent, ModelMeasurement
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.laboratory.measuring import measure
 from deepnet_theory.laboratory.model_steps import ANSWER
-from deepnet_theory.runtime import build, parameter_groups
+from deepnet_theory.runtime import build
 
 V = 16
 IDS = torch.arange(4).view(1, 4)
@@ -168,7 +168,7 @@ def exported(depth: int, width: int) -> tuple[nn.Module, torch.Tensor]:
 
 
 def its_groups(model: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.Adam(parameter_groups(model, 1e-3), lr=1e-3, eps=1e-12)
+    return torch.optim.Adam(dt.parameter_groups(model, 1e-3), lr=1e-3, eps=1e-12)
 
 
 @pytest.mark.filterwarnings("ignore")

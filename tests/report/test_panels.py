@@ -3,7 +3,6 @@
 import html
 import math
 import re
-from dataclasses import replace
 from importlib import import_module
 from itertools import pairwise
 from xml.etree import ElementTree
@@ -17,13 +16,12 @@ from deepnet_theory.cli.deriving import derive_across
 from deepnet_theory.definitions.measurement import Result
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.training import Run, Training
-from deepnet_theory.laboratory.runs import compare
 from deepnet_theory.report import layer, training
 from deepnet_theory.report.document import COMPOSERS, Branch, Curve, Document, Layer, Mark, Panels
 from deepnet_theory.report.html import page
 from deepnet_theory.report.latex import latex
 from deepnet_theory.report.markdown import markdown
-from deepnet_theory.report.notebook import across, compared, implied, losses, plot, section, steps
+from deepnet_theory.report.notebook import across, implied, losses, plot, section, steps
 from deepnet_theory.report.svg import levels, panels, tick_label, ticks
 from deepnet_theory.report.text import text
 
@@ -156,15 +154,11 @@ OWN = Run("adam", "post-ln", (5.5, 3.25), held_out=3.125)
 TRAINING = Training((OWN, Run("plain", "post-ln", ())), 3.5, Verdict.SUPPORTED, "below", {}, 1.0)
 
 
-def test_a_trainings_losses_stand_beside_the_entropy_and_that_with_anothers_source():
+def test_a_trainings_losses_stand_beside_the_entropy():
     shown = text(training.document(TRAINING))
     assert all(said in shown for said in ("5.500", "3.250", "3.125", "unigram entropy 3.500"))
-    assert "source" not in shown
     plain = next(line for line in shown.splitlines() if "plain" in line)
     assert plain.split() == ["plain", "0", "-", "-", "-", "-"]
-    runs = (replace(OWN, shuffled=3.75, reads_source=True), *TRAINING.runs[1:])
-    shown = text(training.document(replace(TRAINING, runs=runs)))
-    assert "another's source" in shown and "3.750" in shown
 
 
 def kinds_of(kind):
@@ -264,28 +258,6 @@ def test_a_point_of_a_loss_curve_is_the_mean_since_the_one_before():
     assert len(long) == 7  # 8, 11, 16, 23, 32, 45, 64
     own, rival = drawn_losses([[4.0] * 8, [4.0] * 5])  # one that broke off ends where it did
     assert rival[-1][0] == pytest.approx(own[3][0] + (own[4][0] - own[3][0]) * 0.55, abs=1)
-
-
-def test_differences_stand_where_their_numbers_are():
-    held_out = {"own": (2.5, 2.6, 2.4), "worse": (2.9, 3.0, 2.8), "better": (2.3, 2.5, 2.4)}
-    runs = tuple(
-        Run(name, "post-ln", (3.0,), held_out=sum(v) / 3, held_out_by_seed=v)
-        for name, v in held_out.items()
-    )
-    paired = tuple(compare(runs[0], rival) for rival in runs[1:])
-    svg = compared(Training(runs, 3.0, dt.Verdict.UNDECIDED, "", {}, 0.0, {}, paired)).svg
-    zero = float(re.search(r'class="level" d="M([\d.]+)', svg)[1])
-    tick = float(re.search(r'<text x="([\d.]+)"[^>]*>−0.4<', svg)[1])
-    place = [float(x) for x in re.findall(r'opacity="0.45" cx="([\d.]+)"', svg)]
-    nats = [(x - zero) / (zero - tick) * 0.4 for x in place]
-    assert nats == pytest.approx([-0.4, -0.4, -0.4, 0.2, 0.1, 0.0], abs=2e-3)
-    ends = re.findall(r'class="interval" d="M([\d.]+) [\d.]+H([\d.]+)"', svg)
-    for (low, high), c in zip(ends, paired, strict=True):
-        drawn = [(float(x) - zero) / (zero - tick) * 0.4 for x in (low, high)]
-        assert drawn == pytest.approx([c.low, c.high], abs=2e-3)
-    runs = tuple(Run(n, "post-ln", (3.0,), held_out=2.0, held_out_by_seed=(2.0,)) for n in "ab")
-    alone = Training(runs, 3.0, dt.Verdict.UNDECIDED, "", {}, 0.0, {}, (compare(*runs),))
-    assert 'class="interval"' not in compared(alone).svg  # one seed has none
 
 
 def test_roles_of_tables_in_width_stand_in_rows_as_formulas():

@@ -312,9 +312,9 @@ def test_a_tied_matrix_that_two_rates_are_asked_of_is_refused():
 
 
 def test_a_rival_of_a_run_has_no_base():
-    from deepnet_theory.laboratory.runs import plain
+    from deepnet_theory.laboratory.transfer import plain
 
-    rival = plain(constants("adamw", 128), "pre-ln")
+    rival = plain(constants("adamw", 128))
     assert (rival.head_multiplier, rival.scores, rival.outer) == (1, 1, {})
     with warnings.catch_warnings(action="error"):
         build(rival)
