@@ -24,9 +24,11 @@ from deepnet_theory.definitions.sublayer import Norm, Sublayer, norm, sublayer
 METHODS = ("probe", "lemma")
 ACROSS = ("width", "both")  # dimensions beside the depth alone
 ALIGNMENTS = ("full", "none")  # of updates and moved features with what they meet
+RANKS = ("low", "full")  # of a gradient: of fewer tokens than the width, or of as many
 AMPLIFICATIONS = ("published", "worst-case", "independent")
 _NAMES = (
     "optimizer", "placement", "norm", "stack", "layer", "method", "closure", "amplification",
+    "rank",
 )  # fmt: skip
 
 
@@ -46,6 +48,7 @@ class Select(TypedDict, total=False):
     amplification: str
     one_alpha: bool
     allow_ascent: bool
+    rank: str
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,8 @@ class Selection:
     ``closure=None`` asks for the default, which is computed. ``amplification`` names how the
     decoder's cross-attentions amplify a change of the encoder's output; ``one_alpha`` asks for
     a single α in the whole part where the kinds of sublayers would take different ones;
-    ``allow_ascent`` admits an update that raises the loss.
+    ``allow_ascent`` admits an update that raises the loss. ``rank`` is that of a matrix's gradient
+    in width: ``low`` for fewer tokens than the width, ``full`` for as many.
     """
 
     optimizer: Annotated[
@@ -102,6 +106,10 @@ class Selection:
     ] = "published"
     one_alpha: Annotated[bool, Option("", "One alpha for all kinds of sublayers of a part")] = False
     allow_ascent: Annotated[bool, Option("", "Admit an update that raises the loss")] = False
+    rank: Annotated[
+        str,
+        Option("NAME", "Of gradients in width: low (few tokens a batch) or full", RANKS),
+    ] = "low"
 
     def __post_init__(self) -> None:
         for name in ("update", "layer", "uses"):
@@ -132,6 +140,8 @@ class Selection:
             raise unknown("method", self.method, METHODS)
         if self.amplification not in AMPLIFICATIONS:
             raise unknown("amplification", self.amplification, AMPLIFICATIONS)
+        if self.rank not in RANKS:
+            raise unknown("rank", self.rank, RANKS)
         _ = (self.the_optimizer, self.the_placement, self.the_norm, self.the_stack)
         _ = self.the_closure
         if self.one_alpha and any(s.placement for s in self.the_stack.sublayers):
@@ -215,7 +225,7 @@ class Selection:
 
     def to_dict(self) -> dict[str, object]:
         """The selection as plain data, for JSON."""
-        return {k: v for k, v in asdict(self).items() if v not in (None, (), False, "1")}
+        return {k: v for k, v in asdict(self).items() if v not in (None, (), False, "1", "low")}
 
 
 def selection_from(data: Any, what: str) -> Selection:

@@ -132,12 +132,9 @@ class Roles:
         )
         rate = self.case.times(scaling.rate) * self.trial.rate(p)
         g, theta = m * gradient, p.detach() / m
-        if table:  # a column a token, as y = Wx has it
-            g, theta = g.mT, theta.mT
         at_zero = not d.is_matrix and d.role is not Role.NORM_GAIN
         expression = optimizer.from_zero if at_zero else optimizer.expression
-        change = m * update(expression, rate, g, theta)
-        return change.mT if table else change
+        return m * update(expression, rate, g, theta)
 
 
 def measure_moves(case: Wide) -> Moves:

@@ -12,7 +12,7 @@ Source: derived here; the conditions as in :mod:`deepnet_theory.sizes.width`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -41,8 +41,9 @@ from deepnet_theory.sizes.update import (
     GRADIENT,
     HALF,
     INPUTS,
-    OUTPUTS,
+    LOW_RANK,
     PARAMETER,
+    counts,
     epsilon,
     law,
 )
@@ -80,6 +81,7 @@ NAMES = {  # of rows that share their steps, by their shape and whether they sta
     (HEAD, False): ("head", "the head"),
     ((ONE, ONE), True): ("headbias", "the head's bias"),
 }
+TABLE = ("table", "embeddings, of a row a token")
 BLOCKS = ("block", "query, key and value, where the update steps each head by itself")
 
 
@@ -105,6 +107,7 @@ class Group:
     counts: tuple[Monomial, Monomial]  # n_in and n_out of what an update sees
     starts_at_zero: bool
     is_block: bool  # a head's part of a matrix
+    is_table: bool  # of a row a token
 
     @property
     def draws(self) -> bool:
@@ -120,9 +123,12 @@ class Group:
 def groups(table: WidthTable) -> dict[str, Group]:
     """The rows by what they share; the tied head and the key bias have steps of their own."""
     shared: dict[tuple[str, str], list[WidthRow]] = {}
+    # what counts rows tells a table, whose rows are tokens, from a gain
+    tells = table.selection.the_optimizer.expression.functions & {"rows", "columns", "blocks"}
     for row in table.rows:
         if row.role != TIED and row.place.kind is not Role.KEY_BIAS:
-            shared.setdefault(NAMES[row.place.shape, row.place.starts_at_zero], []).append(row)
+            name = NAMES[row.place.shape, row.place.starts_at_zero]
+            shared.setdefault(TABLE if tells and row.place.is_table else name, []).append(row)
     if table.blocks:
         shared[BLOCKS] = list(table.blocks)
     made = {}
@@ -130,7 +136,8 @@ def groups(table: WidthTable) -> dict[str, Group]:
         place = rows[0].place
         of_update, is_block = place.block or place.shape, place.block is not None
         shapes = place.shape, of_update
-        made[name] = Group(name, words, tuple(rows), *shapes, place.starts_at_zero, is_block)
+        kind = place.starts_at_zero, is_block, name == TABLE[0]
+        made[name] = Group(name, words, tuple(rows), *shapes, *kind)
     return made
 
 
@@ -262,10 +269,10 @@ class Proof:
                     self.nothing(f"update-{group.name}", still, why, lambda: not self.moves())
                 continue
             self.laws[group.name] = folded
-            counts = {INPUTS: group.counts[0], OUTPUTS: group.counts[1]}
+            counted = self.counts(group)
             symbols = {GRADIENT: group("gradient"), PARAMETER: group("init")}
             entry, action = (
-                expression(size.put(counts), symbols) for size in (folded.entry, folded.action)
+                expression(size.put(counted), symbols) for size in (folded.entry, folded.action)
             )
             self.measure(group, "update", entry, f"{group.words}: the update's own expression")
             how = "n_in aligned terms add" if folded.aligned else "n_in terms add as a random walk"
@@ -333,13 +340,14 @@ class Proof:
 
     def tied(self) -> None:
         """One matrix as embedding and head: its multiplier, and the two rates that it asks for."""
-        vector, c = self.groups["vector"], sp.Symbol("c_tied", positive=True)
+        vector = self.groups.get("table", self.groups["vector"])
+        c = sp.Symbol("c_tied", positive=True)
         if not any(row.role == TIED for row in self.table.rows):
             return
         why = "(H) of a head that is the embedding's matrix, behind a multiplier"
         self.impose("read-out-tied", self.terms * c * vector("init"), why)
         self.follow("multiplier-tied", c, "forced: its size is the embedding's", vector)
-        if self.table.form == FORWARD and {"vector", "head"} <= self.laws.keys():
+        if self.table.form == FORWARD and {vector.name, "head"} <= self.laws.keys():
             why = "the rate that it asks for as the embedding over the one as the head"
             self.follow("rates-tied", vector("rate") / self.head("rate"), why, vector)
 
@@ -440,13 +448,18 @@ class Proof:
         )
         outputs = widths.LOGITS if group.counts[1] == ONE else outputs
         start = None if group.starts_at_zero else init
-        return widths.Drawn(inputs, outputs, c, start, gradient / c, rate)
+        drawn = widths.Drawn(inputs, outputs, c, start, gradient / c, rate)
+        full = self.table.selection.rank != LOW_RANK
+        return replace(drawn, full_rank=full, is_table=group.is_table)
 
     def sizes(self, group: Group) -> dict[str, Monomial]:
         """What an update is folded at: counts, and the sizes that the first steps fix."""
         names = {GRADIENT: "gradient"} | ({} if group.starts_at_zero else {PARAMETER: "init"})
         values = {x: plain(self.at_start[group(what)]).without_number for x, what in names.items()}
-        return {**values, INPUTS: group.counts[0], OUTPUTS: group.counts[1]}
+        return {**values, **self.counts(group)}
+
+    def counts(self, group: Group) -> dict[str, Monomial]:
+        return counts(group.counts, self.table.selection.rank, is_table=group.is_table)
 
     @cached_property
     def reduced(self) -> Node | None:
@@ -512,12 +525,13 @@ class WidthDerivation(Chain, Result):
         for row in (*table.rows, *table.blocks):
             if row.place.kind is Role.KEY_BIAS:
                 continue
-            group = group_of.get(id(row), known["vector"])  # a tied head steps as the embedding
+            # a tied head steps as the embedding
+            group = group_of.get(id(row), known.get("table", known["vector"]))
             proved = {what: ends.get(str(group(what))) for what in SYMBOLS}
             if row.role == TIED:
                 proved["multiplier"] = ends["c_tied"]
                 free = table.form == FORWARD or proved["multiplier"] == ONE
-                one_rate = ends.get("eta_vector") == ends.get("eta_head") is not None
+                one_rate = ends.get(str(group("rate"))) == ends.get("eta_head") is not None
                 kept = () if not free else proved if one_rate else ("multiplier", "init")
                 proved = {what: value if what in kept else None for what, value in proved.items()}
             if not row.place.is_matrix:

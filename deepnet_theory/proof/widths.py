@@ -40,6 +40,7 @@ LOGITS = 3  # explicit outputs of the head, which has a fixed number of them
 ENTRIES, DRAWS = 1 << 19, 24  # drawn for each width, in as many matrices as that makes
 NEAR = 0.1  # how far a slope may be from its law: quarters stay distinct
 LOW_RANK = 16
+FAINT = 1e-4
 
 Array = NDArray[np.float64]
 Values = dict[str, Array | float]
@@ -47,7 +48,11 @@ Values = dict[str, Array | float]
 
 @dataclass(frozen=True)
 class Drawn:
-    """What a role is drawn at: counts, c, σ (None: it is 0), the size of δ, and a learning rate."""
+    """What a role is drawn at: counts, c, σ (None: it is 0), the size of δ, and a learning rate.
+
+    A gradient of ``full_rank`` has :data:`FAINT` entries of its own beside those of the few tokens.
+    A table is stepped as it is stored, with a row a token.
+    """
 
     inputs: int
     outputs: int
@@ -55,6 +60,8 @@ class Drawn:
     init: float | None
     backward: float
     rate: float = 1.0
+    full_rank: bool = False
+    is_table: bool = False
 
 
 class Seen(NamedTuple):
@@ -181,12 +188,16 @@ def see(update: Node, practice: Node, at: Drawn, *, aligned: bool) -> Seen:
         of_outputs = np.random.default_rng((index, at.outputs))
         back = at.backward * _bounded(of_outputs, TOKENS, at.outputs)
         gradient = at.multiplier * back.T @ x
+        if at.full_rank:
+            gradient += FAINT * at.multiplier * at.backward * _bounded(draw, *gradient.shape)
         theta: Array = np.zeros((at.outputs, at.inputs))
         if at.init is not None:
             theta = at.init * _bounded(draw, *theta.shape)
-        values: Values = {"eta": 1.0, "g": gradient, "theta": theta, "decay": 0.0}
+        stored = (gradient.T, theta.T) if at.is_table else (gradient, theta)
+        values: Values = {"eta": 1.0, "g": stored[0], "theta": stored[1], "decay": 0.0}
         with np.errstate(all="ignore"):
-            change = fold(update, Entrywise(**values)) * np.ones_like(gradient)
+            change = fold(update, Entrywise(**values)) * np.ones_like(stored[0])
+        change = change.T if at.is_table else change
         signal = _bounded(draw, TOKENS, at.outputs)
         met = x if aligned else _bounded(draw, FRESH, at.inputs)
         moved = signal @ theta if aligned else met

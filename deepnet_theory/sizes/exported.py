@@ -298,11 +298,7 @@ def on_base(
             "the head size differs from the base's, so that the scores need a multiplier, which "
             "the form 'weights' leaves out; keep the head size, or take the form 'forward'"
         )
-    rows = [
-        row_of(p, point, selection.the_optimizer, alignment)
-        for p in places(selection)
-        if p.sublayer
-    ]
+    rows = [row_of(p, point, selection, alignment) for p in places(selection) if p.sublayer]
     outer = _outer_rows(selection, point, alignment, a, stepped)
     for row in (*rows, *outer.values()):
         if row.refused and stepped(row.place) and (a.bias or not row.place.starts_at_zero):
@@ -375,7 +371,7 @@ def _outer_rows(
         name: row_of(
             roles[role],
             plain if name == "token_embedding" else point,
-            selection.the_optimizer,
+            selection,
             alignment,
         )
         for name, role in _OUTER.items()

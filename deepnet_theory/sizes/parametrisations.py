@@ -34,7 +34,7 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Role, sublayer
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse, read
-from deepnet_theory.sizes.update import GRADIENT, HALF, INPUTS, OUTPUTS, PARAMETER, step
+from deepnet_theory.sizes.update import GRADIENT, HALF, PARAMETER, counts, step
 from deepnet_theory.sizes.width import (
     COLUMN,
     FORWARD,
@@ -45,6 +45,7 @@ from deepnet_theory.sizes.width import (
     Moved,
     Place,
     Point,
+    Shape,
     judge,
     places,
     rule_point,
@@ -79,14 +80,16 @@ def class_of(place: Place) -> str:
 def acts(under: Optimizer) -> tuple[object, ...]:
     """All that the width knows of an update: entry and action in every shape of a matrix."""
 
-    def act(n_in: Monomial, n_out: Monomial) -> tuple[Monomial, Monomial] | None:
+    def act(shape: Shape, is_table: bool) -> tuple[Monomial, ...] | None:
+        values = counts(shape, is_table=is_table)
         try:
-            u = step(under, {GRADIENT: ONE / D, PARAMETER: ONE, INPUTS: n_in, OUTPUTS: n_out})
+            u = step(under, {GRADIENT: ONE / D, PARAMETER: ONE, **values})
         except Refusal:
             return None
-        return u.entry.without_number, u.action.without_number
+        return tuple(size.put(values).without_number for size in (u.entry, u.action))
 
-    return tuple(act(*shape) for shape in (COLUMN, SQUARE, HEAD))
+    shapes = ((COLUMN, False), (COLUMN, True), (SQUARE, False), (HEAD, False))
+    return tuple(act(*shape) for shape in shapes)
 
 
 @cache

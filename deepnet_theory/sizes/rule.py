@@ -351,13 +351,16 @@ class _Problem:
         return attempt.balanced
 
     def attempt(self, bare: Balanced, chosen: Closure) -> Attempt:
-        """The first attempt that has one solution and keeps the premises; else the first of all."""
+        """The first attempt that has one solution and keeps the premises.
+
+        Else the first that breaks one, which is the reason, and else the first of all.
+        """
         attempts, bare = [], replace(bare, closure=chosen)
         for joined, rated in self._attempts(bare.kinds, chosen):
             attempts.append(self._attempt(bare, joined, rated))
             if attempts[-1].holds:
                 return attempts[-1]
-        return attempts[0]
+        return next((one for one in attempts if one.broken), attempts[0])
 
     def _attempts(
         self, kinds: tuple[Kind, ...], chosen: Closure

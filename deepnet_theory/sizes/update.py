@@ -1,8 +1,9 @@
 r"""The fold of an update: the size of its entries, their parity, its degrees, and how it acts.
 
 Every node of an update's tree has the root mean square of its entries as a monomial in γ (``g``),
-σ (``theta``) and the counts ``in`` and ``out``. There is one interpreter of the nodes,
-:class:`Fold`. What it is asked for differs in how two unlike terms compare:
+σ (``theta``) and the counts ``rows`` and ``columns`` of the parameter as torch stores it. There is
+one interpreter of the nodes, :class:`Fold`. What it is asked for differs in how two unlike terms
+compare:
 
 * *in depth* (:class:`Degrees`) g and θ are free, so that a stated regime decides or nothing does.
   The exponents are then the degrees of the update,
@@ -16,7 +17,9 @@ Every node of an update's tree has the root mean square of its entries as a mono
             \sqrt{n_{in}}\,u \text{ otherwise:}
 
   a sum of aligned terms, for g is :math:`\sum_t \delta_t x_t^\top`, or a random walk. Degrees do
-  not suffice: ``theta*sign(g)`` and ``abs(theta)*sign(g)`` have the same.
+  not suffice: ``theta*sign(g)`` and ``abs(theta)*sign(g)`` have the same. The polar factor of a
+  gradient of rank r has entries of size :math:`\sqrt{r/(n_{in} n_{out})}`, but moves a token that
+  the gradient is made of by :math:`\sqrt{n_{in}/n_{out}}` at every r: :math:`n_{in}\,u/\sqrt r`.
 
 Nothing is typed in: a new update has its law as it is written.
 
@@ -44,12 +47,14 @@ from deepnet_theory.definitions.expression import (
 )
 from deepnet_theory.definitions.optimizer import Optimizer, sign, text
 from deepnet_theory.definitions.outcome import Refusal, shown
-from deepnet_theory.definitions.selection import ALIGNMENTS
+from deepnet_theory.definitions.selection import ALIGNMENTS, RANKS
 from deepnet_theory.sizes.entries import descent, is_zero
 from deepnet_theory.sizes.monomial import ONE, Monomial
 
 FULL, NONE = ALIGNMENTS
-GRADIENT, PARAMETER, INPUTS, OUTPUTS = "g", "theta", "in", "out"
+LOW_RANK, FULL_RANK = RANKS
+GRADIENT, PARAMETER = "g", "theta"
+INPUTS, ROWS, COLUMNS, RANK = "in", "rows", "columns", "rank"
 CONSTANTS = ("epsilon", "decay")
 HALF = Fraction(1, 2)
 
@@ -64,25 +69,41 @@ class Sized:
     """A value: the size of its entries by parity, numbers left out; no parts where it is 0.
 
     ``vanishes`` are the powers of what may be 0 in an entry: of g, of θ, and of sums that change
-    sign. ``unlike`` says that smaller terms were left out. ``rank`` is "low" for multiples of g,
-    "full" for those of θ, and unknown else; ``number`` an exact value.
+    sign. ``unlike`` says that smaller terms were left out. ``polar`` takes multiples of g and of θ,
+    whose name is ``of``; ``spread`` is the number of equal directions that a polar factor has.
+    ``number`` is an exact value.
     """
 
     parts: Mapping[Parity, Monomial]
     vanishes: Powers = (Fraction(0), Fraction(0), Fraction(0))
     unlike: bool = False
-    rank: str = ""
+    of: str = ""
     number: Fraction | None = None
+    spread: Monomial = ONE
     scalar: bool = False
 
 
 ZERO = Sized({}, number=Fraction(0), scalar=True)
 COUNTS = {
-    "rows": Monomial.of(OUTPUTS),
-    "columns": Monomial.of(INPUTS),
-    "numel": Monomial.of(INPUTS, OUTPUTS),
+    "rows": Monomial.of(ROWS),
+    "columns": Monomial.of(COLUMNS),
+    "numel": Monomial.of(ROWS, COLUMNS),
 }
 _G, _THETA, _SUM = ((Fraction(i == 0), Fraction(i == 1), Fraction(i == 2)) for i in range(3))
+
+
+def counts(
+    shape: tuple[Monomial, Monomial], rank: str = LOW_RANK, *, is_table: bool = False
+) -> dict[str, Monomial]:
+    """The counts of a map of ``shape`` (n_in, n_out), and the rank of its gradient.
+
+    A linear layer is stored as (n_out, n_in), a table of embeddings as (n_in, n_out).
+    """
+    n_in, n_out = shape
+    rows, columns = (n_in, n_out) if is_table else (n_out, n_in)
+    smaller = min(shape, key=lambda count: (count.exponent("d"), count.exponent("k")))
+    of_gradient = ONE if rank == LOW_RANK else smaller
+    return {INPUTS: n_in, ROWS: rows, COLUMNS: columns, RANK: of_gradient}
 
 
 def _scalar(size: Monomial, number: Fraction | None = None) -> Sized:
@@ -94,7 +115,7 @@ class MissingLaw(Exception):  # noqa: N818  it says which law
 
 
 class Fold:
-    """Folds an update at the sizes of one role; ``sizes`` has those of γ, σ, n_in and n_out.
+    """Folds an update at the sizes of one role; ``sizes`` has those of γ, σ and :func:`counts`.
 
     A parameter that starts at 0 has no ``theta`` among them. Decay is left out. ``constants``
     becomes the sizes that ``epsilon`` and ``decay`` need: those of what they stand beside.
@@ -118,9 +139,9 @@ class Fold:
             case Name(name) if name in self.zeros:
                 return ZERO
             case Name("g"):
-                return Sized({ALIGNED: Monomial.of(GRADIENT)}, _G, rank="low")
+                return Sized({ALIGNED: Monomial.of(GRADIENT)}, _G, of=GRADIENT)
             case Name("theta"):
-                return Sized({(False, True): Monomial.of(PARAMETER)}, _THETA, rank="full")
+                return Sized({(False, True): Monomial.of(PARAMETER)}, _THETA, of=PARAMETER)
             case Name(name):
                 return _scalar(Monomial.of(name))
             case Power(base, exponent):
@@ -218,8 +239,12 @@ class Fold:
             changes_sign = changes_sign and not first.scalar
         if changes_sign:
             vanishes = _SUM
-        rank = left.rank if left.rank == right.rank else ""
-        return Sized(parts, vanishes, unlike, rank, scalar=scalar)
+        of = left.of if left.of == right.of else ""
+        aligned = [v.spread for v in (left, right) if ALIGNED in v.parts]
+        if len({self.size(spread) for spread in aligned}) > 1:
+            self.lacks("it adds a polar factor of full rank to a term of low rank")
+        spread = aligned[0] if aligned else ONE
+        return Sized(parts, vanishes, unlike, of, None, spread, scalar)
 
     def _unite(self, parts: dict[Parity, Monomial], parity: Parity, size: Monomial) -> None:
         """Put a term into a sum: of two of one parity the larger stays."""
@@ -282,7 +307,7 @@ class Fold:
         if self.top(value) < self.top(bound):
             return value
         if self.top(value) == self.top(bound):
-            return replace(value, rank="")
+            return replace(value, of="")
         return self._product(self._call("sign", value), bound)
 
     # ---- products, powers and functions ----
@@ -297,10 +322,12 @@ class Fold:
         number = None
         if left.number is not None and right.number is not None:
             number = left.number * right.number
-        rank = left.rank if right.scalar else (right.rank if left.scalar else "")
+        of = left.of if right.scalar else (right.of if left.scalar else "")
+        spread = max(left.spread, right.spread, key=self.order)
         vanishes = _each(operator.add, left.vanishes, right.vanishes)
         unlike = left.unlike or right.unlike
-        return Sized(parts, vanishes, unlike, rank, number, left.scalar and right.scalar)
+        scalar = left.scalar and right.scalar
+        return Sized(parts, vanishes, unlike, of, number, spread, scalar)
 
     def _power(self, base: Sized, exponent: Fraction) -> Sized:
         if not base.parts:
@@ -314,7 +341,7 @@ class Fold:
             return base
         vanishes = _each(operator.mul, base.vanishes, (exponent,) * 3)
         parts = self._bent(base, exponent, odd=whole and exponent.numerator % 2 == 1)
-        return Sized(parts, vanishes, base.unlike, scalar=base.scalar)
+        return Sized(parts, vanishes, base.unlike, spread=base.spread, scalar=base.scalar)
 
     def _bent(self, value: Sized, power: Fraction, *, odd: bool) -> dict[Parity, Monomial]:
         r"""The parts of a function of a sum, odd or even, that is a power of its size.
@@ -343,12 +370,14 @@ class Fold:
         match function:
             case "sign":
                 if not any(value.vanishes):
-                    return Sized(dict.fromkeys(leading, ONE))
-                return Sized(self._bent(value, Fraction(0), odd=True))
+                    return Sized(dict.fromkeys(leading, ONE), spread=value.spread)
+                return Sized(self._bent(value, Fraction(0), odd=True), spread=value.spread)
             case "abs":
                 number = None if value.number is None else abs(value.number)
                 parts = self._bent(value, Fraction(1), odd=False)
-                return Sized(parts, value.vanishes, value.unlike, "", number, value.scalar)
+                return Sized(
+                    parts, value.vanishes, value.unlike, "", number, value.spread, value.scalar
+                )
             case "rms" | "norm":
                 self.require_second_moment(value)
                 return _scalar(size if function == "rms" else size * COUNTS["numel"] ** HALF)
@@ -364,13 +393,13 @@ class Fold:
 
     def _polar(self, value: Sized, leading: Mapping[Parity, Monomial]) -> Sized:
         r"""Entries of size :math:`\sqrt{r/(n_{in} n_{out})}` at rank r."""
-        if not value.rank:
+        if not value.of:
             self.lacks("the rank of what polar takes is not known: it takes g or theta")
-        rank = ONE
-        if value.rank == "full":
+        rank = Monomial.of(RANK)
+        if value.of == PARAMETER:
             rank = min((COUNTS["columns"], COUNTS["rows"]), key=self.order)
         size = (rank / COUNTS["numel"]) ** HALF
-        return Sized(dict.fromkeys(leading, size), value.vanishes, rank=value.rank)
+        return Sized(dict.fromkeys(leading, size), value.vanishes, of=value.of, spread=rank)
 
     def _blocks(self, inner: Node) -> Sized:
         """A term of blocks of rows: of counts of its own, and of the sizes and signs of entries.
@@ -379,13 +408,14 @@ class Fold:
         """
         block = self
         if any(self.order(COUNTS["rows"])):  # else it does not grow: one block
-            block = Fold({**self.sizes, OUTPUTS: ONE})
+            one = {ROWS: ONE, RANK: ONE}
+            block = Fold({**self.sizes, **one})
             block.zeros = self.zeros
         value = block.value(inner)
         if block is not self:
             self.constants = {**block.constants, **self.constants}
-            parts = {p: size.put({OUTPUTS: ONE}) for p, size in value.parts.items()}
-            value = replace(value, parts=parts)
+            parts = {p: size.put(one) for p, size in value.parts.items()}
+            value = replace(value, parts=parts, spread=value.spread.put(one))
         return replace(value, scalar=value.scalar and value.number is not None)
 
 
@@ -429,7 +459,7 @@ class Degrees(Fold):
     in_width = False
 
     def __init__(self, optimizer: Optimizer) -> None:
-        super().__init__({INPUTS: ONE, OUTPUTS: ONE})
+        super().__init__(counts((ONE, ONE)))
         self.zeros = set()
         self.stated = {
             (UPDATE.parse(a).root, UPDATE.parse(b).root): (a, b) for a, b in optimizer.regime
@@ -645,8 +675,11 @@ def _step(optimizer: Optimizer, given: tuple[tuple[str, Monomial], ...], alignme
     eta = Monomial.of("eta")
     if any(size.exponent("eta") != 1 for size in parts.values()):
         raise _no_width(optimizer, "it is not proportional to eta")
-    powers = {p: 1 if p == ALIGNED and alignment == FULL else HALF for p in parts}
-    actions = {p: size * COUNTS["columns"] ** powers[p] for p, size in parts.items()}
+    n_in, powers = Monomial.of(INPUTS), dict.fromkeys(parts, HALF)
+    actions = {p: size * n_in**HALF for p, size in parts.items()}
+    if alignment == FULL and ALIGNED in parts:
+        powers[ALIGNED] = Fraction(1)
+        actions[ALIGNED] = parts[ALIGNED] * n_in / value.spread**HALF
     entry = max(parts.values(), key=fold.order)
     largest = max(actions, key=lambda p: fold.order(actions[p]))
     return Step(entry / eta, actions[largest] / eta, powers[largest] == 1)

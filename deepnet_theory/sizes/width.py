@@ -25,7 +25,6 @@ from functools import cache, cached_property
 
 from deepnet_theory.definitions.constants import FORMS
 from deepnet_theory.definitions.expression import UPDATE, FloatAlgebra, fold
-from deepnet_theory.definitions.optimizer import Optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
 from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.selection import ACROSS, ALIGNMENTS, Selection
@@ -38,10 +37,10 @@ from deepnet_theory.sizes.update import (
     FULL,
     GRADIENT,
     HALF,
-    INPUTS,
-    OUTPUTS,
+    LOW_RANK,
     PARAMETER,
     Step,
+    counts,
     epsilon,
     law,
     step,
@@ -79,6 +78,15 @@ class Place:
     @property
     def starts_at_zero(self) -> bool:
         return not self.is_matrix and self.kind not in (Role.NORM_GAIN, Role.RESIDUAL_GAIN)
+
+    def counts(self, rank: str) -> dict[str, Monomial]:
+        """What an update counts, at a rank of the gradient, low or full."""
+        return counts(self.block or self.shape, rank, is_table=self.is_table)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is stored with a row a token, as ``nn.Embedding`` has it."""
+        return self.kind is Role.EMBEDDING
 
     @property
     def is_hidden(self) -> bool:
@@ -128,7 +136,9 @@ class WidthRow:
 
     ``init`` is σ, the root mean square of its entries, None where it starts at 0; ``multiplier`` is
     c. ``gradient``, ``update`` and ``action`` are γ, the update's entries, and c times what they
-    add to an output, per unit of learning rate. ``refused`` says why a rate is None.
+    add to an output, per unit of learning rate. ``refused`` says why a rate is None. ``starved`` is
+    what the role moves the output by, beside a scaled matrix, where that falls with the depth: its
+    rate is left as it is, since a larger one is a choice.
     """
 
     place: Place
@@ -143,6 +153,7 @@ class WidthRow:
     coupled_decay: Monomial | None = None
     refused: str | None = None
     coupled_refused: str | None = None
+    starved: Monomial | None = None  # its share in depth, where that falls
     step: Step | None = None  # the update's law, in its own gradient, size and counts
 
     @property
@@ -164,6 +175,7 @@ class WidthRow:
             **values,
             "refused": self.refused,
             "coupled_decay_refused": self.coupled_refused,
+            "starved": None if self.starved is None else written(self.starved),
         }
 
 
@@ -298,6 +310,7 @@ class WidthTable:
                 else "updates and moved features are not aligned: sums of n_in terms grow as their "
                 "root"
             ),
+            *self._of_rank(),
             f"form {self.form}: the head's factor stands {head}; W = c*W' in any role is the same "
             "model at another learning rate",
             "decoupled weight decay: learning rate times decay is kept; coupled: the decay's share "
@@ -306,20 +319,49 @@ class WidthTable:
             "query and key: rate and epsilon are those after the first step; their first gradient "
             f"is {scores(self.alignment) * K**HALF} of that, for heads of k entries",
             "key bias: its gradient is 0 at every width, so that any rate serves",
+            *self._starved(),
         )
+
+    def _starved(self) -> Iterator[str]:
+        """The roles whose share falls with the depth, and why their rates stay, in words."""
+        alike: dict[Monomial, dict[str, None]] = {}
+        for row in self.rows:
+            if row.starved is not None:
+                alike.setdefault(row.starved, {})[row.role] = None
+        for share, roles in alike.items():
+            yield (
+                f"starved in depth: {', '.join(roles)} move the output by {share} of what a scaled "
+                f"matrix moves it by. A rate {ONE / share} times as large would move it as far: "
+                "that is a choice, which no condition here asks for"
+            )
+
+    def _of_rank(self) -> Iterator[str]:
+        """The premise that an update with a polar factor has, in words."""
+        if "polar" not in self.selection.the_optimizer.expression.functions:
+            return
+        if self.selection.rank == LOW_RANK:
+            yield (
+                "gradient rank low: a batch has fewer tokens than the width, so that polar(g) has "
+                "as many directions as tokens; --rank full is for as many tokens as the width"
+            )
+        else:
+            yield (
+                "gradient rank full: a batch has at least as many tokens as the width, so that "
+                "polar(g) has every direction of the matrix; --rank low is for fewer tokens"
+            )
 
 
 def row_of(
-    place: Place, point: Point, optimizer: Optimizer, alignment: str, response: Monomial = ONE
+    place: Place, point: Point, selection: Selection, alignment: str, response: Monomial = ONE
 ) -> WidthRow:
     """The row of one role at a point; ``response`` is the stream's answer to its output.
 
     Numbers are left out: a rate is in powers of the width.
     """
     c, init = point.multipliers[place.role], point.inits[place.role]
-    n_in, n_out = place.block or place.shape
+    optimizer = selection.the_optimizer
     gradient = c * response * backward(place, point)
-    values = {GRADIENT: gradient, INPUTS: n_in, OUTPUTS: n_out}
+    values = {GRADIENT: gradient, **place.counts(selection.rank)}
     if init is not None:
         values[PARAMETER] = init
     bare = WidthRow(place, c, init, gradient)
@@ -389,7 +431,7 @@ def require_one_rate(embedding: WidthRow, head: WidthRow) -> str | None:
     )
 
 
-def _tied(place: Place, point: Point, optimizer: Optimizer, alignment: str, form: str) -> WidthRow:
+def _tied(place: Place, point: Point, selection: Selection, alignment: str, form: str) -> WidthRow:
     """The row of a matrix that is embedding and head: one size, one rate, one multiplier."""
     c, init = point.multipliers[TIED], point.inits[TIED]
     if why := require_multipliers(c, form):
@@ -397,8 +439,11 @@ def _tied(place: Place, point: Point, optimizer: Optimizer, alignment: str, form
     plain = Point({**point.multipliers, "token-embedding": ONE, "head": c},
                   {**point.inits, "token-embedding": init, "head": init})  # fmt: skip
     embedding, head = (
-        row_of(replace(place, role=role, shape=shape), plain, optimizer, alignment)
-        for role, shape in (("token-embedding", COLUMN), ("head", HEAD))
+        row_of(replace(place, role=role, kind=kind, shape=shape), plain, selection, alignment)
+        for role, kind, shape in (
+            ("token-embedding", Role.EMBEDDING, COLUMN),
+            ("head", Role.HEAD, HEAD),
+        )
     )
     if why := require_one_rate(embedding, head):
         return WidthRow(place, c, init, refused=why)
@@ -420,9 +465,9 @@ def width_table(
     optimizer, everywhere = selection.the_optimizer, tuple(places(selection))
     point = rule_point({place.role: place for place in everywhere}, alignment, form)
     rows = [
-        _tied(p, point, optimizer, alignment, form)
+        _tied(p, point, selection, alignment, form)
         if p.role == TIED
-        else row_of(p, point, optimizer, alignment)
+        else row_of(p, point, selection, alignment)
         for p in everywhere
     ]
     refused = [row.refused for row in rows if row.refused]
@@ -430,7 +475,7 @@ def width_table(
         raise Refusal(refused[0])
     by_head = () if "blocks" in optimizer.expression.functions else ("query", "key", "value")
     heads = (replace(p, block=(D, K)) for p in everywhere if p.role in by_head)
-    blocks = [row_of(p, point, optimizer, alignment) for p in heads]
+    blocks = [row_of(p, point, selection, alignment) for p in heads]
     whole = {row.place.parameter: row.rate for row in rows}
     table = WidthTable(
         selection, across, alignment, form, tuple(rows),
@@ -448,9 +493,11 @@ def _with_depth(table: WidthTable) -> WidthTable:
         _, rule, parameters = in_weights(selection, rule, parameters)
     eta = parse(rule.eta)
     known = {(p.part, p.sublayer, p.name): p for p in parameters}
+    falling = {(p.part, p.sublayer, p.parameter): p.share for p in depth.shares if p.exponent < 0}
 
     def joint(row: WidthRow) -> WidthRow:
         place = row.place
+        row = replace(row, starved=falling.get((place.part, place.sublayer, place.parameter)))
         times = {"rate": eta, "decay": ONE / eta, "coupled_decay": ONE / eta}
         if p := known.get((place.part, place.sublayer, place.parameter)):
             decay = parse(p.weight_decay) if p.weight_decay != "0" else ONE
@@ -544,7 +591,6 @@ def judge(
     selection: Selection, point: Point, rates: Mapping[str, Monomial], alignment: str = FULL
 ) -> Judged:
     """What one update at ``rates`` by role does at any point; a role without a rate takes 1."""
-    optimizer = selection.the_optimizer
     head = Place("", "", "head", "head", Role.HEAD, HEAD)
     read_out = point.enters(head) * _terms(D, alignment) / D**HALF
     weights: dict[tuple[str, str], Monomial] = {}
@@ -564,7 +610,7 @@ def judge(
             weights[place.part, place.sublayer] = law_here.weight.put(gains)
             paths = [path.put(gains) for path in law_here.responses.get(place.parameter, (ONE,))]
             response = max(paths, key=lambda path: path.exponent("d"))
-        row = row_of(place, point, optimizer, alignment, response)
+        row = row_of(place, point, selection, alignment, response)
         output = logits = None
         if row.action is not None:
             output = (response * row.action * rates.get(place.role, ONE)).without_number
@@ -587,14 +633,14 @@ def _forced(table: WidthTable) -> Iterator[str]:
         if name == TIED:
             products["multiplier"] = {TIED: c}
             continue
-        n_in, n_out = place.shape
+        n_out = place.shape[1]
         sent = ONE if n_out == ONE else c_head * s_head * (D / n_out) ** HALF
         products["multiplier*init"][name] = c * init
         products["backward size"][name] = sent
         update = table.row(name).step
         if update is None:
             continue
-        values = {GRADIENT: c * sent, PARAMETER: init, INPUTS: n_in, OUTPUTS: n_out}
+        values = {GRADIENT: c * sent, PARAMETER: init, **place.counts(table.selection.rank)}
         equations.append(rate * c * update.action.put(values).without_number)
         power = 1 + update.action.exponent(GRADIENT) - update.action.exponent(PARAMETER)
         factor = {"0": "", "1": "*multiplier"}.get(str(power), f"*multiplier**({power})")

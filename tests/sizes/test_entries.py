@@ -17,18 +17,45 @@ from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.proof import widths
 from deepnet_theory.proof.widths import Drawn, polar, rms, see, slope
 from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.sizes.update import GRADIENT, INPUTS, OUTPUTS, PARAMETER, Step, epsilon, step
+from deepnet_theory.sizes.update import (
+    COLUMNS,
+    FULL_RANK,
+    GRADIENT,
+    INPUTS,
+    PARAMETER,
+    RANK,
+    ROWS,
+    Step,
+    counts,
+    epsilon,
+    step,
+)
 
 D = Monomial.of("d")
 WIDTHS = (64, 256)
 NEAR = 0.12  # quarters are told apart
 Sizes = dict[str, Monomial]
-ROLES: dict[str, Sizes] = {  # γ, σ, n_in and n_out
-    "hidden": {GRADIENT: D**-1, PARAMETER: D ** Fraction(-1, 2), INPUTS: D, OUTPUTS: D},
-    "loud": {GRADIENT: D ** Fraction(-1, 4), PARAMETER: D**-1, INPUTS: D, OUTPUTS: D},
-    "head": {GRADIENT: ONE, PARAMETER: D**-1, INPUTS: D, OUTPUTS: ONE},
-    "vector": {GRADIENT: D**-1, PARAMETER: ONE, INPUTS: ONE, OUTPUTS: D},
+HIDDEN = {GRADIENT: D**-1, PARAMETER: D ** Fraction(-1, 2)}
+ROLES: dict[str, Sizes] = {  # γ, σ and counts
+    "hidden": HIDDEN | counts((D, D)),
+    "many tokens": HIDDEN | counts((D, D), FULL_RANK),
+    "loud": {GRADIENT: D ** Fraction(-1, 4), PARAMETER: D**-1, **counts((D, D))},
+    "head": {GRADIENT: ONE, PARAMETER: D**-1, **counts((D, ONE))},
+    "vector": {GRADIENT: D**-1, PARAMETER: ONE, **counts((ONE, D))},
+    "table": {GRADIENT: D**-1, PARAMETER: ONE, **counts((ONE, D), is_table=True)},
 }
+
+
+def drawn_at(at: dict[str, float]) -> Drawn:
+    """Explicit matrices of a role; an output of one entry is drawn as three."""
+    is_table = at[COLUMNS] > at[INPUTS]
+    n_in, n_out = round(at[INPUTS]), round(at[COLUMNS] if is_table else at[ROWS])
+    full = at[RANK] > 1
+    return Drawn(
+        n_in, max(3, n_out), 1.0, at[PARAMETER], at[GRADIENT], full_rank=full, is_table=is_table
+    )
+
+
 LAWS = (
     "g",
     "sign(g)",
@@ -108,9 +135,7 @@ def measured(update: str, sizes: Sizes, *, aligned: bool = True) -> tuple[float,
     seen = {}
     for d in WIDTHS:
         at = {name: size.at(d=d) for name, size in sizes.items()}
-        n_in, n_out = round(at[INPUTS]), round(at[OUTPUTS])
-        drawn = Drawn(n_in, 3 if n_out == 1 else n_out, 1.0, at[PARAMETER], at[GRADIENT])
-        seen[d] = see(root, root, drawn, aligned=aligned)
+        seen[d] = see(root, root, drawn_at(at), aligned=aligned)
     return (
         slope({d: s.update for d, s in seen.items()}),
         slope({d: s.action for d, s in seen.items()}),
@@ -252,8 +277,8 @@ def test_epsilon_is_what_matrices_show_beside_it(name: str, role: str) -> None:
     seen = {}
     for d in WIDTHS:
         at = {name: size.at(d=d) for name, size in sizes.items()}
-        drawn = Drawn(round(at[INPUTS]), max(3, round(at[OUTPUTS])), 1, at[PARAMETER], at[GRADIENT])
-        seen[d] = see(of.expression.root, of.practised.root, drawn, aligned=True).beside
+        practised = of.practised.root
+        seen[d] = see(of.expression.root, practised, drawn_at(at), aligned=True).beside
     size = epsilon(of, sizes)
     assert size is not None
     assert slope(seen) == pytest.approx(float(size.exponent("d")), abs=NEAR)

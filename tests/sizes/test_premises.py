@@ -1,0 +1,76 @@
+"""What a table in width or depth rests on is said, and another premise gives another number."""
+
+import json
+
+import pytest
+
+from deepnet_theory.cli import main
+
+MUON = "-eta*polar(g)/rms(polar(g))"
+MOONLIGHT = "-eta*sqrt(max(rows(theta), columns(theta)))*polar(g)"
+SCALED = "-eta*0.2*polar(g)/rms(polar(g))"
+
+
+def derived(capsys, *words):
+    """The exit code of derive, and its JSON by role."""
+    code = main(["derive", *words, "--format", "json"])
+    data = json.loads(capsys.readouterr().out)
+    return code, data, {row["role"]: row for row in data["roles"]}
+
+
+@pytest.mark.parametrize(
+    ("update", "low"), [(MUON, "1/d"), (SCALED, "1/d"), (MOONLIGHT, "d**(-1/2)")]
+)
+def test_spellings_of_one_update_at_full_rank_have_one_rate(capsys, update, low):
+    _, data, few = derived(capsys, "--update", update, "--across", "width")
+    code, told, many = derived(capsys, "--update", update, "--across", "width", "--rank", "full")
+    assert code == 0
+    assert (few["query"]["rate"], many["query"]["rate"]) == (low, "d**(-1/2)")
+    assert any("fewer tokens than the width" in line for line in data["conventions"])
+    assert any("at least as many tokens" in line for line in told["conventions"])
+    assert few["head"]["rate"] == many["head"]["rate"]  # few logits: of low rank whatever the batch
+
+
+def test_without_alignment_the_rate_of_muon_is_that_of_a_low_rank(capsys):
+    none = ("--optimizer", "muon", "--across", "width", "--alignment", "none")
+    code, _, few = derived(capsys, *none)
+    full, _, many = derived(capsys, *none, "--rank", "full")
+    assert (code, full) == (0, 0)
+    assert (few["value"]["rate"], many["value"]["rate"]) == ("d**(1/2)", "1")
+
+
+def test_terms_of_two_ranks_are_refused(capsys):
+    words = ("--update", "-eta*(polar(g)/rms(polar(g)) + sign(g))", "--across", "width")
+    _, _, few = derived(capsys, *words)
+    _, _, many = derived(capsys, *words, "--rank", "full")
+    assert few["query"]["rate"] == "1/d"
+    assert "of full rank to a term of low rank" in many["query"]["refused"]
+    assert main(["derive", *words, "--rank", "high"]) == 2
+
+
+@pytest.mark.parametrize(
+    ("update", "rate"),
+    [
+        ("-eta*g/blocks(norm(g), 1)", "d**(1/2)"),  # a row of an embedding is a token's vector
+        ("-eta*sqrt(rows(theta)/columns(theta))*polar(g)", "d"),
+        ("-eta*sqrt(columns(theta)/rows(theta))*polar(g)", "1"),
+    ],
+)
+def test_an_embedding_is_counted_as_torch_stores_it(capsys, update, rate):
+    code, _, roles = derived(capsys, "--update", update, "--across", "width")
+    assert code == 0
+    assert roles["token-embedding"]["rate"] == rate
+
+
+def test_a_share_that_falls_with_the_depth_is_told(capsys):
+    words = ("--optimizer", "adamw", "--across", "both", "--closure", "symmetric")
+    _, data, roles = derived(capsys, *words)
+    assert {role for role, row in roles.items() if row["starved"]} == {"query", "key", "query-bias"}
+    assert roles["query"]["starved"] == "(2*N)**(-1/2)"
+    assert any("(2*N)**(1/2) times as large" in line for line in data["conventions"])
+
+
+def test_a_regime_that_ends_is_the_reason_of_a_refusal(capsys):
+    words = ["--update", "-eta*max(abs(theta), 1/1000)*sign(g)", "--regime", "abs(theta)>1/1000"]
+    assert main(["derive", *words, "--closure", "complete"]) == 4
+    assert "the stated regime abs(theta) > 1/1000 ends" in capsys.readouterr().err
