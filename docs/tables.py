@@ -19,7 +19,7 @@ import deepnet_theory as dt
 from deepnet_theory.definitions.rule import FIRST, TO_TRAIN_WITH, Rule
 from deepnet_theory.definitions.sublayer import EPSILON
 from deepnet_theory.report.notation import formula_latex
-from deepnet_theory.sizes.norm_epsilon import Sinking
+from deepnet_theory.sizes.norm_epsilon import LOST, Sinking
 
 README = Path(__file__).parent.parent / "README.md"
 OPTIMIZERS = ("sgd", "adam", "lamb")
@@ -59,10 +59,11 @@ def _cell(derivation: dt.Derivation, rule: Rule | None) -> str:
 
 
 def _sinks(norm: Sinking) -> str:
-    """The ε of a norm on what falls with the depth, and how deep a fixed one reaches."""
+    """The ε of a norm on what falls with the depth, and how deep a fixed one keeps an update."""
     deepest = min(math.ceil(depth.at()) for _, depth in norm.depths) - 1
     return (
-        f"norm's ε × ${formula_latex(norm.epsilon)}$, a fixed {EPSILON:g} reaches {deepest} layers"
+        f"norm's ε × ${formula_latex(norm.epsilon)}$; at a fixed {EPSILON:g} an update moves "
+        f"the output {float(LOST):.0%} less behind {deepest} layers"
     )
 
 

@@ -32,7 +32,7 @@ from deepnet_theory.sizes.answer import of_sublayer, share_consequences
 from deepnet_theory.sizes.exponents import predictions, rival_rules
 from deepnet_theory.sizes.laws import factors
 from deepnet_theory.sizes.monomial import Monomial, parse
-from deepnet_theory.sizes.norm_epsilon import of_entry, sinking
+from deepnet_theory.sizes.norm_epsilon import LOST, of_entry, sinking
 from deepnet_theory.sizes.table import (
     LAZY,
     STABLE,
@@ -46,6 +46,7 @@ from deepnet_theory.sizes.table import (
     table,
     texts,
 )
+from deepnet_theory.sizes.update import law
 
 DEPTHS: tuple[Depth, ...] = (
     {"N": 6, "M": 4}, {"N": 10**4, "M": 700}, {"N": 10**8, "M": 10**6},
@@ -217,13 +218,15 @@ class _Rows:
                     there = {**DEPTHS[0], row.depth: depth.at()}
                     variance = evaluate(DEPTH.parse(sinks.epsilon), **there)
                     variance *= xavier_variance(branch) if sinks.place == "output" else 1.0
-                    near = abs(math.log(variance / EPSILON)) < DRAWN
+                    passes = 1 + law(self.selection.the_optimizer).p  # forward, and to the gradient
+                    kept = (1 + EPSILON / variance) ** (-passes / 2)
+                    near = abs(math.log((1 - kept) / LOST)) < DRAWN
                     yield once(
-                        f"depth where epsilon sinks the {sinks.place}, {row.part}, {name}",
+                        f"depth where epsilon takes {LOST}, {sinks.place}, {row.part}, {name}",
                         str(depth),
                         "explicit Xavier matrices at that depth, and a ReLU",
-                        EPSILON,
-                        EPSILON if near else variance,
+                        LOST,
+                        LOST if near else 1 - kept,
                     )
 
     # ---- every parameter ----

@@ -3,8 +3,9 @@ r"""How a norm's epsilon must scale in depth: as the square of what the norm div
 .. math:: \mathrm{norm}(z) = z/\sqrt{\mathrm{var}(z) + \varepsilon}
 
 Where z falls with the depth as s, only :math:`\varepsilon \propto s^2` keeps its share under the
-root. A fixed one is the larger of the two from some depth on, and the norm then divides by
-:math:`\sqrt\varepsilon`, which gives the branch its falling size back.
+root. At a fixed one a branch of variance v puts out :math:`f = (1 + \varepsilon/v)^{-1/2}` of its
+size. The response to a matrix within it and the matrix's gradient shrink by f each, so that one
+update of degree p in g moves the output by :math:`f^{1+p}` of what it should.
 
 The entries of a branch have a variance of :math:`c\,s^2` at most, s the product of its gains. In c
 Xavier's matrices have the usual hidden width, φ leaves half of the second moment (ReLU exactly,
@@ -30,7 +31,9 @@ from deepnet_theory.definitions.sublayer import EPSILON, Matrix, Sublayer
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.growth import growth
 from deepnet_theory.sizes.monomial import Monomial, parse
+from deepnet_theory.sizes.update import law
 
+LOST = Fraction(1, 20)  # of what one update moves: from there on a fixed ε is said to matter
 WORDS = {
     "output": "the norm on the branch's output",
     "sum": "the norm on the residual sum",
@@ -58,19 +61,21 @@ class Falling:
     value: Monomial | None
 
     def sinks_from(
-        self, sublayers: Iterable[Sublayer], depth: str
+        self, sublayers: Iterable[Sublayer], depth: str, p: Fraction
     ) -> Iterator[tuple[str, Monomial]]:
-        """The depth where a fixed ε is as large as what falls, by the name of the sublayer."""
+        """The depth where a fixed ε loses :data:`LOST` of an update, by the sublayer's name."""
+        beside = float(1 - LOST) ** (-2 / abs(1 + p)) - 1  # ε over the variance
+        fixed = Fraction(str(EPSILON)) / Fraction(beside).limit_denominator(1000)
         for sublayer in sublayers if self.value else ():
             assert self.value is not None
             entries = branch_variance(sublayer) if self.of_branch else Fraction(1)
             variance, power = Monomial.number(entries) * self.value, self.value.exponent(depth)
             rest = variance / Monomial.of(depth) ** power
-            yield sublayer.name, (Monomial.number(Fraction(str(EPSILON))) / rest) ** (1 / power)
+            yield sublayer.name, (Monomial.number(fixed) / rest) ** (1 / power)
 
 
 def falling(
-    law: laws.Law, knobs: Mapping[str, str], gains: Mapping[str, Monomial], depth: str
+    of: laws.Law, knobs: Mapping[str, str], gains: Mapping[str, Monomial], depth: str
 ) -> Iterator[Falling]:
     """The norms of a sublayer on what falls with the depth, at the texts of its knobs.
 
@@ -81,7 +86,7 @@ def falling(
         powers = {knob: growth(text, depth) for knob, text in knobs.items()}
     except InputError:
         return
-    for norm in law.norms:
+    for norm in of.norms:
         sizes = []
         for term, of_branch in ((norm.stream, False), (norm.branch, True)):
             if term is not None:
@@ -109,9 +114,9 @@ def of_entry(selection: Selection, entry: RuleEntry) -> Iterator[Falling]:
     """
     part, sublayers = _governed(selection, entry)
     sublayer = max(sublayers, key=lambda s: len(laws.factors(s)))
-    law = laws.law(selection.placed(sublayer), sublayer)
     knobs = {"alpha": entry.alpha, "beta": entry.beta}
-    return falling(law, knobs, laws.common_gains(sublayer), part.depth)
+    placed = laws.law(selection.placed(sublayer), sublayer)
+    return falling(placed, knobs, laws.common_gains(sublayer), part.depth)
 
 
 def _governed(selection: Selection, entry: RuleEntry) -> tuple[Part, list[Sublayer]]:
@@ -133,8 +138,8 @@ class Sinking:
     """A norm whose ε must fall with the depth, in every sublayer of one entry of a rule.
 
     ``epsilon`` is what keeps it below the variance, as a factor on the ε of a shallow model, and
-    ``depths`` where a fixed 1e-5 overtakes what the norm divides, at the latest, by the name of the
-    sublayer; a monomial in the other part's depth where that matters.
+    ``depths`` where a fixed 1e-5 loses a twentieth of what one update moves, at the latest, by the
+    name of the sublayer; a monomial in the other part's depth where that matters.
     """
 
     part: str
@@ -150,16 +155,18 @@ class Sinking:
             "norm": self.place,
             "epsilon": self.epsilon,
             "fixed_epsilon": EPSILON,
-            "sinks_from": {name: _layers(depth) for name, depth in self.depths},
+            "lost": float(LOST),
+            "loses_from": {name: _layers(depth) for name, depth in self.depths},
         }
 
 
 def sinking(selection: Selection, rule: Rule) -> Iterator[Sinking]:
     """Every norm under ``rule`` whose ε must fall with the depth."""
+    p = law(selection.the_optimizer).p
     for entry in rule.entries:
         part, sublayers = _governed(selection, entry)
         for norm in of_entry(selection, entry):
-            depths = tuple(norm.sinks_from(sublayers, part.depth))
+            depths = tuple(norm.sinks_from(sublayers, part.depth, p))
             yield Sinking(part.name, entry.sublayer, norm.place, norm.squared, depths)
 
 
@@ -179,8 +186,9 @@ def in_words(norms: Sequence[Sinking], depth: dict[str, int]) -> str:
                 alike.setdefault(_layers(deep), []).append(name)
             sinks = ", ".join(f"{n} layers on in {' and '.join(of)}" for n, of in alike.items())
             sentence += (
-                f" Left at {EPSILON:g}, epsilon is larger than the variance at the latest from "
-                f"{sinks}, and one learning rate serves no deeper model."
+                f" Left at {EPSILON:g}, it takes {float(LOST):.0%} of what one update moves from "
+                f"{sinks}, and more in deeper models; attention over many different tokens, whose "
+                "average is small, loses it sooner."
             )
         sentences.append(sentence)
     return " ".join(sentences)

@@ -300,6 +300,7 @@ class Judgement(Result):
     row: Row
     others: tuple[Row, ...]
     sources: tuple[Source, ...]
+    p: Fraction  # the degree of the update in g
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -310,7 +311,7 @@ class Judgement(Result):
     @property
     def sinking(self) -> tuple[Sinking, ...]:
         """The norms that divide what falls with the depth, where their ε is overtaken."""
-        return tuple(sinking_in(self.scheme))
+        return tuple(sinking_in(self.scheme, self.p))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; exponents as texts such as ``"1/2"``, null where there is nothing."""
@@ -373,7 +374,7 @@ def judge(scheme: Scheme, under: Optimizer | None = None) -> Judgement:
         derived = same_class(parts[0], names[0], scheme.uses)
         rows[key] = Row(names, parts, derived, alike(scheme.name, names[0]))
     row = rows.get((degrees.p, degrees.q)) or Row((by.name,), trials(scheme, by))
-    return Judgement(scheme, by.name, row, tuple(rows.values()), derivations_of(scheme))
+    return Judgement(scheme, by.name, row, tuple(rows.values()), derivations_of(scheme), degrees.p)
 
 
 def predictions(scheme: Scheme, selection: Selection) -> Predictions:
@@ -398,8 +399,11 @@ def predictions(scheme: Scheme, selection: Selection) -> Predictions:
     return Predictions(tuple(rows), warnings=tuple(_warnings(parts)))
 
 
-def sinking_in(scheme: Scheme) -> Iterator[Sinking]:
-    """Every norm whose ε must fall with the depth under a scheme, with a gain for each matrix."""
+def sinking_in(scheme: Scheme, p: Fraction) -> Iterator[Sinking]:
+    """Every norm whose ε must fall with the depth under a scheme, with a gain for each matrix.
+
+    What a fixed one loses is that of an update of degree ``p`` in g.
+    """
     scheme = scheme.of_one_stream
     depth_of = {part.name: part.depth for part in stack(scheme.stack).parts}
     for part in scheme.parts:
@@ -408,7 +412,7 @@ def sinking_in(scheme: Scheme) -> Iterator[Sinking]:
             knobs = {m.name: gain_of(part, m.name) for m in sublayer.matrices}
             knobs["alpha"], placed = part.alpha, law(scheme.placed(sublayer), sublayer)
             for fallen in falling(placed, knobs, {"stream": parse("1")}, depth_of[part.name]):
-                sunk = fallen.sinks_from([sublayer], depth_of[part.name])
+                sunk = fallen.sinks_from([sublayer], depth_of[part.name], p)
                 alike.setdefault((fallen.place, fallen.squared), []).extend(sunk)
         for (place, squared), depths in alike.items():
             yield Sinking(part.name, "*", place, squared, tuple(depths))

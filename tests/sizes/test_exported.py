@@ -6,14 +6,17 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
+import torch
 
 import deepnet_theory as dt
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.rule import KNOBS, ParameterConstants
 from deepnet_theory.definitions.scheme import gain_of, not_exportable, schemes
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, sublayers
+from deepnet_theory.runtime import build
 from deepnet_theory.sizes.exported import builder_point, stepped_by, steps_of_a_packed_matrix
 from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.width import Scale, places, width_table
@@ -272,3 +275,62 @@ def test_a_packed_matrix_shares_one_step():
 
     assert steps("sgd") == steps("adam") == pytest.approx(dict.fromkeys(gains, 1.0))
     assert sum(step**2 for step in steps("muon-plain").values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize("form", ["forward", "weights"])
+@pytest.mark.parametrize(
+    "select",
+    [
+        {"optimizer": "adamw", "placement": "pre-ln"},  # kappa is a knob
+        {"optimizer": "lamb", "closure": "learning-rate"},  # and here the learning rate
+        {"optimizer": "sgd", "placement": "res-post-ln"},  # the epsilon of a norm falls
+        {"optimizer": "adamw", "stack": "encoder-decoder"},
+        {"optimizer": "adamw", "layer": "attention,ffn:swiglu"},
+    ],
+    ids=lambda select: "-".join(select.values()),
+)
+def test_every_number_over_a_base_is_the_one_here_over_the_one_there(select, form):
+    selection = Selection(**select)
+    if form == "weights" and "res-post-ln" in select.values():
+        pytest.skip("no matrix carries its alpha")
+    there, here = (dict.fromkeys(selection.the_stack.depths, layers) for layers in (2, 7))
+    deep, base = (
+        dict(_numbers(dt.export(selection, n, form=form, **SIZES))) for n in (here, there)
+    )
+    over, itself = (
+        dict(_numbers(dt.export(selection, n, base=(96, there), form=form, **SIZES)))
+        for n in (here, there)
+    )
+    assert len(over) > 20
+    for where, number in over.items():
+        at_base = base[where]
+        assert number == pytest.approx(deep[where] / at_base if at_base else 0), where
+        assert itself[where] == pytest.approx(1 if at_base else 0), where
+
+
+def _numbers(c):
+    """All that a model starts and steps with within its stack, by where it is in the JSON."""
+    found = {"eta": c.eta}
+    for part in c.parts:
+        for s in part.sublayers:
+            where = part.name, s.kind
+            found |= {(*where, knob): getattr(s, knob) for knob in ("alpha", "beta", "rate")}
+            found |= {(*where, "gain", name): gain for name, gain in s.gains.items()}
+            found |= {(*where, "epsilon", name): e for name, e in s.norm_epsilon.items()}
+            for name, p in s.parameters.items():
+                found |= {(*where, name, k): getattr(p, k) for k in KNOBS if k != "gain"}
+    return found
+
+
+@pytest.mark.parametrize("name", placements())
+def test_every_stack_ends_in_a_norm(name):
+    """Features are as large as the head expects, however large the stream is that carries them."""
+    c = dt.export(Selection("lamb", placement=name), 2, width=64, heads=4, vocab=32)
+    model = build(c, generator=torch.Generator().manual_seed(0))
+    seen = {}
+    model.head.register_forward_pre_hook(lambda _, given: seen.update(features=given[0]))
+    stack = model.parts["encoder"]
+    stack.register_forward_pre_hook(lambda _, given: (100 * given[0], *given[1:]))
+    with torch.no_grad():
+        model(torch.arange(32)[None])
+    assert 0.5 < seen["features"].square().mean().sqrt() < 2

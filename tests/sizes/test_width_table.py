@@ -162,7 +162,8 @@ def test_a_tied_head_asks_for_one_rate() -> None:
         of = width_table(Selection(optimizer=name))
         assert of.row("tied-head").rate == of.row("token-embedding").rate
         assert of.row("tied-head").multiplier == D**-1
-    refused = table("-eta*theta*sign(g)").row("tied-head").refused  # a random walk as the head
+    walk = Selection(update="-eta*theta*sign(g)")  # as the head
+    refused = width_table(walk).row("tied-head").refused
     assert "two rates of one matrix" in (refused or "")
 
 
