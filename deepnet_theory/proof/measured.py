@@ -225,8 +225,8 @@ class _Rows:
                         f"depth where epsilon takes {LOST}, {sinks.place}, {row.part}, {name}",
                         str(depth),
                         "explicit Xavier matrices at that depth, and a ReLU",
-                        LOST,
-                        LOST if near else 1 - kept,
+                        float(LOST),
+                        float(LOST) if near else 1 - kept,
                     )
 
     # ---- every parameter ----

@@ -127,8 +127,8 @@ def groups(table: WidthTable) -> dict[str, Group]:
     tells = table.selection.the_optimizer.expression.functions & {"rows", "columns", "blocks"}
     for row in table.rows:
         if row.role != TIED and row.place.kind is not Role.KEY_BIAS:
-            name = NAMES[row.place.shape, row.place.starts_at_zero]
-            shared.setdefault(TABLE if tells and row.place.is_table else name, []).append(row)
+            shape = NAMES[row.place.shape, row.place.starts_at_zero]
+            shared.setdefault(TABLE if tells and row.place.is_table else shape, []).append(row)
     if table.blocks:
         shared[BLOCKS] = list(table.blocks)
     made = {}
