@@ -247,7 +247,7 @@ class Segment:
             for count in range(1, len(often) + 1):
                 sizes.setdefault(count, []).extend(
                     self.total(_moved_at_once(several))
-                    for several in set(combinations(often, count))
+                    for several in combinations(often, count)
                     if sum(s.start is None for s in several) < 2
                 )
         return [most(sizes[count]) for count in sorted(sizes)]
