@@ -30,9 +30,9 @@ class Matrix:
     ``role`` is a name of ``definitions/sublayers`` or ``unknown``; of a low-rank ``factor`` that
     of the
     product. ``axis`` is that of the outputs: 0 in a Linear, 1 in a Conv1D, 1 or 2 of stacked
-    experts. ``computed``: the forward pass makes it from the parameter. ``size`` is the root mean
-    square of the entries, ``error`` its standard error, with the factors before and behind
-    (``times``).
+    experts. ``computed``: the forward pass makes it from the parameter. ``entries`` is their root
+    mean square, ``spread`` its standard error. ``times`` are the numbers that multiply what enters
+    the matrix and what leaves it; a query's are those of the scores too, relative to 1/√k.
     """
 
     name: str
@@ -45,9 +45,19 @@ class Matrix:
     whole: bool = True  # these are all outputs of the parameter
     factor: bool = False
     computed: bool = False
-    size: float = float("nan")
-    error: float = 0.0
+    entries: float = float("nan")
+    spread: float = 0.0
     times: float = 1.0
+
+    @property
+    def size(self) -> float:
+        """The root mean square of the entries as the branch feels them."""
+        return self.entries * self.times
+
+    @property
+    def error(self) -> float:
+        """The standard error of the size."""
+        return self.spread * self.times
 
     @property
     def xavier(self) -> float:
@@ -192,7 +202,8 @@ class Sublayer:
     this one left out. ``start`` is the size of a multiplier that is a norm's gain, written as 1 + w
     or as w. ``sums`` counts the stack's residual sums, for branches in parallel; ``why``
     says what left matrices without a role; the first branch of such a kind is ``measured``.
-    ``activation`` is that between fc1 and fc2, or of those built here the one most like it.
+    ``activation`` is that between fc1 and fc2, or of those built here the one most like it;
+    ``scores`` what multiplies the scores of queries and keys, relative to 1/√k.
     A multiplier with a ``modulation`` is the bias of that matrix.
     """
 
@@ -212,6 +223,7 @@ class Sublayer:
     measured: Measured | None = None
     start: float = 0.0
     activation: str = ""
+    scores: float = 1.0
     modulation: Modulation | None = None
 
     @property
@@ -267,6 +279,11 @@ class Sublayer:
     def way(self) -> tuple[frozenset[str], tuple[str, ...]]:
         """Where norms stand and what is learnt, as a placement says the two."""
         return self.around, self.learnt_names
+
+    @property
+    def has_scores(self) -> bool:
+        """Whether its branch is an attention."""
+        return any(m.role == "query" for m in self.matrices)
 
     @property
     def learnt_parameter(self) -> str | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Container, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from statistics import NormalDist
 
@@ -160,9 +160,21 @@ def rows_of(reading: Reading, c: Constants) -> Wanted:
 
 
 def as_asked(reading: Reading, c: Constants) -> Reading:
-    """A reading in the terms of constants: a norm's gain is a multiplier where they have one."""
+    """A reading in the terms of constants.
+
+    A norm's gain is a multiplier where they have one, and scores that are not divided by √k alone
+    are held against the number that they ask for.
+    """
     places = map(placement, c.placements)
-    return reading.in_gains if any(p.learnt and "output" in p.norms for p in places) else reading
+    if any(p.learnt and "output" in p.norms for p in places):
+        reading = reading.in_gains
+
+    def asked(s: Sublayer, m: Matrix) -> Matrix:
+        own = m.role == "query" and not math.isclose(s.scores, 1, rel_tol=EXACT)
+        return replace(m, times=m.times / c.scores) if own else m
+
+    rows = (replace(s, matrices=tuple(asked(s, m) for m in s.matrices)) for s in reading.sublayers)
+    return reading if c.scores == 1 else replace(reading, sublayers=tuple(rows))
 
 
 def as_read(layer: str) -> str:

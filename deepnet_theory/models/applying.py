@@ -273,8 +273,10 @@ def _draw(model: nn.Module, reading: Reading, rule: Wanted, draw: Draw) -> Itera
     zeros: set[str] = set()
     for s, row in _rows(reading, rule):
         for m in s.matrices:
-            gain = row.gain(m)
-            std = gain * m.xavier
+            if not m.times:
+                raise Refusal(f"the forward pass multiplies {m.where} by 0, at any size; {KEPT}")
+            gain, of_scores = row.gain(m), m.role in ("query", "key")
+            std = gain * m.xavier / (m.times if of_scores else 1.0)  # the scores' size counts
             draw(m.name, blocks(model, m), std)
             yield Change(m.where, f"{m.role}, gain {gain:.6g}, standard deviation {std:.6g}")
         if s.learnt and (parameter := s.learnt_parameter) and row.learnt:
@@ -457,7 +459,8 @@ def lines_of_code(reading: Reading, c: Constants) -> Iterator[str]:
         if tables or reading.embeddings:
             yield f"x = x * {1 / size:.4g}  # {place}"
     yield from lines_of_logits(reading, c)
-    if c.scores != 1:
+    written = all(_near(s.scores, c.scores) for s in reading.sublayers if s.has_scores)
+    if c.scores != 1 and not written:
         yield f"scores = scores * {c.scores:.4g}  # beside 1/sqrt(head size)"
     logits = reading.logits
     if logits is not None and "sum" in reading.sublayers[-1].around and is_small(logits, c):

@@ -24,7 +24,8 @@ import torch
 from torch import Tensor
 
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Measured, Modulation
+from deepnet_theory.definitions.reading import NEAR, UNKNOWN, Matrix, Measured, Modulation
+from deepnet_theory.definitions.sublayer import sublayers
 from deepnet_theory.models.operations import (
     CHOICES,
     FUSED,
@@ -52,6 +53,8 @@ DRAWS, SEED = 4, 1_000_003  # not that of somebody's inputs, which a draw would 
 # operations that feel every entry of what enters them, of x or of −x: no derivative has to say it
 PASSING = LAYOUT - {"native_dropout"} | {"add", "relu", "gelu", "silu"}
 MOST = 32  # parameters: for each of them the branch is computed twice
+LONGEST = 600  # operations of a branch without experts: attention has some fifty, a scan more
+LARGE = 16.0  # of an activation's inputs: there GELU is as good as ReLU, and 16 bits hold a square
 
 
 @dataclass(frozen=True)
@@ -104,13 +107,14 @@ class Core:
     """Where values are mixed: ``scores`` of ``query`` and ``key`` times ``value``.
 
     ``positions`` are tables that no input is seen in, each with the role that it has in scores of
-    its own.
+    its own. ``times`` multiplies the scores before the softmax, relative to 1/√k.
     """
 
     node: Node
     query: Node
     key: Node
     value: Node
+    times: float
     positions: tuple[tuple[str, Node], ...] = ()
 
 
@@ -124,11 +128,13 @@ class Branch:
         self.graph, self.norms, self.end = parts.graph, parts.norms, end
         self.stops = frozenset(parts.stops)
         self.nodes = sorted(self._behind(end))
-        products = {n: parts.products[n] for n in self.nodes if n in parts.products}
+        learns = [n for n in self.nodes if self.graph.learns(n)]  # the others only choose
+        self.choosing = parts.products.keys() & {*self.nodes}.difference(learns)
+        products = {n: parts.products[n] for n in learns if n in parts.products}
         chooses = any(n.op in CHOICES for n in self.nodes)  # else stacked matrices are no experts
         self.products = {n: p for n, p in products.items() if chooses or p.stacked == 1}
         self.bilinear = {
-            n for n in self.nodes
+            n for n in learns
             if (n.op in PRODUCTS and n not in self.products) or (FUSED in n.op and not n.which)
         }  # fmt: skip
         self.notes: list[str] = []
@@ -148,7 +154,18 @@ class Branch:
             *(matrix_of(UNKNOWN, p, range(p.matrix.shape[0])) for p in others),
         )
 
+    @property
+    def is_long(self) -> bool:
+        """Whether a branch has too many operations to be computed again in parts."""
+        return len(self.nodes) > LONGEST and not any(n.op in CHOICES for n in self.nodes)
+
     def _kind(self, stream: Node) -> str:
+        if self.is_long:
+            self.because = (
+                f"its branch has {len(self.nodes)} operations, as a loop over tokens has; one of "
+                f"more than {LONGEST} is not taken apart: fewer tokens may do"
+            )
+            return UNKNOWN
         if self.core is not None:
             kind = self._attention(self.core, stream)
             if kind.startswith("attention"):
@@ -207,13 +224,31 @@ class Branch:
         pairs = {name: torch.stack([y, phi(x).flatten()]) for name, phi in ACTIVATIONS.items()}
         return max(pairs, key=lambda name: float(torch.corrcoef(pairs[name])[0, 1]))
 
+    def _degree(self, entering: Node, inner: Iterable[Node]) -> float:
+        r"""The power p of rms ∝ t^p where what ``inner`` products give is multiplied by a large t.
+
+        0 behind a norm, and of an activation that is bounded.
+        """
+        generator = torch.Generator().manual_seed(0)
+        drawn = {n: _drawn(n, generator) for n in inner}
+        sizes = [
+            float(self.graph.replay(entering, {n: t * x for n, x in drawn.items()}).double().norm())
+            for t in (LARGE, 2 * LARGE)
+        ]
+        return math.log2(sizes[1] / sizes[0]) if all(sizes) else 0.0
+
     @cached_property
     def core(self) -> Core | None:
         """The one attention of the branch, None where there is none."""
+        if self.is_long:
+            return None
         cores = []
         for node in (n for n in self.nodes if n in self.bilinear):
             if FUSED in node.op:
-                cores.append(Core(node, *node.args[:3]))
+                query, key, value = node.args[:3]
+                root = math.sqrt(query.value.shape[-1])
+                times = (node.keywords.get("scale") or 1 / root) * root
+                cores.append(Core(node, query, key, value, times))
                 continue
             left, right = factors(node)
             ways = (self._mixture(node, *way) for way in ((left, right), (right, left)))
@@ -232,6 +267,8 @@ class Branch:
         if len(both) != 1 or any(FUSED in n.op for n in inner):
             return None
         query, key = factors(both[0])
+        times = float(both[0].keywords.get("alpha", 1.0)) * math.sqrt(query.value.shape[-1])
+        *_, (_, factor, _) = (Term(both[0]), *onward(self.graph, both[0]))
         positions = []
         for n in inner:
             if n is not both[0]:
@@ -242,7 +279,7 @@ class Branch:
                 if not roles:
                     return None
                 positions.append((roles[0], table))
-        return Core(node, query, key, value, tuple(positions))
+        return Core(node, query, key, value, times * factor, tuple(positions))
 
     def _made_of(self, node: Node) -> set[tuple[Node, int]]:
         """The products, each with its outputs, that a node is made of."""
@@ -287,6 +324,8 @@ class Branch:
         """What was seen that leaves matrices of the branch without a role, where it is known."""
         if self.because:
             return self.because
+        if self.choosing and not self.products:
+            return "a router chooses experts, and no gradient reaches its matrix"
         known, names = {product.parameter for product, _ in self.roles}, self._names
         without = [n for n, p in self.products.items() if p.parameter not in known]
         if not without:
@@ -365,8 +404,9 @@ class Branch:
             low_rank = [n for n in sources if self._is_linear(n, product.source)]
             for n, into in ((node, end), *((n, product.source) for n in low_rank)):
                 if outputs := self._outputs(n, into):  # else a gate of zeros lets nothing pass
-                    # what multiplies a query or a key belongs to the scores
-                    times = 1.0 if role in ("query", "key") else self._times(self.products[n])
+                    times = self._times(self.products[n])
+                    if role in ("query", "key"):
+                        times = self._times_in_scores(role, self.products[n], end)
                     matrix = matrix_of(role, self.products[n], outputs, bool(low_rank), times)
                     self.roles.append((self.products[n], matrix))
 
@@ -504,8 +544,7 @@ class Branch:
         total = abs(float((ones - none).mean()))
         for place, (product, m) in enumerate(self.roles):
             if product.node in last:
-                size, times, error = m.size * total, m.times * total, m.error * total
-                self.roles[place] = product, replace(m, size=size, times=times, error=error)
+                self.roles[place] = product, replace(m, times=m.times * total)
         routing = matrix_of("router", self.products[router], range(experts))
         self.roles.insert(0, (self.products[router], routing))
         (kind,) = kinds
@@ -523,11 +562,23 @@ class Branch:
             self._assign("gate", self.origins(gate), gate)
             self._assign("up", self.origins(up), up)
             self._assign("down", [down], self.end)
-            return "ffn-swiglu"
+            return self._of_degree({0: "ffn-swiglu", 2: "ffn-swiglu"}, entering, inner)
         if len(inner) == 1:
             self._assign("fc1", inner, entering)
             self._assign("fc2", [down], self.end)
-            return "ffn"
+            return self._of_degree({0: "ffn", 1: "ffn", 2: "ffn-relu2"}, entering, inner)
+        return UNKNOWN
+
+    def _of_degree(self, kinds: Mapping[int, str], entering: Node, inner: Iterable[Node]) -> str:
+        """The kind whose hidden layer grows as this one does with what enters its activation."""
+        power = self._degree(entering, inner)
+        near = round(power)
+        if abs(power - near) < NEAR and kinds.get(near) in sublayers():
+            return kinds[near]
+        self.because = (
+            f"its hidden layer grows as the power {power:.2g} of what its first matrices give, "
+            "which has no law here"
+        )
         return UNKNOWN
 
     def _gate(self, entering: Node, inner: frozenset[Node]) -> tuple[Node, Node] | None:
@@ -555,14 +606,38 @@ class Branch:
         return None
 
     def _times(self, product: Product) -> float:
-        """The numbers that multiply what enters a product and what leaves it, within the branch."""
-        _, before = stripped(product.source, self.stops, self.norms)
+        """The numbers that multiply what enters a product and what leaves it, within the branch.
+
+        Those between two products belong to the first.
+        """
+        source, before = stripped(product.source, self.stops, self.norms, self.products)
         node, behind = product.node, 1.0
         for user, factor, _ in onward(self.graph, node):
             if node is self.end:
                 break
             node, behind = user, factor
-        return abs(before * behind)
+        return abs(behind if source in self.products else before * behind)
+
+    def _times_in_scores(self, role: str, product: Product, slot: Node) -> float:
+        """The numbers that multiply a query or a key on its way into the softmax.
+
+        Those of the scores themselves are the query's. A norm on queries or keys takes all before
+        it away.
+        """
+        depends = self.graph.depends
+        if any(depends(slot, end) and depends(end, product.node) for end in self.norms):
+            return 1.0
+        start, last = stripped(slot, self.norms, self.products)
+        behind = self._times(product) * (1.0 if start is product.node else abs(last))
+        return behind * (abs(self.core.times) if role == "query" and self.core else 1.0)
+
+    @property
+    def scores(self) -> float:
+        """What multiplies the scores behind their norms, relative to 1/√k; 1 without attention."""
+        if self.core is None:
+            return 1.0
+        slots = (stripped(slot, self.norms)[1] for slot in (self.core.query, self.core.key))
+        return math.prod(slots, start=self.core.times)
 
 
 # ------------------------------------------------------------------------------- matrices
@@ -571,11 +646,11 @@ class Branch:
 def matrix_of(
     role: str, product: Product, outputs: Sequence[int], factor: bool = False, times: float = 1.0
 ) -> Matrix:
-    """These outputs of a product as a matrix, its size with the numbers that multiply it."""
+    """These outputs of a product as a matrix, with the numbers that multiply it."""
     there = product.parameter.value.shape[product.axis]
     squares = product.matrix[list(outputs)].detach().double().square()
-    size = float(squares.mean().sqrt()) * times
-    deviation = float(squares.std(correction=min(1, squares.numel() - 1))) * times**2
+    entries = float(squares.mean().sqrt())
+    deviation = float(squares.std(correction=min(1, squares.numel() - 1)))
     spread = deviation / math.sqrt(squares.numel())  # of the mean square
     return Matrix(
         product.name, role, product.axis,
@@ -583,7 +658,7 @@ def matrix_of(
         fan_in=product.matrix.shape[1] // product.stacked, fan_out=len(outputs), bias=product.bias,
         whole=len(outputs) >= there or product.offset is None,
         factor=factor, computed=product.offset is None,
-        size=size, times=times, error=spread / (2 * size) if size else 0.0,
+        entries=entries, spread=spread / (2 * entries) if entries else 0.0, times=times,
     )  # fmt: skip
 
 
@@ -612,13 +687,14 @@ def measure_powers(
     for what a norm or the scores take the size of. It is that of the weights that the model was
     made with. Parameters ``aside`` are left out.
 
-    None for too many parameters, and where the branch is 0 or cannot be computed again.
+    None for too many parameters or operations, and where the branch is 0 or cannot be computed
+    again.
     """
     entering = (n for node in branch.nodes for n in node.inputs if not n.live)
     made_of = dict.fromkeys(p for n in entering for p in n.parameters)
     parameters = [p for p in made_of if p.name not in aside and p.value.any()]
     x, size = stream.value, branch.end.rms
-    if len(parameters) > MOST or not size:
+    if len(parameters) > MOST or branch.is_long or not size:
         return None
 
     def change(given: dict[Node, torch.Tensor]) -> torch.Tensor:

@@ -94,11 +94,14 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
             mend = f'model.get_parameter("{name}").data{part}.fill_({1 / wanted.alpha:.4g})'
     else:
         used = f", used {m.times:.3g} times" if m.times != 1 else ""
-        entries = [d.matrix.size / d.matrix.times for d in group if d.matrix is not None]
-        rms = f"{m.size / m.times:.3g}" if equal else _span(entries)
+        entries = [d.matrix.entries for d in group if d.matrix is not None]
+        rms = f"{m.entries:.3g}" if equal else _span(entries)
         why = _why_gain(s, wanted, first, m)
         what = f"gain {_held(group, '.3g')} (entries of rms {rms}{used}){why}"
-        if first.ratio:
+        if not m.times:
+            what = f"the forward pass multiplies it by 0 (its entries have rms {rms})"
+            mend, so = f"# find the 0 that multiplies what enters or leaves {m.where}", ""
+        elif first.ratio:
             mend = f"{_code(m)} *= {1 / mean:.4g}"
             so += "" if equal else ", each by its factor in the plan"
         else:

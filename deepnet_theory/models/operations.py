@@ -11,6 +11,7 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from deepnet_theory.models.recording import Graph, Node
@@ -40,6 +41,8 @@ ELEMENTWISE = {  # a norm written by hand is made of
     "clone", "detach", "sign", "abs", "real_div", "divide", "getitem", "_unsafe_view", "where",
     *REDUCTIONS,
 }  # fmt: skip
+BENDING = {"tanh", "sigmoid", "atan", "erf", "sin", "asinh", "clamp", "hardtanh"}  # each entry
+NUMBERED = {"add", "sub", "mul", "div"}  # what a bound may do with numbers behind its function
 LINEAR = LAYOUT | CUTS | {"add", "sub", "mul", "div", "neg", "chunk"}
 
 
@@ -91,7 +94,35 @@ def multiple(node: Node) -> Term | None:
         c = _number(other, source)
         if c is not None and (node.op == "mul" or c):
             return Term(source, c if node.op == "mul" else 1 / c, _name(other))
-    return None
+    return bounded(node)
+
+
+def bounded(node: Node) -> Term | None:
+    r"""The node that this one is an odd bounded function of, entry by entry, times its slope at 0.
+
+    So :math:`c\tanh(z/c)` is z to first order, :math:`2\sigma(z) - 1` is z/2, and ReLU nothing.
+    """
+    chain = [node]
+    while (last := chain[-1]).op not in BENDING:
+        numbers = all(isinstance(a, int | float) for a in last.args[1:])
+        if last.op not in NUMBERED or not (numbers and last.live_inputs):
+            return None
+        chain.append(last.live_inputs[0])
+
+    def at(x: Tensor) -> Tensor:
+        for one in reversed(chain):
+            args = [x if isinstance(a, Node) and a.live else a for a in one.args]
+            x = one.function(*(a.value if isinstance(a, Node) else a for a in args))
+        return x
+
+    z = torch.logspace(-4, 2, 7, dtype=torch.float64)
+    if len(last.live_inputs) != 1 or any(a.value.numel() > 1 for a in last.inputs if not a.live):
+        return None
+    y = at(z)
+    (slope, near), odd = (y / z)[:2], torch.allclose(at(-z), -y, rtol=1e-6, atol=1e-9)
+    if not odd or not slope or not torch.isclose(slope, near, rtol=1e-3):
+        return None
+    return Term(last.live_inputs[0], float(slope))
 
 
 def _lets_pass(mask: Node, x: Node) -> bool:
@@ -121,10 +152,14 @@ def stripped(node: Node, *stops: Container[Node]) -> tuple[Node, float]:
 
 def onward(graph: Graph, node: Node) -> Iterator[Term]:
     """The multiples that a node alone becomes, nearest first, each with all factors up to it."""
-    factor = 1.0
-    while (user := graph.only_user(node)) is not None and (now := multiple(user)) is not None:
-        node, factor = user, factor * now.coefficient
-        yield Term(node, factor, now.learnt)
+    factor, first = 1.0, node
+    while (user := graph.only_user(first)) is not None:
+        if (now := multiple(user)) is not None and now.node is node:
+            node, factor = user, factor * now.coefficient
+            yield Term(node, factor, now.learnt)
+        elif user.op not in BENDING and (first is node or user.op not in NUMBERED):
+            return
+        first = user  # of an odd function the last operation is known as one
 
 
 def _number(factor: object, of: Node) -> float | None:
@@ -224,6 +259,8 @@ def as_product(graph: Graph, node: Node) -> Product | None:
     value, on_the_left = weight.value.detach(), operands[0] is weight
     parameter = weight.parameters[0]
     is_copy = bare(weight).name is not None
+    if value.dim() == 3 and not value.stride(0):  # one matrix for each of a batch
+        value = value[0]
     if value.dim() == 3 and len(value) > 1 and node.op != "convolution":
         if parameter.value.dim() != 3 or not is_copy:
             return None

@@ -26,25 +26,30 @@ from deepnet_theory.models.operations import LAYOUT, SUMS, TOKENS, Term, as_prod
 from deepnet_theory.models.outer import logits_of, tables_of
 from deepnet_theory.models.recording import Graph, Node, record
 from deepnet_theory.models.sums import Norm, ResidualSum, Sums, norms
+from deepnet_theory.processes.jobs import Progress, silent
 from deepnet_theory.runtime.machine import threads
 
 FEW = 16  # streams at most that a matrix mixes
 
 
 def read(
-    model: nn.Module | Made, inputs: object = None, roles: Mapping[str, str] | None = None
+    model: nn.Module | Made,
+    inputs: object = None,
+    roles: Mapping[str, str] | None = None,
+    progress: Progress | None = None,
 ) -> Reading:
     """What one forward pass of a model shows: its residual stacks, sublayer by sublayer.
 
     ``inputs`` are a tensor, a tuple or a mapping; without them tokens or vectors are tried. The
     model is left as it was. ``roles`` say what was not understood, by patterns of names:
-    ``{"value": "*.v_proj.weight"}``. Raises :class:`InputError` for what cannot be run, and where
+    ``{"value": "*.v_proj.weight"}``. ``progress`` receives the sublayers read, their number and
+    what is read. Raises :class:`InputError` for what cannot be run, and where
     there is no residual stream.
     """
     with threads(1):  # the tensors are small: a second thread only waits
         own_code = getattr(model, "_orig_mod", model)  # a compiled model's
         whole = own_code if isinstance(own_code, Made) else made(own_code, inputs)
-        reading = Reader(record(whole), whole.module).reading()
+        reading = Reader(record(whole), whole.module, progress or silent).reading()
     return with_roles(reading, roles) if roles else reading
 
 
@@ -80,8 +85,8 @@ def with_roles(reading: Reading, roles: Mapping[str, str]) -> Reading:
 class Reader:
     """The parts of a graph, put together."""
 
-    def __init__(self, graph: Graph, module: nn.Module) -> None:
-        self.graph, self.module = graph, module
+    def __init__(self, graph: Graph, module: nn.Module, progress: Progress = silent) -> None:
+        self.graph, self.module, self.progress = graph, module, progress
         self.norms = norms(graph)
         self.sums, skips = Sums(graph, self.norms).residual()
         products = ((node, as_product(graph, node)) for node in graph.nodes if node.live)
@@ -191,6 +196,8 @@ class Reader:
         carried = 1.0
         for position, s in enumerate(chain):
             stream = s.stream.node
+            place = self.sums.index(s)
+            self.progress(place, len(self.sums), f"sublayer {place + 1} of {len(self.sums)}")
             following = chain[position + 1].stream.node if position + 1 < len(chain) else None
             terms = sorted(s.branches, key=lambda t: t.node)
             beside = [
@@ -219,7 +226,8 @@ class Reader:
                         multiplier=_multiplier(term, s.stream),
                         biases=s.biases, carried=carried, why=branch.why(),
                         measured=self._measured(branch, stream),
-                        activation=branch.activation, modulation=modulation,
+                        activation=branch.activation, scores=branch.scores,
+                        modulation=modulation,
                         start=0.0 if modulation is None else term.coefficient,
                     )
                 )  # fmt: skip
@@ -433,8 +441,8 @@ class Reader:
         return tuple(dict.fromkeys(found))
 
     def _unused(self) -> tuple[str, ...]:
-        """Parameters that no output depends on."""
-        reached = {n.name for n in self.graph.nodes if self.graph.is_used(n)}
+        """Parameters that no gradient of an output reaches."""
+        reached = {n.name for n in self.graph.nodes if self.graph.learns(n)}
         return tuple(name for name, _ in self.module.named_parameters() if name not in reached)
 
 

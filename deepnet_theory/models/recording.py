@@ -31,6 +31,7 @@ from deepnet_theory.models.factory import Made, alone, evaluating, tensors
 LOCATED = {f"aten::{op}{suffix}" for op in ("add", "sub", "rsub", "lerp", "addcmul", "mul", "mm",
            "addmm", "bmm", "convolution", "cat") for suffix in ("", "_")}  # fmt: skip
 TORCH = str(Path(torch.__file__).parent)
+MOST = 150_000  # operations of a pass: what each depends on is kept as a bit for each of the others
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class Node:
     """One tensor: what made it, from what tensors, and what it was.
 
     ``live`` are the tensors that depend on the inputs of the forward pass; the others are
-    parameters and what was made of them. ``name`` is that of a parameter.
+    parameters and what was made of them. ``name`` is that of a parameter. ``differentiable``: a
+    gradient would pass from the tensor to its inputs, unlike through a choice or ``no_grad``.
     """
 
     index: int
@@ -67,6 +69,7 @@ class Node:
     which: int | None = None  # of several tensors that the operation gives
     inputs: tuple[Node, ...] = ()
     live: bool = False
+    differentiable: bool = False
     name: str | None = None
     line: Line | None = None  # of sums, products and what is put together
 
@@ -88,10 +91,9 @@ class Node:
 
     @property
     def parameters(self) -> list[Node]:
-        """The parameters that the tensor is made of."""
-        if self.name is not None:
-            return [self]
-        return list(dict.fromkeys(p for node in self.inputs for p in node.parameters))
+        """The parameters that the tensor is made of, as its operations name them from the left."""
+        made_of = walk(self, lambda node: () if node.name else reversed(node.inputs))
+        return [node for node in made_of if node.name is not None]
 
     def __lt__(self, other: Node) -> bool:  # sorted in the order of their making
         return self.index < other.index
@@ -127,6 +129,21 @@ class Graph:
         return bits
 
     @cached_property
+    def learning(self) -> int:
+        """What a gradient of the outputs reaches, as bits; all, where it reaches no parameter.
+
+        Somebody's whole forward pass may be written without gradients.
+        """
+        bits = sum(1 << index for index in {node.index for node in self.outputs})
+        for node in reversed(self.nodes):
+            if node.differentiable and bits >> node.index & 1:
+                for source in node.inputs:
+                    bits |= 1 << source.index
+        if any(node.name is not None and bits >> node.index & 1 for node in self.nodes):
+            return bits
+        return (1 << len(self.nodes)) - 1
+
+    @cached_property
     def users(self) -> list[list[Node]]:
         """By index, the nodes that the outputs depend on and that take this one."""
         users: list[list[Node]] = [[] for _ in self.nodes]
@@ -139,6 +156,10 @@ class Graph:
     def is_used(self, node: Node) -> bool:
         """Whether an output depends on a node."""
         return bool(self.reached >> node.index & 1)
+
+    def learns(self, node: Node) -> bool:
+        """Whether a gradient of an output reaches a node."""
+        return bool(self.learning >> node.index & 1)
 
     def only_user(self, node: Node) -> Node | None:
         """The node that alone takes this one, None where several do."""
@@ -203,6 +224,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.names, self.nodes = names, list[Node]()
         self.latest: dict[Any, Node] = {}  # by place in memory
+        self.own: dict[int, Node] = {}  # by the tensor itself, which is kept alive
         self.views: dict[Node, Any] = {}  # shape, stride and offset when a tensor was made
         self.stored: dict[int, list[Node]] = {}  # by storage
         self.written: dict[int, list[Node]] = {}
@@ -217,6 +239,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The node of a tensor; a tensor that no operation made is a source."""
         place = _place(t)
         node = self.latest.get(place)
+        if node is not None and node.op == "detach":  # in the same memory as what it was taken of
+            node = self.own.get(id(t), node)
         if node is None:
             node = self.add(t, op="source", live=live, name=self.names.get(place))
         later = [w for w in self.written.get(_storage(t), ()) if w.index > node.index]
@@ -235,11 +259,18 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         return _Overwritten(tuple(self.views[part] for part in parts), entries)
 
     def add(self, value: Tensor, **made: Any) -> Node:
+        if len(self.nodes) == MOST:
+            raise InputError(
+                f"the forward pass has more than {MOST:,} operations, and no more are read; give "
+                "it fewer tokens or fewer layers"
+            )
         made["live"] = made.get("live") or any(n.live for n in made.get("inputs", ()))
+        smooth = value.is_floating_point() or value.is_complex()
+        made["differentiable"] = smooth and made["op"] != "detach" and torch.is_grad_enabled()
         node = Node(len(self.nodes), value=value, **made)
         self.nodes.append(node)
         self.alive.append(value)
-        self.latest[_place(value)] = node
+        self.latest[_place(value)] = self.own[id(value)] = node
         self.views[node] = (value.shape, value.stride(), value.storage_offset())
         self.stored.setdefault(_storage(value), []).append(node)
         return node
@@ -334,6 +365,8 @@ def record(made: Made) -> Graph:
         try:
             with recorder:
                 out = whole()
+        except InputError:
+            raise
         except Exception as error:  # somebody else's code fails in its own ways
             raise InputError(
                 f"the forward pass of {type(module).__name__} cannot be recorded: "
@@ -347,13 +380,21 @@ def record(made: Made) -> Graph:
 
 @contextmanager
 def _as_written(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode, no gradients, the module's own code and not a fused or compiled one."""
+    """Evaluation mode, the module's own code and not a fused or compiled one.
+
+    Nothing asks for gradients, but they are enabled: so ``no_grad`` in that code is seen.
+    """
+    trained = [p for p in module.parameters() if p.requires_grad and p.is_leaf]
     with ExitStack() as stack:
         stack.enter_context(alone())
         fast = torch.backends.mha.get_fastpath_enabled()
         stack.callback(torch.backends.mha.set_fastpath_enabled, fast)
         torch.backends.mha.set_fastpath_enabled(False)
         stack.enter_context(evaluating(module))
+        stack.enter_context(torch.enable_grad())
+        for p in trained:
+            stack.callback(p.requires_grad_, True)
+            p.requires_grad_(False)
         if "torch._dynamo" in sys.modules:  # which takes seconds to import
             stack.enter_context(torch.compiler.set_stance("force_eager"))
         yield

@@ -27,6 +27,7 @@ from deepnet_theory.models.operations import (
     REDUCTIONS,
     SUMS,
     Term,
+    bounded,
     multiple,
     onward,
     stripped,
@@ -204,10 +205,10 @@ class Sums:
             if node.op in PRODUCTS and node.live and any(not n.live for n in node.inputs):
                 self.products |= 1 << node.index
         self.wholes = {self.whole(n)[0] for n in graph.nodes if n.live and n.op in SUMS}
+        self.known: dict[Node, ResidualSum] = {}  # by the last node, those found so far
 
     def residual(self) -> tuple[list[ResidualSum], list[ResidualSum]]:
         """The residual sums of sublayers, in order, and the skips past several sublayers."""
-        known: dict[Node, ResidualSum] = {}
         skips = []
         for node in self.graph.nodes:
             is_sum = node.live and node.op in SUMS and node not in self.norms
@@ -218,7 +219,7 @@ class Sums:
             s = self._as_residual(whole, [*self._terms(node, factor, inner, root=True)])
             if s is None:
                 continue
-            others = {n: other for n, other in known.items() if n not in inner}
+            others = {n: other for n, other in self.known.items() if n not in inner}
             passed = [n for n, other in others.items() if self._passes(s, other)]
             one = others[passed[0]] if len(passed) == 1 else None
             if one is not None and self.through_matrix(s.stream.node, one.stream.node):
@@ -226,8 +227,8 @@ class Sums:
             elif passed:
                 skips.append(s)
                 continue
-            known = {**others, node: s}  # what it is made of are no sums of their own
-        return list(known.values()), skips
+            self.known = {**others, node: s}  # what it is made of are no sums of their own
+        return list(self.known.values()), skips
 
     def _passes(self, s: ResidualSum, other: ResidualSum) -> bool:
         """Whether another residual sum lies within a branch."""
@@ -240,7 +241,7 @@ class Sums:
         """A sum with the numbers that multiply it as a whole."""
         last, factor = node, 1.0
         for user, times, learnt in onward(self.graph, node) if node not in self.norms else ():
-            if user in self.norms or learnt is not None:
+            if user in self.norms or learnt is not None or bounded(user):
                 break
             if times != factor:
                 last, factor = user, times
@@ -272,6 +273,8 @@ class Sums:
         alone = root or self.graph.only_user(node) is not None
         shared = (node in self.wholes or node.op in SUMS) and not alone
         parts = None if node in self.norms or not node.live or shared else self._parts(node)
+        if parts and bounded(node) and stripped(node, self.norms)[0] in self.known:
+            parts = None  # a stream is bounded, and not a branch
         if parts is not None and node.op in SUMS:
             inner.add(node)
             if not root and self._is_weighed(node):
@@ -291,7 +294,7 @@ class Sums:
 
     def _parts(self, node: Node) -> list[Term] | None:
         """What a node is the sum of, or a multiple of."""
-        if node.op in SUMS:
+        if node.op in SUMS and not bounded(node):
             return summands(node)
         one = multiple(node)
         return None if one is None else [one]

@@ -15,7 +15,7 @@ D = 32  # fan-in and fan-out: Xavier's standard deviation is 1/√D
 
 def matrix(gain=1.0, role="value", error=0.0, rows=(0, D), name="qkv"):
     size = gain / math.sqrt(D)
-    return Matrix(name, role, 0, (rows,), D, rows[1] - rows[0], size=size, error=error * size)
+    return Matrix(name, role, 0, (rows,), D, rows[1] - rows[0], entries=size, spread=error * size)
 
 
 def why(found, wanted, *, role="value", error=0.0, others=(), beta=0.5, **matrix_):

@@ -7,7 +7,6 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from deepnet_theory.models import read
 from deepnet_theory.models.branches import outputs_of
 from deepnet_theory.models.factory import made
 from deepnet_theory.models.operations import (
@@ -168,13 +167,6 @@ def test_what_is_linear_in_what_depends_on_the_input():
     assert all(is_linear(end_of(line)) for line in linear)
     others = (lambda x, p: x * x, lambda x, p: x.relu(), lambda x, p: x / x, lambda x, p: p.v / x)
     assert not any(is_linear(end_of(line)) for line in others)
-
-
-@pytest.mark.parametrize("square", [lambda h: h * h, lambda h: h.square()])
-def test_a_square_is_an_activation_however_it_is_written(square):
-    line = lambda x, p: x + F.linear(square(F.linear(F.rms_norm(x, (D,)), p.w)), p.w.T)  # noqa: E731
-    (s,) = read(Formula(line), X).sublayers
-    assert (s.kind, [m.role for m in s.matrices]) == ("ffn", ["fc1", "fc2"])
 
 
 def test_between_two_nodes_lies_what_depends_on_one_and_enters_the_other():

@@ -295,8 +295,8 @@ BRANCHES = {
         lambda: Branch(channels_last, a=(40, D, 1, 1), b=(40, D)), "ffn",
         [("fc1", "a", [0, 40]), ("fc2", "b", [0, 16])],
     ),
-    "transposed and squared ReLU": (
-        lambda: Branch(lambda x, p: F.relu(x @ p.a).square() @ p.b, a=(D, 40), b=(40, D)), "ffn",
+    "transposed": (
+        lambda: Branch(lambda x, p: F.relu(x @ p.a) @ p.b, a=(D, 40), b=(40, D)), "ffn",
         [("fc1", "a", [0, 40]), ("fc2", "b", [0, 16])],
     ),
     "weights on the left": (
