@@ -266,7 +266,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             )
         made["live"] = made.get("live") or any(n.live for n in made.get("inputs", ()))
         smooth = value.is_floating_point() or value.is_complex()
-        made["differentiable"] = smooth and made["op"] != "detach" and torch.is_grad_enabled()
+        made["differentiable"] = smooth and made["op"] != "detach" and _has_gradients()
         node = Node(len(self.nodes), value=value, **made)
         self.nodes.append(node)
         self.alive.append(value)
@@ -311,6 +311,16 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 if _storage(t) in written:
                     self.written.setdefault(_storage(t), []).append(made)
         return out
+
+
+def _has_gradients() -> bool:
+    """Whether gradients are enabled, or given by an ``autograd.Function``, which disables them."""
+    frame: FrameType | None = None if torch.is_grad_enabled() else sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is torch.autograd.Function.apply.__func__.__code__:  # type: ignore[attr-defined]
+            return True
+        frame = frame.f_back
+    return torch.is_grad_enabled()
 
 
 def _line(frame: FrameType | None) -> Line | None:

@@ -27,6 +27,7 @@ transformers = pytest.importorskip("transformers")
 PRE, POST, OUT = "x + branch(norm(x))", "norm(x + branch(x))", "x + norm(branch(x))"
 SANDWICH = "x + norm(branch(norm(x)))"
 GATED, PLAIN = "attention, ffn-swiglu", "attention, ffn"
+SQUARED = "attention, ffn-relu2"
 MIXTURE = "attention, ffn-swiglu@2/4"
 
 
@@ -252,10 +253,10 @@ READ = {
     "SmolLM 3": (hf("SmolLM3", **LLAMA), decoder(GATED)),
     "Seed-OSS": (hf("SeedOss", **HEADS), decoder(GATED)),
     "Starcoder 2": (hf("Starcoder2", **LLAMA), decoder(PLAIN)),
-    "Nemotron": (hf("Nemotron", **HEADS), decoder(PLAIN)),
-    "Persimmon": (hf("Persimmon", **BERT), decoder(PLAIN, more=SCORES)),
-    "Apertus": (hf("Apertus", **LLAMA), decoder(PLAIN, more=SCORES)),
-    "NanoChat": (hf("NanoChat", **LLAMA), decoder(PLAIN, more=SCORES)),
+    "Nemotron": (hf("Nemotron", **HEADS), decoder(SQUARED)),
+    "Persimmon": (hf("Persimmon", **BERT), decoder(SQUARED, more=SCORES)),
+    "Apertus": (hf("Apertus", **LLAMA), decoder(SQUARED, more=SCORES)),
+    "NanoChat": (hf("NanoChat", **LLAMA), decoder(SQUARED, more=SCORES)),
     "Granite": (
         hf("Granite", **LLAMA, residual_multiplier=0.22, embedding_multiplier=12.0),
         decoder(GATED, more="; branch x 0.22; tokens x 12")),

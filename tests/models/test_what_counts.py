@@ -9,7 +9,6 @@ from torch import nn
 from written_models import GPT, MLP, Block, Stack, heads, joined
 
 import deepnet_theory as dt
-from deepnet_theory.definitions.sublayer import sublayers
 from deepnet_theory.models import read
 
 D, K = 32, 8  # the width, and a head's
@@ -100,7 +99,16 @@ def test_the_size_of_scores_is_what_counts_of_query_and_key(name):
     assert 0.7 < scores.std().item() < 1.4
 
 
+class Own(torch.autograd.Function):
+    """A function with a gradient of its own, as BLOOM's GELU is."""
+
+    @staticmethod
+    def forward(context, z):
+        return z.sigmoid() * z
+
+
 DEGREES = {
+    "a function of its own": (Own.apply, 1),
     "relu": (F.relu, 1), "gelu": (F.gelu, 1), "silu": (F.silu, 1), "tanh": (torch.tanh, 1),
     "relu squared": (lambda z: F.relu(z).square(), 2),
     "relu times itself": (lambda z: F.relu(z) * F.relu(z), 2),
@@ -113,11 +121,18 @@ DEGREES = {
 def test_the_degree_of_an_activation_is_measured(name):
     activation, degree = DEGREES[name]
     s = read(stack(activation=activation), X).sublayers[1]
-    kind = {1: "ffn", 2: "ffn-relu2"}.get(degree, "")
-    assert s.kind == (kind if kind in sublayers() else "unknown")
-    assert s.why == ("" if s.kind == kind else (
+    assert s.kind == {1: "ffn", 2: "ffn-relu2"}.get(degree, "unknown")
+    assert s.why == ("" if degree < 3 else (
         f"its hidden layer grows as the power {degree} of what its first matrices give, which has "
         "no law here"))  # fmt: skip
+
+
+def test_a_squared_activation_takes_its_own_gain():
+    model = stack(activation=lambda z: F.relu(z).square(), layers=4, model=GPT)
+    audit = dt.audit(model, IDS, optimizer="adamw")
+    asked = {g.matrix.role: g.wanted for row in audit.sublayers for g in row.gains}
+    assert asked["fc1"] == asked["fc2"] == pytest.approx(8 ** (-1 / 3))
+    assert asked["value"] == pytest.approx(8**-0.5)
 
 
 def bounded(z, c=15.0):
