@@ -39,7 +39,7 @@ def norm(where, of="norm", centred=True, size=1.0):
 
 def matrix(name, role, gain=1.0, error=0.0, **more):
     m = Matrix(name, role, 0, ((0, 32),), 32, 32, **more)
-    return replace(m, size=gain * m.xavier, error=error * m.xavier)
+    return replace(m, entries=gain * m.xavier, spread=error * m.xavier)
 
 
 def sublayer(
