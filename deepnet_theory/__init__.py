@@ -56,7 +56,6 @@ if TYPE_CHECKING:
     from deepnet_theory.cli.deriving import export as export
     from deepnet_theory.cli.deriving import judge_scheme as judge_scheme
     from deepnet_theory.cli.deriving import own_rule as own_rule
-    from deepnet_theory.cli.experiments import predict_model as predict_model
     from deepnet_theory.cli.experiments import predict_scheme as predict_scheme
     from deepnet_theory.cli.experiments import predict_update as predict_update
     from deepnet_theory.cli.experiments import transfer as transfer
@@ -103,7 +102,7 @@ _HOMES = {
     "cli.auditing": ("audit",),
     "cli.deriving": ("derive", "derive_across", "export", "judge_scheme", "own_rule"),
     "cli.experiments": (
-        "predict_model", "predict_scheme", "predict_update", "transfer", "verify", "verify_scheme",
+        "predict_scheme", "predict_update", "transfer", "verify", "verify_scheme",
         "verify_width",
     ),
     "cli.reporting": ("make_report",),

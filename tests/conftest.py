@@ -71,8 +71,8 @@ def afresh():
 
 
 @pytest.fixture
-def unpredicted(monkeypatch):
-    """Audits leave the prediction of effects, some tenths of a second each, out."""
+def unmeasured(monkeypatch):
+    """Audits leave the steps of the model and of a fixed copy out."""
     monkeypatch.setattr("deepnet_theory.models.effect.MOST", 0)
 
 

@@ -1,11 +1,8 @@
 """What holds of every model that was put right by its constants: shared by the tests of models."""
 
-import copy
 import warnings
 
-import pytest
 import torch
-from written_models import branch_step
 
 import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
@@ -56,17 +53,6 @@ def depth_exponents(make, constants, inputs, optimizer="adam", depths=(4, 16), s
         dt.measure(lambda n: (make(n), inputs), depths, optimizer=optimizer, seeds=2),
     )
     return [of.exponents[0].estimate for of in found]
-
-
-def audit_of_a_real_step(right, change, inputs, of=branch_step, **asked):
-    """The audit of a right model that was changed, whose effect is ``of`` both within 30 %."""
-    wrong = copy.deepcopy(right)
-    with torch.no_grad():
-        change(wrong)
-    audit = dt.audit(wrong, inputs, **asked)
-    assert audit.predicted
-    assert audit.effect == pytest.approx(of(wrong) / of(right), rel=0.3)
-    return audit
 
 
 def times(factor, path):

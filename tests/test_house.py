@@ -12,16 +12,16 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 PACKAGE = "deepnet_theory"
 BUDGETS = {
-    "(top level)": 132,
+    "(top level)": 137,
     "claims": 470,
     "cli": 2910,
     "definitions": 9228,
     "laboratory": 6386,
-    "models": 3796,
+    "models": 5230,
     "processes": 998,
     "proof": 7752,
     "report": 4325,
-    "runtime": 2690,
+    "runtime": 1300,
     "sizes": 6815,
 }
 FORMATTED_BY_HAND = 219
@@ -36,10 +36,7 @@ FLOORS = (
 )
 UPWARD = {
     ("definitions", "report"),
-    ("models", "laboratory"),
     ("proof", "report"),
-    ("runtime", "models"),
-    ("runtime", "sizes"),
 }
 NAMED_TWICE = {
     2: """

@@ -59,7 +59,7 @@ def audit(
         placed_forms,
         without_law,
     )
-    from deepnet_theory.models.audit import biases, judge, name_and_groups, of_constants
+    from deepnet_theory.models.audit import judge, name_and_groups, of_constants
     from deepnet_theory.models.factory import Made, made
     from deepnet_theory.models.fitting import multiplied_values
     from deepnet_theory.models.reading import read
@@ -118,15 +118,13 @@ def audit(
             rules = wanted(reading, under)
     except Refusal as refusal:
         rules, why_not = [], str(refusal)
-    result = judge(reading, rules, name or type(model).__name__, under, groups, why_not)
+    result = judge(whole, reading, rules, name or type(model).__name__, under, groups, why_not)
     if scheme is not None:
         result, under = replace(result, scheme=asked.name), under or asked.optimizer
     remarks = list(result.remarks)
     if result.follows in schemes() and under is not None:  # to follow one is not to be balanced
         row = Row((under,), trials(schemes()[result.follows], named(under)))
         remarks.append(f"under {under}: {standing(result.follows, row).removesuffix('.')}")
-    if result.predicted:
-        remarks += biases(whole.module, reading)
     result = replace(result, remarks=tuple(remarks))
     origin = {} if constants is None else checked(constants).origin
     if (exported := schemes().get(str(origin.get("scheme", result.scheme)))) is not None:

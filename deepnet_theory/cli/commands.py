@@ -301,31 +301,13 @@ def predict(
     measure: Annotated[Given, MEASURE, Takes(("updates", "eta"))],
     work: Work,
     talk: Talk,
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[MODEL]",
-            help=f"Your own model's equation, alpha and gains instead of a rule's: {MODEL}, whose "
-            "code is run; FACTORY(depth) gives a module, or (module, inputs).",
-        ),
-    ] = None,
     format: TextOrJson = "text",
     page: Page = None,
 ) -> int:
     """Predict the model update in absolute size from single sublayers, at any depth."""
     from deepnet_theory.cli import experiments
 
-    run: Callable[..., Any]
-    if model is not None:
-        refuse_beside([*(select.keys() - {"optimizer", "update"}), *own], model)
-        stepped = selection_of(select)
-        run = partial(
-            experiments.predict_model, model, optimizer=stepped.optimizer, update=stepped.update
-        )
-    else:
-        run, _ = _of_rule_or_scheme(
-            select, own, experiments.predict_scheme, experiments.predict_update
-        )
+    run, _ = _of_rule_or_scheme(select, own, experiments.predict_scheme, experiments.predict_update)
     run = partial(run, **measure)
     return _measured(run, work, talk, "predict", format=format, page=page)
 

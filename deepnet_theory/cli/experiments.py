@@ -100,36 +100,6 @@ def predict_scheme(
     return _predicted(*measurable(chosen, optimizer, update), depths, given, chosen)
 
 
-def predict_model(
-    make_model: Callable[..., object] | str,
-    depths: Depths = None,
-    *,
-    optimizer: str | None = None,
-    update: str | None = None,
-    **given: Unpack[Given],
-) -> UpdatePrediction:
-    """Predict ‖ΔF‖/η of the laboratory's stacks that are like one's own models.
-
-    ``make_model(depth)``, a function or a text ``FILE.py:NAME``, is called at every depth and read
-    as :func:`deepnet_theory.audit` reads it. A stack has its residual equation, sublayers,
-    activation, α and gains; width, tokens and data, and what lies outside the stack, are the
-    laboratory's. :func:`deepnet_theory.measure` steps the models themselves. Raises
-    :class:`InputError` for what gives no models, and :class:`Refusal` where no such stack is like
-    one.
-    """
-    from deepnet_theory.laboratory.settings import wanted_depths
-    from deepnet_theory.laboratory.verify import predict
-    from deepnet_theory.models.effect import stack_like
-    from deepnet_theory.models.factory import factory_of
-
-    stepped = Selection(optimizer, update=update)
-    settings, work = _of_first_update(given)
-    factory = factory_of(make_model)
-    layers = wanted_depths(depths, stepped.the_stack)
-    predicted = predict([stack_like(factory, n["N"], stepped, settings) for n in layers], **work)
-    return replace(predicted, select={**predicted.select, "model": factory.name})
-
-
 def _predicted(
     selection: Selection,
     rule: Rule,

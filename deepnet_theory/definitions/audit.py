@@ -17,16 +17,13 @@ DIFFERENCE, REMARK = "difference", "remark"
 class Finding:
     """One difference: where, what, how many times too much or too little, the line that mends it.
 
-    ``effect`` is what it alone multiplies ‖ΔF‖ after one update with, ``predicted`` or of first
-    order; None without a law. ``severity`` is ``difference``, or ``remark``, which decides nothing.
+    ``severity`` is ``difference``, or ``remark``, which decides nothing.
     """
 
     where: str
     what: str
     size: float
     mend: str
-    effect: float | None = None
-    predicted: bool = False
     severity: str = DIFFERENCE
 
 
@@ -114,8 +111,9 @@ class Audit(Result):
     remarks: tuple[str, ...]
     plan: tuple[Change, ...]
     verdict: Verdict
-    effect: float | None = None  # of all findings together on ‖ΔF‖
-    predicted: bool = False  # that effect, from single sublayers, or by the first order
+    effect: float | None = None  # ‖ΔF‖ of one update over that of a fixed copy; where measured
+    effect_low: float | None = None
+    effect_high: float | None = None
     rates: dict[str, float] = field(default_factory=dict)  # learning rates by parameter
     closure: str | None = None  # of the rule to train with, where there is one
     rows: dict[str, str] = field(default_factory=dict)  # the optimizer's rules by their names

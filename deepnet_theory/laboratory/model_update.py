@@ -19,11 +19,11 @@ from deepnet_theory.laboratory.stepping import (
     Trajectory,
     backward,
     inner_product,
-    library_optimizer,
     only,
     stepping,
 )
 from deepnet_theory.laboratory.trial import Trial, draw_batch
+from deepnet_theory.models.step import library_optimizer
 from deepnet_theory.runtime import Description
 from deepnet_theory.runtime.model import Residual, first_stream
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from fractions import Fraction
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from deepnet_theory.definitions.expression import Expression, Node, OperatorAlgebra, fold
-from deepnet_theory.definitions.optimizer import Optimizer, Reference, Running, optimizers
-from deepnet_theory.definitions.outcome import MissingExtraError, Refusal
+from deepnet_theory.definitions.optimizer import Optimizer, Running, optimizers
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.models.step import library_optimizer
 
 SKETCHED = 64  # columns that show the range of a matrix of lower rank
 
@@ -243,16 +243,6 @@ def only(model: nn.Module, parameters: Iterable[nn.Parameter]) -> Iterator[None]
         for p, required in before:
             p.requires_grad_(required)
             p.grad = None
-
-
-def library_optimizer(reference: Reference) -> Callable[..., torch.optim.Optimizer]:
-    """The reference's optimizer with its options; raises :class:`MissingExtraError`."""
-    module, _, name = reference.target.partition(":")
-    try:
-        optimizer: Any = getattr(import_module(module), name)
-    except ImportError:
-        raise MissingExtraError(module.partition(".")[0], reference.requires or "verify") from None
-    return partial(optimizer, **dict(reference.options))
 
 
 def running_of(optimizer: Optimizer) -> Running:

@@ -30,7 +30,7 @@ from deepnet_theory.definitions.subject import (
     unjudged,
 )
 from deepnet_theory.definitions.sublayer import EPSILON
-from deepnet_theory.models.effect import Effect, Effects
+from deepnet_theory.models.effect import Effects, Ratio
 from deepnet_theory.models.factory import Made
 from deepnet_theory.models.findings import (
     as_made,
@@ -49,6 +49,7 @@ NAMED = 3  # rules that are near, where no optimizer is given
 
 
 def judge(
+    made: Made,
     reading: Reading,
     rules: Sequence[Wanted],
     model: str = "",
@@ -74,18 +75,15 @@ def judge(
         else:
             nearest, different = judged[0]
     said: list[Finding] = []
-    moved = Effect()
+    moved: Ratio | None = None
     sublayers = tuple(_audited(reading, nearest, different))
     if nearest and nearest.layers:
         said = [_of_another_depth(reading, nearest, different)]
         different = []
     elif nearest:
-        effects = Effects(reading, nearest)
-        if different:  # all of them first, where not all effects can be predicted
-            together = effects.of(different)
-            said = findings(reading, nearest, different, effects)
-            if any(f.severity == DIFFERENCE for f in said):
-                moved = together
+        if different:
+            effects = Effects(made, reading, nearest, _relative(groups or {}))
+            said, moved = findings(reading, nearest, different, effects)
         said += of_steps(reading, nearest, groups or {})
     if near or any(f.severity == DIFFERENCE for f in said):
         verdict = Verdict.REFUTED
@@ -99,10 +97,17 @@ def judge(
         follows=name if verdict is Verdict.SUPPORTED else None,
         alike=tuple(dict.fromkeys(others)), sublayers=sublayers, findings=tuple(said),
         remarks=tuple(_remarks(reading, nearest, groups)), plan=tuple(_plan(different)),
-        verdict=verdict, effect=moved.times, predicted=moved.predicted,
+        verdict=verdict, effect=moved and moved.mean, effect_low=moved and moved.low,
+        effect_high=moved and moved.high,
         refusal="" if nearest else why_not, near=near,
         rates={name: group["lr"] for name, group in (groups or {}).items()},
     )  # fmt: skip
+
+
+def _relative(groups: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """The learning rates of an optimizer's groups over their median."""
+    base = median([group["lr"] for group in groups.values()] or [0.0])
+    return {name: group["lr"] / base for name, group in groups.items()} if base else {}
 
 
 def distance(
@@ -225,15 +230,6 @@ def _of_gates(reading: Reading, rule: Wanted | None) -> Iterator[str]:
             "far as that of the bias does, with the condition of this forward pass (so far where "
             f"all samples share it); give it 1/{moved:.3g} of the bias's"
         )
-
-
-def biases(model: nn.Module, reading: Reading) -> Iterator[str]:
-    """What biases other than 0 do to a prediction, which takes them as 0."""
-    names = {b for s in reading.sublayers for b in (*(m.bias for m in s.matrices), *s.biases) if b}
-    vectors = (p.detach() for name, p in model.named_parameters() if name in names)
-    largest = max((float(p.square().mean().sqrt()) for p in vectors), default=0.0)
-    if largest:
-        yield f"biases start at up to rms {largest:.3g}; predicted effects take them as 0"
 
 
 def _of_another_depth(reading: Reading, rule: Wanted, different: Sequence[Difference]) -> Finding:

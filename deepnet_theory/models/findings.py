@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from deepnet_theory.definitions.audit import REMARK, Finding
+from deepnet_theory.definitions.audit import DIFFERENCE, REMARK, Finding
 from deepnet_theory.definitions.reading import (
     UNKNOWN,
     Matrix,
@@ -19,19 +19,20 @@ from deepnet_theory.definitions.subject import EXACT, INSIDE, Difference, Wanted
 from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.models.applying import SMALL, head_std, is_small
 from deepnet_theory.models.branches import runs
-from deepnet_theory.models.effect import SIMILAR, Effect, Effects
+from deepnet_theory.models.effect import Effects, Ratio
 
 FAR = 10.0  # the logarithm of a ratio that is none
-SLIGHT = 0.05  # of ‖ΔF‖: so near, a measured size is equal to its prediction (laboratory/judging)
+SIMILAR = 1.25  # layers whose ratios are within this factor differ alike
 STARTED = 0.5  # rms of a bias at the log-unigram, at least: token frequencies differ by factors
 
 
 def findings(
     reading: Reading, rule: Wanted, different: Sequence[Difference], effects: Effects
-) -> list[Finding]:
-    """Differences of one kind over many layers as one finding, the worst first.
+) -> tuple[list[Finding], Ratio | None]:
+    """Differences of one kind over many layers as one finding, the worst first; and what they do.
 
-    Gains that leave ‖ΔF‖ as it is, each alone and all of them together, are remarks.
+    That is measured for all together. Gains of matrices that the rule does not scale, such as
+    query's, are remarks where they leave ‖ΔF‖ as it is.
     """
     groups: list[list[Difference]] = []
     for d in different:
@@ -46,24 +47,24 @@ def findings(
                 break
         else:
             groups.append([d])
-    # the largest first, which are predicted where not all can be
     groups.sort(key=lambda group: -abs(log(group[0].ratio)))
-    said = [(_finding(reading, rule, group, effects), group) for group in groups]
-    said.sort(key=lambda one: -(one[0].effect or one[0].size) if one[0].size else 0)
-    light = [group for f, group in said if group[0].matrix and _keeps(f)]
-    if not light or not _keeps(effects.of([d for group in light for d in group])):
-        return [f for f, _ in said]
-    weighed = [replace(f, severity=REMARK) if group in light else f for f, group in said]
-    return sorted(weighed, key=lambda f: f.severity)  # differences come first
+    unscaled = [d for d in different if _is_unscaled(reading.sublayers[d.index], d)]
+    scaled = [d for d in different if d not in unscaled]
+    weighed = effects.of(unscaled, scaled) if unscaled else None
+    light = unscaled if weighed and weighed.is_one else []
+    said = []
+    for group in groups:
+        severity = REMARK if group[0] in light else DIFFERENCE
+        said.append(replace(_finding(reading, rule, group), severity=severity))
+    said.sort(key=lambda f: f.severity)  # differences come first
+    return said, effects.of(different) if len(light) < len(different) else None
 
 
-def _keeps(moved: Effect | Finding) -> bool:
-    """Whether ‖ΔF‖ stays as it is, by a prediction."""
-    times = moved.times if isinstance(moved, Effect) else moved.effect
-    return moved.predicted and times is not None and abs(times - 1) <= SLIGHT
+def _is_unscaled(s: Sublayer, d: Difference) -> bool:
+    return d.matrix is not None and d.item in {m.name for m in sublayer(s.kind).unscaled}
 
 
-def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: Effects) -> Finding:
+def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding:
     first = group[0]
     s, wanted, m = reading.sublayers[first.index], rule.sublayers[first.index], first.matrix
     equal, mean = _equal(group), _mean(group)
@@ -75,7 +76,6 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
     where = f"{s.stack}, {layers}, {s.kind}"
     where += f": {first.item}" if m is None else f", {first.item}: {m.where}"
     so = "" if len(group) == 1 else f"  # and in {layers}"
-    moved = Effect() if first.item == "learnt" else effects.of(group)
     if first.item == "norms":
         what = f"the norms stand as in {s.equation}, and {rule.name} is {_equation(wanted)}"
         what += _runs_away(s)
@@ -106,7 +106,7 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference], effects: E
             so += "" if equal else ", each by its factor in the plan"
         else:
             mend, so = f"torch.nn.init.normal_({_code(m)}, std={first.wanted * m.xavier:.4g})", ""
-    return Finding(where, what, size, mend + so, *moved)
+    return Finding(where, what, size, mend + so)
 
 
 def of_outer_parts(reading: Reading) -> Iterator[str]:

@@ -62,23 +62,17 @@ def answer(audit: Audit) -> doc.Words:
     else:
         moved = ""
         if audit.effect is not None:
-            times = f"{number(audit.effect, '.3g')} times as much as under the rule"
-            moved = f"; one update moves the output {times} ({_how(audit.predicted)})"
+            ends = (number(end, ".3g") for end in (audit.effect_low, audit.effect_high))
+            times = f"{number(audit.effect, '.3g')} times ({' to '.join(ends)})"
+            moved = f"; measured, one update changes the output {times} as much as on a fixed copy"
         what = "" if audit.scheme else "the nearest rule, "
         judged = f"{count} difference{'s' * (count > 1)} from {what}{held}{moved}"
     return audit.verdict, f", {placement}, layers: {layers}. {judged}."
 
 
-def _how(predicted: bool) -> str:
-    return "predicted" if predicted else "to first order"
-
-
 def _finding(finding: Finding) -> Iterator[doc.Block]:
-    moved = ""
-    if finding.effect is not None:
-        moved = f"; ‖ΔF‖ times {number(finding.effect, '.3g')} ({_how(finding.predicted)})"
     remark = "Remark: " if finding.severity == REMARK else ""
-    yield doc.Paragraph(f"{remark}{finding.where}: {finding.what}{moved}.")
+    yield doc.Paragraph(f"{remark}{finding.where}: {finding.what}.")
     yield doc.Listing(finding.mend.replace("  # ", "\n# "))
 
 

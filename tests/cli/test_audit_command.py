@@ -10,7 +10,7 @@ import torch
 import deepnet_theory as dt
 from deepnet_theory.runtime import build
 
-pytestmark = pytest.mark.usefixtures("unpredicted")
+pytestmark = pytest.mark.usefixtures("unmeasured")
 SOURCE = """
 import torch
 from torch import nn

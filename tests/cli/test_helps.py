@@ -47,7 +47,7 @@ def defaults(command):
 
 
 @pytest.fixture
-def asked(monkeypatch, unpredicted):
+def asked(monkeypatch, unmeasured):
     """The work that commands would have done; none is done."""
     found = []
 

@@ -130,7 +130,7 @@ def test_train_apply_and_verify_say_which_rule_is_meant(cli, exported):
     assert json.loads(cli(*words, "--alpha", "N", "--beta", "1").out)["rows"] == {}
 
 
-@pytest.mark.usefixtures("unpredicted")
+@pytest.mark.usefixtures("unmeasured")
 def test_an_audit_ends_in_the_rule_to_train_with(cli, model):
     shown = cli("audit", model, "--optimizer", "adam", "--depth", "4").out
     (command,) = re.findall(r"deepnet-theory (derive(?:.*\\\n)*.*)$", shown, re.M)

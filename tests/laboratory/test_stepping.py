@@ -14,13 +14,13 @@ from deepnet_theory.definitions.outcome import MissingExtraError, Refusal
 from deepnet_theory.laboratory.stepping import (
     Trajectory,
     UpdateAlgebra,
-    library_optimizer,
     numel,
     polar,
     rms,
     running_of,
     update,
 )
+from deepnet_theory.models.step import library_optimizer
 
 LIBRARIES = {name: o for name, o in optimizers().items() if o.reference is not None}
 RUNNING = {name: o for name, o in optimizers().items() if o.running is not None}

@@ -6,6 +6,6 @@ from small_constants import constants  # noqa: F401
 
 
 @pytest.fixture
-def predicted(unpredicted, monkeypatch):
-    """Audits predict effects, in a file whose other tests leave that out."""
-    monkeypatch.setattr("deepnet_theory.models.effect.MOST", 8)
+def measured(unmeasured, monkeypatch):
+    """Audits measure what differences do, in a file whose other tests leave that out."""
+    monkeypatch.setattr("deepnet_theory.models.effect.MOST", 30_000_000)

@@ -23,7 +23,7 @@ from deepnet_theory.report.text import text
 from deepnet_theory.runtime import build
 from deepnet_theory.sizes.wanted import wanted
 
-pytestmark = pytest.mark.usefixtures("unpredicted")
+pytestmark = pytest.mark.usefixtures("unmeasured")
 
 N, WIDTH = 4, 64
 ALPHA, BETA = (2 * N) ** 0.25, (8 * N) ** -0.25  # DeepNorm, arXiv 2203.00555, Figure 2
@@ -199,7 +199,6 @@ def test_a_fault_is_named_in_its_place_and_with_its_size(name):
     assert found(audit) == {key: pytest.approx(value, rel=0.03) for key, value in expected.items()}
     assert any(words in f.where + f.what for f in audit.findings)
     one_layer = name == "one layer forgotten"  # which is no rule of the depth
-    assert not one_layer or (audit.effect is not None and not audit.predicted)
     where = f"layer {N - 1}" if one_layer else f"all {N} layers"
     assert all(where in f.where for f in audit.findings)
 
@@ -521,43 +520,6 @@ def one_update(model):
     return fmean(sizes)
 
 
-PREDICTED = {  # the first-order formula tells of 1.86, 3.46, 1.52 and of nothing
-    "alpha computed and not used": pytest.mark.slow, "alpha on the branch": pytest.mark.slow,
-    "value not scaled": pytest.mark.slow, "pre-norm flag left on, alpha left out": (),
-}  # fmt: skip
-
-
-@pytest.mark.slow  # six real steps and three predictions
-@pytest.mark.usefixtures("predicted")
-def test_biases_are_what_a_prediction_leaves_out():
-    """Torch's own biases beside matrices of std 0.02: in truth 0.30, as predicted 0.21."""
-
-    def without(net):
-        with torch.no_grad():
-            for name, p in net.named_parameters():
-                if name.endswith("bias") and "norms" not in name:
-                    p.zero_()
-        return net
-
-    make = FAULTY["beta on another standard deviation"][0]
-    audit = dt.audit(make(), X, optimizer="adamw")
-    measured = one_update(without(make())) / one_update(without(Net(post, SCALED)))
-    assert audit.effect == pytest.approx(measured, rel=0.1)
-    assert audit.effect != pytest.approx(one_update(make()) / of_the_right_net(), rel=0.2)
-    assert [r for r in audit.remarks if "predicted effects take them as 0" in r]
-    quiet = dt.audit(without(make()), X, optimizer="adamw")
-    assert quiet.predicted and not [r for r in quiet.remarks if "biases" in r]
-
-
-@pytest.mark.usefixtures("predicted")
-@pytest.mark.parametrize("name", [pytest.param(n, marks=m) for n, m in PREDICTED.items()])
-def test_the_effect_is_predicted_and_is_what_one_update_does(name):
-    audit = dt.audit(FAULTY[name][0](), X, optimizer="adamw")
-    measured = one_update(FAULTY[name][0]()) / of_the_right_net()
-    assert audit.predicted
-    assert audit.effect == pytest.approx(measured, rel=0.1)
-
-
 class Cosine(Mixer):
     """Attention whose scores are cosines."""
 
@@ -578,7 +540,7 @@ def test_gains_of_norms_other_than_1_are_a_remark_but_for_those_of_scores():
     assert told(model) == ["1 norm gains are not 1, such as norms.3.weight of rms 0.5"]
 
 
-@pytest.mark.usefixtures("predicted")
+@pytest.mark.usefixtures("measured")
 def test_matrices_of_zeros_have_no_ratio_and_are_no_rule():
     model = Net(post, SCALED)
     with torch.no_grad():
@@ -586,7 +548,7 @@ def test_matrices_of_zeros_have_no_ratio_and_are_no_rule():
             down.weight.zero_()
     audit = dt.audit(model, X, optimizer="adamw")
     (finding,) = audit.findings
-    assert (finding.size, audit.predicted) == (math.inf, False)
+    assert finding.size == math.inf and audit.effect < 0.9
     assert finding.what == f"gain 0, wanted {BETA:.3g} (entries of rms 0)"
     assert "normal_(" in finding.mend and json.loads(audit.to_json())["findings"]
 
@@ -604,11 +566,11 @@ def test_without_an_optimizer_several_faults_are_held_against_no_one_rule():
     assert one.findings[0].size == pytest.approx(1 / BETA, rel=0.03)
 
 
-@pytest.mark.usefixtures("predicted")
+@pytest.mark.usefixtures("measured")
 def test_a_gain_that_moves_no_update_is_a_remark():
     """Query and key scaled with the matrix that they are packed in."""
     audit = dt.audit(Net(post, {**SCALED, "query": BETA, "key": BETA}), X, optimizer="adamw")
     assert (audit.verdict, audit.follows, audit.differences) == ("SUPPORTED", "deepnorm", ())
     assert {c.role for c in audit.plan} == {"query", "key"} and audit.effect is None
     told = [f for f in audit.findings if "takes gain 1" in f.what and f.severity == "remark"]
-    assert len(told) == 2 and all(f.effect == pytest.approx(0.997, abs=0.01) for f in told)
+    assert len(told) == 2

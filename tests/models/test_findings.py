@@ -7,8 +7,8 @@ import pytest
 
 from deepnet_theory.definitions.reading import Matrix
 from deepnet_theory.definitions.subject import Difference
-from deepnet_theory.models.effect import Effect
-from deepnet_theory.models.findings import FAR, _keeps, _why_gain, as_made, in_layers, log
+from deepnet_theory.models.effect import Ratio
+from deepnet_theory.models.findings import FAR, _why_gain, as_made, in_layers, log
 
 D = 32  # fan-in and fan-out: Xavier's standard deviation is 1/√D
 
@@ -25,10 +25,9 @@ def why(found, wanted, *, role="value", error=0.0, others=(), beta=0.5, **matrix
     return _why_gain(s, rule, Difference(0, role, found / wanted, found, wanted, m), m)
 
 
-def test_what_is_predicted_to_leave_the_update_within_a_twentieth_is_light():
-    for times, light in ((0.96, True), (1.04, True), (0.94, False), (1.06, False), (2, False)):
-        assert _keeps(Effect(times, predicted=True)) is light
-    assert not _keeps(Effect(1.0)) and not _keeps(Effect(None, predicted=True))
+def test_a_step_within_a_twentieth_of_the_fixed_ones_in_every_draw_is_the_same():
+    for low, high, same in ((0.96, 1.04, True), (0.94, 1.0, False), (1.0, 1.06, False)):
+        assert Ratio(1.0, low, high).is_one is same
 
 
 def test_each_mistake_has_its_words():

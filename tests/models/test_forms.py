@@ -12,7 +12,7 @@ from deepnet_theory.definitions.subject import differences
 from deepnet_theory.models import read
 from deepnet_theory.sizes.wanted import wanted as rules_for
 
-pytestmark = pytest.mark.usefixtures("unpredicted")
+pytestmark = pytest.mark.usefixtures("unmeasured")
 
 D = 16
 IDS = torch.randint(31, (2, 7), generator=torch.Generator().manual_seed(0))

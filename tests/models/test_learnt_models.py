@@ -7,9 +7,9 @@ import warnings
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from mended import audit_of_a_real_step, depth_exponents, put_right, times
+from mended import depth_exponents, put_right
 from torch import nn
-from written_models import GPT, branch_step, started
+from written_models import GPT, branch_step
 
 import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
@@ -17,7 +17,7 @@ from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.models import read
 from deepnet_theory.runtime.linear import described_blocks
 
-pytestmark = pytest.mark.usefixtures("unpredicted")
+pytestmark = pytest.mark.usefixtures("unmeasured")
 
 IDS = torch.arange(16).view(2, 8)
 V = 61
@@ -121,17 +121,6 @@ def rule_rates(model):
 
 def rule_step(model):
     return branch_step(model, rule_rates(model))
-
-
-@pytest.mark.usefixtures("predicted")
-@pytest.mark.parametrize("factor", [3.0, pytest.param(1 / 3, marks=pytest.mark.slow)])
-def test_a_predicted_effect_is_that_of_a_real_step(factor):
-    """CaiT's and DINOv2's: multipliers of another size than 1/alpha."""
-    right = started(scaled(layer_scale, 4, shape=(64,), d=64))
-    apply_(right, exported(4, width=64), inputs=IDS)
-    change = times(factor, "mlp.scale")
-    audit = audit_of_a_real_step(right, change, IDS, rule_step, optimizer="adamw")
-    assert abs(math.log(audit.effect)) > 0.1
 
 
 # ---- models of libraries, and as they are written ----

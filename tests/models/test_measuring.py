@@ -16,8 +16,9 @@ import deepnet_theory as dt
 from deepnet_theory.cli import main
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.laboratory.measuring import measure
-from deepnet_theory.laboratory.model_steps import FinalState, Stepped, first_step
+from deepnet_theory.laboratory.model_steps import Stepped, first_step
 from deepnet_theory.models.factory import made
+from deepnet_theory.models.step import FinalState
 
 D, V = 16, 32
 ETA = 2.0**-10

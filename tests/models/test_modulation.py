@@ -1,7 +1,6 @@
 """adaLN-zero: gates of branches that a matrix of zeros computes of a condition."""
 
 import copy
-import math
 from functools import partial
 
 import pytest
@@ -9,9 +8,9 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from hypothesis import given
 from hypothesis import strategies as st
-from mended import audit_of_a_real_step, depth_exponents, put_right, times
+from mended import depth_exponents, put_right
 from torch import nn
-from written_models import GPT, branch_step, started
+from written_models import GPT, started
 
 import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
@@ -21,7 +20,7 @@ from deepnet_theory.laboratory.stepping import update
 from deepnet_theory.models import read
 from deepnet_theory.sizes.entries import moved_by_a_condition
 
-pytestmark = pytest.mark.usefixtures("unpredicted")
+pytestmark = pytest.mark.usefixtures("unmeasured")
 
 IDS = torch.arange(16).view(2, 8)
 V = 61
@@ -166,25 +165,6 @@ def test_one_step_moves_a_mended_model_alike_at_every_depth(optimizer):
         lambda n: Modulated(n, gate=0.5), lambda n: exported(n, optimizer), IDS, optimizer
     )
     assert abs(mended) < 0.1 and plain > 0.8
-
-
-@pytest.mark.usefixtures("predicted")
-def test_a_predicted_effect_is_that_of_a_real_step():
-    torch.manual_seed(0)
-    right = started(Modulated(4, d=64))
-    apply_(right, exported(4, width=64), inputs=IDS)
-    with pytest.warns(UserWarning, match="packed into one parameter"):
-        groups = parameter_groups(right, 1e-6)
-    rates = {id(p): g["lr"] for g in groups for p in g["params"]}
-    own = {
-        n: rates[id(p)]
-        for n, p in right.named_parameters()
-        if n.startswith("h.") and "table" not in n
-    }
-    audit = audit_of_a_real_step(
-        right, times(3, "mlp.ada.bias"), IDS, partial(branch_step, rates=own), optimizer="adam"
-    )
-    assert abs(math.log(audit.effect)) > 0.1
 
 
 # ---- what is refused ----

@@ -13,7 +13,7 @@ from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.models import applying, read
 
 transformers = pytest.importorskip("transformers")
-pytestmark = pytest.mark.usefixtures("unpredicted")
+pytestmark = pytest.mark.usefixtures("unmeasured")
 
 V, D = 61, 32
 IDS = torch.randint(1, V, (2, 16), generator=torch.Generator().manual_seed(0))

@@ -11,7 +11,7 @@ import deepnet_theory as dt
 from deepnet_theory.definitions.reading import Measured
 from deepnet_theory.models import branches, read
 
-pytestmark = pytest.mark.usefixtures("unpredicted")
+pytestmark = pytest.mark.usefixtures("unmeasured")
 
 D = 16
 X = torch.randn(2, 6, D, generator=torch.Generator().manual_seed(0))

@@ -3,13 +3,11 @@
 import copy
 import re
 import warnings
-from functools import partial
 from statistics import fmean
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from mended import audit_of_a_real_step
 from torch import nn
 from written_models import Block
 
@@ -17,7 +15,7 @@ import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.models import read
 
-pytestmark = pytest.mark.usefixtures("unpredicted")
+pytestmark = pytest.mark.usefixtures("unmeasured")
 
 D = 16
 X = torch.randn(2, 8, D, generator=torch.Generator().manual_seed(0))
@@ -105,7 +103,7 @@ def real_step(optimizer, model):
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("predicted")
+@pytest.mark.usefixtures("measured")
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_stages_take_the_rule_of_all_their_sublayers(optimizer):
     sizes = []
@@ -116,15 +114,6 @@ def test_stages_take_the_rule_of_all_their_sublayers(optimizer):
         assert dt.audit(model, PIXELS, constants=constants).verdict == "SUPPORTED"
         sizes.append(real_step(optimizer, model))
     assert max(sizes) < 1.25 * min(sizes)
-
-    def gains(wrong):
-        for n, p in wrong.named_parameters():
-            if ".blocks." in n and "layernorm_" in n and n.endswith("weight"):
-                p *= 3
-
-    of = partial(real_step, optimizer)
-    audit = audit_of_a_real_step(model, gains, PIXELS, of, optimizer=optimizer, constants=constants)
-    assert audit.effect > 2
 
 
 def test_matrices_between_stages_are_left_as_they_are():

@@ -72,7 +72,7 @@ def test_the_first_figures_are_drawn_from_the_measured_page_and_show_what_is_sai
     assert best("standard parametrisation") == sorted(best("standard parametrisation"))[::-1]
 
 
-@pytest.mark.usefixtures("unpredicted")
+@pytest.mark.usefixtures("unmeasured")
 @pytest.mark.parametrize("command", commands())
 def test_every_command_runs(command, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -198,7 +198,7 @@ def test_a_path_runs_to_its_end(name):
     assert done.stdout and not done.stderr
 
 
-@pytest.mark.usefixtures("unpredicted")
+@pytest.mark.usefixtures("unmeasured")
 @pytest.mark.parametrize("swapped", ["faulty as faithful, faulty", "faithful, faithful as faulty"])
 def test_the_wrong_deepnorm_in_either_place_is_seen(monkeypatch, capsys, swapped):
     script = (PATHS / "deepnorm.py").read_text(encoding="utf-8")

@@ -1,0 +1,247 @@
+r"""One step of somebody's model on a batch: its final state F, its loss, and what a step changes.
+
+F is what enters the head. That is found in one forward pass: from the output back through
+operations that have one activation each (a cast, a scale, a softcap) to the first product with a
+parameter. Where the way ends before, at a residual sum say, the output itself is F.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from deepnet_theory.definitions.optimizer import Reference
+from deepnet_theory.definitions.outcome import InputError, MissingExtraError, unknown
+from deepnet_theory.models.factory import Made, tensors
+
+HALVES = (torch.float16, torch.bfloat16)
+CLASSES = 256  # of the fixed random head of a model that has none: bytes
+PRODUCTS = {
+    F.linear, torch.matmul, Tensor.matmul, Tensor.__matmul__, torch.mm, Tensor.mm, torch.addmm,
+    Tensor.addmm, torch.bmm, Tensor.bmm, torch.einsum,
+}  # fmt: skip
+NAMED = ("logits", "last_hidden_state")  # of an output with several tensors, the one that is meant
+
+
+class FinalState:
+    """A model on one batch: its final state F (…, width) and its loss.
+
+    F is what enters the head, or the output of the module called ``name``. The loss is the
+    model's own where its output has one; else the mean cross-entropy, through its head or a fixed
+    random one, of the next token where the inputs are token ids, of random targets where not.
+    With ``drawn`` targets they are random whatever the model gives. The model is evaluated without
+    dropout, in single precision where its own is lower.
+    """
+
+    def __init__(
+        self, made: Made, name: str | None, generator: torch.Generator, drawn: bool = False
+    ) -> None:
+        self.made, self.name, model = made, name, made.module
+        model.eval()
+        if any(p.dtype in HALVES for p in model.parameters()):
+            model.float()
+        with torch.enable_grad(), _Watch(made) as watch:
+            result = made()
+        output = _output(result)
+        if output is None:
+            raise InputError(f"the output of {type(model).__name__} holds no floating-point tensor")
+        self.head = None if name is not None else watch.head(output)
+        if name is not None and name not in dict(model.named_modules()):
+            names = [child for child, _ in model.named_children()]
+            raise unknown("module for the final state", name, names)
+        own = own_loss(result) is not None and not drawn
+        self.random = None if own else self._random(output, generator, drawn)
+
+    def __call__(self) -> Tensor:
+        """F alone, (…, width), without gradients."""
+        with torch.no_grad():
+            return self._pass()[0]
+
+    def with_loss(self) -> tuple[Tensor, Tensor]:
+        """F and the loss, a number, to send gradients back from."""
+        with torch.enable_grad():
+            state, result = self._pass()
+            if self.random is None:
+                loss = own_loss(result)
+                assert loss is not None
+                return state, loss
+            head, targets = self.random
+            output = _output(result)
+            assert output is not None
+            logits = output if head is None else output.float() @ head
+            known = targets >= 0
+            return state, F.cross_entropy(logits[known].float(), targets[known])
+
+    def _pass(self) -> tuple[Tensor, Any]:
+        """F, and what the model gives."""
+        if self.head is not None:
+            with _Catch(self.head) as catch:
+                result = self.made()
+            state = catch.state
+        elif self.name is None:
+            result = self.made()
+            state = _output(result)
+        else:
+            outputs: list[Any] = []
+            module = self.made.module.get_submodule(self.name)
+            handle = module.register_forward_hook(lambda _, __, out: outputs.append(out))
+            try:
+                result = self.made()
+            finally:
+                handle.remove()
+            state = _output(outputs[-1]) if outputs else None
+        if state is None:
+            raise InputError(
+                f"the module {self.name!r} gives no floating-point tensor in the forward pass"
+            )
+        return state, result
+
+    def _random(
+        self, output: Tensor, generator: torch.Generator, drawn: bool
+    ) -> tuple[Tensor | None, Tensor]:
+        """A head where the model has none, and targets: −1 where there is none."""
+        head, classes = None, output.shape[-1]
+        if self.head is None:
+            width, classes = classes, CLASSES
+            head = torch.randn(width, CLASSES, generator=generator, dtype=torch.float32)
+            head = (head * (2 / (width + CLASSES)) ** 0.5).to(output.device)
+        where = output.shape[:-1]
+        for ids in () if drawn else self.made.tensors():
+            if ids.shape == where and not ids.is_floating_point() and int(ids.max()) < classes:
+                following = torch.full_like(ids, -1, dtype=torch.long)
+                following[..., :-1] = ids[..., 1:]
+                return head, following
+        return head, torch.randint(classes, where, generator=generator).to(output.device)
+
+
+class _Watch(TorchFunctionMode):
+    """Which operation made each tensor, while a forward pass runs."""
+
+    def __init__(self, made: Made) -> None:
+        super().__init__()
+        # parameters, and what is made of nothing else, as a transpose
+        self.weights = {id(p) for p in made.module.parameters()}
+        self.states = {id(t) for t in made.tensors()}  # inputs, and all that is made with them
+        self.made: dict[int, tuple[int, Any, list[Tensor], Tensor]] = {}
+        self.calls = 0
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        result = func(*args, **(kwargs or {}))
+        operands = list(tensors((args, kwargs or {})))
+        of_weights = bool(operands) and all(id(t) in self.weights for t in operands)
+        of_states = any(id(t) in self.states for t in operands)
+        for tensor in tensors(result):
+            if not any(tensor is operand for operand in operands):
+                self.made[id(tensor)] = (self.calls, func, operands, tensor)
+                if of_weights:
+                    self.weights.add(id(tensor))
+                if of_states:
+                    self.states.add(id(tensor))
+        self.calls += 1
+        return result
+
+    def head(self, output: Tensor) -> tuple[int, int] | None:
+        """The call that is the head, and which of its operands is F; None where there is none."""
+        now = output
+        while (maker := self.made.get(id(now))) is not None:
+            call, func, operands, _ = maker
+            weights = [t for t in operands if t.dim() > 1 and id(t) in self.weights]
+            states = [t for t in operands if id(t) in self.states]
+            if len(states) != 1:
+                return None
+            if func in PRODUCTS and weights:
+                return call, next(i for i, t in enumerate(operands) if t is states[0])
+            now = states[0]
+        return None
+
+
+class _Catch(TorchFunctionMode):
+    """The activation that enters one call of a forward pass, as :meth:`_Watch.head` tells it."""
+
+    def __init__(self, head: tuple[int, int]) -> None:
+        super().__init__()
+        self.call, self.operand = head
+        self.calls = 0
+        self.state: Tensor | None = None
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
+    ) -> Any:
+        if self.calls == self.call:
+            self.state = list(tensors((args, kwargs or {})))[self.operand]
+        self.calls += 1
+        return func(*args, **(kwargs or {}))
+
+
+def own_loss(result: Any) -> Tensor | None:
+    """The loss that a model's output has: a number that gradients can be sent back from."""
+    named = result.get("loss") if isinstance(result, Mapping) else getattr(result, "loss", None)
+    given = [named] if isinstance(named, Tensor) else [t for t in tensors(result) if t.dim() == 0]
+    return next((t for t in given if t.numel() == 1 and t.is_floating_point()), None)
+
+
+def _output(result: Any) -> Tensor | None:
+    """The tensor of activations (…, width) that is meant by a model's output."""
+    if isinstance(result, Mapping):
+        result = [result[k] for k in (*NAMED, *result) if result.get(k) is not None]
+    return next((t for t in tensors(result) if t.dim() > 1 and t.is_floating_point()), None)
+
+
+# ---- an optimizer's step ----
+
+RATE = 2.0**-10
+LINEAR = 0.01  # of ‖F‖: so small, a change is in proportion to the step
+HALVINGS = 40  # of a step, at most, to be so small
+Changed = Callable[[str, Tensor], Tensor]  # what becomes of the step of a parameter
+
+
+def change_of_step(made: Made, make: Callable[..., Any], changed: Changed, seed: int) -> float:
+    """‖ΔF‖/η of one step of an optimizer on random targets, averaged over tokens, for small η.
+
+    ``make`` gives the optimizer of parameters, ``changed`` what a named parameter's step is
+    replaced by. The model keeps its weights. Raises :class:`InputError` where no gradient reaches
+    a parameter.
+    """
+    model, generator = made.module, torch.Generator().manual_seed(seed)
+    final = FinalState(made, None, generator, drawn=True)
+    model.zero_grad()
+    _, loss = final.with_loss()
+    if not loss.requires_grad:
+        raise InputError("no gradient reaches the model's parameters: are all of them frozen?")
+    loss.backward()  # type: ignore[no-untyped-call]
+    moving = [(n, p) for n, p in model.named_parameters() if p.grad is not None]
+    kept = [p.detach().clone() for _, p in moving]
+    before, scale = final().double(), 1.0
+    make([p for _, p in moving], lr=RATE).step()
+    with torch.no_grad():
+        steps = [changed(n, p - old) for (n, p), old in zip(moving, kept, strict=True)]
+        for _ in range(HALVINGS):
+            for (_, p), old, step in zip(moving, kept, steps, strict=True):
+                p.copy_(old + scale * step)
+            moved = final().double() - before
+            if float(moved.norm()) <= LINEAR * float(before.norm()):
+                break
+            scale /= 2
+        for (_, p), old in zip(moving, kept, strict=True):
+            p.copy_(old)
+    model.zero_grad()
+    return float(moved.norm(dim=-1).mean()) / scale / RATE
+
+
+def library_optimizer(reference: Reference) -> Callable[..., torch.optim.Optimizer]:
+    """The reference's optimizer with its options; raises :class:`MissingExtraError`."""
+    module, _, name = reference.target.partition(":")
+    try:
+        optimizer: Any = getattr(import_module(module), name)
+    except ImportError:
+        raise MissingExtraError(module.partition(".")[0], reference.requires or "verify") from None
+    return partial(optimizer, **dict(reference.options))
