@@ -9,19 +9,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
-from fractions import Fraction
 from pathlib import Path
 
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.parametrisation import parametrisations
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection
-from deepnet_theory.sizes.parametrisations import (
-    Cell,
-    WidthJudgement,
-    judge_parametrisation,
-    size,
-)
 from deepnet_theory.sizes.width import WidthTable, width_table
 
 PAGE = Path(__file__).parent / "width.md"
@@ -30,9 +22,9 @@ LAYER = "attention,ffn:swiglu"
 HEAD = """\
 # Width
 
-What `deepnet-theory derive --across width` and `derive --scheme NAME --across width` say, in
-tables; the page is made by `python docs/width.py`. Every entry is a power of the width d: what is
-tuned at one width serves another where it is multiplied so.
+What `deepnet-theory derive --across width` says, in tables. The page is made by
+`python docs/width.py`. Every entry is a power of the width d: multiply by it what is tuned at one
+width, and it serves another.
 
 The conditions: every activation is of order one at the start (F); one update moves the output of
 every role by order one (U); a move of the features of order one moves the logits by order one (H).
@@ -52,28 +44,8 @@ conditions give {lamb_full} at full alignment and {lamb_none} at none. The condi
 al., arXiv 2407.05872, for an update scaled by its parameter give the same two. The published rate
 is that of no alignment.
 
-**ε of Adam.** It must be as large as the gradient of its role. CompleteP's table scales it in the
-residual blocks alone, its code takes one ε for all parameters, Complete(d)P mends the embedding,
-Megatron-LM's recipe the embedding and the head. Published, and in brackets what the algebra asks
-for where that is another one (a head drawn at 1/d has a larger gradient than one so multiplied):
-
-{epsilons}
-**Weight decay.** What one step takes of a hidden matrix, by source:
-
-{decays}
-The algebra keeps η·ω, a convention: another one is as consistent, and asks for another ω.
-Qiu et al., arXiv 2512.05620, find an independent weight decay of 1/d close to the best. A coupled
-one cannot keep the share under Adam, and be as large as the gradient too.
-
 **Rates of embeddings.** u-μP steps an embedding by d^(-1/2), nanochat too: the algebra says 1, and
 calls what they do a lazier embedding.
-
-**A sign.** The code of maxP has {sign_published} for the head of the mean-field parametrisation
-under Adam at no alignment. By the conditions of the paper that it follows, as by these here, it is
-{sign_asked}.
-
-**SGD's head at no alignment.** Where the head is drawn at 1/d the published rate stops where the
-update is as large as the head itself; (U) alone asks for √d more.
 """
 
 
@@ -83,18 +55,7 @@ def page() -> str:
         alignment: {name: _table(name, alignment) for name in optimizers()}
         for alignment in ALIGNMENTS
     }
-    judged = [
-        judge_parametrisation(given, None, given.columns[0].alignment)
-        for given in parametrisations().values()
-    ]
-    cells = [(one.scheme.name, c) for one in judged for c in one.cells]
     lamb = {a: tables[a]["lamb"].row("query").rate for a in ALIGNMENTS}  # type: ignore[union-attr]
-    (sign,) = (
-        c
-        for name, c in cells
-        if (name, c.optimizer, c.alignment, c.of, c.quantity)
-        == ("everett-mean-field", "adam", NONE, "head", "rate")
-    )
     lines = [
         "## Learning rates",
         "",
@@ -102,27 +63,9 @@ def page() -> str:
         "## Epsilon and decoupled weight decay, full alignment",
         "",
         *_beside(tables[FULL]),
-        "## Published parametrisations",
-        "",
-        "Under their own optimizer. *Regime*: features move alike at every width, are lazy, or "
-        "unstable. Then how far one update moves each output, the size of the logits at the start, "
-        "and how far one update moves them. *One class*: c·σ and c·η·action have the same powers "
-        "in every matrix, so that W = c·W′ turns one into the other.",
-        "",
-        *_published(judged),
-        "## Published cells that differ",
-        "",
-        f"Of {len(cells)} published cells {sum(c.agrees for _, c in cells)} are what the "
-        "conditions ask for at the published multipliers; these differ.",
-        "",
-        *_differing(cells),
         DISAGREE.format(
             lamb_full=_text(lamb[FULL]),
             lamb_none=_text(lamb[NONE]),
-            epsilons="\n".join(_epsilons(cells)),
-            decays="\n".join(_decays(judged)),
-            sign_published=_text(sign.published),
-            sign_asked=_text(sign.derived),
         ),
     ]
     return HEAD + "\n".join(lines)
@@ -179,89 +122,6 @@ def _beside(tables: dict[str, WidthTable | None]) -> Iterator[str]:
     head = ["optimizer", *(", ".join(roles) for roles in columns.values())]
     rows = ([name, *("; ".join(told[i]) for told in columns)] for i, name in enumerate(tables))
     yield from _rows(head, rows)
-
-
-def _power(exponent: str | None) -> str:
-    return "-" if exponent is None else "1" if exponent == "0" else f"d^({exponent})"
-
-
-def _published(judged: list[WidthJudgement]) -> Iterator[str]:
-    shown = ("token-embedding", "query", "fc2", "norm-gain", "head")
-    classes: dict[frozenset[str], int] = {}
-    rows = []
-    for one in judged:
-        roles = {t.role: t for t in one.judged.roles}
-        together = frozenset({one.scheme.name, *one.alike})
-        number = classes.setdefault(together, len(classes) + 1) if one.alike else ""
-        most = max((Fraction(t.logits) for t in roles.values() if t.logits), default=None)
-        rows.append(
-            [
-                one.scheme.name,
-                one.optimizer + ("" if one.alignment == FULL else ", no alignment"),
-                one.judged.regime + ("" if one.judged.near_identity else ", branches outgrow"),
-                *(_power(roles[r].output) if r in roles else "not said" for r in shown),
-                _power(roles["head"].start) if "head" in roles else "not said",
-                _power(None if most is None else str(most)),
-                number,
-                one.scheme.source,
-            ]
-        )
-    head = ("name", "under", "regime", *shown, "logits", "moved", "class", "source")
-    yield from _rows(head, rows)
-    for together, number in classes.items():
-        yield f"{number}. {', '.join(sorted(together))}"
-    yield ""
-
-
-def _differing(cells: list[tuple[str, Cell]]) -> Iterator[str]:
-    rows = [
-        [
-            name,
-            c.optimizer,
-            c.alignment,
-            c.of,
-            c.quantity.replace("*", "·"),
-            _text(c.published),
-            _text(c.derived),
-            c.why,
-        ]
-        for name, c in cells
-        if not c.agrees
-    ]
-    head = ("name", "optimizer", "alignment", "class", "", "published", "asked", "why nothing")
-    yield from _rows(head, rows)
-
-
-def _epsilons(cells: list[tuple[str, Cell]]) -> Iterator[str]:
-    """Sources that speak of the depth a row, classes of parameters a column."""
-    found: dict[str, dict[str, str]] = {}
-    for name, c in cells:
-        if c.quantity == "epsilon" and parametrisations()[name].branch != "1":
-            asked = "" if c.agrees else f" [{_text(c.derived)}]"
-            found.setdefault(name, {})[c.of] = f"{_text(c.published)}{asked}"
-    classes = list(dict.fromkeys(of for own in found.values() for of in own))
-    rows = ([name, *(own.get(of, "-") for of in classes)] for name, own in found.items())
-    yield from _rows(("source", *classes), rows)
-
-
-def _decays(judged: list[WidthJudgement]) -> Iterator[str]:
-    rows = []
-    for one in judged:
-        for column in one.scheme.columns:
-            if "hidden" in column.decay and column.decays != "coupled":
-                rate = size(column.rate["hidden"]) if column.decays == "decoupled" else None
-                decay = size(column.decay["hidden"])
-                assert decay is not None
-                share = decay if rate is None else decay * rate
-                rows.append(
-                    [
-                        one.scheme.name,
-                        column.decays,
-                        column.decay["hidden"],
-                        _power(str(share.exponent("d"))),
-                    ]
-                )
-    yield from _rows(("source", "how it is applied", "ω", "share of a step"), rows)
 
 
 def main() -> int:

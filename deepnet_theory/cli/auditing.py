@@ -10,12 +10,13 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
-from deepnet_theory.cli.deriving import own_rule, scheme_of_depth
+from deepnet_theory.cli.deriving import own_rule
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import DeepNetTheoryError, InputError, Refusal
 from deepnet_theory.definitions.placement import placement
 from deepnet_theory.definitions.rule import COMPLETE
 from deepnet_theory.definitions.scheme import Scheme, not_exportable, schemes
+from deepnet_theory.definitions.scheme import scheme as scheme_named
 from deepnet_theory.definitions.selection import STACKS, Selection
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def audit(
     if scheme is not None:
         if constants is not None:
             raise InputError(f"constants were given with the scheme {scheme!r}: give one of them")
-        asked = scheme_of_depth(scheme)
+        asked = scheme_named(scheme)
         require_shown(asked)
     under, groups = None, dict[str, dict[str, float]]()
     if isinstance(optimizer, str):

@@ -102,14 +102,9 @@ def derive(
     )
     in_one = chosen("across", across, ("depth", *ACROSS)) == "depth"
     if "scheme" in select:
-        if compare_closures or depth is not None or in_width.keys() - {"alignment"}:
-            raise InputError(
-                "a scheme is judged in every depth and width: leave the other options out"
-            )
-        judged = deriving.judge_scheme(
-            **of_scheme(select), across=None if in_one else across, alignment=alignment
-        )
-        return _show(judged, format)
+        if compare_closures or depth is not None or in_width or not in_one:
+            raise InputError("a scheme is judged in every depth: leave the other options out")
+        return _show(deriving.judge_scheme(**of_scheme(select)), format)
     if not in_one:
         if compare_closures or section is not None:
             raise InputError(
@@ -224,11 +219,11 @@ def _of_rule_or_scheme(
 def _stack_and_rule(select: Select, own: Own) -> tuple[Selection, Rule | None]:
     """The stack that is made, of a scheme or a rule, and the rule of one's own where one is."""
     if "scheme" in select:
-        from deepnet_theory.cli.deriving import scheme_of_depth
+        from deepnet_theory.definitions.scheme import scheme as scheme_named
 
         scheme = select["scheme"]
         refuse_beside(own, f"--scheme {scheme}")
-        return beside_scheme(select, scheme_of_depth(scheme)), None
+        return beside_scheme(select, scheme_named(scheme)), None
     selection = selection_of(select)
     return selection, rule_of(own, selection)
 

@@ -11,8 +11,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Unpack
 
 from deepnet_theory.definitions.constants import Constants, Sizes
-from deepnet_theory.definitions.discovery import choose
-from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
+from deepnet_theory.definitions.outcome import InputError, shown, unknown
 from deepnet_theory.definitions.record import record
 from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.rule import own_rule as _own_rule
@@ -32,13 +31,11 @@ if TYPE_CHECKING:
     from sympy import Expr
 
     from deepnet_theory.definitions.record import Measure
-    from deepnet_theory.definitions.scheme import Scheme
     from deepnet_theory.laboratory.settings import Settings
     from deepnet_theory.processes import Work
     from deepnet_theory.proof.derivation import Derivation
     from deepnet_theory.proof.width import WidthDerivation
     from deepnet_theory.sizes.answer import Comparison
-    from deepnet_theory.sizes.parametrisations import WidthJudgement
     from deepnet_theory.sizes.schemes import Judgement
 
     class Given(Measure, Work, total=False):
@@ -150,38 +147,22 @@ def judge_scheme(
     optimizer: str | None = None,
     *,
     update: str | None = None,
-    across: str | None = None,
-    alignment: str | None = None,
-) -> Judgement | WidthJudgement:
+) -> Judgement:
     """What a published scheme does, under an optimizer (default: its own) and every other.
 
     As in ``judge_scheme("gpt-2")``; ``update`` is an update of one's own in eta, g and theta.
-    ``across`` is "depth" or "width", by default the dimension that the scheme is published for,
-    the depth where it is both; ``alignment`` belongs to the width. Raises :class:`InputError` for
-    unknown names and :class:`Refusal` where a law is missing.
+    Raises :class:`InputError` for unknown names and :class:`Refusal` where a law is missing.
     """
     from deepnet_theory.definitions.optimizer import custom_optimizer
     from deepnet_theory.definitions.optimizer import optimizer as named
-    from deepnet_theory.definitions.parametrisation import Parametrisation, parametrisations
-    from deepnet_theory.definitions.scheme import schemes
-    from deepnet_theory.sizes.parametrisations import judge_parametrisation
+    from deepnet_theory.definitions.scheme import scheme as scheme_named
     from deepnet_theory.sizes.schemes import judge
 
     if optimizer is not None and update is not None:
         raise InputError("a scheme is judged under one optimizer: give optimizer or update")
-    if across not in (None, "depth", "width"):
-        raise InputError(f"a scheme is judged across depth or across width, not across {across}")
-    # a scheme of both dimensions is judged in depth where none is named
-    in_depth = schemes() if across != "width" else {}
-    in_width = parametrisations() if across != "depth" else {}
-    valid: dict[str, Scheme | Parametrisation] = {**in_width, **in_depth}
-    chosen = choose("scheme", scheme, valid)
+    chosen = scheme_named(scheme)
     under = None if optimizer is None else named(optimizer)
     under = custom_optimizer(update) if update is not None else under
-    if isinstance(chosen, Parametrisation):
-        return judge_parametrisation(chosen, under, alignment or FULL)
-    if alignment is not None:
-        raise InputError(f"alignment {alignment} needs across width")
     return judge(chosen, under)
 
 
@@ -272,6 +253,7 @@ def export(
 
     Source: the rule's own; its formulas go with the numbers, under ``origin``.
     """
+    from deepnet_theory.definitions import scheme as schemes
     from deepnet_theory.sizes.exported import (
         constants_of,
         constants_of_scheme,
@@ -285,7 +267,7 @@ def export(
             raise InputError(
                 f"the scheme {scheme!r} has constants of its own: leave {beside[0]} out"
             )
-        given = scheme_of_depth(scheme)
+        given = schemes.scheme(scheme)
         selection = stack_of_scheme(given, None if answer is None else answered(answer).selection)
         published = constants_of_scheme(given, selection, depth, form, architecture)
         published.warn()
@@ -338,22 +320,6 @@ def selection_of(
         f"{selection!r:.60} is no selection: give the name of an optimizer, an update in eta, g "
         "and theta, or a Selection"
     )
-
-
-def scheme_of_depth(name: str) -> Scheme:
-    """The published scheme of that name.
-
-    Raises :class:`Refusal` for one that sets sizes in the width alone.
-    """
-    from deepnet_theory.definitions.parametrisation import parametrisations
-    from deepnet_theory.definitions.scheme import scheme, schemes
-
-    if str(name).lower() in set(parametrisations()) - set(schemes()):
-        raise Refusal(
-            f"{name!r} says how sizes scale with the width, not which sizes one model has: derive "
-            "--across width judges it, and measure --widths shows a model's own"
-        )
-    return scheme(name)
 
 
 def derived(given: Derivation | Selection | str | None) -> Derivation:

@@ -13,7 +13,6 @@ from deepnet_theory.cli.deriving import (
     derived,
     export,
     own_rule,
-    scheme_of_depth,
     selection_of,
     settings_and_work,
     staged,
@@ -22,13 +21,13 @@ from deepnet_theory.definitions.constants import Constants, Sizes
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
 from deepnet_theory.definitions.rule import PLAIN, Rule
 from deepnet_theory.definitions.scheme import measurable
-from deepnet_theory.definitions.scheme import scheme as published
+from deepnet_theory.definitions.scheme import scheme as scheme_named
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.exponents import predictions, relative_updates
 from deepnet_theory.sizes.exponents import rival_rules as solve
 from deepnet_theory.sizes.exported import constants_of, constants_of_scheme, stack_of_scheme
-from deepnet_theory.sizes.parametrisations import scalings
+from deepnet_theory.sizes.moves import scalings
 from deepnet_theory.sizes.rule import closure_of
 from deepnet_theory.sizes.schemes import predictions as judged
 
@@ -96,7 +95,7 @@ def predict_scheme(
     **given: Unpack[Given],
 ) -> UpdatePrediction:
     """Predict a published scheme's ‖ΔF‖/η as :func:`predict_update` predicts a rule's."""
-    chosen = published(scheme)
+    chosen = scheme_named(scheme)
     return _predicted(*measurable(chosen, optimizer, update), depths, given, chosen)
 
 
@@ -246,7 +245,7 @@ def verify_scheme(
             f"step {settings.step!r} was given with the scheme {scheme!r}, whose exponent is that "
             "of its matrices; valid is 'matrices'"
         )
-    chosen = published(scheme)
+    chosen = scheme_named(scheme)
     selection, rule = measurable(chosen, optimizer, update)
     predicted = judged(chosen, selection)
     return _verified(
@@ -394,7 +393,7 @@ def transfer(
     for name, value in {"optimizer": optimizer, "update": update}.items():
         if value is not None:
             raise InputError(f"{name} was given with a selection, which has its own")
-    published = None if scheme is None else scheme_of_depth(scheme)
+    published = None if scheme is None else scheme_named(scheme)
     if published is not None:
         asked = None if selection is None else selection_of(selection, {})
         selection = stack_of_scheme(published, asked)

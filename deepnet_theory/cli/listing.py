@@ -8,7 +8,6 @@ from typing import Any
 
 from deepnet_theory.definitions.assumption import assumptions
 from deepnet_theory.definitions.optimizer import optimizers
-from deepnet_theory.definitions.parametrisation import FULL, Parametrisation, parametrisations
 from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.rule import closures
 from deepnet_theory.definitions.scheme import recorded, schemes
@@ -73,34 +72,7 @@ def _row(value: object, keys: str, computed: dict[str, Callable[[Any], Any]]) ->
 
 
 def _schemes() -> Iterable[Row]:
-    """Schemes of the depth and of the width; what stands in both has the facts of both."""
-    deep, wide = schemes(), parametrisations()
-    for name in sorted({*deep, *wide}):
-        row: Row = {"name": name, "dimension": "depth"}
-        if name in wide:
-            row = {"name": name, "dimension": "both" if name in deep else "width"}
-            row |= _in_width(wide[name])
-        if name in deep:
-            row |= _row(deep[name], _SCHEME, _OF_A_SCHEME)
-        if row["dimension"] == "both":
-            row["source"] = "; ".join(dict.fromkeys((deep[name].source, wide[name].source)))
-        yield row
-
-
-def _in_width(p: Parametrisation) -> Row:
-    rates = [
-        f"{c.optimizer}{'' if c.alignment == FULL else ', no alignment'}: "
-        + ", ".join(f"{role} {rate}" for role, rate in c.rate.items())
-        for c in p.columns
-    ]
-    return {
-        "summary": p.summary,
-        "init": [f"{role}: {text}" for role, text in p.init.items()],
-        "multiplier": [f"{role}: {text}" for role, text in p.multiplier.items()],
-        "rates": rates,
-        "mind": p.mind,
-        "source": p.source,
-    }
+    return (_row(one, _SCHEME, _OF_A_SCHEME) for one in schemes().values())
 
 
 def listing(what: str) -> list[Row]:

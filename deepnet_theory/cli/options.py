@@ -159,7 +159,7 @@ class _Beside:
         Option(
             "NAME",
             "Judge a published scheme instead; see `list schemes`",
-            folder="schemes parametrisations",
+            folder="schemes",
         ),
     ] = None
 

@@ -341,7 +341,6 @@ COMPOSERS = {  # by the name of the result's class: a module, and a function of 
     "Training": ("training", "document"),
     "Transfer": ("training", "transfer_document"),
     "UpdatePrediction": ("measurement", "prediction_document"),
-    "WidthJudgement": ("scheme", "width_document"),
     "WidthDerivation": ("width", "document"),
     "Verification": ("measurement", "document"),
 }

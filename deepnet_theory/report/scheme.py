@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -12,7 +11,6 @@ from deepnet_theory.report import document as doc
 
 if TYPE_CHECKING:
     from deepnet_theory.sizes.exponents import PartTrial
-    from deepnet_theory.sizes.parametrisations import Cell, Trial, WidthJudgement
     from deepnet_theory.sizes.schemes import Judgement, Row
 
 MEANING = (
@@ -156,99 +154,3 @@ def _quantities(part: PartTrial) -> dict[str, str]:
         "rho": part.relative,
     }
     return {name: power(exponent, part.depth) for name, exponent in powers.items()}
-
-
-# in the width, cell by cell
-
-REGIMES = {
-    "features": "Features move alike at every width.",
-    "lazy": "Lazy: features move less in a wider model.",
-    "unstable": "Unstable: features move further in a wider model.",
-}
-MEANING_IN_WIDTH = (
-    ("start", "what a role makes of an input of size 1"),
-    ("moves its output", "one update, in powers of the width d; for the head, the logits"),
-    ("moves the logits", "the same, as far as the head reads it"),
-    ("asked", "what the conditions ask for at the published multipliers"),
-    ("borrowed", "no rates are published for the optimizer: those of the scheme's own are taken"),
-)
-
-
-def width_document(judgement: WidthJudgement) -> doc.Document:
-    given, judged = judgement.scheme, judgement.judged
-    columns = ((t.optimizers[0], ", ".join(t.optimizers)) for t in judgement.optimizers)
-    rows = (((_power(t.start, "0"), _power(t.output), _power(t.logits)), t) for t in judged.roles)
-    head = ("role", "start", "moves its output", "moves the logits")
-    alike = f"Up to W = c*W' in each role: {', '.join(judgement.alike)}." * bool(judgement.alike)
-    return doc.Document(
-        f"{given.name} under {judgement.optimizer} across width, alignment {judgement.alignment}",
-        doc.paragraphs((f"{_begun(given.summary)}.", *_standing(judged))),
-        (
-            doc.Section(
-                "What one update does", (_alike(head, ((t.role, line) for line, t in rows)),)
-            ),
-            doc.Section("How far one update moves each output", (_every(judgement.optimizers),)),
-            doc.Section("Cells", tuple(_cells(judgement.cells))),
-            doc.Section("One class", doc.paragraphs([alike])),
-            doc.Section("Meaning", (doc.Terms((*MEANING_IN_WIDTH, *columns)),)),
-            doc.Section("Source", doc.paragraphs((given.source, given.mind or ""))),
-        ),
-    )
-
-
-def _standing(trial: Trial) -> Iterator[str]:
-    head = {t.role: t.start for t in trial.roles}.get("head")
-    most = max((Fraction(t.logits) for t in trial.roles if t.logits), default=None)
-    yield REGIMES.get(trial.regime, "The rates of the matrices are not said.")
-    if most is not None:
-        yield f"Logits at the start: {_power(head)}; one update: {_power(str(most))}."
-    if not trial.published:
-        yield "No rates are published for this optimizer: those of its own are taken."
-    if not trial.near_identity:
-        yield "Warning: a branch outgrows the stream at the start, where the law of moves ends."
-
-
-def _power(exponent: str | None, otherwise: str = "-") -> str:
-    """``constant``, ``d^(1/2)``; ``otherwise`` where there is nothing."""
-    return otherwise if exponent is None else power(Fraction(exponent), "d")
-
-
-def _alike(
-    head: tuple[str, ...], rows: Iterable[tuple[str, tuple[str, ...]]], short: bool = False
-) -> doc.Table:
-    """A line for roles that are alike; ``short`` names the first and the last of them."""
-    lines = doc.gathered((line, role) for role, line in rows)
-    if short:
-        named = ((r[0] if len(r) == 1 else f"{r[0]} … {r[-1]}", line) for line, r in lines.items())
-        return doc.Table(head, tuple((name, *line) for name, line in named))
-    return doc.Table(head, tuple((", ".join(r), *line) for line, r in lines.items()), (), (0,))
-
-
-def _every(trials: tuple[Trial, ...]) -> doc.Table:
-    """A class of optimizers a column, named by the one that stands for it."""
-    columns = [{t.role: _power(t.output) for t in trial.roles} for trial in trials]
-    roles = dict.fromkeys(role for column in columns for role in column)
-    lines = [
-        ("rates", tuple("published" if trial.published else "borrowed" for trial in trials)),
-        ("regime", tuple(trial.regime or "-" for trial in trials)),
-    ]
-    lines += [(role, tuple(column.get(role, "-") for column in columns)) for role in roles]
-    return _alike(("role", *(trial.optimizers[0] for trial in trials)), lines, short=True)
-
-
-def _cells(cells: tuple[Cell, ...]) -> Iterator[doc.Block]:
-    """Published beside asked for, and why nothing is asked for somewhere."""
-    rows = (
-        (
-            f"{c.optimizer}{'' if c.alignment == 'full' else ', no alignment'}",
-            c.of,
-            c.quantity,
-            doc.Formula(c.published),
-            "-" if c.derived is None else doc.Formula(c.derived),
-            "" if c.agrees else "differs",
-        )
-        for c in cells
-    )
-    yield doc.table("optimizer | class | | published | asked | ", rows)
-    for why in dict.fromkeys(c.why for c in cells if c.why):
-        yield doc.Paragraph(f"Nothing is asked: {why}.")

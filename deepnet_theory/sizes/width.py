@@ -28,7 +28,7 @@ from deepnet_theory.definitions.expression import UPDATE, FloatAlgebra, fold
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
 from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.selection import ACROSS, ALIGNMENTS, Selection
-from deepnet_theory.definitions.sublayer import MATRICES, Role, role_name, sublayer
+from deepnet_theory.definitions.sublayer import MATRICES, Role, role_name
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.equivalence import in_weights
@@ -212,21 +212,21 @@ def conditions(roles: Mapping[str, Place], alignment: str, form: str | None) -> 
         elif name not in ("head", TIED):
             yield c * init * place.shape[0] ** HALF
         else:
-            yield c * init * _terms(D, alignment)
+            yield c * init * terms(D, alignment)
         if name == TIED:  # the embedding's matrix, which the head reads through a multiplier
             yield init / _unknowns("token-embedding")[1]
         elif form is not None:
             yield init if (name, form) == ("head", FORWARD) else c
 
 
-def _terms(n: Monomial, alignment: str) -> Monomial:
+def terms(n: Monomial, alignment: str) -> Monomial:
     """What a sum of n terms is to one of them."""
     return n ** (1 if alignment == FULL else HALF)
 
 
 def scores(alignment: str) -> Monomial:
     """The multiplier of ⟨q, k⟩ over k entries: a move of q by Θ(1) moves the scores by Θ(1)."""
-    return ONE / _terms(K, alignment)
+    return ONE / terms(K, alignment)
 
 
 def rule_point(roles: Mapping[str, Place], alignment: str, form: str) -> Point:
@@ -551,72 +551,6 @@ class Scale:
     @property
     def words(self) -> str:
         return ", ".join(f"{name} {size} from {base}" for name, size, base in self._pairs)
-
-
-# ---- any parametrisation ----
-
-
-@dataclass(frozen=True)
-class Moved:
-    """What one update does through one role of a parametrisation, in powers of the width.
-
-    ``output`` is how far it moves the stream (for the head and its bias, the logits), ``logits``
-    how far it moves them. None where the update has no law there; ``row`` says which.
-    """
-
-    row: WidthRow
-    enters: Monomial  # what the role makes of its input's size at the start
-    output: Monomial | None
-    logits: Monomial | None
-
-
-@dataclass(frozen=True)
-class Judged:
-    """A parametrisation under an update: one entry a role.
-
-    ``weights`` are the branches beside the stream, by part and sublayer: one that grows with the
-    width leaves the neighbourhood of the identity, where alone the moves hold.
-    """
-
-    moved: tuple[Moved, ...]
-    weights: Mapping[tuple[str, str], Monomial]
-
-    @property
-    def near_identity(self) -> bool:
-        """Whether no branch outgrows the stream."""
-        return all(w.exponent("d") <= 0 for w in self.weights.values())
-
-
-def judge(
-    selection: Selection, point: Point, rates: Mapping[str, Monomial], alignment: str = FULL
-) -> Judged:
-    """What one update at ``rates`` by role does at any point; a role without a rate takes 1."""
-    head = Place("", "", "head", "head", Role.HEAD, HEAD)
-    read_out = point.enters(head) * _terms(D, alignment) / D**HALF
-    weights: dict[tuple[str, str], Monomial] = {}
-    moved = []
-    for place in places(selection):
-        if place.role == TIED:
-            continue
-        response = ONE
-        if place.sublayer:
-            branch = sublayer(place.sublayer)
-            law_here = laws.law(selection.placed(branch), branch, selection.the_norm)
-            gains = {
-                m.name: point.enters(replace(place, role=role_name(m.name), shape=SQUARE))
-                for m in law_here.sublayer.matrices
-            }
-            gains |= {"alpha": ONE, "stream": ONE}
-            weights[place.part, place.sublayer] = law_here.weight.put(gains)
-            paths = [path.put(gains) for path in law_here.responses.get(place.parameter, (ONE,))]
-            response = max(paths, key=lambda path: path.exponent("d"))
-        row = row_of(place, point, selection, alignment, response)
-        output = logits = None
-        if row.action is not None:
-            output = (response * row.action * rates.get(place.role, ONE)).without_number
-            logits = output if place.shape[1] == ONE else output * read_out
-        moved.append(Moved(row, point.enters(place), output, logits))
-    return Judged(tuple(moved), weights)
 
 
 # ---- what the conditions force ----

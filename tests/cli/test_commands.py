@@ -299,21 +299,14 @@ def test_the_case_of_a_name_does_not_matter(cli):
     assert cli("check", "Cake-Index-Ranges").code == 0
 
 
-def test_published_schemes_are_judged_in_depth_and_in_width_and_listed_with_both(cli):
-    def data(*words):
-        return json.loads(cli(*words, "--format", "json").out)
-
-    wide = data("derive", "--scheme", "mup", "--optimizer", "lamb")
-    assert wide["schema"] == "deepnet-theory/parametrisation/1"
-    assert (wide["optimizer"], wide["judged"]["regime"]) == ("lamb", "lazy")
-    assert all(cell["agrees"] for cell in wide["cells"])
+def test_published_schemes_are_judged_in_depth_alone_and_listed(cli):
     typed = ("derive", "--scheme", "gpt-2", "--norm", "layer")  # a default
     assert cli(*typed).out == cli(*typed[:3]).out
-    rows = {r["name"]: r for r in data("list", "schemes")["schemes"]}
-    dimensions = [rows[n]["dimension"] for n in ("deepnorm", "mup", "completep")]
-    assert dimensions == ["depth", "width", "both"]
-    assert "adam: embedding 1, hidden 1/d, head 1, bias 1" in rows["mup"]["rates"]
-    assert rows["u-mup"]["alpha"] and rows["u-mup"]["multiplier"]
+    assert cli("derive", "--scheme", "gpt-2", "--across", "width").code == 2
+    rows = {
+        r["name"]: r for r in json.loads(cli("list", "schemes", "--format", "json").out)["schemes"]
+    }
+    assert rows["u-mup"]["alpha"]
 
 
 PAGES = {  # and the marks that their first picture has

@@ -28,7 +28,7 @@ from deepnet_theory.laboratory.width import (
     verify_width,
 )
 from deepnet_theory.models.groups import role_of
-from deepnet_theory.sizes.parametrisations import scalings
+from deepnet_theory.sizes.moves import scalings
 from deepnet_theory.sizes.table import table, texts
 
 SMALL = {"tokens": 2, "seeds": 3, "draws": 2, "device": "cpu", "processes": 1}

@@ -169,7 +169,7 @@ def kinds_of(kind):
 
 def test_every_result_has_a_composer_that_makes_a_document():
     for room in (
-        "sizes.answer", "sizes.schemes", "sizes.parametrisations", "proof.derivation",
+        "sizes.answer", "sizes.schemes", "proof.derivation",
         "proof.width", "definitions.audit", "definitions.measurement", "definitions.training",
     ):  # fmt: skip
         import_module(f"deepnet_theory.{room}")

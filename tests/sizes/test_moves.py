@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 
 from deepnet_theory.definitions.optimizer import optimizers
-from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.sizes.parametrisations import scalings
+from deepnet_theory.sizes.moves import scalings
 
 HALF = Fraction(1, 2)
 
@@ -58,13 +58,3 @@ def test_the_key_bias_is_left_out_and_an_unknown_point_refused() -> None:
     assert "key-bias" not in moves("adam", "rule")
     with pytest.raises(InputError, match=r"unknown rule 'mupp'; valid are: rule, .*ntp, .*sp"):
         scalings(Selection(optimizer="adam"), "mupp")
-
-
-def test_a_published_parametrisation_is_a_point_too() -> None:
-    # Yang et al., arXiv 2203.03466, Table 8: every role moves its output alike under Adam
-    assert {output for output, _ in moves("adam", "mup").values()} == {0}
-
-
-def test_what_steps_by_several_optimizers_or_starts_at_0_is_refused() -> None:
-    with pytest.raises(Refusal, match="'nanochat' is not measured: it draws output at 0"):
-        scalings(Selection(optimizer="adam"), "nanochat")

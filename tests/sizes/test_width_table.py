@@ -14,6 +14,7 @@ from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
+from deepnet_theory.sizes.moves import moves
 from deepnet_theory.sizes.update import GRADIENT, PARAMETER, step
 from deepnet_theory.sizes.width import (
     HALF,
@@ -21,7 +22,6 @@ from deepnet_theory.sizes.width import (
     Scale,
     WidthRow,
     WidthTable,
-    judge,
     places,
     rule_point,
     scores,
@@ -60,9 +60,7 @@ def test_one_update_moves_the_logits_by_one_through_every_role_in_either_form(
     for form, of in tables.items():
         point = rule_point({p.role: p for p in places(selection)}, alignment, form)
         rates = {row.role: row.rate for row in of.rows if row.rate is not None}
-        judged = judge(selection, point, rates, alignment)
-        assert judged.near_identity
-        for moved in judged.moved:
+        for moved in moves(selection, point, rates, alignment):
             if moved.row.action is not None:
                 assert (moved.output, moved.logits) == (ONE, ONE), moved.row.role
         if alignment == "full":
@@ -200,10 +198,10 @@ def test_standard_sizes_move_hidden_maps_too_far() -> None:
     selection = Selection(optimizer="adam", placement="pre-ln")
     roles = {p.role: p for p in places(selection)}
     inits = {r: None if p.starts_at_zero else p.shape[0] ** -HALF for r, p in roles.items()}
-    judged = judge(selection, Point(dict.fromkeys(roles, ONE), inits), {})
-    moved = {m.row.role: m for m in judged.moved}
+    point = Point(dict.fromkeys(roles, ONE), inits)
+    moved = {m.row.role: m for m in moves(selection, point, {})}
     assert (moved["query"].output, moved["token-embedding"].output) == (D, ONE)
-    assert moved["head"].enters == ONE  # the logits at the start
+    assert point.enters(roles["head"]) == ONE  # the logits at the start
 
 
 def test_a_base_model_is_not_the_larger_one() -> None:
