@@ -157,10 +157,9 @@ def _applied(
     if mark_of(model) in marks and not _alphas(reading, rule):
         return Applied(())
     drawn = initialise is not False
-    if initialise is None and (trained := _trained(model, reading)):
+    if initialise is None and (why := _not_fresh(model, reading)):
         raise Refusal(
-            f"{trained}: these weights look trained, and would be lost; say initialise=True to "
-            "draw them anew, or initialise=False to set alpha alone"
+            f"{why}; say initialise=True to draw them anew, or initialise=False to set alpha alone"
         )
     changes = _set_alpha(model, reading, rule)
     large: dict[str, float] = {}
@@ -328,17 +327,25 @@ def _draw_behind_gates(
                 yield Change(m.where, what)
 
 
-def _trained(model: nn.Module, reading: Reading) -> str:
-    """A parameter that is not as a model begins with, and why; no word where all are."""
+def _not_fresh(model: nn.Module, reading: Reading) -> str:
+    """Why the weights should not be drawn anew unasked; no word where they are as made."""
+    trained = "these weights look trained, and would be lost"
     for s in reading.sublayers:
         vectors = [name for norm in s.norms for name in (norm.gain, norm.bias)]
         for name in (*vectors, s.learnt):
             if name and (p := multiplier(model, name)).numel() and p.min() < p.max():
-                return f"the entries of {name} differ"
+                return f"the entries of {name} differ: {trained}"
         for m in s.matrices:
             w = torch.cat([v.transpose(0, m.axis).flatten(1) for v in blocks(model, m)])
+            if not model.get_parameter(m.name).requires_grad:
+                return f"{m.name} is frozen, and its weights would be lost"
+            if not w.isfinite().all():
+                return f"{m.where} has entries that are NaN or infinite: its weights are broken"
             if _stands_out(w):
-                return f"{m.where} has a singular value that independent entries do not have"
+                return (
+                    f"{m.where} has a singular value that independent entries do not have: "
+                    f"{trained}"
+                )
     return ""
 
 
@@ -565,9 +572,21 @@ def _summary(
         f"alpha {alpha}: {into}",
         f"learning rates: × {spans} by kind, parameter_groups(model, lr)",
         f"outer parts: {_outside(reading, changes, large)}",
+        *_between_stack_and_head(reading),
         *(f"to be written in the model's code: {line}" for line in lines),
         *([f"to train with it: {c.condition}"] if c.condition else []),
     ]
+
+
+def _between_stack_and_head(reading: Reading) -> Iterator[str]:
+    """What no rule speaks of: matrices behind the last sublayer that are not the head."""
+    head = reading.logits and reading.logits.head.name
+    if between := [name for name in reading.head if head and name != head]:
+        yield (
+            f"without a rule: {', '.join(between)} between the last sublayer and the head. Its "
+            "size and learning rate stay as they are, so the logits may change with depth in one "
+            "update; remove it, or give it a rate of its own and measure"
+        )
 
 
 def _outside(reading: Reading, changes: Sequence[Change], large: Mapping[str, float]) -> str:

@@ -358,6 +358,14 @@ def require_weights(module: nn.Module, name: str = "the model") -> None:
             raise InputError(f"{name} is lazy: {path} has no shape before the first forward pass")
         if p.is_meta:
             raise InputError(f"{name} is on meta: {path} holds no numbers; make it on a device")
+    for path, p in tensors.items():
+        if p.is_complex():
+            raise InputError(f"{name} is complex: no rule has a law for {path}; give a real model")
+        if any(n > 1 and not s for n, s in zip(p.shape, p.stride(), strict=True)):
+            raise InputError(
+                f"{path} of {name} is expanded: its entries are one in memory, and no step or draw "
+                "fits them; give it entries of its own, as .clone() makes them"
+            )
     quantised = next((n for n, p in tensors.items() if not p.is_floating_point()), None) or next(
         (n for n, m in module.named_modules() if "quantized" in type(m).__module__), None
     )

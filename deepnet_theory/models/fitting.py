@@ -30,6 +30,7 @@ from deepnet_theory.definitions.subject import (
     without_law,
 )
 from deepnet_theory.definitions.sublayer import Role, sublayer
+from deepnet_theory.models.factory import require_weights
 from deepnet_theory.runtime.linear import Description
 
 EXACT = 1e-3  # of an α that code computes
@@ -355,6 +356,7 @@ def own_module(model: nn.Module) -> nn.Module:
     """The module that a compiled one stands for; :class:`Refusal` for one spread over processes."""
     whole = getattr(model, "_orig_mod", model)
     assert isinstance(whole, nn.Module)
+    require_weights(whole)
     for name, module in whole.named_modules():
         # fully_shard makes a class of its own, and shards that are not gathered are DTensors
         kinds = (*type(module).__mro__, *map(type, module.parameters(recurse=False)))

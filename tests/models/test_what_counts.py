@@ -271,3 +271,40 @@ def test_a_multiplier_of_0_in_a_branch_is_a_finding_and_no_crash():
     asked = dt.Selection("adam", placement="pre-ln", stack="decoder")
     with pytest.raises(dt.Refusal, match=r"multiplies h\.0\.attn\.c_attn.* by 0, at any size"):
         dt.apply_(Stack(2, d=D, block=Emptied), dt.export(asked, 2, width=D), inputs=X)
+
+
+def changed(change):
+    torch.manual_seed(0)
+    model = GPT(2, d=D)
+    change(model.h[1].mlp.c_fc)
+    return model
+
+
+def expand(m):
+    m.weight = nn.Parameter(torch.zeros(1, 1).expand(4 * D, D))
+
+
+REFUSED = {
+    "frozen": (lambda m: m.weight.requires_grad_(False), "c_fc.weight is frozen"),
+    "not a number": (lambda m: m.weight.data.fill_(math.nan), "c_fc.weight has entries that are N"),
+    "expanded": (expand, "c_fc.weight of the model is expanded"),
+    "on meta": (lambda m: m.register_buffer("b", torch.ones(2, device="meta")), "is on meta"),
+    "complex": (lambda m: m.to(torch.complex64), "is complex"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_weights_that_are_not_to_be_drawn_are_refused_in_one_sentence(name):
+    change, why = REFUSED[name]
+    asked = dt.Selection("adam", placement="pre-ln", stack="decoder")
+    with pytest.raises(dt.DeepNetTheoryError, match=why) as refusal:
+        dt.apply_(changed(change), dt.export(asked, 2, width=D), inputs=IDS)
+    assert "\n" not in str(refusal.value)
+
+
+def test_a_matrix_between_the_stack_and_the_head_is_said_to_have_no_rule():
+    model = GPT(2, d=D)
+    model.lm_head = nn.Sequential(nn.Linear(D, D), nn.GELU(), nn.LayerNorm(D), model.lm_head)
+    asked = dt.Selection("adam", placement="pre-ln", stack="decoder")
+    said = dt.apply_(model, dt.export(asked, 2, width=D), inputs=IDS).summary
+    assert any(line.startswith("without a rule: lm_head.0.weight") for line in said)
