@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
 from typing import Any
@@ -67,11 +67,9 @@ class Scheme:
     ``first`` is the residual equation of the stack's first layers where it differs, and
     ``first_layers`` their number as a text in the depth. ``rates``, ``epsilon`` and
     ``weight_decay`` are multipliers by role. ``std`` is the standard deviation, in the width d, of
-    every matrix of gain 1 where that is not Xavier's. ``output`` is that of a placement of several
-    streams; ``streams`` counts them where the equation is that of one alone;
-    ``schedule`` is the branch's multiplier in the step t of training where it is not constant.
-    ``layer`` replaces the stack's layer, and its sublayers may have placements of their own.
-    ``uses`` is how often each layer is used.
+    every matrix of gain 1 where that is not Xavier's. ``schedule`` is the branch's multiplier in
+    the step t of training where it is not constant. ``layer`` replaces the stack's layer, and its
+    sublayers may have placements of their own. ``uses`` is how often each layer is used.
     """
 
     name: str
@@ -89,8 +87,6 @@ class Scheme:
     epsilon: Mapping[str, str] = field(default_factory=dict)
     weight_decay: Mapping[str, str] = field(default_factory=dict)
     layer: tuple[Sublayer, ...] | None = None
-    output: str = ""
-    streams: int = 1
     schedule: str = ""
     std: str = ""
     uses: str = "1"
@@ -115,43 +111,7 @@ class Scheme:
 
     @cached_property
     def placement(self) -> Placement:
-        return Placement(
-            self.name, self.equation, self.final_norm, self.summary, self.source, output=self.output
-        )  # fmt: skip
-
-    @cached_property
-    def of_one_stream(self) -> Scheme:
-        """The scheme of one stream whose output moves as that of several; itself of one.
-
-        A share of x₀ that grows as u(S) divides every branch. Raises :class:`Refusal` where
-        several streams have no such law.
-        """
-        if (several := self.placement.streams) is None:
-            return self
-        one, grown = replace(self, equation=several.equivalent, output=""), several.grown
-        if len(grown) == 1:
-            return one
-        if "alpha" in one.placement.expression.names:
-            raise Refusal(
-                f"no law for the scheme {self.name!r}: its branch has a multiplier alpha beside "
-                "streams that grow"
-            )
-        parts = []
-        for part in self.parts:
-            depth = next(p.depth for p in stack(self.stack).parts if p.name == part.name)
-            choose = sublayers = f"{len(self.layer_of(part.name))}*{depth}"
-            terms = ["1"]
-            for k, coefficient in enumerate(grown[1:], start=1):
-                terms.append(f"{coefficient}*{choose}")  # u(S) by binomials of S
-                choose += f"*({sublayers} - {k})/{k + 1}"
-            parts.append(replace(part, alpha=" + ".join(terms)))
-        return replace(one, equation=f"{one.equation}/alpha", parts=tuple(parts))
-
-    @property
-    def carried(self) -> int:
-        """How many residual streams it has."""
-        several = self.placement.streams
-        return self.streams if several is None else len(several.names)
+        return Placement(self.name, self.equation, self.final_norm, self.summary, self.source)
 
     @property
     def gate(self) -> float | None:
@@ -268,7 +228,6 @@ def scheme(name: str) -> Scheme:
 def not_exportable(given: Scheme) -> str:
     """What constants lack of a scheme; no word where they have all of it."""
     lacking = {
-        f"{given.carried} residual streams": given.carried > 1,
         **_beyond_any_stack(given),
         "other first layers": given.first is not None,
         "numbers that depend on where a layer stands": any(p.indexed for p in given.parts),
@@ -304,8 +263,7 @@ def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tupl
     says whether the stack ends in a norm. Raises :class:`Refusal` where the scheme needs what no
     such stack has.
     """
-    uncounted = f"{given.streams} residual streams without an equation"
-    if lacking := _first({uncounted: given.streams > 1, **_beyond_any_stack(given)}):
+    if lacking := _first(_beyond_any_stack(given)):
         raise Refusal(
             f"the scheme {given.name!r} cannot be measured: the laboratory's stacks lack {lacking}"
         )

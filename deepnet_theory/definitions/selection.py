@@ -15,7 +15,7 @@ from math import lcm
 from typing import Annotated, Any, TypedDict
 
 from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer, optimizer
-from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
+from deepnet_theory.definitions.outcome import InputError, shown, unknown
 from deepnet_theory.definitions.placement import Placement, placement
 from deepnet_theory.definitions.record import Option, record
 from deepnet_theory.definitions.rule import Closure, closure
@@ -47,7 +47,6 @@ class Select(TypedDict, total=False):
     closure: str | None
     amplification: str
     one_alpha: bool
-    allow_ascent: bool
     rank: str
 
 
@@ -57,8 +56,7 @@ class Selection:
 
     ``closure=None`` asks for the default, which is computed. ``amplification`` names how the
     decoder's cross-attentions amplify a change of the encoder's output; ``one_alpha`` asks for
-    a single α in the whole part where the kinds of sublayers would take different ones;
-    ``allow_ascent`` admits an update that raises the loss. ``rank`` is that of a matrix's gradient
+    a single α in the whole part where the kinds of sublayers would take different ones. ``rank`` is that of a matrix's gradient
     in width: ``low`` for fewer tokens than the width, ``full`` for as many.
     """
 
@@ -105,7 +103,6 @@ class Selection:
         ),
     ] = "published"
     one_alpha: Annotated[bool, Option("", "One alpha for all kinds of sublayers of a part")] = False
-    allow_ascent: Annotated[bool, Option("", "Admit an update that raises the loss")] = False
     rank: Annotated[
         str,
         Option("NAME", "Of gradients in width: low (few tokens a batch) or full", RANKS),
@@ -147,12 +144,6 @@ class Selection:
         if self.one_alpha and any(s.placement for s in self.the_stack.sublayers):
             raise InputError(
                 f"the layer {self.layer!r} has several placements, whose alphas are not one alpha"
-            )
-        if len(self.placements) > 1 and any(p.streams for p in self.placements):
-            names = " and ".join(p.name for p in self.placements)
-            raise Refusal(
-                f"no law for {names} in one stack: the law of several streams is that of sublayers "
-                "which all read and write them alike"
             )
 
     @cached_property

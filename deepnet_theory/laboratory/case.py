@@ -170,10 +170,6 @@ class Sampled(Case):
         looped = (replace(p, layers=p.distinct * loops, uses=loops) for p, loops in each)
         return replace(constants, parts=tuple(looped))
 
-    def layer(self, part: PartConstants, index: float) -> Sequence[Placed]:
-        """In the one stream that several come to."""
-        return [Placed(p.placement.of_one_stream, p.constants) for p in super().layer(part, index)]
-
     @cached_property
     def _larger(self) -> dict[str, float]:
         """What each use of a layer in the short stack stands for, in uses."""

@@ -25,7 +25,7 @@ from deepnet_theory.laboratory.stepping import (
 from deepnet_theory.laboratory.trial import Trial, draw_batch
 from deepnet_theory.models.step import library_optimizer
 from deepnet_theory.runtime import Description
-from deepnet_theory.runtime.model import Residual, first_stream
+from deepnet_theory.runtime.model import Residual
 
 FIRST_ETA = 2.0**-10
 RELATIVE_CHANGE = 1e-3  # ‖ΔF‖/‖F‖ aimed at: far above float32's rounding, far below curvature
@@ -210,7 +210,7 @@ def find_non_finite(trial: Trial, before: Tensor, eta: float) -> str:
     seen: list[str] = []
 
     def watch(module: nn.Module, _: object, output: Tensor) -> None:
-        if not seen and not first_stream(output).isfinite().all():
+        if not seen and not output.isfinite().all():
             assert isinstance(module, Residual)
             site = module.site
             assert site.layer is not None

@@ -137,8 +137,7 @@ def distance_from_identity(case: Case) -> Distance:
 
 
 def _sampled(case: Case, **how: Any) -> Sampled:
-    scheme = None if case.scheme is None else case.scheme.of_one_stream
-    return Sampled(case.selection, case.rule, case.depth, case.settings, scheme=scheme, **how)
+    return Sampled(case.selection, case.rule, case.depth, case.settings, scheme=case.scheme, **how)
 
 
 def _weights(sampled: Sampled) -> Tensor:

@@ -24,7 +24,7 @@ from deepnet_theory.laboratory.trial import Trial
 from deepnet_theory.runtime import described
 from deepnet_theory.runtime.branches import Attention, FeedForward, GatedFeedForward
 from deepnet_theory.runtime.linear import Norm
-from deepnet_theory.runtime.model import Residual, first_stream
+from deepnet_theory.runtime.model import Residual
 from deepnet_theory.sizes.laws import factors
 
 EPSILON = 1e-8  # what Adam's libraries add to the root of the second moment by default
@@ -166,7 +166,7 @@ def _watch(
         now.norm_output = size(output.detach()) / math.sqrt(width)
 
     def end(_: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-        now, output = sublayers[-1], first_stream(output)
+        now = sublayers[-1]
         if not normalises_sum:
             stream = args[3] if residual.parallel else inputs[0]
             now.branch_weight = size(output.detach() - stream.detach()) / size(inputs[0])

@@ -18,39 +18,29 @@ Near the identity all uses read one stream and one gradient, so that what the ou
 matrix, and the gradient, are n times those of one use. An update of degree p is n^p times as large,
 and every use makes the output feel it: n sublayers move by n^{1+p} increments, S of them by S n^p.
 
-Several streams: with mixing M, write w and output o, branch l reaches the output by
-:math:`o M^{S-1-l} w`. That is a sequence which obeys the characteristic polynomial of M, of degree
-n: alike for n + 1 sublayers in a row, it is alike for all (Cayley and Hamilton, applied to the
-sequence less its first value). So an explicit stack of n + 1 sublayers shows what holds at every
-depth.
-
-Experts are the fourth of these; their rows stand with a branch's law (``placement.py``).
+Experts are the third of these; their rows stand with a branch's law (``placement.py``).
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate, combinations
-from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.definitions.expression import Expression, fold
 from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.selection import Part, Selection, Stack
 from deepnet_theory.definitions.sublayer import Sublayer
 from deepnet_theory.proof.algebra import (
     DEPTHS,
-    alpha,
     beta,
     depth_expression,
     eta,
     exponents,
-    in_sympy,
     r,
 )
 from deepnet_theory.proof.explicit import step_length
@@ -72,7 +62,6 @@ from deepnet_theory.proof.witness import (
     NEAR,
     TOLERANCE,
     Matrix,
-    OnMatrices,
     Witness,
     distance,
     normalise,
@@ -81,15 +70,12 @@ from deepnet_theory.proof.witness import (
 )
 from deepnet_theory.sizes.update import Update
 
-PARALLEL, SHARED, STREAMS, BEYOND = map(
-    Section, ("Parallel branches", "Shared layers", "Several streams", "Beyond the first order")
+PARALLEL, SHARED, BEYOND = map(
+    Section, ("Parallel branches", "Shared layers", "Beyond the first order")
 )
 ALPHA, WEIGHT = 1000.0, 4e-4  # near the identity, where rounding does not reach r₁r₂ yet
 ALONE = Placement("a branch alone", "x + branch(x)", final_norm=True)
 n, G = sp.symbols("n_u G", positive=True)
-delta = sp.Symbol("delta", positive=True)
-Maps = Callable[..., Any]
-Evaluate = Callable[[Expression, Mapping[str, Any], Mapping[str, Maps]], Any]
 
 
 def sublayers(part: Part) -> sp.Expr:
@@ -117,10 +103,8 @@ def added_up(part: Part, layers: int, term: Callable[[int], sp.Expr], crossing: 
 
 
 def as_one(part: Part, selection: Selection, degrees: Update) -> Iterator[Step]:
-    """What several streams, parallel branches and uses of one matrix are to one of each."""
+    """What parallel branches and uses of one matrix are to one of each."""
     placement = selection.the_placement
-    if placement.streams is not None:
-        yield streams_step(part, placement)
     stack = iter(part.layer)
     sums = dict.fromkeys(tuple(next(stack) for _ in range(several)) for several in part.sums)
     for index, branches in enumerate((s for s in sums if len(s) > 1), start=1):
@@ -265,93 +249,3 @@ def shared_steps(part: Part, selection: Selection, degrees: Update) -> Iterator[
         uses=("degrees", f"shared-response-{name}"),
         checks=(Check("the update on exact entries, its gradient multiplied", stepped),),
     )  # fmt: skip
-
-
-# ---- several streams ----
-
-
-def streams_step(part: Part, placement: Placement) -> Step:
-    """What several streams are to one."""
-    several, one = stacks_of(placement)
-    added = [sp.Symbol(f"G_{i + 1}", positive=True) for i in range(len(several) + 1)]
-
-    def on_matrices(_: Step) -> bool:
-        """Explicit sublayers in both stacks: what differs is of second order in r."""
-        return all(streams_are_one(s, placement) for s in dict.fromkeys(part.layer))
-
-    return STREAMS.equal(
-        f"streams-{part.name}", _moved(several, added), _moved(one, added),
-        f"{len(several)} streams that start alike, and {len(added)} branches: the output moves "
-        f"with every branch, against its own size, as that of {placement.of_one_stream.equation}. "
-        f"Beyond {len(several)} sublayers what reaches the output obeys the mixing's "
-        "characteristic polynomial, so that it stays alike at every depth",
-        assumptions=("near-identity",), establishes=tuple(added),
-        checks=(IDENTITY, Check("explicit sublayers, in several streams and in one", on_matrices)),
-    )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Streams:
-    """The equation of every stream, by its name, and what the stack makes of them."""
-
-    equations: Mapping[str, Expression]
-    output: Expression | None
-
-    def __len__(self) -> int:
-        return len(self.equations)
-
-    def through(
-        self, start: Any, branches: Iterable[tuple[Any, Maps]], norm: Maps, evaluate: Evaluate
-    ) -> Any:
-        """The normalised output of sublayers, each α and branch; all streams start alike."""
-        state = dict.fromkeys(self.equations, start)
-        for weight, branch in branches:
-            names, maps = {**state, "alpha": weight}, {"norm": norm, "branch": branch}
-            state = {name: evaluate(e, names, maps) for name, e in self.equations.items()}
-        end = state["x"]
-        if self.output is not None:
-            end = evaluate(self.output, state, {"norm": norm})
-        return norm(end)
-
-
-def stacks_of(placement: Placement) -> tuple[Streams, Streams]:
-    """The placement's several streams, and the one that they move as."""
-    several, one = placement.streams, placement.of_one_stream
-    assert several is not None
-    equations = dict(zip(several.names, several.equations, strict=True))
-    return Streams(equations, several.output), Streams({"x": one.expression}, one.ending)
-
-
-def _moved(stack: Streams, added: Sequence[sp.Symbol]) -> sp.Expr:
-    """What the output moves by with the branches, against its size."""
-
-    def norm(signal: sp.Expr) -> sp.Expr:
-        return signal / signal.xreplace({delta: sp.S.Zero})
-
-    branches = [(alpha, lambda _, weight=weight: delta * weight) for weight in added]
-    output = stack.through(sp.S.One, branches, norm, in_sympy)
-    return sp.expand(sp.diff(output, delta).xreplace({delta: sp.S.Zero}))
-
-
-def streams_are_one(s: Sublayer, placement: Placement) -> bool:
-    """Whether several streams are the one up to second order: each r halved, on matrices."""
-    base, less = (streams_apart(s, placement, times) for times in (1.0, 0.5))
-    return base < TOLERANCE**2 or abs(math.log2(base / less) - 2) < 2 * NEAR
-
-
-def streams_apart(s: Sublayer, placement: Placement, times: float) -> float:
-    """How far the two stacks are apart, their outputs normalised, r multiplied by ``times``."""
-    several, one = stacks_of(placement)
-    drawn = [weighing(s, placement.of_one_stream, times, b) for b in range(len(several) + 1)]
-    branches = [(witness.alpha, partial(_added_by, witness)) for witness in drawn]
-
-    def on_matrices(expression: Expression, *given: Any) -> Any:
-        return fold(expression.root, OnMatrices(*given))
-
-    start = drawn[0].stream[0]
-    ends = (stack.through(start, branches, normalise, on_matrices) for stack in (one, several))
-    return distance(*ends)
-
-
-def _added_by(witness: Witness, entering: Matrix) -> Matrix:
-    return replace(witness, placement=ALONE, entering=entering).output() - entering

@@ -11,7 +11,7 @@ from sympy.printing.latex import latex
 from sympy.printing.str import StrPrinter
 
 from deepnet_theory.definitions.expression import DEPTH, UPDATE, Grammar, fold
-from deepnet_theory.definitions.placement import NAMES, PLACEMENT
+from deepnet_theory.definitions.placement import PLACEMENT
 from deepnet_theory.report.document import GREEK, Formula, Knob, Step
 
 # the sign between the sides of an equation, and the function around the right one
@@ -22,7 +22,7 @@ _FUNCTIONS = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min
 # all that a selection or a rule writes as a formula
 _WRITTEN = Grammar(
     "a formula",
-    tuple(dict.fromkeys((*DEPTH.symbols, *UPDATE.symbols, *PLACEMENT.symbols, *NAMES, "d", "k"))),
+    tuple(dict.fromkeys((*DEPTH.symbols, *UPDATE.symbols, *PLACEMENT.symbols, "d", "k"))),
     UPDATE.functions | PLACEMENT.functions,
 )
 

@@ -132,9 +132,7 @@ def equations(selection: Selection) -> tuple[doc.Inline, ...]:
     """The residual equations, which are several where sublayers have placements of their own."""
     pieces: list[doc.Inline] = []
     for p in selection.placements:
-        first, *others = p.equation.split("; ")  # of several streams
-        pieces += [" and ", doc.Formula(first)]
-        pieces += [piece for other in others for piece in ("; ", doc.Formula(other))]
+        pieces += [" and ", doc.Formula(p.equation)]
     return tuple(pieces[1:])
 
 

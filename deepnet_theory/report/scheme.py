@@ -105,10 +105,6 @@ def _sentence(words: str) -> tuple[doc.Block, ...]:
 def _constants(judgement: Judgement) -> tuple[tuple[str, doc.Words], ...]:
     scheme = judgement.scheme
     rows: dict[str, str | None] = {}
-    if scheme.placement.streams is not None:
-        one = scheme.of_one_stream
-        rows = {"output": scheme.output, "moves as one stream": one.equation}
-        rows |= {f"{p.name}: its alpha": p.alpha for p in one.parts if p not in scheme.parts}
     for part in scheme.parts:
         rows[f"{part.name}: alpha"] = part.alpha
         rows |= {f"{part.name}: {name}": gain for name, gain in part.gains.items()}

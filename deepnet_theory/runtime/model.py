@@ -67,11 +67,6 @@ class Residual(Described):
             raise InputError(
                 f"parallel branches are built for {'; '.join(LINES)}, not for {placement.equation}"
             )
-        self.streams = placement.streams
-        if self.streams and self.streams.norms != ("sum" in placement.places):
-            raise InputError(
-                f"several streams are built with one norm on them at most: {placement.equation}"
-            )
         self.placement, self.alpha, self.site = placement, alpha, site
         self.branch = branch
         self.norms = nn.ModuleList(
@@ -91,12 +86,9 @@ class Residual(Described):
 
     def forward(
         self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE,
-        total: Tensor | None = None, others: tuple[Tensor, ...] = (),
-    ) -> Any:  # fmt: skip
-        """x_l → x_{l+1}, (…, tokens, width) → the same; ``total`` is the sum to be joined.
-
-        Of several streams x is the first; they come as a tuple.
-        """
+        total: Tensor | None = None,
+    ) -> Tensor:  # fmt: skip
+        """x_l → x_{l+1}, (…, tokens, width) → the same; ``total`` is the sum to be joined."""
 
         def G(x: Tensor) -> Tensor:
             y: Tensor = self.branch(x, memory, context)
@@ -105,26 +97,16 @@ class Residual(Described):
                 return y
             return y * spread(self.residual_gain, y)
 
-        if self.streams is not None:
-            values: dict[str, Any] = dict(zip(self.streams.names, (x, *others), strict=True))
-            values["alpha"] = self.alpha
-            algebra = Equation(values, self.norms)
-            values["branch"] = G(fold(self.streams.read, algebra))
-            return tuple(fold(after, algebra) for after in self.streams.after)
         line, norms, α = LINES.get(self.placement.equation), list(self.norms), self.alpha
         if line is None:
             learnt = [spread(getattr(self, name), x) for name in self.learnt]
             names = {"x": x, "alpha": α}
-            return fold(self.placement.expression.root, Equation(names, norms, G, learnt))
+            result: Tensor = fold(self.placement.expression.root, Equation(names, norms, G, learnt))
+            return result
         if self.on_sum:
             α = α if total is None else 1.0  # the first branch has multiplied x
             norms = norms or [nn.Identity()]  # the last one normalises the sum
         return line(x, x if total is None else total, α, norms, G)
-
-
-def first_stream(output: Tensor | tuple[Tensor, ...]) -> Tensor:
-    """A sublayer's output; of several streams the first."""
-    return output if isinstance(output, Tensor) else output[0]
 
 
 def spread(gain: Tensor, over: Tensor) -> Tensor:
@@ -202,20 +184,15 @@ def sinusoids(start: int, tokens: int, width: int, like: Tensor) -> Tensor:
 class Layer(nn.ModuleList):
     """A group of residual sublayers: the unit that checkpointing, FSDP and DDP wrap."""
 
-    def forward(
-        self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE, *others: Tensor
-    ) -> Any:  # fmt: skip
-        """(…, tokens, width) → the same; several streams are a tuple, x the first."""
+    def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
+        """(…, tokens, width) → the same."""
         read = x
         for residual in self:
-            if others:
-                x, *rest = residual(x, memory, context, None, others)
-                others = tuple(rest)
-            elif residual.parallel:
+            if residual.parallel:
                 x = residual(read, memory, context, x)
             else:
                 read, x = x, residual(x, memory, context)
-        return (x, *others) if others else x
+        return x
 
 
 class Part(nn.Module):
@@ -254,34 +231,20 @@ class Part(nn.Module):
                     )
                 )  # fmt: skip
             self.layers.append(layer)
-        first, ends = layers[0][0].placement, c.placed(part.sublayers[-1]).final_norm
-        self.streams = ("x",) if first.streams is None else first.streams.names
-        self.ending, self.normed = first.ending, ends
-        on_output = self.ending is not None and "norm" in self.ending.functions
-        if on_output and ends:
-            raise InputError("an output of several streams has one norm at most")
         self.final_norm = None
-        if on_output or ends:
+        if c.placed(part.sublayers[-1]).final_norm:
             self.final_norm = Norm(kind_of_norm, a.width, make, Site(part.name))
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, tokens, width) → the same, final norm included."""
-        others = (x,) * (len(self.streams) - 1)
         for loop, layer in product(range(self.uses), self.layers):
             if context.cache is not None:
                 context.cache.loop = loop
-            given = x, memory, context, *others
             if self.checkpoint and torch.is_grad_enabled():
-                after = checkpoint(layer, *given, use_reentrant=False)
+                x = checkpoint(layer, x, memory, context, use_reentrant=False)
             else:
-                after = layer(*given)
-            x, *rest = after if others else (after,)
-            others = tuple(rest)
-        norms = [] if self.final_norm is None else [self.final_norm]
-        if self.ending is not None:
-            names = dict(zip(self.streams, (x, *others), strict=True))
-            x = fold(self.ending.root, Equation(names, norms))
-        return norms[0](x) if norms and self.normed else x
+                x = layer(x, memory, context)
+        return x if self.final_norm is None else self.final_norm(x)
 
 
 class Model(nn.Module):

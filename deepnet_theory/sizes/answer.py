@@ -212,8 +212,6 @@ class Answer(Result):
         optimizer, update = self.selection.the_optimizer, self.table.rule.update
         if update.regimes:
             yield f"holds where {' and '.join(map(str, update.regimes))}"
-        if self.selection.allow_ascent and not update.descends:
-            yield "the loss does not fall under this update: <g, update> is not negative"
         if optimizer.mind:
             yield f"{optimizer.name}: {optimizer.mind}"
         for part in self.table.rule.parts:

@@ -490,8 +490,7 @@ def rival_rules(selection: Selection) -> Mapping[str, Rule]:
         if name == selection.optimizer:
             continue
         other = replace(
-            selection, optimizer=name, update=None, regime=(), closure=None, one_alpha=False,
-            allow_ascent=False,
+            selection, optimizer=name, update=None, regime=(), closure=None, one_alpha=False
         )  # fmt: skip
         try:
             rules[name] = table.texts(solve_rule(other))

@@ -421,11 +421,6 @@ def law(placement: Placement, sublayer: Sublayer, norm: Norm | None = None) -> L
 
     Raises :class:`Refusal` where the equation is not an identity path plus one branch.
     """
-    if placement.streams is not None and len(placement.streams.grown) > 1:
-        raise Refusal(
-            f"no law for the placement {placement.name!r}: the law of knobs where streams grow in "
-            "every sublayer is missing; a scheme of constants may have such streams"
-        )
     folded = _Residual(sublayer, norm, placement)
     try:
         signal: Signal = fold(placement.expression.root, folded)

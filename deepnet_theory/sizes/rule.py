@@ -217,7 +217,7 @@ class _Problem:
     @cached_property
     def update(self) -> update.Update:
         """The law of the update; refused where it does not go down the gradient."""
-        return update.descending(self.selection.the_optimizer, self.selection.allow_ascent)
+        return update.descending(self.selection.the_optimizer)
 
     @cached_property
     def closure(self) -> Closure:

@@ -48,15 +48,9 @@ BEST_KNOWN = ("sgd", "adam", "lamb")  # what a class of optimizers is called by
 def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[PartTrial, ...]:
     """Every part of a scheme under an optimizer.
 
-    Raises :class:`Refusal` where streams have no equation, where the scheme changes in time, its
+    Raises :class:`Refusal` where the scheme changes in time, its
     stream explodes, or where its equation or the update has no law.
     """
-    if scheme.streams > 1:
-        raise Refusal(
-            f"the scheme {scheme.name!r} carries {scheme.streams} residual streams, and the law "
-            "of two streams is missing: its residual equation has one identity path"
-        )
-    scheme = scheme.of_one_stream
     if scheme.schedule:
         raise Refusal(
             f"the scheme {scheme.name!r} multiplies its branch by {scheme.schedule} in the step t "
@@ -184,7 +178,7 @@ class Source:
 
 def derivations_of(scheme: Scheme) -> tuple[Source, ...]:
     """The selections that give a scheme of one part: the same α and gains in every matrix."""
-    if len(scheme.parts) > 1 or not scheme.one_gain or scheme.streams > 1 or scheme.schedule:
+    if len(scheme.parts) > 1 or not scheme.one_gain or scheme.schedule:
         return ()
     sources = []
     for rule in _candidates(scheme):
@@ -404,7 +398,6 @@ def sinking_in(scheme: Scheme, p: Fraction) -> Iterator[Sinking]:
 
     What a fixed one loses is that of an update of degree ``p`` in g.
     """
-    scheme = scheme.of_one_stream
     depth_of = {part.name: part.depth for part in stack(scheme.stack).parts}
     for part in scheme.parts:
         alike: dict[tuple[str, str], list[tuple[str, Monomial]]] = {}

@@ -572,7 +572,7 @@ def law(optimizer: Optimizer) -> Update:
     return Update(p, q, tuple(degrees.used), reduced, signs)
 
 
-def descending(optimizer: Optimizer, allow_ascent: bool = False) -> Update:
+def descending(optimizer: Optimizer) -> Update:
     """The law of an update that goes down the gradient.
 
     Raises :class:`Refusal` where the loss rises, or does not feel the update in the mean.
@@ -585,12 +585,12 @@ def descending(optimizer: Optimizer, allow_ascent: bool = False) -> Update:
             "sublayers then add as sqrt(S), while a rule balances changes that are aligned and add "
             "as S"
         )
-    if not update.descends and not allow_ascent:
+    if not update.descends:
         rises = update.descent == {1}
         says = "rises" if rises else "rises or falls with the sizes of g and theta"
         raise Refusal(
             f"under {written} the loss {says}: <g, update> is not negative; write it with a minus "
-            "sign, or allow an ascent with --allow-ascent (in Python allow_ascent=True)"
+            "sign"
         )
     return update
 

@@ -247,7 +247,6 @@ def _has_inner(given: Scheme) -> bool:
 def require_shown(given: Scheme) -> None:
     """Raise :class:`Refusal` where no forward pass shows what a scheme sets."""
     unseen = {
-        f"carries {given.carried} residual streams, and an audit reads one": given.carried > 1,
         f"multiplies its branch by {given.schedule} in the step t of training, and an audit reads "
         "one forward pass": given.schedule,
         "divides what enters a branch by alpha, and an audit reads alpha on the residual sum": (

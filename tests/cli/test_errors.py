@@ -128,14 +128,11 @@ REFUSED = {
     "derive --update=-eta/g": "that neither alpha nor beta can change",
     "derive --compare-closures --update '-eta*g + eta*theta'": "no degree law",
     "derive --scheme gpt-2 --update=-eta*theta": "gradient",
-    "derive --scheme b2t": "2 residual streams",
     "derive --scheme mup --alignment none": "has no rates at alignment none",
-    "verify --scheme b2t": "2 residual streams",
     "export --scheme rezero --depth 8": "constants have no place for the residual equation",
     "export --scheme mup --depth 8": "scale with the width",
     "audit mine.py:plain --scheme mup": "scale with the width",
     "transfer --scheme mup --rates 1e-3:1e-1": "scale with the width",
-    "audit mine.py:plain --scheme b2t": "2 residual streams",
     "verify --scheme branchnorm": "changes in time",
 }
 

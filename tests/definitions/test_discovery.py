@@ -60,7 +60,7 @@ def test_an_unknown_name_lists_the_valid_ones_and_one_of_another_kind_is_said_to
 def test_facts_of_a_value_are_read_off_its_formula():
     assert {name for name, s in sublayers().items() if s.reads_memory} == {"cross"}
     on_sum = {name for name, p in placements().items() if p.normalises_sum}
-    assert on_sum == {"post-ln", "residual-dual"}
+    assert on_sum == {"post-ln"}
     for layer, crossings in (("attention,cross,ffn", 1), ("cross,cross", 2), ("attention,ffn", 0)):
         encoder, decoder = stack("encoder-decoder", layer).parts
         assert (encoder.crossings, decoder.crossings) == (0, crossings)

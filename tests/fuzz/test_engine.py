@@ -67,7 +67,6 @@ def test_every_update_is_derived_or_refused(fuzz):
             "closure": rng.choice(
                 [None, "symmetric", "unit-residual", "unit-init", "learning-rate"]
             ),
-            "allow_ascent": rng.random() < 0.5,
         }
 
         def derived(update=update, regime=regime, select=select):

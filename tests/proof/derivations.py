@@ -60,7 +60,6 @@ SELECTIONS = {
     },
     "shared latent": {"optimizer": "lion", "layer": "attention-latent", "uses": "N/6"},
     "shared learnt stream": {"optimizer": "nesterov", "placement": "stream-scalar", "uses": "4"},
-    "two streams": {"optimizer": "signsgd", "placement": "residual-dual"},
     "lemma": {"optimizer": "sgd", "method": "lemma"},
     "lemma pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "lemma", **SWIGLU},
     "lemma sandwich-ln": {"optimizer": "lamb", "placement": "sandwich-ln", "method": "lemma"},

@@ -54,7 +54,6 @@ REMARKS = (
         {"optimizer": "sgd", "stack": "encoder-decoder", "amplification": "independent"},
         r"encoder's S\*r\^2 grows as N\^\(-1/2\)\*M\^\(3/4\) in M",
     ),
-    ({"update": "eta*g", "allow_ascent": True}, "loss does not fall"),
     (
         {"optimizer": "adafactor"},
         r"regime ends for fc1 of ffn of the encoder at a depth of 1000000/\(d \+ m\) layers",

@@ -1,4 +1,4 @@
-"""What makes several sublayers as good as one: experts, parallel and shared ones, streams."""
+"""What makes several sublayers as good as one: experts, parallel and shared ones."""
 
 import re
 from dataclasses import replace
@@ -11,7 +11,7 @@ import pytest
 import sympy as sp
 
 from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
-from deepnet_theory.definitions.placement import Placement, Streams, placement, placements
+from deepnet_theory.definitions.placement import placement, placements
 from deepnet_theory.definitions.selection import Selection, stack
 from deepnet_theory.definitions.sublayer import sublayer, sublayers
 from deepnet_theory.proof import parts, witness
@@ -159,37 +159,6 @@ def test_a_sequence_is_a_sum_up_to_second_order_and_no_sum_that_lacks_a_branch(w
     monkeypatch.setattr(parts, "beyond", lacking)
     assert not parts.is_second_order(sublayer("attention"), sublayer("ffn"), placement(where))
     assert step.check() is Verdict.REFUTED
-
-
-# ---- several streams ----
-
-SEVERAL = ("hyper-connections", "residual-dual")
-MIXED = Placement(  # read by one, written to unlike, mixed
-    "mixed",
-    "(2*x + y)/3 + branch(norm(x))/alpha; (x + 2*y)/3 + 2*branch(norm(x))/alpha",
-    final_norm=True,
-    output="x + y",
-)
-
-
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-def test_the_rule_is_that_of_the_one_stream(optimizer):
-    several = derive(Selection(optimizer, placement="hyper-connections"))
-    assert several.verdict is Verdict.PROVED
-    assert several.step("streams-encoder").check() is Verdict.PROVED
-    assert rows(several) == rows(derivations.derivation(f"{optimizer} pre-ln"))
-
-
-@pytest.mark.parametrize("where", [*map(placement, SEVERAL), MIXED], ids=lambda p: p.name)
-def test_a_weight_or_a_norm_that_is_another_is_refuted(where, monkeypatch):
-    (part,) = Selection("adam").the_stack.parts
-    assert parts.streams_step(part, where).check() is Verdict.PROVED
-    right = where.streams.equivalent
-    for equation in (right.replace("branch", "2*branch"), right.replace("+ ", "- ")):
-        monkeypatch.setattr(Streams, "equivalent", equation)
-        planted = Placement("planted", where.equation, where.final_norm, output=where.output)
-        assert parts.streams_step(part, planted).check() is Verdict.REFUTED
-        assert not parts.streams_are_one(sublayer("ffn"), planted)
 
 
 # ---- layers that are used several times ----

@@ -12,7 +12,6 @@ import pytest
 import sympy as sp
 
 from deepnet_theory.cli import deriving
-from deepnet_theory.definitions.placement import placement
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.algebra import Activation
 from deepnet_theory.proof.derivation import derive
@@ -334,11 +333,3 @@ def test_every_knob_of_a_rule_has_its_letter_on_a_page():
     assert "<mi>η</mi><mo>∝</mo>" in shown and shown.count("<mo>=</mo><mn>6</mn>") == 4
     assert r"\eta &\propto 2 N = 6" in latex(told) and "$\\kappa = 2 N = 6$" in markdown(told)
     assert "    eta is multiplied by 2*N  = 6\n  (values at N = 3)" in text(told)
-
-
-@pytest.mark.parametrize("name", ["residual-dual", "hyper-connections"])
-def test_equations_of_several_streams_stand_on_every_page(name):
-    told = Document("", (Paragraph(rule.equations(Selection(optimizer="adam", placement=name))),))
-    assert placement(name).equation in text(told)
-    for page in (markdown(told), latex(told), fragment(told)):
-        assert re.search(r"y(</mi><mo>| )\+", page)

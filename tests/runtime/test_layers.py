@@ -1,4 +1,4 @@
-"""Layers that are no plain sequence: branches in parallel, looped layers, several streams."""
+"""Layers that are no plain sequence: branches in parallel, looped layers."""
 
 import json
 from dataclasses import replace
@@ -10,7 +10,7 @@ import deepnet_theory as dt
 from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.placement import Placement, placement, placements
+from deepnet_theory.definitions.placement import placements
 from deepnet_theory.laboratory.trace import take_trace
 from deepnet_theory.laboratory.trial import Trial
 from deepnet_theory.runtime import build, load, save
@@ -34,14 +34,11 @@ def drawn(made, **more):
     return build(made, dtype=F64, generator=torch.Generator().manual_seed(0), **more)
 
 
-# learnt, and not next to the branch; or several streams
-APART = {"res-post-gain", "sandwich-gain", "stream-scalar"} | {
-    name for name, one in placements().items() if one.streams
-}
+APART = {"res-post-gain", "sandwich-gain", "stream-scalar"}  # learnt, not next to the branch
 
 
 @pytest.mark.parametrize("placement", sorted(APART))
-def test_parallel_branches_share_no_other_multiplier_and_no_several_streams(constants, placement):
+def test_parallel_branches_share_no_other_multiplier(constants, placement):
     with pytest.raises(InputError, match="parallel branches are built for"):
         drawn(parallel(constants(placement=placement)))
 
@@ -198,42 +195,3 @@ def test_a_looped_decoder_generates_what_it_computes_at_once():
     model = drawn(exported(stack="decoder", placement="pre-ln"))
     tokens = model.generate(torch.tensor([[3, 1, 4]]), 4)
     assert torch.equal(tokens[:, 3:], model(tokens).argmax(-1)[:, 2:-1])
-
-
-# ------------------------------------------------------------------ several streams
-
-
-def written(name, model, x):
-    sublayers, end = list(model.residuals()), model.parts["encoder"].final_norm
-    y = x
-    for s in sublayers:
-        if name == "residual-dual":  # as its Algorithm 1, the branch divided by alpha
-            f = s.branch(x) / s.alpha
-            x, y = s.norms[0](x + f), y + f
-        else:
-            f = s.branch(s.norms[0](x))
-            x, y = x + f, y + f
-    return x + end(y) if name == "residual-dual" else end(x + y)
-
-
-@pytest.mark.parametrize("checkpoint", [False, True])
-@pytest.mark.parametrize("name", ["hyper-connections", "residual-dual"])
-def test_a_stack_is_the_one_written_by_hand(constants, name, checkpoint):
-    torch.manual_seed(0)
-    model = build(constants(placement=name), dtype=F64)
-    model.checkpoint_(checkpoint)
-    x = torch.randn(2, 5, 16, dtype=F64)
-    torch.testing.assert_close(model.body(x), written(name, model, x), rtol=0, atol=1e-12)
-    gradients = []
-    for output in (model.body(x), written(name, model, x)):
-        model.zero_grad()
-        output.square().sum().backward()
-        gradients.append(torch.cat([p.grad.flatten() for p in model.parts.parameters()]))
-    torch.testing.assert_close(*gradients, rtol=1e-9, atol=1e-12)
-    where = placement(name)
-    first = where.equation.split(";")[0]  # planted: the second stream is written to no more
-    planted = Placement("planted", f"{first}; y", where.final_norm, output=where.output)
-    right = written(name, model, x)
-    for residual in model.residuals():
-        residual.streams = planted.streams
-    assert not torch.allclose(model.body(x), right)

@@ -152,7 +152,7 @@ def test_formulas_are_mathml_and_powers_raised_in_words_alone():
 
 
 def test_every_scheme_has_a_page_that_its_table_leads_to(monkeypatch):
-    few = {name: schemes()[name] for name in ("deepnorm", "deepnorm-glm", "b2t", "t-fixup")}
+    few = {name: schemes()[name] for name in ("deepnorm", "deepnorm-glm", "branchnorm", "t-fixup")}
     monkeypatch.setattr(site.gallery, "schemes", lambda: few)
     pages = site.gallery.pages()
     assert set(pages) == {f"schemes/{name}.md" for name in few}
@@ -164,7 +164,7 @@ def test_every_scheme_has_a_page_that_its_table_leads_to(monkeypatch):
     assert "| first order | N^(1/2) | N^(1/4) | constant |" in pages["schemes/deepnorm.md"]
     assert "exactly by post-ln sgd parameter-norm" in pages["schemes/deepnorm.md"]
     assert "deepnorm-glm" not in pages["schemes/deepnorm.md"]  # not the rows of its namesakes
-    assert "2 residual streams" in pages["schemes/b2t.md"]
+    assert "changes in time" in pages["schemes/branchnorm.md"]
     assert "| decoder | adam | lamb | sgd |" in pages["schemes/t-fixup.md"]
 
 

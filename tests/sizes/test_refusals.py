@@ -42,7 +42,7 @@ REFUSED = (
         )
     ),
     *(
-        ({"update": update}, r"the loss rises.*--allow-ascent")
+        ({"update": update}, r"the loss rises.*write it with a minus sign")
         for update in ("eta*g", "eta*polar(g)", "eta*(norm(g)*sign(g) - 1.2*g)")
     ),
     (

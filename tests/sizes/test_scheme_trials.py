@@ -137,7 +137,6 @@ def test_loops_of_one_block_are_balanced_by_1_over_n_and_by_nothing_larger():
 
 
 REFUSED = (
-    ("b2t", "2 residual streams"),
     ("branchnorm", "changes in time"),
     (("alpha*x + branch(norm(x))", "2*N"), "explodes"),
     (("alpha*x + branch(norm(x))", "1 + 1/sqrt(N)"), "explodes"),
