@@ -55,7 +55,7 @@ def test_one_sequence_a_seed_needs_no_batch_dimension(constants, stack):
     assert torch.equal(model.body(*(x.squeeze(1) for x in inputs)), model.body(*inputs).squeeze(1))
 
 
-@pytest.mark.parametrize("placement", sorted(n for n, p in placements().items() if not p.streams))
+@pytest.mark.parametrize("placement", sorted(placements()))
 def test_the_written_line_is_the_placements_equation(constants, placement):
     """The line in Residual.forward against the spec's own equation, interpreted."""
     model = build(constants(placement=placement), dtype=F64)

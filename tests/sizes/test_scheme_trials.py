@@ -83,7 +83,7 @@ def test_a_rule_as_a_scheme_moves_the_output_as_the_rule_does(where, under, uses
         entry = rule.entries[0]
         gains = dict.fromkeys(("value", "output", "fc1", "fc2"), entry.beta)
         given, placed = made("x", entry.alpha, gains), placements()[where]
-        given = replace(given, uses=uses, rates={"scaled": entry.rate}, output=placed.output)
+        given = replace(given, uses=uses, rates={"scaled": entry.rate})
         given = replace(given, equation=placed.equation, final_norm=placed.final_norm)
         (found,) = trials(given, optimizer(under))
         assert found.first == Exponents(selection, rule).all()["N", "all"]
@@ -184,7 +184,7 @@ def test_which_derived_rules_published_schemes_are():
 def test_a_scheme_of_parts_gains_streams_or_layers_of_their_own_is_no_one_rule():
     composed = [
         s for s in schemes().values()
-        if len(s.parts) > 1 or not s.one_gain or s.streams > 1 or s.schedule
+        if len(s.parts) > 1 or not s.one_gain or s.schedule
     ]  # fmt: skip
     assert any(len(s.parts) == 2 for s in composed)
     assert all(derivations_of(s) == () for s in composed)
