@@ -4,33 +4,26 @@
 
 Depths 16 to 128, width 32, 8 seeds, on text: about half an hour on one core; of schemes that are
 named, theirs alone, beside what is recorded of the others. The numbers go to
-``deepnet_theory/definitions/schemes_measured.json``, which ``derive --scheme``, ``list schemes``
-and
-``docs/schemes.md`` show beside what they derive; the page is made of that file.
+``paper_checks/schemes/measured.jsonl``, which ``docs/schemes.md`` shows beside what is derived; the
+page is made of that file.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import math
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from fractions import Fraction
 from pathlib import Path
 
 from deepnet_theory.cli.experiments import verify_scheme
 from deepnet_theory.definitions.measurement import Exponent, Verification
 from deepnet_theory.definitions.outcome import Refusal, Verdict
-from deepnet_theory.definitions.scheme import (
-    RECORD,
-    SCHEMA,
-    Measured,
-    measurable,
-    recorded,
-    scheme,
-    schemes,
-)
+from deepnet_theory.definitions.scheme import measurable, scheme, schemes
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from paper_checks.shared.measured import Found, Slope, recorded, write
 
 DEPTHS = (16, 32, 64, 128)
 TWO_PARTS = ("16x8", "32x8", "64x8", "128x8", "8x16", "8x32", "8x64")
@@ -51,20 +44,7 @@ A scheme of two parts has the encoder's exponent in N first, the decoder's in M 
 """
 
 
-Found = Mapping[str, Mapping[str, Sequence[Measured]]]  # by scheme, then by optimizer
-
-
-def write(found: Found, measure: Mapping[str, object], path: Path = RECORD) -> None:
-    """Write what was found, and on what it was ``measure``d."""
-    rows = {
-        name: {optimizer: [asdict(one) for one in own] for optimizer, own in of.items()}
-        for name, of in found.items()
-    }
-    data = {"schema": SCHEMA, "measure": dict(measure), "schemes": rows}
-    path.write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-def measured(name: str) -> dict[str, tuple[Measured, ...]]:
+def measured(name: str) -> dict[str, tuple[Slope, ...]]:
     """A scheme under every optimizer."""
     depths = TWO_PARTS if len(scheme(name).parts) > 1 else DEPTHS
     return {
@@ -80,7 +60,7 @@ def judged(found: Verification) -> list[Exponent]:
     return [e for e in found.exponents if e.predicted is not None]
 
 
-def taken(e: Exponent) -> Measured:
+def taken(e: Exponent) -> Slope:
     """What is kept of an exponent, to four digits."""
     numbers = {name: getattr(e, name) for name in ("here", "estimate", "low", "high")}
     kept = {
@@ -89,25 +69,25 @@ def taken(e: Exponent) -> Measured:
     }
     predicted = Fraction(e.predicted or 0).limit_denominator(60)
     because = "" if e.verdict is Verdict.SUPPORTED else e.because
-    return Measured(
+    return Slope(
         depth=e.variable, predicted=str(predicted), **kept, verdict=e.verdict.value, because=because
     )
 
 
-def row(name: str, found: Mapping[str, Sequence[Measured]]) -> str:
+def row(name: str, found: Mapping[str, Sequence[Slope]]) -> str:
     """What was predicted, measured and found of a scheme, a cell an optimizer."""
     cells = ("; ".join(map(cell, one)) for one in found.values())
     return f"| {name} | {' | '.join(cells)} |"
 
 
-def cell(found: Measured) -> str:
+def cell(found: Slope) -> str:
     """Predicted deep down, measured, verdict; and what is predicted of these depths."""
     reached = found.here is not None and found.estimate is not None
     here = f" (here {found.here:+.2f})" if reached else ""
     return f"{found.predicted}{here}: {found}"
 
 
-def why(name: str, found: Mapping[str, Sequence[Measured]]) -> list[str]:
+def why(name: str, found: Mapping[str, Sequence[Slope]]) -> list[str]:
     """What keeps a cell from SUPPORTED, as the verification tells it."""
     return [
         f"- {name}, {optimizer}: {one.because}"
@@ -143,7 +123,7 @@ def main() -> None:
     given = parser.parse_args()
     path, known = Path(given.o), recorded() if given.names else {}
     wanted = [one.name for one in given.names] or list(schemes())
-    found: dict[str, Mapping[str, Sequence[Measured]]] = {}
+    found: dict[str, Mapping[str, Sequence[Slope]]] = {}
     for name in schemes():
         if name in wanted and _refused(name) is None:
             found[name] = measured(name)

@@ -12,10 +12,13 @@ from fractions import Fraction
 from pathlib import Path
 
 from deepnet_theory.definitions.outcome import Refusal, Verdict
-from deepnet_theory.definitions.scheme import conditions, measured, schemes
+from deepnet_theory.definitions.scheme import schemes
 from deepnet_theory.report.scheme import derived, power
 from deepnet_theory.sizes.exponents import SPOKEN_OF, PartTrial
 from deepnet_theory.sizes.schemes import Judgement, Row, judge
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from paper_checks.shared.measured import conditions, recorded
 
 PAGE = Path(__file__).parent / "schemes.md"
 HEAD = """\
@@ -89,7 +92,7 @@ def _lines(one: Judgement) -> list[str]:
 
 def _first(one: Judgement, optimizer: str, exponent: Fraction, index: int, part: PartTrial) -> str:
     """What is derived of the first order, and what was measured of it."""
-    _, found = measured(one.scheme.name, (optimizer,))
+    found = recorded().get(one.scheme.name, {}).get(optimizer)
     if not found:
         return _power(exponent, part)
     refuted = found[index].verdict == Verdict.REFUTED.value

@@ -125,7 +125,7 @@ def audit(
     remarks = list(result.remarks)
     if result.follows in schemes() and under is not None:  # to follow one is not to be balanced
         row = Row((under,), trials(schemes()[result.follows], named(under)))
-        remarks.append(f"under {under}: {standing(result.follows, row).removesuffix('.')}")
+        remarks.append(f"under {under}: {standing(row).removesuffix('.')}")
     result = replace(result, remarks=tuple(remarks))
     origin = {} if constants is None else checked(constants).origin
     if (exported := schemes().get(str(origin.get("scheme", result.scheme)))) is not None:

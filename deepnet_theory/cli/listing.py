@@ -10,7 +10,7 @@ from deepnet_theory.definitions.assumption import assumptions
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.rule import closures
-from deepnet_theory.definitions.scheme import recorded, schemes
+from deepnet_theory.definitions.scheme import schemes
 from deepnet_theory.definitions.sublayer import norms, sublayers
 from deepnet_theory.report.text import page_columns
 
@@ -51,15 +51,10 @@ _FOLDERS: dict[str, tuple[Callable[[], dict[str, Any]], str, dict[str, Callable[
     ),
     "claims": (_claims, "name statement recorded source", {"recorded": lambda c: c.standing}),
 }
-_SCHEME = "name equation alpha gains optimizer summary measured mind source"
+_SCHEME = "name equation alpha gains optimizer summary mind source"
 _OF_A_SCHEME: dict[str, Callable[[Any], Any]] = {
     "alpha": lambda s: [f"{p.name}: {p.alpha}" for p in s.parts],
     "gains": lambda s: [f"{p.name} {m}: {g}" for p in s.parts for m, g in p.gains.items()],
-    "measured": lambda s: [
-        f"{name} {one.depth}^{one} ({one.predicted} derived)"
-        for name, slopes in recorded().get(s.name, {}).items()
-        for one in slopes
-    ],
 }
 KINDS = (
     "optimizers", "placements", "norms", "sublayers", "closures", "methods", "assumptions",

@@ -1,13 +1,10 @@
-"""A published scheme: its residual equation and its constants; what was measured of it."""
+"""A published scheme: its residual equation and its constants."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property, lru_cache
-from pathlib import Path
-from typing import Any
+from functools import cached_property, lru_cache
 
 from deepnet_theory.definitions.constants import Placed, SublayerConstants
 from deepnet_theory.definitions.discovery import builtin, choose
@@ -282,68 +279,3 @@ def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tupl
         for part in given.parts
     )
     return selection, Rule(given.name, entries, meaning=f"as published: {given.source}")
-
-
-# ------------------------------------------------------------------------------- what was measured
-
-
-SCHEMA = "deepnet-theory/measured-schemes/1"
-RECORD = Path(__file__).parent / "schemes_measured.json"
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One measured exponent of ‖ΔF‖/η in a depth, beside what was predicted of it.
-
-    ``predicted`` is that of great depth, ``here`` what single sublayers predict over the measured
-    depths, None where they do not reach; the estimate is None where there is no exponent.
-    ``because`` says what keeps it from SUPPORTED.
-    """
-
-    depth: str  # N or M
-    predicted: str
-    here: float | None
-    estimate: float | None
-    low: float | None
-    high: float | None
-    verdict: str
-    because: str = ""
-
-    def __str__(self) -> str:
-        if self.estimate is None:
-            return f"no exponent, {self.verdict}"
-        return f"{self.estimate:+.2f} [{self.low:+.2f}, {self.high:+.2f}] {self.verdict}"
-
-
-@cache
-def recorded() -> dict[str, dict[str, tuple[Measured, ...]]]:
-    """What was found, by scheme and optimizer: one exponent, or one a part."""
-    return {
-        name: {
-            optimizer: tuple(Measured(**row) for row in exponents)
-            for optimizer, exponents in by_optimizer.items()
-        }
-        for name, by_optimizer in _data()["schemes"].items()
-    }
-
-
-def measured(scheme: str, optimizers: Sequence[str]) -> tuple[str, tuple[Measured, ...]]:
-    """The first of ``optimizers`` that a scheme was stepped by, and what was found; empty of none.
-
-    Those of one class share their exponents in depth.
-    """
-    rows = recorded().get(scheme, {})
-    return next(((name, rows[name]) for name in optimizers if name in rows), ("", ()))
-
-
-def conditions() -> str:
-    """What was measured on, in words."""
-    on = _data()["measure"]
-    first, *_, last = on["depths"]
-    return f"{first} to {last} layers of width {on['width']}, {on['seeds']} seeds, on {on['data']}"
-
-
-@cache
-def _data() -> dict[str, Any]:
-    data: dict[str, Any] = json.loads(RECORD.read_text(encoding="utf-8"))
-    return data

@@ -5,8 +5,6 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.definitions.scheme import conditions, measured
 from deepnet_theory.report import document as doc
 
 if TYPE_CHECKING:
@@ -36,7 +34,7 @@ def document(judgement: Judgement) -> doc.Document:
         doc.paragraphs(
             (
                 (f"{scheme.summary}: ", doc.Code(scheme.equations), "."),
-                standing(scheme.name, row),
+                standing(row),
                 *(f"Warning: {warning}." for warning in judgement.warnings),
             )
         ),
@@ -59,8 +57,8 @@ def power(exponent: Fraction | None, depth: str) -> str:
     return "constant" if exponent == 0 else f"{depth}^({exponent})"
 
 
-def standing(scheme: str, row: Row) -> str:
-    """Whether a scheme balances the first order, and what was measured of it."""
+def standing(row: Row) -> str:
+    """Whether a scheme balances the first order."""
     changes = []
     for part in row.parts:
         way = "is constant in depth"
@@ -68,10 +66,7 @@ def standing(scheme: str, row: Row) -> str:
             way = f"{'grows' if part.first > 0 else 'falls'} as {power(part.first, part.depth)}"
         whose = part.part if len(row.parts) > 1 else "output"
         changes.append(f"the {whose}'s change by one update {way}")
-    name, slopes = measured(scheme, row.optimizers)
-    shown = "; ".join(f"{one.depth}^{one}" for one in slopes)
-    seen = f" Measured under {name} at {conditions()}: {shown}." if slopes else ""
-    return f"{_begun('; '.join(changes))}.{seen}"
+    return f"{_begun('; '.join(changes))}."
 
 
 def derived(judgement: Judgement) -> str:
@@ -122,16 +117,10 @@ def _constants(judgement: Judgement) -> tuple[tuple[str, doc.Words], ...]:
 def _tables(judgement: Judgement) -> tuple[doc.Block, ...]:
     """One table a part: an optimizer's class is a column, named by the one that stands for it."""
     rows = _rows(judgement)
-    slopes = [measured(judgement.scheme.name, row.optimizers)[1] for row in rows]
     tables = []
     for index, part in enumerate(judgement.row.parts):
         columns = [_quantities(row.parts[index]) for row in rows]
-        for column, slope in zip(columns, slopes, strict=True):
-            if slope and slope[index].verdict == Verdict.REFUTED.value:
-                column["first order"] += f" ({slope[index].verdict})"
         body = [(name, *(column[name] for column in columns)) for name in columns[0]]
-        if any(slopes):
-            body.insert(1, ("measured", *(str(slope[index]) if slope else "" for slope in slopes)))
         tables.append(doc.Table((part.part, *(row.optimizers[0] for row in rows)), tuple(body)))
     return tuple(tables)
 

@@ -9,7 +9,7 @@ those are what a change of scales leaves alone. Nothing is compared by name.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
 from itertools import product
@@ -19,7 +19,7 @@ from deepnet_theory.definitions.measurement import Prediction, Predictions, Resu
 from deepnet_theory.definitions.optimizer import Optimizer, optimizer, optimizers
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import Placement, placements
-from deepnet_theory.definitions.scheme import Scheme, SchemePart, gain_of, measured, schemes
+from deepnet_theory.definitions.scheme import Scheme, SchemePart, gain_of, schemes
 from deepnet_theory.definitions.selection import Selection, stack
 from deepnet_theory.definitions.sublayer import Role, norm
 from deepnet_theory.sizes import update
@@ -251,12 +251,11 @@ class Row:
     def balanced(self) -> bool:
         return all(part.first == 0 for part in self.parts)
 
-    def to_dict(self, scheme: str) -> dict[str, Any]:
-        """Plain data of what the scheme of this name does; exponents as texts, null for none."""
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data of what the scheme does; exponents as texts, null for none."""
         return {
             "optimizers": list(self.optimizers),
             "balanced": self.balanced,
-            "measured": [asdict(one) for one in measured(scheme, self.optimizers)[1]],
             "parts": [
                 {
                     "stack": part.part,
@@ -327,8 +326,8 @@ class Judgement(Result):
             "schema": "deepnet-theory/scheme/1",
             "scheme": published,
             "optimizer": self.under,
-            "judged": self.row.to_dict(scheme.name),
-            "optimizers": [row.to_dict(scheme.name) for row in self.others],
+            "judged": self.row.to_dict(),
+            "optimizers": [row.to_dict() for row in self.others],
             "derived": derived,
             "warnings": list(self.warnings),
             "norm_epsilon": [norm.to_dict() for norm in self.sinking],
