@@ -3,7 +3,6 @@
 import inspect
 import textwrap
 from types import SimpleNamespace
-from typing import get_type_hints
 
 import pytest
 import sympy as sp
@@ -15,10 +14,8 @@ import deepnet_theory as dt
 from deepnet_theory.cli import experiments, reporting
 from deepnet_theory.cli.deriving import selection_of
 from deepnet_theory.cli.experiments import _one_by_one
-from deepnet_theory.definitions.constants import Architecture, Sizes
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.definitions.record import Measure, Measurement, ShortRun, Train
-from deepnet_theory.definitions.selection import Select, parse_depth, stack
+from deepnet_theory.definitions.selection import parse_depth, stack
 from deepnet_theory.laboratory import measuring
 from deepnet_theory.report.measurement import to_decide
 
@@ -188,14 +185,6 @@ def test_a_rule_of_ones_own_in_every_form(derivation):
         assert dt.own_rule(selection, sp.sqrt(2 * N), sp.Rational(1, 2)) == expected
     ones = dt.own_rule(derivation, 1, 1.0)
     assert ones.entry("encoder", "ffn").at(N=7) == (1.0, 1.0)
-
-
-@pytest.mark.parametrize(
-    ("keywords", "record"),
-    [(Select, dt.Selection), (Sizes, Architecture), (Measure, Measurement), (Train, ShortRun)],
-)
-def test_the_keywords_of_a_function_are_the_fields_of_its_record(keywords, record):
-    assert get_type_hints(keywords) == get_type_hints(record)
 
 
 ASKED = r"derive\(optimizer=\"adam\"\)"

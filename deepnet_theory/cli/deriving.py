@@ -8,9 +8,9 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
-from deepnet_theory.definitions.constants import Constants, Sizes
+from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import InputError, shown, unknown
 from deepnet_theory.definitions.record import record
 from deepnet_theory.definitions.rule import Rule
@@ -19,7 +19,6 @@ from deepnet_theory.definitions.selection import (
     ALIGNMENTS,
     BaseLike,
     DepthLike,
-    Select,
     Selection,
     parse_depth,
 )
@@ -30,7 +29,6 @@ from deepnet_theory.sizes.update import FULL
 if TYPE_CHECKING:
     from sympy import Expr
 
-    from deepnet_theory.definitions.record import Measure
     from deepnet_theory.laboratory.settings import Settings
     from deepnet_theory.processes import Work
     from deepnet_theory.proof.derivation import Derivation
@@ -38,15 +36,14 @@ if TYPE_CHECKING:
     from deepnet_theory.sizes.answer import Comparison
     from deepnet_theory.sizes.schemes import Judgement
 
-    class Given(Measure, Work, total=False):
-        """What to measure on, who does the work and who watches it."""
+Given = Mapping[str, Any]  # fields of Measurement, and of processes.Work: who does the work
 
 
 def derive(
     selection: Selection | str | None = None,
     *,
     depth: DepthLike | None = None,
-    **select: Unpack[Select],
+    **select: Any,
 ) -> Derivation:
     r"""Derive the rule for a selection: ``derive("lamb")``, or ``derive(optimizer="lamb")``.
 
@@ -83,7 +80,7 @@ def derive_across(
     width: int | None = None,
     base_width: int | None = None,
     base_depth: DepthLike | None = None,
-    **select: Unpack[Select],
+    **select: Any,
 ) -> WidthDerivation:
     """Derive what every role takes in the width d, or with ``across="both"`` in N and M too.
 
@@ -122,7 +119,7 @@ def compare_closures(
     selection: Selection | str | None = None,
     *,
     depth: DepthLike | None = None,
-    **select: Unpack[Select],
+    **select: Any,
 ) -> Comparison:
     """Every closure's rule and what it implies, side by side.
 
@@ -219,7 +216,7 @@ def export(
     base: BaseLike | None = None,
     base_heads: int | None = None,
     alignment: str = FULL,
-    **architecture: Unpack[Sizes],
+    **architecture: Any,
 ) -> Constants:
     """The constants of one model to train: a rule's values at a depth, and where they came from.
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.cli.deriving import (
     answered,
@@ -17,7 +17,7 @@ from deepnet_theory.cli.deriving import (
     settings_and_work,
     staged,
 )
-from deepnet_theory.definitions.constants import Constants, Sizes
+from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
 from deepnet_theory.definitions.rule import PLAIN, Rule
 from deepnet_theory.definitions.scheme import measurable
@@ -70,7 +70,7 @@ def predict_update(
     depths: Depths = None,
     *,
     rule: Rule | None = None,
-    **given: Unpack[Given],
+    **given: Any,
 ) -> UpdatePrediction:
     r"""Predict :math:`\|\Delta F\|/\eta` per token in absolute size, at any depth.
 
@@ -92,7 +92,7 @@ def predict_scheme(
     *,
     optimizer: str | None = None,
     update: str | None = None,
-    **given: Unpack[Given],
+    **given: Any,
 ) -> UpdatePrediction:
     """Predict a published scheme's ‖ΔF‖/η as :func:`predict_update` predicts a rule's."""
     chosen = scheme_named(scheme)
@@ -131,7 +131,7 @@ def verify(
     *,
     rule: Rule | None = None,
     watch: Watch | None = None,
-    **given: Unpack[Given],
+    **given: Any,
 ) -> Verification:
     r"""Measure :math:`\|\Delta F\|/\eta` per token on real stacks and test the exponents.
 
@@ -169,7 +169,7 @@ def verify_width(
     alignment: str = "full",
     across: str = "width",
     watch: Watch | None = None,
-    **given: Unpack[Given],
+    **given: Any,
 ) -> Verification:
     r"""Measure what one update through each role moves at several widths; judge the exponents in d.
 
@@ -232,7 +232,7 @@ def verify_scheme(
     optimizer: str | None = None,
     update: str | None = None,
     watch: Watch | None = None,
-    **given: Unpack[Given],
+    **given: Any,
 ) -> Verification:
     """Measure a published scheme as :func:`verify` measures a rule, against its judged exponent.
 
@@ -299,7 +299,7 @@ def rival_rules(derivation: Derivation | Selection | str) -> tuple[Rule, ...]:
 def verify_rivals(
     derivation: Derivation | Selection | str,
     depths: Depths = None,
-    **given: Unpack[Given],
+    **given: Any,
 ) -> tuple[Verification, ...]:
     """Measure the rivals' rules, stepped by the derivation's own optimizer, to draw beside its own.
 
@@ -347,7 +347,7 @@ def transfer(
     outer: str = "stepped",
     optimizer: object = None,
     update: str | None = None,
-    **given: Unpack[Given],
+    **given: Any,
 ) -> Transfer:
     r"""Train at every depth with every learning rate, and say whether the best one transfers.
 
@@ -421,7 +421,7 @@ def transfer(
     # a worker elsewhere has another folder
     place = None if text is None else str(Path(text).absolute())
     course = Course(selection.the_optimizer, settings, steps, place, outer)
-    sizes: Sizes = {
+    sizes = {
         "width": settings.width, "heads": settings.heads, "ffn_ratio": settings.ffn_ratio,
         "vocab": VOCAB, "activation": settings.activation,
     }  # fmt: skip
@@ -480,24 +480,24 @@ def _transfer_of_own(
 
 
 def _constants(
-    answer: Answer, rule: Rule | None, place: Mapping[str, int], sizes: Sizes
+    answer: Answer, rule: Rule | None, place: Mapping[str, int], sizes: Mapping[str, Any]
 ) -> Constants:
     return constants_of(answer, next(iter(place.values())), rule, "forward", sizes)
 
 
 def _scheme_constants(
-    given: Scheme, selection: Selection, place: Mapping[str, int], sizes: Sizes
+    given: Scheme, selection: Selection, place: Mapping[str, int], sizes: Mapping[str, Any]
 ) -> Constants:
     return constants_of_scheme(given, selection, next(iter(place.values())), "forward", sizes)
 
 
 def _wide_constants(
-    name: str, answer: Answer, place: Mapping[str, int], base: int, sizes: Sizes
+    name: str, answer: Answer, place: Mapping[str, int], base: int, sizes: Mapping[str, Any]
 ) -> Constants:
     """The constants of a parametrisation at a depth and a width; all agree at the base width."""
     if name not in RULES:
         raise unknown("rule", name, RULES)
-    wide: Sizes = {**sizes, "width": place["d"]}
+    wide = {**sizes, "width": place["d"]}
     if name == "sp":
         return _constants(answer, None, place, wide)
     layers = next(iter(place.values()))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.cli.deriving import derived, staged, to_train_with
 from deepnet_theory.cli.experiments import verify, verify_rivals
@@ -20,7 +20,6 @@ from deepnet_theory.definitions.selection import DepthLike, Selection, parse_dep
 from deepnet_theory.sizes.exported import constants_of
 
 if TYPE_CHECKING:
-    from deepnet_theory.cli.deriving import Given
     from deepnet_theory.definitions.measurement import Verification
     from deepnet_theory.laboratory.verify import Watch
     from deepnet_theory.proof.derivation import Derivation
@@ -60,7 +59,7 @@ def make_report(
     command: str = "",
     rivals: bool = True,
     watch: Watch | None = None,
-    **given: Unpack[Given],
+    **given: Any,
 ) -> Report:
     """Derive → verify → export in one HTML page, which needs no network.
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from deepnet_theory.definitions.files import read_text, write_text
 from deepnet_theory.definitions.outcome import InputError, UnstableWarning, shown, unknown
@@ -195,22 +195,6 @@ class Base:
     heads: Annotated[int, COUNT]
     depth: dict[str, Layers] | None
     alignment: str
-
-
-class Sizes(TypedDict, total=False):
-    """The fields of an :class:`Architecture`, as keywords."""
-
-    width: int
-    heads: int
-    kv_heads: int | None
-    ffn_ratio: float
-    vocab: int
-    activation: str
-    bias: bool
-    tied_head: bool
-    head_bias: bool
-    dropout: float
-    residual_gain: float | None
 
 
 @dataclass(frozen=True)

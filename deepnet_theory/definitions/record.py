@@ -12,7 +12,7 @@ from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, TypedDict, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from deepnet_theory.definitions.outcome import InputError, guess, has_controls, shown, unknown
 
@@ -247,26 +247,6 @@ def record(kind: type[T], what: str, values: Mapping[str, object]) -> T:
     return kind(**values)
 
 
-class Measure(TypedDict, total=False):
-    """The fields of :class:`Measurement`, as keywords."""
-
-    width: int
-    heads: int
-    tokens: int
-    batch: int
-    seeds: int
-    draws: int
-    ffn_ratio: float
-    activation: str
-    step: str
-    data: str
-    device: str
-    dtype: str
-    seed: int
-    updates: int
-    eta: float
-
-
 @dataclass(frozen=True)
 class Measurement:
     """What is measured on: ``width`` … ``ffn_ratio`` are the model's, the rest the experiment's.
@@ -334,19 +314,6 @@ class Measurement:
 
     def to_dict(self) -> dict[str, object]:
         return asdict(self)
-
-
-class Train(TypedDict, total=False):
-    """The fields of :class:`ShortRun`, as keywords."""
-
-    text: str | Path | None
-    steps: int
-    batch: int
-    tokens: int
-    lr: float
-    seed: int
-    seeds: int
-    device: str
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cached_property
 from itertools import pairwise
 from math import lcm
-from typing import Annotated, Any, TypedDict
+from typing import Annotated, Any
 
 from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer, optimizer
 from deepnet_theory.definitions.outcome import InputError, shown, unknown
@@ -32,32 +32,15 @@ _NAMES = (
 )  # fmt: skip
 
 
-class Select(TypedDict, total=False):
-    """The fields of a :class:`Selection`, as keywords."""
-
-    optimizer: str | None
-    update: str | None
-    regime: tuple[tuple[str, str], ...]
-    placement: str
-    norm: str
-    stack: str
-    layer: str | None
-    uses: str
-    method: str
-    closure: str | None
-    amplification: str
-    one_alpha: bool
-    rank: str
-
-
 @dataclass(frozen=True)
 class Selection:
     """The optimizer (by name or by update expression), placement, norm, stack, method, closure.
 
     ``closure=None`` asks for the default, which is computed. ``amplification`` names how the
     decoder's cross-attentions amplify a change of the encoder's output; ``one_alpha`` asks for
-    a single α in the whole part where the kinds of sublayers would take different ones. ``rank`` is that of a matrix's gradient
-    in width: ``low`` for fewer tokens than the width, ``full`` for as many.
+    a single α in the whole part where the kinds of sublayers would take different ones. ``rank``
+    is that of a matrix's gradient in width: ``low`` for fewer tokens than the width, ``full`` for
+    as many.
     """
 
     optimizer: Annotated[

@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import cast
+from typing import Any
 
 from deepnet_theory.definitions import __version__
 from deepnet_theory.definitions.constants import (
@@ -29,7 +29,6 @@ from deepnet_theory.definitions.constants import (
     Base,
     Constants,
     PartConstants,
-    Sizes,
     SublayerConstants,
 )
 from deepnet_theory.definitions.expression import evaluate
@@ -82,7 +81,7 @@ def constants_of(
     depth: DepthLike | None,
     rule: Rule | None,
     form: str,
-    sizes: Sizes,
+    sizes: Mapping[str, Any],
     rows: tuple[Row, ...] = (),
     parameters: tuple[ParameterRule, ...] = (),
 ) -> Constants:
@@ -156,7 +155,11 @@ def stack_of_scheme(given: Scheme, selection: Selection | None = None) -> Select
 
 
 def constants_of_scheme(
-    given: Scheme, selection: Selection, depth: DepthLike | None, form: str, sizes: Sizes
+    given: Scheme,
+    selection: Selection,
+    depth: DepthLike | None,
+    form: str,
+    sizes: Mapping[str, Any],
 ) -> Constants:
     """The constants that a scheme's author published, for a stack of :func:`stack_of_scheme`."""
     if selection.stack == "decoder":
@@ -508,7 +511,7 @@ def stepped_by(
         heads, alignment = recorded.heads, recorded.alignment
 
     def plain(answer: Answer, depth: DepthLike) -> Constants:
-        return constants_of(answer, depth, None, c.form, cast(Sizes, vars(c.architecture)))
+        return constants_of(answer, depth, None, c.form, vars(c.architecture))
 
     def made(answer: Answer, base: BaseLike | None, *stepped: Steps) -> Constants:
         model = plain(answer, [p.layers for p in c.parts])
