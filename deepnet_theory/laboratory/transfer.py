@@ -18,7 +18,7 @@ from deepnet_theory.definitions.constants import OF_A_BASE, Constants, SublayerC
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import INTERRUPTION, InputError, Refusal, Verdict, shown
 from deepnet_theory.definitions.placement import placement
-from deepnet_theory.definitions.record import ShortRun, Train, record
+from deepnet_theory.definitions.record import ShortRun, record
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.training import ClosureTransfer, Run, Training, Transfer
 from deepnet_theory.laboratory.common_mode import warning
@@ -149,11 +149,7 @@ def _closure(
 # ---- one rate: a short training ----
 
 
-class Given(Train, Work, total=False):
-    """What to train with, who does the work and who watches it."""
-
-
-def train(constants: Constants | str | Path, **given: Unpack[Given]) -> Training:
+def train(constants: Constants | str | Path, **given: Any) -> Training:
     """Train the model of the constants, and beside it the same one plain: α = β = 1, one rate.
 
     With the constants' optimizer at its full ``lr`` from the first step. Both start from the same
