@@ -15,7 +15,7 @@ BUDGETS = {
     "(top level)": 137,
     "claims": 470,
     "cli": 2910,
-    "definitions": 9228,
+    "definitions": 7388,
     "laboratory": 6386,
     "models": 5230,
     "processes": 998,
