@@ -6,13 +6,10 @@ import errno
 import os
 import stat
 import tempfile
-import time
-from contextlib import suppress
 from pathlib import Path
 
 from deepnet_theory.definitions.outcome import InputError
 
-PATIENCE = 2.0  # seconds that a pipe's reader has to come
 PIECE = 2**20  # read at once: the memory for a whole limit would be asked for before a byte is read
 
 
@@ -41,18 +38,6 @@ def _open_at_once(path: str, flags: int) -> int:
     return handle
 
 
-def _open_for_a_reader(path: str, flags: int) -> int:
-    """Open for writing; a pipe has no reader where its command has not begun yet, or never does."""
-    given_up = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return _open_at_once(path, flags)
-        except OSError as error:
-            if error.errno != errno.ENXIO or time.monotonic() > given_up:
-                raise
-        time.sleep(0.01)
-
-
 def read_text(path: str | Path, limit: int) -> str:
     """The UTF-8 text of a file of at most ``limit`` bytes; raises :class:`InputError` otherwise."""
     try:
@@ -64,12 +49,10 @@ def read_text(path: str | Path, limit: int) -> str:
 def require_file(path: Path) -> None:
     """Raise :class:`InputError` where there is no file of this name, or no way to it."""
     try:
-        status = path.stat()
-    except FileNotFoundError:
-        status = None
+        there = path.is_file()
     except (OSError, ValueError) as error:
         raise InputError(f"cannot read {str(path)!r}: {_why(error)}") from None
-    if status is None or not stat.S_ISREG(status.st_mode):
+    if not there:
         raise InputError(f"there is no file {str(path)!r}")
 
 
@@ -79,7 +62,29 @@ def require_writable(path: str | Path) -> Path:
     Raises :class:`InputError` where it cannot be written, so that it can be asked before the
     work whose result it is to hold.
     """
-    target, _ = _target(path)
+    shown = f"cannot write {str(path)!r}"
+    if not str(path).strip():
+        raise InputError(f"{shown}: give the name of a file")
+    try:
+        before: os.stat_result | None = Path(path).stat()
+    except FileNotFoundError:
+        before = None
+    except (OSError, ValueError) as error:  # too long a name, a loop of links, a zero byte …
+        raise InputError(f"{shown}: {_why(error)}") from None
+    if before is not None and stat.S_ISDIR(before.st_mode):
+        raise InputError(f"{shown}: it is a folder; give the name of a file")
+    # root may write whatever the mode says, but whoever has set a file read-only means it
+    if before is not None and not before.st_mode & 0o222:
+        raise InputError(f"{shown}: it is read-only")
+    if before is not None and not os.access(path, os.W_OK):
+        raise InputError(f"{shown}: no permission to write it")
+    if before is not None and not stat.S_ISREG(before.st_mode):
+        return Path(path)
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise InputError(f"{shown}: the folder does not exist")
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(f"{shown}: no permission to write in its folder")
     return target
 
 
@@ -93,75 +98,39 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def write_bytes(path: str | Path, content: bytes) -> None:
-    """Write a file by atomic replacement in its own folder; its mode and owner are kept.
+    """Write a file by atomic replacement in its own folder, its mode kept.
 
-    A link keeps pointing where it does, and a device or a pipe is written to, not replaced. The
-    reader of a pipe is waited for ``PATIENCE`` seconds.
-
+    A link keeps pointing where it does, and a device or a pipe is written to, not replaced.
     Raises :class:`InputError` where the file cannot be written.
     """
-    target, before = _target(path)
+    target = require_writable(path)
     try:
-        if before is not None and not stat.S_ISREG(before.st_mode):
-            with open(target, "wb", opener=_open_for_a_reader) as file:
+        if target.exists() and not target.is_file():
+            with open(target, "wb", opener=_open_at_once) as file:
                 file.write(content)
         else:
-            _replace(target, before, content)
+            replace_bytes(target, content)
     except OSError as error:
         why = "no process reads the pipe" if error.errno == errno.ENXIO else _why(error)
         raise InputError(f"cannot write {str(path)!r}: {why}") from None
 
 
 def replace_bytes(path: Path, content: bytes) -> None:
-    """Put a file where ``path`` says, in the place of a link or a pipe too; raises OSError."""
-    _replace(path, None, content)
-
-
-def _replace(target: Path, before: os.stat_result | None, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:32]}.")
+    """Put a file where ``path`` says, all of it or nothing; raises OSError."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:32]}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
-        if before is None:  # mkstemp makes private files; an ordinary open does not
+        if path.is_file():
+            mode = stat.S_IMODE(path.stat().st_mode)
+        else:  # mkstemp makes private files; an ordinary open does not
             mask = os.umask(0)
             os.umask(mask)
             mode = 0o666 & ~mask
-        else:
-            mode = stat.S_IMODE(before.st_mode)
-            with suppress(OSError, AttributeError):  # only root may give files away
-                os.chown(temporary, before.st_uid, before.st_gid)
         Path(temporary).chmod(mode)
-        Path(temporary).replace(target)
+        Path(temporary).replace(path)
     finally:
         Path(temporary).unlink(missing_ok=True)
-
-
-def _target(path: str | Path) -> tuple[Path, os.stat_result | None]:
-    """The file behind a name, and what is there now."""
-    shown = f"cannot write {str(path)!r}"
-    if not str(path).strip():
-        raise InputError(f"{shown}: give the name of a file")
-    try:
-        before = Path(path).stat()
-    except FileNotFoundError:
-        before = None
-    except (OSError, ValueError) as error:  # too long a name, a loop of links, a zero byte …
-        raise InputError(f"{shown}: {_why(error)}") from None
-    if before is not None and stat.S_ISDIR(before.st_mode):
-        raise InputError(f"{shown}: it is a folder; give the name of a file")
-    # root may write whatever the mode says, but whoever has set a file read-only means it
-    if before is not None and not before.st_mode & 0o222:
-        raise InputError(f"{shown}: it is read-only")
-    if before is not None and not os.access(path, os.W_OK):
-        raise InputError(f"{shown}: no permission to write it")
-    if before is not None and not stat.S_ISREG(before.st_mode):
-        return Path(path), before
-    target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise InputError(f"{shown}: the folder does not exist")
-    if not os.access(target.parent, os.W_OK):
-        raise InputError(f"{shown}: no permission to write in its folder")
-    return target, before
 
 
 def _why(error: Exception) -> str:
