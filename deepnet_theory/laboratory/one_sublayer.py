@@ -37,8 +37,6 @@ EVENLY = 0.7548776662466927  # the root of x³ + x² = 1, whose multiples fill [
 
 Key = tuple[str, str]
 ALL: Key = ("all", "all")
-PREDICTED, ERROR, IDENTITY = "predicted", "error of the predicted", "distance from the identity"
-BLOCK = "distance of a block from the identity"
 Direction = tuple[nn.Parameter, Description, Tensor]
 # by part, and whether in a layer of it: as many layers as a change V stands for, and V
 Changes = dict[tuple[str, bool], list[tuple[float, Tensor]]]
@@ -75,15 +73,24 @@ def predict_model_update(case: Case, growth: float | None = None) -> PredictedUp
     return _predict(case, by_part, case.settings.draws, growth)[ALL]
 
 
-def predict_samples(case: Case) -> dict[str, list[float]]:
-    """What is predicted of one depth, and of each of several parts: by name, a number a seed."""
+@dataclass(frozen=True)
+class PredictedDepth:
+    """What single sublayers say of one depth: of ``all`` steps, and of each of several parts.
+
+    ``whole`` and ``block`` are S·r² of every seed, as in :class:`Distance`.
+    """
+
+    shares: dict[str, PredictedUpdate]
+    whole: list[float]
+    block: list[float]
+
+
+def predict_depth(case: Case) -> PredictedDepth:
+    """The predicted ‖ΔF‖/η of one depth, and how far its stack is from the identity."""
     distance = distance_from_identity(case)
-    samples = {IDENTITY: distance.whole, BLOCK: distance.block}
     found = _predict(case, by_part, case.settings.draws, distance.growth)
-    for (share, _), predicted in found.items():
-        samples[f"{PREDICTED} {share}"] = list(predicted.values)
-        samples[f"{ERROR} {share}"] = list(predicted.errors)
-    return samples
+    shares = {share: predicted for (share, _), predicted in found.items()}
+    return PredictedDepth(shares, distance.whole, distance.block)
 
 
 def predict_shares(case: Case) -> dict[Key, PredictedUpdate]:

@@ -196,11 +196,6 @@ def depth_key(depth: Mapping[str, int]) -> str:
     return "x".join(str(n) for n in depth.values())
 
 
-def by_depth(rows: Mapping[str, _T]) -> dict[str, _T]:
-    """Rows kept under :func:`depth_key`, in the order of the depths as numbers."""
-    return dict(sorted(rows.items(), key=lambda row: tuple(map(int, row[0].split("x")))))
-
-
 def default_depths(stack: Stack) -> str:
     if len(stack.parts) == 1:
         return "8,16,32,64,128"

@@ -1,6 +1,6 @@
 """Verify and predict: ‖ΔF‖/η of a rule on real stacks and from single sublayers, and its judgement.
 
-What is still to be done are jobs, which any executor does; what has come is a :class:`Record`.
+What is still to be done are jobs, which any executor does; what has come is at its depth.
 """
 
 from __future__ import annotations
@@ -62,21 +62,17 @@ from deepnet_theory.laboratory.model_update import (
     measure_updates,
 )
 from deepnet_theory.laboratory.one_sublayer import (
-    BLOCK,
-    ERROR,
-    IDENTITY,
-    PREDICTED,
     Key,
+    PredictedDepth,
     PredictedUpdate,
     Shares,
     compare_shares,
-    predict_samples,
+    predict_depth,
     predict_shares,
 )
 from deepnet_theory.laboratory.settings import (
     Depth,
     Settings,
-    by_depth,
     depth_key,
     fitting_processes,
     fitting_threads,
@@ -85,189 +81,173 @@ from deepnet_theory.laboratory.settings import (
 from deepnet_theory.laboratory.statistics import Array, positive_interval
 from deepnet_theory.laboratory.stepping import running_of
 from deepnet_theory.laboratory.trace import Probe, quantity
-from deepnet_theory.processes import Job, Work, per_seed, run_until_stopped, run_where, silent
+from deepnet_theory.processes import Job, Work, run_until_stopped, run_where, silent
 from deepnet_theory.runtime import Description
 from deepnet_theory.runtime.machine import in_threads
 
 T = TypeVar("T")
-Samples = dict[str, list[float]]  # by name, one value a seed
 Keep = Callable[[T], Iterable[Job] | None]
 Watch = Callable[[Point], None]  # receives each point as soon as it is measured
 NEEDS_LESS = "fewer tokens, seeds or layers, a smaller batch or width, or fewer processes need less"
 
 
 @dataclass
-class Record:
-    """Model updates by depth, samples by quantity and depth, and the deepest one's ``kinds``."""
+class AtDepth:
+    """What is known of one depth, in whatever order it comes.
 
-    updates: dict[str, ModelUpdate] = field(default_factory=dict)
-    samples: dict[str, dict[str, list[float]]] = field(default_factory=dict)
-    references: dict[str, RealStep] = field(default_factory=dict)
-    kinds: list[tuple[Shares, dict[Key, PredictedUpdate]]] = field(default_factory=list)
+    ``shares`` are ‖ΔF‖/η of parts stepped alone and sizes after several updates, ``quantities``
+    what assumptions ask for; both by name, one value a seed.
+    """
 
-    def keep(self, key: str, samples: Samples) -> None:
-        for name, values in samples.items():
-            self.samples.setdefault(name, {})[key] = values
+    case: Case
+    update: ModelUpdate | None = None
+    predicted: PredictedDepth | None = None
+    shares: dict[str, list[float]] = field(default_factory=dict)
+    quantities: dict[str, list[float]] = field(default_factory=dict)
+    real: RealStep | None = None
+    kinds: tuple[Shares, dict[Key, PredictedUpdate]] | None = None
 
-    def measured(self, share: str) -> Mapping[str, Sequence[float]]:
-        """‖ΔF‖/η by depth, of the whole step or of one share."""
-        if share == ALL:
-            return {key: update.values for key, update in self.updates.items()}
-        return self.samples.get(share_key(share), {})
+    @property
+    def depth(self) -> Depth:
+        return self.case.depth
 
-    def table(self, name: str, depths: Sequence[Depth]) -> Array | None:
-        """A quantity at every depth, (seeds, depths); None where one lacks it."""
-        rows = self.samples.get(name, {})
-        lacking = [d for d in depths if depth_key(d) not in rows]
-        return _table(rows, depths) if depths and not lacking else None
+    @property
+    def step(self) -> ModelUpdate:
+        """The update of a depth that was measured."""
+        assert self.update is not None
+        return self.update
 
-    def checks(self) -> dict[str, Any]:
-        """Plain data for a verification's ``checks``, in order whatever came first."""
-        return {
-            "steps": [u.to_dict() for u in by_depth(self.updates).values()],
-            "reference": list(by_depth(self.references).values()),
-            "samples": {name: by_depth(self.samples[name]) for name in sorted(self.samples)},
-        }
+    def measured(self, share: str) -> Sequence[float] | None:
+        """‖ΔF‖/η by seed, of the whole step or of one share; None where it has not come."""
+        if self.update is None or share == ALL:
+            return None if self.update is None else self.update.values
+        return self.shares.get(share)
+
+    def expected(self, share: str) -> PredictedUpdate | None:
+        return None if self.predicted is None else self.predicted.shares.get(share)
+
+    @property
+    def point(self) -> Point:
+        """The mean over seeds, its interval, and what single sublayers predict of it."""
+        step, expected = self.step, self.expected(ALL)
+        numbers = positive_interval(step.values).numbers
+        point = Point(dict(self.depth), *numbers, len(step.values), step.values, step.finding)
+        if expected is None:
+            return point
+        low, high = expected.interval_given_data  # a point is measured on the same data
+        return replace(point, predicted=expected.mean, predicted_low=low, predicted_high=high)
 
 
-def _table(rows: Mapping[str, Sequence[float]], depths: Sequence[Depth]) -> Array:
-    return np.array([rows[depth_key(d)] for d in depths], dtype=float).T
+def _table(rows: Iterable[Sequence[float]]) -> Array:
+    """Values by depth as (seeds, depths)."""
+    return np.array(list(rows), dtype=float).T
 
 
 # ---- what is to be done, as jobs ----
 
 
 def measuring(
-    case: Case,
-    what: str,
-    cost: float,
-    work: Callable[[], T],
-    keep: Keep[T],
-    threads: int,
-    names: Iterable[object] = (),
+    case: Case, what: str, cost: float, work: Callable[[], T], keep: Keep[T], threads: int
 ) -> Job:
-    """``work`` on a case as a job of ``threads`` threads, whose result has these ``names``."""
+    """``work`` on a case as a job of ``threads`` threads."""
     alone = partial(in_threads, threads, work)
-    return Job(what, cost, alone, keep, depends_on=alone, fits=partial(_fits, case, set(names)))
+    return Job(f"{what} at depth {depth_key(case.depth)}", cost, alone, keep, depends_on=alone)
 
 
-def _fits(case: Case, names: set[object], result: Any) -> bool:
-    depth = result.get("depth") if isinstance(result, dict) else getattr(result, "depth", None)
-    named = not names or names <= result.keys()
-    return named and depth in (None, case.depth) and per_seed(result, case.settings.seeds)
-
-
-def predicting(case: Case, keep: Keep[Samples], threads: int) -> Job:
-    """What single sublayers say of a case, as a job: the same for a prediction by itself."""
-    names = IDENTITY, BLOCK, f"{PREDICTED} {ALL}", f"{ERROR} {ALL}"
-    what, work = f"one sublayer at depth {depth_key(case.depth)}", partial(predict_samples, case)
-    return measuring(case, what, 1, work, keep, threads, names)
-
-
-@dataclass
-class Schedule:
-    """What ``record`` is to hold of a depth, as jobs of ``threads`` threads.
+@dataclass(frozen=True)
+class Asked:
+    """What is asked of every depth beside its update, by jobs of ``threads`` threads.
 
     The first draw of a depth finds the size of its step by itself, so that what is measured there
-    depends on the settings alone; all else follows it. Wanted are the measurements ``names``, the
+    depends on the settings alone; all else follows it. Wanted are the ``quantities``, the
     ``shares`` of ΔF, and where ``predicted`` what single sublayers say. ``complete`` receives each
-    depth's model update.
+    depth when its update is there.
     """
 
-    record: Record
-    names: Sequence[str]
+    quantities: Sequence[str]
     shares: Sequence[str]
-    complete: Callable[[ModelUpdate], None]
+    complete: Callable[[AtDepth], None]
     threads: int
     predicted: bool
 
-    def jobs(self, case: Case, at_end: bool, by_kind: bool) -> Iterator[Job]:
+    def jobs(self, at: AtDepth, at_end: bool, by_kind: bool) -> Iterator[Job]:
         """The first job of a depth.
 
         ``at_end`` steps the real optimizer too, and ``by_kind`` every kind of parameter by itself.
         """
-        key = depth_key(case.depth)
-        first = self._job(
-            case, "model update", partial(measure_model_update, case),
-            partial(self._follow, case, at_end, by_kind),
-        )  # fmt: skip
-        if not self.predicted:
-            yield first
-            return
+        work, follow = partial(measure_model_update, at.case), partial(self._follow, at)
+        first = self._job(at, "model update", work, partial(follow, at_end, by_kind))
 
-        def predicted(samples: Samples) -> list[Job]:
-            self.record.keep(key, samples)
+        def predicted(found: PredictedDepth) -> list[Job]:
+            at.predicted = found
             return [first]
 
-        yield predicting(case, predicted, self.threads)
+        yield predicting(at, predicted, self.threads) if self.predicted else first
 
     def _job(
-        self, case: Case, what: str, work: Callable[[], T], keep: Keep[T],
-        names: Iterable[object] = (), parts: int = 1,
-    ) -> Job:  # fmt: skip
+        self, at: AtDepth, what: str, work: Callable[[], T], keep: Keep[T], parts: int = 1
+    ) -> Job:
         """A job as dear as the case has layers, or one of several ``parts`` of it."""
-        what, cost = f"{what} at depth {depth_key(case.depth)}", sum(case.depth.values()) / parts
-        return measuring(case, what, cost, work, keep, self.threads, names)
+        cost = sum(at.depth.values()) / parts
+        return measuring(at.case, what, cost, work, keep, self.threads)
 
-    def _follow(self, case: Case, at_end: bool, by_kind: bool, first: ModelUpdate) -> Iterator[Job]:
-        key, settings, record = depth_key(case.depth), case.settings, self.record
-        job, sampled, probe = (
-            partial(self._job, case),
-            partial(record.keep, key),
-            Probe(case, first),
-        )
-        draws = further_draws(first, settings.draws)
+    def _follow(
+        self, at: AtDepth, at_end: bool, by_kind: bool, first: ModelUpdate
+    ) -> Iterator[Job]:
+        case, settings, job = at.case, at.case.settings, partial(self._job, at)
+        probe, draws = Probe(case, first), further_draws(first, settings.draws)
         drawn: dict[int, ModelUpdate] = {}
 
         def draw_came(draw: int, update: ModelUpdate) -> None:
             drawn[draw] = update
             if len(drawn) > len(draws):  # averaged in their order, whichever came first
-                record.updates[key] = average_draws([drawn[i] for i in sorted(drawn)])
-                self.complete(record.updates[key])
+                at.update = average_draws([drawn[i] for i in sorted(drawn)])
+                self.complete(at)
 
         draw_came(0, first)
         for draw in draws:
             work = partial(measure_draw, case, first.eta, draw)
-            yield job("model update", work, partial(draw_came, draw), parts=len(draws))
+            yield job("model update", work, partial(draw_came, draw), len(draws))
         for share in self.shares:
-            alone = partial(_share, probe, share)
-            yield job(f"the share {share}", alone, sampled, [share_key(share)])
+            keep = partial(at.shares.__setitem__, share)
+            yield job(f"the share {share}", partial(_share, probe, share), keep)
         if settings.updates > 1:
-            names = [share_key(updates_share(n)) for n in counts(settings.updates)]
-            yield job(f"{settings.updates} updates", partial(_updates, case), sampled, names)
-        if self.names:
-            measured = partial(_quantities, probe, self.names)
-            yield job("assumptions", measured, sampled, self.names)
+            yield job(f"{settings.updates} updates", partial(_updates, case), at.shares.update)
+        if self.quantities:
+            measured = partial(_quantities, probe, self.quantities)
+            yield job("assumptions", measured, at.quantities.update)
         if by_kind and self.predicted and not first.finding:
             compared = partial(compare_shares, case)
-            yield job("every kind of parameter", compared, record.kinds.append)
+            yield job("every kind of parameter", compared, partial(setattr, at, "kinds"))
         if at_end:
             real = partial(compare_with_real_step, case, first.eta)
-            yield job("the real optimizer", real, partial(record.references.__setitem__, key))
+            yield job("the real optimizer", real, partial(setattr, at, "real"))
 
 
-def share_key(share: str) -> str:
-    return f"share {share}"
+def predicting(at: AtDepth, keep: Keep[PredictedDepth], threads: int) -> Job:
+    """What single sublayers say of a depth, as a job: the same for a prediction by itself."""
+    return measuring(at.case, "one sublayer", 1, partial(predict_depth, at.case), keep, threads)
+
+
+def _share(probe: Probe, share: str) -> list[float]:
+    """What the parameters of a part, of a matrix by its name, or of a role move alone."""
+
+    def chosen(d: Description) -> bool:
+        return share in (d.part, d.name, d.role.value)
+
+    values: list[float] = probe.share(chosen, probe.case.settings.draws).tolist()
+    return values
 
 
 def updates_share(count: int) -> str:
     return f"{count} updates"
 
 
-def _share(probe: Probe, share: str) -> Samples:
-    """What the parameters of a part, of a matrix by its name, or of a role move alone."""
-
-    def chosen(d: Description) -> bool:
-        return share in (d.part, d.name, d.role.value)
-
-    return {share_key(share): probe.share(chosen, probe.case.settings.draws).tolist()}
+def _updates(case: Case) -> dict[str, list[float]]:
+    return {updates_share(n): values for n, values in measure_updates(case).items()}
 
 
-def _updates(case: Case) -> Samples:
-    return {share_key(updates_share(n)): values for n, values in measure_updates(case).items()}
-
-
-def _quantities(probe: Probe, names: Sequence[str]) -> Samples:
+def _quantities(probe: Probe, names: Sequence[str]) -> dict[str, list[float]]:
     return {name: quantity(name)(probe).tolist() for name in names}
 
 
@@ -306,31 +286,29 @@ def verify(
     names = list(dict.fromkeys(a.measurement for a in predictions.assumptions if a.measurement))
     for name in names:
         quantity(name)  # an unknown one is refused before measuring, as a rule without a value is
-    record, warnings = Record(), list(predictions.warnings)
+    rows, warnings = [AtDepth(case) for case in cases], list(predictions.warnings)
     parts = [p.prediction.share for p in plans if p.prediction.share != ALL]
     if settings.updates > 1:
         running_of(selection.the_optimizer)  # one that has a first step alone is refused
     work["processes"] = fitting_processes(work.get("processes", 1), wanted, settings)
     with fitting_threads(settings) as threads:
         predicted = first.alike
-        schedule = Schedule(
-            record, names, parts, lambda update: watch and watch(_point(update, record)), threads,
-            predicted,
-        )  # fmt: skip
+        asked = Asked(names, parts, lambda at: watch and watch(at.point), threads, predicted)
         # the layers worked on, by stages; a prediction costs one at every depth
         layers = [sum(depth.values()) for depth in wanted]
         stages = 2 + len(parts) + bool(names) + (settings.updates > 1)
         ends = layers[0] + layers[-1] * (1 + (shares and predicted))
         total = float(sum(layers) * stages + ends + len(layers) * predicted)
+        last = rows[-1]
         jobs = (
             job
-            for case in cases
-            for job in schedule.jobs(case, case in (first, cases[-1]), shares and case is cases[-1])
+            for at in rows
+            for job in asked.jobs(at, at in (rows[0], last), shares and at is last)
         )
         stopped = run_until_stopped(jobs, total, **work)
         if not stopped:
             (work.get("progress") or silent)(total, total, "done")
-    measured = [d for d in wanted if depth_key(d) in record.updates]
+    measured = [at for at in rows if at.update is not None]
     if stopped:
         if not measured and stopped != INTERRUPTION:
             raise InputError(f"{stopped}: {NEEDS_LESS}")
@@ -347,22 +325,22 @@ def verify(
         if plan.prediction.share == ALL
     ]
     case_at = partial(_case, selection, rule, settings, scheme)
-    exponents = tuple(_exponent(plan, record, wanted, case_at) for plan in (*plans, *several))
+    exponents = tuple(_exponent(plan, rows, case_at) for plan in (*plans, *several))
     return Verification(
         select=first.select,
         measure={**settings.to_dict(), "depths": [depth_key(d) for d in wanted]},
         rule=asdict(first.rule),
-        points=tuple(_point(record.updates[depth_key(d)], record) for d in measured),
+        points=tuple(at.point for at in measured),
         exponents=exponents,
-        assumptions=tuple(_assumption(a, record, measured) for a in predictions.assumptions),
+        assumptions=tuple(_assumption(a, measured) for a in predictions.assumptions),
         verdict=Verdict.UNDECIDED if stopped else exponents[0].verdict,
         seconds=time.perf_counter() - began,
         **machine_of(settings, threads),
-        checks=record.checks(),
-        warnings=(*warnings, *_findings(record, measured)),
+        checks=_checks(rows),
+        warnings=(*warnings, *_findings(measured)),
         stopped=stopped,
-        level=_level(record, measured),
-        shares=tuple(_shares(record)) if measured[-1:] == wanted[-1:] else (),
+        level=_level(measured),
+        shares=tuple(_shares(*last.kinds)) if last.update and last.kinds else (),
     )
 
 
@@ -380,27 +358,25 @@ def predict(cases: Sequence[Case], **work: Unpack[Work]) -> UpdatePrediction:
             "single sublayers: its layers differ, or what multiplies the stream does not say what "
             "all of them do together"
         )
-    by_key = {depth_key(case.depth): case for case in cases}
-    record, kinds = Record(), list[dict[Key, PredictedUpdate]]()
+    rows, kinds = [AtDepth(case) for case in cases], list[dict[Key, PredictedUpdate]]()
     with fitting_threads(settings) as threads:
-        jobs = [
-            predicting(case, partial(record.keep, key), threads) for key, case in by_key.items()
-        ]
+        jobs = [predicting(at, partial(setattr, at, "predicted"), threads) for at in rows]
         last = partial(predict_shares, cases[-1])
         jobs.append(measuring(cases[-1], "shares", 1, last, kinds.append, threads))
         wanted = [case.depth for case in cases]
         work["processes"] = fitting_processes(work.get("processes", 1), wanted, settings)
         run_where(jobs, len(jobs), **work)
     points, warnings = [], []
-    for key, case in by_key.items():
-        sizes = record.samples[f"{PREDICTED} {ALL}"][key]
-        mean, whole = fmean(sizes), fmean(record.samples[IDENTITY][key])
+    for at in rows:
+        found, key = at.predicted, depth_key(at.depth)
+        assert found is not None
+        mean, whole = found.shares[ALL].mean, fmean(found.whole)
         if not math.isfinite(mean + whole):
             raise InputError(f"the prediction at depth {key} is not finite: try float64")
         # each seed has data of its own: over seeds the interval is what other data would give
-        _, low, high = positive_interval(sizes).numbers
-        points.append(PredictedPoint(dict(case.depth), mean, low, high, whole))
-        if fmean(record.samples[BLOCK][key]) > NEAR:
+        _, low, high = positive_interval(found.shares[ALL].values).numbers
+        points.append(PredictedPoint(dict(at.depth), mean, low, high, whole))
+        if fmean(found.block) > NEAR:
             warnings.append(
                 f"at depth {key} S·r² is {whole:.3g}, above {NEAR:g}: the stack is not near the "
                 "identity, and the prediction does not reach it"
@@ -411,7 +387,7 @@ def predict(cases: Sequence[Case], **work: Unpack[Work]) -> UpdatePrediction:
         shares.append(PredictedShare(part, name, share.mean, low, high))
     return UpdatePrediction(
         select=cases[0].select,
-        measure={**settings.to_dict(), "depths": [*by_key]},
+        measure={**settings.to_dict(), "depths": [depth_key(at.depth) for at in rows]},
         rule=asdict(rule),
         points=tuple(points),
         shares=tuple(shares),
@@ -441,75 +417,75 @@ def cases_of(
 # ---- what was measured, judged ----
 
 
-def _exponent(
-    plan: Plan, record: Record, wanted: Sequence[Depth], case_at: Callable[[Depth], Case]
-) -> Exponent:
+def _exponent(plan: Plan, rows: Sequence[AtDepth], case_at: Callable[[Depth], Case]) -> Exponent:
     share = plan.prediction.share
-    rows = record.measured(share)
-    depths = [d for d in wanted if depth_key(d) in rows.keys() & record.updates.keys()]
-    updates = [record.updates[depth_key(d)] for d in depths]
-    expected = record.table(f"{PREDICTED} {share}", depths)
+    found = [(at, values) for at in rows if (values := at.measured(share)) is not None]
+    depths, updates = [at.depth for at, _ in found], [at.step for at, _ in found]
+    predicted = [p.values for at, _ in found if (p := at.expected(share)) is not None]
+    expected = _table(predicted) if found and len(predicted) == len(found) else None
 
     def arrival(exponent: float) -> Arrival | None:
         symbols = list(depths[-1]) if plan.total else [plan.prediction.variable]
         return find_arrival(case_at, depths[-1], symbols, exponent) if share == ALL else None
 
-    values = _table(rows, depths)
-    return judge_exponent(plan, depths, values, updates, len(wanted), expected, arrival)
+    table = _table(values for _, values in found)
+    return judge_exponent(plan, depths, table, updates, len(rows), expected, arrival)
 
 
-def _level(record: Record, depths: Sequence[Depth]) -> Level | None:
-    expected, identity = (record.table(name, depths) for name in (f"{PREDICTED} {ALL}", BLOCK))
-    if expected is None or identity is None:
+def _level(measured: Sequence[AtDepth]) -> Level | None:
+    predicted = [p for at in measured if (p := at.predicted) is not None]
+    if len(predicted) < len(measured) or not measured:
         return None
-    return judge_level(depths, _table(record.measured(ALL), depths), expected, identity)
+    values = _table(at.step.values for at in measured)
+    expected = _table(p.shares[ALL].values for p in predicted)
+    identity = _table(p.block for p in predicted)
+    return judge_level([at.depth for at in measured], values, expected, identity)
 
 
-def _shares(record: Record) -> Iterator[MeasuredShare]:
-    for measured, predicted in record.kinds:
-        for key, values in measured.items():
-            expected, ratio = predicted[key], tuple[float, ...]()
-            if min(*values, *expected.values) > 0:
-                ratio = ratio_interval(np.array(values), np.array(expected.values)).numbers
-            sizes = *positive_interval(values).numbers, expected.mean, *expected.interval_given_data
-            yield MeasuredShare(*key, *sizes, *ratio)
+def _shares(measured: Shares, predicted: Mapping[Key, PredictedUpdate]) -> Iterator[MeasuredShare]:
+    for key, values in measured.items():
+        expected, ratio = predicted[key], tuple[float, ...]()
+        if min(*values, *expected.values) > 0:
+            ratio = ratio_interval(np.array(values), np.array(expected.values)).numbers
+        sizes = *positive_interval(values).numbers, expected.mean, *expected.interval_given_data
+        yield MeasuredShare(*key, *sizes, *ratio)
 
 
-def _point(update: ModelUpdate, record: Record) -> Point:
-    key, values, samples = depth_key(update.depth), update.values, record.samples
-    interval = positive_interval(values)
-    point = Point(dict(update.depth), *interval.numbers, len(values), values, update.finding)
-    predicted, errors = (samples.get(f"{name} {ALL}", {}).get(key) for name in (PREDICTED, ERROR))
-    if predicted is None or errors is None:
-        return point
-    expected = PredictedUpdate(update.depth, tuple(predicted), tuple(errors))
-    low, high = expected.interval_given_data  # a point is measured on the same data
-    return replace(point, predicted=expected.mean, predicted_low=low, predicted_high=high)
-
-
-def _assumption(a: Assumption, record: Record, depths: Sequence[Depth]) -> AssumptionResult:
-    rows = record.samples.get(a.measurement or "", {})
-    depths = [d for d in depths if depth_key(d) in rows]
-    if a.measurement is None or not depths:
+def _assumption(a: Assumption, measured: Sequence[AtDepth]) -> AssumptionResult:
+    rows = [
+        (at.depth, at.quantities[n]) for at in measured if (n := a.measurement) in at.quantities
+    ]
+    if not rows:
         because = "not measured" if a.measurement is None else "no depth was measured"
         return AssumptionResult(a.name, Verdict.ASSUMED, None, None, None, a.statement, because)
+    depths = [depth for depth, _ in rows]
     # The first depth that varies carries the slope, with the others held fixed.
     variable = next((s for s in depths[0] if varies_alone(s, depths)), None)
     groups = [tuple(n for s, n in d.items() if variable and s != variable) for d in depths]
     carrier = variable or next(iter(depths[0]))
-    return judge_assumption(a, [d[carrier] for d in depths], _table(rows, depths), groups)
+    values = _table(values for _, values in rows)
+    return judge_assumption(a, [d[carrier] for d in depths], values, groups)
 
 
-def _findings(record: Record, depths: Sequence[Depth]) -> Iterator[str]:
-    for depth in depths:
-        update = record.updates[depth_key(depth)]
-        if update.finding:
-            yield update.finding
-        elif not update.second_order < LINEAR:
+def _findings(measured: Iterable[AtDepth]) -> Iterator[str]:
+    for step in (at.step for at in measured):
+        if step.finding:
+            yield step.finding
+        elif not step.second_order < LINEAR:
             yield (
-                f"at depth {depth_key(depth)} the second-order part of the step is "
-                f"{update.second_order:.1%}: try float64"
+                f"at depth {depth_key(step.depth)} the second-order part of the step is "
+                f"{step.second_order:.1%}: try float64"
             )
+
+
+def _checks(rows: Sequence[AtDepth]) -> dict[str, Any]:
+    """Plain data: every step, the real optimizer's, and what assumptions and shares measured."""
+    samples = {depth_key(at.depth): {**at.shares, **at.quantities} for at in rows}
+    return {
+        "steps": [at.update.to_dict() for at in rows if at.update is not None],
+        "reference": [at.real for at in rows if at.real is not None],
+        "samples": {key: dict(sorted(found.items())) for key, found in samples.items()},
+    }
 
 
 def machine_of(settings: Settings, threads: int) -> dict[str, Any]:

@@ -19,10 +19,9 @@ from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.case import Case
-from deepnet_theory.laboratory.model_update import ModelUpdate
 from deepnet_theory.laboratory.one_sublayer import predict_shares
 from deepnet_theory.laboratory.settings import Settings
-from deepnet_theory.laboratory.verify import Record, verify
+from deepnet_theory.laboratory.verify import verify
 from deepnet_theory.processes import Cache, ThisProcess
 
 SELECTION = Selection(optimizer="adam")
@@ -271,20 +270,3 @@ def test_a_thousand_layers():
     found = verify(*ADAM, depths(250, 500, 1000), replace(LAB, seeds=2))
     assert abs(found.exponents[0].estimate) < 0.05
     assert all(s["second_order"] < 0.01 for s in found.checks["steps"])
-
-
-def test_the_order_in_which_results_come_is_not_seen():
-    pairs = [{"N": 8, "M": 8}, {"N": 8, "M": 16}, {"N": 16, "M": 8}, {"N": 128, "M": 8}]
-    texts = []
-    for ordered, names in ((pairs, "ab"), (pairs[::-1], "ba")):
-        record = Record()
-        for depth in ordered:
-            key = f"{depth['N']}x{depth['M']}"
-            record.updates[key] = ModelUpdate(depth, 1.0, (1.0,), 0.0, 0.0, (), (), (), ())
-            record.references[key] = {"depth": depth}
-            record.keep(key, {name: [1.0] for name in names})
-        texts.append(json.dumps(record.checks()))
-    assert texts[0] == texts[1]
-    checks = json.loads(texts[0])
-    assert [step["depth"] for step in checks["steps"]] == pairs  # as numbers, not as text
-    assert list(checks["samples"]["a"]) == ["8x8", "8x16", "16x8", "128x8"]
