@@ -110,6 +110,12 @@ class UpdateAlgebra(OperatorAlgebra[Any]):
     def power(self, base: Any, exponent: Fraction) -> Any:
         return base ** float(exponent)
 
+    def multiply(self, left: Any, right: Any) -> Any:
+        return _kept_at_zero(left * right, left, right)
+
+    def divide(self, left: Any, right: Any) -> Any:
+        return _kept_at_zero(left / right, left)
+
     def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
         first, *rest = (self._tensor(a) for a in arguments)
         match function:
@@ -168,6 +174,14 @@ class UpdateAlgebra(OperatorAlgebra[Any]):
     def _whole(self, value: Tensor) -> Tensor:
         """A scalar stands for a parameter with all entries equal to it."""
         return value if value.shape == self.like.shape else value.expand_as(self.like)
+
+
+def _kept_at_zero(value: Any, *factors: Any) -> Any:
+    """A value, 0 where a factor is: 0/0 is 0, so that a row without a gradient takes no step."""
+    for factor in factors:
+        if isinstance(factor, Tensor):
+            value = torch.where(factor == 0, torch.zeros_like(value), value)
+    return value
 
 
 def update(expression: Expression, eta: Tensor | float, g: Tensor, theta: Tensor) -> Tensor:

@@ -95,6 +95,13 @@ class Entrywise(OperatorAlgebra[Any]):
         whole = exponent.denominator == 1
         return np.power(np.asarray(base, float), exponent.numerator if whole else float(exponent))
 
+    def multiply(self, left: Any, right: Any) -> Any:
+        return np.where(np.equal(left, 0) | np.equal(right, 0), 0.0, left * right)
+
+    def divide(self, left: Any, right: Any) -> Any:
+        """0/0 is 0: a row without a gradient, as of a unit that no token reaches, takes no step."""
+        return np.where(np.equal(left, 0), 0.0, np.divide(left, right))
+
     def blocks(self, inner: Node, rows: int) -> Any:
         shape = np.shape(self.values["g"])
 

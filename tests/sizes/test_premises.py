@@ -2,9 +2,15 @@
 
 import json
 
+import numpy as np
 import pytest
+import torch
 
 from deepnet_theory.cli import main
+from deepnet_theory.definitions.expression import fold
+from deepnet_theory.definitions.optimizer import custom_optimizer
+from deepnet_theory.laboratory import stepping
+from deepnet_theory.proof.widths import Entrywise
 
 MUON = "-eta*polar(g)/rms(polar(g))"
 MOONLIGHT = "-eta*sqrt(max(rows(theta), columns(theta)))*polar(g)"
@@ -74,3 +80,19 @@ def test_a_regime_that_ends_is_the_reason_of_a_refusal(capsys):
     words = ["--update", "-eta*max(abs(theta), 1/1000)*sign(g)", "--regime", "abs(theta)>1/1000"]
     assert main(["derive", *words, "--closure", "complete"]) == 4
     assert "the stated regime abs(theta) > 1/1000 ends" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("update", ["-eta*g/blocks(norm(g), 1)", "-eta*g*norm(g)**(-1)"])
+def test_what_has_no_gradient_takes_no_step(update):
+    """0/0 is 0, as for a zero head: so are rows of a ReLU unit that no token reaches."""
+    expression = custom_optimizer(update).expression
+    for rows in ([0.0, 1.0], [0.0, 0.0]):
+        g = np.array(rows)[:, None] * np.array([3.0, 4.0])
+        theta = np.ones_like(g)
+        on_arrays = fold(expression.root, Entrywise(eta=1.0, g=g, theta=theta))
+        on_tensors = stepping.update(
+            expression, 1.0, torch.tensor(g)[None], torch.tensor(theta)[None]
+        )
+        size = np.linalg.norm(g) or 1.0
+        for change in (on_arrays, on_tensors[0].numpy()):
+            assert change == pytest.approx(-g / size)
