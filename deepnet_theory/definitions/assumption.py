@@ -138,25 +138,6 @@ HOMOGENEOUS_ACTIVATION = Assumption(
     source="Su, §Feed-forward gradient",
 )
 
-INDEPENDENT_MASK = Assumption(
-    name="independent-mask",
-    statement=(
-        "which hidden units are active is a fair coin for each unit, independent of the weights "
-        "(exact for the moments of z and of what Δx and ΔW change; not for ΔV, where the mean of "
-        "the hidden units adds what the rows of ΔV have in common)"
-    ),
-    source="layer cake, §5.1",
-)
-
-INDEPENDENT_SIGNAL = Assumption(
-    name="independent-signal",
-    statement=(
-        "the back-propagated signals of different tokens are independent, centred and independent "
-        "of the inputs they are paired with in the gradient"
-    ),
-    source="derived here",
-)
-
 INDEPENDENT_SIGNS = Assumption(
     name="independent-signs",
     statement=(
@@ -197,14 +178,6 @@ NEAR_IDENTITY = Assumption(
     source="derived here; layer cake, §4.3",
 )
 
-NORM_CONCENTRATES = Assumption(
-    name="norm-concentrates",
-    statement="‖z‖ is near the root of E‖z‖², and z has no mean over its entries to speak of",
-    measurement="norm_jacobian",
-    slope=0.0,
-    source="layer cake, §5.1",
-)
-
 SMALL_BRANCH_WEIGHT = Assumption(
     name="small-branch-weight",
     statement="the branch weight r = |G(x)|/|αx| does not grow with depth (leading orders: r → 0)",
@@ -233,20 +206,4 @@ UNIT_BRANCH = Assumption(
     measurement="branch_input_response",
     slope=0.0,
     source="Su, §Feed-forward gradient",
-)
-
-WHITE_INPUT = Assumption(
-    name="white-input",
-    statement=(
-        "the entries of a sublayer's input have mean 0 and second moment 1 and are uncorrelated"
-    ),
-    measurement="activation_size",
-    slope=0.0,
-    source="layer cake, §5.1",
-)
-
-WIDE_HIDDEN_LAYER = Assumption(
-    name="wide-hidden-layer",
-    statement="the branch's inner width is at least the model's: m ≥ d",
-    source="layer cake, §5.1",
 )

@@ -37,6 +37,20 @@ KNOWN_DX = Known.norm(norm_dx, dx)
 KNOWN_DV, KNOWN_DW = Known.norm(norm_dv, delta_v), Known.norm(norm_dw, delta_w)
 KNOWN_XDW = Known(norm_xdw, (x[j] * delta_w[j, k] * x[i] * delta_w[i, k]).sum(i, j, k), 2)
 
+# premises that these steps alone name, beside those of ``deepnet_theory.definitions.assumption``
+PREMISES = {
+    "independent-mask": "which hidden units are active is a fair coin for each unit, independent "
+    "of the weights (exact for the moments of z and of what Δx and ΔW change; not for ΔV, where "
+    "the mean of the hidden units adds what the rows of ΔV have in common)",
+    "independent-signal": "the back-propagated signals of different tokens are independent, "
+    "centred and independent of the inputs they are paired with in the gradient",
+    "norm-concentrates": "‖z‖ is near the root of E‖z‖², and the mean of z over its entries is "
+    "negligible",
+    "white-input": "the entries of a sublayer's input have mean 0 and second moment 1 and are "
+    "uncorrelated",
+    "wide-hidden-layer": "the branch's inner width is at least the model's: m ≥ d",
+}
+
 _CHANGE = r"\tfrac{\partial z}{\partial V}\Delta V+\tfrac{\partial z}{\partial W}\Delta W"
 PARAMETER_TERM = ("||dz/dV dV + dz/dW dW||^2", rf"\|{_CHANGE}\|^2")
 
