@@ -86,13 +86,13 @@ def _power(exponent: Fraction) -> str:
 
 def findings() -> list[str]:
     """One line a claim: what was found, with a link to its check."""
-    from deepnet_theory.claims import PACKAGE, claim, path_of
+    from deepnet_theory.cli.claims import PACKAGE, runner
 
-    lines = []
+    claims, lines = runner(), []
     for name in FINDINGS:
-        one = claim(name)
+        one = claims.claim(name)
         sentence = re.split(r"(?<=[.:;])\s", one.finding, maxsplit=1)[0].rstrip(".:;")
-        file = path_of(Path(PACKAGE), name).as_posix()
+        file = claims.path_of(Path(PACKAGE), name).as_posix()
         lines.append(f"- **{one.standing}**: [{name}]({file}): {sentence}.")
     return lines
 

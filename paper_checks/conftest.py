@@ -9,10 +9,19 @@ from typing import Any
 
 import pytest
 
-from deepnet_theory.claims import NOT_CLAIMS, SHARED, claim
-from deepnet_theory.claims.check import Checked, one_thread, run
-from deepnet_theory.definitions.claim import Context
+from deepnet_theory.cli.claims import importable, location
 from deepnet_theory.processes.jobs import ONE_THREAD
+
+importable(location())
+from paper_checks.shared.check import (  # noqa: E402
+    NOT_CLAIMS,
+    SHARED,
+    Checked,
+    claim,
+    one_thread,
+    run,
+)
+from paper_checks.shared.claim import Context  # noqa: E402
 
 os.environ.update(ONE_THREAD)  # before torch is loaded
 

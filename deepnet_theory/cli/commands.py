@@ -321,10 +321,11 @@ def check(
     format: TextOrJson = "text",
 ) -> int:
     """Check the claims of the literature and compare with the recorded verdicts."""
-    from deepnet_theory.claims.check import Checked, check
+    from deepnet_theory.cli.claims import runner
 
-    run = partial(check, tuple(ids or ()), full=full, seed=seed)
-    return _measured(run, work, talk, "check", format=format, page_of=Checked.table)
+    claims = runner()
+    run = partial(claims.check, tuple(ids or ()), full=full, seed=seed)
+    return _measured(run, work, talk, "check", format=format, page_of=claims.Checked.table)
 
 
 def export(

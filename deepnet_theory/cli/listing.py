@@ -24,9 +24,10 @@ METHODS = {
 
 
 def _claims() -> dict[str, Any]:
-    from deepnet_theory.claims import claims
+    from deepnet_theory.cli.claims import runner
 
-    return claims()
+    known: dict[str, Any] = runner().claims()
+    return known
 
 
 # what a list shows of its values, in order: attributes, and what stands in place of some

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
-from deepnet_theory.definitions.claim import Claim, Context, Finding
 from paper_checks.shared import fitting, judging, stacks
+from paper_checks.shared.claim import Claim, Context, Finding
 from paper_checks.shared.fitting import Fit
 from paper_checks.shared.later import (
     Array,

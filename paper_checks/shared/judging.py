@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from deepnet_theory.definitions.claim import WORST_FIRST, Finding
 from deepnet_theory.definitions.outcome import Verdict
+from paper_checks.shared.claim import WORST_FIRST, Finding
 from paper_checks.shared.fitting import Fit
 from paper_checks.shared.later import numeric
 from paper_checks.shared.record import ASSUMED, MARGIN, PROVED, REFUTED, SUPPORTED, UNDECIDED

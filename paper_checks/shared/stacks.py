@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from deepnet_theory.definitions.claim import Context
 from deepnet_theory.definitions.rule import Rule, own_rule
 from deepnet_theory.definitions.selection import Selection
+from paper_checks.shared.claim import Context
 from paper_checks.shared.fitting import Fit, columns, settled
 from paper_checks.shared.later import Array, np, numeric, torch
 from paper_checks.shared.rules import SCALED

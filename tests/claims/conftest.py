@@ -6,7 +6,7 @@ from inspect import unwrap
 
 import pytest
 
-from deepnet_theory.claims import importable, load, location
+from deepnet_theory.cli.claims import importable, location, runner
 
 
 def of_claims():
@@ -35,7 +35,7 @@ def plant(monkeypatch):
     """``plant(claim, name=value, …)`` gives the verdict on the part whose label has the words."""
 
     def planted(name, **values):
-        claim = load(location(), name)
+        claim = runner().load(location(), name)
         own = unwrap(claim.parts[0].check).__globals__
         for key, value in values.items():
             assert key in own
@@ -58,4 +58,4 @@ def plant(monkeypatch):
 def own():
     """The module-level names of a claim's own file."""
 
-    return lambda claim: unwrap(load(location(), claim).parts[0].check).__globals__
+    return lambda claim: unwrap(runner().load(location(), claim).parts[0].check).__globals__

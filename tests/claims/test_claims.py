@@ -12,19 +12,21 @@ from types import SimpleNamespace
 
 import pytest
 
-from deepnet_theory.claims import __main__ as page
-from deepnet_theory.claims import claims
-from deepnet_theory.claims.check import check, one_thread, run
-from deepnet_theory.definitions.claim import Claim, Context, Finding, Weight, plain
+from deepnet_theory.cli.claims import importable, location
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.processes import cores
+
+importable(location())  # the claims' own ``paper_checks``
+from paper_checks.shared import pages as page  # noqa: E402
+from paper_checks.shared.check import check, claims, one_thread, run  # noqa: E402
+from paper_checks.shared.claim import Claim, Context, Finding, Weight, plain  # noqa: E402
 
 PROVED, SUPPORTED, REFUTED = Verdict.PROVED, Verdict.SUPPORTED, Verdict.REFUTED
 UNDECIDED, ASSUMED = Verdict.UNDECIDED, Verdict.ASSUMED
 
 BENCH = """
 from dataclasses import dataclass
-from deepnet_theory.definitions.claim import Claim, Context, Finding
+from paper_checks.shared.claim import Claim, Context, Finding
 from deepnet_theory.definitions.outcome import Verdict
 
 @dataclass(frozen=True)
@@ -140,8 +142,8 @@ def test_ctrl_c_keeps_what_is_finished_and_leaves_no_process(tmp_path):
     write(tmp_path, "a-done", seconds=9)
     write(tmp_path, "b-waits", body="import time; time.sleep(60)")
     code = (
-        "import sys; from pathlib import Path; from deepnet_theory.claims.check import check\n"
-        f"done = check(where=Path({str(tmp_path)!r}), processes=2,"
+        "import sys; from pathlib import Path; from deepnet_theory.cli.claims import runner\n"
+        f"done = runner().check(where=Path({str(tmp_path)!r}), processes=2,"
         " progress=lambda done, *x: done and print('one', flush=True))\n"
         "print(done.table()); sys.exit(done.exit_code)"
     )
@@ -290,7 +292,7 @@ def test_a_page_puts_the_refuted_first_and_the_table_has_a_line_a_claim(tmp_path
 def test_the_pages_know_when_they_are_stale(tmp_path):
     write(tmp_path, "a-right")
     write(tmp_path, "b-right")
-    assert not page.stale(), "run: python -m deepnet_theory.claims page"
+    assert not page.stale(), "run: python -m paper_checks.shared.pages"
     assert len(page.stale(tmp_path)) == 3
     for path, text in page.pages(tmp_path).items():
         path.write_text(text, encoding="utf-8")
@@ -301,7 +303,8 @@ def test_the_pages_know_when_they_are_stale(tmp_path):
 
 def test_listing_the_claims_needs_neither_torch_nor_sympy():
     code = (
-        "import sys; from deepnet_theory.claims import claims; assert len(claims()) > 30; "
+        "import sys; from deepnet_theory.cli.claims import runner; "
+        "assert len(runner().claims()) > 30; "
         "print([m for m in ('torch', 'sympy', 'scipy', 'numpy') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

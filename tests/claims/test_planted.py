@@ -10,9 +10,7 @@ import pytest
 import sympy
 import torch
 
-from deepnet_theory.claims import claims, importable, location
-from deepnet_theory.claims.check import run
-from deepnet_theory.definitions.claim import Context
+from deepnet_theory.cli.claims import importable, location
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.scheme import SchemePart, scheme
@@ -20,6 +18,8 @@ from deepnet_theory.laboratory import trial
 
 importable(location())  # the claims' own ``paper_checks``
 from paper_checks.shared import stacks  # noqa: E402
+from paper_checks.shared.check import claims, run  # noqa: E402
+from paper_checks.shared.claim import Context  # noqa: E402
 from paper_checks.shared.engine import derive  # noqa: E402
 from paper_checks.shared.fitting import mean  # noqa: E402
 from paper_checks.shared.stacks import Net  # noqa: E402

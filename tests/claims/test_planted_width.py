@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from deepnet_theory.claims import importable, location
+from deepnet_theory.cli.claims import importable, location
 from deepnet_theory.definitions.outcome import Verdict
 
 importable(location())  # the claims' own ``paper_checks``

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from deepnet_theory.claims import claims
+from deepnet_theory.cli.claims import runner
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import Selection
 from paper_checks.shared.steps.catalogue import background, layer_cake
@@ -66,7 +66,7 @@ def derivation(key):
 
 @cache
 def known():
-    return claims()
+    return runner().claims()
 
 
 @cache

@@ -9,8 +9,11 @@ from types import SimpleNamespace
 import pytest
 
 from deepnet_theory.cli import main
+from deepnet_theory.cli.claims import importable, location
 from deepnet_theory.definitions.scheme import schemes
-from paper_checks.shared.measured import recorded
+
+importable(location())
+from paper_checks.shared.measured import recorded  # noqa: E402
 
 DOCS = Path(__file__).parents[2] / "docs"
 BENCHMARKS = DOCS.parent / "benchmarks"

@@ -10,16 +10,24 @@ import traceback
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager, redirect_stdout, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from deepnet_theory.claims import PACKAGE as BENCH
-from deepnet_theory.claims import SHARED, claims, importable, load, location
+from deepnet_theory.cli.claims import PACKAGE as BENCH
+from deepnet_theory.cli.claims import answer as of_claim
+from deepnet_theory.cli.claims import importable, location
 from deepnet_theory.definitions import __version__
-from deepnet_theory.definitions.claim import (
+from deepnet_theory.definitions.discovery import choose, load_value
+from deepnet_theory.definitions.measurement import Result
+from deepnet_theory.definitions.outcome import Verdict, exit_code_after
+from deepnet_theory.definitions.record import require_seed
+from deepnet_theory.processes import Job, Kept, Progress, cache_of, cores, run_until_stopped
+from deepnet_theory.processes.identity import PACKAGE, sources
+from deepnet_theory.processes.jobs import environment_variable
+from paper_checks.shared.claim import (
     SCHEMA,
     STANDINGS,
     WORST_FIRST,
@@ -29,16 +37,48 @@ from deepnet_theory.definitions.claim import (
     Finding,
     plain,
 )
-from deepnet_theory.definitions.discovery import choose
-from deepnet_theory.definitions.measurement import Result
-from deepnet_theory.definitions.outcome import Verdict, exit_code_after
-from deepnet_theory.definitions.record import require_seed
-from deepnet_theory.processes import Job, Kept, Progress, cache_of, cores, run_until_stopped
-from deepnet_theory.processes.identity import PACKAGE, sources
-from deepnet_theory.processes.jobs import environment_variable
 
 THREADS = "OMP_NUM_THREADS"
-Answer = tuple[tuple[Finding, ...], str, float]  # findings, error, seconds
+SHARED = "shared"  # the folder of what the claims share: no claims
+NOT_CLAIMS = ("conftest.py",)
+# what a check found, as plain data: of every part its label, verdict, reason and evidence; an
+# exception's text, empty where there was none; and the seconds
+Answer = tuple[list[tuple[str, str, str, dict[str, Any]]], str, float]
+
+
+def path_of(where: Path, name: str) -> Path:
+    """The file of the claim ``name``; its folder is the prefix of its name."""
+    return where / name.split("-")[0] / f"{name.replace('-', '_')}.py"
+
+
+def load(where: Path, name: str) -> Claim:
+    """The one claim called ``name``; raises ``TypeError`` where its file is irregular."""
+    importable(where)
+    claim = load_value(path_of(where, name), Claim)
+    if claim.name != name:
+        raise TypeError(f"{path_of(where, name).name}: its Claim is named {claim.name!r}")
+    claim.require_whole()
+    return claim
+
+
+def claims(where: Path | None = None) -> dict[str, Claim]:
+    """Every claim of the folder, by name; raises ``TypeError`` where a file is irregular."""
+    where = location() if where is None else where
+    names = []
+    for path in where.rglob("*.py"):
+        inside = path.relative_to(where)
+        if inside.parts[0] == SHARED or str(inside) in NOT_CLAIMS:
+            continue
+        name = path.stem.replace("_", "-")
+        if path != path_of(where, name):
+            raise TypeError(f"{inside}: a claim {name!r} lies in {path_of(where, name)}")
+        names.append(name)
+    return {name: load(where, name) for name in sorted(names)}
+
+
+def claim(name: str) -> Claim:
+    """The claim called ``name``; raises :class:`InputError` that lists the valid names."""
+    return choose("claim", name, claims())
 
 
 def command_for(name: str, full: bool, seed: int = 0) -> str:
@@ -52,10 +92,11 @@ def run(claim: Claim, context: Context, where: Path | None = None) -> CheckedCla
 
     An exception becomes the result's ``error``, never a verdict.
     """
-    return _result(claim, context, _found(claim, context, location() if where is None else where))
+    findings, error, seconds = _found(claim, context, location() if where is None else where)
+    return _result(claim, context, findings, error, seconds)
 
 
-def _found(claim: Claim, context: Context, where: Path) -> Answer:
+def _found(claim: Claim, context: Context, where: Path) -> tuple[tuple[Finding, ...], str, float]:
     findings: tuple[Finding, ...] = ()
     began, error = time.perf_counter(), ""
     try:
@@ -67,16 +108,17 @@ def _found(claim: Claim, context: Context, where: Path) -> Answer:
     return findings, error, time.perf_counter() - began
 
 
-def _answer(where: Path, name: str, context: Context) -> Answer:
+def answer(where: Path, name: str, full: bool, seed: int) -> Answer:
     """What one claim's check found, as what can travel between processes."""
     with redirect_stdout(sys.stderr), one_thread():  # a check that prints is no part of the answer
-        findings, error, seconds = _found(load(where, name), context, where)
-    plainly = tuple(replace(f, evidence=plain(dict(f.evidence))) for f in findings)
-    return plainly, error, seconds
+        findings, error, seconds = _found(load(where, name), Context(full, seed), where)
+    rows = [(f.about, f.verdict.value, f.because, plain(dict(f.evidence))) for f in findings]
+    return rows, error, seconds
 
 
-def _result(claim: Claim, context: Context, answer: Answer) -> CheckedClaim:
-    findings, error, seconds = answer
+def _result(
+    claim: Claim, context: Context, findings: tuple[Finding, ...], error: str, seconds: float
+) -> CheckedClaim:
     command = command_for(claim.name, context.full, context.seed)
     return CheckedClaim(claim, findings, context.full, command, seconds, error, context.seed)
 
@@ -221,7 +263,9 @@ def check(
     results: dict[str, CheckedClaim] = {}
 
     def keep(one: Claim, answer: Answer) -> None:
-        results[one.name] = _result(one, context, answer)
+        rows, error, seconds = answer
+        found = tuple(Finding(a, Verdict(v), because, of) for a, v, because, of in rows)
+        results[one.name] = _result(one, context, found, error, seconds)
 
     opened = cache_of(cache)
     code = "" if opened is None else sources(PACKAGE, where)  # a claim may ask all of it
@@ -229,9 +273,9 @@ def check(
         Job(
             c.name,
             c.cost(full),
-            partial(_answer, where, c.name, context),
+            partial(of_claim, where, c.name, full, seed),
             partial(keep, c),
-            depends_on=("claim", c.name, context, code),
+            depends_on=("claim", c.name, full, seed, code),
             lasting=lambda answer: not answer[1],  # a check that failed is tried again
         )
         # the longest first, so that no long one is left to the end

@@ -1,6 +1,6 @@
 """The pages of the recorded findings, written without measuring anything.
 
-``python -m deepnet_theory.claims page`` writes one table of all claims, a line each, and one page
+``python -m paper_checks.shared.pages`` writes one table of all claims, a line each, and one page
 for each source with what was found on its claims; with ``--check`` it only tells whether they are
 current.
 """
@@ -13,10 +13,10 @@ from collections.abc import Sequence
 from itertools import groupby
 from pathlib import Path
 
-from deepnet_theory.claims import claims, location, path_of
-from deepnet_theory.claims.check import command_for
-from deepnet_theory.definitions.claim import STANDINGS, Claim, Weight
+from deepnet_theory.cli.claims import location
 from deepnet_theory.definitions.files import write_text
+from paper_checks.shared.check import claims, command_for, path_of
+from paper_checks.shared.claim import STANDINGS, Claim, Weight
 
 PAGE = "README.md"
 _INTRODUCTION = """\
@@ -40,7 +40,7 @@ verdicts, `deepnet-theory check --full` in the wide conditions that the findings
 `deepnet-theory check ID --format json` prints every number of one claim, and `--seed S` draws
 anew. `pytest paper_checks` runs the same checks.
 
-These pages are made from the recorded findings by `python -m deepnet_theory.claims page`.
+These pages are made from the recorded findings by `python -m paper_checks.shared.pages`.
 """
 
 _WEIGHTS = {Weight.STATED: "", Weight.OURS: ", ours", Weight.CORRECTION: ", corrected"}
@@ -134,18 +134,18 @@ def _entry(claim: Claim) -> str:
 
 def main(words: Sequence[str]) -> int:
     """The exit code of the command ``words``."""
-    if words == ["page"]:
+    if not words:
         for path, text in pages().items():
             write_text(path, text)
             print(f"wrote {path}")
         return 0
-    if words == ["page", "--check"]:
+    if words == ["--check"]:
         old = stale()
         for path in old:
             print(f"{path} is stale: run it without --check")
         print(f"{len(old)} of {len(pages())} pages are stale")
         return 1 if old else 0
-    print("usage: python -m deepnet_theory.claims page [--check]", file=sys.stderr)
+    print("usage: python -m paper_checks.shared.pages [--check]", file=sys.stderr)
     return 2
 
 
