@@ -14,7 +14,7 @@ PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 137,
     "cli": 2910,
-    "definitions": 7388,
+    "definitions": 6614,
     "laboratory": 6386,
     "models": 5230,
     "processes": 998,
