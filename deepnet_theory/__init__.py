@@ -9,7 +9,7 @@ A tour::
     d.rule.alpha_at(N=100), d.rule.beta_at(N=100)  # their numbers
     dt.predict_update(d, depths=[8, 10_000])       # ‖ΔF‖/η in absolute size, at any depth
     v = dt.verify(d, depths=[8, 16, 32, 64, 128])  # measured on torch Transformer stacks
-    v.verdict, v.plot()                            # SUPPORTED, UNDECIDED or REFUTED; a figure
+    v.verdict, dt.plot(v)                          # SUPPORTED, UNDECIDED or REFUTED; a figure
     v.exponents[0].estimate, v.assumptions         # with intervals; every premise measured too
     dt.make_report(d).save("report.html")          # all of it in one page, rivals beside it
     constants = dt.export(d, depth=200, width=512)
@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from deepnet_theory.models.groups import guard as guard
     from deepnet_theory.models.groups import parameter_groups as parameter_groups
     from deepnet_theory.proof.derivation import Derivation as Derivation
+    from deepnet_theory.report.formatters import plot as plot
     from deepnet_theory.runtime import build as build
     from deepnet_theory.runtime import start_head_ as start_head_
 
@@ -106,6 +107,7 @@ _HOMES = {
         "verify_width",
     ),
     "cli.reporting": ("make_report",),
+    "report.formatters": ("plot",),
 }  # fmt: skip
 __all__ = sorted(name for names in _HOMES.values() for name in names)
 

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import deepnet_theory as dt
-from deepnet_theory.report import layer
-from deepnet_theory.report.audit import document
-from deepnet_theory.report.document import Layer
-from deepnet_theory.report.markdown import markdown
+from deepnet_theory.report.formatters import composed
+from deepnet_theory.report.html import fragment
 
 SOURCE = Path(__file__).parent / "paths" / "my_deepnorm.py"
 TABLE = "docs/faults.md"
@@ -100,14 +98,7 @@ def audited(fault: Fault) -> Any:
 def _said(fault: Fault) -> str:
     audit = audited(fault)
     assert (audit.verdict is dt.Verdict.REFUTED) is bool(fault.edits), f"{fault.name} is not seen"
-    said = document(audit)
-    page = markdown(said).partition("\n")[2].replace("\n## ", "\n### ").strip()
-    for block in (block for section in said.sections for block in section.body):
-        if isinstance(block, Layer):  # what a file of text draws in lines is a picture here
-            drawn = "\n".join(layer.lines(block))
-            picture = f'<figure class="layer">\n{layer.svg(block).svg}\n</figure>'
-            page = page.replace(f"```\n{drawn}\n```", picture)
-    return page
+    return fragment(replace(composed(audit), title=""))
 
 
 def _page(fault: Fault) -> Iterator[str]:
@@ -123,7 +114,7 @@ def _page(fault: Fault) -> Iterator[str]:
     ]
     if changed:
         yield "In [a DeepNorm as one writes it](../paths/README.md#is-my-deepnorm-right)"
-        yield "the fault is the red line, and the green one mends it:\n"
+        yield "the fault is the red line, and the green one fixes it:\n"
         yield "\n".join(("```diff", *changed, "```\n"))
     yield f"## What `audit` says\n\nOf {LAYERS} layers, under AdamW:\n"
     yield _said(fault)

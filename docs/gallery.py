@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.scheme import Scheme, schemes
-from deepnet_theory.report.markdown import markdown
+from deepnet_theory.report.html import fragment
 from deepnet_theory.report.scheme import document
 from deepnet_theory.sizes.schemes import Judgement, Row, optimizer_classes, trials
 
@@ -41,7 +42,8 @@ def linked(page: str) -> str:
 
 def _page(scheme: Scheme, told: dict[str, str]) -> Iterator[str]:
     try:
-        yield markdown(document(_judged(scheme))).rstrip()
+        said = document(_judged(scheme))
+        yield f"# {said.title}\n\n{fragment(replace(said, title=''))}"
     except Refusal as refusal:
         yield f"# {scheme.name}\n\n{scheme.summary}: `{scheme.equation}`.\n"
         yield f"Refused: {refusal}.\n\n## Source\n\n{scheme.source}"

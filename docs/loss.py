@@ -1,61 +1,68 @@
-"""Draws the first figures of the README: loss against learning rate, with the rule and without.
+"""Draws the figures of loss against learning rate, with the rule and without.
 
     python docs/loss.py [--check]
 
-The numbers are the tables of ``benchmarks/results/loss_by_rate.md``.
+The numbers are those of tables in ``benchmarks/results``.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 from itertools import groupby
 from pathlib import Path
 
-from deepnet_theory.report.document import Curve, Panels
-from deepnet_theory.report.svg import panels
+from deepnet_theory.report.document import Figure, Series
+from deepnet_theory.report.figure import drawn
 
-ROOT = Path(__file__).parent.parent
-PAGE = ROOT / "benchmarks" / "results" / "loss_by_rate.md"
-FIGURES = {"Depth": "loss-by-depth.svg", "Width": "loss-by-width.svg"}
-
-
-def pictures(page: str) -> dict[str, str]:
-    """The figures of a page, by their files' names."""
-    sections = page.split("\n## ")[1:]
-    named = {section.partition("\n")[0]: section for section in sections}
-    return {file: panels(_figure(named[title])).svg + "\n" for title, file in FIGURES.items()}
+DOCS = Path(__file__).parent
+RESULTS = DOCS.parent / "benchmarks" / "results"
+FIGURES = {  # of each file: a page, and the section whose table it shows
+    "loss-by-depth.svg": ("loss_by_rate.md", "Depth"),
+    "loss-by-width.svg": ("loss_by_rate.md", "Width"),
+    "transfer.svg": ("transfer.md", "Adam, post-LN"),
+}
 
 
-def _figure(section: str) -> Panels:
-    """One panel a rule, one curve a size: the rows of the section's table."""
-    lines = [line for line in section.splitlines() if line.startswith("| ")]
-    (_, size, *rates), *rows = (line.strip("| ").split(" | ") for line in lines)
-    drawn = []
+def pictures() -> dict[str, str]:
+    """The figures, by their files' names."""
+    return {file: drawn(_figure(*place)).svg + "\n" for file, place in FIGURES.items()}
+
+
+def _figure(page: str, title: str) -> Figure:
+    """One panel a rule, one curve a size: the rows of the section's first table."""
+    text = (RESULTS / page).read_text(encoding="utf-8")
+    section = text.partition(f"\n## {title}\n")[2]
+    table = re.findall(r"(?:^\| .*\n)(?:^\|.*\n)+", section, re.M)[0]
+    head, _, *rows = (
+        [c.strip() for c in line.strip("|").split("|")] for line in table.split("\n")[:-1]
+    )
+    panels = []
     for rule, own in groupby(rows, key=lambda row: row[0]):
         sizes = list(own)
         curves = tuple(
-            Curve(f"{row[1]} {size}", _points(rates, row[2:]), (i + 1) / len(sizes))
+            Series(f"{row[1]} {head[1]}", line=_points(head, row), shade=i / (len(sizes) - 1))
             for i, row in enumerate(sizes)
         )
-        drawn.append((rule, curves))
-    return Panels(tuple(drawn), "learning rate", "held-out loss, nats a byte", None)
+        panels.append((rule, curves))
+    return Figure(tuple(panels), "learning rate", "validation loss, nats a byte", linear=True)
 
 
-def _points(rates: list[str], losses: list[str]) -> tuple[tuple[float, float], ...]:
-    """What was run: a dash stands for a rate that was not."""
-    pairs = zip(rates, losses, strict=True)
-    return tuple((float(rate), float(loss)) for rate, loss in pairs if loss != "–")
+def _points(head: list[str], row: list[str]) -> tuple[tuple[float, float], ...]:
+    """The rates that were run: a dash stands for one that was not."""
+    rates = ((name, loss) for name, loss in zip(head, row, strict=True) if name[:1].isdigit())
+    return tuple((float(rate), float(loss)) for rate, loss in rates if loss != "–")
 
 
 def main() -> int:
     """Write the figures, or say whether they are current."""
     stale = 0
-    for name, drawn in pictures(PAGE.read_text(encoding="utf-8")).items():
-        file = ROOT / "docs" / name
-        current = file.exists() and file.read_text(encoding="utf-8") == drawn
+    for name, picture in pictures().items():
+        file = DOCS / name
+        current = file.exists() and file.read_text(encoding="utf-8") == picture
         stale += not current
         if "--check" not in sys.argv[1:]:
-            file.write_text(drawn, encoding="utf-8")
+            file.write_text(picture, encoding="utf-8")
     return int(stale > 0 and "--check" in sys.argv[1:])
 
 

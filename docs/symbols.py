@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from deepnet_theory.proof.notation import NORM_OF, NOTATION
-from deepnet_theory.report.document import Document, Table
-from deepnet_theory.report.markdown import markdown
 from deepnet_theory.report.notation import lettered
 
 PLACE = "symbols.md"
@@ -19,5 +17,5 @@ symbols` lists those of one derivation, with the step that brings each in.
 def page() -> str:
     """The page, from the table that derivations take their words from."""
     every = {**NOTATION, **{f"norm_{name}": f"norm of {words}" for name, words in NORM_OF.items()}}
-    rows = tuple((lettered(name), name, words) for name, words in every.items())
-    return f"{FIRST}\n{markdown(Document('', (Table(('symbol', 'name', 'stands for'), rows),)))}\n"
+    rows = (f"| {lettered(name)} | `{name}` | {words} |" for name, words in every.items())
+    return "\n".join((FIRST, "| symbol | name | stands for |", "|---|---|---|", *rows, ""))

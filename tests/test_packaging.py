@@ -131,7 +131,7 @@ def test_the_wheel_carries_everything(tmp_path):
     folder = ROOT / "paper_checks"
     files = {p.relative_to(folder).as_posix() for p in folder.rglob("*.py")}
     assert {f"deepnet_theory/_paper_checks/{name}" for name in files} <= names
-    styles = {"page.css", "plot.css"}
+    styles = {"page.css"}
     data = {"deepnet_theory/py.typed", *(f"deepnet_theory/report/{name}" for name in styles)}
     assert data <= names
     assert not any(name.startswith(("tests/", "benchmarks/", "paper_checks/")) for name in names)

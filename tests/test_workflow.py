@@ -17,7 +17,7 @@ from deepnet_theory.cli.experiments import _one_by_one
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import parse_depth, stack
 from deepnet_theory.laboratory import measuring
-from deepnet_theory.report.measurement import to_decide
+from deepnet_theory.report.experiment import to_decide
 
 SMALL = {"width": 8, "heads": 2, "tokens": 4, "seeds": 2}
 N = sp.Symbol("N", positive=True)
@@ -47,7 +47,7 @@ def test_verify_export_build(derivation, tmp_path):
     assert everything.exponents[0].exponent >= matrices.exponents[0].exponent
     v = dt.verify(derivation, depths=[1, 2], draws=1, **SMALL)
     assert [p.depth["N"] for p in v.points] == [1, 2]
-    assert v.plot().svg.startswith("<svg")
+    assert dt.plot(v).svg.startswith("<svg")
     constants = dt.export(derivation, depth=12, width=16, heads=2, vocab=32)
     assert dt.Constants.from_json(constants.to_json()) == constants
     constants.save(tmp_path / "c.json")

@@ -241,10 +241,9 @@ def deliver(show: Callable[[], object], *saves: Callable[[], object]) -> None:
 def save_page(file: str | None, result: Any, quiet: bool, whole: bool = True) -> None:
     """Write a result as a page of HTML, where a file is given."""
     if file is not None:
-        from deepnet_theory.report.document import composed
-        from deepnet_theory.report.html import page
+        from deepnet_theory.report.formatters import page
 
-        save(file, lambda one: page(composed(one)), result, quiet, whole)
+        save(file, page, result, quiet, whole)
 
 
 def save(

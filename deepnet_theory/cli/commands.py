@@ -89,7 +89,7 @@ def derive(
     width: Annotated[Number, Option("D", "Print numbers for this width")] = None,
     base_width: BaseWidth = None,
     base_depth: Annotated[Text, Option("N0[,M0]", "Layers of the model that was tuned")] = None,
-    format: Annotated[str, one_of("text", "markdown", "latex", "json")] = "text",
+    format: Annotated[str, one_of("text", "latex", "json")] = "text",
 ) -> int:
     """Derive alpha and beta: the answer, or with --steps every checked step that leads to it.
 
@@ -137,7 +137,7 @@ def _typed(**values: object) -> Given:
 
 def _show(result: Any, format: str, page_of: Composer | None = None) -> int:
     """Print a result, as JSON or as its page, the whole of it or another; its exit code."""
-    from deepnet_theory.report.document import composed
+    from deepnet_theory.report.formatters import composed
 
     compose = page_of or composed
     print(result.to_json() if format == "json" else _printed(compose(result), format))
@@ -152,9 +152,8 @@ def _printed(document: Document | str, format: str = "text") -> str:
         return terminal.coloured(page) if shows_colour(sys.stdout) else page
     assert not isinstance(document, str)
     from deepnet_theory.report.latex import latex
-    from deepnet_theory.report.markdown import markdown
 
-    return {"markdown": markdown, "latex": latex}[format](document)
+    return latex(document)
 
 
 def _measured(
@@ -264,7 +263,7 @@ def verify(
     With --across width: what one update through each role moves, the loss and its own output.
     """
     from deepnet_theory.cli import experiments
-    from deepnet_theory.report.measurement import Y_LABEL
+    from deepnet_theory.report.experiment import Y_LABEL
 
     in_width = _typed(widths=widths, rules=rules and rules.split(","), alignment=alignment)
     if chosen("across", across, ("depth", *ACROSS)) != "depth":
@@ -521,7 +520,7 @@ def measure(
 ) -> int:
     """Measure how far one step moves your own models, against depth or width."""
     from deepnet_theory.laboratory.measuring import measure
-    from deepnet_theory.report.measurement import Y_LABEL
+    from deepnet_theory.report.experiment import Y_LABEL
 
     run = partial(
         measure, model, depths, widths=widths, optimizer=optimizer, update=update,
@@ -548,7 +547,7 @@ def report(
     """Derive, verify and export in one self-contained HTML page."""
     selection = selection_of(select)
     from deepnet_theory.cli import reporting
-    from deepnet_theory.report.measurement import Y_LABEL, document
+    from deepnet_theory.report.experiment import Y_LABEL, document
     from deepnet_theory.report.rule import title
 
     run = partial(

@@ -17,7 +17,7 @@ from deepnet_theory.report.text import page_columns
 
 EXAMPLES: dict[str, tuple[str, ...]] = {
     "derive": (
-        "derive --optimizer adam --depth 200 --format markdown",
+        "derive --optimizer adam --depth 200 --format latex",
         'derive --update "-eta*norm(theta)*sign(g)" --compare-closures',
     ),
     "verify": (

@@ -147,12 +147,6 @@ class Audit(Result):
             "sublayers": [s.to_dict() for s in self.sublayers],
         }
 
-    def __str__(self) -> str:
-        from deepnet_theory.report.audit import document
-        from deepnet_theory.report.text import text
-
-        return text(document(self))
-
     def __repr__(self) -> str:
         count = len(self.differences)
         findings = f", {count} finding{'s' * (count > 1)}" if count else ""

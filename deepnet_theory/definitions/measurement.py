@@ -6,17 +6,15 @@ import json
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from deepnet_theory.definitions.assumption import Assumption
+from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.outcome import Verdict, exit_code_after
 from deepnet_theory.definitions.record import written
 
-if TYPE_CHECKING:
-    from deepnet_theory.report.svg import Plot
 
-
-class Result:
+class Result(Displayed):
     """What a command hands back: plain data, whose JSON is its public form.
 
     Of a dataclass it is the fields by their names, with the name of its ``schema``.
@@ -54,12 +52,6 @@ class Measured(Result):
         data = {**super().to_dict(), "verdict": self.verdict, "complete": self.complete}
         del data["stopped"]
         return data
-
-    def _repr_html_(self) -> str:
-        from deepnet_theory.report.document import composed
-        from deepnet_theory.report.html import fragment
-
-        return fragment(composed(self))
 
 
 class AtSeveralSizes(Measured):
@@ -290,7 +282,7 @@ class AssumptionResult:
     because: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verification(AtSeveralSizes):
     """The result of ``verify``: points, exponents, assumptions, and a verdict.
 
@@ -324,18 +316,6 @@ class Verification(AtSeveralSizes):
         """What ‖ΔF‖ does with depth, and whether that was predicted, in words."""
         return "; ".join(e.trend for e in self.whole)
 
-    def plot(self, variable: str | None = None, rivals: tuple[Verification, ...] = ()) -> Plot:
-        """‖ΔF‖/η against a depth, log–log, beside predicted slopes and ``rivals``' measurements."""
-        from deepnet_theory.report.measurement import update_figure
-        from deepnet_theory.report.svg import drawn
-
-        return drawn(update_figure(self, variable, rivals))
-
-    def __repr__(self) -> str:
-        from deepnet_theory.report.measurement import three_lines
-
-        return three_lines(self)
-
 
 @dataclass(frozen=True)
 class Share:
@@ -362,7 +342,7 @@ class Following:
     token_cosine: tuple[float, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModelMeasurement(AtSeveralSizes):
     """‖ΔF‖/η per token of a family of models at each depth, and whether it is constant.
 
@@ -389,15 +369,3 @@ class ModelMeasurement(AtSeveralSizes):
     @property
     def trend(self) -> str:
         return self.exponents[0].growth if self.exponents else "was measured at too few depths"
-
-    def plot(self) -> Plot:
-        """‖ΔF‖/η against depth, log–log, beside a constant."""
-        from deepnet_theory.report.measurement import model_figures
-        from deepnet_theory.report.svg import drawn
-
-        return drawn(model_figures(self)[0])
-
-    def __repr__(self) -> str:
-        from deepnet_theory.report.measurement import model_lines
-
-        return model_lines(self)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import nan
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deepnet_theory.definitions.measurement import Exponent, Measured
 from deepnet_theory.definitions.outcome import INTERRUPTED, Verdict
-
-if TYPE_CHECKING:
-    from deepnet_theory.report.svg import Plot
 
 
 @dataclass(frozen=True)
@@ -74,7 +71,7 @@ class ClosureTransfer:
     exponents: tuple[Exponent, ...] = ()  # in the width and in the depth, where both vary
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Transfer(Measured):
     """Loss against learning rate after a fixed number of steps, by closure and depth.
 
@@ -98,17 +95,6 @@ class Transfer(Measured):
     def verdict(self) -> Verdict:  # type: ignore[override]
         """The verdict of the first closure that was asked for."""
         return self.closures[0].verdict
-
-    def plot(self) -> Plot:
-        """Loss against rate, a line a depth, the closures side by side."""
-        from deepnet_theory.report.svg import panels
-        from deepnet_theory.report.training import figure
-
-        return panels(figure(self))
-
-    def __repr__(self) -> str:
-        reasons = "; ".join(f"{c.closure}: {c.exponent.because}" for c in self.closures)
-        return f"<Transfer {reasons}: {self.verdict.value}>"
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,7 @@ def symbols_of(steps: Iterable[Step]) -> dict[str, Meaning]:
     return symbols
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Derivation(Chain, Answer):
     """An answer with the steps that end in its rule, each checked, and what was measured beside.
 
@@ -226,23 +226,6 @@ class Derivation(Chain, Answer):
             "verdict_of": ["rule", "steps", "measured"],
             "measured_not_proved": list(NOT_PROVED),
         }
-
-    def _repr_html_(self) -> str:
-        from deepnet_theory.report.html import fragment
-        from deepnet_theory.report.rule import document
-
-        return fragment(document(self))
-
-    def _repr_latex_(self) -> str:
-        from deepnet_theory.report.latex import block_latex
-        from deepnet_theory.report.rule import box
-
-        return block_latex(box(self))
-
-    def __repr__(self) -> str:
-        from deepnet_theory.report.rule import one_line
-
-        return one_line(self)
 
 
 def chain(problem: Problem) -> tuple[list[Step], list[str]]:

@@ -484,7 +484,7 @@ class Proof:
 # ---- the table beside the steps ----
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class WidthDerivation(Chain, Result):
     """A table in width with the steps that it rests on, and with the depth's where it has them.
 

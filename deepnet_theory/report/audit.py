@@ -31,7 +31,6 @@ def document(audit: Audit) -> doc.Document:
         (doc.Paragraph(answer(audit)), *(b for f in first for b in _finding(f))),
         (
             doc.Section("Further findings", tuple(b for f in rest for b in _finding(f))),
-            doc.Section("One layer", tuple(_drawings(audit))),
             doc.Section("Gains", (_gains(audit),)),
             doc.Section("Not understood", doc.paragraphs(_not_understood(audit))),
             doc.Section("Remarks", doc.paragraphs(beside)),
@@ -74,52 +73,6 @@ def _finding(finding: Finding) -> Iterator[doc.Block]:
     remark = "Remark: " if finding.severity == REMARK else ""
     yield doc.Paragraph(f"{remark}{finding.where}: {finding.what}.")
     yield doc.Listing(finding.mend.replace("  # ", "\n# "))
-
-
-def _drawings(audit: Audit) -> Iterator[doc.Block]:
-    """The first layer of each range that differs in something; else its first layer.
-
-    Ranges that are alike are drawn once.
-    """
-    first = {(r.stack, r.layer, r.equations): r for r in reversed(audit.reading.ranges)}
-    for r in reversed(first.values()):
-        inside = [
-            s for s in audit.sublayers
-            if s.sublayer.stack == r.stack and r.first <= s.sublayer.layer <= r.last
-        ]  # fmt: skip
-        differs = (
-            s.sublayer.layer
-            for s in inside
-            if _alpha_differs(s) or any(g.verdict == "differs" for g in s.gains)
-        )
-        layer = next(differs, r.first)
-        caption = f"{r.stack}, layer {layer}; ≠ stands before what is wanted:"
-        yield doc.Layer(tuple(_branch(s) for s in inside if s.sublayer.layer == layer), caption)
-
-
-def _branch(audited: Audited) -> doc.Branch:
-    s = audited.sublayer
-    scaled = {"stream": s.stream, "branch": s.branch}
-    factor = {name: (f"× {number(v, '.2g')}", "") for name, v in scaled.items() if v != 1}
-    if _alpha_differs(audited):
-        where, wanted = s.alpha_on or "stream", number(audited.alpha_wanted, ".2g")
-        times = f"{factor[where][0]}, " if where in factor else ""
-        factor[where] = f"{times}alpha {number(s.alpha, '.2g')}", wanted
-    boxes = [("norm", "")] * ("input" in s.around)
-    # of experts one is drawn, one that is not as wanted where there is such a one
-    once = {g.matrix.role: g for g in sorted(audited.gains, key=lambda g: g.verdict == "differs")}
-    for g in once.values() if "@" in s.kind else audited.gains:
-        wanted = number(g.wanted, ".2g") if g.verdict == "differs" else ""
-        boxes.append((f"{g.matrix.role} {number(g.gain, '.2g')}", wanted))
-    boxes += [("norm", "")] * ("output" in s.around)
-    if "branch" in factor:
-        boxes.append(factor["branch"])
-    return doc.Branch(s.kind, s.sums, tuple(boxes), factor.get("stream"), "sum" in s.around)
-
-
-def _alpha_differs(audited: Audited) -> bool:
-    wanted = audited.alpha_wanted
-    return wanted is not None and number(audited.sublayer.alpha, ".3g") != number(wanted, ".3g")
 
 
 def _not_understood(audit: Audit) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What a page says, before it is text, Markdown, LaTeX or HTML: frozen data without a layout."""
+"""What a result says, before it is text or HTML: frozen data without a layout."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from importlib import import_module
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from deepnet_theory.definitions.outcome import Verdict
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 
 
 # With a writer for each result and format the formats drift: a verdict that one shows is missing in
-# another. A result is said once, as data without a layout, and a printer knows no result.
+# another. A result is said once, and a printer knows no result.
 
 K = TypeVar("K")
 
@@ -152,7 +151,7 @@ class Listing:
 
 @dataclass(frozen=True)
 class Files:
-    """Data to take along, by file name: a page offers them for saving, other formats name them."""
+    """Data to save, by file name: a page offers them, text names them."""
 
     contents: tuple[tuple[str, str], ...]
 
@@ -163,112 +162,48 @@ class Files:
         return f"Files in the HTML page: {names}."
 
 
-@dataclass(frozen=True)
-class Mark:
-    """A measured point: depth, mean, and the ends of its interval."""
+class Mark(NamedTuple):
+    """A point and the ends of its interval; ``of_x`` where they are ends of x."""
 
     x: float
-    mean: float
+    y: float
     low: float
     high: float
+    of_x: bool = False
 
 
 @dataclass(frozen=True)
 class Series:
-    """Measured points of one rule; ``colour`` 1, 2 or 3 tells rivals apart.
+    """All that has one label in a figure: marks, a line through points, a shaded band.
 
-    ``band`` holds what was predicted of them in absolute size, with its interval.
+    ``colour`` 0 is the rule's own, 1 to 3 tell rivals apart; ``shade``, from 0 to 1, orders curves.
     """
 
     label: str
-    marks: tuple[Mark, ...]
-    own: bool = True
-    colour: int = 1
+    marks: tuple[Mark, ...] = ()
+    line: tuple[tuple[float, float], ...] = ()
     band: tuple[Mark, ...] = ()
-
-
-@dataclass(frozen=True)
-class Slope:
-    """A line of slope ``exponent`` through the point ``(x, y)``, in the colour of its points."""
-
-    label: str
-    exponent: float
-    x: float
-    y: float
-    own: bool = False
-    colour: int = 1
+    colour: int = 0
+    shade: float = 1.0
+    dashed: bool = False
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A log–log plot: measured points with intervals, and lines of a predicted slope.
+    """Titled panels side by side, x logarithmic; y too, except where it is ``linear``.
 
-    A ``named`` one has a point a series, each with its label, over a quantity that is no depth.
+    ``level`` is a value of y to lie below, with its label.
     """
 
-    series: tuple[Series, ...]
-    slopes: tuple[Slope, ...]
+    panels: tuple[tuple[str, tuple[Series, ...]], ...]
     x_label: str
     y_label: str
-    title: str = ""
     caption: str = ""
-    named: bool = False
+    linear: bool = False
+    level: tuple[float, str] | None = None
 
 
-@dataclass(frozen=True)
-class Curve:
-    """A line through points ``(x, y)``, ``y`` NaN where there is none; ``best`` is its least one.
-
-    ``shade``, from 0 to 1, orders the curves of a panel; ``colour`` 1, 2 or 3 tells rivals apart.
-    """
-
-    label: str
-    points: tuple[tuple[float, float], ...]
-    shade: float = 1.0
-    best: Mark | None = None  # x and its interval, ``mean`` the y
-    colour: int = 0  # of the own
-
-
-@dataclass(frozen=True)
-class Panels:
-    """Curves in panels side by side, x logarithmic, with a ``level`` to lie below, or None.
-
-    ``logarithmic`` is the upright axis: what is not positive has no place on it.
-    """
-
-    panels: tuple[tuple[str, tuple[Curve, ...]], ...]
-    x_label: str
-    y_label: str
-    level: float | None
-    level_label: str = ""
-    caption: str = ""
-    logarithmic: bool = False
-
-
-@dataclass(frozen=True)
-class Branch:
-    """A branch of a residual ``sum``: norms, matrices and factors by name, and what is wanted.
-
-    Nothing is wanted of what is as it should be. ``stream`` is what the stream is multiplied by,
-    and what it should be; ``norm`` stands on the sum.
-    """
-
-    kind: str
-    sum: int
-    boxes: tuple[tuple[str, str], ...]
-    stream: tuple[str, str] | None = None
-    norm: bool = False
-
-
-@dataclass(frozen=True)
-class Layer:
-    """A layer to be drawn, branch after branch."""
-
-    branches: tuple[Branch, ...]
-    caption: str
-
-
-Block = Paragraph | Terms | Table | RuleBox | Step | Listing | Files | Figure | Panels | Layer
+Block = Paragraph | Terms | Table | RuleBox | Step | Listing | Files | Figure
 
 
 @dataclass(frozen=True)
@@ -329,29 +264,6 @@ def _in_order(body: tuple[Block | Section, ...], level: int) -> Iterator[Heading
             yield from _in_order(item.body, level + 1)
         else:
             yield item
-
-
-# Text, not classes: a page of one kind pays for no other's imports.
-COMPOSERS = {  # by the name of the result's class: a module, and a function of it
-    "Audit": ("audit", "document"),
-    "Comparison": ("rule", "comparison"),
-    "Derivation": ("rule", "document"),
-    "Judgement": ("scheme", "document"),
-    "ModelMeasurement": ("measurement", "model_document"),
-    "Training": ("training", "document"),
-    "Transfer": ("training", "transfer_document"),
-    "UpdatePrediction": ("measurement", "prediction_document"),
-    "WidthDerivation": ("width", "document"),
-    "Verification": ("measurement", "document"),
-}
-
-
-def composed(result: object) -> Document:
-    """What a result says; the composer of its kind alone is imported."""
-    module, function = COMPOSERS[type(result).__name__]
-    compose = getattr(import_module(f"deepnet_theory.report.{module}"), function)
-    document: Document = compose(result)
-    return document
 
 
 # ---- numbers as a person reads them: a true minus sign, none where only zeros are ----

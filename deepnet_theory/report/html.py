@@ -1,23 +1,21 @@
-"""A document as HTML, a page of its own or a fragment, with its formulas as presentation MathML."""
+"""A document as HTML, a whole page or a fragment, with its formulas as presentation MathML."""
 
 from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Callable
-from html import escape, unescape
+from collections.abc import Callable, Iterable
+from html import escape
 from pathlib import Path
 from xml.dom.minidom import Element
-from xml.etree import ElementTree
 
 import sympy as sp
 from sympy.printing.mathml import MathMLPresentationPrinter
 from sympy.printing.precedence import PRECEDENCE
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report import layer
+from deepnet_theory.report.figure import drawn
 from deepnet_theory.report.notation import FUNCTION, SIGN, as_written
-from deepnet_theory.report.svg import drawn, panels
 
 # Printing shows what is folded; browsers that know ::details-content do so from the style alone.
 _UNFOLD = (
@@ -25,14 +23,10 @@ _UNFOLD = (
     ".forEach(d=>d.open=true))"
 )
 
-_GREEK = {
-    "alpha": "α", "beta": "β", "eta": "η", "theta": "θ", "kappa": "κ", "rho": "ρ",
-    "lambda": "λ", "epsilon": "ε",
-}  # fmt: skip
 # in this order; a minus sign, unlike a hyphen, is not parted from what follows it
 _SET: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"(?<![^\s(^[|])-(?=\w)"), "−"),
-    (re.compile(rf"(?<![\w.-])({'|'.join(_GREEK)})(?![\w-]|\.\w)"), lambda m: _GREEK[m[0]]),
+    (re.compile(rf"(?<![\w.-])({'|'.join(doc.GREEK)})(?![\w-]|\.\w)"), lambda m: doc.GREEK[m[0]]),
     (re.compile(r"\bsqrt(?=\()"), "√"),
     (re.compile(r"(?<=[\w)|])\*\*(?=[\w(-])"), "^"),
     (re.compile(r"(?<=[\w)|])\*(?=[\w(|√])"), "·"),
@@ -96,13 +90,9 @@ def _block(block: doc.Block) -> str:
             return f"<pre><code>{escape(block.text)}</code></pre>"
         case doc.Files():
             return _files(block)
-        case doc.Figure() | doc.Panels():
+        case doc.Figure():
             caption = f"<figcaption>{_prose(block.caption)}</figcaption>" if block.caption else ""
-            plot = panels(block) if isinstance(block, doc.Panels) else drawn(block)
-            return f"<figure>{plot.svg}{caption}</figure>"
-        case doc.Layer():
-            caption = f"<figcaption>{_prose(block.caption)}</figcaption>"
-            return f"<figure>{caption}{layer.svg(block).svg}</figure>"
+            return f"<figure>{drawn(block).svg}{caption}</figure>"
 
 
 # The data goes along inside of the page: one file that needs no network and no folder beside it.
@@ -126,34 +116,30 @@ def _rule(rule: doc.RuleBox) -> str:
 
 
 def _step(step: doc.Step) -> str:
-    # the style knows the widest piece's width and draws all smaller where it cannot fit
-    sides = equation_mathml(step)
-    wide = 1.12 * max(map(width, sides))
+    function = FUNCTION.get(step.relation)
+    right = _printed(step.rhs)
+    if function:
+        right = f"<mi>{function}</mi><mrow><mo>(</mo>{right}<mo>)</mo></mrow>"
+    sides = [_printed(side) for side in (step.left, step.lhs) if side is not None]
+    equation = "<mo>=</mo>".join(sides) + f"<mo>{SIGN.get(step.relation, '=')}</mo>{right}"
     return (
-        '<div class="step"><div class="equation" style="display:flex;align-items:center;gap:1em">'
-        f'<div class="formula" style="--wide:{wide:.1f}">{"".join(map(math, sides))}</div>'
-        f'<div class="number">({step.number})</div></div>'
+        f'<div class="step"><div class="equation"><div class="formula">{math(equation)}</div>'
+        f'<span class="number">({step.number})</span></div>'
         f'<p class="aside">{_words(step.words)}</p></div>'
     )
 
 
 def _table(table: doc.Table) -> str:
-    """On a narrow page the rows of sentences or of many columns are stacked, others scroll."""
     kinds = dict.fromkeys(table.numbers, "number") | dict.fromkeys(table.sentences, "words")
 
-    def attribute(column: int) -> str:
-        return f' class="{kinds[column]}"' if column in kinds else ""
+    def row(tag: str, cells: Iterable[str]) -> str:
+        classes = (f' class="{kinds[i]}"' if i in kinds else "" for i in range(len(table.head)))
+        shown = (f"<{tag}{c}>{cell}</{tag}>" for c, cell in zip(classes, cells, strict=True))
+        return f"<tr>{''.join(shown)}</tr>\n"
 
-    def cell(column: int, words: doc.Words) -> str:
-        # a row that becomes a block needs the head of a number beside it
-        number = column in table.numbers
-        label = f' data-label="{escape(table.head[column])}"' if number else ""
-        return f"<td{attribute(column)}{label}>{_words(words)}</td>"
-
-    heads = "".join(f"<th{attribute(i)}>{escape(h)}</th>" for i, h in enumerate(table.head))
-    rows = (f"<tr>{''.join(cell(i, c) for i, c in enumerate(row))}</tr>\n" for row in table.rows)
-    kind = ' class="stack"' if table.sentences or len(table.head) > 4 else ""
-    return f'<div class="wide"><table{kind}><tr>{heads}</tr>\n{"".join(rows)}</table></div>'
+    rows = (row("td", map(_words, cells)) for cells in table.rows)
+    head = row("th", map(escape, table.head))
+    return f'<div class="wide"><table>{head}{"".join(rows)}</table></div>'
 
 
 def _words(words: doc.Words) -> str:
@@ -161,15 +147,9 @@ def _words(words: doc.Words) -> str:
         words,
         _prose,
         lambda formula: math(inline_mathml(formula)),
-        lambda code: f"<code>{_code(code)}</code>",
+        lambda code: f"<code>{escape(code)}</code>",
         '<span class="verdict {0}">{0}</span>'.format,
     )
-
-
-def _code(text: str) -> str:
-    """What a narrow page breaks after ``*``, ``/`` and spaces alone."""
-    pieces = re.findall(r"[^\s*/,]*(?:[*/,]+|\s+|$)", text)
-    return "<wbr>".join(f'<span class="whole">{escape(piece)}</span>' for piece in pieces if piece)
 
 
 def _prose(text: str) -> str:
@@ -178,11 +158,6 @@ def _prose(text: str) -> str:
     for pattern, sign in _SET:
         shown = pattern.sub(sign, shown)
     return shown
-
-
-# formulas, in pieces: a narrow page may break the line between them
-
-LINE = 30  # em: a sum wider than this is broken between its terms
 
 
 def math(content: str) -> str:
@@ -201,37 +176,9 @@ def inline_mathml(formula: doc.Formula) -> str:
 def knob_mathml(knob: doc.Knob) -> str:
     """The content of ``symbol = formula = value``."""
     sign = "∝" if knob.symbol == "eta" else "="
-    letter = {"alpha": "α", "beta": "β", "kappa": "κ", "eta": "η"}[knob.symbol]
+    letter = doc.GREEK[knob.symbol]
     value = f"<mo>=</mo><mn>{knob.value}</mn>" if knob.value else ""
     return f"<mi>{letter}</mi><mo>{sign}</mo>{inline_mathml(knob.formula)}{value}"
-
-
-def equation_mathml(step: doc.Step) -> list[str]:
-    """The content of ``lhs relation rhs`` in pieces."""
-    left, right = _broken(step.lhs), _broken(step.rhs)
-    function = FUNCTION.get(step.relation)
-    if function:
-        inner = f"<mo>(</mo>{_printed(step.rhs)}<mo>)</mo>"
-        right = [f"<mi>{function}</mi><mrow>{inner}</mrow>"]
-    right[0] = f"{_infix(SIGN.get(step.relation, '='))}{right[0]}"
-    return [*left, *right]
-
-
-def _infix(sign: str) -> str:
-    """A sign at the beginning of a piece: space after it, before it is that of the pieces."""
-    return f'<mo form="infix" lspace="0">{sign}</mo>'
-
-
-def _broken(expression: sp.Expr) -> list[str]:
-    """A wide sum's terms, each with the sign before it; anything else whole."""
-    whole = _printed(expression)
-    if not expression.is_Add or width(whole) <= LINE:
-        return [whole]
-    pieces: list[str] = []
-    for term in _Presentation({})._as_ordered_terms(expression):
-        signed = term.could_extract_minus_sign() or not pieces
-        pieces.append(_printed(term) if signed else f"{_infix('+')}{_printed(term)}")
-    return pieces
 
 
 # what SymPy prints, and what is set in its place
@@ -301,48 +248,3 @@ class _Presentation(MathMLPresentationPrinter):  # type: ignore[misc]
             text = self.dom.createTextNode(item) if isinstance(item, str) else item
             element.appendChild(text)
         return element
-
-
-# about how wide a formula will be drawn, so that a narrow page can draw it smaller
-_SPACED = set("=+−∼≤⊙")  # relations and signs stand between spaces
-_LARGE = set("∑∏∫")
-_NARROW = set(",.'∣|′")
-_INVISIBLE = "\u2061\u2062\u2063\u2064"
-_SCRIPT = 0.72  # the size of indices and exponents
-
-
-def width(mathml: str) -> float:
-    """The width of presentation MathML in em, by counting characters.
-
-    Rather a little too wide than too narrow: what is drawn smaller still fits.
-    """
-    named = re.sub(r"&(?!amp;|lt;|gt;)\w+;", lambda entity: unescape(entity[0]), mathml)
-    return _width(ElementTree.fromstring(f"<mrow>{named}</mrow>"))
-
-
-def _width(element: ElementTree.Element) -> float:
-    children = [_width(child) for child in element]
-    match element.tag:
-        case "mfrac":
-            return max(children) + 0.4
-        case "msup" | "msub":
-            return children[0] + _SCRIPT * sum(children[1:])
-        case "msubsup":
-            return children[0] + _SCRIPT * max(children[1:])
-        case "munderover" | "munder" | "mover":
-            return max(children[0], _SCRIPT * max(children[1:])) + 0.2
-        case "msqrt" | "mroot":
-            return sum(children) + 1.0
-        case "mfenced":
-            return sum(children) + 0.9
-    return sum(children) if children else _of_text(element.text or "")
-
-
-def _of_text(text: str) -> float:
-    shown = [c for c in text if c not in _INVISIBLE]
-    if len(shown) == 1:
-        (character,) = shown
-        if character in _SPACED or character in _LARGE:
-            return 1.4
-        return 0.45 if character in _NARROW else 0.7
-    return 0.55 * len(shown) + (0.2 if shown else 0.0)

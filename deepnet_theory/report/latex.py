@@ -1,126 +1,80 @@
-"""A document as LaTeX; ``amsmath`` and ``amssymb`` suffice."""
+"""A derivation as LaTeX, its formulas by SymPy's printer; XeLaTeX or LuaLaTeX sets it."""
 
 from __future__ import annotations
 
-import unicodedata
+from collections.abc import Iterator
+
+from sympy.printing.latex import latex as printed
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.layer import lines
-from deepnet_theory.report.notation import equation_latex, inline_latex, knob_latex
+from deepnet_theory.report.notation import FUNCTION, SIGN, formula_latex
 
 PREAMBLE = r"""\documentclass{article}
-\usepackage{amsmath,amssymb}
+\usepackage{amsmath,amssymb,fontspec,unicode-math}
 \allowdisplaybreaks
 \begin{document}"""
 LEVELS = ("section", "subsection", "subsubsection", "paragraph")
-
-# a character and the words, or between dollar signs the mathematics, that print it
-_WORDS = r"""
-\ \textbackslash{}   { \{   } \}   $ \$   & \&   # \#   % \%   _ \_   ^ \textasciicircum{}
-~ \textasciitilde{}   – --   — ---   … \ldots{}   ’ '   ‘ `   “ ``   ” ''   § \S{}
-ö \"o   ü \"u   é \'e   ⁻ $^{-}$   ᵀ $^{\top}$   ½ $\frac12$   ¼ $\frac14$   ẑ $\hat{z}$
-"""
-_SIGNS = r"""
-< <   > >   | |   − -   → \to   ↦ \mapsto   ≈ \approx   ≐ \doteq   ≤ \le   ≥ \ge   ≪ \ll   ≫ \gg
-∼ \sim   ≠ \ne   ∝ \propto   · \cdot   ⋅ \cdot   × \times   ÷ \div   ± \pm   √ \surd   ∞ \infty
-∂ \partial   ∇ \nabla   ∑ \sum   ∏ \prod   ∫ \int   ∘ \circ   ‖ \Vert   ∥ \Vert   ⟨ \langle
-⟩ \rangle   ∈ \in   ℝ \mathbb{R}   ⊙ \odot   ⊗ \otimes   ⊤ \top   φ \varphi   ς \varsigma
-"""
-
-
-def _pairs(table: str) -> dict[str, str]:
-    words = table.split()
-    return dict(zip(words[::2], words[1::2], strict=True))
-
-
-def _greek() -> dict[str, str]:
-    """The letters whose Unicode names are LaTeX's commands, as λ is ``\\lambda``, Δ ``\\Delta``."""
-    names = {chr(code): unicodedata.name(chr(code), "") for code in range(0x391, 0x3CA)}
-    letters = {c: name.split()[-1].lower() for c, name in names.items() if "GREEK" in name}
-    letters |= {"λ": "lambda", "Λ": "lambda"}  # which Unicode calls lamda
-    capitals = {"Γ", "Δ", "Θ", "Λ", "Ξ", "Π", "Σ", "Φ", "Ψ", "Ω"}
-    return {
-        c: f"$\\{name.capitalize() if c in capitals else name}$"
-        for c, name in letters.items()
-        if c in capitals or c.islower()
-    }
-
-
-_PRINTED = str.maketrans(
-    _greek()
-    | _pairs(_WORDS)
-    | {c: f"${command}$" for c, command in _pairs(_SIGNS).items()}
-    | {c: f"$^{{{i}}}$" for i, c in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")}
-    | {c: f"$_{{{i}}}$" for i, c in enumerate("₀₁₂₃₄₅₆₇₈₉")}
+_TYPED = str.maketrans(
+    {c: f"\\{c}" for c in "{}$&#%_"}
+    | {"\\": r"\textbackslash{}", "^": r"\textasciicircum{}", "~": r"\textasciitilde{}"}
 )
-
-
-# a listing has typed characters alone
-_TYPED = {ord(c): t for c, t in zip("─┬┐└≠×", "-+++!*", strict=True)}
+_COMMANDS = {"∼": r"\sim", "≤": r"\le", "Θ": r"\Theta", "O": "O", "=": "="}
 
 
 def latex(document: doc.Document) -> str:
-    blocks = map(block_latex, doc.in_order(document))
+    """A whole LaTeX file."""
+    blocks = (line for block in doc.in_order(document) for line in _block(block))
     return "\n\n".join((PREAMBLE, *blocks, "\\end{document}\n"))
 
 
-def escape(words: str) -> str:
-    return words.translate(_PRINTED)
-
-
-def block_latex(block: doc.Heading | doc.Block) -> str:
+def _block(block: doc.Heading | doc.Block) -> Iterator[str]:
     match block:
         case doc.Heading():
-            return rf"\{LEVELS[block.level]}*{{{escape(block.title)}}}"
+            yield rf"\{LEVELS[block.level]}*{{{_escape(block.title)}}}"
         case doc.Paragraph():
-            words = _words(block.words)
-            return rf"\textit{{{words}}}" if block.aside else words
-        case doc.Terms():
-            rows = (rf"\item[{escape(label)}] {_words(words)}" for label, words in block.rows)
-            return "\n".join((r"\begin{description}", *rows, r"\end{description}"))
-        case doc.Table():
-            return _table(block)
+            yield _words(block.words)
+        case doc.Terms() | doc.Table():
+            rows = (r"\item " + " --- ".join(map(_words, row)) for row in block.rows)
+            yield "\n".join((r"\begin{itemize}", *rows, r"\end{itemize}"))
         case doc.RuleBox():
-            return _rule(block)
+            lines = (rf"{knob_latex(k)} && \text{{({_escape(owner)})}}"
+                     for owner, knobs in block.rows for k in knobs)  # fmt: skip
+            yield "\\begin{align*}\n" + " \\\\\n".join(lines) + "\n\\end{align*}"
         case doc.Step():
-            begin, end = rf"\begin{{equation*}}\tag{{{block.number}}}", r"\end{equation*}"
-            return "\n".join((begin, equation_latex(block), end, _words(block.words)))
+            begin = rf"\begin{{equation*}}\tag{{{block.number}}}"
+            yield "\n".join((begin, _equation(block), r"\end{equation*}", _words(block.words)))
         case doc.Listing():
-            return f"\\begin{{verbatim}}\n{block.text.rstrip()}\n\\end{{verbatim}}"
-        case doc.Layer():
-            shown = "\n".join((block.caption, *lines(block)))
-            return f"\\begin{{verbatim}}\n{shown.translate(_TYPED)}\n\\end{{verbatim}}"
-        case doc.Files():
-            return escape(block.named)
-        case doc.Figure() | doc.Panels():
-            return rf"\textit{{{escape(block.caption)}}}"
+            yield f"\\begin{{verbatim}}\n{block.text.rstrip()}\n\\end{{verbatim}}"
 
 
-def _table(table: doc.Table) -> str:
-    """Numbers to the right; a row's sentences, which may be long, as a paragraph of the page."""
-    inner = max(1, len(table.sentences))
-    kinds = dict.fromkeys(table.numbers, "r")
-    kinds |= dict.fromkeys(table.sentences, f"p{{{0.5 / inner:.2g}\\textwidth}}")
-    columns = "".join(kinds.get(i, "l") for i in range(len(table.head)))
-    head = f"{' & '.join(map(escape, table.head))} \\\\ \\hline"
-    rows = (f"{' & '.join(map(_words, row))} \\\\" for row in table.rows)
-    return "\n".join((rf"\noindent\begin{{tabular}}{{{columns}}}", head, *rows, r"\end{tabular}"))
+def _equation(step: doc.Step) -> str:
+    sign, function = SIGN.get(step.relation, "="), FUNCTION.get(step.relation, "")
+    right = str(printed(step.rhs))
+    right = rf"{_COMMANDS[function]}\left({right}\right)" if function else right
+    return f"{printed(step.lhs)} {_COMMANDS[sign]} {right}"
 
 
-def _rule(rule: doc.RuleBox) -> str:
-    rows = (
-        rf"{knob_latex(knob, ' &')} && \text{{({escape(owner)})}}"
-        for owner, knobs in rule.rows
-        for knob in knobs
-    )
-    return "\\begin{align*}\n" + " \\\\\n".join(rows) + "\n\\end{align*}"
+def knob_latex(knob: doc.Knob) -> str:
+    r"""``\alpha &= formula = value``."""
+    sign = r"\propto" if knob.symbol == "eta" else "="
+    value = f" = {knob.value}" if knob.value else ""
+    return rf"\{knob.symbol} &{sign} {inline_latex(knob.formula)}{value}"
+
+
+def inline_latex(formula: doc.Formula) -> str:
+    shown = formula.expression
+    return formula_latex(shown) if isinstance(shown, str) else str(printed(shown))
+
+
+def _escape(words: str) -> str:
+    return words.translate(_TYPED)
 
 
 def _words(words: doc.Words) -> str:
     return doc.spelled(
         words,
-        escape,
+        _escape,
         lambda formula: f"${inline_latex(formula)}$",
-        lambda code: rf"\texttt{{{escape(code)}}}",
+        lambda code: rf"\texttt{{{_escape(code)}}}",
         lambda verdict: rf"\textbf{{{verdict}}}",
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report import measurement, rule
+from deepnet_theory.report import experiment, rule
 
 if TYPE_CHECKING:
     from deepnet_theory.definitions.constants import Constants
@@ -39,15 +39,15 @@ def document(
     sections = (
         doc.Section("The rule", tuple(_rule(derivation))),
         doc.Section("The setting", (rule.setting(derivation.selection),)),
-        doc.Section("The measurement", measurement.sections(verification, rivals)),
+        doc.Section("The measurement", experiment.sections(verification, rivals)),
         doc.Section("The assumptions", _assumptions(derivation, verification)),
         doc.Section("Learning rates", _rates(constants)),
         doc.Section("The derivation", _steps(derivation)),
         doc.Section("Using it", _use(derivation, verification, constants, rivals)),
         doc.Section("Provenance", (_provenance(verification, command, made or {}),)),
     )
-    level = measurement.level(verification)
-    measured = (*measurement.answer(verification), *((" ", *level) if level else ()))
+    level = experiment.level(verification)
+    measured = (*experiment.answer(verification), *((" ", *level) if level else ()))
     verdicts = ("Derivation: ", *rule.proved(derivation), ". ", "Measurement: ", *measured)
     answer: tuple[doc.Block, ...] = (
         doc.Paragraph(_QUESTION, aside=True),
@@ -84,7 +84,7 @@ def _assumptions(derivation: Derivation, verification: Verification) -> tuple[do
     share = "each was" if measured == named else f"{len(measured)} of {len(named)} were"
     return (
         doc.Paragraph(f"The steps hold given these; {share} measured on the same networks."),
-        measurement.assumptions(verification.assumptions, stated),
+        experiment.assumptions(verification.assumptions, stated),
     )
 
 

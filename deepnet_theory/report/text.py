@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import GREEK
-from deepnet_theory.report.layer import lines
-from deepnet_theory.report.measurement import points as points_table
+from deepnet_theory.report.experiment import points as points_table
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -77,11 +76,9 @@ def _block(block: doc.Heading | doc.Block) -> list[str]:
             return list(_step(block))
         case doc.Listing():
             return [f"  {line}" for line in block.text.splitlines()]
-        case doc.Layer():
-            return [*_folded(block.caption, 0), "", *(f"  {line}" for line in lines(block))]
         case doc.Files():
             return _folded(block.named, 0)
-        case doc.Figure() | doc.Panels():
+        case doc.Figure():
             return []
 
 

@@ -1,4 +1,4 @@
-"""Trainings as documents: whether the best rate transfers, one short run, what tokens share."""
+"""Trainings as documents: whether the best learning rate transfers, and one short run."""
 
 from __future__ import annotations
 
@@ -9,23 +9,16 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.common_mode import COMMON, common_mode_figure
 from deepnet_theory.report.document import SIGNED, depth_words, interval, number, true_signs
-from deepnet_theory.report.measurement import rows_named, to_decide
+from deepnet_theory.report.experiment import COMMON, rows_named, to_decide
 
 if TYPE_CHECKING:
     from deepnet_theory.definitions.measurement import Exponent
-    from deepnet_theory.definitions.training import (
-        ClosureTransfer,
-        Curve,
-        Run,
-        Training,
-        Transfer,
-    )
+    from deepnet_theory.definitions.training import ClosureTransfer, Curve, Run, Training, Transfer
 
 CURVES = (
     "against the learning rate, a curve a size, the darker the larger. A point is the best rate, "
-    "and its bar the 95% interval over seeds. A curve ends where a run diverged."
+    "and its bar the 95 % interval over seeds. A curve ends where a run diverged."
 )
 
 
@@ -49,29 +42,32 @@ def transfer_document(t: Transfer) -> doc.Document:
     ran = f"{t.device}, {t.seconds:.0f} s"
     if t.baseline is not None:
         trained += (
-            ", or at the smallest model's best rate the largest one loses more than a tenth of "
+            ", or at the smallest model's best rate the largest model loses more than a tenth of "
             "what the smallest has learnt"
         )
-        unit = "" if own_model else " nats a byte"
-        ran += f"; {_level(t)} {number(t.baseline, '.3f')}{unit}"
+        ran += f"; {_level(t)} {number(t.baseline, '.3f')}{'' if own_model else ' nats a byte'}"
     stopped = f"{t.stopped}: a part of what was asked for." * bool(t.stopped)
     exponents = [(c, e) for c in t.closures for e in (*c.exponents, c.failing)]
-    reasons = doc.Terms(
-        tuple((f"{c.closure}, {_what(e)}", true_signs(e.because)) for c, e in exponents)
-    )
-    columns = "closure | ρ/η | exponent of | >measured | >95% interval | >derived"
+    reasons = ((f"{c.closure}, {_what(e)}", true_signs(e.because)) for c, e in exponents)
+    columns = "closure | ρ/η | exponent of | >measured | >95 % interval | >derived"
     table = doc.table(columns, (_exponent(c, e) for c, e in exponents))
     return doc.Document(
         f"Does the learning rate transfer? {subject}",
         (*doc.paragraphs(map(_answer, t.closures)), doc.Paragraph(f"{trained}.", aside=True)),
         (
-            doc.Section("Exponents", (table, reasons)),
-            doc.Section("Loss against learning rate", (figure(t), _rates(t), *_common_mode(t))),
+            doc.Section("Exponents", (table, doc.Terms(tuple(reasons)))),
+            doc.Section("Best learning rates", (*transfer_figures(t), _rates(t))),
             *(doc.Section(f"Losses, {c.closure}", (_losses_by_rate(c),)) for c in t.closures),
             doc.Section("Warnings", doc.paragraphs(t.warnings)),
         ),
         doc.paragraphs((stopped, ran)),
     )
+
+
+def transfer_line(t: Transfer) -> str:
+    """A transfer as an interpreter shows it."""
+    reasons = "; ".join(f"{c.closure}: {c.exponent.because}" for c in t.closures)
+    return f"<Transfer {reasons}: {t.verdict.value}>"
 
 
 def _level(t: Transfer) -> str:
@@ -108,7 +104,7 @@ def _exponent(c: ClosureTransfer, e: Exponent) -> tuple[doc.Words, ...]:
 
 
 def _losses_by_rate(closure: ClosureTransfer) -> doc.Table:
-    """The mean loss of every rate, a column a size; "-" where a seed diverged or none ended."""
+    """The mean loss of every rate, a column a size; "-" where a seed diverged."""
     curves = closure.curves
     by_rate = [dict(zip(c.rates, c.losses, strict=True)) for c in curves]
     columns = " | >".join(("rate", *(depth_words(c.depth) for c in curves)))
@@ -120,41 +116,33 @@ def _losses_by_rate(closure: ClosureTransfer) -> doc.Table:
 
 
 def _rates(t: Transfer) -> doc.Table:
+    """The best rate of every curve, or why there is none, and the lowest loss that was measured."""
     rows = []
     for closure in t.closures:
         for c in closure.curves:
-            best, ends, loss = "-", "-", "-"
+            best, ends, loss = c.finding or "-", "-", min(filter(math.isfinite, c.losses),
+                                                          default=math.nan)  # fmt: skip
             if math.isfinite(c.best):
-                best, ends = number(c.best, ".3g"), interval(c.low, c.high, ".3g")
-                loss = number(c.best_loss, ".3f")
-            fails = number(c.first_failing)
-            rows.append((closure.closure, depth_words(c.depth), best, ends, loss, fails))
-    columns = "closure | depth | >best rate | >95% interval | >loss there | >fails from"
+                best, loss = number(c.best, ".3g"), c.best_loss
+                ends = interval(c.low, c.high, ".3g")
+            row = (closure.closure, depth_words(c.depth), best, ends, number(loss, ".3f"))
+            rows.append((*row, number(c.first_failing)))
+    columns = "closure | depth | >best rate | >95 % interval | >lowest loss | >fails from"
     return doc.table(columns, rows)
 
 
-def figure(transfer: Transfer) -> doc.Panels:
-    """Loss against rate, a panel a closure, beside what a model has that ignores its input."""
-    own_model, level = "model" in transfer.select, _level(transfer)
-    dashed = f" The dashed line is the {level}, what a model has that ignores its input."
-    caption = f"{'What evaluate() gives' if own_model else 'Held-out loss'} {CURVES}"
-    y_label = "evaluate()" if own_model else "held-out loss, nats a byte"
-    return doc.Panels(
-        tuple(_panels(transfer, best=True)), "learning rate", y_label, transfer.baseline, level,
-        caption + dashed * (transfer.baseline is not None),
-    )  # fmt: skip
+def transfer_figures(t: Transfer) -> tuple[doc.Figure]:
+    """Loss against rate, a panel a closure, beside the loss of a model that ignores its input."""
+    own_model = "model" in t.select
+    caption = f"{'The value of evaluate()' if own_model else 'Validation loss'} {CURVES}"
+    level = None if t.baseline is None else (t.baseline, _level(t))
+    if level is not None:
+        caption += f" The dashed line is the {level[1]}: the model ignores its input."
+    y_label = "evaluate()" if own_model else "validation loss, nats a byte"
+    return (doc.Figure(tuple(_panels(t)), "learning rate", y_label, caption, True, level),)
 
 
-def _common_mode(t: Transfer) -> Iterator[doc.Panels]:
-    if any(curve.common_mode for c in t.closures for curve in c.curves):
-        caption = "The largest R of all steps and seeds, a curve a size, the darker the larger."
-        yield doc.Panels(
-            tuple(_panels(t, best=False)), "learning rate", "largest R", None,
-            caption=f"{caption} {COMMON}", logarithmic=True,
-        )  # fmt: skip
-
-
-def _panels(t: Transfer, best: bool) -> Iterator[tuple[str, tuple[doc.Curve, ...]]]:
+def _panels(t: Transfer) -> Iterator[tuple[str, tuple[doc.Series, ...]]]:
     """A panel a closure, or of one closure at several depths and widths a panel a width."""
     for c in t.closures:
         sizes = {s: sorted({curve.depth[s] for curve in c.curves}) for s in c.curves[0].depth}
@@ -162,59 +150,42 @@ def _panels(t: Transfer, best: bool) -> Iterator[tuple[str, tuple[doc.Curve, ...
         for width in sizes["d"] if apart else (None,):
             curves = [curve for curve in c.curves if width in (None, curve.depth.get("d"))]
             title = c.closure if width is None else f"width {width}"
-            yield title, tuple(_curves(curves, best, without="d" if apart else ""))
+            yield title, tuple(_curves(curves, without="d" if apart else ""))
 
 
-def _curves(curves: Sequence[Curve], best: bool, without: str) -> Iterator[doc.Curve]:
+def _curves(curves: Sequence[Curve], without: str) -> Iterator[doc.Series]:
     last = max(1, len(curves) - 1)
     for index, c in enumerate(curves):
         label = depth_words({s: n for s, n in c.depth.items() if s != without})
-        values = c.losses if best else c.common_mode or ()
-        points = tuple(zip(c.rates, values, strict=True))
-        mark = doc.Mark(c.best, c.best_loss, c.low, c.high) if math.isfinite(c.best) else None
-        yield doc.Curve(label, points, index / last, mark if best else None)
+        best = (doc.Mark(c.best, c.best_loss, c.low, c.high, True),) * math.isfinite(c.best)
+        line = tuple(zip(c.rates, c.losses, strict=True))
+        yield doc.Series(label, best, line, shade=index / last)
 
 
 # one short run
 
 
 def document(training: Training) -> doc.Document:
-    """The verdict, which rule was trained, and what became of every run."""
-    columns = "run | >steps | >first | >last | >held out | >largest R"
+    """The verdict, which rule was trained, and the result of every run."""
+    columns = "run | >steps | >first | >last | >validation | >largest R"
     rows = map(_losses, training.runs)
-    figures: tuple[doc.Block, ...] = ()
-    if any(run.losses for run in training.runs):
-        named = [(_last_words(run), run) for run in training.runs]
-        watched = [(name, run, 1.0, index) for index, (name, run) in enumerate(named)]
-        figures = losses_figure(training), common_mode_figure(watched)
-    verdict = (training.verdict, f": {training.because}; {training.seconds:.0f} s")
     constants = training.conditions.get("constants", {})
     origin = constants.get("origin", {})
     formulas = origin.get("rows")  # of a file, which may say anything there
     formulas = formulas if isinstance(formulas, dict) else {}
-    condition = constants.get("condition")
-    needs = str(condition) if condition else ""
+    condition = str(constants.get("condition") or "")
+    entropy = f"unigram entropy {number(training.baseline, '.3f')} (nats per byte)"
+    findings = doc.Terms(tuple((r.rule, r.finding) for r in training.runs if r.finding))
+    table = doc.table(columns, rows)
+    words = (doc.Paragraph(entropy), doc.Paragraph(COMMON, aside=True))
     return doc.Document(
         "Training",
         (
-            doc.Paragraph(verdict),
+            doc.Paragraph((training.verdict, f": {training.because}; {training.seconds:.0f} s")),
             *rows_named(formulas, origin.get("row"), "trained here"),
-            *doc.paragraphs((needs, *training.warnings)),
+            *doc.paragraphs((condition, *training.warnings)),
         ),
-        (
-            doc.Section(
-                "Losses",
-                (
-                    doc.table(columns, rows),
-                    doc.Paragraph(
-                        f"unigram entropy {number(training.baseline, '.3f')} (nats per byte)"
-                    ),
-                    doc.Paragraph(COMMON, aside=True),
-                    doc.Terms(tuple((r.rule, r.finding) for r in training.runs if r.finding)),
-                    *figures,
-                ),
-            ),
-        ),
+        (doc.Section("Losses", (table, *words, findings, *figures(training))),),
     )
 
 
@@ -225,30 +196,27 @@ def _losses(run: Run) -> tuple[str, ...]:
     return run.rule, str(len(run.losses)), *losses, largest
 
 
-def losses_figure(training: Training) -> doc.Panels:
+def figures(training: Training) -> tuple[doc.Figure, ...]:
     """Loss against step of every run, the mean over seeds, beside the unigram entropy.
 
     A point is the mean over the steps since the point before; they begin a tenth of the way on.
     """
-    curves = []
+    if not any(run.losses for run in training.runs):
+        return ()
+    first = max(len(r.losses) for r in training.runs) / 10
+    series = []
     for index, run in enumerate(training.runs):
         ends = sorted({round(2 ** (k / 2)) for k in range(40)} | {len(run.losses)})
         # as far apart as they are far: what a logarithmic axis shows evenly
-        windows = [(a, b) for a, b in pairwise([0, *ends]) if b <= len(run.losses)]
-        first = max(len(r.losses) for r in training.runs) / 10
-        points = tuple((float(b), fmean(run.losses[a:b])) for a, b in windows if b >= first)
-        curves.append(doc.Curve(_last_words(run), points, colour=index))
+        windows = [(a, b) for a, b in pairwise([0, *ends]) if a < b <= len(run.losses)]
+        line = tuple((float(b), fmean(run.losses[a:b])) for a, b in windows if b >= first)
+        name = run.rule.split(", ")[-1]  # "the constants' rule", "plain pre-LN"
+        series.append(doc.Series(name, line=line, colour=min(index, 3)))
     caption = (
         "Training loss, the mean over the seeds and over the steps since the point before. The "
-        "dashed line is the text's unigram entropy, what a model has that ignores its input. A "
+        "dashed line is the text's unigram entropy, the loss of a model that ignores its input. A "
         "curve ends where its loss was not finite."
     )
-    return doc.Panels(
-        (("Training loss, the mean over seeds", tuple(curves)),), "step",
-        "cross-entropy, nats a byte", training.baseline, "unigram entropy", caption,
-    )  # fmt: skip
-
-
-def _last_words(run: Run) -> str:
-    """What tells a long name apart: "the constants' rule", "plain pre-LN"."""
-    return run.rule.split(", ")[-1]
+    level = None if training.baseline is None else (training.baseline, "unigram entropy")
+    panel = ("Training loss, the mean over seeds", tuple(series))
+    return (doc.Figure((panel,), "step", "cross-entropy, nats a byte", caption, True, level),)

@@ -1,7 +1,6 @@
 """``audit`` on the command line."""
 
 import json
-import re
 import shlex
 
 import pytest
@@ -83,7 +82,7 @@ def test_a_rule_of_ones_own_is_audited(cli, mine):
             dt.audit(torch.nn.Identity(), own=own, **given)
 
 
-def test_findings_fit_a_screen_and_a_page_draws_the_layer(cli, mine, tmp_path):
+def test_findings_fit_a_screen_and_a_page_is_written(cli, mine, tmp_path):
     page = tmp_path / "audit.html"
     told = cli("audit", f"{mine}:faulty", "--optimizer", "lamb", "--page", str(page))
     assert told.code == 1 and f"wrote {page}" in told.err
@@ -92,13 +91,6 @@ def test_findings_fit_a_screen_and_a_page_draws_the_layer(cli, mine, tmp_path):
     first = " ".join(" ".join(screen).split())
     assert "REFUTED" in first and "times too large" in first and "fc2: 0.down.weight" in first
     assert 'model.get_parameter("0.down.weight").data *= 0.2' in first
-    drawn = [line.strip() for line in told.out.splitlines() if "┬" in line or "└" in line]
-    assert drawn[0].startswith("x ─┬─ norm ─ fc1 2≠0.5 ─ fc2 2≠0.5 ─┐")
-    assert drawn[1].startswith("└──") and drawn[1].endswith("+─ x")
-    svg = re.search("<svg.*?</svg>", page.read_text("utf-8"), re.S)[0]
-    boxes = re.findall(r'<rect class="(box[ a-z]*)".*\n<text[^>]*>([^<]*)<', svg)
-    differs = [("box wrong", f"{name} 2 ≠ 0.5") for name in ("fc1", "fc2")]
-    assert boxes == [("box", "norm"), *differs]
 
 
 def test_a_scheme_is_exported_and_audited(cli, tmp_path):

@@ -35,7 +35,7 @@ BAD = {  # what is typed, and what its one sentence says
         "check cake-update-bound",
     ),
     "derive --optimizer sgd --layer ''": "is empty",
-    "derive --optimizer sgd --format pdf": "valid are: text, markdown, latex",
+    "derive --optimizer sgd --format pdf": "valid are: text, latex",
     "derive --optimizer sgd --depth 0": "the depth '0' is not valid",
     "derive --optimizer sgd --depth -3": "the depth '-3' is not valid",
     "derive --optimizer sgd --depth 2.5": "the depth '2.5' is not valid",

@@ -66,7 +66,7 @@ PLAUSIBLE = {
     "step": ("matrices", "all"),
     "dtype": ("float32", "float64"),
     "device": ("auto", "cpu"),
-    "format": ("text", "json", "markdown", "latex"),
+    "format": ("text", "json", "latex"),
     "output": ("made", "made/", "constants.json"),
     "state": ("state", "constants.json"),
     "cache": ("kept", "constants.json"),

@@ -124,7 +124,7 @@ def test_the_json_says_what_was_measured():
                 *curve
             }
     assert result.exit_code == result.closures[0].verdict.exit_code
-    assert "<svg" in result.plot().svg and "transfer" in result._repr_html_()
+    assert "<svg" in dt.plot(result).svg and "transfer" in result._repr_html_()
 
 
 def test_a_scheme_is_trained_as_the_rule_that_it_is():

@@ -452,5 +452,5 @@ def test_the_command(tmp_path, capsys):
 
 def test_it_shows_itself():
     found = dt.measure(lambda n: (Sum(n), IDS), [2, 4], update="-eta*sign(g)", seeds=2)
-    assert "svg" in found.plot()._repr_svg_() and "GROWS" in found._repr_html_()
+    assert "svg" in dt.plot(found)._repr_svg_() and "GROWS" in found._repr_html_()
     assert len(repr(found).splitlines()) == 3

@@ -1,22 +1,30 @@
-"""Formulas on a line of a terminal."""
+"""Formulas in a line of letters, as a terminal shows them."""
 
 import pytest
 import sympy as sp
 
-from deepnet_theory.report.notation import _Line
+from deepnet_theory.report.notation import lettered, shown
 
-N = sp.Symbol("N", positive=True)
-ROOT = sp.sqrt
+N, beta, alpha = sp.symbols("N beta alpha", positive=True)
+i = sp.Symbol("i", integer=True, positive=True)
 
 
 @pytest.mark.parametrize(
     ("formula", "line"),
     [
-        (2 * ROOT(6) * N, "N √3 2^(3/2)"),  # primes of several factors are gathered
-        (ROOT(6) * N / 2, "N √3/√2"),
-        (ROOT(6) * 2 ** sp.Rational(1, 4), "√3 2^(3/4)"),
+        (2 * sp.sqrt(6) * N, "2√6 N"),
+        (N ** sp.Rational(3, 2) * beta**2 / alpha, "N^(3/2) β²/α"),
+        (1 / sp.sqrt(2 * N), "√2/(2√N)"),
         (-N / 3, "-N/3"),
+        (sp.exp(-N), "exp(-N)"),
+        (sp.Sum(beta + i, (i, 1, N)), "Σ[i=1..N] (β + i)"),
+        (sp.Derivative(sp.Function("f")(N), N), "∂f(N)/∂N"),
+        (sp.Max(N, 2), "max(2, N)"),
     ],
 )
-def test_a_product_is_one_line_in_which_each_prime_stands_once(formula, line):
-    assert _Line().doprint(formula) == line
+def test_a_formula_is_one_line_of_letters(formula, line):
+    assert shown(formula) == line
+
+
+def test_names_are_set_in_letters():
+    assert [lettered(n) for n in ("alpha_e", "c_1", "norm_dF", "x")] == ["α_e", "c₁", "‖ΔF‖", "x"]

@@ -1,0 +1,218 @@
+"""Figures by matplotlib, as SVG that is the same in every run and follows a dark page."""
+
+from __future__ import annotations
+
+import math
+import re
+import textwrap
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import escape
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from deepnet_theory.definitions.files import write_text
+from deepnet_theory.definitions.outcome import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from deepnet_theory.report.document import Figure, Mark, Series
+
+# The drawing has these colours, and the SVG a variable in place of each: light and dark in one.
+INK, GRID, PAPER = "#010101", "#020202", "#030303"
+COLOURS = ("#0a0a01", "#0a0a02", "#0a0a03", "#0a0a04")  # the rule's own, three rivals
+MARKERS = "osD^"
+LIGHT = ("#57606a", "#d8dee4", "#ffffff", "#0969da", "#bc4c00", "#8250df", "#1a7f37")
+DARK = ("#9da7b1", "#30363d", "#0d1117", "#58a6ff", "#f0883e", "#bc8cff", "#3fb950")
+VARIABLES = dict(zip((INK, GRID, PAPER, *COLOURS), ("ink", "grid", "paper", "c0", "c1", "c2", "c3"),
+                     strict=True))  # fmt: skip
+SETTINGS = {
+    "svg.hashsalt": "deepnet-theory", "svg.fonttype": "none", "font.size": 9.0,
+    "text.color": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
+    "axes.edgecolor": INK, "axes.spines.top": False, "axes.spines.right": False,
+    "axes.grid": True, "grid.color": GRID, "grid.linewidth": 0.6, "legend.frameon": False,
+    "axes.titlesize": 9.0, "axes.titleweight": "bold", "axes.titlelocation": "left",
+}  # fmt: skip
+PANEL, HEIGHT, LEGEND = 2.9, 3.1, 1.7  # inches
+LABEL = 24  # characters of a line of the legend
+FLAT = 7.0  # ends of a logarithmic axis differ by this factor: a flat line should look flat
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A drawn figure; a notebook shows it, :meth:`save` writes it."""
+
+    svg: str
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def save(self, path: str | Path) -> None:
+        """Write the SVG; raises :class:`InputError` for a name of another kind of picture."""
+        if Path(path).suffix.lower() not in ("", ".svg"):
+            raise InputError(
+                f"cannot write {str(path)!r}: the plot is an SVG picture; "
+                "give a name that ends in .svg"
+            )
+        write_text(Path(path), self.svg)
+
+
+def drawn(figure: Figure) -> Plot:
+    """The figure as SVG; what is not finite, or not positive on a logarithmic axis, is left out."""
+    # matplotlib takes half a second to import: only a drawing waits for it
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure as Canvas
+
+    count = max(1, len(figure.panels))
+    with rc_context(SETTINGS):
+        size = (max(PANEL * count, 1.4 * PANEL) + LEGEND, HEIGHT)
+        canvas = Canvas(figsize=size, layout="constrained")
+        axes = canvas.subplots(1, count, sharex=True, sharey=True, squeeze=False)[0]
+        for one, (title, series) in zip(axes, figure.panels, strict=False):
+            one.set_title("\n".join(textwrap.wrap(title, 44)))
+            _panel(one, series, figure)
+        axes[0].set_ylabel(figure.y_label)
+        handles: dict[str, Any] = {}
+        for one in axes:
+            for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
+                handles.setdefault(textwrap.fill(label, LABEL), handle)
+        canvas.legend(handles.values(), handles.keys(), loc="outside right upper")
+        FigureCanvasSVG(canvas).print_svg(file := StringIO(), metadata=dict.fromkeys(
+            ("Creator", "Date", "Format", "Type")))  # fmt: skip
+    return Plot(_variable(file.getvalue(), f"{figure.y_label} against {figure.x_label}"))
+
+
+def _panel(axes: Axes, series: tuple[Series, ...], figure: Figure) -> None:
+    axes.set_xscale("log")
+    axes.set_yscale("linear" if figure.linear else "log")
+    axes.set_xlabel(figure.x_label)
+    for one in series:
+        _series(axes, one, figure.linear)
+    if figure.level is not None:
+        axes.axhline(figure.level[0], color=INK, ls="--", lw=1, label=figure.level[1])
+    everything = [s for _, panel in figure.panels for s in panel]
+    xs = {m.x for s in everything for m in s.marks if not m.of_x and _has(m.x, m.y)}
+    if 0 < len(xs) <= 9:  # depths or widths that were measured: each is named, few are round
+        axes.set_xticks(sorted(xs))
+    else:
+        axes.set_xticks(ticks(*axes.get_xlim(), most=5))
+    low, high = ends(everything, figure)
+    axes.set_ylim(low, high)
+    if not figure.linear:
+        axes.set_yticks(ticks(low, high))
+        axes.yaxis.set_major_formatter(lambda value, _: tick_label(value))
+    axes.xaxis.set_major_formatter(lambda value, _: tick_label(value))
+    axes.minorticks_off()
+
+
+def _series(axes: Axes, one: Series, linear: bool) -> None:
+    colour, opacity = COLOURS[one.colour], 0.3 + 0.7 * one.shade
+    if band := [m for m in one.band if _has(m.x, m.low, m.high)]:
+        x, low, high = zip(*((m.x, m.low, m.high) for m in band), strict=True)
+        axes.fill_between(x, low, high, color=colour, alpha=0.2, lw=4)
+    above = 3 - 0.1 * one.colour  # the rule itself lies on top
+    style: dict[str, Any] = {"color": colour, "alpha": opacity, "zorder": above}
+    label = {"label": one.label}
+    if one.line:
+        x, y = zip(
+            *((x, y if linear or _has(x, y) else math.nan) for x, y in one.line), strict=True
+        )
+        axes.plot(x, y, ls="--" if one.dashed else "-", lw=1.5, **(style | label))
+        label = {}
+    for m in one.marks:
+        if _has(m.x, m.y, m.low, m.high):
+            centre = m.x if m.of_x else m.y
+            bar = {
+                "xerr" if m.of_x else "yerr": [
+                    [max(0.0, centre - m.low)],
+                    [max(0.0, m.high - centre)],
+                ]
+            }
+            axes.errorbar(m.x, m.y, fmt=MARKERS[one.colour], ms=4, elinewidth=1.2,
+                          **bar, **style, **label)  # type: ignore[arg-type]  # fmt: skip
+            label = {}
+
+
+def _has(x: float, *ys: float) -> bool:
+    """Whether a logarithmic plot can show the point; an interval may reach below zero."""
+    return x > 0 and ys[0] > 0 and all(map(math.isfinite, (x, *ys)))
+
+
+def ends(series: list[Series], figure: Figure) -> tuple[float, float]:
+    """The ends of the upright axis.
+
+    A logarithmic one spans :data:`FLAT` at least. A linear one with a level ends as far above the
+    level as the lowest point lies below it: what diverged is cut.
+    """
+    marks = [m for s in series for m in (*s.marks, *s.band)]
+    ys = [y for y in _heights(series, marks) if math.isfinite(y) and (figure.linear or y > 0)]
+    low, high = min(ys, default=1.0), max(ys, default=1.0)
+    if not figure.linear:
+        low, high, centre = low / 1.25, high * 1.25, math.sqrt(low * high)
+        return min(low, centre / math.sqrt(FLAT)), max(high, centre * math.sqrt(FLAT))
+    if figure.level is not None:
+        level = figure.level[0]
+        high = min(max(high, level), max(low, level) + max(abs(level - low), 0.05 * abs(level)))
+        low = min(low, level)
+    room = (high - low or 1.0) / 16
+    return low - room, high + room
+
+
+def _heights(series: list[Series], marks: list[Mark]) -> Iterator[float]:
+    yield from (y for s in series for _, y in s.line)
+    for m in marks:
+        yield from (m.y,) if m.of_x else (m.low, m.y, m.high)
+
+
+def ticks(low: float, high: float, most: int = 9) -> list[float]:
+    """Round numbers between two ends of a logarithmic axis: ones, twos and fives, if they fit."""
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    inside: list[float] = []
+    for steps in (1, 2, 5), (1, 3), (1,):
+        values = (float(f"{step}e{decade}") for decade in decades for step in steps)
+        inside = [v for v in values if low <= v <= high]
+        if len(inside) <= most:
+            break
+    return inside[:: -(-len(inside) // most) or 1]
+
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def tick_label(value: float) -> str:
+    """The label of a tick: 0.02, 1000, 10⁵, 2·10⁻⁴, 1.25·10⁻⁴."""
+    if 1e-3 <= value < 1e4:
+        return f"{value:g}"
+    mantissa, exponent = f"{value:.5e}".split("e")
+    power = f"10{str(int(exponent)).translate(_RAISED)}"
+    return power if float(mantissa) == 1 else f"{float(mantissa):g}·{power}"
+
+
+def _variable(svg: str, label: str) -> str:
+    """The drawing with a variable for each colour, and without what a page has no use for."""
+    start = svg.index("<svg")
+    width, height = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg).groups()  # type: ignore[union-attr]
+    body = svg[svg.index(">", start) + 1 :]
+    body = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", body, flags=re.S)
+    body = re.sub(r'<g id="[^"]*"', "<g", body)
+    body = re.sub(r"font: (?:\w+ )?([\d.]+)px [^;\"]*", r"font: \1px system-ui, sans-serif", body)
+    body = re.sub(r">\s+<", ">\n<", re.sub(r" \n", " ", body))
+    body = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), body)
+    body = body.replace("xlink:href", "href")
+    for colour, name in VARIABLES.items():
+        body = body.replace(colour, f"var(--{name})")
+    themes = (
+        ".dnt-plot { " + " ".join(f"--{n}: {c};" for n, c in zip(VARIABLES.values(), theme,
+                                                               strict=True)) + " }"
+        for theme in (LIGHT, DARK)
+    )  # fmt: skip
+    light, dark = themes
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" '
+        f'class="dnt-plot" role="img" aria-label="{escape(label)}" width="{width}" '
+        f'viewBox="0 0 {width} {height}">\n<style>{light}\n'
+        f"@media (prefers-color-scheme: dark) {{ {dark} }}</style>{body.strip()}"
+    )

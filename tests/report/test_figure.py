@@ -1,0 +1,137 @@
+"""Figures: the same in every run, for light and dark, with every number in its place."""
+
+import math
+import re
+from xml.etree import ElementTree
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import deepnet_theory as dt
+from deepnet_theory.report.document import Figure, Mark, Series
+from deepnet_theory.report.experiment import along, figures
+from deepnet_theory.report.figure import VARIABLES, drawn, ends, tick_label, ticks
+from deepnet_theory.report.notebook import plot
+
+from .stored import PLAIN, RESULTS, RIVAL, VERIFICATION
+
+
+def figure(*series, **more):
+    return Figure((("t", series),), "N", "y", **more)
+
+
+def marks(svg, variable="c0"):
+    """Where marks of a colour stand: across and down."""
+    found = re.findall(rf'<use [^>]*x="([\d.]+)" y="([\d.]+)"[^>]*var\(--{variable}\)', svg)
+    return [(float(x), float(y)) for x, y in found]
+
+
+def lines(svg, variable="c0"):
+    """The lines of a colour, as runs of points."""
+    style = rf'<path d="([^"]*)" clip-path[^>]*fill: none; stroke: var\(--{variable}\)'
+    found = re.findall(style, svg)  # what is not clipped stands in the legend
+    numbers = (re.findall(r"([ML]) ([\d.-]+) ([\d.-]+)", path) for path in found)
+    return [[(kind, float(x), float(y)) for kind, x, y in run] for run in numbers]
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_result_is_drawn_alike_each_time_in_light_and_dark_without_an_address(name):
+    svg = dt.plot(RESULTS[name]).svg
+    assert svg == dt.plot(RESULTS[name]).svg
+    root = ElementTree.fromstring(svg)
+    assert root.get("role") == "img" and " against " in root.get("aria-label", "")
+    assert not re.search(
+        r"#0[0-9a-f]0[0-9a-f]0|id=\"(figure|axes|text|line)|\d{4}-\d\d-\d\d|nan", svg
+    )
+    style = root.findtext("{*}style", "")
+    light, dark = style.split("@media (prefers-color-scheme: dark)")
+    for variable in VARIABLES.values():
+        assert f"--{variable}:" in light and f"--{variable}:" in dark
+    assert set(re.findall(r"var\(--(\w+)\)", svg)) <= {*VARIABLES.values()}
+
+
+def test_a_line_of_the_predicted_slope_goes_through_the_first_point():
+    svg = plot({"f": {1.0: 3.0, 2.0: 5.0, 4.0: 12.0}}, "x", "y", {"f": 1}).svg
+    first, middle, last = marks(svg)
+    run, *_ = lines(svg)
+    (_, x1, y1), _, (_, x2, y2) = run
+    assert first == pytest.approx((x1, y1), abs=0.1) and last == pytest.approx((x2, y2), abs=0.1)
+    assert middle[1] > (y1 + y2) / 2 + 1  # 5 lies below 6
+    assert "f (slope +1)" in svg
+
+
+def test_rivals_have_their_points_and_slopes_and_an_unpredicted_one_has_no_line():
+    (drawing,) = figures(VERIFICATION, rivals=(RIVAL, PLAIN))
+    own, sgd, plain = drawing.panels[0][1]
+    assert (own.label, sgd.label, plain.label) == (
+        "rule of lamb (flat)", "rule of sgd (slope +1/2)", "α = β = 1",
+    )  # fmt: skip
+    assert [y for _, y in own.line] == [11.0, 11.0]  # through the first that was fitted, N = 8
+    assert sgd.line[1][1] / sgd.line[0][1] == pytest.approx(8**0.5) and plain.line == ()
+    assert len(own.band) == 4 and sgd.band == plain.band == ()
+    svg = drawn(drawing).svg
+    assert [len(marks(svg, f"c{i}")) for i in range(3)] >= [4, 4, 4]
+    (alone,) = figures(VERIFICATION)
+    rivals = [s.label for s in alone.panels[0][1][1:]]
+    assert rivals == ["rule of adam (slope −1/2)", "rule of sgd (slope −1/4)"]  # "same": no line
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -1.0])
+def test_what_has_no_place_on_a_logarithm_is_left_out(value):
+    good, bad = Mark(4, 1, 0.9, 1.1), Mark(8, value, value, value)
+    there = len(marks(drawn(figure(Series("s", (good,)))).svg))
+    svg = drawn(figure(Series("s", (good, bad)))).svg
+    assert len(marks(svg)) == there and not re.search(r"\b(nan|inf)\b", svg)
+    assert len(marks(drawn(figure(Series("s", (Mark(4, 1, -0.5, 1.1),)))).svg)) == there
+    assert not marks(drawn(figure(Series("s", (bad,)))).svg)  # and an empty figure is a figure
+
+
+def test_a_curve_is_broken_where_a_run_diverged_and_cut_above_the_level():
+    rates = [1e-3 * 2**i for i in range(7)]
+    curve = Series(
+        "N = 8", line=tuple(zip(rates, [5, 3, math.nan, 2.5, 2.6, 3.4, 90], strict=True))
+    )
+    shown = figure(curve, linear=True, level=(4.0, "unigram"))
+    low, high = ends([curve], shown)
+    assert low < 2.5 and 5.5 < high < 6  # as far above the level as the best lies below it
+    run = next(r for r in lines(drawn(shown).svg) if len(r) > 4)
+    assert [kind for kind, *_ in run].count("M") == 2
+    assert "unigram" in drawn(shown).svg
+
+
+@given(st.floats(1e-8, 1e8), st.floats(1.01, 1e9))
+def test_any_positive_range_gets_few_round_ticks_inside(low, factor):
+    places = ticks(low, low * factor)
+    assert len(places) <= 9 and all(low <= p <= low * factor for p in places)
+    assert all(f"{p:.0e}"[0] in "1235" for p in places)
+    assert len(places) >= 2 or factor < 10
+
+
+def test_labels_of_ticks_are_short():
+    shown = [tick_label(v) for v in (0.02, 1000.0, 1e5, 2e-4)]
+    assert shown == ["0.02", "1000", "10⁵", "2·10⁻⁴"]
+
+
+def test_a_flat_line_looks_flat():
+    flat = Series("s", tuple(Mark(n, 1 + n / 1000, 1, 1.1) for n in (4, 8)))
+    low, high = ends([flat], figure(flat))
+    assert high / low >= 7
+
+
+def test_of_two_depths_one_is_held_and_those_that_grow_together_are_all_shown():
+    def kept(pairs, name):
+        shown = [type(VERIFICATION.points[0])({"N": n, "M": m}, 1, 1, 1, 2) for n, m in pairs]
+        return [tuple(p.depth.values()) for p in along(shown, name)]
+
+    assert kept([(8, 8), (16, 8), (8, 16), (8, 4)], "M") == [(8, 4), (8, 8), (8, 16)]
+    assert kept([(16, 16), (8, 8), (4, 4)], "N") == [(4, 4), (8, 8), (16, 16)]
+    assert along([], "N") == []
+
+
+def test_a_plot_is_written_as_what_it_is(tmp_path):
+    plot_ = dt.plot(VERIFICATION)
+    plot_.save(tmp_path / "x.svg")
+    assert (tmp_path / "x.svg").read_text(encoding="utf-8").startswith("<svg")
+    with pytest.raises(dt.InputError, match=r"ends in \.svg"):
+        plot_.save(tmp_path / "x.png")
