@@ -71,8 +71,8 @@ def norms(graph: Graph) -> dict[Node, Norm]:
         if not node.live or node in inner:
             continue
         norm = _of_a_library(node)
-        if norm is None and (start := _entry(node, by_end)) is not None:
-            norm = _normalising(graph, start, node)
+        if norm is None and node.op in ("mul", "div"):
+            norm = _by_hand(graph, node, by_end)
         if norm is None:
             continue
         if norm.gain is None:
@@ -91,13 +91,21 @@ def _of_a_library(node: Node) -> Norm | None:
     return Norm(node.args[0], node, centred, names[0], names[1], gain.rms if gain else 1.0)
 
 
+def _by_hand(graph: Graph, end: Node, by_end: Container[Node]) -> Norm | None:
+    """The norm that ends in a node; one of RMS behind the mean's subtraction is a LayerNorm."""
+    start = _entry(end, by_end)
+    norm = None if start is None else _normalising(graph, start, end)
+    if norm is not None and not norm.centred and (x := _entry(norm.start, by_end)) is not None:
+        whole = _normalising(graph, x, end)
+        return whole if whole is not None and whole.centred else norm
+    return norm
+
+
 def _entry(end: Node, by_end: Container[Node]) -> Node | None:
     """The one node that all paths of a candidate come from, where it has a reduction.
 
     None where they come through the end of a norm: a multiple of its output is no other norm.
     """
-    if end.op not in ("mul", "div"):
-        return None
     frontier = {n.index: n for n in end.live_inputs}
     reduced = False
     for _ in range(LONGEST):
