@@ -32,6 +32,39 @@ SUMS = {
     "buffers": lambda x, y, a, b: torch.addcmul(a * x, y, torch.full((WIDTH,), b)),
     "transposed": lambda x, y, a, b: (a * x.mT + b * y.mT).mT,
 }
+WEIGHED = {  # coefficients that add up to 1, under a norm on the sum
+    "lerp": lambda x, y, a, b: torch.lerp(x, y, b),
+    "a part of the difference": lambda x, y, a, b: x + b * (y - x),
+    "a mean": lambda x, y, a, b: (3 * a * x + 3 * b * y) / 3,
+}
+# norms of x with gain w, bias b and ε, by library and by hand
+NORMS = {
+    "layer": {
+        "library": lambda x, w, b, eps: F.layer_norm(x, (WIDTH,), w, b, eps),
+        "gain behind": lambda x, w, b, eps: w * F.layer_norm(x, (WIDTH,), eps=eps) + b,
+        "centred first": lambda x, w, b, eps: (
+            (z := x - x.mean(-1, keepdim=True)) * torch.rsqrt(z.pow(2).mean(-1, keepdim=True) + eps)
+            * w + b),
+        "std": lambda x, w, b, eps: (
+            w * (x - x.mean(-1, keepdim=True)) / (x.std(-1, correction=0, keepdim=True) + eps) + b),
+        "variance": lambda x, w, b, eps: (
+            (x - x.mean(-1, keepdim=True))
+            / torch.sqrt((x - x.mean(-1, keepdim=True)).square().mean(-1, keepdim=True) + eps)
+            * w + b),
+        "var_mean": lambda x, w, b, eps: (
+            (x - (both := torch.var_mean(x, -1, correction=0, keepdim=True))[1])
+            / (both[0] + eps).sqrt() * w + b),
+    },
+    "rms": {
+        "library": lambda x, w, b, eps: F.rms_norm(x, (WIDTH,), w, eps),
+        "by hand": lambda x, w, b, eps: (
+            (x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + eps)).type_as(x) * w),
+        "normalize": lambda x, w, b, eps: F.normalize(x, dim=-1) * WIDTH**0.5 * w,
+        "length": lambda x, w, b, eps: (
+            x / x.norm(dim=-1, keepdim=True).clamp_min(eps) * math.sqrt(WIDTH) * w),
+        "one plus gain": lambda x, w, b, eps: F.rms_norm(x, (WIDTH,), eps=eps) * (1 + w),
+    },
+}  # fmt: skip
 SQUARED = {"z²": lambda z: F.relu(z) ** 2, "z·z": lambda z: F.relu(z) * F.relu(z)}
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 GRAMMAR = {
@@ -39,7 +72,6 @@ GRAMMAR = {
         "post-ln", "pre-ln", "branch-multiplier", "res-post-ln", "sandwich-ln", "layer-scale"),
     "optimizer": ("sgd", "adam", "muon"),
     "norm": ("layer", "rms"),
-    "normed": ("module", "function", "by hand"),
     "attention": ("attention", "attention-qk-norm", "attention-gated"),
     "feed": ("ffn", "ffn-relu2", "ffn-swiglu"),
     "activation": tuple(ACTIVATIONS),
@@ -47,7 +79,7 @@ GRAMMAR = {
     "matrix": ("linear", "transposed", "left", "convolution"),
     "packing": ("apart", "parts", "heads"),
     "mixing": ("one operation", "written out", "query divided", "not divided"),
-    "sum": tuple(SUMS),
+    "sum": (*SUMS, *WEIGHED),
     "alpha": ("stream", "branch"),
     "bias": (True, False),
     "causal": (True, False),
@@ -76,6 +108,9 @@ def sentence(seed):
     """The sentence of a seed; what contradicts itself in it is left out."""
     chosen = random.Random(seed)
     said = {word: chosen.choice(choices) for word, choices in GRAMMAR.items()}
+    said["normed"] = chosen.choice(list(NORMS[said["norm"]]))
+    if said["sum"] in WEIGHED and said["placement"] != "post-ln":
+        said["sum"] = "plain"
     if said["feed"] != "ffn":  # the builder has one activation for each
         said["activation"] = {"ffn-relu2": "relu", "ffn-swiglu": "silu"}[said["feed"]]
     if said["attention"] == "attention-qk-norm" and said["mixing"] == "not divided":
@@ -120,19 +155,12 @@ class Normed(nn.Module):
 
     def __init__(self, s):
         super().__init__()
-        self.centred, self.how = s["norm"] == "layer", s["normed"]
-        self.w = nn.Parameter(torch.ones(WIDTH))
-        self.b = nn.Parameter(torch.zeros(WIDTH)) if self.centred else None
-        self.eps = 1e-5
+        self.formula, self.eps = NORMS[s["norm"]][s["normed"]], 1e-5
+        self.w = nn.Parameter(torch.full((WIDTH,), float(s["normed"] != "one plus gain")))
+        self.b = nn.Parameter(torch.zeros(WIDTH)) if s["norm"] == "layer" else None
 
     def forward(self, x):
-        if self.how == "by hand":
-            z = x - x.mean(-1, keepdim=True) if self.centred else x
-            y = z * torch.rsqrt(z.pow(2).mean(-1, keepdim=True) + self.eps) * self.w
-            return y if self.b is None else y + self.b
-        if self.centred:
-            return F.layer_norm(x, (WIDTH,), self.w, self.b, self.eps)
-        return F.rms_norm(x, (WIDTH,), self.w, self.eps)
+        return self.formula(x, self.w, self.b, self.eps)
 
 
 class Branch(nn.Module):
@@ -239,6 +267,8 @@ class Residual(nn.Module):
         a, b = self.placed.coefficients(alpha)
         if "sum" in self.norms and s["alpha"] == "branch":
             a, b = 1.0, b / a
+        if s["sum"] in WEIGHED:
+            a, b = a / (a + b), b / (a + b)
         self.coefficients = a, b
         self.scale = nn.Parameter(torch.full((WIDTH,), b)) if self.placed.learnt else None
 
@@ -250,7 +280,7 @@ class Residual(nn.Module):
         a, b = self.coefficients
         if self.scale is not None:
             return x + self.scale * y
-        return self.normed("sum", SUMS[self.s["sum"]](x, y, a, b))
+        return self.normed("sum", {**SUMS, **WEIGHED}[self.s["sum"]](x, y, a, b))
 
 
 class Model(nn.Module):

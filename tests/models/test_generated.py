@@ -65,3 +65,23 @@ def test_after_apply_nothing_differs_and_the_model_computes_what_is_built(seed):
                 places[e.layer, kind, role].copy_(times * rows)
         x = vectors(generator=torch.Generator().manual_seed(seed))
         torch.testing.assert_close(model.body(x), built.body(x), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_one_block_that_is_off_is_named(seed):
+    s = sentence(seed)
+    model = Model(s)
+    dt.apply_(model, s.constants, inputs=tokens())
+    blocks = [(role, one) for e in expected(model, s) for role, one in e.matrices.items()]
+    role, (name, runs, axis, *_) = blocks[seed % len(blocks)]
+    with torch.no_grad():
+        for start, end in runs:
+            model.get_parameter(name).narrow(axis, start, end - start).mul_(1.5)
+    assert differing(model, s) == [role]
+    one = model.h[-1][seed % 2]
+    with torch.no_grad():
+        if one.scale is None:
+            one.coefficients = one.coefficients[0], one.coefficients[1] / 2
+        else:
+            one.scale.mul_(0.5)
+    assert sorted(differing(model, s)) == sorted([role, "alpha"])
