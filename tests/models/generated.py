@@ -58,7 +58,7 @@ NORMS = {
     "rms": {
         "library": lambda x, w, b, eps: F.rms_norm(x, (WIDTH,), w, eps),
         "by hand": lambda x, w, b, eps: (
-            (x.float() * torch.rsqrt(x.float().pow(2).mean(-1, keepdim=True) + eps)).type_as(x) * w),
+            (x.float() * x.float().pow(2).mean(-1, keepdim=True).add(eps).rsqrt()).type_as(x) * w),
         "normalize": lambda x, w, b, eps: F.normalize(x, dim=-1) * WIDTH**0.5 * w,
         "length": lambda x, w, b, eps: (
             x / x.norm(dim=-1, keepdim=True).clamp_min(eps) * math.sqrt(WIDTH) * w),

@@ -85,3 +85,11 @@ def test_one_block_that_is_off_is_named(seed):
         else:
             one.scale.mul_(0.5)
     assert sorted(differing(model, s)) == sorted([role, "alpha"])
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("seed", range(6))
+def test_a_model_in_another_type_is_read_alike(seed, dtype):
+    model, other = Model(sentence(seed)), Model(sentence(seed)).to(dtype)
+    for (same, _, matrices), (said, _, others) in zip(read_as(model), read_as(other), strict=True):
+        assert said == same and others == matrices
