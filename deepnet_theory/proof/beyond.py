@@ -8,7 +8,7 @@ homogeneous with its constants, and holds up to ε where ε is left as it is. Th
 same, and with it r, and so is the share ηρ of a matrix that one update moves: **S·r and ηρ are the
 invariants of a class of rules**.
 
-Shares, rates and the ε of norms have no steps: :mod:`~deepnet_theory.proof.measured` holds them
+Shares, rates and the ε of norms have no steps: :mod:`~deepnet_theory.proof.facts` holds them
 against the same explicit sublayers, which a step that restates them would only repeat.
 
 Source: derived here.

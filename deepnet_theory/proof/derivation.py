@@ -27,21 +27,16 @@ from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.algebra import DEPTHS, depth_expression, simplified
 from deepnet_theory.proof.beyond import equivalence_steps, implied_steps
-from deepnet_theory.proof.measured import Measured, measured
+from deepnet_theory.proof.facts import Fact, facts
 from deepnet_theory.proof.notation import meaning, named
 from deepnet_theory.proof.rule import Problem, SolvedRule, supporting
 from deepnet_theory.proof.step import Relation, Step, join
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.exponents import predictions
 from deepnet_theory.sizes.monomial import parse
-from deepnet_theory.sizes.table import table, texts
+from deepnet_theory.sizes.table import texts
 
 SCHEMA = "deepnet-theory/derivation/1"
-# keys of the JSON that no step states: explicit matrices say whether they hold
-NOT_PROVED = (
-    "training", "consequences", "predictions", "parameters", "orders", "in_depth", "norm_epsilon",
-    "equivalent", "remarks",
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -172,13 +167,9 @@ class Derivation(Chain, Answer):
         return replace(predictions(self.selection, self.rule), assumptions=tuple(premises))
 
     @cached_property
-    def measured(self) -> tuple[Measured, ...]:
-        """What stands beside the steps, found again on explicit matrices."""
-        rows = measured(self.table)
-        if self.to_train_with is None or self.trains:
-            return rows
-        trained = table(replace(self.selection, closure=self.to_train_with.closure))
-        return (*rows, *(replace(m, of=f"to train with: {m.of}") for m in measured(trained)))
+    def measured(self) -> tuple[Fact, ...]:
+        """A fact for every number and sentence that the answer prints."""
+        return facts(self.selection, Answer.to_dict(self))
 
     @cached_property
     def disagreements(self) -> tuple[str, ...]:
@@ -224,7 +215,6 @@ class Derivation(Chain, Answer):
             "disagreements": list(self.disagreements),
             "verdict": self.verdict.value,
             "verdict_of": ["rule", "steps", "measured"],
-            "measured_not_proved": list(NOT_PROVED),
         }
 
 

@@ -9,7 +9,7 @@ held against these numbers.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -19,18 +19,28 @@ from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.definitions.expression import DEPTH, Node, Number, evaluate, parts
+from deepnet_theory.definitions.expression import (
+    DEPTH,
+    UPDATE,
+    Call,
+    Node,
+    Number,
+    Operation,
+    Power,
+    evaluate,
+    parts,
+)
 from deepnet_theory.definitions.optimizer import Optimizer
 from deepnet_theory.definitions.placement import STREAM_GAIN, Placement
 from deepnet_theory.definitions.rule import Rule, RuleEntry
 from deepnet_theory.definitions.selection import Part, Selection
-from deepnet_theory.definitions.sublayer import Role, Sublayer
+from deepnet_theory.definitions.sublayer import MATRICES, Role, Sublayer
 from deepnet_theory.proof.algebra import eta
 from deepnet_theory.proof.step import Check, Section, Step
 from deepnet_theory.proof.witness import Mixed, Sizes, mixed, of_uses, sizes
 from deepnet_theory.sizes.entries import DIGITS, SIZES, Entries, Value, entries, exactly, points
 from deepnet_theory.sizes.laws import factors
-from deepnet_theory.sizes.update import Update, law
+from deepnet_theory.sizes.update import Update
 
 PRECISION = DIGITS + 20
 ZERO, ONE, ROUNDING = Decimal(0), Decimal(1), Decimal(10) ** (10 - PRECISION)
@@ -39,6 +49,7 @@ _SIGNS = tuple(product((1, -1), repeat=4))
 _DIRECTIONS = tuple(map(Fraction, ("3/5", "-4/5", "5/13", "12/13")))  # g and θ of norm 1
 Depth = dict[str, int]
 Knobs = tuple[float, float]  # α and β
+Regime = Mapping[tuple[str, str], tuple[Node, Node]]  # the texts of a pair, the larger first
 
 
 # ---- an update on entries ----
@@ -75,6 +86,58 @@ def _telling_signs(update: Node) -> tuple[int, ...]:
     return next(s for s in _SIGNS if any(change(update, *_vectors(ONE, ONE, s))))
 
 
+def decided(node: Node, regime: Regime, used: dict[tuple[str, str], None]) -> Node:
+    """An update where the stated regime holds, the larger side in place of the pair.
+
+    Read off the statement alone: a sum or a maximum of both sides is the larger one, a minimum the
+    smaller one. ``used`` takes up what is stated of a pair that is there.
+    """
+    match node:
+        case Operation("+" | "-" as sign, left, right) | Call("max" | "min" as sign, (left, right)):
+            for texts, (larger, smaller) in regime.items():
+                sides = [(_bare(one), one) for one in (left, right)]
+                if {bare for bare, _ in sides} == {_bare(larger), _bare(smaller)}:
+                    used[texts] = None
+                    wanted = _bare(smaller if sign == "min" else larger)
+                    place = next(i for i, (bare, _) in enumerate(sides) if bare == wanted)
+                    kept = decided(sides[place][1], regime, used)
+                    negative = sign == "-" and place == 1
+                    return Operation("*", Number(Fraction(-1)), kept) if negative else kept
+    match node:
+        case Operation(symbol, left, right):
+            return Operation(symbol, *(decided(one, regime, used) for one in (left, right)))
+        case Power(base, exponent):
+            return Power(decided(base, regime, used), exponent)
+        case Call(function, arguments):
+            return Call(function, tuple(decided(one, regime, used) for one in arguments))
+    return node
+
+
+def _bare(node: Node) -> Node:
+    """A side of a regime without its sign and magnitude."""
+    match node:
+        case Number(value):
+            return Number(abs(value))
+        case Operation("*", Number(value), right) if value == -1:
+            return _bare(right)
+        case Call("abs", (inner,)):
+            return _bare(inner)
+    return node
+
+
+@cache
+def in_regime(optimizer: Optimizer) -> tuple[Node, tuple[tuple[str, str], ...]]:
+    """The update in its stated regime, and what of the statement it needs."""
+    stated = {pair: tuple(UPDATE.parse(side).root for side in pair) for pair in optimizer.regime}
+    used: dict[tuple[str, str], None] = {}
+    return decided(optimizer.expression.root, stated, used), tuple(used)  # type: ignore[arg-type]
+
+
+def regimes_of(optimizer: Optimizer) -> tuple[tuple[str, str], ...]:
+    """The stated regimes that an update needs, the larger side first."""
+    return in_regime(optimizer)[1]
+
+
 def step_length(optimizer: Optimizer, gradient: Any, size: Any) -> Decimal:
     """‖Δθ‖ where ‖g‖ and ‖θ‖ are given, over that where both are 1; winning terms only."""
     with localcontext(prec=PRECISION):
@@ -82,9 +145,16 @@ def step_length(optimizer: Optimizer, gradient: Any, size: Any) -> Decimal:
         return there / _length(optimizer, ONE, ONE)
 
 
+def degrees(optimizer: Optimizer) -> tuple[float, float]:
+    """p and q of an update, from doubling g and θ."""
+    doubled = (step_length(optimizer, *sizes) for sizes in ((2, 1), (1, 2)))
+    p, q = (math.log2(float(length)) for length in doubled)
+    return p, q
+
+
 @lru_cache(maxsize=4096)
 def _length(optimizer: Optimizer, gradient: Decimal, size: Decimal) -> Decimal:
-    update = law(optimizer).reduced
+    update = in_regime(optimizer)[0]
     return length_of(change(update, *_vectors(gradient, size, _telling_signs(update))))
 
 
@@ -103,7 +173,7 @@ class Practised:
 
     @cached_property
     def _start(self) -> tuple[Entries, Entries]:
-        signs = _telling_signs(law(self.optimizer).reduced)
+        signs = _telling_signs(in_regime(self.optimizer)[0])
         return _vectors(Decimal(self.gradient), Decimal(self.size), signs)
 
     def _change(self, epsilon: float = 0, decay: Decimal = ZERO, along: Decimal = ZERO) -> Entries:
@@ -171,7 +241,9 @@ def homogeneity_step(optimizer: Optimizer, counted: Update) -> Step:
             return all(
                 abs(other - times * one) <= least * abs(other)
                 for pair in pairs
-                for one, other in zip(*(exactly(counted.reduced, at) for at in pair), strict=True)
+                for one, other in zip(
+                    *(exactly(in_regime(optimizer)[0], at) for at in pair), strict=True
+                )
             )
 
     def scales(step: Step) -> bool:
@@ -300,6 +372,14 @@ class Place:
     def experts(self) -> Mixed:
         return mixed(self.sublayer)
 
+    def variance(self, place: str) -> float:
+        """The mean square of what the norm at a place divides."""
+        return self.sizes.variances[place].at(*self.knobs)
+
+    def kappa(self, role: Role | None) -> float:
+        """The learning-rate multiplier of a parameter; of all but scaled matrices it is 1."""
+        return self.entry.rate_at(**self.depth) if role is Role.SCALED and not self.free else 1.0
+
     @property
     def layers(self) -> int:
         return self.depth[self.part.depth]
@@ -358,12 +438,13 @@ class Place:
         one = self.stack.at(later.name, reading, depth).weight
         return one * (math.sqrt(many) if independent else many)
 
-    def size_of(self, parameter: str, role: Role | None) -> float:
-        """What a parameter starts at."""
+    def starts_at(self, parameter: str, role: Role | None) -> float:
+        """What a parameter starts at: a bias at 0, a gain at 1."""
         if role is Role.SCALED:
             return self.knobs[1]
         starts = self.placement.starts(self.knobs[0])
-        return dict(zip(self.placement.learnt, starts, strict=True)).get(parameter, 1.0)
+        learnt = dict(zip(self.placement.learnt, starts, strict=True))
+        return learnt.get(parameter, float(role in MATRICES or role is Role.NORM_GAIN))
 
     def response(self, parameter: str) -> float | None:
         """What the output answers to a parameter; None where it does not."""
@@ -391,11 +472,10 @@ class Place:
     def _moved_by(self, parameter: str, role: Role | None) -> Moved | None:
         if (response := self.response(parameter)) is None:
             return None
-        scaled = role is Role.SCALED  # nothing else has a rate that is not 1
-        kappa = self.entry.rate_at(**self.depth) if scaled and not self.free else 1.0
+        kappa = self.kappa(role)
         forward, backward, upstream = self.amplified
         inside = parameter in {p.name for p in self.sublayer.parameters}
-        size = self.size_of(parameter, role)
+        size = self.starts_at(parameter, role) or 1.0  # a library takes the ratio of 0 as 1
         reached = response * (self.experts.reached if inside else 1.0)
         stepped = step_length(self.stack.selection.the_optimizer, reached, size)
         update = self.eta * kappa * float(stepped) * backward

@@ -226,7 +226,7 @@ def conclusion(derivation: Derivation) -> tuple[Verdict, str]:
     shown += f"What stands beside the steps{other} was measured on explicit matrices, not proved: "
     wrong = [m for m in derivation.measured if m.verdict is Verdict.REFUTED]
     right = f"{len(derivation.measured) - len(wrong)} of {len(derivation.measured)} numbers agree"
-    differ = [f"{m.of} is {m.says} and was measured otherwise" for m in wrong[:3]]
+    differ = [f"{m.of} is {m.stated} and was measured otherwise" for m in wrong[:3]]
     return derivation.verdict, f"{shown}{'; '.join((right, *differ, *derivation.disagreements))}."
 
 

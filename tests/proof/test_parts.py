@@ -17,10 +17,9 @@ from deepnet_theory.definitions.sublayer import sublayer, sublayers
 from deepnet_theory.proof import parts, witness
 from deepnet_theory.proof import placement as law
 from deepnet_theory.proof.derivation import derive
-from deepnet_theory.proof.measured import measured
 from deepnet_theory.sizes.monomial import Monomial, parse
 from deepnet_theory.sizes.rule import solve_rule
-from deepnet_theory.sizes.table import Table, table
+from deepnet_theory.sizes.table import table
 from deepnet_theory.sizes.width import places
 
 N, ONE = Monomial.of("N"), Monomial()
@@ -256,34 +255,3 @@ def test_a_step_with_other_powers_of_the_uses_is_refuted(name, side, factor):
     assert step.check() is Verdict.PROVED
     planted = {side: getattr(step, side) * factor}
     assert replace(step, **planted).check() is Verdict.REFUTED
-
-
-@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
-@pytest.mark.parametrize(
-    ("field", "named"),
-    [("gradient", "gradient of value"), ("update", "update of value"), ("share", "share of value"),
-     ("epsilon", "epsilon of value"), ("decay", "weight decay of value")],
-)  # fmt: skip
-@pytest.mark.parametrize("power", [-1, 1])
-def test_an_entry_that_forgets_the_uses_or_counts_them_twice_is_refuted(
-    optimizer, field, named, power
-):
-    right = table(Selection(optimizer, uses="N"))
-    planted = Table(right.rule)
-    rows = [replace(row, **{field: getattr(row, field) and getattr(row, field) * N**power})
-            for row in right.parameters]  # fmt: skip
-    planted.__dict__.update(sublayers=right.sublayers, parameters=tuple(rows))
-    refuted = {m.of for m in measured(planted) if m.verdict is Verdict.REFUTED}
-    if field == "epsilon" and optimizer == "sgd":  # it has none
-        assert not refuted
-    else:
-        assert any(name.startswith(named) for name in refuted)
-
-
-def test_a_premise_that_takes_the_uses_as_independent_is_refuted():
-    right = table(Selection("sgd", uses="N"))
-    planted = Table(right.rule)
-    rows = (replace(right.sublayers[0], independent=right.sublayers[0].independent / N),)
-    planted.__dict__.update(sublayers=rows, parameters=right.parameters)
-    (refuted,) = (m.of for m in measured(planted) if m.verdict is Verdict.REFUTED)
-    assert refuted == "S*n_u*r^2 of encoder, *"

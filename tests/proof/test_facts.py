@@ -1,0 +1,177 @@
+"""Every printed number, and every word that decides, has one fact; an error in it is REFUTED."""
+
+import copy
+import re
+from functools import cache
+
+import derivations
+import pytest
+
+from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.proof.derivation import derive
+from deepnet_theory.proof.facts import facts, leaves
+from deepnet_theory.sizes.answer import Answer
+from deepnet_theory.sizes.update import Degrees
+
+# every placement, role and kind of update; a part that another amplifies; a rate of its own
+PRINTED = (
+    "sgd post-ln", "lamb pre-ln", "adam res-post-ln", "muon swiglu", "adafactor", "falling",
+    "complete post-ln", "complete res-post-ln", "learning-rate", "sgd both", "experts sgd",
+    "parallel post-ln", "norms inside", "learnt stream", "adam both, independent", "lemma",
+    "shared latent", "shared learnt stream",
+)  # fmt: skip
+RULE = ("rule", "training", "eta")  # what the explicit sublayers are built with
+WORDS = (("unstable", "stable"), ("lazy", "stable"), ("stable", "lazy"), ("dominant", "equal"),
+         ("negligible", "equal"), ("equal", "dominant"))  # fmt: skip
+
+
+@cache
+def answer(name):
+    return Answer(derivations.selection(name), (("N", 24), ("M", 24)))
+
+
+def with_leaf(data, path, value):
+    """The same data with one leaf changed."""
+    planted = copy.deepcopy(data)
+
+    def walk(node, at):
+        for key, below in node.items() if isinstance(node, dict) else enumerate(node):
+            where = named(node, key, below, at)
+            if where == path:
+                node[key] = value
+            elif isinstance(below, dict | list):
+                walk(below, where)
+
+    walk(planted, ())
+    return planted
+
+
+def named(node, key, below, at):
+    """The path of what is below, as facts name it."""
+    if isinstance(node, dict):
+        return (*at, str(key))
+    held = leaves([below], at) if isinstance(below, dict) else {}
+    return next(iter(held))[: len(at) + 1] if held else (*at, str(key))
+
+
+def errors(path, leaf):
+    """What no leaf may be without being refuted."""
+    if isinstance(leaf, bool):
+        yield not leaf
+    elif isinstance(leaf, int | float):
+        yield 1.01 * leaf + 1e-3
+    elif path[0] in ("remarks", "in_depth") or (path[-1] == "remark" and ";" in leaf):
+        yield from sentences(leaf)
+    elif path[-1] in ("remark", "state"):
+        yield "unstable" if leaf != "unstable" else "stable"
+    elif path[0] == "predictions":
+        yield f"{leaf}+1/16"
+        yield "-7/3"
+    elif path[0] == "training_condition":
+        yield "None is needed."
+    else:
+        symbol = "M" if path[-1] != "M" and "decoder" in str(path) else "N"
+        yield f"({leaf})*{symbol}**(1/16)" if leaf != "0" else "1"
+        yield "-1"
+        yield f"2*({leaf})" if leaf != "0" else "2"
+
+
+def sentences(text):
+    for one, other in WORDS:
+        if re.search(rf"\b{one}\b", text.lower()):
+            yield re.sub(rf"\b{one}\b", other, text, count=1, flags=re.IGNORECASE)
+            break
+
+
+@pytest.fixture(scope="session", params=PRINTED)
+def printed(request):
+    one = answer(request.param)
+    return one.selection, one.to_dict()
+
+
+def test_every_leaf_has_one_fact_and_holds(printed):
+    selection, data = printed
+    found = facts(selection, data)
+    assert [fact.of for fact in found] == ["/".join(path) for path in leaves(data)]
+    assert [fact for fact in found if fact.verdict is Verdict.REFUTED] == []
+    undecided = {fact.of.split("/")[0] for fact in found if fact.verdict is Verdict.UNDECIDED}
+    assert undecided <= {"predictions"}
+
+
+def verdicts(selection, data):
+    return {fact.of: fact.verdict for fact in facts(selection, data)}
+
+
+def test_an_error_in_any_leaf_beside_the_rule_is_refuted(printed):
+    """All of one kind at once, each by its own fact."""
+    selection, data = printed
+    right = verdicts(selection, data)
+    wrong = {}
+    for path, leaf in leaves(data).items():
+        if path[0] not in RULE and right["/".join(path)] is Verdict.MEASURED:
+            for index, error in enumerate(errors(path, leaf)):
+                wrong.setdefault(index, {})[path] = error
+    unseen = []
+    for planted in wrong.values():
+        changed = data
+        for path, error in planted.items():
+            changed = with_leaf(changed, path, error)
+        seen = verdicts(selection, changed)
+        unseen += [path for path in planted if seen["/".join(path)] is not Verdict.REFUTED]
+    assert wrong and unseen == []
+
+
+@pytest.mark.parametrize("name", ["sgd post-ln", "complete res-post-ln", "learning-rate", "lemma"])
+def test_an_error_in_the_rule_is_refuted(name):
+    selection, data = answer(name).selection, answer(name).to_dict()
+    unseen = []
+    for path, leaf in leaves(data).items():
+        if path[0] in RULE:
+            for error in errors(path, leaf):
+                seen = verdicts(selection, with_leaf(data, path, error))
+                if Verdict.REFUTED not in seen.values():
+                    unseen.append((path, error))
+    assert unseen == []
+
+
+@pytest.mark.parametrize("name", ["sgd post-ln", "sgd both"])
+def test_sizes_of_another_kind_of_matrix_are_refuted(name):
+    """As where scaled and unscaled ones are exchanged in what follows from a rule."""
+    selection, data = answer(name).selection, answer(name).to_dict()
+    kinds = [kind for part in data["consequences"].values() for kind in part.values()]
+    unscaled = data["parameters"][0]
+    assert unscaled["role"] == Role.UNSCALED
+    for size in ("gradient", "update"):
+        planted = copy.deepcopy(data)
+        for part in planted["consequences"].values():
+            for kind in part.values():
+                if size in kind:
+                    kind[size]["value"] = kind["branch-weight"]["value"]
+        assert kinds and Verdict.REFUTED in verdicts(selection, planted).values()
+
+
+def test_the_other_side_of_a_regime_is_refuted(monkeypatch):
+    """A fresh update, of which nothing is kept: its floor is taken for what decides."""
+    update = "-eta*max(1/1023, rms(theta))*sign(g)"
+    regime = (("rms(theta)", "1/1023"),)
+    right = Degrees.compare
+    monkeypatch.setattr(Degrees, "compare", lambda self, *given: -right(self, *given))
+    wrong = derive(Selection(update=update, regime=regime))
+    assert wrong.verdict is Verdict.REFUTED
+    refuted = {fact.of for fact in wrong.measured if fact.verdict is Verdict.REFUTED}
+    assert "consequences/encoder/*/update/value" in refuted
+    assert wrong.step("degrees").check() is Verdict.REFUTED
+
+
+@pytest.mark.parametrize("name", ["adafactor", "adam post-ln"])
+def test_a_row_that_is_missing_or_not_there_is_refuted(name):
+    selection, right = answer(name).selection, answer(name).to_dict()
+    for key in ("parameters", "orders", "predictions", "equivalent", "remarks"):
+        for index in range(len(right[key])):
+            data = {**right, key: [row for i, row in enumerate(right[key]) if i != index]}
+            assert Verdict.REFUTED in verdicts(selection, data).values(), (key, index)
+    twice = {**right["parameters"][0], "name": "no such parameter"}
+    data = {**right, "parameters": [*right["parameters"], twice]}
+    assert Verdict.REFUTED in verdicts(selection, data).values()
