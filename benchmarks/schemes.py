@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 
-from deepnet_theory.cli.experiments import verify_scheme
+from deepnet_theory.cli.experiments import verify
 from deepnet_theory.definitions.measurement import Exponent, Verification
 from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.scheme import measurable, scheme, schemes
@@ -48,9 +48,7 @@ def measured(name: str) -> dict[str, tuple[Slope, ...]]:
     """A scheme under every optimizer."""
     depths = TWO_PARTS if len(scheme(name).parts) > 1 else DEPTHS
     return {
-        optimizer: tuple(
-            map(taken, judged(verify_scheme(name, depths, optimizer=optimizer, **SIZES)))
-        )
+        optimizer: tuple(map(taken, judged(verify(optimizer, depths, scheme=name, **SIZES))))
         for optimizer in OPTIMIZERS
     }
 

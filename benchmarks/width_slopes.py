@@ -95,9 +95,9 @@ def main() -> None:
     given = parser.parse_args()
     found: dict[str, dict[str, Verification]] = {}
     for update in given.updates:
-        first = dt.verify_width(
-            update, given.widths, rules=RULES, seeds=given.seeds, draws=given.draws,
-            device="cpu", cache=True,
+        first = dt.verify(
+            update, across="width", widths=given.widths, rules=RULES, seeds=given.seeds,
+            draws=given.draws, device="cpu", cache=True,
         )  # fmt: skip
         found[update] = dict(zip(RULES, (first, *first.others), strict=True))
         print(f"{update}: {first.seconds:.0f} s", file=sys.stderr)

@@ -56,12 +56,9 @@ if TYPE_CHECKING:
     from deepnet_theory.cli.deriving import export as export
     from deepnet_theory.cli.deriving import judge_scheme as judge_scheme
     from deepnet_theory.cli.deriving import own_rule as own_rule
-    from deepnet_theory.cli.experiments import predict_scheme as predict_scheme
     from deepnet_theory.cli.experiments import predict_update as predict_update
     from deepnet_theory.cli.experiments import transfer as transfer
     from deepnet_theory.cli.experiments import verify as verify
-    from deepnet_theory.cli.experiments import verify_scheme as verify_scheme
-    from deepnet_theory.cli.experiments import verify_width as verify_width
     from deepnet_theory.cli.reporting import make_report as make_report
     from deepnet_theory.definitions.constants import Constants as Constants
     from deepnet_theory.definitions.measurement import ModelMeasurement as ModelMeasurement
@@ -102,10 +99,7 @@ _HOMES = {
     "laboratory.transfer": ("train",),
     "cli.auditing": ("audit",),
     "cli.deriving": ("derive", "derive_across", "export", "judge_scheme", "own_rule"),
-    "cli.experiments": (
-        "predict_scheme", "predict_update", "transfer", "verify", "verify_scheme",
-        "verify_width",
-    ),
+    "cli.experiments": ("predict_update", "transfer", "verify"),
     "cli.reporting": ("make_report",),
     "report.formatters": ("plot",),
 }  # fmt: skip

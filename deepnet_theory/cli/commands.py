@@ -194,25 +194,25 @@ def _measured(
     return int(getattr(result, "exit_code", 0))
 
 
-def _of_rule_or_scheme(
+def _of_subject(
+    run: Callable[..., Any],
     select: Select,
     own: Own,
-    scheme_runs: Callable[..., Any],
-    rule_runs: Callable[..., Any],
     derived: Callable[[Selection], Any] = lambda selection: selection,
 ) -> tuple[Callable[..., Any], str]:
-    """What measures the scheme, the derived rule or one's own, and its name."""
+    """What measures the scheme, the derived rule or your own, and its name."""
     if "scheme" in select:
-        run = partial(scheme_runs, **of_scheme(select))
         named = f"scheme {select['scheme']}"
         refuse_beside(own, f"--{named}")
-        return run, f"the {named}"
+        stepped = {n: value for n, value in of_scheme(select).items() if n != "scheme"}
+        asked = Selection(**stepped) if stepped else None
+        return partial(run, asked, scheme=select["scheme"]), f"the {named}"
     from deepnet_theory.report.rule import title
 
     selection = selection_of(select)
     rule = rule_of(own, selection)
     named = f"{'' if rule is None else 'your own rule, '}{title(selection)}"
-    return partial(rule_runs, derived(selection), rule=rule), named
+    return partial(run, derived(selection), rule=rule), named
 
 
 def _stack_and_rule(select: Select, own: Own) -> tuple[Selection, Rule | None]:
@@ -269,15 +269,13 @@ def verify(
     if chosen("across", across, ("depth", *ACROSS)) != "depth":
         refuse_beside(own, f"--across {across}")
         selection = selection_of(select)
-        wide = partial(experiments.verify_width, selection, across=across, **in_width, **measure)
+        wide = partial(experiments.verify, selection, across=across, **in_width, **measure)
         return _measured(
             wide, work, talk, "one update across the width", points=True, format=format,
             output=output,
         )  # fmt: skip
     _refuse_in_depth(in_width)
-    run, named = _of_rule_or_scheme(
-        select, own, experiments.verify_scheme, experiments.verify, partial(_noted, talk)
-    )
+    run, named = _of_subject(experiments.verify, select, own, partial(_noted, talk))
     return _measured(
         partial(run, **measure), work, talk, f"{Y_LABEL}, {named}", points=True,
         format=format, output=output,
@@ -301,7 +299,7 @@ def predict(
     """Predict the model update in absolute size from single sublayers, at any depth."""
     from deepnet_theory.cli import experiments
 
-    run, _ = _of_rule_or_scheme(select, own, experiments.predict_scheme, experiments.predict_update)
+    run, _ = _of_subject(experiments.predict_update, select, own)
     run = partial(run, **measure)
     return _measured(run, work, talk, "predict", format=format, page=page)
 

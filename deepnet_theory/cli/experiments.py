@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from deepnet_theory.cli.deriving import (
     answered,
@@ -23,6 +23,7 @@ from deepnet_theory.definitions.rule import PLAIN, Rule
 from deepnet_theory.definitions.scheme import measurable
 from deepnet_theory.definitions.scheme import scheme as scheme_named
 from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import EPSILON
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.exponents import predictions, relative_updates
 from deepnet_theory.sizes.exponents import rival_rules as solve
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from deepnet_theory.definitions.training import Transfer
     from deepnet_theory.laboratory.settings import Settings
     from deepnet_theory.laboratory.verify import Watch
-    from deepnet_theory.processes import Work
     from deepnet_theory.proof.derivation import Derivation
 
 Depths = str | Iterable[object] | None
@@ -65,11 +65,29 @@ def predict(
     return replace(exponents, assumptions=derivation.predictions.assumptions)
 
 
+class Subject(NamedTuple):
+    """What is measured or predicted: a rule, the derived one or your own, or a published scheme."""
+
+    selection: Selection
+    rule: Rule
+    scheme: Scheme | None
+
+
+def _of_scheme(given: Derivation | Selection | str | None, rule: Rule | None, name: str) -> Subject:
+    """A published scheme, stepped by its own optimizer or that of a selection."""
+    if rule is not None:
+        raise InputError(f"rule was given with the scheme {name!r}, which has its own")
+    scheme, asked = scheme_named(name), None if given is None else selection_of(given, {})
+    stepped = (None, None) if asked is None else (asked.optimizer, asked.update)
+    return Subject(*measurable(scheme, *stepped), scheme)
+
+
 def predict_update(
     derivation: Derivation | Selection | str | None = None,
     depths: Depths = None,
     *,
     rule: Rule | None = None,
+    scheme: str | None = None,
     **given: Any,
 ) -> UpdatePrediction:
     r"""Predict :math:`\|\Delta F\|/\eta` per token in absolute size, at any depth.
@@ -77,44 +95,16 @@ def predict_update(
     .. math:: E\|\Delta F\|^2 = L\,E\|V\|^2 + L(L-1)\,E\langle V, V'\rangle
 
     with V, V' what two of the L layers add. They are sampled with the data, embeddings and heads of
-    :func:`verify`; no stack is built, and 10,000 layers cost what 8 do. ``depths``, ``rule``
-    and ``given`` are those of :func:`verify`. Raises :class:`InputError` for bad settings.
+    :func:`verify`; no stack is built, and 10,000 layers cost what 8 do. Where the rule scales a
+    norm's ε, a warning says what a fixed one gives. ``depths``, ``rule``,
+    ``scheme`` and ``given`` are those of :func:`verify`. Raises :class:`InputError` for bad
+    settings.
 
     Source: derived here.
     """
-    used = answered(derivation).rule if rule is None else rule
-    return _predicted(selection_of(derivation, {}), used, depths, given)
-
-
-def predict_scheme(
-    scheme: str,
-    depths: Depths = None,
-    *,
-    optimizer: str | None = None,
-    update: str | None = None,
-    **given: Any,
-) -> UpdatePrediction:
-    """Predict a published scheme's ‖ΔF‖/η as :func:`predict_update` predicts a rule's."""
-    chosen = scheme_named(scheme)
-    return _predicted(*measurable(chosen, optimizer, update), depths, given, chosen)
-
-
-def _predicted(
-    selection: Selection,
-    rule: Rule,
-    depths: Depths,
-    given: Given,
-    scheme: Scheme | None = None,
-) -> UpdatePrediction:
-    from deepnet_theory.laboratory.settings import wanted_depths
+    from deepnet_theory.laboratory.settings import depth_key, wanted_depths
     from deepnet_theory.laboratory.verify import cases_of, predict
 
-    settings, work = _of_first_update(given)
-    wanted = wanted_depths(depths, selection.the_stack)
-    return predict(cases_of(selection, rule, wanted, settings, scheme), **work)
-
-
-def _of_first_update(given: Given) -> tuple[Settings, Work]:
     # Two sampled layers stand for all of them, what they have in common adding as L and the rest as
     # √L; a closed form would be that of Gaussian entries, and tokens of a text are correlated.
     settings, work = settings_and_work(given)
@@ -122,7 +112,24 @@ def _of_first_update(given: Given) -> tuple[Settings, Work]:
         raise InputError(
             f"updates {settings.updates} was given, and what is predicted is the first update"
         )
-    return settings, work
+    if scheme is not None:
+        subject = _of_scheme(derivation, rule, scheme)
+    else:
+        used = answered(derivation).rule if rule is None else rule
+        subject = Subject(selection_of(derivation, {}), used, None)
+    wanted = wanted_depths(depths, subject.selection.the_stack)
+    selection, used, its = subject
+    found = predict(cases_of(selection, used, wanted, settings, its), **work)
+    fixed = replace(used, entries=tuple(replace(e, norm_epsilon=()) for e in used.entries))
+    if fixed == used:
+        return found
+    left = predict(cases_of(selection, fixed, wanted, settings, its), **work)
+    sizes = ", ".join(
+        f"{one.mean:.4g} ({one.mean / scaled.mean:.0%}) at depth {depth_key(one.depth)}"
+        for one, scaled in zip(left.points, found.points, strict=True)
+    )
+    warning = f"with the epsilon of every norm left at {EPSILON:g} it is {sizes}"
+    return replace(found, warnings=(*found.warnings, warning))
 
 
 def verify(
@@ -130,6 +137,11 @@ def verify(
     depths: Depths = None,
     *,
     rule: Rule | None = None,
+    scheme: str | None = None,
+    across: str = "depth",
+    widths: str | Iterable[object] | None = None,
+    rules: Iterable[str] | None = None,
+    alignment: str | None = None,
     watch: Watch | None = None,
     **given: Any,
 ) -> Verification:
@@ -142,17 +154,53 @@ def verify(
     (tokens T, width d).
 
     ``depths`` is a list, or a text such as ``"8,16,32"``; ``rule`` replaces the derived rule, and
-    ``watch`` receives each depth's point as it is measured. ``given`` are the fields of
+    ``watch`` receives each depth's point as it is measured. A published ``scheme`` is held against
+    its judged exponent; the selection says under which optimizer. ``across`` "width" or "both"
+    measures what one update through each role moves at several ``widths``: its own output y = cWx,
+    and the loss, to first order in the learning rate,
+
+    .. math:: \frac{\|c\,\Delta W x\|}{\sqrt{n_{out}}}, \qquad \langle g, \Delta W\rangle,
+
+    of ``rules``: the derived one, "rule", and published parametrisations, such as "sp" (standard)
+    and "ntp" (neural tangent); the first gives the verdict, the others are in ``others``. "both"
+    takes several depths too, and the depth's own rule at each. ``given`` are the fields of
     :class:`~deepnet_theory.laboratory.settings.Settings` (``width``, ``seeds``, ``data`` …) and
     of :class:`~deepnet_theory.processes.Work`: ``processes`` share the work (None: one a core,
     where the work is long), or any ``executor`` of ``concurrent.futures`` does it, and the result
     is the same; ``cache`` is a folder where finished work is kept and found again, True for the
-    user's own; ``progress`` hears of the work done. Raises :class:`InputError` for bad settings.
+    user's own; ``progress`` hears of the work done. Across the width 8 tokens are the default: few
+    beside the width.
 
-    Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate.
+    Raises :class:`InputError` for bad settings and :class:`Refusal` where no law is known.
+
+    Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate;
+    across the width derived here, measured as in Everett et al., arXiv 2407.05872, and Yang et al.,
+    arXiv 2310.17813.
     """
-    derivation = derived(derivation)
+    in_width: dict[str, Any] = {"widths": widths, "rules": rules, "alignment": alignment}
+    asked = {name: value for name, value in in_width.items() if value is not None}
+    if across != "depth":
+        for name, value in {"rule": rule, "scheme": scheme}.items():
+            if value is not None:
+                raise InputError(f"{name} was given, which is for verify in depth")
+        selection = selection_of(derivation, {})
+        return _verify_width(selection, depths, across=across, watch=watch, **asked, **given)
+    for name in asked:
+        raise InputError(f"{name} is for verify across the width: give across='width' or 'both'")
     settings, work = settings_and_work(given)
+    if scheme is not None:
+        if settings.step != "matrices":
+            raise InputError(
+                f"step {settings.step!r} was given with the scheme {scheme!r}, whose exponent is "
+                "that of its matrices; valid is 'matrices'"
+            )
+        published = _of_scheme(derivation, rule, scheme)
+        assert published.scheme is not None
+        its = judged(published.scheme, published.selection)
+        return _verified(
+            *published[:2], its, depths, settings, watch=watch, scheme=published.scheme, **work
+        )
+    derivation = derived(derivation)
     subject = (derivation.selection, rule or derivation.rule)
     predicted = predict(derivation, rule, settings.step)
     measured = _verified(*subject, predicted, depths, settings, watch=watch, **work)
@@ -160,38 +208,21 @@ def verify(
     return replace(measured, rows={row.named: row.told() for row in rows})
 
 
-def verify_width(
-    selection: Selection | Derivation | str | None = None,
-    widths: str | Iterable[object] = WIDTHS,
-    depths: Depths = None,
+def _verify_width(
+    selection: Selection,
+    depths: Depths,
     *,
+    across: str,
+    watch: Watch | None,
+    widths: str | Iterable[object] = WIDTHS,
     rules: Iterable[str] = ("rule",),
     alignment: str = "full",
-    across: str = "width",
-    watch: Watch | None = None,
     **given: Any,
 ) -> Verification:
-    r"""Measure what one update through each role moves at several widths; judge the exponents in d.
-
-    .. math:: \frac{\|c\,\Delta W x\|}{\sqrt{n_{out}}}, \qquad \langle g, \Delta W\rangle
-
-    of every role: its own output y = cWx, and the loss, to first order in the learning rate.
-    ``rules`` are the derived one, "rule", and published parametrisations, such as "sp" (standard)
-    and "ntp" (neural tangent); the first gives the verdict, the others stand in its ``others``.
-    ``across`` "both" takes several ``depths`` too, and the depth's own rule at each.
-    ``given`` is that of :func:`verify`, whose ``tokens`` are 8 by default: few beside the width.
-
-    Raises :class:`InputError` for bad settings and fewer than three widths, :class:`Refusal` where
-    no role has a law.
-
-    Source: derived here; what is measured as in Everett et al., arXiv 2407.05872, and Yang et al.,
-    arXiv 2310.17813.
-    """
     from deepnet_theory.laboratory.case import Case
     from deepnet_theory.laboratory.settings import FEWEST, parse_widths, wanted_depths
     from deepnet_theory.laboratory.width import verify_width as run
 
-    selection = selection_of(selection, {})
     for name in ("width", "step", "updates", "eta"):
         if name in given:
             raise InputError(
@@ -223,34 +254,6 @@ def verify_width(
 
     first, *others = _one_by_one(named, given, "", measured)
     return replace(first, others=tuple(others))
-
-
-def verify_scheme(
-    scheme: str,
-    depths: Depths = None,
-    *,
-    optimizer: str | None = None,
-    update: str | None = None,
-    watch: Watch | None = None,
-    **given: Any,
-) -> Verification:
-    """Measure a published scheme as :func:`verify` measures a rule, against its judged exponent.
-
-    The rivals are the rules that the engine derives for the same placement. Raises
-    :class:`Refusal` where the scheme has no law, or needs a stack that cannot be built.
-    """
-    settings, work = settings_and_work(given)
-    if settings.step != "matrices":
-        raise InputError(
-            f"step {settings.step!r} was given with the scheme {scheme!r}, whose exponent is that "
-            "of its matrices; valid is 'matrices'"
-        )
-    chosen = scheme_named(scheme)
-    selection, rule = measurable(chosen, optimizer, update)
-    predicted = judged(chosen, selection)
-    return _verified(
-        selection, rule, predicted, depths, settings, watch=watch, scheme=chosen, **work
-    )
 
 
 def _verified(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from statistics import fmean
-from typing import TypedDict
 
 import torch
 from torch import Tensor, nn
 
-from deepnet_theory.definitions.outcome import InputError, MissingExtraError
+from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.settings import Depth, depth_key
 from deepnet_theory.laboratory.stepping import (
@@ -23,7 +21,6 @@ from deepnet_theory.laboratory.stepping import (
     stepping,
 )
 from deepnet_theory.laboratory.trial import Trial, draw_batch
-from deepnet_theory.models.step import library_optimizer
 from deepnet_theory.runtime import Description
 from deepnet_theory.runtime.model import Residual
 
@@ -232,63 +229,6 @@ def find_non_finite(trial: Trial, before: Tensor, eta: float) -> str:
         f"{when}, at depth {depth_key(trial.depth)}: not finite in {count} of "
         f"{trial.drawn} seeds, first in {where}"
     )
-
-
-# ---- the optimizer's real implementation, the check of its expression ----
-
-
-class _Depth(TypedDict):
-    depth: dict[str, int]
-    eta: float
-
-
-class RealStep(_Depth, total=False):
-    """One seed's ‖ΔF‖/η by the expression and by the real optimizer, or why there is none."""
-
-    skipped: str
-    optimizer: str
-    expression: float
-    real: float
-    difference: float
-    deviation: float
-
-
-def compare_with_real_step(case: Case, eta: float) -> RealStep:
-    """Step one seed by the expression and by the real optimizer, and compare the two ‖ΔF‖.
-
-    ``difference`` is of the sizes, ``deviation`` ‖ΔF − ΔF'‖/‖ΔF‖; without one the row says so.
-    """
-    row: RealStep = {"depth": dict(case.depth), "eta": eta}
-    optimizer = case.selection.the_optimizer
-    reference = optimizer.reference
-    if reference is None:
-        return {**row, "skipped": f"{optimizer.name!r} names no library optimizer"}
-    row["optimizer"] = reference.target
-    try:
-        library = library_optimizer(reference)
-    except MissingExtraError as missing:
-        return {**row, "skipped": str(missing)}
-    trial = Trial(case, seeds=1)
-    parameters = [p for p, _ in trial.parameters()]
-    first = trial.first_step(parameters, eta)
-    ours = trial.moved(first.before, parameters, first.changes)
-    # its norms and factors are those of one model's matrices, so it is given each parameter
-    # without the seed axis: a view of the same memory
-    groups = defaultdict[float, list[nn.Parameter]](list)
-    for parameter, gradient in zip(parameters, first.gradients, strict=True):
-        view = nn.Parameter(parameter.detach()[0])
-        view.grad = gradient[0]
-        groups[eta * trial.rate(parameter)].append(view)
-    library([{"params": p, "lr": rate} for rate, p in groups.items()], lr=max(groups)).step()
-    theirs = trial.moved(first.before, (), ())
-    sizes = [change.norm(dim=-1).mean().item() / eta for change in (ours, theirs)]
-    return {
-        **row,
-        "expression": sizes[0],
-        "real": sizes[1],
-        "difference": abs(sizes[1] - sizes[0]) / sizes[0] if sizes[0] else 0.0,
-        "deviation": ((theirs - ours).norm() / ours.norm()).item() if sizes[0] else 0.0,
-    }
 
 
 # ---- many updates ----

@@ -52,9 +52,7 @@ from deepnet_theory.laboratory.judging import (
 from deepnet_theory.laboratory.model_update import (
     LINEAR,
     ModelUpdate,
-    RealStep,
     average_draws,
-    compare_with_real_step,
     counts,
     further_draws,
     measure_draw,
@@ -104,7 +102,6 @@ class AtDepth:
     predicted: PredictedDepth | None = None
     shares: dict[str, list[float]] = field(default_factory=dict)
     quantities: dict[str, list[float]] = field(default_factory=dict)
-    real: RealStep | None = None
     kinds: tuple[Shares, dict[Key, PredictedUpdate]] | None = None
 
     @property
@@ -170,13 +167,10 @@ class Asked:
     threads: int
     predicted: bool
 
-    def jobs(self, at: AtDepth, at_end: bool, by_kind: bool) -> Iterator[Job]:
-        """The first job of a depth.
-
-        ``at_end`` steps the real optimizer too, and ``by_kind`` every kind of parameter by itself.
-        """
+    def jobs(self, at: AtDepth, by_kind: bool) -> Iterator[Job]:
+        """The first job of a depth; ``by_kind`` steps every kind of parameter by itself, too."""
         work, follow = partial(measure_model_update, at.case), partial(self._follow, at)
-        first = self._job(at, "model update", work, partial(follow, at_end, by_kind))
+        first = self._job(at, "model update", work, partial(follow, by_kind))
 
         def predicted(found: PredictedDepth) -> list[Job]:
             at.predicted = found
@@ -191,9 +185,7 @@ class Asked:
         cost = sum(at.depth.values()) / parts
         return measuring(at.case, what, cost, work, keep, self.threads)
 
-    def _follow(
-        self, at: AtDepth, at_end: bool, by_kind: bool, first: ModelUpdate
-    ) -> Iterator[Job]:
+    def _follow(self, at: AtDepth, by_kind: bool, first: ModelUpdate) -> Iterator[Job]:
         case, settings, job = at.case, at.case.settings, partial(self._job, at)
         probe, draws = Probe(case, first), further_draws(first, settings.draws)
         drawn: dict[int, ModelUpdate] = {}
@@ -219,9 +211,6 @@ class Asked:
         if by_kind and self.predicted and not first.finding:
             compared = partial(compare_shares, case)
             yield job("every kind of parameter", compared, partial(setattr, at, "kinds"))
-        if at_end:
-            real = partial(compare_with_real_step, case, first.eta)
-            yield job("the real optimizer", real, partial(setattr, at, "real"))
 
 
 def predicting(at: AtDepth, keep: Keep[PredictedDepth], threads: int) -> Job:
@@ -297,14 +286,10 @@ def verify(
         # the layers worked on, by stages; a prediction costs one at every depth
         layers = [sum(depth.values()) for depth in wanted]
         stages = 2 + len(parts) + bool(names) + (settings.updates > 1)
-        ends = layers[0] + layers[-1] * (1 + (shares and predicted))
+        ends = layers[-1] * (shares and predicted)
         total = float(sum(layers) * stages + ends + len(layers) * predicted)
         last = rows[-1]
-        jobs = (
-            job
-            for at in rows
-            for job in asked.jobs(at, at in (rows[0], last), shares and at is last)
-        )
+        jobs = (job for at in rows for job in asked.jobs(at, shares and at is last))
         stopped = run_until_stopped(jobs, total, **work)
         if not stopped:
             (work.get("progress") or silent)(total, total, "done")
@@ -479,11 +464,10 @@ def _findings(measured: Iterable[AtDepth]) -> Iterator[str]:
 
 
 def _checks(rows: Sequence[AtDepth]) -> dict[str, Any]:
-    """Plain data: every step, the real optimizer's, and what assumptions and shares measured."""
+    """Plain data: every step, and what assumptions and shares measured."""
     samples = {depth_key(at.depth): {**at.shares, **at.quantities} for at in rows}
     return {
         "steps": [at.update.to_dict() for at in rows if at.update is not None],
-        "reference": [at.real for at in rows if at.real is not None],
         "samples": {key: dict(sorted(found.items())) for key, found in samples.items()},
     }
 

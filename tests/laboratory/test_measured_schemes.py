@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-from deepnet_theory.cli.experiments import verify_scheme
+from deepnet_theory.cli.experiments import verify
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.rule import Rule, RuleEntry
 from deepnet_theory.definitions.scheme import measurable, scheme
@@ -158,7 +158,7 @@ def test_a_branch_in_time_is_refused_in_one_sentence():
     ],
 )
 def test_the_measured_exponent_is_the_judged_one(name, under, predicted):
-    found = verify_scheme(name, (4, 16), optimizer=under, draws=2, **SMALL).exponents[0]
+    found = verify(under, (4, 16), scheme=name, draws=2, **SMALL).exponents[0]
     assert found.predicted == predicted
     assert found.estimate == pytest.approx(predicted, abs=0.1)
 

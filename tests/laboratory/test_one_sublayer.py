@@ -1,6 +1,7 @@
 """What stands for a stack: sampled layers between blocks, their places, and shares of ΔF."""
 
 import math
+import re
 from dataclasses import replace
 from itertools import accumulate
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 from published_rules import SMALL, rule
 
+import deepnet_theory as dt
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.rule import Rule, RuleEntry, own_rule
 from deepnet_theory.definitions.scheme import measurable, scheme
@@ -28,6 +30,7 @@ from deepnet_theory.laboratory.trial import Trial
 from deepnet_theory.laboratory.verify import cases_of, predict
 
 LAB = Settings(width=32, heads=2, tokens=8, seeds=6, draws=2)
+SMALL_GIVEN = {"width": 16, "heads": 2, "tokens": 8, "seeds": 2, "draws": 1}
 PLAIN = own_rule(("encoder",), "1", "1")
 BETA = "(2*N)**(-1/4)"
 
@@ -55,6 +58,29 @@ def test_blocks_stand_for_as_many_layers_as_are_left_out():
     for layers in (1, 2):  # these are the stack itself
         case = sampled(rule("adam"), layers)
         assert len(case.layers(case.constants.parts[0])) == layers
+
+
+def test_a_prediction_says_what_a_fixed_epsilon_gives():
+    """Of branches that fall with the depth under a norm; a third of it is left at 128 layers."""
+    told = dt.derive(optimizer="sgd", placement="res-post-ln", closure="complete")
+    given = {"depths": [8, 128], "width": 64, "heads": 2, "tokens": 8, "seeds": 4, "draws": 1}
+    found = dt.predict_update(told, rule=told.rule, **given)
+    (sentence,) = found.warnings
+    shares = [int(share) / 100 for share in re.findall(r"\((\d+)%\)", sentence)]
+    assert sentence.startswith("with the epsilon of every norm left at 1e-05 it is")
+    fixed = replace(
+        told.rule, entries=tuple(replace(e, norm_epsilon=()) for e in told.rule.entries)
+    )
+    settings = Settings(**{k: v for k, v in given.items() if k != "depths"})
+    for layers, share in zip((8, 128), shares, strict=True):
+        scaled, left = (
+            measure_model_update(Case(told.selection, r.plain(), {"N": layers}, settings)).values
+            for r in (told.rule, fixed)
+        )
+        ratio = ratio_interval(np.array(left), np.array(scaled))
+        assert share == pytest.approx(ratio.estimate, abs=0.05)
+    assert shares[0] > 0.9 > 0.6 > shares[1]
+    assert not dt.predict_update("adam", [8], **SMALL_GIVEN).warnings
 
 
 def test_where_the_stream_grows_blocks_grow_with_it():

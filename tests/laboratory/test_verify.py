@@ -104,17 +104,6 @@ def test_a_share_that_moves_nothing_has_no_ratio():
     assert shares["ffn gain"].ratio == pytest.approx(1, rel=0.1)
 
 
-def test_real_optimizer_is_stepped_at_both_ends(whole):
-    rows = whole.checks["reference"]
-    assert [r["depth"] for r in rows] == [{"N": 1}, {"N": 3}]
-    assert all(r["difference"] < 0.01 and r["deviation"] < 0.01 for r in rows)
-    # planted: an expression that is not the optimizer's is seen
-    planted = Selection(optimizer="adam")
-    vars(planted)["the_optimizer"] = replace(planted.the_optimizer, update="-eta*g/rms(g)")
-    wrong = verify(planted, rule("adam"), predictions("adam", "adam"), depths(1, 2), SMALL)
-    assert all(r["difference"] > 0.01 for r in wrong.checks["reference"])
-
-
 def test_assumptions_are_measured_beside(measured):
     chosen = [assumptions()[n] for n in ("near-identity", "unit-activations", "equal-gains")]
     chosen.append(Assumption("planted", "‖x‖ halves", "activation_size", slope=-1.0))
@@ -158,8 +147,7 @@ def test_another_call_takes_the_depths_that_are_there_and_measures_the_rest(cach
     asked = (SELECTION, PLAIN, predictions("adam", "adam"))
     fewer = verify(*asked, depths(4, 16), lab, cache=cache)
     more = verify(*asked, depths(4, 8, 16), lab, cache=cache)
-    # what is predicted of a depth, its draws, and the real optimizer's steps at both ends
-    assert cache.taken == 2 * (1 + lab.draws) + 2
+    assert cache.taken == 2 * (1 + lab.draws)  # what is predicted of a depth, and its draws
     assert (more.points[0], more.points[2]) == fewer.points
     assert more.checks["steps"][::2] == fewer.checks["steps"]
 

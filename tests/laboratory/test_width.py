@@ -99,7 +99,7 @@ def test_the_output_of_a_role_moves_as_its_map_does() -> None:
 
 def verified(**given: object) -> Verification:
     given = {"widths": [16, 32, 64], **SMALL, **given}
-    return experiments.verify_width("adam", **given)  # type: ignore[arg-type]
+    return experiments.verify("adam", **{"across": "width", **given})  # type: ignore[arg-type]
 
 
 ROWS = scalings(Selection(optimizer="adam"))
@@ -131,7 +131,9 @@ def test_a_planted_exponent_is_refuted_and_many_tokens_leave_it_open(
     exponents = judge_moves(rows, PLACES, moves, tokens)
     head = of_role(exponents, "head")
     assert head.verdict is verdict
-    assert ("16 tokens are not few" in head.because) == (verdict is Verdict.UNDECIDED)
+    open_ = verdict is Verdict.UNDECIDED
+    assert ("by no more than 16 tokens can make it" in head.because) == open_
+    assert ("not more seeds" in head.would_decide) == open_ and "beyond" not in head.because * open_
     others = [e.verdict for e in exponents if not e.share.endswith("on the loss")]
     worst = Verdict.REFUTED if Verdict.REFUTED in others else Verdict.UNDECIDED
     assert verdict_on(exponents) in (worst, Verdict.SUPPORTED)
@@ -146,7 +148,7 @@ def test_a_rate_that_is_wrong_by_a_half_is_refuted() -> None:
     found = verify_width("rule", wrong(rows, "norm-bias", rate=rate), case, PLACES)
     bias = of_role(found.exponents, "norm-bias")
     assert bias.verdict is found.verdict is Verdict.REFUTED
-    assert bias.estimate == pytest.approx(0.5, abs=0.15)
+    assert bias.low - 0.1 < 0.5 < bias.high + 0.1
 
 
 def test_several_powers_are_held_against_their_sum() -> None:
@@ -165,7 +167,8 @@ def test_several_powers_are_held_against_their_sum() -> None:
     assert of_role(sp.exponents, "norm-bias").estimate == pytest.approx(0, abs=0.01)
     whole = sp.exponents[0]
     assert whole.predicted == 1.5
-    assert whole.here is not None and whole.estimate == pytest.approx(whole.here, abs=0.05)
+    # by the interval over seeds: a draw's own digits depend on the machine
+    assert whole.here is not None and whole.low - 0.1 < whole.here < whole.high + 0.1
     assert whole.here < 1.45
 
 
@@ -173,14 +176,14 @@ def test_the_alignment_that_does_not_hold_is_refuted() -> None:
     found = verified(alignment="none")
     fc1 = of_role(found.exponents, "fc1")
     assert found.verdict is fc1.verdict is Verdict.REFUTED
-    assert fc1.estimate == pytest.approx(0.5, abs=0.15)  # sums of aligned terms, for all that
+    assert fc1.low - 0.1 < 0.5 < fc1.high + 0.1  # sums of aligned terms, for all that
 
 
 def test_width_and_depth_at_once() -> None:
     first, second = verified(across="both", depths=[1, 2, 4]).exponents[:2]
     assert (first.variable, first.share, first.predicted) == ("d", "all", 0)
     assert (second.variable, second.share, second.predicted) == ("N", "all", 0)
-    assert second.estimate == pytest.approx(0, abs=0.05)
+    assert second.low - 0.1 < 0 < second.high + 0.1
 
 
 @pytest.mark.parametrize(
