@@ -10,13 +10,8 @@ from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.case import Case
-from deepnet_theory.laboratory.trial import (
-    Trial,
-    gaussian_tokens,
-    generator_for,
-    text_bytes,
-    text_windows,
-)
+from deepnet_theory.laboratory.text import text_bytes, text_windows
+from deepnet_theory.laboratory.trial import Trial, gaussian_tokens, generator_for
 from deepnet_theory.runtime import build, described
 
 
