@@ -246,11 +246,6 @@ def _mixture(one: Sublayer, chosen: int, experts: int) -> Sublayer:
     )
 
 
-def one_expert(layer: str) -> str:
-    """A layer's text with one dense branch in place of each mixture of experts."""
-    return re.sub(r"@\d+/\d+", "", layer)
-
-
 def letters(name: str) -> str:
     """A sublayer's name as part of a symbol's name."""
     return re.sub(r"\W", "", name)

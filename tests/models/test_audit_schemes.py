@@ -295,7 +295,6 @@ def test_a_schemes_own_form_is_no_fault_and_its_lack_is(name):
 UNSHOWN = {
     "branchnorm": "in the step t of training",
     "layernorm-scaling": "divides what enters a branch by alpha",
-    "mup": "scale with the width, not which sizes one model has",
 }
 
 
