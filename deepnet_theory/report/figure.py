@@ -86,59 +86,54 @@ def drawn(figure: Figure) -> Plot:
 
 
 def _panel(axes: Axes, series: tuple[Series, ...], figure: Figure) -> None:
-    axes.set_xscale("log")
-    axes.set_yscale("linear" if figure.linear else "log")
-    axes.set_xlabel(figure.x_label)
+    everything = [s for _, panel in figure.panels for s in panel]
+    named = {m.x for s in everything for m in s.marks if not m.of_x and _has(m.x, m.y)}
+    every = {x for s in everything for x, _ in s.line if x > 0} | named or {1.0}
+    left, right = min(every) / 1.12, max(every) * 1.12
+    low, high = ends(everything, figure)
+    axes.set(xscale="log", yscale="linear" if figure.linear else "log", xlabel=figure.x_label,
+             xlim=(left, right), ylim=(low, high))  # fmt: skip
     for one in series:
         _series(axes, one, figure.linear)
     if figure.level is not None:
         axes.axhline(figure.level[0], color=INK, ls="--", lw=1, label=figure.level[1])
-    everything = [s for _, panel in figure.panels for s in panel]
-    xs = {m.x for s in everything for m in s.marks if not m.of_x and _has(m.x, m.y)}
-    if 0 < len(xs) <= 9:  # depths or widths that were measured: each is named, few are round
-        axes.set_xticks(sorted(xs))
-    else:
-        axes.set_xticks(ticks(*axes.get_xlim(), most=5))
-    low, high = ends(everything, figure)
-    axes.set_ylim(low, high)
+    # depths or widths that were measured: each is named, few are round
+    axes.set_xticks(sorted(named) if 0 < len(named) <= 9 else ticks(left, right, most=5))
+    axes.xaxis.set_major_formatter(lambda value, _: tick_label(value))
     if not figure.linear:
         axes.set_yticks(ticks(low, high))
         axes.yaxis.set_major_formatter(lambda value, _: tick_label(value))
-    axes.xaxis.set_major_formatter(lambda value, _: tick_label(value))
     axes.minorticks_off()
 
 
 def _series(axes: Axes, one: Series, linear: bool) -> None:
     colour, opacity = COLOURS[one.colour], 0.3 + 0.7 * one.shade
     if band := [m for m in one.band if _has(m.x, m.low, m.high)]:
-        x, low, high = zip(*((m.x, m.low, m.high) for m in band), strict=True)
-        axes.fill_between(x, low, high, color=colour, alpha=0.2, lw=4)
+        x, lower, upper = zip(*((m.x, m.low, m.high) for m in band), strict=True)
+        axes.fill_between(x, lower, upper, color=colour, alpha=0.2, lw=4)
     above = 3 - 0.1 * one.colour  # the rule itself lies on top
     style: dict[str, Any] = {"color": colour, "alpha": opacity, "zorder": above}
     label = {"label": one.label}
     if one.line:
-        x, y = zip(
-            *((x, y if linear or _has(x, y) else math.nan) for x, y in one.line), strict=True
-        )
+        line = [(x, y if linear or _has(x, y) else math.nan) for x, y in one.line]
+        x, y = zip(*line, strict=True)
         axes.plot(x, y, ls="--" if one.dashed else "-", lw=1.5, **(style | label))
         label = {}
     for m in one.marks:
-        if _has(m.x, m.y, m.low, m.high):
+        if _has(m.x, m.y, m.low, m.high, linear=linear):
+            across = axes.get_xlim()  # an interval may end far outside of what was run
+            low, high = (min(max(v, across[0]), across[1]) if m.of_x else v for v in m[2:4])
             centre = m.x if m.of_x else m.y
-            bar = {
-                "xerr" if m.of_x else "yerr": [
-                    [max(0.0, centre - m.low)],
-                    [max(0.0, m.high - centre)],
-                ]
-            }
+            bar = {"xerr" if m.of_x else "yerr": [[max(0.0, centre - low)],
+                                                  [max(0.0, high - centre)]]}  # fmt: skip
             axes.errorbar(m.x, m.y, fmt=MARKERS[one.colour], ms=4, elinewidth=1.2,
                           **bar, **style, **label)  # type: ignore[arg-type]  # fmt: skip
             label = {}
 
 
-def _has(x: float, *ys: float) -> bool:
-    """Whether a logarithmic plot can show the point; an interval may reach below zero."""
-    return x > 0 and ys[0] > 0 and all(map(math.isfinite, (x, *ys)))
+def _has(x: float, *ys: float, linear: bool = False) -> bool:
+    """Whether the axes can show the point; its interval may reach below zero."""
+    return x > 0 and (linear or ys[0] > 0) and all(map(math.isfinite, (x, *ys)))
 
 
 def ends(series: list[Series], figure: Figure) -> tuple[float, float]:

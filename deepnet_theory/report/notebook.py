@@ -99,5 +99,5 @@ def plot(
             slope, first = slopes[label], marks[0]
             line = tuple((m.x, first.y * (m.x / first.x) ** slope) for m in marks)
             label = f"{label} ({power(slope)})"
-        series.append(doc.Series(label, marks, line, colour=colour))
+        series.append(doc.Series(label, marks, line, colour=min(colour, 3)))
     return drawn(doc.Figure(((title, tuple(series)),), x, y))

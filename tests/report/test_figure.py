@@ -100,6 +100,12 @@ def test_a_curve_is_broken_where_a_run_diverged_and_cut_above_the_level():
     assert "unigram" in drawn(shown).svg
 
 
+def test_a_linear_axis_shows_what_is_not_positive():
+    best = Series("s", (Mark(1e-3, -2.0, 5e-4, 2e-3, True),), ((5e-4, -1.0), (2e-3, 0.0)))
+    svg = drawn(figure(best, linear=True)).svg
+    assert len(marks(svg)) == 1 and len(max(lines(svg), key=len)) == 2
+
+
 @given(st.floats(1e-8, 1e8), st.floats(1.01, 1e9))
 def test_any_positive_range_gets_few_round_ticks_inside(low, factor):
     places = ticks(low, low * factor)

@@ -102,7 +102,6 @@ def test_on_paper_long_sections_are_closed_and_all_others_open(html):
     steps = re.findall(r'<details class="long">.*?</details>', body, re.S)
     assert steps and sum(s.count('class="step"') for s in steps) == body.count('class="step"')
     assert "Points" in body and not any("Points" in s for s in steps)
-    assert "--steps</code>" in body  # where they are told in full
 
 
 def test_the_verdict_of_a_proof_never_stands_without_its_bounds(
@@ -124,8 +123,7 @@ def test_the_verdict_of_a_proof_never_stands_without_its_bounds(
 
     bounded = "PROVED (an upper bound up to a constant factor), given 2 assumptions. Measurement:"
     assert bounded in told(named)
-    assert "each was measured" in told(named) and "not measured" not in told(named)
-    assert "1 of 2 were measured" in told(named[:1]) and "not measured" in told(named[:1])
+    assert "not measured" not in told(named) and "not measured" in told(named[:1])
 
 
 def test_the_snippet_runs(html, tmp_path, monkeypatch):
