@@ -11,6 +11,7 @@ import gc
 import io
 import json
 import os
+import select
 import signal
 import sys
 import threading
@@ -151,8 +152,20 @@ def answering() -> Iterator[None]:
 def _write(text: str) -> None:
     out = sys.stdout
     try:
-        out.write(text)
         out.flush()
+        # An unbuffered stream writes what there is room for, and says how much: its text layer
+        # drops that count.
+        raw = getattr(getattr(out, "buffer", None), "raw", getattr(out, "buffer", None))
+        if raw is None:  # a notebook's
+            out.write(text)
+            out.flush()
+            return
+        left = memoryview(text.encode("utf-8", "backslashreplace"))
+        while left:
+            taken = raw.write(left)
+            if taken is None:  # a pipe that does not block is full
+                select.select([], [raw], [])
+            left = left[taken or 0 :]
     except OSError as error:
         _forget(out)
         if error.errno == errno.EPIPE:
