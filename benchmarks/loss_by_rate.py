@@ -19,7 +19,7 @@ from arguments import output
 from practice import GPT_2, PRE, Record
 
 import deepnet_theory as dt
-from deepnet_theory.processes.cache import default_folder
+from deepnet_theory.processes.keep import default_folder
 
 PAGE = Path(__file__).parent / "results" / "loss_by_rate.md"
 SEED = 0

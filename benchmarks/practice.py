@@ -25,7 +25,7 @@ from arguments import output, whole
 from recipe import EVERY, ONE, Arm, Run, text, train
 
 from deepnet_theory.laboratory.statistics import t_interval
-from deepnet_theory.processes.cache import default_folder
+from deepnet_theory.processes.keep import default_folder
 
 LOWEST, HIGHEST = 0.5e-3, 1.024  # of the grid of rates, which doubles
 DEAD = 0.25  # nats below the unigram: a model that has learnt no more than this is dead

@@ -17,7 +17,7 @@ BUDGETS = {
     "definitions": 6614,
     "laboratory": 6386,
     "models": 5230,
-    "processes": 998,
+    "processes": 654,
     "proof": 7752,
     "report": 4325,
     "runtime": 1300,

@@ -15,6 +15,7 @@ import select
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from itertools import takewhile
@@ -42,8 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # twentieth of the time of `derive`.
     gc.set_threshold(100_000, 20, 20)
     words = _global_flags_last(list(sys.argv[1:] if arguments is None else arguments))
+    ended: list[int] = []
     try:
-        with answering(), asked_to_end():
+        with answering(), asked_to_end(ended):
             return _run(words)
     except DeepNetTheoryError as error:
         return _fail(str(error), error.exit_code)
@@ -52,10 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return _fail(INTERRUPTION, INTERRUPTED)
     except Exception as error:
+        if ended:  # what is half imported fails in other ways
+            return _fail(INTERRUPTION, INTERRUPTED)
         if {"-v", "--verbose"} & set(words):
             raise
         if ran_out_of_memory(error):
             return _fail("there is not enough memory for sizes such as these; ask for smaller", 2)
+        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
+            return _fail("too many files are open; raise the limit: ulimit -n 1024", 2)
         kind = type(error).__name__
         return _fail(f"internal error, {kind}: {error} (-v shows where)", INTERNAL_ERROR)
 
@@ -68,7 +74,8 @@ def run() -> NoReturn:
     threads and processes have exit handlers, the interpreter ends in the ordinary way.
     """
     open_standard_streams()
-    code = main()
+    warn_only()
+    code = main() if _has_a_folder() else 2
     if {"torch", "loky"} & sys.modules.keys():
         raise SystemExit(code)
     os._exit(code)
@@ -188,6 +195,23 @@ def open_standard_streams() -> None:
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
+def warn_only() -> None:
+    """Where warnings are to be errors, show them: a library's own warning ends no command."""
+    if any(option.startswith("e") for option in sys.warnoptions):
+        sys.warnoptions[:] = ["default"]  # new processes receive them, too
+        os.environ["PYTHONWARNINGS"] = "default"
+        warnings.simplefilter("default")
+
+
+def _has_a_folder() -> bool:
+    """Whether the current folder is there: libraries end the process where it is not."""
+    try:
+        return bool(os.getcwd())  # noqa: PTH109  a path is not needed
+    except FileNotFoundError:
+        say(f"{PROGRAM}: the current folder has been deleted; change to another one")
+        return False
+
+
 def say(message: str) -> None:
     """A note on standard error; one that nobody can hear changes nothing."""
     # half of a surrogate pair, which an argument may hold, cannot be written as it is
@@ -212,17 +236,20 @@ def shows_colour(stream: TextIO) -> bool:
     return stream.isatty() and not plain
 
 
-ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
+NAMES = ("SIGINT", "SIGTERM", "SIGHUP")
+ENDING = [getattr(signal, name) for name in NAMES if hasattr(signal, name)]
 
 
 @contextmanager
-def asked_to_end() -> Iterator[None]:
+def asked_to_end(ended: list[int]) -> Iterator[None]:
     """Within this context a signal to end raises ``KeyboardInterrupt``, so that work is kept.
 
-    A signal that is ignored, as under ``nohup``, stays so; only the first thread may say.
+    It is added to ``ended``. A signal that is ignored, as under ``nohup``, stays so; only the
+    first thread may say.
     """
 
-    def end(*_: object) -> None:
+    def end(number: int, _: object) -> None:
+        ended.append(number)
         raise KeyboardInterrupt
 
     before = {}

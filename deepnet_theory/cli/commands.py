@@ -660,7 +660,7 @@ def cache(
 ) -> int:
     """Show or clear what is kept of finished work."""
     chosen("cache", what, ("show", "clear"))
-    from deepnet_theory.processes.cache import cache_of
+    from deepnet_theory.processes.keep import cache_of
 
     kept = cache_of(cache if cache is not None else True)
     folder = None if kept is None else str(kept.folder)

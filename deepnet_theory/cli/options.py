@@ -281,7 +281,7 @@ class Work:
         # command once more. Whoever does the work is an executor, and the result hangs on none.
 
         cache = cache_of(False if self.no_cache else self.cache or True)
-        elsewhere = nullcontext() if self.cluster is None else cluster(self.cluster)
+        elsewhere = nullcontext() if self.cluster is None else cluster(self.cluster, say)
         try:
             with elsewhere as executor:
                 yield {"processes": self.processes, "executor": executor, "cache": cache}

@@ -85,10 +85,12 @@ class Refusal(DeepNetTheoryError):  # noqa: N818  the outcome's name, as in the 
 def ran_out_of_memory(error: BaseException) -> bool:
     """Whether Python or torch could not get the memory that it asked for.
 
-    Torch says so on a GPU by a type of its own, on a CPU by the words of a RuntimeError.
+    Torch says so on a GPU by a type of its own, on a CPU by the words of a RuntimeError; a library
+    that does not fit while it is loaded, by those of an ImportError.
     """
+    said = ("allocate memory", "failed to map", "cannot map", "cannot create shared object")
     kind = type(error).__name__
-    return kind in ("MemoryError", "OutOfMemoryError") or "allocate memory" in str(error)
+    return kind in ("MemoryError", "OutOfMemoryError") or any(w in str(error) for w in said)
 
 
 # what commands a terminal or reorders its text, and halves of surrogate pairs

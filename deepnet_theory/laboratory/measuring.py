@@ -53,7 +53,7 @@ from deepnet_theory.processes import (
     run_until_stopped,
     travels,
 )
-from deepnet_theory.processes.identity import Seen, identity, seen, watched
+from deepnet_theory.processes.keep import digest
 from deepnet_theory.runtime import machine
 
 LAYERS = stack("encoder")  # whose depths are numbers of layers, N
@@ -112,12 +112,10 @@ def measure(
 
     ``processes`` or any ``executor`` of ``concurrent.futures`` share the seeds and depths, and the
     result is the same. ``cache`` (a folder, True for the user's own) keeps each that is finished
-    where factory and optimizer are named by texts, or the optimizer is installed. It holds while
-    the Python files in the folder of the named file, or of its package, every loaded module that
-    is not installed, every file that was opened, and every variable of the environment that was
-    read are as they were; a file that a compiled library opens by itself (safetensors, HDF5) is
-    not seen. A function in memory is not kept, since variables that it reads may have changed,
-    and one that cannot be pickled, as a lambda, runs in this process.
+    where factory and optimizer are named by texts, or the optimizer is installed. A kept result
+    holds while the Python files in the folder of the named file, or of its package, are as they
+    were. What else your code reads is not covered: clear the cache where that changes. A function
+    in memory is not kept. One that cannot be pickled, such as a lambda, runs in this process.
 
     Raises :class:`InputError` for a factory or settings that do not serve.
 
@@ -239,8 +237,8 @@ class Measured:
 
     ``update`` is the step of the seed that looked for a linear one. ``shapes`` is a digest of the
     parameters' names and shapes, ``weights`` tells weights drawn anew, ``entries`` are F's,
-    ``width`` its last axis; ``seen`` is all that the factory's process has read, ``starts`` what
-    F changes by as parameters grow, across the width alone.
+    ``width`` its last axis; ``starts`` is what F changes by as parameters grow, across the width
+    alone.
     """
 
     sizes: dict[str, float]
@@ -252,7 +250,6 @@ class Measured:
     entries: int
     width: int
     device: str
-    seen: Seen
     starts: dict[str, float]
 
 
@@ -274,7 +271,7 @@ class Family:
 
         With ``patterns`` each of :meth:`Stepped.patterns` is stepped alone, too.
         """
-        with alone(), machine.threads(scale.threads), default_dtype(self.dtype), watched():
+        with alone(), machine.threads(scale.threads), default_dtype(self.dtype):
             stepped = self._stepped(depth, seed)
             unit, update = scale.unit or stepped.rate, None
             if eta is None:
@@ -292,12 +289,11 @@ class Family:
                 update=update,
                 eta=eta,
                 unit=unit,
-                shapes=identity([(n, tuple(p.shape)) for n, p in stepped.model.named_parameters()]),
+                shapes=digest([(n, tuple(p.shape)) for n, p in stepped.model.named_parameters()]),
                 weights=stepped.weights,
                 entries=stepped.before.numel(),
                 width=stepped.before.shape[-1],
                 device=str(stepped.before.device),
-                seen=seen(),
                 starts=starts,
             )
 
@@ -305,7 +301,7 @@ class Family:
         self, depth: Depth, seed: int, updates: int, eta: float | None, threads: int
     ) -> Followed:
         """Take several updates of one model, and see what all its tokens come to share."""
-        with alone(), machine.threads(threads), default_dtype(self.dtype), watched():
+        with alone(), machine.threads(threads), default_dtype(self.dtype):
             return follow(self._made(depth, seed), self.step, updates, eta, self.final_state, seed)
 
     def depends_on(self) -> object:
@@ -404,29 +400,25 @@ class _Runs:
             self._keep(place, self.seeds[0], found)
             return follow(found)
 
-        return self._measuring(place, self.seeds[0], scale, None, keep, {ALL, *self.family.shares})
+        return self._measuring(place, self.seeds[0], scale, None, keep)
 
     def _others(self, place: Depth, scale: Scale, first: Measured) -> Iterator[Job]:
         scale = replace(scale, eta=first.eta)  # of this place: nothing else is asked
         for seed in self.seeds[1:]:
             keep = partial(self._keep, place, seed)
-            yield self._measuring(place, seed, scale, first.eta, keep, set(first.sizes))
+            yield self._measuring(place, seed, scale, first.eta, keep)
 
     def _measuring(
         self, place: Depth, seed: int, scale: Scale, eta: float | None,
-        keep: Callable[[Measured], Iterator[Job] | None], names: set[str],
+        keep: Callable[[Measured], Iterator[Job] | None],
     ) -> Job:  # fmt: skip
         patterns = place == self.places[-1] or "d" in place
-
-        def fits(found: Measured) -> bool:
-            return (found.update is not None or eta is not None) and names <= found.sizes.keys()
-
         work = partial(self.family.measure, place, seed, scale, eta, patterns)
-        return self._job(place, work, keep, fits=fits)
+        return self._job(place, work, keep)
 
     def _job(
         self, place: Depth, work: partial[Any], keep: Callable[[Any], Iterator[Job] | None],
-        more: str = "", times: int = 1, *kind: str, fits: Callable[[Any], bool] = lambda _: True,
+        more: str = "", times: int = 1, *kind: str,
     ) -> Job:  # fmt: skip
         """A job whose result is kept under what it depends on, beside its own arguments."""
         return Job(
@@ -435,8 +427,6 @@ class _Runs:
             work,
             keep,
             None if self.depends_on is None else (self.depends_on, *kind, *work.args),
-            lasting=lambda found: found.seen.known,
-            fits=lambda found: fits(found) and found.seen.holds(),
         )
 
     def _keep(self, place: Depth, seed: int, found: Measured) -> None:

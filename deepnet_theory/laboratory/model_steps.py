@@ -28,7 +28,7 @@ from deepnet_theory.models.factory import Made, load_known_factory
 from deepnet_theory.models.reading import Reader
 from deepnet_theory.models.recording import record
 from deepnet_theory.models.step import FinalState, library_optimizer
-from deepnet_theory.processes.identity import Seen, seen, source_of
+from deepnet_theory.processes.keep import is_installed
 
 # ---- an optimizer's step ----
 
@@ -134,7 +134,7 @@ def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
             return FirstStep(ours.name, update=ours)
         return FirstStep(ours.name, partial(_of_class, library_optimizer(ours.reference), RATE))
     kind = optimizer.func if isinstance(optimizer, partial) else optimizer
-    code = source_of(type(optimizer) if isinstance(optimizer, torch.optim.Optimizer) else optimizer)
+    code = "" if is_installed(kind) else None
     if isinstance(optimizer, torch.optim.Optimizer):
         if len(optimizer.param_groups) > 1:
             raise InputError(
@@ -332,7 +332,6 @@ class Followed:
     steps: tuple[int, ...]
     taken: tuple[CommonMode, ...]
     normed: bool
-    seen: Seen
 
 
 class Going:
@@ -405,7 +404,7 @@ def follow(
             taken[index], normed = common_mode(now, state.detach())
         if index < updates:
             going.update(loss)
-    return Followed(tuple(losses), tuple(taken), tuple(taken.values()), normed, seen())
+    return Followed(tuple(losses), tuple(taken), tuple(taken.values()), normed)
 
 
 @torch.no_grad()

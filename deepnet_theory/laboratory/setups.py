@@ -28,7 +28,6 @@ from deepnet_theory.laboratory.optimum import Losses, judged, require_steps, wan
 from deepnet_theory.laboratory.settings import Depth, depth_key, parse_depths, parse_widths
 from deepnet_theory.models.factory import Factory, alone, factory_of, talking_aside, told
 from deepnet_theory.processes import Job, Work, cache_of, cores, run_until_stopped, travels
-from deepnet_theory.processes.identity import Seen, seen, watched
 from deepnet_theory.runtime import machine
 
 OFFERED = ("depth", "width", "lr", "seed", "steps")  # by name, each where the factory takes it
@@ -37,12 +36,11 @@ LONG = 5_000  # steps of all runs; below it a process takes longer to start than
 
 @dataclass(frozen=True)
 class Ended:
-    """What one run ends with: NaN where it diverged, and why; ``seen`` is what it has read."""
+    """What one run ends with: NaN where it diverged, and why."""
 
     value: float
     baseline: float | None
     why: str
-    seen: Seen
 
 
 UNVARIED = {"depth": 4, "width": 64}  # what a factory is given that asks for one of these alone
@@ -65,15 +63,17 @@ class Setup:
         where = f"{self.factory.name} at {_words(place)}, lr {rate:g}, seed {seed}"
         ended: tuple[float, float | None, str]
         with (
-            alone(), machine.threads(1), default_dtype(self.dtype), watched(),
+            alone(),
+            machine.threads(1),
+            default_dtype(self.dtype),
             torch.random.fork_rng(),
-        ):  # fmt: skip
+        ):
             torch.manual_seed(seed)
             try:
                 ended = self._trained(place, rate, seed, where)
             except ArithmeticError as error:  # as people say that a loss is no number
                 ended = math.nan, None, told(error)
-            return Ended(*ended, seen())
+            return Ended(*ended)
 
     def _trained(
         self, place: Depth, rate: float, seed: int, where: str
@@ -291,8 +291,6 @@ def transfer(
             partial(setup.train, places[index], rate, one),
             partial(runs.ended.__setitem__, (index, rate, one)),
             None if known is None else (known, places[index], rate, one),
-            lasting=lambda ended: ended.seen.known,
-            fits=lambda ended: ended.seen.holds(),
         )
         for index, rate, one in wanted
     ]

@@ -27,7 +27,7 @@ from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, fitti
 from deepnet_theory.laboratory.statistics import t_interval, what_decides
 from deepnet_theory.laboratory.text import BYTES, entropy
 from deepnet_theory.laboratory.training import Course, Trained, train_stack
-from deepnet_theory.processes import Job, Work, run_until_stopped, split
+from deepnet_theory.processes import Job, Work, run_until_stopped, split, with_advice
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.machine import fitting_threads, in_threads, repeatable
 
@@ -66,7 +66,6 @@ def _train_all(
             partial(in_threads, threads, partial(train_stack, constants, rate, course)),
             partial(grid.setdefault((candidate.closure, depth_key(depth)), {}).__setitem__, rate),
             depends_on=("transfer", constants, rate, course, digest, threads),
-            fits=partial(_fits, course.count),
         )
         for depth, candidate in product(depths, candidates)
         for rate in rates
@@ -75,12 +74,8 @@ def _train_all(
     with repeatable(settings.torch_device):
         stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
     if stopped and stopped != INTERRUPTION and not any(grid.values()):
-        raise InputError(f"{stopped}: {NEEDS_LESS}")
+        raise InputError(with_advice(stopped, NEEDS_LESS))
     return grid, stopped
-
-
-def _fits(seeds: int, kept: Trained) -> bool:
-    return len(kept.losses) == seeds
 
 
 def transfer(

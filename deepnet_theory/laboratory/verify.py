@@ -79,7 +79,14 @@ from deepnet_theory.laboratory.settings import (
 from deepnet_theory.laboratory.statistics import Array, positive_interval
 from deepnet_theory.laboratory.stepping import running_of
 from deepnet_theory.laboratory.trace import Probe, quantity
-from deepnet_theory.processes import Job, Work, run_until_stopped, run_where, silent
+from deepnet_theory.processes import (
+    Job,
+    Work,
+    run_until_stopped,
+    run_where,
+    silent,
+    with_advice,
+)
 from deepnet_theory.runtime import Description
 from deepnet_theory.runtime.machine import in_threads
 
@@ -296,7 +303,7 @@ def verify(
     measured = [at for at in rows if at.update is not None]
     if stopped:
         if not measured and stopped != INTERRUPTION:
-            raise InputError(f"{stopped}: {NEEDS_LESS}")
+            raise InputError(with_advice(stopped, NEEDS_LESS))
         warnings.append(f"{stopped}: {len(measured)} of {len(wanted)} depths were measured")
     if settings.torch_device.type == "cuda":
         warnings.append(

@@ -58,7 +58,7 @@ from deepnet_theory.laboratory.stepping import arriving, backward, inner_product
 from deepnet_theory.laboratory.trial import Trial
 from deepnet_theory.laboratory.verify import NEEDS_LESS, machine_of, measuring
 from deepnet_theory.models.groups import role_of
-from deepnet_theory.processes import Work, run_until_stopped
+from deepnet_theory.processes import Work, run_until_stopped, with_advice
 from deepnet_theory.runtime import Description, described
 from deepnet_theory.runtime.linear import Linear, Norm
 
@@ -355,7 +355,7 @@ def verify_width(
         ]  # fmt: skip
         stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
     if stopped and stopped != INTERRUPTION and not moved:
-        raise InputError(f"{stopped}: {NEEDS_LESS}")
+        raise InputError(with_advice(stopped, NEEDS_LESS))
     exponents: tuple[Exponent, ...] = ()
     if not stopped:
         moves = [moved[depth_key(place)] for place in places]

@@ -25,15 +25,7 @@ from torch import Tensor, nn
 
 from deepnet_theory.definitions.files import require_file
 from deepnet_theory.definitions.outcome import InputError, guess, shown
-from deepnet_theory.processes.identity import (
-    BEGAN,
-    INSTALLED,
-    identity,
-    installed,
-    source_beside,
-    sources,
-    watched,
-)
+from deepnet_theory.processes.keep import is_installed, sources
 
 DEPTH = 12  # what a factory that asks for a depth is given where none was
 WIDE_DEPTH = 2  # and where widths alone are compared
@@ -112,17 +104,10 @@ class Factory:
         return Factory, (self.name, self.function, "", self.code)
 
     def depends_on(self, what: str, dtype: torch.dtype, *beside: object) -> object:
-        """What numbers depend on beside a job's own arguments and what was :class:`Seen`.
-
-        None where that is not known.
-        """
+        """What numbers depend on besides a job's own arguments; None where the code is unknown."""
         if self.code is None:
             return None
-        by_default = (str(dtype), str(torch.get_default_device()))
-        try:
-            return what, identity((self, *beside, by_default, installed()))
-        except TypeError:  # a function within a function, say
-            return None
+        return what, self.text, self.code, beside, dtype, torch.get_default_device()
 
     def make(
         self, depth: int | None = None, inputs: object = None, seed: int = 0,
@@ -223,15 +208,11 @@ def load_known_factory(text: str) -> Factory:
     if place.endswith(".py"):
         require_file(Path(place))
         path = Path(place).resolve()
-        code, found = source_beside(path), load_factory(text)
-        if code is not None and sources(path.parent) != code:
-            code = None  # edited in between
-        return replace(found, text=f"{path}:{name}", code=code)
-    found, code = load_factory(text), None
-    if file := getattr(sys.modules[place.partition(".")[0]], "__file__", None):
-        # of a package by its first file: unlike a file that is named, it may have been loaded
-        installed, old = INSTALLED & set(Path(file).parts), Path(file).stat().st_mtime < BEGAN
-        code = "" if installed else source_beside(Path(file)) if old else None
+        return replace(load_factory(text), text=f"{path}:{name}", code=sources(path.parent))
+    found = load_factory(text)
+    file = getattr(sys.modules[place], "__file__", None)
+    installed = is_installed(found.function)
+    code = "" if installed else None if file is None else sources(Path(file).parent)
     return replace(found, text=text, code=code)
 
 
@@ -276,7 +257,7 @@ def _importing(what: str, folder: Path) -> Iterator[None]:
         # a compiled file is known by its second and size: one edited within a second would be stale
         before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
         try:
-            with talking_aside(), watched():
+            with talking_aside():
                 yield
         except (Exception, SystemExit) as error:
             raise InputError(f"{what} cannot be imported: {told(error)}") from error

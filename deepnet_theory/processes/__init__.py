@@ -1,15 +1,9 @@
 """Where work is done, and what of it is kept: the one seam to other processes and machines.
 
 ``jobs`` are done by any :class:`concurrent.futures.Executor`, of this machine or, by ``cluster``,
-of other ones. ``cache`` keeps what is finished under an ``identity``: the name of all that it
-depends on.
+of other ones. ``keep`` holds what is finished, under a name of all that it depends on.
 """
 
-from deepnet_theory.processes.cache import MISSING as MISSING
-from deepnet_theory.processes.cache import Cache as Cache
-from deepnet_theory.processes.cache import Kept as Kept
-from deepnet_theory.processes.cache import cache_of as cache_of
-from deepnet_theory.processes.cache import per_seed as per_seed
 from deepnet_theory.processes.jobs import Job as Job
 from deepnet_theory.processes.jobs import ProcessDied as ProcessDied
 from deepnet_theory.processes.jobs import Progress as Progress
@@ -24,3 +18,8 @@ from deepnet_theory.processes.jobs import run_where as run_where
 from deepnet_theory.processes.jobs import silent as silent
 from deepnet_theory.processes.jobs import split as split
 from deepnet_theory.processes.jobs import travels as travels
+from deepnet_theory.processes.jobs import with_advice as with_advice
+from deepnet_theory.processes.keep import MISSING as MISSING
+from deepnet_theory.processes.keep import Cache as Cache
+from deepnet_theory.processes.keep import Kept as Kept
+from deepnet_theory.processes.keep import cache_of as cache_of

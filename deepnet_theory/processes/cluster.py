@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import re
+import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from importlib.metadata import version
 from typing import Any
 
 from deepnet_theory.definitions.outcome import InputError, MissingExtraError, shown
-from deepnet_theory.processes.identity import environment
 from deepnet_theory.processes.jobs import MANY, ProcessDied
+from deepnet_theory.processes.keep import machine
 
 ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:[0-9]{1,5}")
 SECONDS = 10  # to answer in
@@ -21,12 +23,13 @@ Environment = dict[str, str]
 
 
 @contextmanager
-def cluster(address: str) -> Iterator[Executor]:
+def cluster(address: str, note: Callable[[str], object] = lambda _: None) -> Iterator[Executor]:
     """An executor whose work is done by the workers of the scheduler at ``address``.
 
-    One that dies is replaced; they may come later. One of other versions, another kind of processor
-    or several threads is refused, since results would depend on who computes them. Raises
-    :class:`MissingExtraError` without dask.distributed, else :class:`InputError`.
+    One that dies is replaced; they may come later, and ``note`` hears that none is there. One of
+    other versions, another kind of processor or several threads is refused, since results would
+    depend on who computes them. Raises :class:`MissingExtraError` without dask.distributed, else
+    :class:`InputError`.
     """
     if not ADDRESS.fullmatch(address):
         raise InputError(
@@ -36,16 +39,45 @@ def cluster(address: str) -> Iterator[Executor]:
         from distributed import Client
     except ImportError:
         raise MissingExtraError("dask.distributed", "cluster") from None
+    _require_scheduler(address)
+    # what it logs of a scheduler that has gone are tracebacks; the sentence is ours
+    for name in [
+        name for name in logging.root.manager.loggerDict if name.startswith("distributed")
+    ]:
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         client = Client(address, timeout=SECONDS, set_as_default=False)
-    except (OSError, ValueError, TypeError) as wrong:
-        raise InputError(
-            f"no Dask scheduler answers at {shown(address)}: {str(wrong).splitlines()[0]}"
-        ) from None
+    except Exception as wrong:  # another program's answer is misread in its own ways
+        raise _no_scheduler(address, str(wrong)) from None
     try:
-        yield _Workers(client, address)
+        workers = _Workers(client, address)
+        if not client.nthreads():
+            note(f"the scheduler at {address} has no workers yet: waiting for the first")
+        yield workers
     finally:
-        client.close(timeout=SECONDS)
+        with suppress(Exception):  # a scheduler that has gone hears no farewell
+            client.close(timeout=SECONDS)
+
+
+def _require_scheduler(address: str) -> None:
+    """Raise :class:`InputError` where another program listens: Dask's client waits for ever."""
+    protocol, _, place = address.rpartition("://")
+    host, _, port = place.rpartition(":")
+    if protocol not in ("", "tcp"):
+        return
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), SECONDS) as connection:
+            connection.settimeout(SECONDS)
+            if connection.recv(1):  # a scheduler speaks first
+                return
+    except (OSError, OverflowError) as wrong:
+        raise _no_scheduler(address, str(wrong)) from None
+    raise _no_scheduler(address, "the connection was closed")
+
+
+def _no_scheduler(address: str, why: str) -> InputError:
+    first = (why.splitlines() or ["no reason is given"])[0]
+    return InputError(f"no Dask scheduler answers at {shown(address)}: {first}")
 
 
 class _Workers(Executor):
@@ -94,7 +126,7 @@ class _Workers(Executor):
 def _own() -> Environment:
     """What decides a result's last bit here, and whether machines understand each other."""
     # a worker of another version is asked for it by this name
-    return {**environment(), "distributed": version("distributed")}
+    return {**machine(), "distributed": version("distributed")}
 
 
 def _on_worker(wanted: Environment, work: Callable[[], Any]) -> Any:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 import pickle
 import signal
+import threading
+import time
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -25,7 +27,7 @@ from deepnet_theory.definitions.outcome import (
     ran_out_of_memory,
     shown,
 )
-from deepnet_theory.processes.cache import MISSING, Cache, Kept, cache_of, promised
+from deepnet_theory.processes.keep import MISSING, Cache, Kept, cache_of, promised
 
 MANY = 64  # jobs at a time in an executor that does not say how many it takes
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
@@ -71,8 +73,8 @@ class Job:
 
     ``keep`` hands back the jobs that the result has made possible, if any; ``cost`` is in the
     progress's units. ``depends_on`` is all that the result depends on beside code and machine; with
-    None, or where ``lasting`` is false of the result, no cache keeps it. What a cache has must be
-    of the type that ``work`` promises, and ``fits`` be true of it.
+    None, or where ``lasting`` is false of the result, no cache keeps it. A result that is kept has
+    the type that ``work`` promises.
     """
 
     what: str
@@ -81,7 +83,6 @@ class Job:
     keep: Callable[[Any], Iterable[Job] | None]
     depends_on: object = None
     lasting: Callable[[Any], bool] = lambda result: True
-    fits: Callable[[Any], bool] = lambda result: True
 
 
 def run_jobs(
@@ -112,7 +113,7 @@ def run_jobs(
                 job = todo.popleft()
                 known = MISSING
                 if cache is not None and job.depends_on is not None:
-                    known = cache.get(job.depends_on, promised(job.work), job.fits)
+                    known = cache.get(job.depends_on, promised(job.work))
                 if known is not MISSING:
                     keep(job, known)
                 else:
@@ -165,6 +166,11 @@ def run_until_stopped(jobs: Iterable[Job], total: float, **work: Unpack[Work]) -
             raise
         return "memory ran out"
     return ""
+
+
+def with_advice(stopped: str, needs_less: str) -> str:
+    """Why work ended early, and what needs less memory where that was why."""
+    return f"{stopped}: {needs_less}" if "memory" in stopped else stopped
 
 
 def travels(work: object) -> bool:
@@ -222,7 +228,9 @@ def executor_of(processes: int, given: Executor | None = None) -> Iterator[Execu
             # script needs a guard around its main part. loky starts fresh interpreters without one.
             from loky import ProcessPoolExecutor
 
-            pool = ProcessPoolExecutor(processes, initializer=_begin, env=ONE_THREAD)
+            pool = ProcessPoolExecutor(
+                processes, initializer=_begin, initargs=(os.getpid(),), env=ONE_THREAD
+            )
             try:
                 with _signals_held_back():
                     pool.submit(int)  # starts the processes
@@ -245,10 +253,19 @@ def _signals_held_back() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _begin() -> None:
-    """In a fresh process: the terminal's signals are the first process's to answer."""
+def _begin(parent: int) -> None:
+    """In a fresh process: it ends with its parent, who answers the terminal's signals."""
     for one in TERMINAL:
         signal.signal(one, signal.SIG_IGN)
+    if hasattr(os, "getppid"):
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    # A parent that is killed sends no word, and its pipes stay open in its other children.
+    while os.getppid() == parent:
+        time.sleep(1)
+    os._exit(1)
 
 
 @contextmanager

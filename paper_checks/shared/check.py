@@ -25,8 +25,8 @@ from deepnet_theory.definitions.measurement import Result
 from deepnet_theory.definitions.outcome import Verdict, exit_code_after
 from deepnet_theory.definitions.record import require_seed
 from deepnet_theory.processes import Job, Kept, Progress, cache_of, cores, run_until_stopped
-from deepnet_theory.processes.identity import PACKAGE, sources
 from deepnet_theory.processes.jobs import environment_variable
+from deepnet_theory.processes.keep import sources
 from paper_checks.shared.claim import (
     SCHEMA,
     STANDINGS,
@@ -268,7 +268,8 @@ def check(
         results[one.name] = _result(one, context, found, error, seconds)
 
     opened = cache_of(cache)
-    code = "" if opened is None else sources(PACKAGE, where)  # a claim may ask all of it
+    folders = sorted(file for file in where.rglob("*") if file.is_dir())
+    code = [] if opened is None else [sources(folder) for folder in folders]
     jobs = [
         Job(
             c.name,

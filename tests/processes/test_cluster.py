@@ -2,8 +2,10 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import wait
 from pathlib import Path
@@ -185,6 +187,42 @@ def test_where_no_scheduler_answers_one_sentence_says_so(monkeypatch, capsys):
     assert main(words) == 2
     said = capsys.readouterr().err
     assert "no Dask scheduler answers at 'tcp://127.0.0.1:9'" in said and said.count("\n") == 1
+
+
+@pytest.mark.parametrize("says", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
+def test_a_port_that_speaks_something_else_is_one_sentence(monkeypatch, capsys, says):
+    pytest.importorskip("distributed", reason="the extra cluster is not installed")
+    from deepnet_theory.processes import cluster
+
+    monkeypatch.setattr(cluster, "SECONDS", 1)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            connection, _ = server.accept()
+            with connection:
+                if says and connection.recv(100):
+                    connection.sendall(says)
+                connection.recv(100)
+
+        threading.Thread(target=answer, daemon=True).start()
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        assert main(["verify", "--optimizer", "adam", "--cluster", address]) == 2
+    said = capsys.readouterr().err
+    assert f"no Dask scheduler answers at '{address}'" in said and said.count("\n") == 1
+
+
+@pytest.mark.slow
+def test_a_scheduler_without_workers_is_said_and_one_that_dies_leaves_no_traceback(dask, capsys):
+    for worker in dask.workers:
+        worker.kill()
+    words = [sys.executable, "-m", "deepnet_theory", "verify", "--optimizer", "adam", "--cluster"]
+    with subprocess.Popen([*words, dask.address], stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        assert "has no workers yet" in running.stderr.readline()
+        dask.scheduler.kill()
+        said = running.stderr.read()
+    assert running.returncode == 2 and "Traceback" not in said and "memory" not in said
+    assert said.splitlines()[-1] == f"deepnet-theory: the scheduler at {dask.address} has gone"
 
 
 class Finished:

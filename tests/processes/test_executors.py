@@ -99,6 +99,24 @@ def test_a_script_needs_no_guard_and_its_folders_modules_are_not_the_standard_on
 
 
 @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
+def test_other_processes_end_with_the_first_one_that_is_killed(tmp_path):
+    """They hold its standard output: whoever reads it would wait for ever."""
+    script = (
+        "import os, time\n"
+        "from deepnet_theory.processes import executor_of\n"
+        "with executor_of(2) as where:\n"
+        "    where.submit(os.getpid).result()\n"
+        "    where.submit(time.sleep, 600)\n"
+        "    print('begun', flush=True)\n"
+        "    time.sleep(600)\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdout.readline() == "begun\n"
+    process.kill()
+    assert process.communicate(timeout=60)[0] == ""  # it ends where nobody holds the pipe
+
+
+@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
 def test_an_interrupt_reaches_the_first_process_alone_which_ends_the_others(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(

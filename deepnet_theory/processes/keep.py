@@ -1,0 +1,192 @@
+"""Finished work, kept as JSON: one file a result, named by a hash of all that it depends on.
+
+The name covers this package's code, the machine, the work and its settings, and of a factory of
+your own the Python files of its folder. Other files that your code reads are not covered: clear
+the cache where they change.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from functools import cache, cached_property, partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
+
+from deepnet_theory.definitions import __version__
+from deepnet_theory.definitions.files import replace_bytes
+from deepnet_theory.definitions.outcome import InputError, shown
+from deepnet_theory.definitions.record import read
+
+FOLDER = "DEEPNET_THEORY_CACHE"  # the environment's word; empty, nothing is kept by default
+MISSING: Final = object()
+LIBRARIES = ("torch", "numpy", "scipy", "sympy")
+
+
+class Cache:
+    """Results in ``folder``, where any number of processes may read and write.
+
+    A file that is no such result counts as none. Where nothing can be written the work goes on,
+    and ``trouble`` says why. ``taken`` counts the results found among those ``asked`` for.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.asked, self.taken, self.trouble = folder, 0, 0, ""
+
+    @cached_property
+    def _machine(self) -> dict[str, str]:
+        return machine()
+
+    def get(self, depends_on: object, kind: Any) -> Any:
+        """The result of type ``kind`` for what ``depends_on`` holds, or ``MISSING``."""
+        self.asked += 1
+        try:
+            text = self._file(depends_on).read_text(encoding="utf-8")
+            result = revived(kind, json.loads(text))
+        except (OSError, ValueError, TypeError):
+            return MISSING
+        self.taken += 1
+        return result
+
+    def put(self, depends_on: object, result: object) -> None:
+        """Keep a result, if JSON holds it and what it depends on."""
+        try:
+            rows = list(result.items()) if isinstance(result, dict) else result
+            text, file = json.dumps(rows, default=plain), self._file(depends_on)
+        except TypeError:
+            return
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            replace_bytes(file, text.encode())
+        except OSError as wrong:
+            self.trouble = self.trouble or f"finished work is not kept: {wrong}"
+
+    def files(self) -> list[Path]:
+        """The files of the results."""
+        return sorted(self.folder.glob(f"{'[0-9a-f]' * 64}.json"))
+
+    def clear(self) -> None:
+        """Remove the results, and nothing else."""
+        for file in self.files():
+            file.unlink(missing_ok=True)
+
+    def _file(self, depends_on: object) -> Path:
+        return self.folder / f"{digest((self._machine, depends_on))}.json"
+
+
+Kept = Cache | str | Path | bool | None  # how a cache is asked for
+
+
+def cache_of(given: Kept) -> Cache | None:
+    """The cache of a folder, with True the user's own, else none.
+
+    Raises :class:`InputError` where a named folder cannot be made or holds other files.
+    """
+    if given is None or given is False or isinstance(given, Cache):
+        return given or None
+    if given is True:
+        folder = default_folder()
+        return None if folder is None else Cache(folder)
+    refused, made = f"cannot keep anything in {shown(str(given))}", Cache(Path(given))
+    try:
+        made.folder.mkdir(parents=True, exist_ok=True)
+        foreign = {*made.folder.iterdir()} - {*made.files()}
+    except (OSError, ValueError) as wrong:
+        raise InputError(f"{refused}: {getattr(wrong, 'strerror', None) or wrong}") from None
+    if not str(given) or any(file.name[0] != "." for file in foreign):
+        raise InputError(f"{refused}: name a folder of its own, new or empty")
+    return made
+
+
+def default_folder() -> Path | None:
+    """The folder that the environment names, else the user's cache; None where there is none."""
+    if (named := os.environ.get(FOLDER)) is not None:
+        return Path(named) if named else None
+    with suppress(RuntimeError):  # a user without a home, as in containers
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "deepnet-theory"
+    return None
+
+
+# ---- the name of a result ----
+
+
+def sources(folder: Path) -> str:
+    """The digest of the Python files in ``folder`` itself."""
+    files = sorted(file for file in folder.glob("*.py") if file.is_file())
+    named = [(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files]
+    return hashlib.sha256(repr(named).encode()).hexdigest()
+
+
+def is_installed(value: object) -> bool:
+    """Whether a function or class, or the class of an object, is from an installed package."""
+    if isinstance(value, partial):
+        given = [one for one in (*value.args, *value.keywords.values()) if callable(one)]
+        return all(map(is_installed, (value.func, *given)))
+    root = sys.modules.get(str(getattr(value, "__module__", "")).partition(".")[0])
+    folders = Path(getattr(root, "__file__", None) or "").parts
+    return not {"site-packages", "dist-packages"}.isdisjoint(folders)
+
+
+@cache  # the code that runs is the code that was loaded
+def machine() -> dict[str, str]:
+    """What decides the last bit of a result: code, versions, and the kind of the machine."""
+    import torch
+
+    package = Path(__file__).parents[1]
+    rooms = sorted({file.parent for file in package.rglob("*.py")})
+    code = hashlib.sha256("".join(map(sources, rooms)).encode()).hexdigest()
+    facts = {"deepnet-theory": f"{__version__} {code}", "python": platform.python_version()}
+    for name in LIBRARIES:
+        with suppress(PackageNotFoundError):
+            facts[name] = version(name)
+    facts["cpu"] = f"{platform.machine()} {torch.backends.cpu.get_cpu_capability()}"
+    # not the card's name: to ask for it starts CUDA, and no process can be forked behind that
+    facts["cuda"] = str(torch.version.cuda) if torch.cuda.is_available() else "none"
+    return facts
+
+
+def digest(value: object) -> str:
+    """Equal for equal values in every process; raises ``TypeError`` for what is no plain data."""
+    return hashlib.sha256(json.dumps(value, default=plain).encode()).hexdigest()
+
+
+def plain(value: Any) -> object:
+    """What JSON does not hold by itself, as what it does."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {one.name: getattr(value, one.name) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, partial):
+        return [value.func, value.args, value.keywords]
+    if hasattr(value, "__qualname__") and "<" not in value.__qualname__:  # a function or a class
+        bound = getattr(value, "__self__", None)  # of a method, all that its object holds
+        name = f"{value.__module__}.{value.__qualname__}"
+        return name if bound is None or isinstance(bound, type) else [name, bound]
+    if isinstance(value, Path) or type(value).__module__ in ("torch", "fractions"):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is no plain data")
+
+
+def revived(kind: Any, data: Any) -> Any:
+    """A result of the type ``kind``; a dictionary is kept as rows, since a key may be a tuple."""
+    if get_origin(kind) is not dict:
+        return read(kind, data, "a kept result")
+    of_key, of_value = get_args(kind)
+    return {read(of_key, key, "a key"): read(of_value, value, "a result") for key, value in data}
+
+
+def promised(work: Callable[..., Any]) -> Any:
+    """The type that work returns; a type variable stands for what its argument returns."""
+    if not isinstance(work, partial):
+        return get_type_hints(work).get("return", Any)
+    kind = promised(work.func)
+    if isinstance(kind, TypeVar):
+        return promised(next(one for one in work.args if callable(one)))
+    return kind
