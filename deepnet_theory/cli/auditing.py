@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from deepnet_theory.definitions.audit import Audit
     from deepnet_theory.definitions.reading import Reading
     from deepnet_theory.models.factory import Made
+    from deepnet_theory.processes import Progress
 
 
 def audit(
@@ -38,6 +39,7 @@ def audit(
     own: Mapping[str, Any] | None = None,
     roles: Mapping[str, str] | None = None,
     name: str = "",
+    progress: Progress | None = None,
 ) -> Audit:
     """Whether somebody's model follows a rule, and where not, by one recorded forward pass.
 
@@ -95,7 +97,7 @@ def audit(
     whole = eager if isinstance(eager, Made) else made(eager, inputs)
     # By what it does in one recorded pass and never by names, which lie: a block named as a pre-LN
     # one computed post-LN.
-    reading = read(whole, roles=roles)
+    reading = read(whole, roles=roles, progress=progress)
     if constants is not None:
         reading = as_asked(reading, checked(constants))
     elif scheme is None:

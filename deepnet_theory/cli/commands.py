@@ -630,6 +630,7 @@ def audit(
     """Say whether your model follows a rule, and where it does not."""
     from deepnet_theory.cli import auditing
     from deepnet_theory.models.factory import load_factory
+    from deepnet_theory.report.text import live
 
     if scheme is not None and constants is not None:
         raise InputError(f"--scheme {scheme} was given with --constants {constants}: give one")
@@ -643,9 +644,16 @@ def audit(
         )
     made = load_factory(model).make(depth)
     talk.note(f"made {type(made.module).__name__}")
-    result = auditing.audit(
-        made, optimizer=optimizer, constants=constants, scheme=scheme, own=own, name=model
-    )
+    with live("Reading the model", talk.quiet) as seen:
+        result = auditing.audit(
+            made,
+            optimizer=optimizer,
+            constants=constants,
+            scheme=scheme,
+            own=own,
+            name=model,
+            **seen,
+        )
     deliver(lambda: _show(result, format), lambda: save_page(page, result, talk.quiet))
     return result.exit_code
 

@@ -3,11 +3,8 @@
 import pytest
 import torch
 from torch import nn
-from written_models import GPT
 
-from deepnet_theory.definitions.placement import placement as named
 from deepnet_theory.models import read
-from deepnet_theory.runtime import Architecture, Constants, PartConstants, SublayerConstants, build
 
 transformers = pytest.importorskip("transformers")
 
@@ -193,49 +190,3 @@ def test_t5_has_two_stacks_and_the_second_crosses_to_the_first():
     assert [n.gain for n in reading.norms] == [
         "encoder.final_layer_norm.weight", "decoder.final_layer_norm.weight"
     ]  # fmt: skip
-
-
-@pytest.mark.parametrize("fused", [True, False], ids=["fused", "written out"])
-def test_nanogpt(fused):
-    reading = read(GPT(3, fused=fused))
-    layer = [
-        packed("h.#.attn.c_attn.weight", "h.#.attn.c_proj.weight"),
-        ffn("h.#.mlp.", "c_fc.weight", "c_proj.weight"),
-    ]
-    assert told(reading) == {"decoder": each(3, *layer)}
-    assert {s.equation for s in reading.sublayers} == {PRE}
-    assert reading.embeddings == ("wte.weight", "wpe.weight")
-    assert reading.head == ("lm_head.weight",)
-    assert [n.gain for n in reading.norms] == ["ln_f.weight"]
-
-
-@pytest.mark.parametrize(
-    ("placement", "stack"),
-    [
-        *((n, "encoder-decoder") for n in ("post-ln", "pre-ln", "res-post-ln", "sandwich-ln")),
-        ("post-ln", "encoder"), ("pre-ln", "decoder"),
-    ],
-)  # fmt: skip
-def test_the_runtimes_own_models(placement, stack):
-    norm, last = ("rms", "ffn-swiglu") if stack == "decoder" else ("layer", "ffn")
-    alpha, on = (1.0, None) if placement == "pre-ln" else (1.7, "stream")
-
-    def part(name, *kinds):
-        sublayers = tuple(SublayerConstants(kind, alpha, 0.6) for kind in kinds)
-        return PartConstants(name, 3, name == "decoder", sublayers)
-
-    crossing = ("attention", "cross", last) if "-" in stack else ("attention", last)
-    parts = [part("encoder", "attention", last)] if "encoder" in stack else []
-    parts += [part("decoder", *crossing)] if "decoder" in stack else []
-    sizes = Architecture(width=16, heads=4, vocab=61)
-    model = build(Constants(stack, placement, norm, tuple(parts), sizes))
-    reading = read(model, (IDS, IDS) if "-" in stack else IDS)
-    assert reading.understood
-    assert sum(reading.layers.values()) == (6 if "-" in stack else 3)
-    if placement in ("res-post-ln", "sandwich-ln"):
-        on = "branch"
-    expected = named(placement).equation.replace("alpha*", "").replace("/alpha", "")
-    for s in reading.sublayers:
-        assert s.alpha == pytest.approx(alpha, rel=1e-6)
-        assert (s.alpha_on, s.equation) == (on, expected)
-        assert all(f"branch.{m.role}.weight" in m.name for m in s.matrices)
