@@ -80,7 +80,6 @@ class Audited:
             "stack": s.stack, "layer": s.layer, "kind": s.kind, "equation": s.equation,
             "alpha": s.alpha, "alpha_on": s.alpha_on, "alpha_wanted": self.alpha_wanted,
             "stream_coefficient": s.stream, "branch_coefficient": s.branch, "learnt": s.learnt,
-            "modulation": s.modulation and s.modulation.name,
             "norms": written(s.norms), "measured": written(s.measured),
             "matrices": [g.to_dict() for g in self.gains],
         }  # fmt: skip

@@ -170,20 +170,6 @@ class Measured:
         )
 
 
-@dataclass(frozen=True)
-class Modulation:
-    r"""The matrix that computes a branch's gate of a condition c: :math:`g = Wc + b`, with W = 0.
-
-    ``condition`` is the root mean square of every entry of c, ``rows`` the outputs of all of W.
-    ``of_norm`` says that others of them are the gain and bias of the branch's norm (adaLN).
-    """
-
-    name: str
-    rows: int
-    condition: tuple[float, ...]
-    of_norm: bool
-
-
 def residual_equation(norms: frozenset[str], alpha: str = "") -> str:
     """The equation with these norms, and with α, a name or a number, where one is given."""
     inner = "branch(norm(x))" if "input" in norms else "branch(x)"
@@ -204,7 +190,6 @@ class Sublayer:
     says what left matrices without a role; the first branch of such a kind is ``measured``.
     ``activation`` is that between fc1 and fc2, or of those built here the one most like it;
     ``scores`` what multiplies the scores of queries and keys, relative to 1/√k.
-    A multiplier with a ``modulation`` is the bias of that matrix.
     """
 
     stack: str
@@ -224,7 +209,6 @@ class Sublayer:
     start: float = 0.0
     activation: str = ""
     scores: float = 1.0
-    modulation: Modulation | None = None
 
     @property
     def in_gain(self) -> Sublayer:

@@ -15,14 +15,13 @@ from deepnet_theory.definitions.audit import DIFFERENCE, Audit, Audited, Change,
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
-from deepnet_theory.definitions.reading import UNKNOWN, Modulation, Reading
+from deepnet_theory.definitions.reading import UNKNOWN, Reading
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.subject import (
     EXACT,
     Difference,
     Wanted,
     WantedStep,
-    WantedSublayer,
     differences,
     gain,
     norms_of,
@@ -43,7 +42,6 @@ from deepnet_theory.models.findings import (
 from deepnet_theory.models.fitting import describe
 from deepnet_theory.models.groups import slowest
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.sizes.entries import moved_by_a_condition
 
 NAMED = 3  # rules that are near, where no optimizer is given
 
@@ -195,7 +193,6 @@ def _remarks(
             yield f"the {stack}'s stream starts at rms {size:.3g}; the rules take it as {aim:.3g}"
     yield from of_outer_parts(reading)
     yield from of_zero_branches(reading, rule)
-    yield from _of_gates(reading, rule)
     judged = [n for s in reading.sublayers if s.kind != UNKNOWN for n in s.ruled_norms]
     odd = {n.gain: n.size for n in judged if abs(n.size - 1) > EXACT}
     for name, size in list(odd.items())[:1]:
@@ -214,22 +211,6 @@ def _remarks(
     asked = (f"{role} {rate:.3g}" for w in rows for role, rate in w.rates.items() if rate != 1)
     if (rates := ", ".join(dict.fromkeys(asked))) and not groups:
         yield f"the rule asks for multiples of the learning rate too: {rates}"
-
-
-def _of_gates(reading: Reading, rule: Wanted | None) -> Iterator[str]:
-    """What the matrices of computed gates are to learn at, beside their biases."""
-    if rule is None:
-        return
-    rows = zip(reading.sublayers, rule.sublayers, strict=True)
-    gates = [(s.modulation, w) for s, w in rows if s.modulation]
-    if gates and (moved := _moved_by(gates[0][0], rule, gates[0][1])):
-        names = [*dict.fromkeys(m.name for m, _ in gates)]
-        yield (
-            f"{len(names)} matrices compute gates of a condition and start at 0, such as "
-            f"{names[0]}: at one learning rate its step moves a gate up to {moved:.3g} times as "
-            "far as that of the bias does, with the condition of this forward pass (so far where "
-            f"all samples share it); give it 1/{moved:.3g} of the bias's"
-        )
 
 
 def _of_another_depth(reading: Reading, rule: Wanted, different: Sequence[Difference]) -> Finding:
@@ -372,18 +353,6 @@ def _of_matrices(reading: Reading, rule: Wanted) -> Iterator[WantedStep]:
                 least[m.name] = WantedStep(m.name, s.stack, s.layer, s.kind, m.role, {"lr": rate})
         if (name := s.learnt_parameter) and s.multiplier in w.rates:
             rate = w.rates[s.multiplier]
-            asked = {name: rate}
-            if s.modulation and (moved := _moved_by(s.modulation, rule, w)):
-                asked[s.modulation.name] = rate / moved
-            for parameter, lr in asked.items():
-                step = WantedStep(parameter, s.stack, s.layer, s.kind, "multiplier", {"lr": lr})
-                least[parameter] = step
+            step = WantedStep(name, s.stack, s.layer, s.kind, "multiplier", {"lr": rate})
+            least[name] = step
     return iter(least.values())
-
-
-def _moved_by(m: Modulation, rule: Wanted, row: WantedSublayer) -> float:
-    """How far a step of the matrix moves the gate, over its bias's; 0 where none is known."""
-    if rule.selection is None:
-        return 0.0
-    optimizer = rule.selection.the_optimizer
-    return moved_by_a_condition(optimizer, m.condition, m.rows, 1 / row.alpha)

@@ -4,12 +4,6 @@ Queries and keys meet in the scores and values are mixed by them; what the mixtu
 output. Without scores, what enters a nonlinearity is fc1 and what follows it fc2; where two
 products are multiplied, the one that went through the nonlinearity is the gate. A packed matrix
 is cut by derivatives: of its outputs, those that a query depends on are the query's.
-
-A condition may open a branch, :math:`x + (Wc + b) \odot G(x)` with W = 0, as adaLN-zero has it. The
-gate is then its bias, one number a channel that starts a branch at its size: a learnt multiplier.
-In the first step W moves it along the same gradient, times c.
-
-Source: Peebles and Xie, arXiv 2212.09748, for the form of such gates; derived here.
 """
 
 from __future__ import annotations
@@ -24,7 +18,7 @@ import torch
 from torch import Tensor
 
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.reading import NEAR, UNKNOWN, Matrix, Measured, Modulation
+from deepnet_theory.definitions.reading import NEAR, UNKNOWN, Matrix, Measured
 from deepnet_theory.definitions.sublayer import sublayers
 from deepnet_theory.models.operations import (
     CHOICES,
@@ -34,11 +28,9 @@ from deepnet_theory.models.operations import (
     Product,
     Term,
     as_product,
-    bare,
     factors,
     is_linear,
     multiple,
-    multiples,
     onward,
     stripped,
 )
@@ -720,70 +712,3 @@ def measure_powers(
         return None
     powers = {name: (fmean(two), abs(two[0] - two[1]) / 2) for name, two in ends.items()}
     return Measured(powers, fmean(answers), min(answers), max(answers))
-
-
-# --------------------------------------------------------- gates that a condition opens
-
-
-def opened(parts: Parts, stream: Node, term: Term) -> tuple[Term, Branch, Modulation] | None:
-    """The term of a sum without its gate, the branch that it is then, and what the gate is.
-
-    None where the term has no such gate, and where other outputs of its matrix do something else
-    than a norm's gain and bias.
-    """
-    node, graph = bare(term.node), parts.graph
-    if term.learnt or node.op != "mul" or len(node.live_inputs) != 2:
-        return None
-    for gate, end in (node.live_inputs, node.live_inputs[::-1]):
-        product = None if graph.depends(gate, stream) else _matrix_at_zero(parts, gate)
-        learnt_too = any(learnt for _, _, learnt in multiples(end))
-        if product is None or not graph.depends(end, stream) or learnt_too:
-            continue
-        rows = runs(o + (product.offset or 0) for o in outputs_of(graph, product, gate))
-        if len(rows) != 1:
-            continue
-        inside = replace(parts, stops={*parts.stops, product.node})
-        branch = Branch(inside, stream, end)
-        modulates = _modulates(branch, product.node, stream)
-        if modulates is None or branch.kind == UNKNOWN:
-            continue
-        size = math.copysign(gate.rms, float(gate.value.sum()))
-        learnt = f"{product.bias}[{rows[0][0]}:{rows[0][1]}]"
-        condition = product.source.value.detach().float().flatten(0, -2).square().mean(0).sqrt()
-        return (
-            Term(end, term.coefficient * size, learnt),
-            branch,
-            Modulation(product.name, len(product.matrix), tuple(condition.tolist()), modulates),
-        )
-    return None
-
-
-def _matrix_at_zero(parts: Parts, gate: Node) -> Product | None:
-    """The product with a matrix of zeros that a gate is a part of, its bias aside."""
-    made_of = [*walk(gate, lambda n: n.inputs if n.live and n not in parts.products else ())]
-    products = [parts.products[n] for n in made_of if n in parts.products]
-    vectors = {p.name for n in made_of if not n.live for p in n.parameters}
-    between = (n for n in made_of if n.live and n not in parts.products)
-    if len(products) != 1 or not all(map(is_linear, between)):
-        return None
-    (product,) = products
-    known = product.bias is not None and product.offset is not None and vectors <= {product.bias}
-    return product if known and not product.matrix.any() else None
-
-
-def _modulates(branch: Branch, made: Node, stream: Node) -> bool | None:
-    """Whether a matrix's outputs are the gain and bias of a norm; None where they are others'."""
-    graph, modulated, any_of_norms = branch.graph, set(branch.norms), False
-    for node in branch.nodes:
-        beside = [n for n in node.live_inputs if not graph.depends(n, stream)]
-        within = [n for n in node.live_inputs if n not in beside]
-        if not within:
-            continue
-        if any(graph.depends(n, made) for n in beside):
-            if node.op not in ("add", "sub", "mul", "addcmul") or within[0] not in modulated:
-                return None
-            modulated.add(node)
-            any_of_norms = True
-        elif node.op in LAYOUT and within[0] in modulated:
-            modulated.add(node)
-    return any_of_norms

@@ -85,14 +85,8 @@ def describe(reading: Reading, rule: Wanted) -> dict[str, tuple[Description, ...
             add(m.bias, Description(*site, *_bias(s.kind, m.role)))
         for name in s.biases:
             add(name, Description(*site, *_bias(s.kind, s.matrices[-1].role)))
-        held = [(Role.RESIDUAL_GAIN, s.multiplier, 1 / row.alpha)] if s.learnt else []
-        if s.modulation and s.modulation.of_norm:  # to whose gain 1 is added
-            held += [(Role.NORM_GAIN, "gain", 0.0), (Role.NORM_BIAS, "bias", 0.0)]
-        for vector in held:
-            add(s.learnt_parameter, Description(*site, *vector))
-            if s.modulation:
-                rows, condition = s.modulation.rows, s.modulation.condition
-                add(s.modulation.name, Description(*site, *vector, None, rows, condition))
+        learnt = Description(*site, Role.RESIDUAL_GAIN, s.multiplier, 1 / row.alpha)
+        add(s.learnt_parameter, learnt)
         for norm in s.norms:
             inner = norm.where == "within" and sublayer(s.kind).inner is not None
             prefix = "inner_" if inner else ""

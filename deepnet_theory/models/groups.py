@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ from torch import nn
 from torch.utils.hooks import RemovableHandle
 
 from deepnet_theory.definitions.constants import Constants
-from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer, optimizers
+from deepnet_theory.definitions.optimizer import Optimizer, optimizers
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
 from deepnet_theory.definitions.rule import ParameterConstants
 from deepnet_theory.definitions.selection import BaseLike, parse_depth, stack
@@ -23,7 +22,6 @@ from deepnet_theory.models.applying import read_
 from deepnet_theory.models.fitting import TIED
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
-from deepnet_theory.sizes.entries import moved_by_a_condition
 from deepnet_theory.sizes.exported import stepped_by, steps_of_a_packed_matrix
 from deepnet_theory.sizes.update import is_coupled
 
@@ -326,11 +324,6 @@ def slowest(
     for d in blocks:
         part, name = outside.get(d.part or "", d.part or ""), d.name
         row = c.parameter(part, d.sublayer, "token_embedding" if name == TIED else name, d.role)
-        if d.condition:
-            # how far a step of the matrix that computes a vector moves it, over the vector's own
-            optimizer = optimizers().get(c.optimizer) or custom_optimizer(c.update)
-            moved = moved_by_a_condition(optimizer, d.condition, d.fan_out or 1, d.gain)
-            row = replace(row, rate=row.rate / (moved or 1.0))
         asked.append((row, d))
     row, d = min(asked, key=lambda one: one[0].rate)
     return row, d, all(other.rate == row.rate for other, _ in asked)
@@ -351,7 +344,7 @@ def _names(groups: list[list[Description]]) -> list[tuple[str, ...]]:
         return [()]
     if len(set(kinds)) == len(kinds):
         return [(kind,) for kind in kinds]
-    called = ([d.name + " of a condition" * bool(d.condition) for d in ds] for ds in groups)
+    called = ([d.name for d in ds] for ds in groups)
     return list(zip(kinds, ("+".join(dict.fromkeys(names)) for names in called), strict=True))
 
 

@@ -20,7 +20,7 @@ from deepnet_theory.definitions.outcome import InputError, unknown
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, STREAM_GAIN
 from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Measured, Reading, Sublayer
 from deepnet_theory.definitions.sublayer import sublayers
-from deepnet_theory.models.branches import Branch, Parts, measure_powers, opened
+from deepnet_theory.models.branches import Branch, Parts, measure_powers
 from deepnet_theory.models.factory import Made, made
 from deepnet_theory.models.operations import LAYOUT, SUMS, TOKENS, Term, as_product, bare, stripped
 from deepnet_theory.models.outer import logits_of, tables_of
@@ -200,14 +200,11 @@ class Reader:
             self.progress(place, len(self.sums), f"sublayer {place + 1} of {len(self.sums)}")
             following = chain[position + 1].stream.node if position + 1 < len(chain) else None
             terms = sorted(s.branches, key=lambda t: t.node)
-            beside = [
-                opened(self.parts, stream, t) or (t, Branch(self.parts, stream, t.node), None)
-                for t in terms
-            ]
+            beside = [(t, Branch(self.parts, stream, t.node)) for t in terms]
             beside.sort(key=lambda read: read[1].kind)  # in whatever order the code adds them
             on_sum = self._on_sum(s, following, row, beside[0][1])
-            self.broken += self._added_twice(s, [branch for _, branch, _ in beside])
-            for term, branch, modulation in beside:
+            self.broken += self._added_twice(s, [branch for _, branch in beside])
+            for term, branch in beside:
                 around = {**self._around(stream, branch), **on_sum}
                 kind = self._with_norms(branch, around)
                 self.placed |= around.keys()
@@ -227,8 +224,6 @@ class Reader:
                         biases=s.biases, carried=carried, why=branch.why(),
                         measured=self._measured(branch, stream),
                         activation=branch.activation, scores=branch.scores,
-                        modulation=modulation,
-                        start=0.0 if modulation is None else term.coefficient,
                     )
                 )  # fmt: skip
             carried = 1.0 if on_sum else carried * s.stream.coefficient

@@ -37,9 +37,7 @@ class Description(Site):
     r"""The role and place of one parameter, and its initial law.
 
     A matrix is drawn from :math:`\mathcal N(0, \mathrm{gain}^2\cdot 2/(\text{fan\_in} +
-    \text{fan\_out}))`; a vector, which has no fans, is filled with ``gain``. A matrix W = 0 that
-    computes such a vector as Wc is described as the vector, with the entries of c as its
-    ``condition`` and its rows as ``fan_out``.
+    \text{fan\_out}))`; a vector, which has no fans, is filled with ``gain``.
     """
 
     role: Role = Role.SCALED
@@ -47,7 +45,6 @@ class Description(Site):
     gain: float = 1.0
     fan_in: int | None = None
     fan_out: int | None = None
-    condition: tuple[float, ...] = ()
 
     @property
     def is_matrix(self) -> bool:

@@ -227,27 +227,3 @@ def of_its_own(
     whole = stepped(rows, gradients, sizes)
     alone = (stepped([n], [g], [t]) for n, g, t in zip(rows, gradients, sizes, strict=True))
     return tuple(abs(shared / single) for shared, (single,) in zip(whole, alone, strict=True))
-
-
-def moved_by_a_condition(
-    optimizer: Optimizer, condition: Sequence[float], rows: int, bias: float
-) -> float:
-    r"""How far one step of W = 0 moves :math:`Wc + b`, over how far the step of b does.
-
-    W has ``rows`` rows, c the entries ``condition`` and b entries of size ``bias``. With δ the
-    gradient of the output, that of b is δ and that of W is :math:`\delta c^\top`: under sign(g)
-    the ratio is :math:`\|c\|_1`, under g :math:`\|c\|_2^2`, under polar(g) with b a matrix of one
-    column :math:`\|c\|_2/\sqrt{n_{in}}` where W has more rows than columns. That is so where all
-    samples share c; where it differs between them, what they add partly cancels. 0 where an update
-    leaves zeros at 0.
-    """
-
-    def stepped(sizes: Sequence[float], theta: float) -> tuple[float, ...]:
-        update = optimizer.expression if theta else optimizer.from_zero
-        values = {"eta": 1.0, "g": tuple(sizes), "theta": (theta,) * len(sizes)}
-        columns = OnEntries(values, _FLOATS, float, (1,) * len(sizes), rows)
-        return columns.spread(fold(update.root, columns))
-
-    (alone,) = stepped([1.0], bias)
-    moved = sum(u * c for u, c in zip(stepped(condition, 0.0), condition, strict=True))
-    return moved / alone if alone else 0.0
