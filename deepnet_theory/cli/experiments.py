@@ -155,7 +155,7 @@ def verify(
 
     ``depths`` is a list, or a text such as ``"8,16,32"``; ``rule`` replaces the derived rule, and
     ``watch`` receives each depth's point as it is measured. A published ``scheme`` is held against
-    its judged exponent; the selection says under which optimizer. ``across`` "width" or "both"
+    its judged exponent, under the optimizer of the selection. ``across`` "width" or "both"
     measures what one update through each role moves at several ``widths``: its own output y = cWx,
     and the loss, to first order in the learning rate,
 

@@ -176,7 +176,7 @@ def _checked(given: object) -> torch.optim.Optimizer:
 SAME_TWICE = 1e-4  # of ‖F‖: two forward passes differ by rounding, and far less than this
 ANSWER = "the loss, by a move of F"
 SEEN = 0.1  # of the whole step's ‖ΔF‖, by a step that should move F as far
-GROWN = 2.0**-7  # the part by which parameters grow where their share of F is asked for
+GROWN = 2.0**-7  # how much parameters grow where their share of F is asked for
 ROUNDED = 1e-3  # of F: a share this small may be rounding
 
 

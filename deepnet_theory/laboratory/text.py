@@ -1,4 +1,4 @@
-"""Windows of a text, in which each byte is predicted from those before it.
+"""Windows of a text: each byte is predicted from those before it.
 
 A tenth of a text is kept for validation, in pieces spread evenly through it: its topic changes
 from start to end.
