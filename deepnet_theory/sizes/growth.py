@@ -1,12 +1,12 @@
 r"""How a text grows: in the depth N, and at layer :math:`l = N^t` of a stack of N layers.
 
-Every value is its leading term, :math:`c\,N^a(\log N)^b(\log\log N)^d\cdots`, so that the time is
-that of one walk through the tree. The exponents are exact; where leading terms cancel the growth is
-not seen, and the text is refused.
+A text in one depth is evaluated at two depths beyond any model, and its exponent is the slope of
+its logarithm between them. Where leading terms cancel the growth is not seen, and the text is
+refused.
 
 At layer :math:`l = N^t` a size has the exponent :math:`e(t) = \lim \log f(N, N^t)/\log N`, which is
-piecewise linear in :math:`0 \le t \le 1` for everything that the grammar writes. Sums over layers
-are then maxima:
+piecewise linear in :math:`0 \le t \le 1` for monomials and their sums. Sums over layers are then
+maxima:
 
 .. math:: \sum_{k \le N^t} N^{e(k)} \sim N^{\max_{s \le t} (e(s) + s)}.
 """
@@ -14,22 +14,25 @@ are then maxima:
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from decimal import Decimal, localcontext
+from dataclasses import dataclass
+from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Overflow, localcontext
 from fractions import Fraction
 from functools import cache, reduce
-from itertools import zip_longest
 
-from deepnet_theory.definitions.expression import DEPTH, INDEXED, Node, OperatorAlgebra, fold
-from deepnet_theory.definitions.outcome import InputError, Refusal, shown
+from deepnet_theory.definitions.expression import DEPTH, INDEXED, OperatorAlgebra, fold
+from deepnet_theory.definitions.outcome import InputError, shown
+from deepnet_theory.sizes.monomial import read
 
 ZERO, ONE = Fraction(0), Fraction(1)
-DIGITS = 50
-OTHER_DEPTH = Fraction(314159265358979, 10**11)  # a depth that is held fixed, at no special value
+OTHER_DEPTH = Decimal("3.14159265358979")  # a depth that is held fixed, at no special value
+# the logarithms of the two depths: a logarithm of the depth, beside a power, is no slope there
+FAR = (10**10, 2 * 10**10)
+PRECISE = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN)
+DROPPED = Decimal(10) ** -40  # a term that is smaller beside another is lost
+SHARPEST = 10**5  # the largest denominator of an exponent
 
 
-# ---- leading terms ----
+# ---- far out ----
 
 
 class _Hidden(Exception):  # noqa: N818  never leaves this module
@@ -37,159 +40,111 @@ class _Hidden(Exception):  # noqa: N818  never leaves this module
 
 
 @dataclass(frozen=True)
-class Leading:
-    """``coefficient`` times powers of N, N^ε, log N, log log N …; ``whole`` if nothing follows.
+class _Far:
+    """A number at a depth beyond any model; ``lost`` where a smaller term was dropped."""
 
-    N^ε is between every power of N and every logarithm: layer N^t is read a little above, or
-    below, its t, so that one evaluation tells the slope there too.
-    """
+    value: Decimal
+    lost: bool = False
 
-    coefficient: Decimal
-    powers: tuple[Fraction, ...] = ()
-    whole: bool = True
+    def __neg__(self) -> _Far:
+        return _Far(-self.value, self.lost)
 
-    @classmethod
-    def number(cls, value: Fraction) -> Leading:
-        return cls(Decimal(value.numerator) / value.denominator)
-
-    def power(self, index: int) -> Fraction:
-        return self.powers[index] if len(self.powers) > index else ZERO
-
-    @property
-    def _order(self) -> tuple[Fraction, ...]:
-        return (*self.powers, *(ZERO,) * (70 - len(self.powers)))  # more than the grammar nests
-
-    def __neg__(self) -> Leading:
-        return Leading(-self.coefficient, self.powers, self.whole)
-
-    def __add__(self, other: Leading) -> Leading:
-        for one, beside in ((self, other), (other, self)):
-            if one.coefficient == 0 and one.whole:
-                return beside
-        if self.powers != other.powers:
-            larger = max(self, other, key=lambda term: term._order)
-            return Leading(larger.coefficient, larger.powers, whole=False)
-        total, whole = self.coefficient + other.coefficient, self.whole and other.whole
-        if abs(total) <= Decimal(10) ** (10 - DIGITS) * abs(self.coefficient):
-            if not whole:
+    def __add__(self, other: _Far) -> _Far:
+        total, lost = self.value + other.value, self.lost or other.lost
+        small, large = sorted((abs(self.value), abs(other.value)))
+        if small and abs(total) <= DROPPED * large:
+            if lost:
                 raise _Hidden
-            return Leading(Decimal(0))
-        return Leading(total, self.powers, whole)
+            return _Far(Decimal(0))
+        return _Far(total, lost or 0 < small <= DROPPED * large)
 
-    def __sub__(self, other: Leading) -> Leading:
+    def __sub__(self, other: _Far) -> _Far:
         return self + -other
 
-    def __mul__(self, other: Leading) -> Leading:
-        powers = (a + b for a, b in zip_longest(self.powers, other.powers, fillvalue=ZERO))
-        whole = self.whole and other.whole
-        return Leading(self.coefficient * other.coefficient, _stripped(powers), whole)
+    def __mul__(self, other: _Far) -> _Far:
+        return _Far(self.value * other.value, self.lost or other.lost)
 
-    def __truediv__(self, other: Leading) -> Leading:
+    def __truediv__(self, other: _Far) -> _Far:
         return self * other ** Fraction(-1)
 
-    def __pow__(self, exponent: Fraction) -> Leading:
-        if self.coefficient == 0 and exponent <= 0:
+    def __pow__(self, exponent: Fraction) -> _Far:
+        if self.value == 0 and exponent <= 0:
             raise ZeroDivisionError
-        if self.coefficient < 0 and exponent.denominator != 1:
+        if self.value < 0 and exponent.denominator != 1:
             raise ValueError
         to = Decimal(exponent.numerator) / exponent.denominator
-        return Leading(
-            self.coefficient**to, _stripped(p * exponent for p in self.powers), self.whole
-        )
+        return _Far(self.value**to, self.lost)
 
-    def __gt__(self, other: Leading) -> bool:
-        try:
-            return (self - other).coefficient > 0
-        except _Hidden:
-            return False  # alike to leading order, which is all that is kept
+    def __gt__(self, other: _Far) -> bool:
+        return self.value > other.value
 
-    def logarithm(self) -> Leading:
-        if self.coefficient <= 0:
+    def logarithm(self) -> _Far:
+        if self.value <= 0:
             raise ValueError
-        for index, power in enumerate(self.powers):
-            if power != 0:
-                # log N^a is a log N, log (log N)^b is b log log N; log N^ε counts as log N
-                grown = (ZERO,) * max(index + 1, 2) + (ONE,)
-                alone = self.coefficient == 1 and len(self.powers) == index + 1
-                return replace(Leading.number(power), powers=grown, whole=self.whole and alone)
-        value = self.coefficient.ln()
-        if value == 0 and not self.whole:
+        value = self.value.ln()
+        if self.lost and abs(value) <= DROPPED:
             raise _Hidden
-        return Leading(value, (), self.whole)
-
-
-def _stripped(powers: Iterable[Fraction]) -> tuple[Fraction, ...]:
-    kept = list(powers)
-    while kept and kept[-1] == 0:
-        kept.pop()
-    return tuple(kept)
+        return _Far(value, self.lost)
 
 
 @dataclass(frozen=True)
-class _Growth(OperatorAlgebra[Leading]):
-    """The algebra of leading terms; a name that is not given is held fixed."""
+class _OnDecimals(OperatorAlgebra[_Far]):
+    """The algebra of such numbers; a name that is not given is held fixed."""
 
-    names: dict[str, tuple[Fraction, ...]]
+    names: dict[str, Decimal]
 
-    def number(self, value: Fraction) -> Leading:
-        return Leading.number(value)
+    def number(self, value: Fraction) -> _Far:
+        return _Far(Decimal(value.numerator) / value.denominator)
 
-    def name(self, name: str) -> Leading:
-        if name in self.names:
-            return Leading(Decimal(1), self.names[name])
-        return Leading.number(OTHER_DEPTH)
+    def name(self, name: str) -> _Far:
+        return _Far(self.names.get(name, OTHER_DEPTH))
 
-    def power(self, base: Leading, exponent: Fraction) -> Leading:
+    def power(self, base: _Far, exponent: Fraction) -> _Far:
         return base**exponent
 
-    def call(self, function: str, arguments: tuple[Leading, ...]) -> Leading:
+    def call(self, function: str, arguments: tuple[_Far, ...]) -> _Far:
         first = arguments[0]
         match function:
             case "sqrt":
                 return first ** Fraction(1, 2)
             case "abs":
-                return -first if first.coefficient < 0 else first
+                return -first if first.value < 0 else first
             case "log":
                 return first.logarithm()
             case "max":
                 return reduce(lambda one, other: other if other > one else one, arguments)
             case _:  # min
-                return reduce(lambda one, other: other if one > other else one, arguments)
-
-
-def _leading(root: Node, names: dict[str, tuple[Fraction, ...]]) -> Leading:
-    # No limit is taken: one walk through the tree takes a bounded time, whatever a user types
-    with localcontext(prec=DIGITS):
-        term: Leading = fold(root, _Growth(names))
-        return term
+                return reduce(lambda one, other: one if other > one else other, arguments)
 
 
 @cache
-def leading_term(text: str, variable: str) -> Leading:
-    """The leading term of a depth expression as ``variable`` grows, the other depth held fixed.
+def growth(text: str, variable: str) -> Fraction:
+    """The exponent of a depth expression in ``variable``, the other depth held fixed.
 
-    Raises :class:`InputError` where there is none, or where it is not positive.
+    Raises :class:`InputError` where there is none, or where the expression is not positive.
     """
-    root = DEPTH.parse(text).root
+    root, logarithms = DEPTH.parse(text).root, []
     try:
-        term = _leading(root, {variable: (ONE,)})
+        with localcontext(PRECISE):
+            for power in FAR:
+                depth = {variable: Decimal(10) ** power}
+                found: _Far = fold(root, _OnDecimals(depth))
+                logarithms.append(found.value.log10() if found.value > 0 else None)
     except ZeroDivisionError:
         raise InputError(f"{shown(text)} divides by zero") from None
     except ValueError:
         raise InputError(f"{shown(text)} has no real value in depth") from None
+    except Overflow:
+        raise InputError(f"{shown(text)} grows too fast for its exponent to be seen") from None
     except _Hidden:
         raise InputError(
             f"the growth of {shown(text)} is not seen, because its leading terms in {variable} "
             "cancel; write it without the difference"
         ) from None
-    if term.coefficient <= 0:
+    low, high = logarithms
+    if low is None or high is None:
         raise InputError(f"{shown(text)} is not positive in depth: {variable} grows")
-    return term
-
-
-def growth(text: str, variable: str) -> Fraction:
-    """The exponent of a depth expression in ``variable``, the other depth held fixed."""
-    return leading_term(text, variable).power(0)
+    return (Fraction(high - low) / (FAR[1] - FAR[0])).limit_denominator(SHARPEST)
 
 
 # ---- sizes at every layer ----
@@ -268,38 +223,12 @@ CONSTANT = Power(((ZERO, ZERO), (ONE, ZERO)))
 def size_of(text: str, depth: str) -> Power | None:
     """The size of a scheme's text as one depth grows; None where it is 0.
 
-    Raises :class:`Refusal` where leading terms cancel.
+    A text in the layer's index l is a monomial; ``ValueError`` is raised where it is none.
     """
     expression = INDEXED.parse(text)
-    if "l" not in expression.names:
-        term = _at_layer(text, expression.root, depth, ZERO, ONE)
-        return Power.of(term.power(0)) if term.coefficient else None
-
-    def line(t: Fraction, side: Fraction) -> tuple[Fraction, Fraction]:
-        """The exponent at t, and its slope on one side of it."""
-        term = _at_layer(text, expression.root, depth, t, side)
-        return term.power(0), term.power(1) * side
-
-    def pieces(a: Fraction, b: Fraction) -> Iterator[tuple[Fraction, Fraction]]:
-        """The nodes behind a, up to b: two lines that meet between them bend there, or further."""
-        (low, rises), (high, falls) = line(a, ONE), line(b, -ONE)
-        if low + rises * (b - a) != high or rises != falls:
-            meet = (high - low + rises * a - falls * b) / (rises - falls) if rises != falls else a
-            middle = meet if a < meet < b else (a + b) / 2
-            yield from pieces(a, middle)
-            yield from pieces(middle, b)
-        else:
-            yield b, high
-
-    if not _at_layer(text, expression.root, depth, ZERO, ONE).coefficient:
+    if text == "0":
         return None
-    return Power(((ZERO, line(ZERO, ONE)[0]), *pieces(ZERO, ONE)))
-
-
-def _at_layer(text: str, root: Node, depth: str, t: Fraction, side: Fraction) -> Leading:
-    try:
-        return _leading(root, {depth: (ONE,), "l": (t, side)})
-    except _Hidden:
-        raise Refusal(
-            f"the leading terms of {shown(text)} cancel, and its size is not seen"
-        ) from None
+    if "l" not in expression.names:
+        return Power.of(growth(text, depth))
+    size = read(expression.root, {})
+    return Power.of(size.exponent(depth), size.exponent("l"))

