@@ -144,13 +144,6 @@ def entries(update: Node, values: Mapping[str, Value]) -> Entries:
     return first, second
 
 
-def number(root: Node, values: Mapping[str, Decimal]) -> Decimal:
-    """The value of a scalar expression at numbers, in the precision that is set."""
-    value = fold(root, OnEntries(values, _DECIMALS, _decimal))
-    assert isinstance(value, Decimal)
-    return value
-
-
 def points(size: tuple[str, ...], scale_g: int = 1, scale_theta: int = 1) -> Iterator[Point]:
     """Entries of g and θ at one size, of every sign."""
     scales = (scale_g, scale_g, scale_theta, scale_theta)

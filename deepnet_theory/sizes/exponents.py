@@ -29,10 +29,9 @@ from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.selection import Part, Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Role
 from deepnet_theory.sizes import table, update
-from deepnet_theory.sizes.entries import number
-from deepnet_theory.sizes.growth import CONSTANT, ZERO, Power, growth
+from deepnet_theory.sizes.growth import CONSTANT, ZERO, Power, growth, value_at
 from deepnet_theory.sizes.laws import BETA, LATER, Law, common_gains, factors, law
-from deepnet_theory.sizes.monomial import Monomial, parse
+from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.sizes.rule import solve_rule
 
 RIVALS = ("sgd", "adam", "lamb")
@@ -205,9 +204,7 @@ class Segment:
                 response = reduce(operator.add, reached)
                 gradient = response * self.stream**-1 * end
                 start = self._start(branch, name, role)
-                moved = (gradient * self.uses) ** self.update.p * branch.rates[role]
-                if start is not None:
-                    moved = moved * start**self.update.q
+                moved = self.update.stepped(gradient * self.uses, start, branch.rates[role])
                 steps.append(_Step(branch, name, role, gradient, moved, start))
         return steps
 
@@ -302,7 +299,7 @@ def drift(branch: Law, alpha: str, depth: str, whose: str) -> Fraction:
         """What the stream is multiplied by at layer or depth 10^power, less 1."""
         place = Decimal(10) ** power
         values = {**dict.fromkeys(("N", "M", "l"), place.sqrt()), symbol: place}
-        scalar, total = number(root, values), Decimal(-1)
+        scalar, total = value_at(root, values), Decimal(-1)
         assert branch.multiplied is not None
         for exponent, coefficient in branch.multiplied.terms:
             to = Decimal(exponent.numerator) / exponent.denominator
@@ -469,7 +466,7 @@ def relative_updates(selection: Selection, rule: Rule) -> dict[str, str]:
     for sublayer in dict.fromkeys(part.layer):
         entry = rule.entry(part.name, sublayer.name)
         response = law(selection.placed(sublayer), sublayer).responses[sublayer.scaled[0].name][0]
-        size = response.put(common_gains(sublayer)) ** degrees.p * BETA ** (degrees.q - 1)
+        size = degrees.stepped(response.put(common_gains(sublayer)), BETA, ONE) / BETA
         knobs = {"alpha": entry.alpha, "beta": entry.beta}
         try:
             values = {knob: parse(text) for knob, text in knobs.items()}

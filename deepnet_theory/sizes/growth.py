@@ -19,7 +19,7 @@ from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Overflow, localcontext
 from fractions import Fraction
 from functools import cache, reduce
 
-from deepnet_theory.definitions.expression import DEPTH, INDEXED, OperatorAlgebra, fold
+from deepnet_theory.definitions.expression import DEPTH, INDEXED, Node, OperatorAlgebra, fold
 from deepnet_theory.definitions.outcome import InputError, shown
 from deepnet_theory.sizes.monomial import read
 
@@ -117,6 +117,12 @@ class _OnDecimals(OperatorAlgebra[_Far]):
                 return reduce(lambda one, other: one if other > one else other, arguments)
 
 
+def value_at(root: Node, depths: dict[str, Decimal]) -> Decimal:
+    """The value of an expression at such depths, in the precision that is set."""
+    found: _Far = fold(root, _OnDecimals(depths))
+    return found.value
+
+
 @cache
 def growth(text: str, variable: str) -> Fraction:
     """The exponent of a depth expression in ``variable``, the other depth held fixed.
@@ -128,8 +134,8 @@ def growth(text: str, variable: str) -> Fraction:
         with localcontext(PRECISE):
             for power in FAR:
                 depth = {variable: Decimal(10) ** power}
-                found: _Far = fold(root, _OnDecimals(depth))
-                logarithms.append(found.value.log10() if found.value > 0 else None)
+                value = value_at(root, depth)
+                logarithms.append(value.log10() if value > 0 else None)
     except ZeroDivisionError:
         raise InputError(f"{shown(text)} divides by zero") from None
     except ValueError:

@@ -294,7 +294,7 @@ class _Problem:
         gains, scaled = laws.common_gains(first, alpha, beta), first.scaled[0].name
         (response,) = {r.put(gains) for r in law.responses[scaled]}
         reached = bare.uses * response * law.reached(scaled)
-        step = reached**self.update.p * beta**self.update.q * rate * Monomial.of(ETA)
+        step = self.update.stepped(reached, beta, rate * Monomial.of(ETA))
         times = constant(self.selection.method, len(first.scaled), self.update)
         return Kind(
             name=name,

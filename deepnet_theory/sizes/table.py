@@ -180,8 +180,7 @@ class Table:
             response = largest(paths, part.part.depth)
             reached = response * law.reached(name) * part.uses
             gradient = reached * amplified.upstream
-            moved = part.eta * kappa * reached**degrees.p
-            moved *= ONE if at_zero else size**degrees.q
+            moved = degrees.stepped(reached, None if at_zero else size, part.eta * kappa)
             count = part.count_of(name, self.selection.placed(law.sublayer).normalises_sum)
             share = count * amplified.factor * response * moved
         # what moves more than the matrices do in depth would unbalance the rule: it steps less;
@@ -198,7 +197,7 @@ class Table:
 
         decay = None
         if role in MATRICES:
-            shrunk = ONE if gradient is None else gradient**degrees.p * size ** (degrees.q - 1)
+            shrunk = ONE if gradient is None else degrees.stepped(gradient, size, ONE) / size
             decay = of_size("decay") / (part.eta * rate * shrunk)
         return ParameterRow(
             part=part.part.name,

@@ -34,6 +34,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
+from typing import Protocol, Self, TypeVar
 
 from deepnet_theory.definitions.expression import (
     MAX_EXPONENT,
@@ -519,6 +520,16 @@ def _words(degree: Monomial) -> str:
     return " ".join(f"{name}^{degree.exponent(name)}" for name in ("eta", "g", "theta"))
 
 
+class Size(Protocol):
+    """What sizes have in common, monomials and those of every layer."""
+
+    def __mul__(self, other: Self, /) -> Self: ...
+    def __pow__(self, exponent: Fraction, /) -> Self: ...
+
+
+S = TypeVar("S", bound=Size)
+
+
 @dataclass(frozen=True)
 class Update:
     """p and q of an update, the regimes that it needs, and its winning terms alone.
@@ -532,6 +543,14 @@ class Update:
     regimes: tuple[Regime, ...]
     reduced: Node
     descent: frozenset[int]
+
+    def stepped(self, gradient: S, size: S | None, rate: S) -> S:
+        r"""What one update does to a parameter, :math:`\gamma^p\,|\theta|^q\,\kappa`.
+
+        A ``size`` of None is a parameter at 0, which libraries step by degree 0 in it.
+        """
+        moved = rate * gradient**self.p
+        return moved if size is None else moved * size**self.q
 
     @property
     def descends(self) -> bool:
