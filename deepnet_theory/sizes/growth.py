@@ -178,10 +178,6 @@ class Power:
     def __mul__(self, other: Power) -> Power:
         if self is CONSTANT or other is CONSTANT:
             return self if other is CONSTANT else other
-        if len(self.nodes) == len(other.nodes) == 2:  # which most are: no bend between 0 and 1
-            (_, low), (_, high) = self.nodes
-            (_, lower), (_, higher) = other.nodes
-            return Power(((ZERO, low + lower), (ONE, high + higher)))
         return Power(tuple((t, self.at(t) + other.at(t)) for t in self._places(other)))
 
     def __pow__(self, exponent: Fraction | int) -> Power:
