@@ -37,16 +37,8 @@ from deepnet_theory.sizes.table import (
 )
 
 
-@dataclass(frozen=True)
-class ToTrainWith:
-    """The rule to train with, and the closure that it comes from."""
-
-    closure: str
-    rule: Rule
-
-
-def to_train_with(selection: Selection) -> ToTrainWith:
-    """The rule that keeps every order of an update the same at every depth.
+def to_train_with(selection: Selection) -> Table:
+    """The table of the rule that keeps every order of an update the same at every depth.
 
     It is that of the closure ``complete``; where this one has none, the selection's own rule if
     it is stable. Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where neither is
@@ -58,7 +50,7 @@ def to_train_with(selection: Selection) -> ToTrainWith:
         chosen = table(selection)
         if chosen.state != STABLE:
             raise
-    return ToTrainWith(chosen.rule.closure.name, texts(chosen.rule))
+    return chosen
 
 
 def for_training(selection: Selection) -> Selection:
@@ -66,7 +58,7 @@ def for_training(selection: Selection) -> Selection:
     if selection.closure is not None:
         return selection
     try:
-        return replace(selection, closure=to_train_with(selection).closure)
+        return replace(selection, closure=to_train_with(selection).rule.closure.name)
     except Refusal:
         return selection
 
@@ -127,15 +119,15 @@ class Answer(Result):
         return equivalent_closures(self.table)
 
     @cached_property
-    def _training(self) -> ToTrainWith | str:
+    def _training(self) -> Table | str:
         try:
             return to_train_with(self.selection)
         except Refusal as refusal:
             return str(refusal)
 
     @property
-    def to_train_with(self) -> ToTrainWith | None:
-        """The rule to train with and its closure; None where there is none."""
+    def to_train_with(self) -> Table | None:
+        """The table of the rule to train with; None where there is none."""
         return None if isinstance(self._training, str) else self._training
 
     @property
@@ -143,9 +135,13 @@ class Answer(Result):
         """Why there is no rule to train with; empty where there is one."""
         return self._training if isinstance(self._training, str) else ""
 
-    @property
+    @cached_property
     def training(self) -> Rule | None:
-        return self.to_train_with.rule if self.to_train_with else None
+        return texts(self.to_train_with.rule) if self.to_train_with else None
+
+    @property
+    def training_closure(self) -> str | None:
+        return self.to_train_with.rule.closure.name if self.to_train_with else None
 
     @property
     def trains(self) -> bool:
@@ -154,14 +150,14 @@ class Answer(Result):
     @property
     def rows(self) -> tuple[Row, ...]:
         """The rule and the one to train with, under their names; one row where they agree."""
-        named, training = self.selection.closure is not None, self.to_train_with
+        named, training = self.selection.closure is not None, self.training
         first = f"closure {self.closure}" if named else f"{FIRST} ({self.closure})"
         if training is None:
             return (Row(first, self.rule),)
-        other = f"{TO_TRAIN_WITH} ({training.closure})"
+        other = f"{TO_TRAIN_WITH} ({self.training_closure})"
         if not self.trains:
-            return Row(first, self.rule), Row(other, training.rule)
-        if named and self.closure == training.closure:
+            return Row(first, self.rule), Row(other, training)
+        if named and self.closure == self.training_closure:
             return (Row(other, self.rule),)
         return (Row(f"{first}, and {TO_TRAIN_WITH}", self.rule),)
 
@@ -178,7 +174,7 @@ class Answer(Result):
         sentence = (
             "One learning rate serves every depth: train with this rule."
             if self.trains
-            else f"For training take the closure {self.to_train_with.closure}."
+            else f"For training take the closure {self.training_closure}."
         )
         return f"{sentence} {self.training_condition}".rstrip()
 
@@ -250,7 +246,7 @@ class Answer(Result):
             "eta": self.rule.eta,
             "closure": self.closure,
             "training": training and [entry.to_dict(**depth) for entry in training.entries],
-            "training_closure": self.to_train_with and self.to_train_with.closure,
+            "training_closure": self.training_closure,
             "training_refused": self.training_refused or None,
             "training_condition": self.training_condition or None,
             "meaning": self.rule.meaning,
@@ -399,9 +395,6 @@ def _in_words(row: SublayerRow) -> str:
     if any(row.rho.exponent(depth) for depth in DEPTHS):
         return f"{scales}, which one matrix a branch does not feel"
     return "rho and every order are of order one"
-
-
-# ---- the closures side by side ----
 
 
 # ---- the closures of a selection, side by side ----
