@@ -1,13 +1,14 @@
-"""Errors planted in what derives and proves: how many of them does ``derive`` itself refuse?
+"""Errors planted in what derives: how many of them does ``derive`` itself call REFUTED?
 
     python benchmarks/planted.py [--sample 40] [--seed 0]
 
-No test takes part. A mutant of ``benchmarks/mutants.py`` in ``sizes`` or ``proof``, at a
+No test takes part. A mutant of ``benchmarks/mutants.py`` in ``sizes`` or ``definitions``, at a
 statement that the derivations below execute, is planted in a copy of the tree, and each of them is
-asked again. It is *refused* where a derivation ends with another exit code, *missed* where one
-prints other numbers with the exit code that it had, and it does not count where nothing that is
-printed changes. What is printed is all of the JSON but the steps, their symbols and the numbers
-measured at single depths, for these are the evidence and not the answer.
+asked again. A mutant counts where a derivation ends with exit code 0 or 1 and prints another
+answer. It is *seen* where one of these says REFUTED, and *unseen* where none does. Crashes (exit
+code 70 or an exception) and refusals (2 or 4) show no other answer and find nothing: they are
+counted apart, and so is a REFUTED of the right answer. What is printed is all of the JSON but the
+evidence: steps, symbols, facts and the verdict.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ import tempfile
 from collections import Counter
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from arguments import output, whole
 from mutants import PACKAGE, ROOT, Mutant, Place, Record, all_mutants, copied, forked
 
 RESULTS = ROOT / "benchmarks" / "results" / "planted.md"
-ROOMS = ("sizes/", "symbolic/")
-EVIDENCE = ("steps", "symbols", "measured", "disagreements")
+ROOMS = ("sizes/", "definitions/")
+EVIDENCE = ("steps", "symbols", "measured", "verdict", "assumptions", "relation")
 SECONDS = 120  # of CPU for all derivations together
 DERIVATIONS = (
     "--optimizer adam --depth 24",
@@ -41,22 +42,35 @@ DERIVATIONS = (
     "--optimizer sgd --placement res-post-ln --closure complete",
     "--optimizer adam --across both",
 )
-Answers = list[tuple[object, str]]  # of each derivation: its exit code, and what it prints
+SEEN, UNSEEN, CRASHED, REFUSED = "seen", "unseen", "crashed", "refused"
+FALSE, SAME = "refuted a right answer", "changed nothing"
 
 
-def printed(text: str) -> str:
-    """What is printed, without the evidence for it."""
+class Given(NamedTuple):
+    """What a derivation ends in: its exit code, its answer without evidence, and its verdict."""
+
+    code: object
+    answer: str
+    verdict: str
+
+
+Answers = list[Given]
+
+
+def given(code: object, text: str) -> Given:
+    """What is printed, the evidence taken out."""
     try:
-        answer: dict[str, Any] = json.loads(text)
+        data: dict[str, Any] = json.loads(text)
     except ValueError:
-        return text
-    return json.dumps({key: value for key, value in answer.items() if key not in EVIDENCE})
+        return Given(code, text, "")
+    answer = {key: value for key, value in data.items() if key not in EVIDENCE}
+    return Given(code, json.dumps(answer), data.get("verdict", ""))
 
 
 def answers() -> Answers:
     """What every derivation answers, in a process that has not imported the package."""
     main = importlib.import_module(f"{PACKAGE}.cli").main
-    given: Answers = []
+    ends: Answers = []
     for words in DERIVATIONS:
         screen = io.TextIOWrapper(io.BytesIO(), "utf-8")
         with contextlib.redirect_stdout(screen), contextlib.redirect_stderr(io.StringIO()):
@@ -65,11 +79,11 @@ def answers() -> Answers:
             except BaseException as error:  # whatever a planted error raises is seen by the user
                 code = type(error).__name__
             screen.flush()
-        given.append((code, printed(screen.buffer.getvalue().decode())))  # type: ignore[attr-defined]
-    return given
+        ends.append(given(code, screen.buffer.getvalue().decode()))  # type: ignore[attr-defined]
+    return ends
 
 
-def asked(tree: Path, executed: bool = False) -> tuple[Answers, set[Place]] | None:
+def asked_of(tree: Path, executed: bool = False) -> tuple[Answers, set[Place]] | None:
     """The answers of a tree and the statements executed for them; None where it does not end."""
     file = tree / "answers.pickle"
     file.unlink(missing_ok=True)
@@ -92,44 +106,53 @@ def fate(mutant: Mutant, tree: Path, right: Answers) -> str:
     source = file.read_text(encoding="utf-8")
     file.write_text(mutant.applied(source), encoding="utf-8")
     try:
-        wrong = asked(tree)
+        wrong = asked_of(tree)
     finally:
         file.write_text(source, encoding="utf-8")
-    if wrong is None:
-        return "refused"
-    pairs = [pair for pair in zip(right, wrong[0], strict=True) if pair[0] != pair[1]]
-    if any(before[0] == after[0] for before, after in pairs):
-        return "missed"
-    return "refused" if pairs else "no change"
+    return CRASHED if wrong is None else fate_of(right, wrong[0])
+
+
+def fate_of(right: Answers, wrong: Answers) -> str:
+    """Whether another answer is seen to be wrong, and what a mutant does that gives none."""
+    pairs = list(zip(right, wrong, strict=True))
+    others = [now for was, now in pairs if now.code in (0, 1) and now.answer != was.answer]
+    if others:
+        return SEEN if any(now.verdict == "REFUTED" for now in others) else UNSEEN
+    codes = {now.code for was, now in pairs if now.code != was.code}
+    if codes <= {0, 1}:
+        return FALSE if codes else SAME
+    return REFUSED if codes <= {0, 1, 2, 4} else CRASHED
 
 
 def page(fates: dict[Mutant, str], asked_for: str) -> str:
     """The result as Markdown."""
     counts = Counter(fates.values())
-    changed = counts["refused"] + counts["missed"]
-    rows = sorted((m for m in fates if fates[m] == "missed"), key=lambda m: (m.file, m.line))
+    rows = sorted((m for m in fates if fates[m] == UNSEEN), key=lambda m: (m.file, m.line))
     return "\n".join([
         "# Planted in the derivation", "",
-        f"`{asked_for}`: of {changed} errors that change what is printed, `derive` itself refuses "
-        f"**{counts['refused']}**; {counts['no change']} others changed nothing.",
-        "", "| place | missed |", "|---|---|",
+        f"`{asked_for}`: of {counts[SEEN] + counts[UNSEEN]} errors after which a derivation ends "
+        f"and prints another answer, `derive` calls **{counts[SEEN]}** REFUTED. "
+        f"{counts[UNSEEN]} are unseen.", "",
+        "Apart, for they find nothing: "
+        + ", ".join(f"{counts[one]} {one}" for one in (CRASHED, REFUSED, FALSE, SAME)) + ".",
+        "", "| place | unseen |", "|---|---|",
         *(f"| {m.file}:{m.line} | {m.change} |" for m in rows), "",
     ])  # fmt: skip
 
 
 def main() -> None:
-    """Plant until ``--sample`` errors have changed what is printed, and write the page."""
+    """Plant until ``--sample`` errors have given another answer, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sample", type=whole(), default=40)
     parser.add_argument("--seed", type=whole(0), default=0)
     parser.add_argument("-o", "--output", type=output, default=RESULTS)
-    given = parser.parse_args()
+    asked = parser.parse_args()
     for module in ("sympy", "numpy"):
         importlib.import_module(module)
     fates: dict[Mutant, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         tree = copied(Path(folder))
-        clean = asked(tree, executed=True)
+        clean = asked_of(tree, executed=True)
         assert clean is not None, "the derivations do not end"
         right, places = clean
         reached = [
@@ -137,13 +160,13 @@ def main() -> None:
             for mutant in all_mutants()
             if mutant.file.startswith(ROOMS) and (mutant.file, mutant.statement) in places
         ]
-        random.Random(given.seed).shuffle(reached)
-        command = f"python benchmarks/planted.py --sample {given.sample} --seed {given.seed}"
+        random.Random(asked.seed).shuffle(reached)
+        command = f"python benchmarks/planted.py --sample {asked.sample} --seed {asked.seed}"
         for mutant in reached:
             fates[mutant] = fate(mutant, tree, right)
             print(f"{fates[mutant]}: {mutant.file}:{mutant.line} {mutant.change}", flush=True)
-            given.output.write_text(page(fates, command), encoding="utf-8")
-            if sum(fate != "no change" for fate in fates.values()) == given.sample:
+            asked.output.write_text(page(fates, command), encoding="utf-8")
+            if sum(fate in (SEEN, UNSEEN) for fate in fates.values()) == asked.sample:
                 break
 
 

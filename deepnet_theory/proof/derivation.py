@@ -5,10 +5,10 @@
    Selection → a route       probe or lemma: the steps of one sublayer, which end in its
                              increment and its weight
              → rule          part by part, the last first: sublayers counted and added up, what a
-                             later part amplifies; balance and closure imposed; solved
-             → beyond        S·r, ρ, every order, many steps; equivalent rules
+                             later part amplifies; balance and closure imposed; the table's values
+                             satisfy them
              → Derivation    the steps that all this rests on; its verdict checks each, and holds
-                             the table of sizes against the rule and against explicit sublayers
+                             every printed leaf against explicit sublayers
 """
 
 from __future__ import annotations
@@ -23,18 +23,14 @@ import sympy as sp
 from deepnet_theory.definitions.assumption import Assumption, assumption
 from deepnet_theory.definitions.measurement import Predictions
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.proof.algebra import DEPTHS, depth_expression, simplified
-from deepnet_theory.proof.beyond import equivalence_steps, implied_steps
+from deepnet_theory.proof.algebra import DEPTHS
 from deepnet_theory.proof.facts import Fact, facts
 from deepnet_theory.proof.notation import meaning, named
-from deepnet_theory.proof.rule import Problem, SolvedRule, supporting
+from deepnet_theory.proof.rule import Problem, SolvedRule, rule_of, supporting
 from deepnet_theory.proof.step import Relation, Step, join
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.exponents import predictions
-from deepnet_theory.sizes.monomial import parse
-from deepnet_theory.sizes.table import texts
 
 SCHEMA = "deepnet-theory/derivation/1"
 
@@ -172,33 +168,10 @@ class Derivation(Chain, Answer):
         return facts(self.selection, Answer.to_dict(self))
 
     @cached_property
-    def disagreements(self) -> tuple[str, ...]:
-        """Where the steps and the table end in different rules, both values in a sentence."""
-        ours, theirs = self.proved, texts(self.table.rule)
-        pairs = [
-            (f"{knob} of the {one.part}", getattr(one, knob), getattr(other, knob))
-            for one, other in zip(ours.entries, theirs.entries, strict=True)
-            for knob in ("alpha", "beta", "rate", "rho")
-        ]
-        parsed = (
-            (what, *map(parse, pair)) for what, *pair in [*pairs, ("eta", ours.eta, theirs.eta)]
-        )
-        return tuple(
-            f"{what}: {one} by the steps, {other} by sizes"
-            for what, one, other in parsed
-            if one != other
-        )
-
-    @cached_property
     def verdict(self) -> Verdict:
-        """PROVED (given the assumptions) where every step checks, else REFUTED.
-
-        REFUTED too where the table ends in another rule, or a number beside the steps is not what
-        is measured of it.
-        """
-        verdicts = (*self.verdicts.values(), *(row.verdict for row in self.measured))
-        refuted = self.disagreements or Verdict.REFUTED in verdicts
-        return Verdict.REFUTED if refuted else Verdict.PROVED
+        """PROVED (given the assumptions) where every step checks and no fact differs."""
+        verdicts = (*self.verdicts.values(), *(fact.verdict for fact in self.measured))
+        return Verdict.REFUTED if Verdict.REFUTED in verdicts else Verdict.PROVED
 
     def at(self, layers: int | None = None, **depth: int) -> Derivation:
         """The same derivation with a depth, whose values are printed too."""
@@ -212,25 +185,14 @@ class Derivation(Chain, Answer):
             "relation": self.relation.name,
             **self.steps_to_dict(),
             "measured": [row.to_dict() for row in self.measured],
-            "disagreements": list(self.disagreements),
             "verdict": self.verdict.value,
             "verdict_of": ["rule", "steps", "measured"],
         }
 
 
-def chain(problem: Problem) -> tuple[list[Step], list[str]]:
-    """From the route's increments to the rule and what follows: the steps, and those kept anyway.
-
-    Nothing may leave out the steps that state the rule, and those that follow from it.
-    """
-    steps: list[Step] = []
-    kept: list[str] = []
-    for balanced in reversed(problem.balanced):
-        implied = list(implied_steps(problem, balanced))
-        steps += [*balanced.steps, *implied]
-        kept += [*balanced.conclusion, *(step.name for step in implied)]
-    alike = list(equivalence_steps(problem))
-    return [*steps, *alike], [*kept, *(step.name for step in alike)]
+def chain(problem: Problem) -> list[Step]:
+    """From the route's increments to the rule, part by part."""
+    return [step for balanced in reversed(problem.balanced) for step in balanced.steps]
 
 
 def derive(selection: Selection) -> Derivation:
@@ -247,31 +209,15 @@ def _derived(selection: Selection, _named: tuple[object, ...]) -> Derivation:
     # A notebook and a report ask for one several times, with all its checks. It is known by what
     # its names stand for, since a folder of values may change.
     problem = Problem(selection)
-    steps, kept = chain(problem)
-    rule = problem.rule
     conclusion = tuple(name for b in reversed(problem.balanced) for name in b.conclusion)
-    require_stated(rule, [step for step in steps if step.name in conclusion])
     return Derivation(
         selection=selection,
-        steps=supporting([*problem.route.steps, *steps], kept),
+        # the branch's weight is the other size of a sublayer, which the sources judge a rule by
+        steps=supporting(
+            [*problem.route.steps, *chain(problem)],
+            (*conclusion, *(step.name for step in problem.route.weights.values())),
+        ),
         given=tuple(dict.fromkeys((*DEPTHS.values(), *problem.route.given))),
         conclusion=conclusion,
-        proved=rule,
+        proved=rule_of(selection),
     )
-
-
-def require_stated(rule: Rule, conclusion: Iterable[Step]) -> None:
-    """Raise ``TypeError`` where a rule holds an α, β or κ that no step of the conclusion states."""
-    stated = {(step.name, str(step.lhs)): step.rhs for step in conclusion}
-    for entry in rule.entries:
-        wanted = {"alpha": entry.alpha, "beta": entry.beta}
-        if entry.rate != "1":
-            wanted["kappa"] = entry.rate
-        for knob, written in wanted.items():
-            values = [
-                rhs
-                for (name, lhs), rhs in stated.items()
-                if name.startswith(f"solution-{entry.part}-") and lhs.startswith(knob)
-            ]
-            if not any(simplified(depth_expression(written) / rhs) == 1 for rhs in values):
-                raise TypeError(f"the rule's {knob} of the {entry.part} is not what the steps say")

@@ -36,7 +36,7 @@ The sum A = M c takes all cross-attentions to push one way; in independent direc
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import product
 
@@ -44,7 +44,7 @@ import sympy as sp
 
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import Placement
-from deepnet_theory.definitions.selection import Part, Selection
+from deepnet_theory.definitions.selection import Part, Selection, Stack
 from deepnet_theory.definitions.sublayer import Sublayer, letters
 from deepnet_theory.proof.algebra import (
     DEPTHS,
@@ -61,9 +61,8 @@ from deepnet_theory.proof.algebra import (
 )
 from deepnet_theory.proof.explicit import homogeneity_step
 from deepnet_theory.proof.notation import norm_of, output_change
-from deepnet_theory.proof.parts import added_up, crossings, encoder_and_decoder, sublayers
 from deepnet_theory.proof.placement import P, gains_product, placement_law
-from deepnet_theory.proof.rule import Route
+from deepnet_theory.proof.rule import Route, crossings, sublayers
 from deepnet_theory.proof.step import (
     DERIVATIVE,
     SAMPLED,
@@ -574,6 +573,20 @@ def _of_sublayer(member: Sublayer, law: Law, moved: sp.Expr, uses: str) -> tuple
 
 
 # ---- encoder and decoder ----
+
+
+def encoder_and_decoder(stack: Stack) -> tuple[Part, Part]:
+    """Both parts of a stack; the algebra of sizes has refused a decoder without cross-attention."""
+    encoder, decoder = stack.parts
+    return encoder, decoder
+
+
+def added_up(part: Part, layers: int, term: Callable[[int], sp.Expr], crossing: sp.Expr) -> sp.Expr:
+    """Every sublayer's own term, and every cross-attention's, one by one, layer after layer."""
+    return sp.Add(*(
+        term(number) + (crossing if sublayer.reads_memory else 0)
+        for number, sublayer in enumerate(part.layer * layers, start=1)
+    ))  # fmt: skip
 
 
 def cross_steps(placed: Directions, decoder: Part, telescoping: str) -> Iterator[Step]:

@@ -4,13 +4,6 @@ A branch is probed: every matrix is W = λU, or W = λU + hV for a transverse pr
 equation it is written P·B, P the product of its gains and B a map of order one; the law says how
 much the branch weighs against the identity path, and how the sublayer's output responds to a change
 of the branch.
-
-A mixture of k of E experts, :math:`y = \sum_{i \in K} p_i E_i(x)` with :math:`p_i = 1/k`, stands
-beside one dense branch by three numbers. Independent outputs add as a root, so that y is
-:math:`k^{-1/2}` of one expert. A loss is a mean over tokens: a share k/E of them reaches an expert,
-each weighed by 1/k, and its gradient is 1/E of the dense one's. What one step makes of the k chosen
-experts points where the loss's gradient does, and adds up in line: the output answers all experts
-together as it answers one dense branch.
 """
 
 from __future__ import annotations
@@ -20,7 +13,7 @@ import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, reduce
-from typing import Any, NamedTuple
+from typing import Any
 
 import sympy as sp
 
@@ -41,11 +34,10 @@ from deepnet_theory.proof.algebra import (
     alpha,
     beta,
     coefficient,
-    i,
     in_sympy,
     split,
 )
-from deepnet_theory.proof.step import IDENTITY, Check, Section, Step
+from deepnet_theory.proof.step import Check, Step
 from deepnet_theory.proof.witness import (
     TOKENS,
     TOLERANCE,
@@ -53,7 +45,6 @@ from deepnet_theory.proof.witness import (
     Witness,
     distance,
     leaky_relu,
-    mixed,
     normalise,
     softmax,
 )
@@ -348,62 +339,3 @@ def agree(values: Mapping[sp.Symbol, Any] | None = None) -> Check:
         return distance(*(value_of(side, at) for side in (step.lhs, step.rhs))) < TOLERANCE
 
     return Check("explicit matrices", holds)
-
-
-# ---- a mixture of experts beside one dense branch: three numbers, whatever the experts are ----
-
-
-EXPERTS = Section("Experts")
-
-
-class Mixture(NamedTuple):
-    """The steps of a mixture; their right-hand sides are the factors beside a dense branch."""
-
-    size: Step
-    reached: Step
-    together: Step
-
-
-def mixture(branch: Sublayer) -> Mixture | None:
-    """What k of E experts are to one; None for a branch without experts."""
-    if branch.experts == 1:
-        return None
-    k, experts = sp.Integer(branch.chosen), sp.Integer(branch.experts)
-    gate = 1 / k
-    rows = {
-        "size": (
-            sp.sqrt(sp.Sum(gate**2, (i, 1, k))),
-            1 / sp.sqrt(k),
-            f"{k} independent outputs weighed by {gate} beside one",
-        ),
-        "reached": (
-            sp.Mul(k / experts, gate, evaluate=False),
-            1 / experts,
-            f"the share {k}/{experts} of the tokens reaches an expert, each weighed by {gate}",
-        ),
-        "together": (
-            sp.Sum(gate, (i, 1, k)),
-            sp.Integer(1),
-            f"{k} experts, each weighed by {gate}, that one step moves in the direction of the "
-            "loss's gradient",
-        ),
-    }
-
-    def explicit(name: str) -> Check:
-        def holds(step: Step) -> bool:
-            shown, sides = getattr(mixed(branch), name), (step.lhs, step.rhs)
-            return all(abs(float(side.doit()) - shown) < TOLERANCE for side in sides)
-
-        return Check("explicit experts", holds)
-
-    return Mixture(
-        **{
-            name: EXPERTS.equal(
-                f"experts-{name}-{branch.name}",
-                *row,
-                assumptions=("alike-experts",),
-                checks=(IDENTITY, explicit(name)),
-            )
-            for name, row in rows.items()
-        }
-    )

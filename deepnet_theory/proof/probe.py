@@ -17,7 +17,6 @@ from deepnet_theory.proof.explicit import degrees_of, homogeneity_step
 from deepnet_theory.proof.notation import norm_of, output_change
 from deepnet_theory.proof.placement import (
     AT_REST,
-    Mixture,
     P,
     agree,
     at_common_gains,
@@ -25,7 +24,6 @@ from deepnet_theory.proof.placement import (
     direction,
     gain,
     memory,
-    mixture,
     placement_law,
     probed,
     residual,
@@ -66,17 +64,22 @@ def probe_route(selection: Selection) -> Route:
     steps = [counted, *filter(None, scalings.values())]
     increments, weights = {}, {}
     for sublayer in sublayers:
-        placement, experts = selection.placed(sublayer), mixture(sublayer)
-        gradient = gradient_step(sublayer, placement, sublayer.scaled, experts)
-        weights[sublayer.name] = weight = weight_step(sublayer, placement, experts)
-        increments[sublayer.name] = increment_step(sublayer, gradient, counted, experts)
-        steps += [*(experts or ()), forward_step(sublayer, placement, scalings[placement])]
+        placement = selection.placed(sublayer)
+        gradient = gradient_step(sublayer, placement, sublayer.scaled)
+        weights[sublayer.name] = weight = weight_step(sublayer, placement)
+        increments[sublayer.name] = increment_step(sublayer, gradient, counted)
+        steps.append(forward_step(sublayer, placement, scalings[placement]))
         steps += [*derivative_steps(sublayer, placement, sublayer.scaled), gradient, weight]
     given = (alpha, beta, eta, delta, x, memory, ONES, upstream, jacobian, unit)
     names = (matrix.name for s in sublayers for matrix in s.matrices)
     held = (size(name) for name in names for size in (gain, direction, transverse))
     symbols = tuple(dict.fromkeys((*given, *held)))
     return Route((*steps, *increments.values()), symbols, increments, weights)
+
+
+def together(sublayer: Sublayer) -> sp.Expr:
+    """The size of k independent experts weighed by 1/k, beside one; 1 without experts."""
+    return 1 / sp.sqrt(sublayer.chosen)
 
 
 # ---- the sublayer: its norm's scale, z, and the branch's weight ----
@@ -121,12 +124,12 @@ def forward_step(sublayer: Sublayer, placement: Placement, scaling: Step | None 
     )  # fmt: skip
 
 
-def weight_step(sublayer: Sublayer, placement: Placement, experts: Mixture | None) -> Step:
+def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
     """r: the branch's weight against the identity path, whose weight in z is 1."""
     weight = weight_beside_identity(probed(placement, sublayer))
     assert weight is not None  # else the placement has no law, and no route was begun
     r = sp.Symbol(f"r_{letters(sublayer.name)}", positive=True)
-    law, size = placement_law(placement).weight, sp.S.One if experts is None else experts.size.rhs
+    law, size = placement_law(placement).weight, together(sublayer)
 
     def stated(step: Step) -> bool:
         weighed = beta ** len(factors(sublayer)) * size
@@ -137,7 +140,7 @@ def weight_step(sublayer: Sublayer, placement: Placement, experts: Mixture | Non
         weight.xreplace(at_common_gains(sublayer)) * law.xreplace({P: P * size}) / law,
         "what the branch adds to the identity path, with its directions taken out",
         source="Su, §Post-hoc analysis",
-        uses=(f"probe-{sublayer.name}", *(() if experts is None else (experts.size.name,))),
+        uses=(f"probe-{sublayer.name}",),
         assumptions=("equal-gains",), establishes=(r,),
         checks=(Check("the placement's law for any branch", stated), NAMED),
     )  # fmt: skip
@@ -209,7 +212,6 @@ def gradient_step(
     sublayer: Sublayer,
     placement: Placement,
     matrices: tuple[Matrix, ...],
-    experts: Mixture | None = None,
 ) -> Step:
     """The order of the gradients of matrices of one role, once all bounded factors are dropped.
 
@@ -223,12 +225,11 @@ def gradient_step(
             f"the gradients of {', '.join(names)} of {sublayer.name} are of different orders"
         )
     (scalar,) = orders
-    if experts is not None:
-        law = placement_law(placement).response
-        scalar = scalar * experts.reached.rhs * law.xreplace({P: P * experts.size.rhs}) / law
+    law = placement_law(placement).response
+    scalar *= law.xreplace({P: P * together(sublayer)}) / law / sublayer.experts
     unscaled = matrices[0].role is Role.UNSCALED
     by = {name: "radial" if probe.radial_tells else "transverse" for name, probe in taken.items()}
-    bounded_softmax = "softmax" in sublayer.branch and not experts
+    bounded_softmax = "softmax" in sublayer.branch and sublayer.experts == 1
     return section_of(sublayer).order(
         f"gradient-{sublayer.name}" + ("-unscaled" if unscaled else ""),
         upstream * jacobian * unit * scalar, scalar,
@@ -238,7 +239,6 @@ def gradient_step(
         + f"; so the gradients of {', '.join(names)}",
         uses=(
             *(f"{probe}-{sublayer.name}-{name}" for name, probe in by.items()),
-            *(() if experts is None else (experts.size.name, experts.reached.name)),
         ),
         assumptions=(
             "bounded-upstream-gradient", "bounded-norm-jacobian", "unit-branch",
@@ -253,9 +253,7 @@ def gradient_step(
 # ---- the increment of one sublayer: its gradients' size times its updates', by the degrees ----
 
 
-def increment_step(
-    sublayer: Sublayer, gradient: Step, degrees: Step, experts: Mixture | None
-) -> Step:
+def increment_step(sublayer: Sublayer, gradient: Step, degrees: Step) -> Step:
     """One sublayer's increment: over its scaled matrices, γ·|Δθ| with |Δθ| = η γ^p |θ|^q.
 
     γ is the value of the gradient's step, p and q those of the degrees' step. The output answers
@@ -263,7 +261,7 @@ def increment_step(
     """
     p, q = degrees_of(degrees)
     size = gradient.rhs
-    times = sp.S.One if experts is None else experts.together.rhs / experts.reached.rhs
+    times = sp.Integer(sublayer.experts)
     constants = sp.symbols(f"C_1:{len(sublayer.scaled) + 1}", positive=True)
     update = eta * size**p * beta**q
     return BALANCE.order(
@@ -272,7 +270,7 @@ def increment_step(
         sp.powsimp(eta * times * size ** (1 + p) * beta**q),
         "each scaled matrix changes the output by its gradient's size times its update's, "
         f"eta*|g|^({p})*|theta|^({q}) by the degrees; their constants are dropped",
-        uses=("degrees", gradient.name, *(() if experts is None else (experts.together.name,))),
+        uses=("degrees", gradient.name),
         assumptions=("aligned-updates",), bounded=constants, checks=(ORDER_ONE, DROPPED),
         establishes=constants, left=output_change(letters(sublayer.name)),
     )  # fmt: skip

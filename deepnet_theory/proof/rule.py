@@ -6,7 +6,7 @@ r"""The rule: what a route proves of single sublayers, balanced part by part, an
      → sum    over the sublayers of a part, as many as S
      → A      what the later part makes of a change of this one
      → 1      balance and closure, which are imposed
-     → α, β   the solution, in logarithms
+     → α, β   the table's values, which must satisfy both
 
 K cross-attentions of weight c carry a change to the output: :math:`A = Kc` where all are aligned,
 :math:`A = \sqrt K c` in independent directions; once forward and, taken consistently, p times
@@ -27,7 +27,7 @@ import mpmath
 import sympy as sp
 
 from deepnet_theory.definitions.expression import FloatAlgebra, fold
-from deepnet_theory.definitions.rule import Closure, Rule, RuleEntry
+from deepnet_theory.definitions.rule import Closure, Rule
 from deepnet_theory.definitions.selection import Part, Selection
 from deepnet_theory.definitions.sublayer import Sublayer
 from deepnet_theory.proof.algebra import (
@@ -39,19 +39,17 @@ from deepnet_theory.proof.algebra import (
     eta,
     exponent_in,
     exponents,
+    from_plain,
     in_sympy,
     j,
     l,
     part_symbol,
-    plain,
     present,
     rational,
     simplified,
-    solve,
 )
-from deepnet_theory.proof.explicit import ExplicitStack, step_length
+from deepnet_theory.proof.explicit import step_length
 from deepnet_theory.proof.notation import output_change
-from deepnet_theory.proof.parts import as_one, crossings, sublayers
 from deepnet_theory.proof.placement import PlacementLaw, placement_law, relative_update
 from deepnet_theory.proof.step import (
     NAMED,
@@ -64,11 +62,10 @@ from deepnet_theory.proof.step import (
     defines,
     number,
 )
-from deepnet_theory.sizes.norm_epsilon import with_norm_epsilon
 from deepnet_theory.sizes.rule import Balanced as SizedPart
 from deepnet_theory.sizes.rule import Rule as Sized
 from deepnet_theory.sizes.rule import solve_rule as sized_rule
-from deepnet_theory.sizes.rule import written
+from deepnet_theory.sizes.table import texts
 from deepnet_theory.sizes.update import Update
 from deepnet_theory.sizes.update import law as degrees
 
@@ -78,6 +75,19 @@ AMPLIFIED = "DeepNet, arXiv 2203.00555, Theorem 4.3"
 A = sp.Symbol("A", positive=True)
 rate = sp.Symbol("eta_0", positive=True)  # the learning rate's factor where it is a knob
 _ONE = sp.Integer(1)
+
+
+# ---- counts ----
+
+
+def sublayers(part: Part) -> sp.Expr:
+    """S, the residual sublayers of all layers of a part."""
+    return sp.Rational(part.sublayers_per_layer) * DEPTHS[part.depth]
+
+
+def crossings(part: Part) -> sp.Expr:
+    """K, the cross-attentions of all layers of a part."""
+    return sp.Rational(part.crossings) * DEPTHS[part.depth]
 
 
 # ---- what a route hands over ----
@@ -266,8 +276,9 @@ class Balanced:
 class Problem:
     """A selection with its laws, its route, and its parts balanced by what the route proves.
 
-    ``sized`` is the rule by the algebra of sizes: it refuses where there is none, and says which
-    closures' conditions pick it. What the rule is, the steps find by themselves.
+    ``sized`` is the rule by the algebra of sizes. It refuses where there is none, says which
+    closures' conditions pick it, and has the values. The conditions are the route's: a value that
+    does not satisfy them is REFUTED.
     """
 
     selection: Selection
@@ -299,16 +310,6 @@ class Problem:
         for part in reversed(self.sized.parts):
             solved.insert(0, balance(self, part, solved[0] if solved else None))
         return tuple(solved)
-
-    @cached_property
-    def rule(self) -> SolvedRule:
-        """The rule that the solved balances amount to."""
-        return rule_of(self)
-
-    @cached_property
-    def stack(self) -> ExplicitStack:
-        """Its sublayers at that rule, on matrices and entries."""
-        return ExplicitStack(self.selection, self.rule)
 
     def kind(self, part: Part, name: str, members: tuple[str, ...]) -> Kind:
         """Sublayers of a part that share α and β, as the route proves them."""
@@ -350,47 +351,19 @@ class SolvedRule(Rule):
         return self.keyed([present(depth_expression(entry.beta)) for entry in self.entries])
 
 
-def rule_of(problem: Problem) -> SolvedRule:
-    """The rule of a problem; raises :class:`Refusal` where there is none."""
-    selection, entries = problem.selection, []
-    for balanced in problem.balanced:
-        for kind in balanced.kinds:
-            values = (
-                balanced.values[kind.alpha], balanced.values[kind.beta],
-                balanced.rate_of(kind), balanced.relative_update(kind),
-            )  # fmt: skip
-            texts = (written(plain(value), selection) for value in values)
-            entries.append(RuleEntry(balanced.part.name, kind.name, *texts))
-    rule = SolvedRule(
-        name=selection.optimizer or "custom",
-        entries=tuple(entries),
-        eta=written(plain(problem.balanced[-1].rate), selection),
-        meaning=(
-            "the powers of the depth are derived orders; the constant in front is the convention "
-            f"of the balance '= 1' and of the closure '{problem.sized.closure.name}'"
-        ),
-    )
-    return with_norm_epsilon(selection, rule)
-
-
-def solve_rule(selection: Selection) -> SolvedRule:
-    """The rule of a selection without its derivation; cached, for tables of many rules."""
-    return _solved(selection, selection.named)
-
-
-@cache
-def _solved(selection: Selection, _named: tuple[object, ...]) -> SolvedRule:
-    return rule_of(Problem(selection))
+def rule_of(selection: Selection) -> SolvedRule:
+    """The rule of a selection; raises :class:`Refusal` where there is none."""
+    rule = texts(sized_rule(selection))
+    return SolvedRule(rule.name, rule.entries, rule.eta, rule.meaning)
 
 
 # ---- one part: counted, added up, amplified, balanced, solved ----
 
 
 def balance(problem: Problem, sized: SizedPart, later: Balanced | None) -> Balanced:
-    """Solve the balance of one part, joined with the closures that ``sized`` names.
+    """The balance of one part, joined with the closures that ``sized`` names, and its values.
 
-    ``later`` is the solved part that a change of this one passes through. A system that does
-    not determine every knob is an error: the algebra of sizes has refused what has no rule.
+    ``later`` is the part at its rule that a change of this one passes through.
     """
     part = sized.part
     amplified = NOT_AMPLIFIED if later is None else amplification(problem, part, later)
@@ -398,18 +371,14 @@ def balance(problem: Problem, sized: SizedPart, later: Balanced | None) -> Balan
     kinds = tuple(problem.kind(part, kind.name, kind.members) for kind in sized.kinds)
     bare = Balanced(part, kinds, {}, (), amplified)
     bare = replace(bare, together=bare.uses ** rational(problem.degrees.p))
-    alike = tuple(as_one(part, problem.selection, problem.degrees))
-    before = (count_step(bare), sum_step(problem, bare, alike), *amplified.steps)
+    before = (count_step(bare), sum_step(problem, bare), *amplified.steps)
     imposed = (*_shares(sized, bare, before), *_closures(problem, sized, bare))
     once = (rate,) if "eta" in problem.sized.closure.knobs else ()
     rates = (kind.rate for kind in bare.kinds if kind.name in sized.rated)
     unknowns = (*bare.knobs, *once, *rates)
-    solution = solve([(step.lhs, step.rhs) for step in imposed], unknowns)
-    if solution is None or len(solution) < len(unknowns):
-        raise TypeError(f"the steps of the {part.name} determine no rule where sizes do")
-    solved_by = tuple(_solution(solution, imposed, part))
-    values = {step.lhs: simplified(step.rhs) for step in solved_by}
-    return replace(bare, values=values, steps=(*alike, *before, *imposed, *solved_by))
+    values = {symbol: value for symbol, value in _values(sized, bare).items() if symbol in unknowns}
+    solved_by = tuple(_solution(values, imposed, part))
+    return replace(bare, values=values, steps=(*before, *imposed, *solved_by))
 
 
 def listed(part: Part, kept: Callable[[Sublayer], bool]) -> Check:
@@ -434,7 +403,7 @@ def count_step(bare: Balanced) -> Step:
     )  # fmt: skip
 
 
-def sum_step(problem: Problem, bare: Balanced, alike: Sequence[Step]) -> Step:
+def sum_step(problem: Problem, bare: Balanced) -> Step:
     """What one step makes all listed sublayers of a part add to its output."""
     part = bare.part
     shares = list(zip(part.layer, part.shares, strict=True))
@@ -469,7 +438,7 @@ def sum_step(problem: Problem, bare: Balanced, alike: Sequence[Step]) -> Step:
         uses=(
             f"sublayers-{part.name}",
             *dict.fromkeys(name for kind in bare.kinds for name in kind.rests_on),
-            *problem.route.sums, *(step.name for step in alike),
+            *problem.route.sums,
         ),
         assumptions=("aligned-updates", "near-identity"), establishes=(*bare.knobs, eta),
         checks=(at_points("added up sublayer by sublayer", points),), left=output_change(),
@@ -648,22 +617,32 @@ def _conditions(
         )  # fmt: skip
 
 
+def _values(sized: SizedPart, bare: Balanced) -> dict[sp.Symbol, sp.Expr]:
+    """The table's values of all knobs; the conditions are the route's, which they must satisfy."""
+    values = {rate: from_plain(sized.eta, DEPTHS)}
+    for kind, at_rule in zip(bare.kinds, sized.kinds, strict=True):
+        values[kind.alpha] = from_plain(at_rule.alpha, DEPTHS)
+        values[kind.beta] = from_plain(at_rule.beta, DEPTHS)
+        values[kind.rate] = from_plain(at_rule.rate, DEPTHS)
+    return values
+
+
 def _solution(
-    solution: dict[sp.Symbol, sp.Expr], imposed: Sequence[Step], part: Part
+    values: dict[sp.Symbol, sp.Expr], imposed: Sequence[Step], part: Part
 ) -> Iterator[Step]:
-    """Each unknown's value."""
+    """Each knob's value, which satisfies every condition that is imposed."""
     conditions = [sp.sympify(condition.lhs / condition.rhs) for condition in imposed]
 
     def satisfied(step: Step) -> bool:
-        values = {**solution, step.lhs: step.rhs}
+        known = {**values, step.lhs: step.rhs}
         return bool(step.rhs.is_positive) and all(
-            not exponents(simplified(condition.xreplace(values))) for condition in conditions
+            not exponents(simplified(condition.xreplace(known))) for condition in conditions
         )
 
-    for symbol, value in solution.items():
+    for symbol, value in values.items():
         yield CLOSURE.equal(
             f"solution-{part.name}-{'eta' if symbol == rate else symbol}", symbol, present(value),
-            "solved in logarithms, where balance and closure are linear",
+            "in logarithms balance and closure are linear, and this is their solution",
             uses=tuple(step.name for step in imposed), establishes=(symbol,),
             checks=(Check("satisfies its conditions", satisfied), NAMED),
         )  # fmt: skip

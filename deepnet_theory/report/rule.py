@@ -227,7 +227,7 @@ def conclusion(derivation: Derivation) -> tuple[Verdict, str]:
     wrong = [m for m in derivation.measured if m.verdict is Verdict.REFUTED]
     right = f"{len(derivation.measured) - len(wrong)} of {len(derivation.measured)} numbers agree"
     differ = [f"{m.of} is {m.stated} and was measured otherwise" for m in wrong[:3]]
-    return derivation.verdict, f"{shown}{'; '.join((right, *differ, *derivation.disagreements))}."
+    return derivation.verdict, f"{shown}{'; '.join((right, *differ))}."
 
 
 # what follows from the rule

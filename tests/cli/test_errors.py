@@ -305,7 +305,7 @@ def test_a_file_is_whole_without_standard_error_and_under_bytes_that_are_no_text
 def test_a_derivation_that_is_refuted_ends_in_1(cli, monkeypatch, afresh):
     assert cli("derive", "--optimizer", "sgd").code == 0
     afresh()
-    monkeypatch.setattr(Derivation, "disagreements", ("alpha: 2 by the steps, 1 by sizes",))
+    monkeypatch.setattr(Derivation, "in_depth", "Stable in depth: every order is of order one.")
     refuted = cli("derive", "--optimizer", "sgd")
     assert (refuted.code, "REFUTED" in refuted.out) == (1, True)
 

@@ -11,7 +11,7 @@ import deepnet_theory as dt
 from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
 from deepnet_theory.definitions.placement import placement
 from deepnet_theory.definitions.selection import Part, Selection, in_turn, stack
-from deepnet_theory.proof import measured
+from deepnet_theory.proof import explicit
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.proof.placement import placement_law
 from deepnet_theory.proof.rule import Problem
@@ -101,7 +101,7 @@ def test_a_rule_of_several_placements_is_proved_and_one_placement_for_all_is_ref
     assert (proved.verdict, proved.closure) == (Verdict.PROVED, "complete")
     one = placement("branch-multiplier")
     with monkeypatch.context() as planted:
-        planted.setattr(measured.Place, "placement", property(lambda place: one))
+        planted.setattr(explicit.Place, "placement", property(lambda place: one))
         assert derive(Selection("adamw", layer=HYBRID)).verdict is Verdict.REFUTED
     monkeypatch.setattr(Problem, "law", lambda problem, sublayer: placement_law(one))
     assert derive(Selection("sgd", layer=HYBRID)).verdict is Verdict.REFUTED

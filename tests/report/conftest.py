@@ -6,7 +6,7 @@ import sympy as sp
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.algebra import DirectionalDifferential, Label, Softmax
 from deepnet_theory.proof.derivation import Derivation
-from deepnet_theory.proof.rule import Problem, rule_of
+from deepnet_theory.proof.rule import rule_of
 from deepnet_theory.proof.step import Check, Regime, Relation, Step
 
 N, S, r, p = sp.symbols("N S r p", positive=True)
@@ -37,5 +37,5 @@ def derivation():
     selection = Selection(optimizer="lamb")
     return Derivation(
         selection=selection, steps=steps, given=(N, r, p, A, H), conclusion=("size",),
-        proved=rule_of(Problem(selection)),
+        proved=rule_of(selection),
     )  # fmt: skip

@@ -364,3 +364,20 @@ def test_the_sentence_on_the_head_is_what_the_study_recorded():
         ("8: 2.44, 1 of 4 dead", "8: 2.44"), ("| –; 4 of 4 dead | –", "| 2.400 | –"),
     ):  # fmt: skip
         assert true in page and not all(said_of_the_head(page.replace(true, planted)).values())
+
+
+def test_a_planted_error_counts_as_seen_only_where_a_wrong_answer_is_called_refuted():
+    planted = import_module("planted")
+    right = [planted.Given(0, "alpha = 1", "PROVED"), planted.Given(4, "", "")]
+    fates = {
+        ((1, "alpha = 2", "REFUTED"), (4, "", "")): planted.SEEN,
+        ((0, "alpha = 2", "PROVED"), (4, "", "")): planted.UNSEEN,
+        ((0, "alpha = 2", "PROVED"), (70, "", "")): planted.UNSEEN,
+        ((70, "", ""), (4, "", "")): planted.CRASHED,
+        (("KeyError", "", ""), (4, "", "")): planted.CRASHED,
+        ((2, "", ""), (4, "", "")): planted.REFUSED,
+        ((1, "alpha = 1", "REFUTED"), (4, "", "")): planted.FALSE,
+        ((0, "alpha = 1", "PROVED"), (4, "", "")): planted.SAME,
+    }
+    for ends, fate in fates.items():
+        assert planted.fate_of(right, [planted.Given(*end) for end in ends]) == fate, ends

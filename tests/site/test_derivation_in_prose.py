@@ -21,13 +21,11 @@ NAMES = {
     for letter, name in {"N": "N", "α": "alpha", "β": "beta"}.items()
 }
 READ = (*standard_transformations, convert_xor, implicit_multiplication_application)
+CONSEQUENCES = {"ρ": "relative-update", "S r": "aligned-sum", "S r²": "self-consistency"}
 STEPS = {  # what a line of the page is about, and the step that proves it
     "|g|": "gradient-attention",
     "r": "branch-weight-attention",
     "‖ΔF‖/η": "balance-encoder",
-    "ρ": "relative-update-encoder",
-    "S r": "self-consistency-1-encoder",
-    "S r²": "self-consistency-2-encoder",
     "α": "solution-encoder-alpha",
     "β": "solution-encoder-beta",
 }
@@ -45,7 +43,12 @@ def equal(one, other):
 
 def right(derivation, left, side):
     """A side in α and β is the step's formula, one in N its value at the rule."""
-    step, shown = derivation.step(STEPS[left]), read(side)
+    shown = read(side)
+    if left in CONSEQUENCES:
+        (found,) = (c for c in derivation.consequences if c.name == CONSEQUENCES[left])
+        values = {NAMES["α"]: derivation.rule.alpha, NAMES["β"]: derivation.rule.beta}
+        return equal(shown.subs(values), sp.sympify(found.text, locals=NAMES))
+    step = derivation.step(STEPS[left])
     knobs = shown.free_symbols & {NAMES["α"], NAMES["β"]}
     if not knobs:
         return equal(shown, step.rhs)

@@ -63,7 +63,7 @@ def test_a_rule_has_its_epsilon_though_the_one_to_train_with_needs_none():
 
 
 def test_the_answer_says_how_deep_a_fixed_epsilon_reaches(falling):
-    assert any(row.of.startswith("epsilon of the norm") for row in falling.measured)
+    assert any("norm_epsilon" in fact.of for fact in falling.measured)
     assert "One learning rate serves every depth" in falling.in_depth
     assert "multiply its epsilon by (2*N)**(-2)" in falling.in_depth
     lost = "5% of what one update moves from 37 layers on in attention, 21 layers on in ffn"

@@ -25,7 +25,7 @@ def background(selection: Selection) -> Derivation:
     """The derivation of a selection, with all steps of its route and what sources write around."""
     problem, around = Problem(selection), asides_of(selection)
     made = derive(selection)
-    steps = (*around.before, *problem.route.steps, *chain(problem)[0], *around.after)
+    steps = (*around.before, *problem.route.steps, *chain(problem), *around.after)
     given = (*DEPTHS.values(), *problem.route.given, *around.given)
     return replace(made, steps=steps, given=tuple(dict.fromkeys(given)))
 

@@ -6,8 +6,13 @@ from collections.abc import Iterator
 
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.algebra import gains
-from deepnet_theory.proof.lemma import Law, amplification_step, directions, gain_counts
-from deepnet_theory.proof.parts import encoder_and_decoder
+from deepnet_theory.proof.lemma import (
+    Law,
+    amplification_step,
+    directions,
+    encoder_and_decoder,
+    gain_counts,
+)
 from deepnet_theory.proof.step import Step
 from deepnet_theory.sizes.update import law as degrees
 from paper_checks.shared.steps.lemma.chain import chain_steps, given
