@@ -45,7 +45,7 @@ from deepnet_theory.sizes.exponents import rival_rules
 from deepnet_theory.sizes.norm_epsilon import LOST
 from deepnet_theory.sizes.table import by_closure, texts
 
-DRAWN = 0.03  # of a logarithm, with drawn matrices
+DRAWN = 0.04  # of a logarithm, with drawn matrices
 # keys that name or describe; what they say of a number, the number's own fact says
 LABELS = frozenset({
     "select", "schema", "meaning", "closure", "training_closure", "training_refused", "depth",

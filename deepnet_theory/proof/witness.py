@@ -25,6 +25,8 @@ from fractions import Fraction
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from deepnet_theory.definitions.constants import Architecture
 from deepnet_theory.definitions.expression import Call, OperatorAlgebra, fold
 from deepnet_theory.definitions.placement import STREAM_GAIN, Placement
@@ -228,35 +230,45 @@ def mixed(branch: Sublayer) -> Mixed:
 # ---- a branch of Xavier's matrices ----
 
 
+class _OnArrays(OnMatrices):
+    """A formula on NumPy's arrays, a product of matrices being one of matrices."""
+
+    def multiply(self, left: Any, right: Any) -> Any:
+        return left @ right if np.ndim(left) and np.ndim(right) else left * right
+
+    def power(self, base: Any, exponent: Fraction) -> Any:
+        return base ** float(exponent)
+
+
 @cache
-def xavier_variance(branch: Sublayer, width: int = 16, draws: int = 60) -> float:
-    """The mean square of a branch's entries at gain 1, on an input whose entries have variance 1.
+def xavier_variance(branch: Sublayer, width: int = 64, draws: int = 300) -> float:
+    """The mean square of a branch's entries at gain 1, on inputs of root mean square 1.
 
-    With a ReLU, of one token and an open gate, both a softmax of 1: what others stay below.
+    With a ReLU. Every token attends to itself and every gate is open: what others stay below.
     """
-    plain = sublayer(branch.name.partition("@")[0])
-    draw, sizes = random.Random(0), {"d": width, "hidden": round(Architecture().ffn_ratio * width)}
+    plain, draw = sublayer(branch.name.partition("@")[0]), np.random.default_rng(0)
+    sizes = {"d": width, "hidden": round(Architecture().ffn_ratio * width)}
 
-    def normal(rows: int, columns: int, variance: float = 1.0) -> Matrix:
-        scale = math.sqrt(variance)
-        return Matrix([[draw.gauss(0.0, scale) for _ in range(columns)] for _ in range(rows)])
+    def norm(a: Any, *vectors: Any) -> Any:
+        return a / np.sqrt(np.mean(a**2, axis=-1, keepdims=True)) * (vectors or (1.0,))[0]
 
-    maps = {
-        **_MAPS,
-        "phi": lambda a: Matrix([[max(p, 0.0) for p in row] for row in a]),
-        "softmax": lambda a: Matrix([[1.0 for _ in row] for row in a]),
+    maps: dict[str, Callable[..., Any]] = {
+        "phi": lambda a: np.maximum(a, 0.0),
+        "softmax": lambda a: np.eye(len(a)) if a.shape == (TOKENS, TOKENS) else np.ones(a.shape),
+        "norm": norm,
+        "T": np.transpose,
+        "hadamard": np.multiply,
     }
     squares = []
     for _ in range(draws):
-        names = dict.fromkeys(("x", "memory"), normal(1, width))
+        names = dict.fromkeys(("x", "memory"), norm(draw.normal(size=(TOKENS, width))))
         for m in plain.matrices:
             fans = sizes[m.fan_in], sizes[m.fan_out]
-            names[m.name] = normal(*fans, variance=2 / sum(fans))
+            names[m.name] = math.sqrt(2 / sum(fans)) * draw.normal(size=fans)
         for v in plain.vectors:
-            names[v.name] = Matrix([[float(v.role is Role.NORM_GAIN)] * sizes[v.size]])
-        value: Matrix = fold(plain.expression.root, OnMatrices(names, maps))
-        squares.append(value.rms**2)
-    return math.fsum(squares) / draws * mixed(branch).size ** 2
+            names[v.name] = np.full(sizes[v.size], float(v.role is Role.NORM_GAIN))
+        squares.append(np.mean(np.square(fold(plain.expression.root, _OnArrays(names, maps)))))
+    return float(np.mean(squares)) * mixed(branch).size ** 2
 
 
 # ---- a sublayer in its residual equation ----

@@ -143,32 +143,23 @@ def test_a_mutant_meets_the_tests_that_execute_it(monkeypatch, tmp_path):
     assert (tmp_path / "deepnet_theory/halves.py").read_text(encoding="utf-8") == HALVES
 
 
-def test_a_planted_error_counts_where_it_changes_what_is_printed(monkeypatch, tmp_path):
+def test_an_error_is_planted_and_taken_out_again(monkeypatch, tmp_path):
     planted = import_module("planted")
     source = tmp_path / "deepnet_theory" / "half.py"
     source.parent.mkdir()
     source.write_text(SOURCE, encoding="utf-8")
     (mutant, *_) = import_module("mutants").mutants("half.py", SOURCE)
-    right = [(0, "alpha = 1"), (0, "beta = 1")]
+    right, seen = [planted.Given(0, "alpha = 1", "PROVED")], []
 
-    def fate(*wrong):
-        seen = []
+    def asked(tree):
+        seen.append(source.read_text(encoding="utf-8"))
 
-        def asked(tree):
-            seen.append(source.read_text(encoding="utf-8"))
-            return None if wrong == (None,) else (list(wrong), set())
-
-        monkeypatch.setattr(planted, "asked", asked)
-        outcome = planted.fate(mutant, tmp_path, right)
-        assert seen == [mutant.applied(SOURCE)] and source.read_text(encoding="utf-8") == SOURCE
-        return outcome
-
-    assert fate(*right) == "no change"
-    assert fate((1, "alpha = 2"), right[1]) == "refused"
-    assert fate((1, "alpha = 2"), (0, "beta = 2")) == "missed", "one of them has passed"
-    assert fate(None) == "refused", "none has come to its end"
-    evidence = '{"steps": [1], "measured": [2], "rule": "3"}'
-    assert planted.printed(evidence) == '{"rule": "3"}' and planted.printed("words") == "words"
+    monkeypatch.setattr(planted, "asked_of", asked)
+    assert planted.fate(mutant, tmp_path, right) == planted.CRASHED, "none has come to its end"
+    assert seen == [mutant.applied(SOURCE)] and source.read_text(encoding="utf-8") == SOURCE
+    evidence = '{"steps": [1], "measured": [2], "rule": "3", "verdict": "PROVED"}'
+    assert planted.given(0, evidence) == (0, '{"rule": "3"}', "PROVED")
+    assert planted.given(4, "words") == (4, "words", "")
 
 
 def test_the_power_of_the_laboratory_has_an_exact_interval(monkeypatch):
