@@ -17,6 +17,7 @@ from itertools import product
 from typing import Any
 
 from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
+from deepnet_theory.definitions.rule import COMPLETE
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import EPSILON, MATRICES, Role
 from deepnet_theory.proof.explicit import SAME, ExplicitStack, degrees, explicit_stack
@@ -173,6 +174,9 @@ class _Facts(Printed):
     def training(self) -> Iterator[tuple[Path_, Shown]]:
         if self.data["training"]:
             yield from self.rule("training", self.data["training_closure"])
+        complete = dict(by_closure(self.selection))[COMPLETE.name]
+        if not self.data["training"] and not isinstance(complete, Refusal):
+            yield ("training",), told(False, "the closure complete has a rule", COMPLETE.name)
         needs = {p.training_condition for p in self.selection.placements} - {""}
         if needs and self.data["training"]:
             agrees: Shows = lambda stated: stated in needs  # noqa: E731

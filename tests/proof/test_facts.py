@@ -174,6 +174,8 @@ def test_a_row_that_is_missing_or_not_there_is_refuted(name):
         for index in range(len(right[key])):
             data = {**right, key: [row for i, row in enumerate(right[key]) if i != index]}
             assert Verdict.REFUTED in verdicts(selection, data).values(), (key, index)
+    data = {**right, "training": None, "training_closure": None, "training_condition": None}
+    assert Verdict.REFUTED in verdicts(selection, data).values()
     twice = {**right["parameters"][0], "name": "no such parameter"}
     data = {**right, "parameters": [*right["parameters"], twice]}
     assert Verdict.REFUTED in verdicts(selection, data).values()
