@@ -19,7 +19,7 @@ from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.definitions.expression import Node
+from deepnet_theory.definitions.expression import UPDATE, Node, evaluate
 from deepnet_theory.definitions.measurement import Result
 from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.sublayer import Role
@@ -33,6 +33,7 @@ from deepnet_theory.proof.derivation import (
     derive,
     symbols_of,
 )
+from deepnet_theory.proof.explicit import SAME, regimes_of
 from deepnet_theory.proof.step import Check, Relation, Step
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
@@ -514,7 +515,7 @@ class WidthDerivation(Chain, Result):
     @cached_property
     def disagreements(self) -> tuple[str, ...]:
         """Where the table says another thing than the steps, both values in a sentence."""
-        return tuple(self._disagreements())
+        return (*self._disagreements(), *self._floors())
 
     def _disagreements(self) -> Iterator[str]:
         table, values = self.table, solved(self.steps_in_width)
@@ -524,6 +525,8 @@ class WidthDerivation(Chain, Result):
         in_depth = factors(table, self.depth) if self.depth else lambda _: {}
         for row in (*table.rows, *table.blocks):
             if row.place.kind is Role.KEY_BIAS:
+                if row.rate != ONE:  # it is idle: whatever its rate, which is left alone
+                    yield f"rate of {row.role}: 1, its gradient being 0, {row.rate} by the table"
                 continue
             # a tied head steps as the embedding
             group = group_of.get(id(row), known.get("table", known["vector"]))
@@ -541,6 +544,25 @@ class WidthDerivation(Chain, Result):
                 value = None if value is None else value * times.get(what, ONE)
                 if (stated := getattr(row, what)) != value:
                     yield f"{what} of {row.role}: {value} by the steps, {stated} by the table"
+
+    def _floors(self) -> Iterator[str]:
+        """Where a width at which entries fall to the floor of a regime is another one."""
+        stated = regimes_of(self.table.selection.the_optimizer)
+        sizes = [float(evaluate(UPDATE.parse(b))) for a, b in stated if a == "rms(theta)"]
+        held = {"k": 2, "N": 1, "M": 1}  # a floor is a matter of the width alone
+        falling = {
+            row.role: row.init
+            for row in self.table.rows
+            if row.init is not None and row.init.at(d=4, **held) < row.init.at(d=2, **held)
+        }
+        told = self.table.floors
+        if set(told) != (set(falling) if sizes else set()):
+            yield f"floors of {sorted(set(told) ^ set(falling))}: told of others than fall"
+            return
+        for role, width in told.items():
+            size = falling[role].without_number.at(d=width, **held)
+            if not any(abs(size / floor - 1) < SAME for floor in sizes):
+                yield f"floor of {role}: at d = {width} its entries are {size:.3g}"
 
     @cached_property
     def verdict(self) -> Verdict:
