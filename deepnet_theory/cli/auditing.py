@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.cli.deriving import own_rule
 from deepnet_theory.definitions.constants import Constants
-from deepnet_theory.definitions.outcome import DeepNetTheoryError, InputError, Refusal
+from deepnet_theory.definitions.outcome import DeepNetTheoryError, InputError, Refusal, Verdict
 from deepnet_theory.definitions.placement import placement
 from deepnet_theory.definitions.rule import COMPLETE
 from deepnet_theory.definitions.scheme import Scheme, not_exportable, schemes
@@ -66,7 +66,7 @@ def audit(
     from deepnet_theory.models.factory import Made, made
     from deepnet_theory.models.fitting import multiplied_values
     from deepnet_theory.models.reading import read
-    from deepnet_theory.report.scheme import standing
+    from deepnet_theory.report.scheme import grown, standing
     from deepnet_theory.runtime.building import checked
     from deepnet_theory.sizes.schemes import Row, trials
     from deepnet_theory.sizes.wanted import (
@@ -107,6 +107,7 @@ def audit(
     why_not = multiplied_values(whole.module, whole, reading.sublayers)
     if scheme is None:
         why_not = without_law(reading, placed_forms(reading)) or why_not
+    at_depth = None
     try:
         if scheme is not None:
             meant = () if why_not else (of_scheme(reading, asked, under),)
@@ -118,17 +119,21 @@ def audit(
         elif own and under:
             rules = of_own(reading, under, partial(own_rule, **own))
         else:
-            rules = wanted(reading, under)
+            rules, at_depth = wanted(reading, under), partial(wanted, reading, under)
     except Refusal as refusal:
         rules, why_not = [], str(refusal)
-    result = judge(whole, reading, rules, name or type(model).__name__, under, groups, why_not)
+    called = name or type(model).__name__
+    result = judge(whole, reading, rules, called, under, groups, why_not, at_depth)
+    of = under
     if scheme is not None:
-        result, under = replace(result, scheme=asked.name), under or asked.optimizer
-    remarks = list(result.remarks)
-    if result.follows in schemes() and under is not None:  # to follow one is not to be balanced
-        row = Row((under,), trials(schemes()[result.follows], named(under)))
-        remarks.append(f"under {under}: {standing(row).removesuffix('.')}")
-    result = replace(result, remarks=tuple(remarks))
+        result, of = replace(result, scheme=asked.name), under or asked.optimizer
+    if result.follows in schemes() and of is not None:  # to follow one is not to be balanced
+        row = Row((of,), trials(schemes()[result.follows], named(of)))
+        remark = f"under {of}: {standing(row).removesuffix('.')}"
+        result = replace(result, remarks=(*result.remarks, remark))
+        if under is not None and (growth := grown(row)):
+            growth = f"Under {of} one update grows as {growth}"
+            result = replace(result, verdict=Verdict.REFUTED, growth=growth)
     origin = {} if constants is None else checked(constants).origin
     if (exported := schemes().get(str(origin.get("scheme", result.scheme)))) is not None:
         return replace(result, command=_export(exported, reading))

@@ -90,9 +90,9 @@ class Audit(Result):
     """Does a model follow a rule, and where not.
 
     ``follows`` is the optimizer or scheme whose rule fits, ``alike`` others that do, ``against``
-    the one that it was held against, or ``refusal`` why none; ``near`` are the nearest rules
-    without an optimizer. ``plan`` is what to change; ``command`` derives or exports what ``apply_``
-    needs.
+    the one that it was held against, or ``refusal`` why none. ``growth`` says how one update of
+    what is published grows under the optimizer. ``plan`` is what to change; ``command`` derives or
+    exports what ``apply_`` needs.
     """
 
     schema = "deepnet-theory/audit/1"
@@ -118,7 +118,7 @@ class Audit(Result):
     rows: dict[str, str] = field(default_factory=dict)  # the optimizer's rules by their names
     condition: str = ""  # what training needs beside that rule
     refusal: str = ""
-    near: tuple[str, ...] = ()
+    growth: str = ""
     scheme: str | None = None
     command: str = ""
 

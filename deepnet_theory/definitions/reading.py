@@ -190,6 +190,7 @@ class Sublayer:
     says what left matrices without a role; the first branch of such a kind is ``measured``.
     ``activation`` is that between fc1 and fc2, or of those built here the one most like it;
     ``scores`` what multiplies the scores of queries and keys, relative to 1/√k.
+    ``line`` is the module and the line of code that add the branch to the stream.
     """
 
     stack: str
@@ -209,6 +210,7 @@ class Sublayer:
     start: float = 0.0
     activation: str = ""
     scores: float = 1.0
+    line: str = ""
 
     @property
     def in_gain(self) -> Sublayer:

@@ -84,7 +84,8 @@ class Wanted:
     ``degrees`` are (p, q) of the optimizer's first update :math:`|g|^p|\\theta|^q`; ``selection``
     the stack that it is a rule of, None where it is none of the laboratory. ``layers`` are those
     of constants made for another depth than the model's. ``steps`` are parameters with more
-    said of them than the ``rates`` of matrices. ``stream`` is the size of what enters each stack,
+    said of them than the ``rates`` of matrices, which ``grouped`` ones take from
+    ``parameter_groups``. ``stream`` is the size of what enters each stack,
     where that is not 1.
     """
 
@@ -98,6 +99,7 @@ class Wanted:
     layers: dict[str, int] | None = None
     steps: tuple[WantedStep, ...] = ()
     stream: dict[str, float] = field(default_factory=dict)
+    grouped: bool = False
 
 
 # ----------------------------------------------------------------------- constants as rows
@@ -316,7 +318,7 @@ class Difference:
     """One α, one placement or one gain of one sublayer that is ``ratio`` times the wanted one."""
 
     index: int  # of the sublayer
-    item: str  # alpha, norms, learnt, or a matrix's role
+    item: str  # alpha, norms, learnt, reads, "rate of" a role, or a matrix's role
     ratio: float
     found: float
     wanted: float
@@ -339,10 +341,14 @@ def differences(
             yield Difference(index, "learnt", s.alpha / wanted.alpha, s.alpha, wanted.alpha)
         elif not math.isclose(s.alpha, wanted.alpha, rel_tol=exact):
             yield Difference(index, "alpha", s.alpha / wanted.alpha, s.alpha, wanted.alpha)
+        read = reading_alpha(s)
+        if read:
+            yield Difference(index, "reads", s.stream, s.stream, 1.0)
         for m in s.matrices:
             if unjudged(m):
                 continue
-            size, low, high = gain(m, 1 - chance / count)
+            # what reads αx is judged as if it read x
+            size, low, high = gain(m, 1 - chance / count, 1 / s.stream if m.role in read else 1.0)
             aim = wanted.gain(m)
             if not low * (1 - exact) <= aim <= high * (1 + exact):
                 ratio = size / aim if aim else math.inf
@@ -354,11 +360,40 @@ def norms_of(s: Sublayer) -> frozenset[str]:
     return s.around | ({INSIDE} if any(n.where in (INSIDE, "within") for n in s.norms) else set())
 
 
-def gain(matrix: Matrix, level: float = 0.95) -> tuple[float, float, float]:
-    """The gain of a matrix and the ends of its interval."""
-    z = NormalDist().inv_cdf((1 + level) / 2)
-    size, margin = matrix.size / matrix.xavier, z * matrix.error / matrix.xavier
+def gain(matrix: Matrix, level: float = 0.95, times: float = 1.0) -> tuple[float, float, float]:
+    """The gain of a matrix and the ends of its interval, all of them ``times`` as large."""
+    z, unit = NormalDist().inv_cdf((1 + level) / 2), times / matrix.xavier
+    size, margin = matrix.size * unit, z * matrix.error * unit
     return size, size - margin, size + margin
+
+
+def reading_alpha(s: Sublayer) -> set[str]:
+    """The roles of the matrices that read αx, of a branch that should read x."""
+    if math.isclose(s.stream, 1, rel_tol=2 * EXACT) or "input" in s.around or s.kind == UNKNOWN:
+        return set()
+    last = sublayer(s.kind).last_map[0]
+    return {m.role for m in s.matrices
+            if m.role != last and math.isclose(m.times, s.stream, rel_tol=EXACT)}  # fmt: skip
+
+
+def rates_of_multiples(reading: Reading, rule: Wanted) -> Iterator[Difference]:
+    r"""The matrices that the forward pass multiplies by a c, so that their steps count otherwise.
+
+    With entries θ such a matrix is cθ. One update moves it :math:`c^{1 + p - q}` times as far as
+    a matrix of its size that nothing multiplies. A scheme's own factor is no fault, and what gates
+    of experts add up to is no number in the code.
+    """
+    p, q = rule.degrees or (-1.0, 0.0)
+    for index, (s, wanted) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True)):
+        read, gates = reading_alpha(s), s.kind != UNKNOWN and sublayer(s.kind).experts > 1
+        for m in s.matrices:
+            own = math.isclose(m.times, wanted.gains.get(m.role, 1.0), rel_tol=EXACT)
+            aside = gates and m.role == sublayer(s.kind).last_map[0]
+            if m.role in {"query", "key", *read} or aside or (own and rule.published):
+                continue
+            counts = math.pow(m.times, 1 + p - q) if m.times and not unjudged(m) else 1.0
+            if not math.isclose(counts, 1.0, rel_tol=EXACT):
+                yield Difference(index, f"rate of {m.role}", counts, m.times, 1.0)
 
 
 def with_own(norms: frozenset[str], s: Sublayer) -> frozenset[str]:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from statistics import median
 
@@ -25,6 +27,7 @@ from deepnet_theory.definitions.subject import (
     differences,
     gain,
     norms_of,
+    rates_of_multiples,
     rows_of,
     unjudged,
 )
@@ -37,13 +40,15 @@ from deepnet_theory.models.findings import (
     in_layers,
     log,
     of_outer_parts,
+    of_start,
     of_zero_branches,
 )
 from deepnet_theory.models.fitting import describe
 from deepnet_theory.models.groups import slowest
 from deepnet_theory.runtime.building import checked
 
-NAMED = 3  # rules that are near, where no optimizer is given
+# depths that a model's constants may be of in place of its own, over that
+MISTAKEN = tuple(map(Fraction, ("2", "1/2", "3", "1/3", "3/2", "2/3", "4", "1/4")))
 
 
 def judge(
@@ -54,24 +59,23 @@ def judge(
     optimizer: str | None = None,
     groups: Mapping[str, Mapping[str, float]] | None = None,
     why_not: str = "",
+    at_depth: Callable[[Mapping[str, int]], Sequence[Wanted]] | None = None,
 ) -> Audit:
     """Hold a reading against rules, and an optimizer's ``groups`` by parameter name.
 
     ``why_not`` says why no rule speaks of the model; what differs from a scheme is then no fault.
-    Without an optimizer, one fault is held against the nearest rule; where several would have to
-    be there, another optimizer's rule may be meant, and the nearest are named instead.
+    Where no rule fits, those that ``at_depth`` gives of another depth are tried, and then the
+    nearest is taken: one of the model's placement, and without an optimizer a published one.
     """
     judged = [(rule, list(differences(reading, rule))) for rule in rules]
     fitting = [rule for rule, different in judged if not different]
     nearest: Wanted | None = fitting[0] if fitting else None
     different: list[Difference] = []
-    near: tuple[str, ...] = ()
     if judged and not fitting and not why_not:
-        judged.sort(key=lambda j: distance(reading, *j))
-        if optimizer is None and len(rules) > 1 and len({d.item for d in judged[0][1]}) > 1:
-            near = tuple(_near(reading, judged))
-        else:
-            nearest, different = judged[0]
+        nearest = None if at_depth is None else _of_a_mistaken_depth(reading, at_depth)
+        if nearest is None:
+            published = optimizer is None
+            nearest, different = min(judged, key=lambda j: distance(reading, j[0], j[1], published))
     said: list[Finding] = []
     moved: Ratio | None = None
     sublayers = tuple(_audited(reading, nearest, different))
@@ -79,11 +83,14 @@ def judge(
         said = [_of_another_depth(reading, nearest, different)]
         different = []
     elif nearest:
+        if not groups and not nearest.grouped and not why_not:
+            different += rates_of_multiples(reading, nearest)
         if different:
             effects = Effects(made, reading, nearest, _relative(groups or {}))
             said, moved = findings(reading, nearest, different, effects)
+        said += of_start(made.module, reading, nearest)
         said += of_steps(reading, nearest, groups or {})
-    if near or any(f.severity == DIFFERENCE for f in said):
+    if any(f.severity == DIFFERENCE for f in said):
         verdict = Verdict.REFUTED
     else:
         known = reading.understood and not _low_rank(reading)
@@ -97,7 +104,7 @@ def judge(
         remarks=tuple(_remarks(reading, nearest, groups)), plan=tuple(_plan(different)),
         verdict=verdict, effect=moved and moved.mean, effect_low=moved and moved.low,
         effect_high=moved and moved.high,
-        refusal="" if nearest else why_not, near=near,
+        refusal="" if nearest else why_not,
         rates={name: group["lr"] for name, group in (groups or {}).items()},
     )  # fmt: skip
 
@@ -109,11 +116,12 @@ def _relative(groups: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
 
 
 def distance(
-    reading: Reading, rule: Wanted, different: list[Difference]
-) -> tuple[bool, int, bool, float]:
-    """How much differs in kind, and then in size; a derived rule is nearer than a published one.
+    reading: Reading, rule: Wanted, different: list[Difference], published: bool = False
+) -> tuple[int, bool, int, bool, float]:
+    """How much differs in kind, and then in size; of two alike a ``published`` rule or a derived.
 
-    A model with norms everywhere that a rule has not is of another design than the rule's.
+    A rule of the model's own placement is nearest, however much else differs. A model with norms
+    everywhere that a rule has not is of another design than the rule's.
 
     What a rule has of its own, a gain or an α that is not 1, speaks for it where the model has
     it too; the size that torch makes a Linear with was chosen by nobody and speaks for none. A
@@ -135,18 +143,24 @@ def distance(
             kinds[key] = max(kinds.get(key, now), now)
     designed = all(norms_of(s) > w.norms for s, w in rows)
     sizes = sum(abs(log(d.ratio)) for d in different)
-    return designed, sum(kinds.values()), rule.published, sizes
+    misplaced = sum(d.item == "norms" for d in different)
+    return misplaced, designed, sum(kinds.values()), rule.published is not published, sizes
 
 
-def _near(reading: Reading, judged: Sequence[tuple[Wanted, list[Difference]]]) -> Iterator[str]:
-    """The nearest rules that ask for different things, and where each differs."""
-    asked: list[object] = []
-    for rule, different in judged:
-        asks = [(s.norms, round(s.alpha, 6), s.gains) for s in rule.sublayers]
-        if asks not in asked and len(asked) < NAMED:
-            asked.append(asks)
-            places = dict.fromkeys(f"{reading.sublayers[d.index].kind} {d.item}" for d in different)
-            yield f"{rule.name} ({rule.detail}) except for {', '.join(places)}"
+def _of_a_mistaken_depth(
+    reading: Reading, at_depth: Callable[[Mapping[str, int]], Sequence[Wanted]]
+) -> Wanted | None:
+    """A rule that the model follows at a depth that is not its own; published ones first."""
+    for published, times in product((True, False), MISTAKEN):
+        layers = {name: n * times for name, n in reading.layers.items()}
+        if all(n.denominator == 1 for n in layers.values()):
+            made_for = {name: int(n) for name, n in layers.items()}
+            first, *_, last = (*made_for.values(), *made_for.values())
+            depth = {"N": first, "M": last}
+            for rule in at_depth(depth):
+                if rule.published is published and not any(differences(reading, rule)):
+                    return replace(rule, layers=made_for)
+    return None
 
 
 def _audited(
@@ -214,7 +228,7 @@ def _remarks(
 
 
 def _of_another_depth(reading: Reading, rule: Wanted, different: Sequence[Difference]) -> Finding:
-    """Constants made for another depth: nothing is mended by their numbers."""
+    """Constants made for another depth: nothing is fixed by their numbers."""
     assert rule.layers is not None
     wrong = {name: n for name, n in reading.layers.items() if n != rule.layers[name]}
     made_for = " and ".join(
@@ -222,12 +236,15 @@ def _of_another_depth(reading: Reading, rule: Wanted, different: Sequence[Differ
     )
     has = "are not those of" if different else "are those of"
     depth = ",".join(map(str, reading.layers.values()))
-    return Finding(
-        f"{', '.join(wrong)}: depth",
-        f"the constants are for {made_for}; its alpha and gains {has} the constants",
-        max(max(n / rule.layers[name], rule.layers[name] / n) for name, n in wrong.items()),
-        f'constants = deepnet_theory.export(derivation, depth="{depth}")',
-    )
+    what = f"the constants are for {made_for}; its alpha and gains {has} the constants"
+    export = f'constants = deepnet_theory.export(derivation, depth="{depth}")'
+    if not rule.grouped:
+        what = f"these are the constants of {rule.name} for {made_for}"
+        sublayers = {name: len(rows) for name, rows in reading.stacks.items()}
+        what += ": N counts layers, not sublayers" * (rule.layers == sublayers)
+        export = f"# take the constants of {rule.name} for {depth} layers"
+    size = max(max(n / rule.layers[name], rule.layers[name] / n) for name, n in wrong.items())
+    return Finding(f"{', '.join(wrong)}: depth", what, size, export)
 
 
 def of_constants(reading: Reading, constants: Constants | str | Path) -> Wanted:
@@ -247,7 +264,8 @@ def of_constants(reading: Reading, constants: Constants | str | Path) -> Wanted:
         uses = reading.select.get("uses", "1")
         selection = Selection(c.optimizer, placement=c.placement, norm=c.norm, stack=c.stack,
                               layer=layer, uses=uses)  # fmt: skip
-    return replace(rule, selection=selection, steps=tuple(steps_of(reading, rule, c)))
+    steps = tuple(steps_of(reading, rule, c))
+    return replace(rule, selection=selection, steps=steps, grouped=True)
 
 
 def name_and_groups(

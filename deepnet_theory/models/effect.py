@@ -20,7 +20,7 @@ from torch import Tensor
 
 from deepnet_theory.definitions.outcome import InputError, MissingExtraError, Refusal
 from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Reading
-from deepnet_theory.definitions.subject import Difference, Wanted
+from deepnet_theory.definitions.subject import Difference, Wanted, reading_alpha
 from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.models.factory import Made
 from deepnet_theory.models.fitting import blocks, multiplier
@@ -116,6 +116,12 @@ class _Copy:
         elif d.matrix is not None and d.matrix.times:
             for view in blocks(model, d.matrix):
                 view.normal_(0.0, d.wanted * d.matrix.xavier / d.matrix.times)
+        elif d.item == "reads":
+            for m in (m for m in s.matrices if m.role in reading_alpha(s)):
+                self._carry(m, 1 / d.ratio, d.item, with_bias=False)
+        elif d.item.startswith("rate of "):
+            for m in (m for m in s.matrices if m.role == d.item[len("rate of ") :]):
+                self._step(replace(m, bias=None), 1 / d.ratio, d.item)
         elif d.item == "alpha" and s.learnt:
             multiplier(model, s.learnt).mul_(d.ratio)
         elif d.item == "alpha" and last and "output" not in s.around and 0 < d.ratio < math.inf:
@@ -133,10 +139,16 @@ class _Copy:
             view.mul_(by)
         return True
 
-    def _carry(self, m: Matrix, by: float, item: str) -> None:
+    def _carry(self, m: Matrix, by: float, item: str, with_bias: bool = True) -> None:
         """Multiply a block, its bias and its step: it moves as the block without the factor."""
         if self._multiply(m, by, item):
             p, q = self._degrees
-            self._times.append((m, math.pow(by, 1 + p - q)))
-            if m.bias:
+            self._step(m if with_bias else replace(m, bias=None), math.pow(by, 1 + p - q), item)
+            if m.bias and with_bias:
                 self.made.module.get_parameter(m.bias).mul_(by)
+
+    def _step(self, m: Matrix, by: float, item: str) -> None:
+        """Multiply the steps of a block and of its bias, once."""
+        if (key := (m.name, m.outputs, f"step, {item}")) not in self._done:
+            self._done.add(key)
+            self._times.append((m, by))

@@ -7,6 +7,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 
+import torch
+from torch import nn
+
 from deepnet_theory.definitions.audit import DIFFERENCE, REMARK, Finding
 from deepnet_theory.definitions.reading import (
     UNKNOWN,
@@ -17,9 +20,10 @@ from deepnet_theory.definitions.reading import (
 )
 from deepnet_theory.definitions.subject import EXACT, INSIDE, Difference, Wanted, WantedSublayer
 from deepnet_theory.definitions.sublayer import sublayer
-from deepnet_theory.models.applying import SMALL, head_std, is_small
+from deepnet_theory.models.applying import SMALL, head_std, is_high, is_small, is_tied
 from deepnet_theory.models.branches import runs
 from deepnet_theory.models.effect import Effects, Ratio
+from deepnet_theory.models.fitting import blocks
 
 FAR = 10.0  # the logarithm of a ratio that is none
 SIMILAR = 1.25  # layers whose ratios are within this factor differ alike
@@ -86,8 +90,23 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding
         gate = f"{1 / wanted.alpha:.4g}"
         what = f"no learnt scalar multiplies the branch, and {rule.name} starts one at {gate}"
         mend = f"x = x + torch.nn.Parameter(torch.tensor({gate})) * branch(x)"
+    elif first.item == "reads":
+        what = (
+            f"the branch reads alpha*x, {s.stream:.4g}*x, and is to read x: its matrices take in "
+            "more, and their steps count more; their weights stay as they are"
+        )
+        mend = f"x = {_equation(wanted, f'{wanted.alpha:.4g}')}"
+    elif first.item.startswith("rate of "):
+        matrix = next(m for m in s.matrices if m.role == first.item[len("rate of ") :])
+        what = (
+            f"the forward pass multiplies it by {first.found:.4g}, so that one step of it counts "
+            f"{first.ratio:.3g} times; take the factor out, or divide its learning rate by that"
+        )
+        of = f'model.get_parameter("{matrix.name}")'
+        mend = f'{{"params": [{of}], "lr": lr * {1 / first.ratio:.4g}}}'
     elif m is None:
         what = f"alpha {_alpha(reading, group)}{_why_alpha(reading, s, wanted)}"
+        what += f" (in {s.line})" * bool(s.line)
         mend = f"x = {_equation(wanted, f'{wanted.alpha:.4g}')}"
         if wanted.learnt and s.learnt and (name := s.learnt_parameter):
             part = s.learnt.removeprefix(name)  # its entries, where it is a part
@@ -107,6 +126,70 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding
         else:
             mend, so = f"torch.nn.init.normal_({_code(m)}, std={first.wanted * m.xavier:.4g})", ""
     return Finding(where, what, size, mend + so)
+
+
+def of_start(model: nn.Module, reading: Reading, rule: Wanted) -> Iterator[Finding]:
+    """What starts wrong beside α and gains: layers that are copies, a head, outer matrices."""
+    yield from _of_copies(model, reading)
+    logits, tied = reading.logits, is_tied(reading)
+    # of a state of rms 1, Xavier's head makes logits of a variance below 2, half of it in nats
+    if logits is not None and is_high(logits, logits.loss - 1):
+        head, std = logits.head, head_std(logits)
+        mend = f"torch.nn.init.normal_({_code(head)}, std={std:.4g})"
+        if tied:
+            mend = "# multiply the logits by a number below 1: apply_ says which, in its lines"
+        yield Finding(
+            f"head: {head.where}",
+            f"the loss starts at {logits.loss:.3g}, and ln {head.fan_out} is {logits.even:.3g}: "
+            f"the head's entries have rms {head.entries:.3g}",
+            logits.loss / logits.even,
+            mend,
+        )
+    by_xavier = [w for w in rule.sublayers if rule.published and w.std is None]
+    scaled = {g for w in by_xavier for g in w.gains.values()} - {0.0, 1.0}
+    width = next((m.fan_in for s in reading.sublayers for m in s.matrices), 1)
+    outer = [(t.name, t.size, t.rows) for t in reading.tables if t.name]
+    outer += [(logits.head.where, logits.head.entries, logits.head.fan_out)] if logits else []
+    for g in scaled:
+        off = [one for one in dict.fromkeys(outer) if _is_xavier(one[1] / g, one[2], width)]
+        # one alone may have that size by chance
+        for name, size, _ in off if len(off) == len(set(outer)) > 1 else ():
+            yield Finding(
+                f"{name}: gain",
+                f"its entries have rms {size:.3g}, {g:.3g} times Xavier's, as those that "
+                f"{rule.name} scales; it scales none outside the layers",
+                _apart(g),
+                f'torch.nn.init.xavier_normal_(model.get_parameter("{name}").data)',
+            )
+
+
+def _is_xavier(size: float, rows: int, columns: int) -> bool:
+    error = 3 / math.sqrt(2 * rows * columns)
+    return math.isclose(size, math.sqrt(2 / (rows + columns)), rel_tol=error)
+
+
+def _of_copies(model: nn.Module, reading: Reading) -> Iterator[Finding]:
+    """Stacks whose layers start with the same entries, though each has its own parameters."""
+    for stack, row in reading.stacks.items():
+        kinds: dict[tuple[str, int], dict[str, Matrix]] = {}
+        for s in row:
+            for place, m in enumerate(m for m in s.matrices if m.size):
+                kinds.setdefault((s.kind, place), {}).setdefault(m.where, m)
+        several = [[*alike.values()] for alike in kinds.values() if len(alike) > 1]
+        entries = [[torch.cat([*blocks(model, m)]) for m in alike] for alike in several]
+        copied = bool(entries) and all(torch.equal(w, first) for first, *rest in entries
+                                       for w in rest)  # fmt: skip
+        if copied:
+            count = reading.layers[stack]
+            yield Finding(
+                f"{stack}, all {count} layers",
+                f"the layers start as copies of one: {several[0][0].where} and "
+                f"{several[0][1].where} have the same entries; copies add up as their number, "
+                "and layers drawn one by one as its root",
+                math.sqrt(count),
+                "for p in model.parameters():  # each layer by itself\n"
+                "    if p.dim() > 1: torch.nn.init.xavier_normal_(p)",
+            )
 
 
 def of_outer_parts(reading: Reading) -> Iterator[str]:
@@ -270,6 +353,9 @@ def _why_gain(s: Sublayer, wanted: WantedSublayer, d: Difference, m: Matrix) -> 
     of_packed = "it is drawn with the fans of the packed matrix"
     roles = {m.name for m in sublayer(s.kind).scaled}
     scaled = {g for role, g in wanted.gains.items() if role in roles and g != 1}
+    twice = round(1 / s.scores**2) if m.role == "query" and 0 < s.scores < 1 else 0
+    if twice and m.fan_out % twice == 0 and math.isclose(s.scores**2 * twice, 1, rel_tol=EXACT):
+        return f"; its scores are divided by sqrt({twice}) twice"
     if near(1.0):
         return "; it is not scaled"
     if as_made(m):

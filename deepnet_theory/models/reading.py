@@ -224,6 +224,7 @@ class Reader:
                         biases=s.biases, carried=carried, why=branch.why(),
                         measured=self._measured(branch, stream),
                         activation=branch.activation, scores=branch.scores,
+                        line=str(s.node.line or ""),
                     )
                 )  # fmt: skip
             carried = 1.0 if on_sum else carried * s.stream.coefficient

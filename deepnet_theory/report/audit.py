@@ -45,14 +45,11 @@ def answer(audit: Audit) -> doc.Words:
     nameless = "of a placement that has no name here" if alike else audit.reading.said_ranges()
     placement = audit.placement or nameless
     held, count = f"{audit.against} ({audit.detail})", len(audit.differences)
-    if audit.verdict is Verdict.SUPPORTED:
+    if audit.growth:
+        judged = f"Implemented as published ({audit.follows}). {audit.growth}: not stable in depth"
+    elif audit.verdict is Verdict.SUPPORTED:
         also = f"; so do {', '.join(audit.alike)}" if audit.alike else ""
         judged = f"It follows {held}{also}"
-    elif audit.near:
-        judged = (
-            "It follows no rule of any optimizer; give the optimizer to see what differs. Nearest: "
-            + "; ".join(audit.near)
-        )
     elif audit.against is None:
         why = f": {audit.refusal}" if audit.refusal else ""
         judged = f"It was compared with no rule{why}"
@@ -65,6 +62,8 @@ def answer(audit: Audit) -> doc.Words:
             times = f"{number(audit.effect, '.3g')} times ({' to '.join(ends)})"
             moved = f"; measured, one update changes the output {times} as much as on a fixed copy"
         what = "" if audit.scheme else "the nearest rule, "
+        if audit.optimizer is None and not audit.scheme:
+            what = "the nearest scheme or rule (no optimizer was given), "
         judged = f"{count} difference{'s' * (count > 1)} from {what}{held}{moved}"
     return audit.verdict, f", {placement}, layers: {layers}. {judged}."
 

@@ -69,6 +69,12 @@ def standing(row: Row) -> str:
     return f"{_begun('; '.join(changes))}."
 
 
+def grown(row: Row) -> str:
+    """How the output's change by one update grows with the depth; empty where it does not."""
+    growing = [(p.first, p.depth) for p in row.parts if p.first is not None and p.first > 0]
+    return " and ".join(f"{n}^1" if by == 1 else power(by, n) for by, n in growing)
+
+
 def derived(judgement: Judgement) -> str:
     """Which selections of the engine lead to the scheme; empty where none does."""
     ways = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import groupby, product
@@ -40,9 +40,12 @@ from deepnet_theory.sizes.update import law, powers
 OWN = "your own rule"
 
 
-def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
+def wanted(
+    reading: Reading, under: str | None = None, depth: Mapping[str, int] | None = None
+) -> list[Wanted]:
     """Every rule that a model may follow: of one optimizer, or of each class of them; and schemes.
 
+    Each at the model's ``depth``, or at another one.
     Schemes stand before the rules of the lemma route, DeepNorm among them. Branches that no
     derived rule has a law for are left to the schemes of that form. Raises :class:`Refusal` where
     the stacks that were read are none that the theory speaks of.
@@ -53,9 +56,10 @@ def wanted(reading: Reading, under: str | None = None) -> list[Wanted]:
     def derived(method: str) -> Iterator[Wanted]:
         if not without_law(reading, placed_forms(reading)):
             for name in names:
-                yield from _derived(reading, replace(chosen, optimizer=name, method=method))
+                given = replace(chosen, optimizer=name, method=method)
+                yield from _derived(reading, given, depth or depth_of(reading))
 
-    published = _published(reading, under)
+    published = _published(reading, under, depth or depth_of(reading))
     if len(set(meant_norms(reading))) == 1:
         return [*derived("probe"), *published, *derived("lemma")]
     fitting = [w for w in published if _has_norms_of(reading, w)]
@@ -80,7 +84,7 @@ def of_own(reading: Reading, under: str, make: Callable[[Selection], Rule]) -> l
         return make(where), None
 
     rules = [
-        _placed_rule(reading, chosen, several, solved, OWN, f"under {under}")
+        _placed_rule(reading, chosen, several, solved, OWN, f"under {under}", depth_of(reading))
         for several in _placements_of(reading)
     ]
     if not rules:
@@ -143,7 +147,7 @@ def _has_norms_of(reading: Reading, rule: Wanted) -> bool:
     return all(norms_of(s) == row.norms for s, row in rows)
 
 
-def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
+def _derived(reading: Reading, chosen: Selection, depth: Mapping[str, int]) -> Iterator[Wanted]:
     """The rules of one optimizer, for every placement with the model's norms and every closure."""
     # a closure of the learning rate alone is left out: weights do not show it
     shown = [name for name, closure in closures().items() if "eta" not in closure.knobs]
@@ -156,7 +160,8 @@ def _derived(reading: Reading, chosen: Selection) -> Iterator[Wanted]:
     for several, name in product(_placements_of(reading), shown):
         closed, detail = replace(chosen, closure=name), f"closure {name}{route}"
         with suppress(DeepNetTheoryError):  # there is no such rule
-            yield _placed_rule(reading, closed, several, solved, str(chosen.optimizer), detail)
+            optimizer = str(chosen.optimizer)
+            yield _placed_rule(reading, closed, several, solved, optimizer, detail, depth)
 
 
 Way = tuple[frozenset[str], tuple[str, ...]]  # where norms stand, and what is learnt
@@ -185,6 +190,7 @@ def _placed_rule(
     solved: Callable[[Selection], Solved],
     name: str,
     detail: str,
+    depth: Mapping[str, int],
 ) -> Wanted:
     """What ``solved`` gives in these placements.
 
@@ -197,7 +203,7 @@ def _placed_rule(
         name,
         detail,
         " and ".join(names),
-        tuple(_of_rule(reading, [placed[way] for way in _ways(reading)])),
+        tuple(_of_rule(reading, [placed[way] for way in _ways(reading)], depth)),
         _degrees(chosen.the_optimizer),
         selection=replace(chosen, placement=names[0]),
     )
@@ -209,8 +215,9 @@ def depth_of(reading: Reading) -> dict[str, int]:
     return {"N": layers[0], "M": layers[-1]}
 
 
-def _of_rule(reading: Reading, placed: list[tuple[Placement, Solved]]) -> Iterator[WantedSublayer]:
-    depth = depth_of(reading)
+def _of_rule(
+    reading: Reading, placed: list[tuple[Placement, Solved]], depth: Mapping[str, int]
+) -> Iterator[WantedSublayer]:
     for s, (placement, (rule, sizes)) in zip(reading.sublayers, placed, strict=True):
         entry = rule.entry(s.stack, s.kind)
         alpha, beta = entry.at(**depth)
@@ -233,11 +240,11 @@ def _of_rule(reading: Reading, placed: list[tuple[Placement, Solved]]) -> Iterat
 # ---- published schemes ----
 
 
-def _published(reading: Reading, under: str | None) -> Iterator[Wanted]:
+def _published(reading: Reading, under: str | None, depth: Mapping[str, int]) -> Iterator[Wanted]:
     for given in schemes().values():
         if _has_inner(given) == any(INSIDE in norms_of(s) for s in reading.sublayers):
             with suppress(Refusal):
-                yield _sizes_of_scheme(reading, given, under)
+                yield _sizes_of_scheme(reading, given, under, depth)
 
 
 def _has_inner(given: Scheme) -> bool:
@@ -265,10 +272,13 @@ def of_scheme(reading: Reading, given: Scheme, under: str | None = None) -> Want
     it was not understood.
     """
     steps = _steps_of_scheme(reading, given)
-    return replace(_sizes_of_scheme(reading, given, under), steps=tuple(steps))
+    sizes = _sizes_of_scheme(reading, given, under, depth_of(reading))
+    return replace(sizes, steps=tuple(steps))
 
 
-def _sizes_of_scheme(reading: Reading, given: Scheme, under: str | None) -> Wanted:
+def _sizes_of_scheme(
+    reading: Reading, given: Scheme, under: str | None, depth: Mapping[str, int]
+) -> Wanted:
     """The same without how parameters step."""
     require_shown(given)
     _require_understood(reading)
@@ -304,22 +314,20 @@ def _sizes_of_scheme(reading: Reading, given: Scheme, under: str | None) -> Want
         given.name,
         given.source,
         given.equation,
-        tuple(_of_scheme(reading, given, parts)),
+        tuple(_of_scheme(reading, given, parts, depth)),
         _degrees(optimizer(chosen)),
         published=True,
         selection=Selection(chosen, **reading.select) if plain else None,  # type: ignore[arg-type]
-        stream={
-            name: given.value(part.embedding, **depth_of(reading)) for name, part in parts.items()
-        },
+        stream={name: given.value(part.embedding, **depth) for name, part in parts.items()},
     )
 
 
 def _of_scheme(
-    reading: Reading, given: Scheme, parts: dict[str, SchemePart]
+    reading: Reading, given: Scheme, parts: dict[str, SchemePart], depth: Mapping[str, int]
 ) -> Iterator[WantedSublayer]:
     carried = dict.fromkeys(parts, 1.0)  # as the reading has it: what no norm takes back
     for s in reading.sublayers:
-        part, layer = parts[s.stack], {**depth_of(reading), "l": s.layer + 1}
+        part, layer = parts[s.stack], {**depth, "l": s.layer + 1}
         kind, where = _placed(reading, given, s)
         stream, branch = where.coefficients(given.value(part.alpha, **layer))
         stream *= carried[s.stack]

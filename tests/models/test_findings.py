@@ -20,7 +20,7 @@ def matrix(gain=1.0, role="value", error=0.0, rows=(0, D), name="qkv"):
 
 def why(found, wanted, *, role="value", error=0.0, others=(), beta=0.5, **matrix_):
     m = matrix(found, role, error, **matrix_)
-    s = SimpleNamespace(kind="attention", matrices=(m, *others))
+    s = SimpleNamespace(kind="attention", matrices=(m, *others), scores=1.0)
     rule = SimpleNamespace(gains={"query": 1.0, "key": 1.0, "value": beta, "output": beta})
     return _why_gain(s, rule, Difference(0, role, found / wanted, found, wanted, m), m)
 
