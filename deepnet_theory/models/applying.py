@@ -12,6 +12,8 @@ condition (H) of the width, a move of the features by 1 moves the logits by 1.
 from __future__ import annotations
 
 import math
+import warnings
+import weakref
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
@@ -120,6 +123,10 @@ def apply_(
     not load it: make the model from its configuration, apply with ``initialise=False``, and load
     the weights with ``load_state_dict``.
 
+    The first step of an optimizer without the groups of
+    :func:`~deepnet_theory.models.groups.parameter_groups` warns, where the constants ask for
+    several learning rates.
+
     ``initialise=False`` sets α alone; weights that look trained are redrawn with
     ``initialise=True`` only; a model that has these constants is left as it is. The forward pass
     is then read once more. Raises :class:`Refusal` where that does not show the constants, for a
@@ -193,9 +200,47 @@ def _applied(
     if drawn and outer:
         _require_outer(again, constants, {change.name for change in changes})
     describe_(model, describe(reading, rule), constants, drawn=drawn)
+    if len(_rates(reading, rule, constants)) > 1:
+        _watch_rates(model)
     lines = tuple(lines_of_code(again, constants)) if drawn else ()
     summary = _summary(again, rule, constants, changes, lines, large)
     return Applied(tuple(changes), tuple(summary), lines)
+
+
+def _rates(reading: Reading, rule: Wanted, c: Constants) -> list[float]:
+    """The learning rates that the parameters of the layers ask for, as multiples."""
+    members = (d for packed in describe(reading, rule).values() for d in packed)
+    return sorted({
+        c.parameter(d.part or "", d.sublayer, d.name, d.role).rate
+        for d in members if d.sublayer is not None
+    })  # fmt: skip
+
+
+_watched = weakref.WeakSet[nn.Module]()
+
+
+def _watch_rates(model: nn.Module) -> None:
+    """Warn at the model's first step if its optimizer has not the groups of parameter_groups."""
+    if model in _watched:
+        return
+    _watched.add(model)
+    known = weakref.ref(model)
+
+    def compare(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        own = known()
+        stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
+        if own is not None and stepped.isdisjoint(map(id, own.parameters())):
+            return
+        handle.remove()
+        if own is not None and not any("lr_scale" in g for g in optimizer.param_groups):
+            warnings.warn(
+                f"{type(optimizer).__name__} steps all parameters at one learning rate, and the "
+                "constants that apply_ put into the model ask for several: give it "
+                "parameter_groups(model, lr); a Trainer takes it as optimizers=(optimizer, None)",
+                stacklevel=3,
+            )
+
+    handle = register_optimizer_step_pre_hook(compare)
 
 
 def _alphas(reading: Reading, rule: Wanted) -> list[Difference]:
@@ -559,11 +604,7 @@ def _summary(
         into = "put into the forward pass and the state_dict"
     else:
         into = "nothing to put in"
-    members = (d for packed in describe(reading, rule).values() for d in packed)
-    rates = sorted({
-        c.parameter(d.part or "", d.sublayer, d.name, d.role).rate
-        for d in members if d.sublayer is not None
-    })  # fmt: skip
+    rates = _rates(reading, rule, c)
     spans = " to ".join(f"{rate:.4g}" for rate in dict.fromkeys((rates[0], rates[-1])))
     return [
         f"{' and '.join(c.placements)} under {c.optimizer}, {layers}: {matrices} matrices drawn, "
