@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Shown:
+class Piece:
     """Blocks that a notebook shows as HTML, and anything else as text."""
 
     blocks: tuple[doc.Block, ...]
@@ -34,12 +34,12 @@ class Shown:
         return text(doc.Document("", self.blocks))
 
 
-def steps(derivation: Derivation, *names: str) -> Shown:
+def steps(derivation: Derivation, *names: str) -> Piece:
     """Single steps of a derivation by their names, with the numbers that they have in the whole."""
-    return Shown(tuple(composed.step_of(derivation, n) for n in names))
+    return Piece(tuple(composed.step_of(derivation, n) for n in names))
 
 
-def rules(derivations: Mapping[str, Derivation]) -> Shown:
+def rules(derivations: Mapping[str, Derivation]) -> Piece:
     """Both rules of several derivations, one a row."""
     rows: list[tuple[doc.Words, ...]] = [
         (name, owner(e.part, e.sublayer), row.named,
@@ -48,36 +48,36 @@ def rules(derivations: Mapping[str, Derivation]) -> Shown:
         for row in d.rows
         for e in row.rule.entries
     ]  # fmt: skip
-    return Shown((doc.table(" | of | rule | α | β | κ | factor on η", rows),))
+    return Piece((doc.table(" | of | rule | α | β | κ | factor on η", rows),))
 
 
-def implied(derivations: Mapping[str, Derivation], *names: str) -> Shown:
+def implied(derivations: Mapping[str, Derivation], *names: str) -> Piece:
     """Consequences of several derivations' rules by their names, a rule a row."""
     rows: list[tuple[doc.Words, ...]] = [
         (label, *(doc.Formula(c.text) for n in names for c in d.consequences if c.name == n))
         for label, d in derivations.items()
     ]
-    return Shown((doc.table(" | ".join(("", *names)), rows),))
+    return Piece((doc.table(" | ".join(("", *names)), rows),))
 
 
-def cross(table: CrossTable) -> Shown:
+def cross(table: CrossTable) -> Piece:
     """A cross table: the rule of each row, stepped by the optimizer of each column."""
     names = tuple(table.rules)
     rows = (
         (rule, *("; ".join(map(power, table.cell(rule, o).exponents.values())) for o in names))
         for rule in names
     )
-    return Shown((doc.table(" | ".join(("rule of ↓, stepped by →", *names)), rows),))
+    return Piece((doc.table(" | ".join(("rule of ↓, stepped by →", *names)), rows),))
 
 
-def across(derivations: Mapping[str, WidthDerivation], *roles: str) -> Shown:
+def across(derivations: Mapping[str, WidthDerivation], *roles: str) -> Piece:
     """What several derivations in width give these roles, one a row, as powers of the sizes."""
     rows = (
         (name, row.role, *(width.cell(c, getattr(row, c), None) for c in width.COLUMNS))
         for name, d in derivations.items()
         for row in map(d.table.row, roles)
     )
-    return Shown((doc.table(" | ".join(("", "role", *width.COLUMNS.values())), rows),))
+    return Piece((doc.table(" | ".join(("", "role", *width.COLUMNS.values())), rows),))
 
 
 def plot(
