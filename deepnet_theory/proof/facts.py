@@ -27,10 +27,10 @@ from deepnet_theory.proof.seen import (
     DEEP,
     DEPTHS,
     SHALLOW,
+    AtRule,
     Conditions,
     Leaf,
     Parameter,
-    Printed,
     Shown,
     Shows,
     exactly,
@@ -128,7 +128,7 @@ def leaves(data: Any, at: Path_ = ()) -> dict[Path_, Leaf]:
 # ---- what explicit sublayers show, leaf by leaf ----
 
 
-class _Facts(Printed):
+class _Facts(AtRule):
     """The facts of an answer, by the path of the leaf."""
 
     def all(self) -> Iterator[tuple[Path_, Shown]]:

@@ -18,9 +18,9 @@ from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.proof.explicit import Place, explicit_stack, regimes_of
 from deepnet_theory.proof.seen import (
     DEPTHS,
+    AtRule,
     Leaf,
     Parameter,
-    Printed,
     Shown,
     Shows,
     grows,
@@ -32,13 +32,13 @@ WIDTH, HIDDEN = 64, 256  # where a formula holds d and m
 Path_ = tuple[str, ...]
 
 
-def remarked(at_rule: Printed, epsilons: Mapping[Path_, Shown]) -> Iterator[tuple[Path_, Shown]]:
+def remarked(at_rule: AtRule, epsilons: Mapping[Path_, Shown]) -> Iterator[tuple[Path_, Shown]]:
     """What is shown of the state in depth and of every remark."""
     yield from _Sentences(at_rule, epsilons).sentences()
 
 
 class _Sentences:
-    def __init__(self, at_rule: Printed, epsilons: Mapping[Path_, Shown]) -> None:
+    def __init__(self, at_rule: AtRule, epsilons: Mapping[Path_, Shown]) -> None:
         self.at, self.epsilons = at_rule, epsilons
         self.selection, self.stack = at_rule.selection, at_rule.stack
 

@@ -112,7 +112,7 @@ def value(text: str, depth: Depth) -> Shown:
 # ---- sublayers at the printed rule ----
 
 
-class Printed:
+class AtRule:
     """An answer's plain data with the explicit sublayers at its rule."""
 
     def __init__(self, selection: Selection, data: Mapping[str, Any]) -> None:
@@ -228,7 +228,7 @@ def parameters_of(selection: Selection, sublayer: Sublayer) -> Iterator[tuple[st
 class Parameter:
     """What one update through a parameter does at the printed rule."""
 
-    def __init__(self, seen: Printed, part: str, sublayer: str, name: str, role: Role) -> None:
+    def __init__(self, seen: AtRule, part: str, sublayer: str, name: str, role: Role) -> None:
         self.seen, self.part, self.sublayer, self.name, self.role = seen, part, sublayer, name, role
         self.places = seen.places(part, sublayer)
         self.moved = self.moved_at(self.places)
