@@ -16,6 +16,7 @@ import warnings
 import weakref
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -216,31 +217,38 @@ def _rates(reading: Reading, rule: Wanted, c: Constants) -> list[float]:
     })  # fmt: skip
 
 
-_watched = weakref.WeakSet[nn.Module]()
+_watched = weakref.WeakSet[nn.Module]()  # models whose optimizer has not made a step yet
 
 
 def _watch_rates(model: nn.Module) -> None:
     """Warn at the model's first step if its optimizer has not the groups of parameter_groups."""
-    if model in _watched:
-        return
     _watched.add(model)
-    known = weakref.ref(model)
+    _watch_optimizers()
 
-    def compare(optimizer: torch.optim.Optimizer, *_: object) -> None:
-        own = known()
-        stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
-        if own is not None and stepped.isdisjoint(map(id, own.parameters())):
-            return
-        handle.remove()
-        if own is not None and not any("lr_scale" in g for g in optimizer.param_groups):
-            warnings.warn(
-                f"{type(optimizer).__name__} steps all parameters at one learning rate, and the "
-                "constants that apply_ put into the model ask for several: give it "
-                "parameter_groups(model, lr); a Trainer takes it as optimizers=(optimizer, None)",
-                stacklevel=3,
-            )
 
-    handle = register_optimizer_step_pre_hook(compare)
+@cache
+def _watch_optimizers() -> None:
+    """Have every optimizer compared with the watched models.
+
+    Torch iterates over these hooks while it calls them: one that removed itself would end the step.
+    """
+    register_optimizer_step_pre_hook(_compare)
+
+
+def _compare(optimizer: torch.optim.Optimizer, *_: object) -> None:
+    if not _watched:
+        return
+    stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    first = [m for m in _watched if not stepped.isdisjoint(map(id, m.parameters()))]
+    for model in first:
+        _watched.discard(model)
+    if first and not any("lr_scale" in group for group in optimizer.param_groups):
+        warnings.warn(
+            f"{type(optimizer).__name__} steps all parameters at one learning rate, and the "
+            "constants that apply_ put into the model ask for several: give it "
+            "parameter_groups(model, lr); a Trainer takes it as optimizers=(optimizer, None)",
+            stacklevel=3,
+        )
 
 
 def _alphas(reading: Reading, rule: Wanted) -> list[Difference]:
