@@ -360,6 +360,11 @@ class Place:
         return self.stack.selection.placed(self.sublayer)
 
     @cached_property
+    def degree(self) -> int:
+        """How many factors of the branch are scaled matrices; one may be there twice."""
+        return len(factors(self.sublayer))
+
+    @cached_property
     def sizes(self) -> Sizes:
         return sizes(self.placement, self.sublayer)
 
@@ -415,7 +420,7 @@ class Place:
     def order(self, k: int) -> float:
         """What one update of ``k`` of a branch's matrices at once adds to the output."""
         together = self.amplified[0] * self.aligned / self.experts.size * self.experts.together
-        return together * math.comb(len(factors(self.sublayer)), k) * self.rho**k
+        return together * math.comb(self.degree, k) * self.rho**k
 
     @cached_property
     def amplified(self) -> tuple[float, float, float]:

@@ -43,6 +43,7 @@ from deepnet_theory.proof.seen import (
 )
 from deepnet_theory.proof.witness import xavier_variance
 from deepnet_theory.sizes.exponents import rival_rules
+from deepnet_theory.sizes.laws import factors
 from deepnet_theory.sizes.norm_epsilon import LOST
 from deepnet_theory.sizes.table import by_closure, texts
 
@@ -196,7 +197,7 @@ class _Facts(AtRule):
                 "aligned-sum": ([p.aligned for p in places], "S such branches"),
                 "self-consistency": ([p.independent for p in places], "S such branches, squared"),
             }
-            for order in range(1, len(places[0].sublayer.scaled) + 1):
+            for order in range(1, places[0].degree + 1):
                 sizes = [place.order(order) for place in places]
                 found[f"order-{order}"] = sizes, f"{order} of a branch's matrices at once"
             for name, (values, because) in found.items():
@@ -217,7 +218,7 @@ class _Facts(AtRule):
             at, places = ("orders", f"{part}/{kind}"), self.places(part, members[0])
             yield (*at, "state"), exactly(self.state(part, members[0]), "every order at two depths")
             yield (*at, "rho"), self.sized([p.rho for p in places], "an update over the matrix")
-            for index in range(len(places[0].sublayer.scaled)):
+            for index in range(places[0].degree):
                 sizes = [place.order(index + 1) for place in places]
                 because = f"{index + 1} of a branch's matrices at once"
                 yield (*at, "orders", str(index)), self.sized(sizes, because)
@@ -239,7 +240,7 @@ class _Facts(AtRule):
     ) -> Iterator[tuple[str, Shown]]:
         """The ε of every norm on what falls: the variance in the deepest branch of the entry."""
         branches = {s.name: s for s in stack.part(part).layer if s.name in members}
-        deepest = max(branches.values(), key=lambda s: len(s.scaled)).name
+        deepest = max(branches.values(), key=lambda s: len(factors(s))).name
         ends = self.places(part, deepest, [{**DEPTHS[0], stack.part(part).depth: n}
                                            for n in (SHALLOW, DEEP)], stack)  # fmt: skip
         places = self.places(part, deepest, stack=stack)

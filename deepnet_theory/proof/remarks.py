@@ -83,7 +83,7 @@ class _Sentences:
     def failing(self, part: str, name: str) -> str:
         """How the largest stable rate scales: aligned steps move a branch by as much as itself."""
         rises = grows(*(place.rho for place in self.at.ends(part, name)))
-        inverse = 1 / len(self.at.places(part, name)[0].sublayer.scaled) - 1 if rises else 0.0
+        inverse = 1 / self.at.places(part, name)[0].degree - 1 if rises else 0.0
         return self.at.power_of(part, name, lambda place: place.rho**inverse)
 
     def tells_the_epsilons(self, stated: str, shown: Mapping[Path_, Shown]) -> bool:

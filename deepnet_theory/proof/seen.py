@@ -170,16 +170,16 @@ class AtRule:
     def failing(self, part: str, name: str) -> Shown:
         """The rate where aligned steps have moved the branch by as much as itself."""
         places, rises = self.places(part, name), grows(*(p.rho for p in self.ends(part, name)))
-        inverse = 1 / len(places[0].sublayer.scaled) - 1 if rises else 0
+        inverse = 1 / places[0].degree - 1 if rises else 0
         return self.sized([p.rho**inverse for p in places], "rho at two depths")
 
     def powers(self, part: str, name: str) -> list[float]:
         """The exponents of every order, in every depth."""
-        matrices = len(self.places(part, name)[0].sublayer.scaled)
+        degree = self.places(part, name)[0].degree
         return [
             power([place.order(k) for place in self.ends(part, name, depth)])
             for depth in self.selection.the_stack.depths
-            for k in range(1, matrices + 1)
+            for k in range(1, degree + 1)
         ]
 
     def state(self, part: str, name: str) -> str:
@@ -331,7 +331,7 @@ class Conditions:
 
     def of(self, part: str, members: Sequence[str]) -> tuple[bool, str]:
         places = [self.stack.at(part, members[0], depth) for depth in DEPTHS]
-        balances = [place.order(1) * self.convention(place.sublayer) for place in places]
+        balances = [place.order(1) * self.convention(place) for place in places]
         level = balances[0] if self.stack.numbered else 1.0
         met = all(near(balance, level) for balance in balances)
         one_alpha = self.stack.selection.has_one_alpha(self.stack.part(part))
@@ -340,11 +340,11 @@ class Conditions:
             met = met and all(self.is_met(places, sides) for sides in self.closure.expressions)
         return met, f"the part changes the output by {balances[0]:.6g} eta at every depth"
 
-    def convention(self, sublayer: Sublayer) -> float:
-        """What a route takes of the m first-order terms: the probe one, the lemma their norms."""
-        selection, matrices = self.stack.selection, len(sublayer.scaled)
+    def convention(self, place: Place) -> float:
+        """What a route takes of the first-order terms: the probe one, the lemma their norms."""
+        selection, matrices = self.stack.selection, len(place.sublayer.scaled)
         if selection.method == "probe":
-            return 1 / matrices
+            return 1 / place.degree
         p, q = degrees(selection.the_optimizer)
         return float(matrices ** ((p + q - 1) / 2))
 
