@@ -158,9 +158,24 @@ def _of_a_mistaken_depth(
             first, *_, last = (*made_for.values(), *made_for.values())
             depth = {"N": first, "M": last}
             for rule in at_depth(depth):
-                if rule.published is published and not any(differences(reading, rule)):
+                fits = rule.published is published and not any(differences(reading, rule))
+                if fits and _together(reading, rule):
                     return replace(rule, layers=made_for)
     return None
+
+
+def _together(reading: Reading, rule: Wanted) -> bool:
+    """Whether all matrices of each role have its gain together, more finely than each alone."""
+    roles: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
+    for s, w in zip(reading.sublayers, rule.sublayers, strict=True):
+        for m in (m for m in s.matrices if not unjudged(m) and m.size and w.gain(m)):
+            off = log(m.size / m.xavier / w.gain(m))
+            roles.setdefault((s.stack, s.kind, m.role), []).append((off, m.error / m.size))
+    return all(
+        abs(sum(off for off, _ in each))
+        <= 3 * math.hypot(*(e for _, e in each)) + EXACT * len(each)
+        for each in roles.values()
+    )
 
 
 def _audited(

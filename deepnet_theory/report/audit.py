@@ -111,7 +111,7 @@ def _to_derive(audit: Audit) -> Iterator[doc.Block]:
 
 
 def _gains(audit: Audit) -> doc.Table:
-    """One row a kind of sublayer and matrix: the range over layers, and what is wanted.
+    """One row a kind of sublayer and matrix: the range over layers and experts, and what is wanted.
 
     A kind that stands in several equations has rows of each.
     """
@@ -131,8 +131,7 @@ def _gains(audit: Audit) -> doc.Table:
         title = f"{stack} {kind}" + f", {equation}" * (named[stack, kind] > 1)
         on = alike[0].sublayer.alpha_on or "nothing"
         add(title, f"alpha, on {on}", [s.sublayer.alpha for s in alike], alike[0].alpha_wanted)
-        for position, gain in enumerate(alike[0].gains):
-            gains = [s.gains[position] for s in alike if position < len(s.gains)]
-            ends = [end for g in gains for end in (g.low, g.high)]
-            add("", gain.matrix.role, ends, gain.wanted)
+        for role in dict.fromkeys(g.matrix.role for s in alike for g in s.gains):
+            gains = [g for s in alike for g in s.gains if g.matrix.role == role]
+            add("", role, [end for g in gains for end in (g.low, g.high)], gains[0].wanted)
     return doc.table("sublayer | what | found | wanted", rows)

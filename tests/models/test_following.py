@@ -99,7 +99,7 @@ def test_a_model_that_drowns_is_warned_of_in_one_sentence():
     assert not any("one direction" in w for w in calm.warnings)
     assert calm.points == told.points  # what is followed changes nothing that is measured
     page = told._repr_html_()
-    assert "over updates" in page and page.count("<svg") == 1
+    assert "tokens, over the updates" in page and page.count("<svg") == 1  # the points alone
 
 
 def test_each_update_takes_its_own_batch():
