@@ -53,6 +53,7 @@ class Effects:
         self, made: Made, reading: Reading, rule: Wanted, rates: Mapping[str, float]
     ) -> None:
         self._made, self._reading, self._rule, self._rates = made, reading, rule, rates
+        self._known: dict[frozenset[Difference], list[float]] = {}
 
     def of(
         self, different: Sequence[Difference], beside: Collection[Difference] = ()
@@ -73,6 +74,8 @@ class Effects:
 
     def _sizes(self, fixed: Collection[Difference]) -> list[float]:
         """‖ΔF‖/η on the same draws of targets, of a copy on which these are fixed."""
+        if (known := self._known.get(frozenset(fixed))) is not None:
+            return known
         selection = self._rule.selection
         reference = None if selection is None else selection.the_optimizer.reference
         if reference is None:
@@ -83,7 +86,12 @@ class Effects:
         for d in fixed:
             copy.fix(self._reading, d)
         make = library_optimizer(reference)
-        return [change_of_step(copy.made, make, copy.changed, seed) for seed in range(DRAWS)]
+        sizes, scale = list[float](), 1.0
+        for seed in range(DRAWS):  # a scale that suits one draw is where the next one starts
+            size, scale = change_of_step(copy.made, make, copy.changed, seed, scale)
+            sizes.append(size)
+        self._known[frozenset(fixed)] = sizes
+        return sizes
 
 
 class _Copy:

@@ -204,12 +204,15 @@ HALVINGS = 40  # of a step, at most, to be so small
 Changed = Callable[[str, Tensor], Tensor]  # what becomes of the step of a parameter
 
 
-def change_of_step(made: Made, make: Callable[..., Any], changed: Changed, seed: int) -> float:
+def change_of_step(
+    made: Made, make: Callable[..., Any], changed: Changed, seed: int, scale: float = 1.0
+) -> tuple[float, float]:
     """‖ΔF‖/η of one step of an optimizer on random targets, averaged over tokens, for small η.
 
     ``make`` gives the optimizer of parameters, ``changed`` what a named parameter's step is
-    replaced by. The model keeps its weights. Raises :class:`InputError` where no gradient reaches
-    a parameter.
+    replaced by. The step's ``scale`` is halved until ΔF is in proportion to it, and is returned
+    too. The model keeps its weights. Raises :class:`InputError` where no gradient reaches a
+    parameter.
     """
     model, generator = made.module, torch.Generator().manual_seed(seed)
     final = FinalState(made, None, generator, drawn=True)
@@ -220,7 +223,7 @@ def change_of_step(made: Made, make: Callable[..., Any], changed: Changed, seed:
     loss.backward()  # type: ignore[no-untyped-call]
     moving = [(n, p) for n, p in model.named_parameters() if p.grad is not None]
     kept = [p.detach().clone() for _, p in moving]
-    before, scale = final().double(), 1.0
+    before = final().double()
     make([p for _, p in moving], lr=RATE).step()
     with torch.no_grad():
         steps = [changed(n, p - old) for (n, p), old in zip(moving, kept, strict=True)]
@@ -234,7 +237,7 @@ def change_of_step(made: Made, make: Callable[..., Any], changed: Changed, seed:
         for (_, p), old in zip(moving, kept, strict=True):
             p.copy_(old)
     model.zero_grad()
-    return float(moved.norm(dim=-1).mean()) / scale / RATE
+    return float(moved.norm(dim=-1).mean()) / scale / RATE, scale
 
 
 def library_optimizer(reference: Reference) -> Callable[..., torch.optim.Optimizer]:
