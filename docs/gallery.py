@@ -17,6 +17,7 @@ from deepnet_theory.definitions.scheme import Scheme, schemes
 from deepnet_theory.report.html import fragment
 from deepnet_theory.report.scheme import document
 from deepnet_theory.sizes.schemes import Judgement, Row, optimizer_classes, trials
+from deepnet_theory.sizes.update import descending
 
 ROOT = Path(__file__).parents[1]
 TABLE = "docs/schemes.md"
@@ -66,7 +67,8 @@ def _judged(scheme: Scheme) -> Judgement:
         Row(names, trials(scheme, optimizer(names[0]))) for names in optimizer_classes().values()
     ]
     own = next(row for row in rows if scheme.optimizer in row.optimizers)
-    return Judgement(scheme, scheme.optimizer, own, tuple(rows), ())
+    p = descending(optimizer(scheme.optimizer)).p
+    return Judgement(scheme, scheme.optimizer, own, tuple(rows), (), p)
 
 
 def _rows(page: str, name: str) -> list[str]:
