@@ -130,7 +130,7 @@ def page(fates: dict[Mutant, str], asked_for: str) -> str:
     rows = sorted((m for m in fates if fates[m] == UNSEEN), key=lambda m: (m.file, m.line))
     return "\n".join([
         "# Planted in the derivation", "",
-        f"`{asked_for}`: of {counts[SEEN] + counts[UNSEEN]} errors after which a derivation ends "
+        f"`{asked_for}`: of {counts[SEEN] + counts[UNSEEN]} errors that leave a derivation with an end "
         f"and prints another answer, `derive` calls **{counts[SEEN]}** REFUTED. "
         f"{counts[UNSEEN]} are unseen.", "",
         "Apart, for they find nothing: "

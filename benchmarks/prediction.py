@@ -29,7 +29,7 @@ from deepnet_theory.laboratory.judging import ratio_interval
 from deepnet_theory.laboratory.model_update import measure_model_update
 from deepnet_theory.laboratory.one_sublayer import predict_model_update
 from deepnet_theory.laboratory.settings import Settings
-from deepnet_theory.proof.rule import solve_rule
+from deepnet_theory.proof.rule import rule_of
 
 HALVES = (("sgd", "adam", "muon"), ("momentum", "lamb", "lion"))
 WITHIN = {"sgd": 0.03, "momentum": 0.03}  # what is aimed at; 5 % for all others
@@ -70,7 +70,7 @@ def row(what: str, selection: Selection, depth: int, settings: Settings) -> str:
     """Measured, predicted and their ratio, as a line of the table."""
     if selection.optimizer in WITHIN and depth < DEEP:
         settings = replace(settings, draws=MORE * settings.draws)
-    case = Case(selection, solve_rule(selection), {"N": depth}, settings)
+    case = Case(selection, rule_of(selection), {"N": depth}, settings)
     measured = np.array(measure_model_update(case, draws=settings.draws).values)
     found = predict_model_update(case)
     ratio = ratio_interval(measured, np.array(found.values))

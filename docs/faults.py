@@ -97,7 +97,8 @@ def audited(fault: Fault) -> Any:
 
 def _said(fault: Fault) -> str:
     audit = audited(fault)
-    assert audit.verdict is dt.Verdict.REFUTED, f"{fault.name} is not seen"
+    seen = audit.verdict is dt.Verdict.REFUTED and bool(audit.differences) is bool(fault.edits)
+    assert seen, f"{fault.name} is not seen"
     return fragment(replace(composed(audit), title=""))
 
 

@@ -17,5 +17,9 @@ symbols` lists those of one derivation, with the step that brings each in.
 def page() -> str:
     """The page, from the table that derivations take their words from."""
     every = {**NOTATION, **{f"norm_{name}": f"norm of {words}" for name, words in NORM_OF.items()}}
-    rows = (f"| {lettered(name)} | `{name}` | {words} |" for name, words in every.items())
+
+    def escaped(words: str) -> str:
+        return words.replace("_", r"\_")
+
+    rows = (f"| {lettered(name)} | `{name}` | {escaped(words)} |" for name, words in every.items())
     return "\n".join((FIRST, "| symbol | name | stands for |", "|---|---|---|", *rows, ""))

@@ -44,7 +44,7 @@ class Ratio(NamedTuple):
 
 
 class Effects:
-    """One step of a model against one step of copies on which differences from a rule are fixed.
+    """One step of a model against one step of copies where differences from a rule are fixed.
 
     ``rates`` are the learning rates of parameters by name, in units of the usual one.
     """
@@ -73,7 +73,7 @@ class Effects:
         return Ratio(geometric_mean(each), min(each), max(each))
 
     def _sizes(self, fixed: Collection[Difference]) -> list[float]:
-        """‖ΔF‖/η on the same draws of targets, of a copy on which these are fixed."""
+        """‖ΔF‖/η on the same draws of targets, of a copy where these are fixed."""
         if (known := self._known.get(frozenset(fixed))) is not None:
             return known
         selection = self._rule.selection

@@ -546,7 +546,7 @@ class WidthDerivation(Chain, Result):
                     yield f"{what} of {row.role}: {value} by the steps, {stated} by the table"
 
     def _floors(self) -> Iterator[str]:
-        """Where a width at which entries fall to the floor of a regime is another one."""
+        """Where entries fall to the floor of a regime at another width."""
         stated = regimes_of(self.table.selection.the_optimizer)
         sizes = [float(evaluate(UPDATE.parse(b))) for a, b in stated if a == "rms(theta)"]
         held = {"k": 2, "N": 1, "M": 1}  # a floor is a matter of the width alone
@@ -557,7 +557,7 @@ class WidthDerivation(Chain, Result):
         }
         told = self.table.floors
         if set(told) != (set(falling) if sizes else set()):
-            yield f"floors of {sorted(set(told) ^ set(falling))}: told of others than fall"
+            yield f"floors of {sorted(set(told) ^ set(falling))}: said of others than fall"
             return
         for role, width in told.items():
             size = falling[role].without_number.at(d=width, **held)

@@ -8,7 +8,7 @@ CLAIM = Claim(
     name="su-width",
     source=f"{SU}, reply of 2023-05",
     statement="""K is the number of matrices of a layer and a constant of the architecture; the size
-        of a matrix is the width, to which Xavier's initialisation is adapted already, so that a
+        of a matrix is the width, and Xavier's initialisation is adapted to it already, so that a
         wider model has no increment explosion.""",
     conditions="""post-LN and pre-LN with a rule, 8 layers, widths 32 to 256 at fixed heads and
         tokens; text and Gaussian tokens of correlation 0 and 0.9 (the laws on Gaussian tokens), 16
