@@ -130,8 +130,8 @@ def page(fates: dict[Mutant, str], asked_for: str) -> str:
     rows = sorted((m for m in fates if fates[m] == UNSEEN), key=lambda m: (m.file, m.line))
     return "\n".join([
         "# Planted in the derivation", "",
-        f"`{asked_for}`: of {counts[SEEN] + counts[UNSEEN]} errors that leave a derivation with an end "
-        f"and prints another answer, `derive` calls **{counts[SEEN]}** REFUTED. "
+        f"`{asked_for}`: of {counts[SEEN] + counts[UNSEEN]} errors that let a derivation end "
+        f"and print another answer, `derive` calls **{counts[SEEN]}** REFUTED. "
         f"{counts[UNSEEN]} are unseen.", "",
         "Apart, for they find nothing: "
         + ", ".join(f"{counts[one]} {one}" for one in (CRASHED, REFUSED, FALSE, SAME)) + ".",
