@@ -199,7 +199,10 @@ def see(update: Node, practice: Node, at: Drawn, *, aligned: bool) -> Seen:
             gradient += FAINT * at.multiplier * at.backward * _bounded(draw, *gradient.shape)
         theta: Array = np.zeros((at.outputs, at.inputs))
         if at.init is not None:
-            theta = at.init * _bounded(draw, *theta.shape)
+            # a vector and a row of a table have entries of either sign too
+            vector = at.inputs == 1
+            drawn = _bounded(draw, *(theta.T if vector else theta).shape)
+            theta = at.init * (drawn.T if vector else drawn)
         stored = (gradient.T, theta.T) if at.is_table else (gradient, theta)
         values: Values = {"eta": 1.0, "g": stored[0], "theta": stored[1], "decay": 0.0}
         with np.errstate(all="ignore"):

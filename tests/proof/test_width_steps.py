@@ -153,10 +153,17 @@ def test_what_stays_at_zero_is_a_step():
 
 
 def test_a_tied_head_asks_for_two_rates(adam, muon):
-    assert adam.step("rates-tied").rhs == 1
-    assert muon.step("rates-tied").rhs == d ** sp.Rational(-1, 2)
-    one_rate = with_row(muon.table, "tied-head", rate=Monomial())
-    assert replace(muon, table=one_rate).verdict is Verdict.REFUTED
+    """One matrix has one update, whose entries move the embedding. It moves a head's logits alike
+    where it is aligned with the head's inputs; theta is not.
+    """
+    assert adam.step("rates-tied").rhs == muon.step("rates-tied").rhs == 1
+    two = derive_across("-eta*(sign(theta) + sign(g)/columns(theta))")
+    assert two.step("rates-tied").rhs == d ** sp.Rational(-1, 2)
+    assert two.verdict is Verdict.PROVED
+    one_rate = with_row(two.table, "tied-head", rate=Monomial(), refused=None)
+    assert replace(two, table=one_rate).verdict is Verdict.REFUTED
+    wrong = with_row(muon.table, "tied-head", rate=Monomial())
+    assert replace(muon, table=wrong).verdict is Verdict.REFUTED
 
 
 def test_no_gauge_changes_the_invariants(adam):

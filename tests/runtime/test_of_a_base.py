@@ -302,7 +302,9 @@ def test_a_tied_model_of_ones_own_moves_alike_at_every_width(planted):
 
 
 def test_a_tied_matrix_that_two_rates_are_asked_of_is_refused():
-    c, (x, _) = constants("muon", 64, 32), batch(0)
+    # a head's inputs are aligned with g, not with theta
+    two_rates = dt.Selection(update="-eta*(sign(theta) + sign(g)/columns(theta))")
+    c, (x, _) = constants(two_rates, 64, 32), batch(0)
     model = Mine(tied=True, std=0.02)
     apply_(model, c, inputs=x)  # sizes alone
     hybrid = parameter_groups(model, 1e-3, optimizers={"hidden": "muon", "*": "adamw"})

@@ -179,7 +179,12 @@ def test_what_is_no_base_is_one_sentence(given, said):
 @pytest.mark.parametrize(
     ("optimizer", "given", "said"),
     [
-        ("muon", {"tied_head": True}, "two rates of one matrix"),
+        # the head's inputs are aligned with g, not with theta
+        (
+            Selection(update="-eta*(sign(theta) + sign(g)/columns(theta))"),
+            {"tied_head": True},
+            "two rates of one matrix: d**(-1/2) as the embedding and 1 as the head",
+        ),
         ("adamw", {"tied_head": True, "form": "weights"}, "a multiplier of d**(-1/2)"),
         ("adamw", {"base_heads": 6, "form": "weights"}, "the scores need a multiplier"),
     ],
