@@ -89,7 +89,7 @@ def test_a_second_command_takes_the_points_that_it_shares(cli, tmp_path):
     assert "results came from the cache" not in first.err
     page = str(tmp_path / "report.html")
     report = cli("report", *FEW, *kept, "--no-rivals", "-o", page, "-v")
-    assert "8 of 9 results came from the cache" in report.err  # all but the shares by kind
+    assert "6 of 7 results came from the cache" in report.err  # all but the shares by kind
     assert untimed(report.out) == untimed(first.out)
     anew = cli("verify", *FEW, "--no-cache", "-v")
     assert "results came from the cache" not in anew.err and untimed(anew.out) == untimed(first.out)
@@ -113,7 +113,7 @@ def test_the_cache_is_shown_and_cleared(cli, tmp_path, monkeypatch):
     cli("verify", *FEW)
     shown = json.loads(cli("cache", "show", "--format", "json").out)
     kept = shown["results"]  # what was measured, and at each depth predicted
-    assert shown["schema"] == "deepnet-theory/cache/1" and kept == 6 + 2
+    assert shown["schema"] == "deepnet-theory/cache/1" and kept == 4 + 2
     assert shown["bytes"] == sum(f.stat().st_size for f in (tmp_path / "own").glob("*.json"))
     assert f"{kept} results" in cli("cache", "clear").out
     assert json.loads(cli("cache", "--format", "json").out)["results"] == 0

@@ -31,8 +31,9 @@ from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.stepping import backward, only, stepping
 from deepnet_theory.laboratory.trial import Trial, draw_batch
 from deepnet_theory.laboratory.verify import verify
-from deepnet_theory.proof.rule import solve_rule
 from deepnet_theory.runtime import math_attention, unstack
+from deepnet_theory.sizes.rule import solve_rule
+from deepnet_theory.sizes.table import texts
 
 EXACT = replace(SMALL, dtype="float64")
 ADAM = Case(Selection(optimizer="adam"), rule("adam"), {"N": 4}, SMALL)
@@ -200,7 +201,7 @@ def moved(closure, depth, steps=16, placement="post-ln"):
     """‖F_T − F_0‖ per token after T steps of Adam's expression on one batch."""
     selection = Selection(optimizer="adam", closure=closure, placement=placement)
     lab = replace(SMALL, width=32, tokens=16, seeds=2)
-    trial = Trial(Case(selection, solve_rule(selection), {"N": depth}, lab))
+    trial = Trial(Case(selection, texts(solve_rule(selection)), {"N": depth}, lab))
     parameters = [p for p, _ in trial.parameters()]
     rates, expression = torch.full((2,), 2.0**-11), selection.the_optimizer.expression
     with torch.no_grad():
