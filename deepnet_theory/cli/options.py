@@ -166,6 +166,7 @@ class _Beside:
 
 Given = dict[str, Any]  # what was typed of a group of options, by name
 SELECT = {**options_of(Selection), **options_of(_Beside)}
+_ANEW = "Measure again, keep nothing; not covered: what your code reads besides its folder's *.py"
 _OF_DECODER = "{} of the decoder, if it differs"
 
 
@@ -262,7 +263,7 @@ class Work:
     cache: Annotated[
         str | None, Option("DIR", "Keep finished work there; ~/.cache/deepnet-theory")
     ] = None
-    no_cache: Annotated[bool, Option("", "Measure everything again and keep nothing")] = False
+    no_cache: Annotated[bool, Option("", _ANEW)] = False
 
     @contextmanager
     def place(self, talk: Talk) -> Iterator[dict[str, Any]]:
@@ -279,7 +280,6 @@ class Work:
 
         # A file a finished job, under the name of all that it depends on: a killed run is the same
         # command once more. Whoever does the work is an executor, and the result hangs on none.
-
         cache = cache_of(False if self.no_cache else self.cache or True)
         elsewhere = nullcontext() if self.cluster is None else cluster(self.cluster, say)
         try:

@@ -350,7 +350,3 @@ def measure_shares(case: Case) -> Shares:
             sizes = change_along(trial, chosen).norm(dim=-1)  # (seeds, batch, tokens)
             shares[key] = tuple(sizes.flatten(1).mean(1).tolist())
     return shares
-
-
-def compare_shares(case: Case) -> tuple[Shares, dict[Key, PredictedUpdate]]:
-    return measure_shares(case), predict_shares(case)

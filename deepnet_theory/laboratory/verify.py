@@ -64,7 +64,7 @@ from deepnet_theory.laboratory.one_sublayer import (
     PredictedDepth,
     PredictedUpdate,
     Shares,
-    compare_shares,
+    measure_shares,
     predict_depth,
     predict_shares,
 )
@@ -109,7 +109,8 @@ class AtDepth:
     predicted: PredictedDepth | None = None
     shares: dict[str, list[float]] = field(default_factory=dict)
     quantities: dict[str, list[float]] = field(default_factory=dict)
-    kinds: tuple[Shares, dict[Key, PredictedUpdate]] | None = None
+    kinds: Shares | None = None
+    foreseen: dict[Key, PredictedUpdate] | None = None
 
     @property
     def depth(self) -> Depth:
@@ -216,8 +217,9 @@ class Asked:
             measured = partial(_quantities, probe, self.quantities)
             yield job("assumptions", measured, at.quantities.update)
         if by_kind and self.predicted and not first.finding:
-            compared = partial(compare_shares, case)
-            yield job("every kind of parameter", compared, partial(setattr, at, "kinds"))
+            one = "every kind of parameter"
+            yield job(one, partial(measure_shares, case), partial(setattr, at, "kinds"), 2)
+            yield job(one, partial(predict_shares, case), partial(setattr, at, "foreseen"), 2)
 
 
 def predicting(at: AtDepth, keep: Keep[PredictedDepth], threads: int) -> Job:
@@ -332,7 +334,9 @@ def verify(
         warnings=(*warnings, *_findings(measured)),
         stopped=stopped,
         level=_level(measured),
-        shares=tuple(_shares(*last.kinds)) if last.update and last.kinds else (),
+        shares=tuple(_shares(last.kinds, last.foreseen))
+        if last.update and last.kinds and last.foreseen
+        else (),
     )
 
 

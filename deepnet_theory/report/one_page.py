@@ -48,7 +48,8 @@ def document(
             rule.box(replace(derivation, values=()), to_train=True),
             *_of_which_rule(derivation, constants[0]),
             _gains(constants),
-            *doc.paragraphs((rule.reach(derivation), verdicts)),
+            *rule.what_it_means(derivation),
+            doc.Paragraph(verdicts),
         ),
         (
             doc.Section("The rule", (rule.meaning(derivation), *rule.consequences(derivation))),

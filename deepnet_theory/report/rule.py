@@ -55,7 +55,7 @@ def document(derivation: Derivation) -> doc.Document:
         doc.Section("Symbols", (_symbols(derivation),)),
     )
     closing = (doc.Paragraph(conclusion(derivation)),)
-    means = (meaning(derivation), *_what_it_means(derivation), *closing)
+    means = (meaning(derivation), *what_it_means(derivation), *closing)
     return doc.Document(title(derivation.selection), (box(derivation), *means), sections, closing)
 
 
@@ -88,7 +88,7 @@ def short(derivation: Derivation) -> doc.Document:
         doc.Paragraph(f"{more}{', '.join(_parts(derivation))}.", aside=True),
         doc.Paragraph(conclusion(derivation)),
     )
-    answer: tuple[doc.Block, ...] = (box(derivation), *_what_it_means(derivation))
+    answer: tuple[doc.Block, ...] = (box(derivation), *what_it_means(derivation))
     return doc.Document(title(derivation.selection), answer, sections, closing)
 
 
@@ -174,9 +174,9 @@ def meaning(derivation: Derivation) -> doc.Paragraph:
     return doc.Paragraph(f"From {concluded}{f': {words}' if words else ''}.")
 
 
-def _what_it_means(derivation: Derivation) -> Iterator[doc.Paragraph]:
-    same = same_rule(derivation)
-    yield doc.Paragraph((*reach(derivation), f" {same}" if same else ""))
+def what_it_means(derivation: Derivation) -> Iterator[doc.Paragraph]:
+    """What the rule reaches, and its state in depth with what to train with needs."""
+    yield doc.Paragraph((*reach(derivation), f" {same_rule(derivation)}".rstrip()))
     if derivation.orders:
         yield doc.Paragraph(derivation.in_depth)
 

@@ -89,7 +89,7 @@ def test_a_second_command_takes_the_points_that_it_shares(cli, tmp_path):
     assert "results came from the cache" not in first.err
     page = str(tmp_path / "report.html")
     report = cli("report", *FEW, *kept, "--no-rivals", "-o", page, "-v")
-    assert "6 of 7 results came from the cache" in report.err  # all but the shares by kind
+    assert "8 of 8 results came from the cache" in report.err
     assert untimed(report.out) == untimed(first.out)
     anew = cli("verify", *FEW, "--no-cache", "-v")
     assert "results came from the cache" not in anew.err and untimed(anew.out) == untimed(first.out)
@@ -112,8 +112,8 @@ def test_the_cache_is_shown_and_cleared(cli, tmp_path, monkeypatch):
     assert cli("cache").out == f"{tmp_path / 'own'}: 0 results, 0.0 MiB\n"
     cli("verify", *FEW)
     shown = json.loads(cli("cache", "show", "--format", "json").out)
-    kept = shown["results"]  # what was measured, and at each depth predicted
-    assert shown["schema"] == "deepnet-theory/cache/1" and kept == 4 + 2
+    kept = shown["results"]  # measured, at each depth predicted, and by kind
+    assert shown["schema"] == "deepnet-theory/cache/1" and kept == 4 + 2 + 2
     assert shown["bytes"] == sum(f.stat().st_size for f in (tmp_path / "own").glob("*.json"))
     assert f"{kept} results" in cli("cache", "clear").out
     assert json.loads(cli("cache", "--format", "json").out)["results"] == 0
