@@ -19,9 +19,9 @@ BUDGETS = {
     "models": 5488,
     "processes": 654,
     "proof": 6311,
-    "report": 3220,
+    "report": 3221,
     "runtime": 1240,
-    "sizes": 6432,
+    "sizes": 6443,
 }
 FORMATTED_BY_HAND = 185
 

@@ -470,6 +470,16 @@ class Degrees(Fold):
     def lacks(self, law: str) -> None:
         pass
 
+    def require_regimes(self) -> None:
+        """Raise :class:`MissingLaw` where a regime calls a side the larger that is always 0."""
+        for (larger, _), (said, _) in self.stated.items():
+            try:
+                zero = not self.value(larger).parts
+            except MissingLaw:
+                continue  # which the update's own terms may not need
+            if zero:
+                raise MissingLaw(f"the regime calls {said} the larger side, and that is always 0")
+
     def degree(self, value: Sized) -> Monomial:
         """The one that all parts have."""
         return self.size(next(iter(value.parts.values())))
@@ -574,6 +584,7 @@ def law(optimizer: Optimizer) -> Update:
     """
     degrees, root = Degrees(optimizer), optimizer.expression.root
     try:
+        degrees.require_regimes()
         value, reduced = degrees.value(root), degrees.reduced(root)
         signs = descent(reduced)
     except MissingLaw as missing:

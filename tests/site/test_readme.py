@@ -200,7 +200,7 @@ def test_a_path_runs_to_its_end(name):
 @pytest.mark.parametrize("swapped", ["faulty as faithful, faulty", "faithful, faithful as faulty"])
 def test_the_wrong_deepnorm_in_either_place_is_seen(monkeypatch, capsys, swapped):
     script = (PATHS / "deepnorm.py").read_text(encoding="utf-8")
-    planted = script.replace("N = 100", "N = 4").replace("faithful, faulty", swapped, 1)
+    planted = script.replace("N = 24", "N = 4").replace("faithful, faulty", swapped, 1)
     assert planted.count(swapped) == 1
     monkeypatch.syspath_prepend(PATHS)
     with pytest.raises(AssertionError):
