@@ -144,9 +144,11 @@ def measured(update: str, sizes: Sizes, *, aligned: bool = True) -> tuple[float,
 
 @pytest.mark.parametrize("role", ROLES)
 @pytest.mark.parametrize("update", LAWS)
-def test_the_fold_is_what_matrices_show(update: str, role: str) -> None:
-    if role == "head" and update.startswith("(theta/rms(theta) + "):
-        pytest.skip("a cube over a few logits scatters more than the tolerance")
+def test_the_fold_is_what_matrices_show(
+    update: str, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if role == "head" and update.endswith("**3"):  # a cube over few logits scatters the most
+        monkeypatch.setattr(widths, "DRAWS", 384)
     assert measured(update, ROLES[role]) == pytest.approx(law(update, ROLES[role]), abs=NEAR)
 
 
