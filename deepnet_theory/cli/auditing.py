@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from shlex import quote
@@ -17,7 +17,7 @@ from deepnet_theory.definitions.placement import placement
 from deepnet_theory.definitions.rule import COMPLETE
 from deepnet_theory.definitions.scheme import Scheme, not_exportable, schemes
 from deepnet_theory.definitions.scheme import scheme as scheme_named
-from deepnet_theory.definitions.selection import STACKS, Selection
+from deepnet_theory.definitions.selection import METHODS, STACKS
 
 if TYPE_CHECKING:
     from torch import nn
@@ -173,8 +173,7 @@ def _with_rules(audit: Audit, origin: Mapping[str, Any]) -> Audit:
     select = origin.get("select")  # of a file, which may say anything there
     given = select if isinstance(select, dict) and origin.get("row") != "own" else {}
     under = audit.optimizer or given.get("optimizer")
-    usual = {f.name: f.default for f in fields(Selection)}
-    last = {n: given[n] for n in ("method", "amplification") if given.get(n, usual[n]) != usual[n]}
+    last = {"method": given["method"]} if given.get("method", METHODS[0]) != METHODS[0] else {}
     depth, formulas, commands = depth_of(audit.reading), dict[str, str](), list[str]()
     names = audit.reading.placements
     for name in names:

@@ -25,22 +25,16 @@ METHODS = ("probe", "lemma")
 ACROSS = ("width", "both")  # dimensions beside the depth alone
 ALIGNMENTS = ("full", "none")  # of updates and moved features with what they meet
 RANKS = ("low", "full")  # of a gradient: of fewer tokens than the width, or of as many
-AMPLIFICATIONS = ("published", "worst-case", "independent")
-_NAMES = (
-    "optimizer", "placement", "norm", "stack", "layer", "method", "closure", "amplification",
-    "rank",
-)  # fmt: skip
+_NAMES = ("optimizer", "placement", "norm", "stack", "layer", "method", "closure", "rank")
 
 
 @dataclass(frozen=True)
 class Selection:
     """The optimizer (by name or by update expression), placement, norm, stack, method, closure.
 
-    ``closure=None`` asks for the default, which is computed. ``amplification`` names how the
-    decoder's cross-attentions amplify a change of the encoder's output; ``one_alpha`` asks for
-    a single α in the whole part where the kinds of sublayers would take different ones. ``rank``
-    is that of a matrix's gradient in width: ``low`` for fewer tokens than the width, ``full`` for
-    as many.
+    ``closure=None`` asks for the default, which is computed. ``one_alpha`` asks for a single α in
+    the whole part where the kinds of sublayers would take different ones. ``rank`` is that of a
+    matrix's gradient in width: ``low`` for fewer tokens than the width, ``full`` for as many.
     """
 
     optimizer: Annotated[
@@ -77,14 +71,6 @@ class Selection:
             "NAME", "The condition beside the balance; computed if not given", folder="closures"
         ),
     ] = None
-    amplification: Annotated[
-        str,
-        Option(
-            "NAME",
-            "Of an encoder by its decoder: published, worst-case or independent",
-            AMPLIFICATIONS,
-        ),
-    ] = "published"
     one_alpha: Annotated[bool, Option("", "One alpha for all kinds of sublayers of a part")] = False
     rank: Annotated[
         str,
@@ -118,8 +104,6 @@ class Selection:
             )
         if self.method not in METHODS:
             raise unknown("method", self.method, METHODS)
-        if self.amplification not in AMPLIFICATIONS:
-            raise unknown("amplification", self.amplification, AMPLIFICATIONS)
         if self.rank not in RANKS:
             raise unknown("rank", self.rank, RANKS)
         _ = (self.the_optimizer, self.the_placement, self.the_norm, self.the_stack)

@@ -279,10 +279,16 @@ def degrees_of(step: Step) -> tuple[sp.Rational, sp.Rational]:
 
 @dataclass(frozen=True)
 class ExplicitStack:
-    """The sublayers of a selection at the α, β, κ and η of a rule."""
+    """The sublayers of a selection at the α, β, κ and η of a rule.
+
+    ``crossings`` says how the cross-attentions of a later part add up: once and all ``aligned``
+    where that grows, as a rule counts them (``published``); or as they do in a step, forward and
+    back through the gradient, ``aligned`` or ``independent``.
+    """
 
     selection: Selection
     rule: Rule
+    crossings: str = "published"
 
     def part(self, name: str) -> Part:
         return next(part for part in self.selection.the_stack.parts if part.name == name)
@@ -311,14 +317,16 @@ class ExplicitStack:
         return any(isinstance(node, Number) and abs(node.value) != 1 for node in nodes)
 
 
-def explicit_stack(selection: Selection, rule: Rule) -> ExplicitStack:
+def explicit_stack(selection: Selection, rule: Rule, crossings: str = "published") -> ExplicitStack:
     """The stack of a rule, which tables of the same rule are measured on: closures meet again."""
-    return _stack(selection, rule, selection.named)
+    return _stack(selection, rule, crossings, selection.named)
 
 
 @lru_cache(maxsize=256)
-def _stack(selection: Selection, rule: Rule, _named: tuple[object, ...]) -> ExplicitStack:
-    return ExplicitStack(selection, rule)
+def _stack(
+    selection: Selection, rule: Rule, crossings: str, _named: tuple[object, ...]
+) -> ExplicitStack:
+    return ExplicitStack(selection, rule, crossings)
 
 
 @dataclass(frozen=True)
@@ -423,25 +431,24 @@ class Place:
         return together * math.comb(self.degree, k) * self.rho**k
 
     @cached_property
-    def amplified(self) -> tuple[float, float, float]:
-        """What a later part multiplies a change of the output, the update and the gradient with."""
+    def amplified(self) -> tuple[float, float]:
+        """What a later part multiplies a change of the output and the update with."""
         selection = self.stack.selection
         if self.free or self.part is selection.the_stack.parts[-1]:
-            return 1.0, 1.0, 1.0
+            return 1.0, 1.0
         size = self._passage(self.depth)
-        if selection.amplification == "published":
+        if self.stack.crossings == "published":
             shallow, deep = (self._passage({**self.depth, "M": n}) for n in (10**3, 10**6))
-            return (size if deep > shallow * (1 + SAME) else 1.0), 1.0, 1.0
-        return size, float(step_length(selection.the_optimizer, size, 1)), size
+            return (size if deep > shallow * (1 + SAME) else 1.0), 1.0
+        return size, float(step_length(selection.the_optimizer, size, 1))
 
     def _passage(self, depth: Depth) -> float:
         """A: the cross-attentions of the later part, one after the other."""
         later = self.stack.selection.the_stack.parts[-1]
         reading = next(sublayer.name for sublayer in later.layer if sublayer.reads_memory)
         many = float(later.crossings) * depth[later.depth]
-        independent = self.stack.selection.amplification == "independent"
         one = self.stack.at(later.name, reading, depth).weight
-        return one * (math.sqrt(many) if independent else many)
+        return one * (math.sqrt(many) if self.stack.crossings == "independent" else many)
 
     def starts_at(self, parameter: str, role: Role | None) -> float:
         """What a parameter starts at: a bias at 0, a gain at 1."""
@@ -478,7 +485,7 @@ class Place:
         if (response := self.response(parameter)) is None:
             return None
         kappa = self.kappa(role)
-        forward, backward, upstream = self.amplified
+        forward, backward = self.amplified
         inside = parameter in {p.name for p in self.sublayer.parameters}
         size = self.starts_at(parameter, role) or 1.0  # a library takes the ratio of 0 as 1
         reached = response * (self.experts.reached if inside else 1.0)
@@ -490,4 +497,4 @@ class Place:
         branches = zip(self.part.shares, self.part.parallel, strict=True)
         many = float(sum(share for share, joins in branches if not (once and joins))) / self.uses
         share = many * self.layers * forward * response * update
-        return Moved(size, kappa, reached * upstream, update, share)
+        return Moved(size, kappa, reached, update, share)

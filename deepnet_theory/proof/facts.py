@@ -302,14 +302,12 @@ class _Facts(AtRule):
         them at any finite depth. Of two parts cross-attentions amplify as independent ones,
         whatever the rule was balanced with.
         """
-        stack = explicit_stack(
-            replace(self.selection, amplification="independent"), self.stack.rule
-        )
-        aligned = explicit_stack(
-            replace(self.selection, amplification="worst-case"), self.stack.rule
+        stack, aligned = (
+            explicit_stack(self.selection, self.stack.rule, crossings)
+            for crossings in ("independent", "aligned")
         )
         rivals = {
-            name: explicit_stack(replace(self.selection, amplification="independent"), rule)
+            name: explicit_stack(self.selection, rule, "independent")
             for name, rule in rival_rules(self.selection).items()
         }
         parts = [part.name for part in self.selection.the_stack.parts]

@@ -634,29 +634,27 @@ def cross_steps(placed: Directions, decoder: Part, telescoping: str) -> Iterator
     )  # fmt: skip
 
 
-def amplification_step(placed: Directions, decoder: Part, *, aligned: bool) -> Step:
-    """A: all cross-attentions added up, or in independent directions the root of their squares."""
-    power, depth = 1 if aligned else 2, DEPTHS[decoder.depth]
+def amplification_step(placed: Directions, decoder: Part) -> Step:
+    """A: all cross-attentions added up."""
+    depth = DEPTHS[decoder.depth]
     weight = placement_law(placed.placement).weight
 
     def listed(step: Step) -> bool:
-        """Both sides squared, against as many weights of the matrix law as there are crossings."""
+        """Both sides against as many weights of the matrix law as there are crossings."""
         for layers in (1, 2, 3):
-            summed = added_up(decoder, layers, lambda _: sp.S.Zero, weight**power)
+            summed = added_up(decoder, layers, lambda _: sp.S.Zero, weight)
             for side in (step.lhs, step.rhs):
                 size = written_out(side.xreplace({depth: sp.Integer(layers)}))
-                if not size.is_positive or not vanishes(size**2 - summed ** (2 // power)):
+                if not vanishes(size - summed):
                     return False
         return True
 
     return TWO_PARTS.equal(
-        "amplification-" + ("aligned" if aligned else "independent"),
-        sp.Sum(decoder.crossings * placed.weight**power, (l, 1, depth)) ** sp.Rational(1, power),
-        crossings(decoder) ** sp.Rational(1, power) * placed.weight,
-        "A where all cross-attentions push one way: the triangle inequality's sum" if aligned
-        else "A where the cross-attentions push in independent directions",
-        source=TWO_PARTS.source if aligned else OURS, uses=("two-part-bound",),
-        assumptions=("aligned-updates" if aligned else "independent-signs",),
+        "amplification-aligned",
+        sp.Sum(decoder.crossings * placed.weight, (l, 1, depth)),
+        crossings(decoder) * placed.weight,
+        "A where all cross-attentions push one way: the triangle inequality's sum",
+        source=TWO_PARTS.source, uses=("two-part-bound",), assumptions=("aligned-updates",),
         checks=(Check("the cross-attentions listed", listed),),
     )  # fmt: skip
 
@@ -703,9 +701,8 @@ def lemma_route(selection: Selection) -> Route:
         sums.append(block[-1].name)
     if len(stack.parts) == 2:
         _, decoder = encoder_and_decoder(stack)
-        aligned = selection.amplification != "independent"
         steps += cross_steps(placed, decoder, uses[-1])
-        steps.append(amplification_step(placed, decoder, aligned=aligned))
+        steps.append(amplification_step(placed, decoder))
         sums.append(steps[-1].name)
     distinct = {s.name: s for part in stack.parts for s in part.layer}
     ends = {}

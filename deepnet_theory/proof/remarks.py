@@ -9,13 +9,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 
 from deepnet_theory.definitions.expression import UPDATE, FloatAlgebra, fold
-from deepnet_theory.definitions.selection import AMPLIFICATIONS
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.proof.explicit import Place, explicit_stack, regimes_of
+from deepnet_theory.proof.explicit import Place, regimes_of
 from deepnet_theory.proof.seen import (
     DEPTHS,
     AtRule,
@@ -109,8 +107,6 @@ class _Sentences:
             yield words, lambda said: said == words
         if optimizer.mind:
             yield optimizer.name, lambda said: said == f"{optimizer.name}: {optimizer.mind}"
-        for passed in self.selection.the_stack.parts[:-1]:
-            yield "amplification", partial(self.amplifies, passed.name)
         for part, _, members in self.at.kinds():
             name, depths = members[0], self.selection.the_stack.depths
             if any(grows(*(p.independent for p in self.at.ends(part, name, d))) for d in depths):
@@ -138,23 +134,6 @@ class _Sentences:
             and found[3].split(" and ") == rising
             and name in (found[4], self.stack.part(part).layer[0].name)
         )
-
-    def amplifies(self, part: str, said: str) -> bool:
-        """The factor that each way of counting puts into the balance of a part."""
-        factors = dict(re.findall(r"(published|worst-case|independent): ([^,]+)", said))
-        name = self.stack.part(part).layer[0].name
-        if (
-            set(factors) != set(AMPLIFICATIONS)
-            or f"of the {part} '{self.selection.amplification}'" not in said
-        ):
-            return False
-        for form, text in factors.items():
-            stack = explicit_stack(replace(self.selection, amplification=form), self.stack.rule)
-            places = self.at.places(part, name, stack=stack)
-            factor = [place.amplified[0] * place.amplified[1] for place in places]
-            if not self.at.sized(factor, "").agrees(text):
-                return False
-        return True
 
     def multiplies(self, row: Parameter, dominant: Sequence[Parameter], said: str) -> bool:
         """Whether it names the parameter with others that change the output by as much."""

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import mpmath
 import sympy as sp
@@ -186,21 +186,6 @@ class Kind:
         return part if self.name == "*" else f"{part}-{self.name}"
 
 
-class Amplification(NamedTuple):
-    """A, what the balance is multiplied with, and the steps that say so; all 1 for the last part.
-
-    ``backward`` is the part of ``factor`` that comes with the gradient, and so with the update.
-    """
-
-    size: sp.Expr = _ONE
-    factor: sp.Expr = _ONE
-    backward: sp.Expr = _ONE
-    steps: tuple[Step, ...] = ()
-
-
-NOT_AMPLIFIED = Amplification()
-
-
 @dataclass(frozen=True)
 class Balanced:
     """One part at its rule: its steps from the count of its sublayers to the solution.
@@ -212,7 +197,7 @@ class Balanced:
     kinds: tuple[Kind, ...]
     values: dict[sp.Symbol, sp.Expr]
     steps: tuple[Step, ...] = ()
-    amplification: Amplification = NOT_AMPLIFIED
+    amplification: sp.Expr = _ONE  # what the later part multiplies this part's increment with
     together: sp.Expr = _ONE  # what the uses of one matrix multiply its update with
 
     @property
@@ -238,16 +223,6 @@ class Balanced:
         return tuple(s.name for s in self.steps if s.name.startswith("solution-"))
 
     @property
-    def factor(self) -> sp.Expr:
-        """What the later part multiplies this part's increment with."""
-        return self.amplification.factor
-
-    @property
-    def backward(self) -> sp.Expr:
-        """What it multiplies the updates of this one with."""
-        return self.amplification.backward
-
-    @property
     def rate(self) -> sp.Expr:
         """The learning rate's factor."""
         return self.values.get(rate, _ONE)
@@ -258,7 +233,7 @@ class Balanced:
 
     def relative_update(self, kind: Kind) -> sp.Expr:
         """ρ = ‖ΔW‖/(η‖W‖) of a scaled matrix at the solution."""
-        times = self.rate * self.rate_of(kind) * self.backward * self.together
+        times = self.rate * self.rate_of(kind) * self.together
         return simplified(times * self.at_solution(kind.relative))
 
     def at_solution(self, expression: sp.Expr) -> sp.Expr:
@@ -366,12 +341,13 @@ def balance(problem: Problem, sized: SizedPart, later: Balanced | None) -> Balan
     ``later`` is the part at its rule that a change of this one passes through.
     """
     part = sized.part
-    amplified = NOT_AMPLIFIED if later is None else amplification(problem, part, later)
+    passage = () if later is None else tuple(passage_steps(problem, part, later))
     # sizes say which sublayers are alike; the sum's check adds up each by its own increment
     kinds = tuple(problem.kind(part, kind.name, kind.members) for kind in sized.kinds)
+    amplified = simplified(passage[-1].rhs.xreplace({A: passage[-2].rhs})) if passage else _ONE
     bare = Balanced(part, kinds, {}, (), amplified)
     bare = replace(bare, together=bare.uses ** rational(problem.degrees.p))
-    before = (count_step(bare), sum_step(problem, bare), *amplified.steps)
+    before = (count_step(bare), sum_step(problem, bare), *passage)
     imposed = (*_shares(sized, bare, before), *_closures(problem, sized, bare))
     once = (rate,) if "eta" in problem.sized.closure.knobs else ()
     rates = (kind.rate for kind in bare.kinds if kind.name in sized.rated)
@@ -448,15 +424,12 @@ def sum_step(problem: Problem, bare: Balanced) -> Step:
 # ---- what a later part makes of a change ----
 
 
-def amplification(problem: Problem, part: Part, later: Balanced) -> Amplification:
-    """The amplification of a part's change by the later part, in the form that is selected.
+def passage_steps(problem: Problem, part: Part, later: Balanced) -> Iterator[Step]:
+    """How a change of a part passes the later one: K cross-attentions, A = K·c, and what counts.
 
-    ``published``: A = K·c once where it grows, else 1 (the part must be balanced at its own
-    output too). ``worst-case``: A = K·c, all aligned, and ``independent``: A = √K·c, each
-    entering 1 + p times.
+    A counts once where it grows, else not: the part must be balanced at its own output too.
     """
-    form, p, reader = problem.selection.amplification, problem.degrees.p, later.part
-    aligned, optimizer = form != "independent", problem.selection.the_optimizer
+    reader = later.part
     crossing = next(s.name for s in reader.layer if s.reads_memory)
     weight = later.at_solution(later.kind_of(crossing).weight)
     count = SECTION.equal(
@@ -465,21 +438,19 @@ def amplification(problem: Problem, part: Part, later: Balanced) -> Amplificatio
         f"K, the sublayers of the {reader.name} that read the memory",
         source=AMPLIFIED, establishes=(j,), checks=(listed(reader, attrgetter("reads_memory")),),
     )  # fmt: skip
-    layers = count.rhs if aligned else sp.sqrt(count.rhs)
 
     def points(_: Step) -> Iterator[Point]:
         for depth in (4 * reader.period, 9 * reader.period):
-            expected = one_by_one(problem, later, depth, aligned)
+            expected = one_by_one(problem, later, depth)
             yield {later.depth: sp.Integer(depth), A: expected}, expected
 
     size = SECTION.equal(
-        f"amplification-{part.name}", A, present(simplified(layers * weight)),
+        f"amplification-{part.name}", A, present(simplified(count.rhs * weight)),
         f"a change of the {part.name}'s output reaches the {reader.name}'s through "
-        f"{count.rhs} cross-attentions of weight {present(weight)}, "
-        + ("all aligned" if aligned else "in independent directions"),
+        f"{count.rhs} cross-attentions of weight {present(weight)}, all aligned",
         source=AMPLIFIED,
         uses=(count.name, problem.route.weights[crossing].name, *later.conclusion),
-        assumptions=("aligned-updates",) if aligned else (), establishes=(A,),
+        assumptions=("aligned-updates",), establishes=(A,),
         checks=(at_points("cross-attention by cross-attention", points), NAMED),
     )  # fmt: skip
     grows = exponent_in(size.rhs, later.depth) > 0
@@ -489,41 +460,28 @@ def amplification(problem: Problem, part: Part, later: Balanced) -> Amplificatio
         sizes = [number(ratio, {later.depth: sp.Integer(10) ** n}) for n in (40, 60, 80)]
         return all(abs(s / sizes[0] - 1) < 1e-6 for s in sizes)
 
-    def stepped(_: Step) -> Iterator[Point]:
-        yield {A: sp.Integer(4)}, 4 * number(step_length(optimizer, 4, 1))
-
-    if form == "published":
-        passage = SECTION.order(
-            f"passage-{part.name}", sp.Max(1, A), A if grows else _ONE,
-            f"the {part.name} is balanced at its own output, and at the stack's, where A enters "
-            "once, as published, the gradient at the memory being taken to be of order one; "
-            + ("A grows and decides" if grows
-               else "A does not grow, so that its own output decides"),
-            regime=Regime(later.depth, sp.oo), source=AMPLIFIED, uses=(size.name,),
-            assumptions=("bounded-upstream-gradient",),
-            checks=(Check("ratio at depths of 10^40 and more", order_one),),
-        )  # fmt: skip
-    else:
-        passage = SECTION.equal(
-            f"passage-{part.name}", sp.Mul(A, A**p, evaluate=False), A ** (1 + p),
-            "A once forward; the gradient passes the same cross-attentions, and the update takes "
-            f"its power p = {p}: '{form}'",
-            uses=(size.name, "degrees"),
-            checks=(at_points("the update of a gradient of A times the size", stepped),),
-        )  # fmt: skip
-    factor = simplified(passage.rhs.xreplace({A: size.rhs}))
-    backward = simplified(size.rhs ** (0 if form == "published" else p))
-    return Amplification(size.rhs, factor, backward, (count, size, passage))
+    yield count
+    yield size
+    yield SECTION.order(
+        f"passage-{part.name}", sp.Max(1, A), A if grows else _ONE,
+        f"the {part.name} is balanced at its own output, and at the stack's, where A enters "
+        "once, as published, the gradient at the memory being taken to be of order one; "
+        + ("A grows and decides" if grows
+           else "A does not grow, so that its own output decides"),
+        regime=Regime(later.depth, sp.oo), source=AMPLIFIED, uses=(size.name,),
+        assumptions=("bounded-upstream-gradient",),
+        checks=(Check("ratio at depths of 10^40 and more", order_one),),
+    )  # fmt: skip
 
 
-def one_by_one(problem: Problem, later: Balanced, layers: int, aligned: bool) -> Any:
+def one_by_one(problem: Problem, later: Balanced, layers: int) -> Any:
     """A at an explicit depth: every cross-attention's weight put in and added."""
     depth, total = {later.depth: sp.Integer(layers)}, mpmath.mpf(0)
     for sublayer in filter(attrgetter("reads_memory"), later.part.listed(layers)):
         knobs = later.kind_of(sublayer.name).own.items()
         point = {one: number(later.values[knob], depth) for one, knob in knobs}
-        total += number(problem.route.weights[sublayer.name].rhs, point) ** (1 if aligned else 2)
-    return total if aligned else mpmath.sqrt(total)
+        total += number(problem.route.weights[sublayer.name].rhs, point)
+    return total
 
 
 # ---- what is imposed: every part changes its output by η, each sublayer by its share ----
@@ -543,8 +501,8 @@ def _shares(sized: SizedPart, bare: Balanced, before: tuple[Step, ...]) -> Itera
     count, total, *passage = before
     for kind in bare.kinds:
         times = _times(sized, kind)
-        single = bare.factor * times * bare.together * kind.increment
-        whole = bare.factor * times * total.rhs / eta
+        single = bare.amplification * times * bare.together * kind.increment
+        whole = bare.amplification * times * total.rhs / eta
 
         def holds(step: Step, single: sp.Expr = single) -> bool:
             share = simplified(step.lhs / single)
@@ -569,7 +527,7 @@ def _closures(problem: Problem, sized: SizedPart, bare: Balanced) -> Iterator[St
     part, placed = bare.part, problem.selection.placed
     one_alpha = problem.selection.has_one_alpha(part)
     for index, kind in enumerate(bare.kinds):
-        times, first = bare.backward * bare.together * _times(sized, kind), 1
+        times, first = bare.together * _times(sized, kind), 1
         for closure in sized.joined:
             # one α for all kinds is picked by the first one's condition; ρ is of each kind
             if index == 0 or not one_alpha or "rate" in closure.knobs:
@@ -589,7 +547,7 @@ def _conditions(
 ) -> Iterator[Step]:
     """The closure's conditions for one kind of sublayer, imposed; numbered from ``first``.
 
-    ``times`` is what multiplies its relative update: κ, or what comes with the gradient. The check
+    ``times`` is what multiplies its relative update: κ and the uses of one matrix. The check
     takes ρ from the increment, which is in proportion to the branch's weight and to ρ; by what
     factor, at α = β = 1.
     """

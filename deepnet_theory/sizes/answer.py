@@ -19,7 +19,7 @@ from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.sizes.exponents import predictions
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.norm_epsilon import Sinking, in_words, sinking
-from deepnet_theory.sizes.rule import amplifications, closure_of, solve_rule
+from deepnet_theory.sizes.rule import closure_of, solve_rule
 from deepnet_theory.sizes.table import (
     DEPTHS,
     LAZY,
@@ -210,13 +210,6 @@ class Answer(Result):
             yield f"holds where {' and '.join(map(str, update.regimes))}"
         if optimizer.mind:
             yield f"{optimizer.name}: {optimizer.mind}"
-        for part in self.table.rule.parts:
-            if part.amplification.form:
-                others = ", ".join(f"{n}: {f}" for n, f in amplifications(self.table.rule))
-                yield (
-                    f"amplification of the {part.part.name} '{part.amplification.form}'; the "
-                    f"factors in its balance would be {others}"
-                )
         for crossing in crossings(self.table):
             yield (
                 f"the regime ends for {crossing.matrix} of {crossing.sublayer} of the "

@@ -4,7 +4,7 @@ One update through a scaled matrix moves the output by :math:`\gamma^{1+p}|\thet
 response of the sublayer's output. Balance: the S sublayers of a part together move it by η, each
 by η/S. A matrix that n sublayers use has n times the gradient: its update is :math:`n^p` times as
 large. A closure is one more condition for each kind of sublayer. A part that a later one reads
-is multiplied by A on its way (:class:`Amplification`).
+is multiplied by A on its way (:meth:`_Problem.amplification`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from itertools import combinations
 from deepnet_theory.definitions.expression import DEPTH, MAX_EXPONENT
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown
 from deepnet_theory.definitions.rule import Closure, closure, closures
-from deepnet_theory.definitions.selection import AMPLIFICATIONS, Part, Selection
+from deepnet_theory.definitions.selection import Part, Selection
 from deepnet_theory.definitions.sublayer import Role, Sublayer, letters
 from deepnet_theory.sizes import laws, update
 from deepnet_theory.sizes.monomial import ONE, Monomial, Solution, parse, read, solve
@@ -66,29 +66,13 @@ class Kind:
 
 
 @dataclass(frozen=True)
-class Amplification:
-    r"""A, how the later part's K cross-attentions magnify a change of this one's output.
-
-    :math:`A = Kc` where all are aligned, :math:`\sqrt K c` in independent directions. The published
-    form counts it once, and not at all where it does not grow, since the part must be balanced at
-    its own output too; the others take it 1 + p times, forward and back through the gradient.
-    Nothing amplifies the last part, whose ``form`` is empty.
-    """
-
-    form: str = ""
-    factor: Monomial = ONE  # what the balance is multiplied with
-    backward: Monomial = ONE  # the share of it that comes with the update
-    upstream: Monomial = ONE  # and with the gradient
-
-
-@dataclass(frozen=True)
 class Balanced:
     """A part: its kinds before the rule is solved, and at the rule."""
 
     part: Part
     kinds: tuple[Kind, ...]
     closure: Closure
-    amplification: Amplification
+    amplification: Monomial = ONE  # by the cross-attentions of the later part
     eta: Monomial = ONE
     joined: tuple[Closure, ...] = ()  # the closures whose conditions picked the rule
     rated: tuple[str, ...] = ()  # the kinds that κ is a knob of
@@ -159,12 +143,6 @@ def at_sizes(selection: Selection, sized: Rule) -> Rule:
 def closure_of(selection: Selection) -> Closure:
     """The closure asked for, or the default."""
     return _Problem(selection).closure
-
-
-def amplifications(rule: Rule) -> tuple[tuple[str, Monomial], ...]:
-    """What the first part's balance would be multiplied with in each form."""
-    problem = _Problem(rule.selection)
-    return tuple((form, problem.amplifies(rule.parts[-1], form)[0]) for form in AMPLIFICATIONS)
 
 
 def constant(method: str, matrices: int, of_update: update.Update) -> Monomial:
@@ -304,34 +282,22 @@ class _Problem:
             beta=beta,
             rate=rate,
             weight=law.weight.put(gains),
-            moved=bare.count * bare.amplification.factor * times * response * step,
-            relative=bare.amplification.backward * step / beta,
+            moved=bare.count * bare.amplification * times * response * step,
+            relative=step / beta,
         )
 
-    def amplification(self, later: Balanced | None) -> Amplification:
-        if later is None:
-            return Amplification()
-        form = self.selection.amplification
-        if form == "independent" and later.part.uses != "1":
-            raise Refusal(
-                "cross-attentions of one shared layer are alike, and the amplification "
-                "'independent' takes them as independent directions: a law of both is missing; "
-                "use published or worst-case"
-            )
-        factor, size = self.amplifies(later, form)
-        if form == "published":
-            return Amplification(form, factor)
-        return Amplification(form, factor, size**self.update.p, size)
+    def amplification(self, later: Balanced | None) -> Monomial:
+        r"""What the K cross-attentions of the later part multiply a part's share with.
 
-    def amplifies(self, later: Balanced, form: str) -> tuple[Monomial, Monomial]:
-        """What the balance of the part below is multiplied with in a form, and A."""
+        :math:`A = Kc`, all aligned, counted once as published. A part must be balanced at its own
+        output too, so that A counts only where it grows. Nothing amplifies the last part.
+        """
+        if later is None:
+            return ONE
         reading = next(s.name for s in later.part.layer if s.reads_memory)
         count = Monomial.number(later.part.crossings) * Monomial.of(later.part.depth)
-        size = count ** Fraction(1, 2) if form == "independent" else count
-        size *= later.kind_of(reading).weight
-        if form != "published":
-            return size ** (1 + self.update.p), size
-        return (size if size.exponent(later.part.depth) > 0 else ONE), size
+        size = count * later.kind_of(reading).weight
+        return size if size.exponent(later.part.depth) > 0 else ONE
 
     # ---- the balance of one part ----
 

@@ -137,8 +137,7 @@ class Table:
     def _row(self, part: Balanced, kind: Kind) -> SublayerRow:
         # the branches of experts add up at random, what one step makes of them in line
         together = Monomial.number(kind.law.sublayer.chosen) ** Fraction(1, 2)
-        amplified = part.amplification.factor / part.amplification.backward
-        first = amplified * part.count * kind.weight * together
+        first = part.amplification * part.count * kind.weight * together
         return SublayerRow(
             part=part.part.name,
             sublayer=kind.name,
@@ -166,7 +165,7 @@ class Table:
                         yield self._parameter(part, law, name, role)
 
     def _parameter(self, part: Balanced, law: laws.Law, name: str, role: Role) -> ParameterRow:
-        degrees, amplified = self.rule.update, part.amplification
+        degrees = self.rule.update
         kind = part.kind_of(law.sublayer.name)
         gains = laws.common_gains(law.sublayer, kind.alpha, kind.beta)
         # what is added behind adds up at random at the start, where one step of it is in line
@@ -178,11 +177,10 @@ class Table:
         gradient = moved = share = None
         if paths := [path.put(gains) for path in law.responses.get(name, ())]:
             response = largest(paths, part.part.depth)
-            reached = response * law.reached(name) * part.uses
-            gradient = reached * amplified.upstream
-            moved = degrees.stepped(reached, None if at_zero else size, part.eta * kappa)
+            gradient = response * law.reached(name) * part.uses
+            moved = degrees.stepped(gradient, None if at_zero else size, part.eta * kappa)
             count = part.count_of(name, self.selection.placed(law.sublayer).normalises_sum)
-            share = count * amplified.factor * response * moved
+            share = count * part.amplification * response * moved
         # what moves more than the matrices do in depth would unbalance the rule: it steps less;
         # what moves less is left alone, since a larger rate for it is a choice and no necessity
         dominant = share is not None and share.exponent(part.part.depth) > 0
@@ -207,7 +205,7 @@ class Table:
             depth=part.part.depth,
             size=None if at_zero else size,
             gradient=gradient,
-            update=moved and moved * amplified.backward,
+            update=moved,
             share=share,
             rate=rate,
             epsilon=of_size("epsilon"),

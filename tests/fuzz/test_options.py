@@ -57,7 +57,6 @@ PLAUSIBLE = {
     "closure": tuple(names("closures")),
     "closures": ("complete,symmetric", "unit-init", "unit-residual,x"),
     "rates": ("1e-3,2e-3", "1e-4:1e-3", "1,0", "0.001"),
-    "amplification": ("published", "worst-case", "independent"),
     "alpha": ("1", "N", "N**(1/4)", "1/N", "N**20", "N-2", "10**30", "log(N)"),
     "depth": ("1", "200", "1000000", "3,2"),
     "depths": ("1,2", "1:4", "1x1,2x2", "3,1"),

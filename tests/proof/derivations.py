@@ -8,8 +8,8 @@ from deepnet_theory.proof.derivation import derive
 
 BOTH = {"stack": "encoder-decoder"}
 SWIGLU = {"layer": "attention,ffn:swiglu"}
-# one of each: every route, placement, library optimizer, closure, stack, amplification, and
-# updates that no source treats
+# one of each: every route, placement, library optimizer, closure, stack, and updates
+# that no source treats
 SELECTIONS = {
     **{
         f"{optimizer} {placement}": {"optimizer": optimizer, "placement": placement}
@@ -21,16 +21,11 @@ SELECTIONS = {
     "adafactor": {"optimizer": "adafactor", "norm": "rms", **SWIGLU},
     "lion decoder": {"optimizer": "lion", "stack": "decoder"},
     "sgd both": {"optimizer": "sgd", **BOTH},
-    "adam both, independent": {
-        "optimizer": "adam", "amplification": "independent", **BOTH,
-        "layer": "attention,cross,ffn:swiglu",
-    },
+    "adam both": {"optimizer": "adam", **BOTH, "layer": "attention,cross,ffn:swiglu"},
     "complete post-ln": {"optimizer": "adam", "closure": "complete", **SWIGLU},
     "complete pre-ln": {"optimizer": "adamw", "placement": "pre-ln", "closure": "complete"},
     "complete res-post-ln": {"optimizer": "sgd", "placement": "res-post-ln", "closure": "complete"},
-    "complete both": {
-        "optimizer": "sgd", "closure": "complete", "amplification": "worst-case", **BOTH,
-    },
+    "complete both": {"optimizer": "sgd", "closure": "complete", **BOTH},
     "learning-rate": {"optimizer": "adam", "closure": "learning-rate"},
     "unit-init": {"optimizer": "momentum", "closure": "unit-init"},
     "unit-residual": {"optimizer": "sgd", "closure": "unit-residual"},

@@ -50,10 +50,6 @@ def test_no_derivation_reads_a_published_scheme():
 REMARKS = (
     ({"optimizer": "adam", "closure": "learning-rate"}, "near-identity assumption fails"),
     (
-        {"optimizer": "sgd", "stack": "encoder-decoder", "amplification": "independent"},
-        r"encoder's S\*r\^2 grows as N\^\(-1/2\)\*M\^\(3/4\) in M",
-    ),
-    (
         {"optimizer": "adafactor"},
         r"regime ends for fc1 of ffn of the encoder at a depth of 1000000/\(d \+ m\) layers",
     ),
@@ -97,7 +93,7 @@ def test_a_rule_gives_its_numbers_at_a_depth():
     assert (rule.alpha_at(50), rule.beta_at(50)) == (rule.alpha_at(N=50), rule.beta_at(N=50))
     with pytest.raises(InputError, match="name the depth of every stack"):
         rule.alpha_at(50, M=6)
-    both, at = derivations.derivation("adam both, independent").rule, {"N": 18, "M": 6}
+    both, at = derivations.derivation("adam both").rule, {"N": 18, "M": 6}
     kinds = {"decoder/attention", "decoder/cross", "decoder/ffn-swiglu"}
     assert set(both.alpha_at(**at)) == {"encoder", *kinds}
     for numbers, expressions in (
@@ -186,7 +182,7 @@ def test_one_matrix_a_branch_has_no_second_order_and_leaves_rho_to_decide(monkey
 
 
 def test_a_floor_of_an_encoder_is_measured_where_the_decoders_depth_enters():
-    both = {"stack": "encoder-decoder", "amplification": "independent"}
+    both = {"stack": "encoder-decoder"}
     found = derive(Selection(optimizer="adafactor", **both))
     floors = [said for said in found.remarks if "regime ends for fc1 of ffn of the encoder" in said]
     assert "M" in floors[0] and found.verdict is Verdict.PROVED

@@ -19,7 +19,7 @@ from deepnet_theory.sizes.update import Degrees
 PRINTED = (
     "sgd post-ln", "lamb pre-ln", "adam res-post-ln", "muon swiglu", "adafactor", "falling",
     "complete post-ln", "complete res-post-ln", "learning-rate", "sgd both", "experts sgd",
-    "parallel post-ln", "norms inside", "learnt stream", "adam both, independent", "lemma",
+    "parallel post-ln", "norms inside", "learnt stream", "adam both", "lemma",
     "shared latent", "shared learnt stream",
 )  # fmt: skip
 RULE = ("rule", "training", "eta")  # what the explicit sublayers are built with

@@ -33,8 +33,6 @@ NO_LAW = (
     (lambda: derive(Selection("sgd", layer="ffn@2/8", method="lemma")),
      "has no law for the mixture of experts"),
     (lambda: list(places(Selection("sgd", layer="ffn@2/8"))), "no law in the width"),
-    (lambda: solve_rule(Selection("adam", stack="encoder-decoder", uses="N",
-                                  amplification="independent")), "a law of both is missing"),
 )  # fmt: skip
 
 

@@ -8,9 +8,7 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.algebra import gains
 from deepnet_theory.proof.lemma import (
     Law,
-    amplification_step,
     directions,
-    encoder_and_decoder,
     gain_counts,
 )
 from deepnet_theory.proof.step import Step
@@ -34,7 +32,7 @@ def before_steps() -> tuple[Step, ...]:
 
 
 def following_steps(selection: Selection) -> Iterator[Step]:
-    """What uses the route's steps: derivatives in the gains, worst case, other amplifications."""
+    """What uses the route's steps: derivatives in the gains, worst case."""
     counts = gain_counts(selection)
     found = directions(selection.the_placement)
     law = Law(found, degrees(selection.the_optimizer))
@@ -46,7 +44,3 @@ def following_steps(selection: Selection) -> Iterator[Step]:
         yield far_from_identity(law.degrees.p)
     yield sublayers_together(law, of)
     yield matrix_by_matrix(law, of)
-    if len(selection.the_stack.parts) == 2:
-        _, decoder = encoder_and_decoder(selection.the_stack)
-        other = selection.amplification == "independent"
-        yield amplification_step(found, decoder, aligned=other)
