@@ -106,7 +106,8 @@ def row(name: str, make, optimizer, seeds: int, steps: int) -> str:  # type: ign
     cells = (
         name, fans(coords, STREAM, steps), fans(coords, FINAL, steps), f"{looked:.0f}",
         ", ".join(f"{p.mean:.0f}" for p in m.points),
-        f"{e.estimate:+.3f} ({e.low:+.3f} to {e.high:+.3f})", m.verdict.value, f"{m.seconds:.0f}",
+        f"{e.estimate:+.3f} ({e.low:+.3f} to {e.high:+.3f})", m.verdict.value,
+        f"{m.provenance.seconds:.0f}",
     )  # fmt: skip
     return f"| {' | '.join(cells)} |"
 

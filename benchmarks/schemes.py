@@ -18,7 +18,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from deepnet_theory.cli.experiments import verify
-from deepnet_theory.definitions.measurement import Exponent, Verification
+from deepnet_theory.definitions.measurement import Exponent, Result
 from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.scheme import measurable, scheme, schemes
 
@@ -53,7 +53,7 @@ def measured(name: str) -> dict[str, tuple[Slope, ...]]:
     }
 
 
-def judged(found: Verification) -> list[Exponent]:
+def judged(found: Result) -> list[Exponent]:
     """The exponents that have a prediction: one, or one a part."""
     return [e for e in found.exponents if e.predicted is not None]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from arguments import output, whole, wholes
 
 import deepnet_theory as dt
-from deepnet_theory.definitions.measurement import Exponent, Verification
+from deepnet_theory.definitions.measurement import Exponent, Result
 
 UPDATES = (
     "sgd", "adam", "lamb", "lars", "adafactor", "muon", "muon-plain", "-eta*g/norm(g)",
@@ -56,7 +56,7 @@ def cell(exponent: Exponent | None) -> str:
     return f"**{told}**" if missed(exponent) else told
 
 
-def tables(found: dict[str, dict[str, Verification]], name: str) -> str:
+def tables(found: dict[str, dict[str, Result]], name: str) -> str:
     """A row a role, a column an update: their own outputs, then the loss."""
     columns = list(found)
     by = {update: {e.share: e for e in found[update][name].exponents} for update in columns}
@@ -68,7 +68,7 @@ def tables(found: dict[str, dict[str, Verification]], name: str) -> str:
     return f"## {CAPTIONS[name]}\n\n" + "\n".join(rows) + "\n"
 
 
-def misses(found: dict[str, dict[str, Verification]]) -> str:
+def misses(found: dict[str, dict[str, Result]]) -> str:
     """Every miss with the reason that the laboratory gives."""
     rows = [
         f"- `{update}`, {CAPTIONS[name].lower()}, {e.share}: {e.estimate:+.3f} "
@@ -93,14 +93,14 @@ def main() -> None:
     )  # fmt: skip
     parser.add_argument("-o", "--output", type=output)
     given = parser.parse_args()
-    found: dict[str, dict[str, Verification]] = {}
+    found: dict[str, dict[str, Result]] = {}
     for update in given.updates:
         first = dt.verify(
             update, across="width", widths=given.widths, rules=RULES, seeds=given.seeds,
             draws=given.draws, device="cpu", cache=True,
         )  # fmt: skip
         found[update] = dict(zip(RULES, (first, *first.others), strict=True))
-        print(f"{update}: {first.seconds:.0f} s", file=sys.stderr)
+        print(f"{update}: {first.provenance.seconds:.0f} s", file=sys.stderr)
     exponents = [e for by in found.values() for v in by.values() for e in v.exponents]
     near = [e for e in exponents if not missed(e)]
 
@@ -108,7 +108,7 @@ def main() -> None:
         those = [e for e in exponents if e.share.endswith(LOSS) is kind and e.share != "all"]
         return f"{sum(not missed(e) for e in those)} of {len(those)}"
 
-    measure = first.measure
+    measure = first.settings
     head = HEAD.format(
         layers=first.points[0].depth["N"], widths=", ".join(map(str, given.widths)),
         tokens=measure["tokens"], seeds=given.seeds, draws=given.draws, limit=NEAR,

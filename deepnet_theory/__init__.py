@@ -61,9 +61,7 @@ if TYPE_CHECKING:
     from deepnet_theory.cli.experiments import verify as verify
     from deepnet_theory.cli.reporting import make_report as make_report
     from deepnet_theory.definitions.constants import Constants as Constants
-    from deepnet_theory.definitions.measurement import ModelMeasurement as ModelMeasurement
-    from deepnet_theory.definitions.measurement import UpdatePrediction as UpdatePrediction
-    from deepnet_theory.definitions.measurement import Verification as Verification
+    from deepnet_theory.definitions.measurement import Result as Result
     from deepnet_theory.definitions.outcome import DeepNetTheoryError as DeepNetTheoryError
     from deepnet_theory.definitions.outcome import InputError as InputError
     from deepnet_theory.definitions.outcome import MissingExtraError as MissingExtraError
@@ -91,7 +89,7 @@ _HOMES = {
     "definitions.outcome": (
         "DeepNetTheoryError", "InputError", "MissingExtraError", "Refusal", "Verdict",
     ),
-    "definitions.measurement": ("ModelMeasurement", "UpdatePrediction", "Verification"),
+    "definitions.measurement": ("Result",),
     "definitions.training": ("Transfer",),
     "definitions.rule": ("Rule",),
     "definitions.selection": ("Selection",),

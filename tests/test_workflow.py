@@ -46,7 +46,7 @@ def test_verify_export_build(derivation, tmp_path):
     assert matrices.assumptions == everything.assumptions
     assert everything.exponents[0].exponent >= matrices.exponents[0].exponent
     v = dt.verify(derivation, depths=[1, 2], draws=1, **SMALL)
-    assert [p.depth["N"] for p in v.points] == [1, 2]
+    assert [p.at["N"] for p in v.points] == [1, 2]
     assert dt.plot(v).svg.startswith("<svg")
     constants = dt.export(derivation, depth=12, width=16, heads=2, vocab=32)
     assert dt.Constants.from_json(constants.to_json()) == constants
@@ -102,13 +102,13 @@ def test_rivals_are_the_rules_of_the_others_and_the_plain_one():
     found = experiments.verify_rivals(
         res, [1, 2], progress=lambda done, total, what: told.append((done, total)), **SMALL
     )
-    assert [v.rule["name"] for v in found] == ["adam, lamb", "plain"]
+    assert [v.of["rule"]["name"] for v in found] == ["adam, lamb", "plain"]
     # of the same seeds, at the same depths; the plain stack is far from the identity
     own = dt.verify(res, [1, 2], rule=dt.own_rule(res, 1, 1), draws=2, **SMALL)
     assert [p.values for p in found[1].points] == [p.values for p in own.points]
     assert [e.predicted for e in found[1].exponents] == [None]
     assert own.exponents[0].predicted is not None
-    assert found[0].select["optimizer"] == "sgd" and found[0].assumptions == ()
+    assert found[0].of["select"]["optimizer"] == "sgd" and found[0].assumptions == ()
     shares = [done / total for done, total in told]
     assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
 

@@ -34,7 +34,7 @@ from deepnet_theory.sizes.schemes import predictions as judged
 
 if TYPE_CHECKING:
     from deepnet_theory.cli.deriving import Given
-    from deepnet_theory.definitions.measurement import Predictions, UpdatePrediction, Verification
+    from deepnet_theory.definitions.measurement import Predictions, Result
     from deepnet_theory.definitions.scheme import Scheme
     from deepnet_theory.definitions.training import Transfer
     from deepnet_theory.laboratory.settings import Settings
@@ -89,7 +89,7 @@ def predict_update(
     rule: Rule | None = None,
     scheme: str | None = None,
     **given: Any,
-) -> UpdatePrediction:
+) -> Result:
     r"""Predict :math:`\|\Delta F\|/\eta` per token in absolute size, at any depth.
 
     .. math:: E\|\Delta F\|^2 = L\,E\|V\|^2 + L(L-1)\,E\langle V, V'\rangle
@@ -125,11 +125,12 @@ def predict_update(
         return found
     left = predict(cases_of(selection, fixed, wanted, settings, its), **work)
     sizes = ", ".join(
-        f"{one.mean:.4g} ({one.mean / scaled.mean:.0%}) at depth {depth_key(one.depth)}"
+        f"{one.mean:.4g} ({one.mean / scaled.mean:.0%}) at depth {depth_key(one.at)}"
         for one, scaled in zip(left.points, found.points, strict=True)
     )
     warning = f"with the epsilon of every norm left at {EPSILON:g} it is {sizes}"
-    return replace(found, warnings=(*found.warnings, warning))
+    told = replace(found.provenance, warnings=(*found.provenance.warnings, warning))
+    return replace(found, provenance=told)
 
 
 def verify(
@@ -144,7 +145,7 @@ def verify(
     alignment: str | None = None,
     watch: Watch | None = None,
     **given: Any,
-) -> Verification:
+) -> Result:
     r"""Measure :math:`\|\Delta F\|/\eta` per token on real stacks and test the exponents.
 
     .. math:: \frac{\|\Delta F\|}{\eta} = \frac1{\eta T} \sum_{t=1}^{T}
@@ -205,7 +206,7 @@ def verify(
     predicted = predict(derivation, rule, settings.step)
     measured = _verified(*subject, predicted, depths, settings, watch=watch, **work)
     rows = () if rule is not None else derivation.rows
-    return replace(measured, rows={row.named: row.told() for row in rows})
+    return replace(measured, of={**measured.of, "rows": {row.named: row.told() for row in rows}})
 
 
 def _verify_width(
@@ -218,7 +219,7 @@ def _verify_width(
     rules: Iterable[str] = ("rule",),
     alignment: str = "full",
     **given: Any,
-) -> Verification:
+) -> Result:
     from deepnet_theory.laboratory.case import Case
     from deepnet_theory.laboratory.settings import FEWEST, parse_widths, wanted_depths
     from deepnet_theory.laboratory.width import verify_width as run
@@ -246,7 +247,7 @@ def _verify_width(
             raise
         rule, parameters = own_rule(selection, 1, 1), ()
 
-    def measured(name: str, stage: Given) -> Verification:
+    def measured(name: str, stage: Given) -> Result:
         settings, work = settings_and_work({**WIDE, **stage, "width": wanted[0]})
         case = Case(selection, rule, deep[0], settings)
         seen = watch if name == next(iter(named)) else None
@@ -264,7 +265,7 @@ def _verified(
     settings: Settings,
     shares: bool = True,
     **how: Any,
-) -> Verification:
+) -> Result:
     from deepnet_theory.laboratory.settings import wanted_depths
     from deepnet_theory.laboratory.verify import verify as run
 
@@ -273,8 +274,8 @@ def _verified(
 
 
 def _one_by_one(
-    names: Iterable[str], given: Given, prefix: str, measure: Callable[[str, Given], Verification]
-) -> list[Verification]:
+    names: Iterable[str], given: Given, prefix: str, measure: Callable[[str, Given], Result]
+) -> list[Result]:
     """One measurement after the other, each a stage of the progress, until one is stopped."""
     names, done = list(names), []
     for index, name in enumerate(names):
@@ -303,7 +304,7 @@ def verify_rivals(
     derivation: Derivation | Selection | str,
     depths: Depths = None,
     **given: Any,
-) -> tuple[Verification, ...]:
+) -> tuple[Result, ...]:
     """Measure the rivals' rules, stepped by the derivation's own optimizer, to draw beside its own.
 
     Each is a :func:`verify` of another rule, with at most four of the same seeds and two draws,
@@ -321,7 +322,7 @@ def verify_rivals(
     # of the same seeds, so that what a seed's data does to the rule it does to its rivals
     rules = {rule.name: rule for rule in rival_rules(derivation)}
 
-    def measured(name: str, stage: Given) -> Verification:
+    def measured(name: str, stage: Given) -> Result:
         predicted = predict(derivation, rules[name], settings.step)
         whole = tuple(
             replace(e, exponent=None) if predicted.warnings else e

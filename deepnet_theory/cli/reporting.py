@@ -20,7 +20,7 @@ from deepnet_theory.definitions.selection import DepthLike, Selection, parse_dep
 from deepnet_theory.sizes.exported import constants_of
 
 if TYPE_CHECKING:
-    from deepnet_theory.definitions.measurement import Verification
+    from deepnet_theory.definitions.measurement import Result
     from deepnet_theory.laboratory.verify import Watch
     from deepnet_theory.proof.derivation import Derivation
 
@@ -33,9 +33,9 @@ class Report:
 
     html: str
     derivation: Derivation
-    verification: Verification
+    verification: Result
     constants: tuple[Constants, ...]
-    rivals: tuple[Verification, ...] = ()
+    rivals: tuple[Result, ...] = ()
 
     @property
     def stopped(self) -> str:
@@ -82,10 +82,10 @@ def make_report(
     verification = verify(derivation, depths, watch=watch, **staged(given, 0, share))
     if not verification.points:
         raise KeyboardInterrupt  # nothing was measured: there is no page to make
-    beside: tuple[Verification, ...] = ()
+    beside: tuple[Result, ...] = ()
     if rivals and not verification.stopped:  # whoever has interrupted it waits for no more
         beside = verify_rivals(derivation, depths, **staged(given, share, 1 - share))
-    wanted = wanted or [dict(verification.points[-1].depth)]
+    wanted = wanted or [dict(verification.points[-1].at)]
     trained = to_train_with(derivation)
     constants = tuple(
         constants_of(trained, layers, None, "forward", {}, derivation.rows) for layers in wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from deepnet_theory.definitions.measurement import Result
+from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.reading import Matrix, Reading, Sublayer
 from deepnet_theory.definitions.record import written
@@ -86,7 +86,7 @@ class Audited:
 
 
 @dataclass(frozen=True)
-class Audit(Result):
+class Audit(Displayed):
     """Does a model follow a rule, and where not.
 
     ``follows`` is the optimizer or scheme whose rule fits, ``alike`` others that do, ``against``

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from typing import Any
+
+from deepnet_theory.definitions.record import written
 
 Formatter = Callable[[object], str]
 _FORMATTERS: dict[str, Formatter] = {}
@@ -19,10 +23,22 @@ def shown(result: object, form: str) -> str:
 
 
 class Displayed:
-    """A result that shows itself by the registered formatters.
+    """What a command hands back: it shows itself by the registered formatters, and has JSON.
 
-    A dataclass writes a ``__repr__`` over this one: give it ``repr=False``.
+    The JSON of a dataclass is its fields by their names, with its ``schema``. A dataclass writes a
+    ``__repr__`` over this one: give it ``repr=False``.
     """
+
+    schema: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the shape of the public JSON."""
+        return {"schema": self.schema, **written(self)}
+
+    def to_json(self) -> str:
+        """The JSON text; NaN and infinity, which JSON lacks, are written as null."""
+        data = written(self.to_dict(), finite=True)
+        return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
 
     def _repr_html_(self) -> str:
         return shown(self, "html")

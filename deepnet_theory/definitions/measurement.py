@@ -1,79 +1,19 @@
-"""Results: the public JSON of every one, and what is predicted and measured against depth."""
+"""What is predicted and measured: estimates, exponents, and the one result of every experiment."""
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any
 
 from deepnet_theory.definitions.assumption import Assumption
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.outcome import Verdict, exit_code_after
-from deepnet_theory.definitions.record import written
 
-
-class Result(Displayed):
-    """What a command hands back: plain data, whose JSON is its public form.
-
-    Of a dataclass it is the fields by their names, with the name of its ``schema``.
-    """
-
-    schema: ClassVar[str]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data in the shape of the public JSON."""
-        return {"schema": self.schema, **written(self)}
-
-    def to_json(self) -> str:
-        """The JSON text; NaN and infinity, which JSON lacks, are written as null."""
-        data = written(self.to_dict(), finite=True)
-        return json.dumps(data, indent=2, ensure_ascii=False, allow_nan=False)
-
-
-class Measured(Result):
-    """A result with a verdict, whole or what there was when the work was ``stopped``, in words."""
-
-    stopped: str
-    verdict: Verdict
-
-    @property
-    def complete(self) -> bool:
-        return not self.stopped
-
-    @property
-    def exit_code(self) -> int:
-        """The verdict's, or 130 after an interruption."""
-        return exit_code_after(self.stopped, self.verdict.exit_code)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data in the shape of the public JSON."""
-        data = {**super().to_dict(), "verdict": self.verdict, "complete": self.complete}
-        del data["stopped"]
-        return data
-
-
-class AtSeveralSizes(Measured):
-    """What was measured at several depths or widths, with an exponent in each of them."""
-
-    exponents: tuple[Exponent, ...]
-
-    @property
-    def whole(self) -> tuple[Exponent, ...]:
-        """The exponents of the whole ‖ΔF‖, one a depth that varies."""
-        return tuple(e for e in self.exponents if e.share == "all")
-
-    @property
-    def constant(self) -> bool:
-        """Whether ‖ΔF‖ was shown to be constant in depth: another question than the verdict."""
-        return self.complete and bool(self.whole) and all(e.constant for e in self.whole)
-
-    def to_dict(self) -> dict[str, Any]:
-        data = super().to_dict()
-        first = data["exponents"][0] if self.exponents else None
-        return {**data, "exponent": first, "constant": self.constant}
-
+VERIFICATION, MODEL, PREDICTION = (
+    f"deepnet-theory/{kind}/1" for kind in ("verification", "model", "prediction")
+)
 
 # ------------------------------------------------------------------------------- what is predicted
 
@@ -117,105 +57,35 @@ class Scaling:
     loss: Fraction | None
 
 
-@dataclass(frozen=True)
-class PredictedPoint:
-    """‖ΔF‖/η per token at one depth from single sublayers, with a 95 % interval over whole seeds.
-
-    ``identity`` is S·r², how far the stack is from the identity.
-    """
-
-    depth: dict[str, int]
-    mean: float
-    low: float
-    high: float
-    identity: float
-
-
-@dataclass(frozen=True)
-class PredictedShare:
-    """‖ΔF‖/η when one kind of parameter of one part is stepped alone; the interval likewise."""
-
-    part: str
-    name: str
-    mean: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
-class UpdatePrediction(Result):
-    """‖ΔF‖/η in absolute size at every depth, and the shares of ΔF at the deepest one."""
-
-    schema = "deepnet-theory/prediction/1"
-
-    select: dict[str, Any]
-    measure: dict[str, Any]
-    rule: dict[str, Any]
-    points: tuple[PredictedPoint, ...]
-    shares: tuple[PredictedShare, ...]
-    warnings: tuple[str, ...] = ()
-    seconds: float = 0.0
-
-    def __repr__(self) -> str:
-        shown = [
-            f"{'x'.join(map(str, p.depth.values()))}: {p.mean:.4g} ({p.low:.4g} to {p.high:.4g})"
-            for p in self.points
-        ]
-        return "\n  ".join(["<UpdatePrediction of ‖ΔF‖/η per token", *shown]) + ">"
-
-
 # -------------------------------------------------------------------------------- what is measured
 
 
 @dataclass(frozen=True)
-class Point:
-    """‖ΔF‖/η per token at one depth: mean over seeds, interval, and each seed's value.
+class Estimate:
+    """A size with its 95 % interval over seeds, and each seed's value.
 
-    ``low`` and ``high`` hold the scatter of the data; those of ``predicted`` that of layers alone.
+    ``at`` is its depth and width by their symbols, or the part and the name of the parameters that
+    were stepped alone. ``predicted`` is the absolute size from single sublayers, with its interval
+    over layers alone.
     """
 
-    depth: dict[str, int]
+    at: dict[str, Any]
     mean: float
     low: float
     high: float
-    seeds: int
+    predicted: tuple[float, float, float] | None = None
     values: tuple[float, ...] = ()
     finding: str = ""  # e.g. where a value became infinite or NaN
-    predicted: float | None = None  # from single sublayers, in absolute size
-    predicted_low: float | None = None
-    predicted_high: float | None = None
 
-
-@dataclass(frozen=True)
-class Level:
-    """‖ΔF‖ over what single sublayers predict of it, where the two are furthest apart."""
-
-    depth: dict[str, int]
-    ratio: float
-    low: float
-    high: float
-    verdict: Verdict
-    because: str = ""
-
-
-@dataclass(frozen=True)
-class MeasuredShare:
-    """‖ΔF‖/η at the deepest depth when one kind of parameter of one part is stepped alone.
-
-    ``ratio`` is measured over predicted, paired; None where nothing moves, as LAMB's bias of 0.
-    """
-
-    part: str
-    name: str
-    mean: float
-    low: float
-    high: float
-    predicted: float
-    predicted_low: float
-    predicted_high: float
-    ratio: float | None = None
-    ratio_low: float | None = None
-    ratio_high: float | None = None
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON of a point, or of a share, which has a name in place of a depth."""
+        names = ("predicted", "predicted_low", "predicted_high")
+        return {
+            **(self.at if "name" in self.at else {"depth": self.at}),
+            **{name: getattr(self, name) for name in ("mean", "low", "high", "values", "finding")},
+            **dict(zip(names, self.predicted or (None,) * 3, strict=True)),
+            "seeds": len(self.values),
+        }
 
 
 @dataclass(frozen=True)
@@ -282,51 +152,6 @@ class AssumptionResult:
     because: str = ""
 
 
-@dataclass(frozen=True, repr=False)
-class Verification(AtSeveralSizes):
-    """The result of ``verify``: points, exponents, assumptions, and a verdict.
-
-    ``points`` hold ‖ΔF‖/η per token, ``exponents`` their log–log slopes, the first with the
-    verdict; ``level`` the absolute sizes against single sublayers'. ``measure``, ``device`` and
-    ``versions`` say what it was measured on.
-    """
-
-    schema = "deepnet-theory/verification/1"
-
-    select: dict[str, Any]
-    measure: dict[str, Any]
-    rule: dict[str, Any]
-    points: tuple[Point, ...]
-    exponents: tuple[Exponent, ...]
-    assumptions: tuple[AssumptionResult, ...]
-    verdict: Verdict
-    device: str
-    seconds: float
-    versions: dict[str, str] = field(default_factory=dict)
-    checks: dict[str, Any] = field(default_factory=dict)  # linearity, real-optimizer difference …
-    warnings: tuple[str, ...] = ()
-    stopped: str = ""  # what ended the measuring before its end, in words
-    level: Level | None = None  # absolute size, beside the exponents
-    shares: tuple[MeasuredShare, ...] = ()  # of every kind of parameter, at the last point
-    rows: dict[str, str] = field(default_factory=dict)  # rules by name, that measured first
-    others: tuple[Verification, ...] = ()  # other parametrisations, where the width varies
-
-    @property
-    def trend(self) -> str:
-        """What ‖ΔF‖ does with depth, and whether that was predicted, in words."""
-        return "; ".join(e.trend for e in self.whole)
-
-
-@dataclass(frozen=True)
-class Share:
-    """‖ΔF‖/η per token where the parameters of one name pattern move alone, at one depth."""
-
-    name: str
-    mean: float
-    low: float
-    high: float
-
-
 @dataclass(frozen=True)
 class Following:
     """The first updates of the models of one depth, as far as all seeds went.
@@ -342,30 +167,98 @@ class Following:
     token_cosine: tuple[float, ...]
 
 
-@dataclass(frozen=True, repr=False)
-class ModelMeasurement(AtSeveralSizes):
-    """‖ΔF‖/η per token of a family of models at each depth, and whether it is constant.
+@dataclass(frozen=True)
+class Provenance:
+    """What a result was measured on, in how many seconds, and what ended it early, in words."""
 
-    The ``verdict`` is that of the first exponent. ``shares`` are each name pattern's at the deepest
-    point, ``updates`` what the tokens come to share after several.
-    """
-
-    schema = "deepnet-theory/model/1"
-
-    model: str
-    optimizer: str
-    measure: dict[str, Any]
-    points: tuple[Point, ...]
-    exponents: tuple[Exponent, ...]
-    shares: tuple[Share, ...]
-    verdict: Verdict
-    device: str
-    seconds: float
+    device: str = "cpu"
+    seconds: float = 0.0
     versions: dict[str, str] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
-    stopped: str = ""  # what ended the measuring before its end, in words
-    updates: tuple[Following, ...] = ()
+    stopped: str = ""
+
+    @property
+    def ran(self) -> str:
+        """The device and the time, in words."""
+        return f"{self.device}, {self.seconds:.1f} s"
+
+
+class Concluded(Displayed):
+    """A result with a verdict, whole or what there was when the work was stopped."""
+
+    provenance: Provenance
+    verdict: Verdict
+
+    @property
+    def stopped(self) -> str:
+        return self.provenance.stopped
+
+    @property
+    def exit_code(self) -> int:
+        """The verdict's, or 130 after an interruption."""
+        return exit_code_after(self.stopped, self.verdict.exit_code)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the shape of the public JSON."""
+        data = super().to_dict()
+        data |= data.pop("provenance")
+        complete = not data.pop("stopped")
+        return {**data, "verdict": self.verdict, "complete": complete}
+
+
+@dataclass(frozen=True, repr=False)
+class Result(Concluded):
+    """What ``verify``, ``predict`` or ``measure`` found, as its ``schema`` says.
+
+    ``of`` is the selection and the rule, or the model and its optimizer. ``points`` hold ‖ΔF‖/η per
+    token, ``exponents`` their log–log slopes, the first of which has the verdict of a verification,
+    and ``shares`` the same size where parameters are stepped alone, at the last point. ``level``
+    compares the absolute sizes with those of single sublayers.
+    """
+
+    schema: str
+    of: dict[str, Any]
+    settings: dict[str, Any]
+    points: tuple[Estimate, ...]
+    exponents: tuple[Exponent, ...] = ()
+    shares: tuple[Estimate, ...] = ()
+    verdict: Verdict = Verdict.UNDECIDED
+    provenance: Provenance = field(default_factory=Provenance)
+    assumptions: tuple[AssumptionResult, ...] = ()
+    level: AssumptionResult | None = None
+    updates: tuple[Following, ...] = ()  # the first updates of the models of each depth
+    others: tuple[Result, ...] = ()  # other parametrisations, where the width varies
+
+    @property
+    def whole(self) -> tuple[Exponent, ...]:
+        """The exponents of the whole ‖ΔF‖, one a depth that varies."""
+        return tuple(e for e in self.exponents if e.share == "all")
+
+    @property
+    def constant(self) -> bool:
+        """Whether ‖ΔF‖ was shown to be constant in depth: another question than the verdict."""
+        return not self.stopped and bool(self.whole) and all(e.constant for e in self.whole)
+
+    @property
+    def exit_code(self) -> int:
+        """The verdict's, or 130 after an interruption; a prediction is judged by nothing."""
+        return 0 if self.schema == PREDICTION else super().exit_code
 
     @property
     def trend(self) -> str:
-        return self.exponents[0].growth if self.exponents else "was measured at too few depths"
+        """What ‖ΔF‖ does with depth, and whether a rule predicted that, in words."""
+        if self.schema == MODEL:
+            return self.exponents[0].growth if self.exponents else "was measured at too few depths"
+        return "; ".join(e.trend for e in self.whole)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data in the shape of the public JSON; a prediction has no verdict."""
+        data = super().to_dict()
+        data = {**data.pop("of"), "measure": data.pop("settings"), **data}
+        data["points"] = [point.to_dict() for point in self.points]
+        data["shares"] = [share.to_dict() for share in self.shares]
+        if self.schema == PREDICTION:
+            del data["verdict"]
+            return data
+        first = data["exponents"][0] if self.exponents else None
+        return {**data, "exponent": first, "constant": self.constant}

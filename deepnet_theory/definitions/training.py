@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from math import nan
 from typing import Any
 
-from deepnet_theory.definitions.measurement import Exponent, Measured
+from deepnet_theory.definitions.measurement import Concluded, Exponent, Provenance
 from deepnet_theory.definitions.outcome import INTERRUPTED, Verdict
 
 
@@ -72,7 +72,7 @@ class ClosureTransfer:
 
 
 @dataclass(frozen=True, repr=False)
-class Transfer(Measured):
+class Transfer(Concluded):
     """Loss against learning rate after a fixed number of steps, by closure and depth.
 
     ``measure`` and ``select`` say what was trained; ``baseline`` is the held-out unigram entropy,
@@ -85,11 +85,7 @@ class Transfer(Measured):
     measure: dict[str, Any]
     closures: tuple[ClosureTransfer, ...]
     baseline: float | None
-    device: str
-    seconds: float
-    versions: dict[str, str] = field(default_factory=dict)
-    stopped: str = ""  # what ended the training before its end, in words
-    warnings: tuple[str, ...] = ()
+    provenance: Provenance = field(default_factory=Provenance)
 
     @property
     def verdict(self) -> Verdict:  # type: ignore[override]
@@ -118,7 +114,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Training(Measured):
+class Training(Concluded):
     """Runs on the same batches, and the verdict on the first of them, the constants' own."""
 
     schema = "deepnet-theory/training/1"
@@ -128,12 +124,9 @@ class Training(Measured):
     verdict: Verdict
     because: str
     conditions: dict[str, Any]
-    seconds: float
-    versions: dict[str, str] = field(default_factory=dict)
-    stopped: str = ""  # what ended it early
-    warnings: tuple[str, ...] = ()
+    provenance: Provenance = field(default_factory=Provenance)
 
     @property
     def exit_code(self) -> int:
         """Done, or interrupted: a short run on one text is no verdict on the rule at large."""
-        return 0 if self.complete else INTERRUPTED
+        return INTERRUPTED if self.stopped else 0

@@ -14,7 +14,6 @@ from deepnet_theory.definitions.assumption import Assumption
 from deepnet_theory.definitions.measurement import (
     AssumptionResult,
     Exponent,
-    Level,
     Prediction,
     Predictions,
 )
@@ -60,7 +59,7 @@ def _log_ratio(measured: Array, predicted: Array) -> Interval:
 
 def judge_level(
     depths: Sequence[Depth], measured: Array, expected: Array, identity: Array
-) -> Level | None:
+) -> AssumptionResult | None:
     """The verdict on the sizes at every depth, (seeds, depths): that of the worst one.
 
     SUPPORTED where the ratio's interval lies within ``LEVEL`` of 1, REFUTED beyond, else UNDECIDED,
@@ -84,10 +83,11 @@ def judge_level(
         else:
             where = "inside" if verdict is Verdict.SUPPORTED else "beyond"
             because += f", {where} 1 ± {LEVEL:g}"
-        levels.append(Level(dict(depth), *ratio.numbers, verdict, because))
+        levels.append(AssumptionResult("level", verdict, *ratio.numbers, because=because))
 
-    def severity(level: Level) -> tuple[int, float]:
-        far = abs(math.log(level.ratio)) if 0 < level.ratio < math.inf else math.inf
+    def severity(level: AssumptionResult) -> tuple[int, float]:
+        ratio = level.estimate or 0.0
+        far = abs(math.log(ratio)) if 0 < ratio < math.inf else math.inf
         return WORST_FIRST.index(level.verdict), -far
 
     return min(levels, key=severity, default=None)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
@@ -19,12 +18,12 @@ import torch
 from torch import Tensor
 
 from deepnet_theory.definitions.measurement import (
+    MODEL,
+    Estimate,
     Exponent,
     Following,
-    ModelMeasurement,
-    Point,
     Prediction,
-    Share,
+    Result,
 )
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST, MOST, require_seed
@@ -40,7 +39,13 @@ from deepnet_theory.laboratory.model_steps import (
     follow,
 )
 from deepnet_theory.laboratory.model_update import FIRST_ETA, ModelUpdate, find_linear_step
-from deepnet_theory.laboratory.settings import Depth, depth_key, parse_depths, parse_widths
+from deepnet_theory.laboratory.settings import (
+    Depth,
+    depth_key,
+    parse_depths,
+    parse_widths,
+    provenance,
+)
 from deepnet_theory.laboratory.statistics import Array, fit_exponent, positive_interval
 from deepnet_theory.laboratory.width import judge_power, verdict_on
 from deepnet_theory.models.factory import Factory, Made, alone, factory_of
@@ -59,7 +64,7 @@ from deepnet_theory.runtime import machine
 LAYERS = stack("encoder")  # whose depths are numbers of layers, N
 MOST_SEEDS = 1024
 UNEVEN = 0.25  # a share of F that scales as a larger power of the width: half of what one size does
-Watch = Callable[[Point], None]  # receives each point as soon as it is measured
+Watch = Callable[[Estimate], None]  # receives each point as soon as it is measured
 
 
 def measure(
@@ -81,7 +86,7 @@ def measure(
     processes: int | None = 1,
     executor: Executor | None = None,
     cache: Kept = None,
-) -> ModelMeasurement:
+) -> Result:
     r"""Measure ‖ΔF‖/η per token of one's own models at several depths: is it constant?
 
     .. math:: \frac{\|\Delta F\|}{\eta} = \lim_{s\to0} \frac1{s\,\eta\,T} \sum_{t=1}^{T}
@@ -158,10 +163,11 @@ def measure(
     exponents = tuple(runs.exponents(measured, across_width=widths is not None))
     # the whole's in depth; in width the worst of all parameters
     verdict = exponents[0].verdict if widths is None else verdict_on(exponents)
-    return ModelMeasurement(
-        model=factory.name,
-        optimizer=step.name,
-        measure={
+    device = next((m.device for row in runs.measured.values() for m in row.values()), "cpu")
+    return Result(
+        MODEL,
+        of={"model": factory.name, "optimizer": step.name},
+        settings={
             "depths": [*map(depth_key, places)], "seeds": seeds, "seed": seed,
             "final_state": final_state, **({"updates": updates, "eta": eta} if updates else {}),
         },
@@ -169,11 +175,7 @@ def measure(
         exponents=exponents,
         shares=runs.alone(measured[-1]) if measured else (),
         verdict=Verdict.UNDECIDED if stopped else verdict,
-        device=next((m.device for row in runs.measured.values() for m in row.values()), "cpu"),
-        seconds=time.perf_counter() - began,
-        versions={"python": platform.python_version(), "torch": torch.__version__},
-        warnings=tuple(warnings),
-        stopped=stopped,
+        provenance=provenance(began, torch.device(device), stopped, warnings),
         updates=tuple(following for following, _ in followed),
     )  # fmt: skip
 
@@ -470,11 +472,11 @@ class _Runs:
         """Where values broke."""
         return [finding for place in places if (finding := self.update(place).finding)]
 
-    def point(self, place: Depth) -> Point:
+    def point(self, place: Depth) -> Estimate:
         """The mean over seeds and its interval."""
         values = tuple(m.sizes[ALL] for m in self.row(place))
         interval, finding = positive_interval(values), self.update(place).finding
-        return Point(dict(place), *interval.numbers, len(values), values, finding)
+        return Estimate(dict(place), *interval.numbers, values=values, finding=finding)
 
     def following(self, place: Depth) -> tuple[Following, bool]:
         """The updates of all seeds as one, and whether a norm takes every sum back."""
@@ -485,11 +487,14 @@ class _Runs:
         taken = columns(steps, (one.taken for one in seeds))
         return Following(dict(place), tuple(map(fmean, losses)), **taken), seeds[0].normed
 
-    def alone(self, place: Depth) -> tuple[Share, ...]:
+    def alone(self, place: Depth) -> tuple[Estimate, ...]:
         """What each pattern contributes, the largest first."""
         names = [name for name in self.row(place)[0].sizes if name not in (ALL, ANSWER)]
         sizes = {name: [m.sizes[name] for m in self.row(place)] for name in names}
-        shares = (Share(name, *positive_interval(own).numbers) for name, own in sizes.items())
+        shares = (
+            Estimate({"name": name}, *positive_interval(own).numbers, values=tuple(own))
+            for name, own in sizes.items()
+        )
         return tuple(sorted(shares, key=lambda share: -share.mean))
 
     def _values(self, name: str, places: Iterable[Depth]) -> Array:

@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import math
 import os
+import platform
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
+import scipy
 import torch
 
+from deepnet_theory.definitions.measurement import Provenance
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.outcome import shown as written
 from deepnet_theory.definitions.record import Measurement
@@ -27,6 +32,18 @@ Depth = dict[str, int]
 MOST_WIDTH = 2**20
 FEWEST = 3  # widths that show whether a line is one
 _T = TypeVar("_T")
+
+
+def provenance(
+    began: float, device: torch.device, stopped: str = "", warnings: Iterable[str] = ()
+) -> Provenance:
+    """How an experiment ran that began at a time of ``perf_counter``, on the card of this name."""
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
+    libraries = {one.__name__: one.__version__ for one in (torch, np, scipy)}
+    versions = {"python": platform.python_version(), **libraries}
+    return Provenance(name, time.perf_counter() - began, versions, tuple(warnings), stopped)
+
+
 DTYPES = {"float32": torch.float32, "float64": torch.float64}
 
 

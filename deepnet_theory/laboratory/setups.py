@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +24,13 @@ from deepnet_theory.definitions.training import Transfer
 from deepnet_theory.laboratory.measuring import LAYERS, cost_of, default_dtype, seeds_from
 from deepnet_theory.laboratory.model_steps import FirstStep, Going, first_step
 from deepnet_theory.laboratory.optimum import Losses, judged, require_steps, wanted_rates
-from deepnet_theory.laboratory.settings import Depth, depth_key, parse_depths, parse_widths
+from deepnet_theory.laboratory.settings import (
+    Depth,
+    depth_key,
+    parse_depths,
+    parse_widths,
+    provenance,
+)
 from deepnet_theory.models.factory import Factory, alone, factory_of, talking_aside, told
 from deepnet_theory.processes import Job, Work, cache_of, cores, run_until_stopped, travels
 from deepnet_theory.runtime import machine
@@ -310,9 +315,8 @@ def transfer(
         },
         closures=(closure,),
         baseline=baseline,
-        device="cuda" if torch.cuda.is_available() else "cpu",
-        seconds=time.perf_counter() - began,
-        versions={"python": platform.python_version(), "torch": torch.__version__},
-        stopped=stopped,
-        warnings=tuple(runs.warnings(name, alike)),
+        provenance=provenance(
+            began, torch.device("cuda" if torch.cuda.is_available() else "cpu"), stopped,
+            runs.warnings(name, alike),
+        ),
     )  # fmt: skip

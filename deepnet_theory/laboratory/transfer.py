@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import platform
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -23,7 +22,13 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.training import ClosureTransfer, Run, Training, Transfer
 from deepnet_theory.laboratory.common_mode import warning
 from deepnet_theory.laboratory.optimum import judged
-from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, fitting_processes
+from deepnet_theory.laboratory.settings import (
+    Depth,
+    Settings,
+    depth_key,
+    fitting_processes,
+    provenance,
+)
 from deepnet_theory.laboratory.statistics import t_interval, what_decides
 from deepnet_theory.laboratory.text import BYTES, entropy
 from deepnet_theory.laboratory.training import Course, Trained, train_stack
@@ -107,17 +112,8 @@ def transfer(
         },
         closures=tuple(_closure(c, grid, depths, rates, baseline) for c in candidates),
         baseline=baseline,
-        device=device_named(settings),
-        seconds=time.perf_counter() - began,
-        versions={"python": platform.python_version(), "torch": torch.__version__},
-        stopped=stopped,
+        provenance=provenance(began, settings.torch_device, stopped),
     )  # fmt: skip
-
-
-def device_named(settings: Settings) -> str:
-    """The card's name, or the kind of device."""
-    device = settings.torch_device
-    return torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
 
 
 def _closure(
@@ -203,9 +199,10 @@ def train(constants: Constants | str | Path, **given: Any) -> Training:
             "corpus": corpus.name if text is None else str(asked.text),
             "constants": constants.to_dict(),
         },
-        time.perf_counter() - began,
-        {"torch": torch.__version__, "python": platform.python_version()},
-        stopped, tuple(f"{rule}: {sentence}" for rule, sentence in told if sentence),
+        provenance(
+            began, sizes.torch_device, stopped,
+            [f"{rule}: {sentence}" for rule, sentence in told if sentence],
+        ),
     )  # fmt: skip
 
 

@@ -6,31 +6,25 @@ What is still to be done are jobs, which any executor does; what has come is at 
 from __future__ import annotations
 
 import math
-import platform
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from statistics import fmean
-from typing import Any, TypeVar, Unpack
+from typing import TypeVar, Unpack
 
 import numpy as np
-import scipy
-import torch
 
 from deepnet_theory.definitions.assumption import Assumption
 from deepnet_theory.definitions.measurement import (
+    PREDICTION,
+    VERIFICATION,
     AssumptionResult,
+    Estimate,
     Exponent,
-    Level,
-    MeasuredShare,
-    Point,
-    PredictedPoint,
-    PredictedShare,
     Prediction,
     Predictions,
-    UpdatePrediction,
-    Verification,
+    Result,
 )
 from deepnet_theory.definitions.outcome import INTERRUPTION, InputError, Refusal, Verdict
 from deepnet_theory.definitions.rule import Rule
@@ -46,7 +40,6 @@ from deepnet_theory.laboratory.judging import (
     judge_exponent,
     judge_level,
     plan_exponents,
-    ratio_interval,
     varies_alone,
 )
 from deepnet_theory.laboratory.model_update import (
@@ -74,6 +67,7 @@ from deepnet_theory.laboratory.settings import (
     depth_key,
     fitting_processes,
     fitting_threads,
+    provenance,
     require_memory,
 )
 from deepnet_theory.laboratory.statistics import Array, positive_interval
@@ -92,7 +86,7 @@ from deepnet_theory.runtime.machine import in_threads
 
 T = TypeVar("T")
 Keep = Callable[[T], Iterable[Job] | None]
-Watch = Callable[[Point], None]  # receives each point as soon as it is measured
+Watch = Callable[[Estimate], None]  # receives each point as soon as it is measured
 NEEDS_LESS = "fewer tokens, seeds or layers, a smaller batch or width, or fewer processes need less"
 
 
@@ -132,15 +126,17 @@ class AtDepth:
         return None if self.predicted is None else self.predicted.shares.get(share)
 
     @property
-    def point(self) -> Point:
+    def point(self) -> Estimate:
         """The mean over seeds, its interval, and what single sublayers predict of it."""
         step, expected = self.step, self.expected(ALL)
         numbers = positive_interval(step.values).numbers
-        point = Point(dict(self.depth), *numbers, len(step.values), step.values, step.finding)
-        if expected is None:
-            return point
-        low, high = expected.interval_given_data  # a point is measured on the same data
-        return replace(point, predicted=expected.mean, predicted_low=low, predicted_high=high)
+        return Estimate(
+            dict(self.depth), *numbers,
+            # a point is measured on the same data
+            predicted=None if expected is None else (expected.mean, *expected.interval_given_data),
+            values=step.values,
+            finding=step.finding,
+        )  # fmt: skip
 
 
 def _table(rows: Iterable[Sequence[float]]) -> Array:
@@ -263,7 +259,7 @@ def verify(
     shares: bool = False,
     scheme: Scheme | None = None,
     **work: Unpack[Work],
-) -> Verification:
+) -> Result:
     """Measure ‖ΔF‖/η per token of ``rule`` at ``depths`` and test what was predicted of it.
 
     The verdict is that of the first exponent: SUPPORTED needs the interval inside the tolerance,
@@ -320,19 +316,17 @@ def verify(
     ]
     case_at = partial(_case, selection, rule, settings, scheme)
     exponents = tuple(_exponent(plan, rows, case_at) for plan in (*plans, *several))
-    return Verification(
-        select=first.select,
-        measure={**settings.to_dict(), "depths": [depth_key(d) for d in wanted]},
-        rule=asdict(first.rule),
+    return Result(
+        VERIFICATION,
+        of={"select": first.select, "rule": asdict(first.rule)},
+        settings={**settings.to_dict(), "depths": [depth_key(d) for d in wanted]},
         points=tuple(at.point for at in measured),
         exponents=exponents,
         assumptions=tuple(_assumption(a, measured) for a in predictions.assumptions),
         verdict=Verdict.UNDECIDED if stopped else exponents[0].verdict,
-        seconds=time.perf_counter() - began,
-        **machine_of(settings, threads),
-        checks=_checks(rows),
-        warnings=(*warnings, *_findings(measured)),
-        stopped=stopped,
+        provenance=provenance(
+            began, settings.torch_device, stopped, [*warnings, *_findings(measured)]
+        ),
         level=_level(measured),
         shares=tuple(_shares(last.kinds, last.foreseen))
         if last.update and last.kinds and last.foreseen
@@ -340,7 +334,7 @@ def verify(
     )
 
 
-def predict(cases: Sequence[Case], **work: Unpack[Work]) -> UpdatePrediction:
+def predict(cases: Sequence[Case], **work: Unpack[Work]) -> Result:
     """‖ΔF‖/η per token of cases, one a depth, at one price each; shares at the deepest.
 
     ``work`` as in :func:`verify`. Raises :class:`InputError` where the prediction is not finite,
@@ -371,7 +365,8 @@ def predict(cases: Sequence[Case], **work: Unpack[Work]) -> UpdatePrediction:
             raise InputError(f"the prediction at depth {key} is not finite: try float64")
         # each seed has data of its own: over seeds the interval is what other data would give
         _, low, high = positive_interval(found.shares[ALL].values).numbers
-        points.append(PredictedPoint(dict(at.depth), mean, low, high, whole))
+        values = found.shares[ALL].values
+        points.append(Estimate(dict(at.depth), mean, low, high, values=values))
         if fmean(found.block) > NEAR:
             warnings.append(
                 f"at depth {key} S·r² is {whole:.3g}, above {NEAR:g}: the stack is not near the "
@@ -380,15 +375,15 @@ def predict(cases: Sequence[Case], **work: Unpack[Work]) -> UpdatePrediction:
     shares = []
     for (part, name), share in kinds[0].items():
         _, low, high = positive_interval(share.values).numbers
-        shares.append(PredictedShare(part, name, share.mean, low, high))
-    return UpdatePrediction(
-        select=cases[0].select,
-        measure={**settings.to_dict(), "depths": [depth_key(at.depth) for at in rows]},
-        rule=asdict(rule),
+        at_share = {"part": part, "name": name}
+        shares.append(Estimate(at_share, share.mean, low, high, values=share.values))
+    return Result(
+        PREDICTION,
+        of={"select": cases[0].select, "rule": asdict(rule)},
+        settings={**settings.to_dict(), "depths": [depth_key(at.depth) for at in rows]},
         points=tuple(points),
         shares=tuple(shares),
-        warnings=tuple(warnings),
-        seconds=time.perf_counter() - began,
+        provenance=provenance(began, settings.torch_device, warnings=warnings),
     )
 
 
@@ -428,7 +423,7 @@ def _exponent(plan: Plan, rows: Sequence[AtDepth], case_at: Callable[[Depth], Ca
     return judge_exponent(plan, depths, table, updates, len(rows), expected, arrival)
 
 
-def _level(measured: Sequence[AtDepth]) -> Level | None:
+def _level(measured: Sequence[AtDepth]) -> AssumptionResult | None:
     predicted = [p for at in measured if (p := at.predicted) is not None]
     if len(predicted) < len(measured) or not measured:
         return None
@@ -438,13 +433,12 @@ def _level(measured: Sequence[AtDepth]) -> Level | None:
     return judge_level([at.depth for at in measured], values, expected, identity)
 
 
-def _shares(measured: Shares, predicted: Mapping[Key, PredictedUpdate]) -> Iterator[MeasuredShare]:
-    for key, values in measured.items():
-        expected, ratio = predicted[key], tuple[float, ...]()
-        if min(*values, *expected.values) > 0:
-            ratio = ratio_interval(np.array(values), np.array(expected.values)).numbers
-        sizes = *positive_interval(values).numbers, expected.mean, *expected.interval_given_data
-        yield MeasuredShare(*key, *sizes, *ratio)
+def _shares(measured: Shares, predicted: Mapping[Key, PredictedUpdate]) -> Iterator[Estimate]:
+    for (part, name), values in measured.items():
+        expected = predicted[part, name]
+        told = (expected.mean, *expected.interval_given_data)
+        interval = positive_interval(values).numbers
+        yield Estimate({"part": part, "name": name}, *interval, predicted=told, values=values)
 
 
 def _assumption(a: Assumption, measured: Sequence[AtDepth]) -> AssumptionResult:
@@ -472,21 +466,3 @@ def _findings(measured: Iterable[AtDepth]) -> Iterator[str]:
                 f"at depth {depth_key(step.depth)} the second-order part of the step is "
                 f"{step.second_order:.1%}: try float64"
             )
-
-
-def _checks(rows: Sequence[AtDepth]) -> dict[str, Any]:
-    """Plain data: every step, and what assumptions and shares measured."""
-    samples = {depth_key(at.depth): {**at.shares, **at.quantities} for at in rows}
-    return {
-        "steps": [at.update.to_dict() for at in rows if at.update is not None],
-        "samples": {key: dict(sorted(found.items())) for key, found in samples.items()},
-    }
-
-
-def machine_of(settings: Settings, threads: int) -> dict[str, Any]:
-    """What a measurement was made on, as the fields of a result."""
-    device = settings.torch_device
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else device.type
-    libraries = {one.__name__: one.__version__ for one in (torch, np, scipy)}
-    versions = {"python": platform.python_version(), **libraries, "threads": str(threads)}
-    return {"device": name, "versions": versions}

@@ -26,11 +26,12 @@ from torch.func import functional_call
 
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.measurement import (
+    VERIFICATION,
+    Estimate,
     Exponent,
-    Point,
     Prediction,
+    Result,
     Scaling,
-    Verification,
 )
 from deepnet_theory.definitions.outcome import INTERRUPTION, InputError, Verdict
 from deepnet_theory.definitions.rule import ParameterRule
@@ -43,6 +44,7 @@ from deepnet_theory.laboratory.settings import (
     depth_key,
     fitting_processes,
     fitting_threads,
+    provenance,
     require_memory,
 )
 from deepnet_theory.laboratory.statistics import (
@@ -56,7 +58,7 @@ from deepnet_theory.laboratory.statistics import (
 )
 from deepnet_theory.laboratory.stepping import arriving, backward, inner_product, only, update
 from deepnet_theory.laboratory.trial import Trial
-from deepnet_theory.laboratory.verify import NEEDS_LESS, machine_of, measuring
+from deepnet_theory.laboratory.verify import NEEDS_LESS, measuring
 from deepnet_theory.models.groups import role_of
 from deepnet_theory.processes import Work, run_until_stopped, with_advice
 from deepnet_theory.runtime import Description, described
@@ -311,9 +313,9 @@ def verify_width(
     parameters: Iterable[ParameterRule] = (),
     *,
     across: str = "width",
-    watch: Callable[[Point], None] | None = None,
+    watch: Callable[[Estimate], None] | None = None,
     **work: Unpack[Work],
-) -> Verification:
+) -> Result:
     """Measure one update at ``places`` (depth and width d) under the parametrisation of a name.
 
     Selection, rule and settings are those of ``case``; ``parameters`` what the depth asks for.
@@ -361,23 +363,21 @@ def verify_width(
         moves = [moved[depth_key(place)] for place in places]
         exponents = judge_moves(scalings, places, moves, settings.batch * settings.tokens)
     there = [(case, moved[key]) for case in cases if (key := depth_key(case.place)) in moved]
-    return Verification(
-        select={**case.select, "across": across},
-        measure={**settings.to_dict(), "width": widths, "places": list(places)},
-        rule={
-            "name": name,
-            "roles": [{key: str(value) for key, value in asdict(s).items()} for s in scalings],
+    roles = [{key: str(value) for key, value in asdict(s).items()} for s in scalings]
+    return Result(
+        VERIFICATION,
+        of={
+            "select": {**case.select, "across": across},
+            "rule": {"name": name, "roles": roles},
         },
+        settings={**settings.to_dict(), "width": widths, "places": list(places)},
         points=tuple(starmap(_point, there)),
         exponents=exponents,
-        assumptions=(),
         verdict=verdict_on(exponents),
-        seconds=time.perf_counter() - began,
-        **machine_of(settings, threads),
-        stopped=stopped,
+        provenance=provenance(began, settings.torch_device, stopped),
     )
 
 
-def _point(case: Wide, moves: Moves) -> Point:
+def _point(case: Wide, moves: Moves) -> Estimate:
     values = tuple(moves[ALL])
-    return Point(case.place, *positive_interval(values).numbers, len(values), values)
+    return Estimate(case.place, *positive_interval(values).numbers, values=values)

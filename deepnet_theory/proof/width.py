@@ -19,8 +19,8 @@ from typing import Any
 
 import sympy as sp
 
+from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.expression import UPDATE, Node, evaluate
-from deepnet_theory.definitions.measurement import Result
 from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.proof import widths
@@ -486,7 +486,7 @@ class Proof:
 
 
 @dataclass(frozen=True, repr=False)
-class WidthDerivation(Chain, Result):
+class WidthDerivation(Chain, Displayed):
     """A table in width with the steps that it rests on, and with the depth's where it has them.
 
     ``scale`` says where numbers are printed, and which model they are multiples of.

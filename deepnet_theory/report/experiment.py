@@ -13,16 +13,12 @@ from deepnet_theory.report.document import SIGNED, depth_words, interval, number
 if TYPE_CHECKING:
     from deepnet_theory.definitions.measurement import (
         AssumptionResult,
+        Estimate,
         Exponent,
-        ModelMeasurement,
-        Point,
-        PredictedPoint,
-        UpdatePrediction,
-        Verification,
+        Result,
     )
 
-    Measured = Verification | ModelMeasurement
-    Points = Sequence[Point | PredictedPoint]
+    Points = Sequence[Estimate]
 
 Y_LABEL = "‖ΔF‖/η per token"
 MOST_SHARES = 12  # on a page; the JSON has all
@@ -39,25 +35,26 @@ COMMON = (
 # the documents
 
 
-def document(v: Verification, rivals: Sequence[Verification] = ()) -> doc.Document:
+def document(v: Result, rivals: Sequence[Result] = ()) -> doc.Document:
     """The whole measurement; ``rivals`` are measurements of other rules on the same network."""
-    if "across" in v.select:
+    if "across" in v.of["select"]:
         return width_document(v)
+    formulas = v.of.get("rows", {})
     return doc.Document(
         f"{Y_LABEL}, {measured_network(v) or rule_words(v)}",
         (
-            *rows_named(v.rows, next(iter(v.rows), None), "measured here"),
+            *rows_named(formulas, next(iter(formulas), None), "measured here"),
             *doc.paragraphs((answer(v), level(v))),
-            doc.Paragraph(f"Measured after one step: {_settings(v.measure)}.", aside=True),
+            doc.Paragraph(f"Measured after one step: {_settings(v.settings)}.", aside=True),
         ),
         (*sections(v, rivals), doc.Section("Assumptions", (assumptions(v.assumptions),))),
         (_ran(v),),
     )
 
 
-def width_document(v: Verification) -> doc.Document:
+def width_document(v: Result) -> doc.Document:
     """One update through every role at several widths, of each parametrisation."""
-    m = v.measure
+    m = v.settings
     basis = (
         f"To first order in the learning rate: {m['tokens']} tokens, batch {m['batch']}, "
         f"{m['seeds']} seeds. A role is judged by its own output, and by the loss along its "
@@ -65,7 +62,7 @@ def width_document(v: Verification) -> doc.Document:
     )
     answers, parts = [], list[doc.Section]()
     for one in (v, *v.others):
-        name = one.rule["name"]
+        name = one.of["rule"]["name"]
         name = "the derived rule" if name == "rule" else f"parametrisation {name}"
         wrong = ", ".join(e.share for e in one.exponents if e.verdict is Verdict.REFUTED)
         right = sum(e.verdict is Verdict.SUPPORTED for e in one.exponents)
@@ -83,15 +80,15 @@ def width_document(v: Verification) -> doc.Document:
     )
 
 
-def model_document(m: ModelMeasurement) -> doc.Document:
+def model_document(m: Result) -> doc.Document:
     """Of your own models: constant or not, and which parameters change F."""
-    deepest = depth_words(m.points[-1].depth) if m.points else "the deepest point"
+    deepest = depth_words(m.points[-1].at) if m.points else "the deepest point"
     left = len(m.shares) - MOST_SHARES
-    step = f"one step of {m.optimizer} at {m.measure['seeds']} seeds"
+    step = f"one step of {m.of['optimizer']} at {m.settings['seeds']} seeds"
     return doc.Document(
-        f"{Y_LABEL}, {m.model}",
+        f"{Y_LABEL}, {m.of['model']}",
         (
-            *doc.paragraphs((_constant(m), *(f"Warning: {warning}." for warning in m.warnings))),
+            *doc.paragraphs((_constant(m), *(f"Warning: {w}." for w in m.provenance.warnings))),
             doc.Paragraph(f"Measured after {step}.", aside=True),
         ),
         (
@@ -110,38 +107,39 @@ def model_document(m: ModelMeasurement) -> doc.Document:
     )
 
 
-def prediction_document(p: UpdatePrediction) -> doc.Document:
+def prediction_document(p: Result) -> doc.Document:
     """A prediction in absolute size: the points, and the share of each kind of parameter."""
     basis = (
-        f"From single sublayers, with no free constant: {_settings(p.measure)}. Intervals are over "
-        f"{p.measure['seeds']} seeds, each with data of its own."
+        f"From single sublayers, with no free constant: {_settings(p.settings)}. Intervals are "
+        f"over {p.settings['seeds']} seeds, each with data of its own."
     )
-    network = f"{p.select['placement']} {p.select['stack']}"
+    select = p.of["select"]
+    network = f"{select['placement']} {select['stack']}"
     return doc.Document(
-        f"{Y_LABEL}, predicted: {network} stepped by {_stepped(p.select)}",
+        f"{Y_LABEL}, predicted: {network} stepped by {_stepped(select)}",
         (doc.Paragraph(basis, aside=True),),
         (
             doc.Section("Points", (*prediction_figures(p), points(p.points))),
-            doc.Section(f"Stepped alone, at {depth_words(p.points[-1].depth)}",
+            doc.Section(f"Stepped alone, at {depth_words(p.points[-1].at)}",
                         (_shares(p.shares),)),
-            doc.Section("Warnings", doc.paragraphs(p.warnings)),
+            doc.Section("Warnings", doc.paragraphs(p.provenance.warnings)),
         ),
     )  # fmt: skip
 
 
-def sections(v: Verification, rivals: Sequence[Verification] = ()) -> tuple[doc.Section, ...]:
+def sections(v: Result, rivals: Sequence[Result] = ()) -> tuple[doc.Section, ...]:
     """Exponents with their figures, the rivals, the points, the shares, the warnings."""
-    title = f"Stepped alone, at {depth_words(v.points[-1].depth)}" if v.points else ""
+    title = f"Stepped alone, at {depth_words(v.points[-1].at)}" if v.points else ""
     return (
         doc.Section("Exponents", (*figures(v, rivals=rivals), *judged(v.exponents))),
         doc.Section("Other rules", tuple(_rivals(rivals))),
         doc.Section("Points", (points(v.points),), folded=True),
         doc.Section(title, (_shares(v.shares),) if title else ()),
-        doc.Section("Warnings", doc.paragraphs(v.warnings)),
+        doc.Section("Warnings", doc.paragraphs(v.provenance.warnings)),
     )
 
 
-def _over_updates(m: ModelMeasurement) -> Iterator[doc.Block]:
+def _over_updates(m: Result) -> Iterator[doc.Block]:
     """R, the tokens' cosine and the loss of every depth, from the first update to the last."""
 
     def both(values: Sequence[float], form: str) -> str:
@@ -149,9 +147,9 @@ def _over_updates(m: ModelMeasurement) -> Iterator[doc.Block]:
 
     if not m.updates:
         return
-    rate = m.measure["eta"]
+    rate = m.settings["eta"]
     at_rate = "its own rate" if rate is None else f"the rate {rate:g}"
-    updates = f"{m.measure['updates']} updates of {m.optimizer} at {at_rate}"
+    updates = f"{m.settings['updates']} updates of {m.of['optimizer']} at {at_rate}"
     yield doc.Paragraph(f"{updates}, from the first to the last. {COMMON}", aside=True)
     yield doc.table(
         "depth | >largest R | >R | >tokens' cosine | >loss",
@@ -167,32 +165,32 @@ def _over_updates(m: ModelMeasurement) -> Iterator[doc.Block]:
 # sentences
 
 
-def three_lines(v: Verification) -> str:
+def three_lines(v: Result) -> str:
     """A verification as an interpreter shows it: of what, its answer, its range."""
-    return _range(f"<Verification of {measured_network(v)}, {rule_words(v)}", answer(v), v)
+    return _range(f"<Result of {measured_network(v)}, {rule_words(v)}", answer(v), v)
 
 
-def model_lines(m: ModelMeasurement) -> str:
+def model_lines(m: Result) -> str:
     """A measurement of your own models, likewise."""
-    return _range(f"<ModelMeasurement of {m.model}, stepped by {m.optimizer}", _constant(m), m)
+    return _range(f"<Result of {m.of['model']}, stepped by {m.of['optimizer']}", _constant(m), m)
 
 
-def _range(first: str, words: Sequence[doc.Inline], m: Measured) -> str:
-    depths = " to ".join(depth_words(p.depth) for p in (*m.points[:1], *m.points[1:][-1:]))
-    ran = f" {len(m.points)} depths, {depths or 'none'}; {m.device}, {m.seconds:.1f} s>"
+def _range(first: str, words: Sequence[doc.Inline], m: Result) -> str:
+    depths = " to ".join(depth_words(p.at) for p in (*m.points[:1], *m.points[1:][-1:]))
+    ran = f" {len(m.points)} depths, {depths or 'none'}; {m.provenance.ran}>"
     return "\n".join((first, " " + "".join(map(str, words)), ran))
 
 
-def answer(v: Verification) -> tuple[doc.Inline, ...]:
+def answer(v: Result) -> tuple[doc.Inline, ...]:
     """How ‖ΔF‖ depends on the depth, and the verdict."""
     if not v.exponents:
         return (v.verdict, ": no exponent was measured.")
-    moved = "The loss by one update" if "across" in v.select else "‖ΔF‖"
+    moved = "The loss by one update" if "across" in v.of["select"] else "‖ΔF‖"
     return true_signs(f"{moved} {v.trend}: "), v.verdict, to_decide(v.verdict, v.whole)
 
 
-def _constant(m: ModelMeasurement) -> tuple[doc.Inline, ...]:
-    wide = bool(m.points) and "d" in m.points[0].depth
+def _constant(m: Result) -> tuple[doc.Inline, ...]:
+    wide = bool(m.points) and "d" in m.points[0].at
     off = [e.share for e in m.exponents[1:] if e.verdict is Verdict.REFUTED]
     exceptions = f"; off in the width: {', '.join(off)}" if wide and off else ""
     subject = "all of it is constant" if wide else "it is constant"
@@ -200,7 +198,7 @@ def _constant(m: ModelMeasurement) -> tuple[doc.Inline, ...]:
     return sentence, m.verdict, to_decide(m.verdict, m.exponents[:1])
 
 
-def level(v: Verification) -> tuple[doc.Inline, ...]:
+def level(v: Result) -> tuple[doc.Inline, ...]:
     """The absolute size against the prediction of single sublayers, where it was compared."""
     if v.level is None:
         return ()
@@ -222,10 +220,10 @@ def rows_named(rows: Mapping[str, str], used: str | None, what: str) -> Iterator
         yield doc.Paragraph(f"{name}{f', {what}' * (name == used)}: {formulas}.")
 
 
-def measured_network(v: Verification, nameless: str = "") -> str:
+def measured_network(v: Result, nameless: str = "") -> str:
     """Which network was measured, stepped by what; an update has no name but what it says."""
-    stepped = _stepped(v.select, nameless)
-    words = (v.select.get("placement"), v.select.get("stack"), f"stepped by {stepped}")
+    stepped = _stepped(v.of["select"], nameless)
+    words = (v.of["select"].get("placement"), v.of["select"].get("stack"), f"stepped by {stepped}")
     return " ".join(str(word) for word in words) if stepped else ""
 
 
@@ -234,9 +232,9 @@ def _stepped(select: Mapping[str, Any], nameless: str = "") -> str:
     return str(select.get("optimizer") or (update and (nameless or update)) or "")
 
 
-def rule_words(v: Verification) -> str:
+def rule_words(v: Result) -> str:
     """Whose rule was measured; a custom rule shows its formulas, if they are short."""
-    name, entries = str(v.rule.get("name", "")), v.rule.get("entries", ())
+    name, entries = str(v.of["rule"].get("name", "")), v.of["rule"].get("entries", ())
     if name == "custom":  # derived for an update that has no name
         return "derived rule"
     if name == "own":
@@ -252,8 +250,8 @@ def _settings(measure: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} {measure[key]}" for key in keys if key in measure)
 
 
-def _ran(measured: Measured) -> doc.Paragraph:
-    return doc.Paragraph((measured.verdict, f" ({measured.device}, {measured.seconds:.1f} s)"))
+def _ran(measured: Result) -> doc.Paragraph:
+    return doc.Paragraph((measured.verdict, f" ({measured.provenance.ran})"))
 
 
 # tables
@@ -261,41 +259,40 @@ def _ran(measured: Measured) -> doc.Paragraph:
 
 def points(measured: Points) -> doc.Table:
     """‖ΔF‖/η at every depth, and the columns that any of the points has a value for."""
-    named = (">seeds", ">predicted", ">its interval", ">S r²", "…finding")
-    cells = [tuple(map(str, _more(p))) for p in measured]
+    named = (">predicted", ">its interval", "…finding")
+    cells = [(*_predicted(p), p.finding) for p in measured]
     told = [i for i, _ in enumerate(named) if any(row[i] for row in cells)]
     rows = (
-        (depth_words(p.depth), number(p.mean), interval(p.low, p.high), *(row[i] for i in told))
+        (depth_words(p.at), number(p.mean), interval(p.low, p.high), str(len(p.values)),
+         *(row[i] for i in told))
         for p, row in zip(measured, cells, strict=True)
-    )
-    columns = ("depth", ">mean", ">95 % interval", *(named[i] for i in told))
+    )  # fmt: skip
+    columns = ("depth", ">mean", ">95 % interval", ">seeds", *(named[i] for i in told))
     return doc.table(" | ".join(columns), rows)
 
 
-def _more(p: Any) -> tuple[object, ...]:
-    """What not every kind of point has: its seeds, its prediction, S r² and a finding."""
-    names = ("predicted", "identity")
-    predicted, identity = (number(getattr(p, name, None), missing="") for name in names)
-    ends = interval(p.predicted_low, p.predicted_high) if predicted else ""
-    return getattr(p, "seeds", ""), predicted, ends, identity, getattr(p, "finding", "")
+def _predicted(p: Estimate) -> tuple[str, str]:
+    """What was predicted of an estimate, and its interval over layers."""
+    if p.predicted is None:
+        return "", ""
+    mean, low, high = p.predicted
+    return number(mean), interval(low, high)
 
 
-def _shares(shares: Sequence[Any]) -> doc.Table:
+def _shares(shares: Points) -> doc.Table:
     """‖ΔF‖/η with one kind of parameter stepped alone; against the prediction, if there is one."""
-    several = len({getattr(s, "part", "") for s in shares}) > 1
-    ratios = any(hasattr(s, "ratio") for s in shares)
-    columns = "parameters | >‖ΔF‖/η | >95 % interval"
-    columns += " | >predicted | >ratio | >its interval" * ratios
-    rows = []
-    for s in shares:
-        row: tuple[str, ...] = (
-            f"{s.part} {s.name}" if several else s.name,
+    several = len({s.at.get("part") for s in shares}) > 1
+    both = any(s.predicted for s in shares)
+    columns = "parameters | >‖ΔF‖/η | >95 % interval" + " | >predicted | >its interval" * both
+    rows = (
+        (
+            " ".join(s.at.values()) if several else s.at["name"],
             number(s.mean),
             interval(s.low, s.high),
+            *(_predicted(s) if both else ()),
         )
-        if ratios:
-            row += (number(s.predicted), number(s.ratio), interval(s.ratio_low, s.ratio_high))
-        rows.append(row)
+        for s in shares
+    )
     return doc.table(columns, rows)
 
 
@@ -324,12 +321,12 @@ def _because(e: Exponent) -> str:
     return "; ".join(parts)
 
 
-def _rivals(rivals: Sequence[Verification]) -> Iterator[doc.Block]:
+def _rivals(rivals: Sequence[Result]) -> Iterator[doc.Block]:
     # Rivals see the same data, embedding and head: what a seed does to one rule it does to the
     # other, so that a difference of rules is free of it.
     if not rivals:
         return
-    seeds, draws = (rivals[0].measure.get(key) for key in ("seeds", "draws"))
+    seeds, draws = (rivals[0].settings.get(key) for key in ("seeds", "draws"))
     yield doc.Paragraph(
         "The rules of other optimizers and the plain network, stepped by this optimizer, are no "
         f"part of the verdict; they were measured on {seeds} of the same seeds, {draws} draws each."
@@ -340,8 +337,10 @@ def _rivals(rivals: Sequence[Verification]) -> Iterator[doc.Block]:
         for e in r.whole
     ))  # fmt: skip
     for r in rivals:
-        if r.warnings and any(e.predicted is None for e in r.exponents):
-            yield doc.Paragraph(f"No slope is predicted of {rule_words(r)}: {r.warnings[0]}.", True)
+        if r.provenance.warnings and any(e.predicted is None for e in r.exponents):
+            yield doc.Paragraph(
+                f"No slope is predicted of {rule_words(r)}: {r.provenance.warnings[0]}.", True
+            )
 
 
 def assumptions(
@@ -363,7 +362,7 @@ def assumptions(
 
 
 def figures(
-    v: Verification, variable: str | None = None, rivals: Sequence[Verification] = ()
+    v: Result, variable: str | None = None, rivals: Sequence[Result] = ()
 ) -> tuple[doc.Figure, ...]:
     """``‖ΔF‖/η`` against each depth that varies, or ``variable``, with the predicted slopes.
 
@@ -373,18 +372,20 @@ def figures(
     return tuple(_figure(v, one, rivals) for one in ([variable] if variable else variables))
 
 
-def _figure(v: Verification, variable: str, rivals: Sequence[Verification]) -> doc.Figure:
+def _figure(v: Result, variable: str, rivals: Sequence[Result]) -> doc.Figure:
     series = [_measured(one, variable, min(i, 3)) for i, one in enumerate((v, *rivals))]
     if not rivals:
         series += _unmeasured(v, variable)
-    held = "; the other depth at its least" * (bool(v.points) and len(v.points[0].depth) > 1)
+    held = "; the other depth at its least" * (bool(v.points) and len(v.points[0].at) > 1)
     caption = f"One step's change of the output per token and unit of learning rate{held}. {LEGEND}"
-    y_label = "change of the loss, per unit of learning rate" if "across" in v.select else Y_LABEL
+    y_label = (
+        "change of the loss, per unit of learning rate" if "across" in v.of["select"] else Y_LABEL
+    )
     title = measured_network(v, "the update given")
     return doc.Figure(((title, tuple(series)),), along_what(variable), y_label, caption)
 
 
-def _measured(v: Verification, variable: str, colour: int) -> doc.Series:
+def _measured(v: Result, variable: str, colour: int) -> doc.Series:
     """Points and the line of their predicted slope, through the first that entered the fit."""
     shown, label = along(v.points, variable), rule_words(v)
     exponent = _whole(v, variable)
@@ -392,20 +393,16 @@ def _measured(v: Verification, variable: str, colour: int) -> doc.Series:
         # what is far from the identity has no law, and no size to be held against
         return doc.Series(label, marks(shown, variable), colour=colour)
     line = _line(shown, variable, exponent.predicted, exponent.fitted_from or 0)
-    band = tuple(
-        doc.Mark(p.depth[variable], p.predicted, p.predicted_low, p.predicted_high)
-        for p in shown
-        if p.predicted is not None and p.predicted_low is not None and p.predicted_high is not None
-    )
+    band = tuple(doc.Mark(p.at[variable], *p.predicted) for p in shown if p.predicted is not None)
     label += f" ({power(exponent.predicted)})"
     return doc.Series(label, marks(shown, variable), line, band, colour, dashed=colour > 0)
 
 
-def _whole(v: Verification, variable: str) -> Exponent | None:
+def _whole(v: Result, variable: str) -> Exponent | None:
     return next((e for e in v.whole if e.variable == variable), None)
 
 
-def _unmeasured(v: Verification, variable: str) -> Iterator[doc.Series]:
+def _unmeasured(v: Result, variable: str) -> Iterator[doc.Series]:
     """Lines of the slopes that rules which were not measured would have."""
     exponent, shown = _whole(v, variable), along(v.points, variable)
     if exponent is None:
@@ -424,11 +421,11 @@ def _line(
     shown: Points, variable: str, slope: float, start: int = 0
 ) -> tuple[tuple[float, float], ...]:
     """A line of a slope over the points, through the first one from ``start`` on."""
-    first = next((p for p in shown if p.depth[variable] >= start), None)
+    first = next((p for p in shown if p.at[variable] >= start), None)
     if first is None or not 0 < first.mean < float("inf"):
         return ()
-    xs = (shown[0].depth[variable], shown[-1].depth[variable])
-    return tuple((x, first.mean * (x / first.depth[variable]) ** slope) for x in xs)
+    xs = (shown[0].at[variable], shown[-1].at[variable])
+    return tuple((x, first.mean * (x / first.at[variable]) ** slope) for x in xs)
 
 
 def along_what(variable: str) -> str:
@@ -436,35 +433,37 @@ def along_what(variable: str) -> str:
     return "d, width" if variable == "d" else f"{variable}, layers"
 
 
-def along(points: Points, variable: str) -> list[Any]:
+def along(points: Points, variable: str) -> list[Estimate]:
     """The points where only ``variable`` varies, the other depth at its least.
 
     Where both depths grow together no two points share the other depth: all are taken.
     """
-    groups: dict[tuple[int, ...], list[Any]] = {}
+    groups: dict[tuple[int, ...], list[Estimate]] = {}
     for point in points:
-        held = tuple(n for symbol, n in point.depth.items() if symbol != variable)
+        held = tuple(n for symbol, n in point.at.items() if symbol != variable)
         groups.setdefault(held, []).append(point)
     several = {held: group for held, group in groups.items() if len(group) > 1}
     chosen = several[min(several)] if several else points
-    return sorted(chosen, key=lambda p: p.depth[variable])
+    return sorted(chosen, key=lambda p: p.at[variable])
 
 
 def marks(points: Points, variable: str) -> tuple[doc.Mark, ...]:
     """The points as a figure shows them."""
-    return tuple(doc.Mark(p.depth[variable], p.mean, p.low, p.high) for p in points)
+    return tuple(doc.Mark(p.at[variable], p.mean, p.low, p.high) for p in points)
 
 
-def model_figures(m: ModelMeasurement) -> tuple[doc.Figure, ...]:
+def model_figures(m: Result) -> tuple[doc.Figure, ...]:
     """‖ΔF‖/η of your own models against every depth or width that varies."""
-    wide = bool(m.points) and "d" in m.points[0].depth
+    wide = bool(m.points) and "d" in m.points[0].at
     y_label = "‖ΔF‖/η per entry" if wide else Y_LABEL
-    return _beside_a_constant(m.model, m.points, y_label, f"stepped by {m.optimizer}")
+    return _beside_a_constant(m.of["model"], m.points, y_label, f"stepped by {m.of['optimizer']}")
 
 
-def prediction_figures(p: UpdatePrediction) -> tuple[doc.Figure, ...]:
+def prediction_figures(p: Result) -> tuple[doc.Figure, ...]:
     """‖ΔF‖/η as predicted, against every depth that varies."""
-    return _beside_a_constant("predicted", p.points, Y_LABEL, f"stepped by {_stepped(p.select)}")
+    return _beside_a_constant(
+        "predicted", p.points, Y_LABEL, f"stepped by {_stepped(p.of['select'])}"
+    )
 
 
 def _beside_a_constant(
@@ -476,9 +475,9 @@ def _beside_a_constant(
     """
     if not points or not 0 < points[0].mean < float("inf"):
         return ()
-    sizes = tuple(points[0].depth)
+    sizes = tuple(points[0].at)
     drawn = []
-    for variable in [s for s in sizes if len({p.depth[s] for p in points}) > 1] or sizes[:1]:
+    for variable in [s for s in sizes if len({p.at[s] for p in points}) > 1] or sizes[:1]:
         shown, x_label = along(points, variable), along_what(variable)
         constant = doc.Series("constant", (), _line(shown, variable, 0.0), colour=1, dashed=True)
         held = "; the other size is at its least" if len(points) > len(shown) else ""

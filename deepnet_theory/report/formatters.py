@@ -12,25 +12,31 @@ if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
     from deepnet_theory.report.figure import Plot
 
-# Text, not functions: what shows one kind of result pays for no other's imports. By the name of the
-# result's class: a module of this room, and its functions that give document, line and figures.
+# Text, not functions: what shows one kind of result pays for no other's imports. By the kind of the
+# result: a module of this room, and its functions that give document, line and figures.
 SHOWN = {
     "Audit": ("audit", "document", "", ""),
     "Comparison": ("rule", "comparison", "", ""),
     "Derivation": ("rule", "document", "one_line", ""),
     "Judgement": ("scheme", "document", "", ""),
-    "ModelMeasurement": ("experiment", "model_document", "model_lines", "model_figures"),
+    "model": ("experiment", "model_document", "model_lines", "model_figures"),
     "Training": ("training", "document", "", "figures"),
     "Transfer": ("training", "transfer_document", "transfer_line", "transfer_figures"),
-    "UpdatePrediction": ("experiment", "prediction_document", "", "prediction_figures"),
-    "Verification": ("experiment", "document", "three_lines", "figures"),
+    "prediction": ("experiment", "prediction_document", "", "prediction_figures"),
+    "verification": ("experiment", "document", "three_lines", "figures"),
     "WidthDerivation": ("width", "document", "one_line", ""),
 }
 DOCUMENT, LINE, FIGURES = 1, 2, 3
 
 
-def _asked(result: object, what: int, *arguments: Any, **more: Any) -> Any:
+def kind(result: object) -> str:
+    """The name of a result's class, or of the schema of an experiment's."""
     name = type(result).__name__
+    return str(vars(result)["schema"]).split("/")[1] if name == "Result" else name
+
+
+def _asked(result: object, what: int, *arguments: Any, **more: Any) -> Any:
+    name = kind(result)
     function = SHOWN[name][what]
     if not function:
         raise InputError(f"a {name} has no plot")
@@ -46,7 +52,7 @@ def composed(result: object) -> Document:
 
 def text(result: object) -> str:
     """All that a result says, as plain text; its fields, if nothing here shows its kind."""
-    if type(result).__name__ not in SHOWN:
+    if kind(result) not in SHOWN:
         return repr(result)
     from deepnet_theory.report import text as terminal
 
@@ -55,7 +61,7 @@ def text(result: object) -> str:
 
 def html(result: object) -> str:
     """All that a result says, as HTML for a notebook."""
-    if type(result).__name__ not in SHOWN:
+    if kind(result) not in SHOWN:
         return f"<pre>{escape(repr(result))}</pre>"
     from deepnet_theory.report.html import fragment
 
@@ -83,7 +89,7 @@ def plot(result: object, **asked: Any) -> Plot:
     """
     from deepnet_theory.report.figure import drawn
 
-    name = type(result).__name__
+    name = kind(result)
     if name not in SHOWN:
         drawable = ", ".join(kind for kind, shown in SHOWN.items() if shown[FIGURES])
         raise InputError(f"a {name} cannot be plotted; valid are: {drawable}")

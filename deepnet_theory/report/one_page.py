@@ -12,7 +12,7 @@ from deepnet_theory.report import experiment, rule
 
 if TYPE_CHECKING:
     from deepnet_theory.definitions.constants import Constants
-    from deepnet_theory.definitions.measurement import Verification
+    from deepnet_theory.definitions.measurement import Result
     from deepnet_theory.proof.derivation import Derivation
 
 _QUESTION = (
@@ -29,9 +29,9 @@ groups = parameter_groups(model, lr=1e-3)  # for a torch optimizer
 
 def document(
     derivation: Derivation,
-    verification: Verification,
+    verification: Result,
     constants: Sequence[Constants],
-    rivals: Sequence[Verification] = (),
+    rivals: Sequence[Result] = (),
     command: str = "",
     made: Mapping[str, str] | None = None,
 ) -> doc.Document:
@@ -89,9 +89,9 @@ def _gains(constants: Sequence[Constants]) -> doc.Table:
 
 def _use(
     derivation: Derivation,
-    verification: Verification,
+    verification: Result,
     constants: Sequence[Constants],
-    rivals: Sequence[Verification],
+    rivals: Sequence[Result],
 ) -> Iterator[doc.Block]:
     """The data to save, and how to build the model or change your own."""
     files = {}
@@ -100,7 +100,9 @@ def _use(
         files[used := f"constants{depths}.json"] = c.to_json()
     files |= {"derivation.json": derivation.to_json(), "verification.json": verification.to_json()}
     for rival in rivals:
-        files[f"verification-{str(rival.rule['name']).replace(', ', '-')}.json"] = rival.to_json()
+        files[f"verification-{str(rival.of['rule']['name']).replace(', ', '-')}.json"] = (
+            rival.to_json()
+        )
     yield doc.Paragraph("Save the constants, the derivation and the measurements:")
     yield doc.Files(tuple(files.items()))
     yield doc.Listing(_SNIPPET.replace("constants.json", used))
@@ -108,10 +110,14 @@ def _use(
     yield doc.Paragraph(("Change your own model with ", apply, "."))
 
 
-def _provenance(v: Verification, command: str, made: Mapping[str, str]) -> doc.Terms:
-    settings = "; ".join(f"{k} {_shown(value)}" for k, value in v.measure.items())
-    software = ", ".join(f"{name} {version}" for name, version in v.versions.items())
-    rows = {"command": command, **made, "device": f"{v.device}, {v.seconds:.1f} s"}
+def _provenance(v: Result, command: str, made: Mapping[str, str]) -> doc.Terms:
+    settings = "; ".join(f"{k} {_shown(value)}" for k, value in v.settings.items())
+    software = ", ".join(f"{name} {version}" for name, version in v.provenance.versions.items())
+    rows = {
+        "command": command,
+        **made,
+        "device": v.provenance.ran,
+    }
     rows |= {"settings": settings, "software": software}
     return doc.Terms(tuple((label, doc.Code(value)) for label, value in rows.items() if value))
 

@@ -18,7 +18,7 @@ from deepnet_theory.report.experiment import points as points_table
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from deepnet_theory.definitions.measurement import Point
+    from deepnet_theory.definitions.measurement import Estimate
 
 
 LEAST, MOST, FILE = 60, 120, 80  # columns of a page
@@ -224,7 +224,7 @@ def live(title: str, quiet: bool, points: bool = False) -> Iterator[dict[str, An
         console.print(title, markup=False, highlight=False)
         headed = False
 
-        def watch(point: Point) -> None:
+        def watch(point: Estimate) -> None:
             nonlocal headed
             table = points_table([point])
             for row in (table.rows[0],) if headed else (table.head, table.rows[0]):

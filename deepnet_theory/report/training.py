@@ -39,7 +39,7 @@ def transfer_document(t: Transfer) -> doc.Document:
         )
     trained += ". SUPPORTED: the exponent's interval over seeds lies inside ±1/16. REFUTED: it "
     trained += "lies outside"
-    ran = f"{t.device}, {t.seconds:.0f} s"
+    ran = f"{t.provenance.device}, {t.provenance.seconds:.0f} s"
     if t.baseline is not None:
         trained += (
             ", or at the smallest model's best rate the largest model loses more than a tenth of "
@@ -58,7 +58,7 @@ def transfer_document(t: Transfer) -> doc.Document:
             doc.Section("Exponents", (table, doc.Terms(tuple(reasons)))),
             doc.Section("Best learning rates", (*transfer_figures(t), _rates(t))),
             *(doc.Section(f"Losses, {c.closure}", (_losses_by_rate(c),)) for c in t.closures),
-            doc.Section("Warnings", doc.paragraphs(t.warnings)),
+            doc.Section("Warnings", doc.paragraphs(t.provenance.warnings)),
         ),
         doc.paragraphs((stopped, ran)),
     )
@@ -181,9 +181,9 @@ def document(training: Training) -> doc.Document:
     return doc.Document(
         "Training",
         (
-            doc.Paragraph((training.verdict, f": {training.because}; {training.seconds:.0f} s")),
+            doc.Paragraph((training.verdict, f": {training.because}; {training.provenance.ran}")),
             *rows_named(formulas, origin.get("row"), "trained here"),
-            *doc.paragraphs((condition, *training.warnings)),
+            *doc.paragraphs((condition, *training.provenance.warnings)),
         ),
         (doc.Section("Losses", (table, *words, findings, *figures(training))),),
     )

@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from deepnet_theory.definitions.measurement import Predictions, Result
+from deepnet_theory.definitions.display import Displayed
+from deepnet_theory.definitions.measurement import Predictions
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.rule import COMPLETE, FIRST, TO_TRAIN_WITH, ParameterRule, Row, Rule
 from deepnet_theory.definitions.selection import Selection
@@ -69,7 +70,7 @@ def _same(one: Rule, other: Rule) -> bool:
 
 
 @dataclass(frozen=True)
-class Answer(Result):
+class Answer(Displayed):
     """What the algebra of sizes says of a selection.
 
     Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where no rule exists or a law is
@@ -394,7 +395,7 @@ def _in_words(row: SublayerRow) -> str:
 
 
 @dataclass(frozen=True)
-class Comparison(Result):
+class Comparison(Displayed):
     """The rule and the consequences of every closure that balances; why the others do not."""
 
     selection: Selection

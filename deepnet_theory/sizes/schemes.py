@@ -15,7 +15,8 @@ from functools import cache, cached_property
 from itertools import product
 from typing import Any
 
-from deepnet_theory.definitions.measurement import Prediction, Predictions, Result
+from deepnet_theory.definitions.display import Displayed
+from deepnet_theory.definitions.measurement import Prediction, Predictions
 from deepnet_theory.definitions.optimizer import Optimizer, optimizer, optimizers
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import Placement, placements
@@ -285,7 +286,7 @@ def _text(value: Fraction | None) -> str | None:
 
 
 @dataclass(frozen=True)
-class Judgement(Result):
+class Judgement(Displayed):
     """A scheme under the optimizer asked for, and under every class of the built-in ones."""
 
     scheme: Scheme

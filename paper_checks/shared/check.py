@@ -21,7 +21,7 @@ from deepnet_theory.cli.claims import answer as of_claim
 from deepnet_theory.cli.claims import importable, location
 from deepnet_theory.definitions import __version__
 from deepnet_theory.definitions.discovery import choose, load_value
-from deepnet_theory.definitions.measurement import Result
+from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.outcome import Verdict, exit_code_after
 from deepnet_theory.definitions.record import require_seed
 from deepnet_theory.processes import Job, Kept, Progress, cache_of, cores, run_until_stopped
@@ -145,7 +145,7 @@ def one_thread() -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Checked(Result):
+class Checked(Displayed):
     """The results of a run, in the order of the claims' names."""
 
     results: tuple[CheckedClaim, ...]

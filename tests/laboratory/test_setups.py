@@ -72,7 +72,7 @@ def test_a_planted_exponent_is_found_in_depth_and_none_in_width(tmp_path, power,
         assert curve["common_mode"] is None and curve["collapsed"][-1] == 3
         assert curve["low"] < curve["best"] < curve["high"]
         assert curve["losses"][-1] is None and 0.01 < curve["first_failing"] <= 0.128
-    assert "the loss was nan at step 0" in found.warnings[0]
+    assert "the loss was nan at step 0" in found.provenance.warnings[0]
 
 
 def test_finished_runs_are_kept_until_the_file_is_edited(tmp_path):
@@ -118,7 +118,7 @@ def both(value, *more):
 def test_seeds_that_change_nothing_give_no_interval_and_any_quantity_is_least():
     found = transfer(lambda depth, lr: (lambda: None, lambda: -10 + (math.log(lr / 0.01)) ** 2))
     (own,) = found.closures
-    assert found.verdict is Verdict.UNDECIDED and "all 3 seeds" in found.warnings[0]
+    assert found.verdict is Verdict.UNDECIDED and "all 3 seeds" in found.provenance.warnings[0]
     assert own.curves[0].best == pytest.approx(0.01) and len(own.curves[0].values[0]) == 1
     assert found.baseline is None and own.curves[0].best_loss == pytest.approx(-10)
     assert own.curves[0].collapsed == (0,) * 8 and json.loads(found.to_json())["baseline"] is None
@@ -135,9 +135,9 @@ def test_a_run_that_diverges_is_the_worst_and_says_why():
     for curve in found.closures[0].curves:
         assert curve.collapsed == (0,) * 6 + (3,) * 2 and curve.first_failing == 0.064
     first = "12 of 48 runs diverged; the first, at width 32, lr 0.064, seed 0: "
-    assert found.warnings[0] == f"{first}the loss was inf at step 0"
+    assert found.provenance.warnings[0] == f"{first}the loss was inf at step 0"
     small = transfer(setup, None, "0.03,0.04,0.128", widths=[32])
-    assert "ZeroDivisionError: division by zero" in small.warnings[0]
+    assert "ZeroDivisionError: division by zero" in small.provenance.warnings[0]
 
 
 def fails(*given):

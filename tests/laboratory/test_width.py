@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional
 
 from deepnet_theory.cli import experiments
-from deepnet_theory.definitions.measurement import Exponent, Scaling, Verification
+from deepnet_theory.definitions.measurement import Exponent, Result, Scaling
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.case import Case
@@ -97,7 +97,7 @@ def test_the_output_of_a_role_moves_as_its_map_does() -> None:
     assert moved == pytest.approx(measure_moves(case)["query"][0], rel=1e-9)
 
 
-def verified(**given: object) -> Verification:
+def verified(**given: object) -> Result:
     given = {"widths": [16, 32, 64], **SMALL, **given}
     return experiments.verify("adam", **{"across": "width", **given})  # type: ignore[arg-type]
 

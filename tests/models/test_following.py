@@ -92,11 +92,11 @@ def test_a_model_that_drowns_is_warned_of_in_one_sentence():
     for row in data["updates"]:
         assert row["common_mode_steps"] == [0, 1, 2, 4, 8, 9] and len(row["losses"]) == 10
         assert row["token_cosine"][-1] > 0.9 > row["token_cosine"][0]
-    (sentence,) = [w for w in told.warnings if "one direction" in w]
+    (sentence,) = [w for w in told.provenance.warnings if "one direction" in w]
     assert sentence.startswith("at N = 1; N = 3: at step") and "start_head_" in sentence
     assert "cosh(R)" in sentence
     calm = dt.measure(factory, [1, 3], **asked, eta=1e-5)
-    assert not any("one direction" in w for w in calm.warnings)
+    assert not any("one direction" in w for w in calm.provenance.warnings)
     assert calm.points == told.points  # what is followed changes nothing that is measured
     page = told._repr_html_()
     assert "tokens, over the updates" in page and page.count("<svg") == 1  # the points alone
@@ -167,4 +167,4 @@ def test_what_was_followed_is_kept(tmp_path):
     more = dt.measure(f"{file}:make", [1, 2], **asked)
     assert more.updates[0].losses[:3] == pytest.approx(first.updates[0].losses)
     assert len(more.updates[0].losses) == 4
-    assert first.warnings == ()  # windows of text, where the factory gives no batch
+    assert first.provenance.warnings == ()  # windows of text, where the factory gives no batch

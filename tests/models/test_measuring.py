@@ -350,7 +350,7 @@ def test_a_factory_that_sets_its_own_seed_and_what_is_not_finite_are_not_decided
         return Sum(depth, 1 / depth), IDS
 
     found = measure(seeded, [2, 4], update="-eta*sign(g)", seeds=3, shares=("maps.*",))
-    assert "same model at all 3 seeds (does it set a seed itself?)" in found.warnings[0]
+    assert "same model at all 3 seeds (does it set a seed itself?)" in found.provenance.warnings[0]
     # no interval of a width that no seed has given, and one verdict
     intervals = [*found.points, *found.exponents, *found.shares]
     assert all(math.isinf(one.high - one.low) for one in intervals) and len(intervals) > 4
@@ -364,7 +364,7 @@ def test_a_factory_that_sets_its_own_seed_and_what_is_not_finite_are_not_decided
 
     found = measure(lambda n: (Broken(n), IDS), [2, 4], optimizer="sgd", seeds=2)
     assert found.verdict.value == "UNDECIDED"
-    assert "before the step, at depth 2: F is not finite" in found.warnings
+    assert "before the step, at depth 2: F is not finite" in found.provenance.warnings
 
 
 def test_an_interrupt_keeps_what_was_measured():
@@ -375,7 +375,7 @@ def test_an_interrupt_keeps_what_was_measured():
     found = measure(
         lambda n: (Sum(n), IDS), [2, 4, 8], update="-eta*sign(g)", seeds=2, progress=impatient
     )
-    assert found.exit_code == 130 and [p.depth["N"] for p in found.points] == [2, 4]
+    assert found.exit_code == 130 and [p.at["N"] for p in found.points] == [2, 4]
     assert found.to_dict()["complete"] is False and found.verdict.value == "UNDECIDED"
 
 

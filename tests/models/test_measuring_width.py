@@ -11,7 +11,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 import deepnet_theory as dt
-from deepnet_theory.definitions.measurement import Exponent, ModelMeasurement
+from deepnet_theory.definitions.measurement import Exponent, Result
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.laboratory.measuring import measure
 from deepnet_theory.laboratory.model_steps import ANSWER
@@ -68,18 +68,18 @@ def adam(model: nn.Module) -> torch.optim.Optimizer:
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, ModelMeasurement]:
+def found() -> dict[str, Result]:
     return {
         "standard": measure(standard, widths=WIDTHS, optimizer="adam", seeds=4),
         "ruled": measure(small_head, widths=WIDTHS, optimizer=adam, seeds=4),
     }
 
 
-def exponents(m: ModelMeasurement) -> dict[str, Exponent]:
+def exponents(m: Result) -> dict[str, Exponent]:
     return {e.share: e for e in m.exponents}
 
 
-def test_what_is_off_is_told_with_its_mending(found: dict[str, ModelMeasurement]) -> None:
+def test_what_is_off_is_told_with_its_mending(found: dict[str, Result]) -> None:
     m = found["standard"]
     by = exponents(m)
     assert m.verdict is Verdict.REFUTED
@@ -93,7 +93,7 @@ def test_what_is_off_is_told_with_its_mending(found: dict[str, ModelMeasurement]
     assert by["norm.bias"].verdict is Verdict.SUPPORTED
 
 
-def test_the_rule_moves_every_parameter_alike(found: dict[str, ModelMeasurement]) -> None:
+def test_the_rule_moves_every_parameter_alike(found: dict[str, Result]) -> None:
     by = exponents(found["ruled"])
     assert Verdict.REFUTED not in {e.verdict for e in by.values()}
     for e in by.values():
@@ -184,17 +184,17 @@ def fixed_sizes(depth: int, width: int) -> tuple[nn.Module, torch.Tensor]:
     return net, ids
 
 
-def test_initial_sizes_come_before_learning_rates(found: dict[str, ModelMeasurement]) -> None:
+def test_initial_sizes_come_before_learning_rates(found: dict[str, Result]) -> None:
     m = measure(fixed_sizes, widths=WIDTHS, optimizer="adam", seeds=4)
     assert m.verdict is Verdict.REFUTED
     assert not any("learning rate should" in e.because for e in m.exponents)
-    (sentence,) = m.warnings
+    (sentence,) = m.provenance.warnings
     assert "up.*.weight" in sentence or "down.*.weight" in sentence
     assert "scale initial sizes (1/sqrt(fan-in) of a matrix)" in sentence
     assert not found["standard"].warnings
 
 
-def test_the_json_has_the_width_of_every_point(found: dict[str, ModelMeasurement]) -> None:
+def test_the_json_has_the_width_of_every_point(found: dict[str, Result]) -> None:
     told = json.loads(found["ruled"].to_json())
     assert [p["depth"] for p in told["points"]] == [{"d": width} for width in WIDTHS]
     assert {e["in"] for e in told["exponents"]} == {"d"}
@@ -203,7 +203,7 @@ def test_the_json_has_the_width_of_every_point(found: dict[str, ModelMeasurement
 
 def test_depth_and_width_at_once() -> None:
     m = measure(standard, [1, 2], widths=[16, 32, 64], update="-eta*g", seeds=2)
-    assert [p.depth for p in m.points[:2]] == [{"N": 1, "d": 16}, {"N": 1, "d": 32}]
+    assert [p.at for p in m.points[:2]] == [{"N": 1, "d": 16}, {"N": 1, "d": 32}]
     assert {(e.variable, e.share) for e in m.exponents} >= {("d", "all"), ("N", "all")}
 
 

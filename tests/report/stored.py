@@ -4,18 +4,21 @@ from dataclasses import replace
 
 from deepnet_theory.definitions.constants import Constants, PartConstants, SublayerConstants
 from deepnet_theory.definitions.measurement import (
+    MODEL as OWN,
+)
+from deepnet_theory.definitions.measurement import (
+    PREDICTION as PREDICTED,
+)
+from deepnet_theory.definitions.measurement import (
+    VERIFICATION as VERIFIED,
+)
+from deepnet_theory.definitions.measurement import (
     AssumptionResult,
+    Estimate,
     Exponent,
     Following,
-    Level,
-    MeasuredShare,
-    ModelMeasurement,
-    Point,
-    PredictedPoint,
-    PredictedShare,
-    Share,
-    UpdatePrediction,
-    Verification,
+    Provenance,
+    Result,
 )
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.training import (
@@ -37,54 +40,63 @@ SLOPE = Exponent(
 
 def points(*sizes, **more):
     return tuple(
-        Point({"N": n}, 10.0 + i, 9.0 + i, 11.0 + i, 4, (10.0,) * 4, **more)
+        Estimate({"N": n}, 10.0 + i, 9.0 + i, 11.0 + i, values=(10.0,) * 4, **more)
         for i, n in enumerate(sizes)
     )
 
 
-VERIFICATION = Verification(
-    select=SELECT, measure={"data": "text", "width": 64, "tokens": 32, "step": "all", "seeds": 4},
-    rule={"name": "lamb"},
-    points=points(4, 8, 16, 32, predicted=9.75, predicted_low=9.5, predicted_high=10.25),
+def share(part, name, *numbers, predicted=None):
+    return Estimate({"part": part, "name": name}, *numbers, predicted)
+
+
+VERIFICATION = Result(
+    VERIFIED,
+    of={"select": SELECT, "rule": {"name": "lamb"},
+        "rows": {"published": "alpha = 1, beta = (2*N)**(-1/2)"}},
+    settings={"data": "text", "width": 64, "tokens": 32, "step": "all", "seeds": 4},
+    points=points(4, 8, 16, 32, predicted=(9.75, 9.5, 10.25)),
     exponents=(SLOPE,),
+    shares=(share("encoder", "ffn fc1", 157.0, 153.9, 160.1, predicted=(93.0, 92.0, 94.0)),),
+    verdict=Verdict.SUPPORTED,
+    provenance=Provenance("cpu", 1.5, {"torch": "2.13"}, ("a planted warning",)),
     assumptions=(AssumptionResult("near-identity", Verdict.REFUTED, 1.0, 0.9, 1.1, "S r²",
                                   "1.0 [0.9, 1.1] is not small"),),
-    verdict=Verdict.SUPPORTED, device="cpu", seconds=1.5, versions={"torch": "2.13"},
-    warnings=("a planted warning",),
-    level=Level({"N": 8}, 1.3, 1.28, 1.32, Verdict.REFUTED, "at 8 [1.28, 1.32] of it"),
-    shares=(MeasuredShare("encoder", "ffn fc1", 157.0, 153.9, 160.1, 93.0, 92.0, 94.0, 1.7, 1.6,
-                          1.8),),
-    rows={"published": "alpha = 1, beta = (2*N)**(-1/2)"},
+    level=AssumptionResult("level", Verdict.REFUTED, 1.3, 1.28, 1.32,
+                           because="at 8 [1.28, 1.32] of it"),
 )  # fmt: skip
 RIVAL = replace(
-    VERIFICATION, rule={"name": "sgd"}, warnings=(),
-    measure={"seeds": 2, "draws": 1},
-    points=tuple(replace(p, mean=20 * p.depth["N"] ** 0.5, low=1.0, high=90.0,
-                         predicted=None) for p in VERIFICATION.points),
+    VERIFICATION, of={"select": SELECT, "rule": {"name": "sgd"}}, provenance=Provenance(),
+    settings={"seeds": 2, "draws": 1},
+    points=tuple(replace(p, mean=20 * p.at["N"] ** 0.5, low=1.0, high=90.0, predicted=None)
+                 for p in VERIFICATION.points),
     exponents=(replace(SLOPE, estimate=0.5, low=0.4, high=0.6, predicted=0.5, rivals=()),),
 )  # fmt: skip
 PLAIN = replace(
-    RIVAL, rule={"name": "plain"}, warnings=("S*r^2 grows",),
+    RIVAL, of={"select": SELECT, "rule": {"name": "plain"}},
+    provenance=Provenance(warnings=("S*r^2 grows",)),
     exponents=(replace(SLOPE, estimate=1.5, predicted=None, rivals=()),),
 )  # fmt: skip
-MODEL = ModelMeasurement(
-    model="gpt.py:make", optimizer="adamw",
-    measure={"seeds": 2, "updates": 2, "eta": None}, points=points(6, 12),
+MODEL = Result(
+    OWN,
+    of={"model": "gpt.py:make", "optimizer": "adamw"},
+    settings={"seeds": 2, "updates": 2, "eta": None}, points=points(6, 12),
     exponents=(
         replace(SLOPE, predicted=None, constant=True, rivals=(), fitted_from=None),
         replace(SLOPE, share="*.mlp.*", estimate=0.4, low=0.3, high=0.5, predicted=None,
                 verdict=Verdict.REFUTED, because="above 0.05", rivals=(), fitted_from=None),
     ),
-    shares=tuple(Share(f"h.*.{n}", 3.0, 2.0, 4.0) for n in range(14)),
-    verdict=Verdict.SUPPORTED, device="cpu", seconds=2.0, warnings=("dropout was switched off",),
+    shares=tuple(Estimate({"name": f"h.*.{n}"}, 3.0, 2.0, 4.0) for n in range(14)),
+    verdict=Verdict.SUPPORTED,
+    provenance=Provenance("cpu", 2.0, {}, ("dropout was switched off",)),
     updates=(Following({"N": 6}, (5.5, 5.25), (0, 1), (0.5, 0.75), (0.25, 0.5)),),
 )  # fmt: skip
-PREDICTION = UpdatePrediction(
-    select=SELECT, measure={"data": "text", "width": 64, "seeds": 2}, rule={},
-    points=tuple(PredictedPoint({"N": n}, 10.0, 9.0, 11.0, 0.5) for n in (8, 1000)),
-    shares=(PredictedShare("encoder", "ffn fc1", 5.0, 4.5, 5.5),
-            PredictedShare("decoder", "ffn fc1", 6.0, 5.5, 6.5)),
-    warnings=("a fixed epsilon is felt from 100 layers on",),
+PREDICTION = Result(
+    PREDICTED,
+    of={"select": SELECT, "rule": {}},
+    settings={"data": "text", "width": 64, "seeds": 2},
+    points=tuple(Estimate({"N": n}, 10.0, 9.0, 11.0, values=(10.0,) * 2) for n in (8, 1000)),
+    shares=(share("encoder", "ffn fc1", 5.0, 4.5, 5.5), share("decoder", "ffn fc1", 6.0, 5.5, 6.5)),
+    provenance=Provenance(warnings=("a fixed epsilon is felt from 100 layers on",)),
 )  # fmt: skip
 
 
@@ -115,13 +127,13 @@ TRANSFER = Transfer(
             Cost(), Verdict.UNDECIDED,
         ),
     ),
-    baseline=4.25, device="cpu", seconds=60.0, warnings=("few steps",),
+    baseline=4.25, provenance=Provenance("cpu", 60.0, {}, ("few steps",)),
 )  # fmt: skip
 RUN = Run("adam, the constants' rule", "post-ln", (5.5, 3.25), held_out=3.125,
           common_mode=(0.5, 1.25))  # fmt: skip
 TRAINING = Training(
     (RUN, Run("adam, plain post-LN", "post-ln", (), finding="NaN at step 1")), 3.5,
-    Verdict.SUPPORTED, "0.375 below unigram", {}, 1.0,
+    Verdict.SUPPORTED, "0.375 below unigram", {}, Provenance("cpu", 1.0),
 )  # fmt: skip
 CONSTANTS = Constants(
     "encoder", "post-ln", "layer",

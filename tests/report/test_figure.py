@@ -127,8 +127,8 @@ def test_a_flat_line_looks_flat():
 
 def test_of_two_depths_one_is_held_and_those_that_grow_together_are_all_shown():
     def kept(pairs, name):
-        shown = [type(VERIFICATION.points[0])({"N": n, "M": m}, 1, 1, 1, 2) for n, m in pairs]
-        return [tuple(p.depth.values()) for p in along(shown, name)]
+        shown = [type(VERIFICATION.points[0])({"N": n, "M": m}, 1, 1, 1) for n, m in pairs]
+        return [tuple(p.at.values()) for p in along(shown, name)]
 
     assert kept([(8, 8), (16, 8), (8, 16), (8, 4)], "M") == [(8, 4), (8, 8), (8, 16)]
     assert kept([(16, 16), (8, 8), (4, 4)], "N") == [(4, 4), (8, 8), (16, 16)]

@@ -14,7 +14,8 @@ from deepnet_theory.cli.reporting import made_on
 from deepnet_theory.definitions import __version__
 from deepnet_theory.definitions.measurement import (
     AssumptionResult,
-    MeasuredShare,
+    Estimate,
+    Provenance,
 )
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.report import one_page
@@ -27,7 +28,7 @@ from .stored import CONSTANTS, VERIFICATION
 
 @pytest.fixture(scope="module")
 def verification():
-    return replace(VERIFICATION, shares=(), warnings=())
+    return replace(VERIFICATION, shares=(), provenance=Provenance())
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,7 @@ def test_the_data_is_saved_and_not_printed(html, verification, constants):
 def test_several_depths_and_rivals_are_files_of_their_own(derivation, verification, constants):
     (part,) = constants.parts
     deeper = replace(constants, parts=(replace(part, layers=100),))
-    rival = replace(verification, rule={"name": "sgd, plain"})
+    rival = replace(verification, of={**verification.of, "rule": {"name": "sgd, plain"}})
     told = one_page.document(derivation, verification, [constants, deeper], [rival])
     files = saved(page(told))
     assert {"constants-50.json", "constants-100.json", "verification-sgd-plain.json"} < set(files)
@@ -212,7 +213,7 @@ def test_on_paper(verification, constants, tmp_path):
     found = replace(
         verification,
         shares=tuple(
-            MeasuredShare("encoder", name, 7.0, 6.9, 7.1, 7.0, 6.9, 7.1, 1.0, 0.9, 1.1)
+            Estimate({"part": "encoder", "name": name}, 7.0, 6.9, 7.1, (7.0, 6.9, 7.1))
             for name in kinds
         ),
     )
