@@ -48,7 +48,7 @@ from deepnet_theory.definitions.selection import BaseLike, DepthLike, Selection,
 from deepnet_theory.definitions.sublayer import MATRICES, Matrix, Role, Sublayer, sublayer
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.sizes.entries import of_its_own
+from deepnet_theory.sizes.descent import of_its_own
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse

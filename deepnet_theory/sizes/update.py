@@ -49,7 +49,7 @@ from deepnet_theory.definitions.expression import (
 from deepnet_theory.definitions.optimizer import Optimizer, sign, text
 from deepnet_theory.definitions.outcome import Refusal, shown
 from deepnet_theory.definitions.selection import ALIGNMENTS, RANKS
-from deepnet_theory.sizes.entries import descent, is_zero
+from deepnet_theory.sizes.descent import descent, is_zero
 from deepnet_theory.sizes.monomial import ONE, Monomial
 
 FULL, NONE = ALIGNMENTS

@@ -1,0 +1,98 @@
+"""An update on numbers: the one interpreter of its expression, on arrays of NumPy or of torch."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from functools import reduce
+from typing import Any
+
+from deepnet_theory.definitions.expression import Node, OperatorAlgebra, fold
+
+
+class OnArrays(OperatorAlgebra[Any]):
+    """Values are numbers and arrays (…, rows, columns), each of the leading ones by itself.
+
+    ``xp`` is ``numpy`` or ``torch``, ``like`` an array of the parameter's shape. ``polar`` gives the
+    polar factor of such an array. A number is a parameter with all entries equal to it.
+    """
+
+    def __init__(
+        self, xp: Any, like: Any, polar: Callable[[Any], Any], values: Mapping[str, Any]
+    ) -> None:
+        self.xp, self.like, self.polar, self.values = xp, like, polar, values
+
+    def number(self, value: Fraction) -> float:
+        return float(value)
+
+    def name(self, name: str) -> Any:
+        return self.values[name]
+
+    def power(self, base: Any, exponent: Fraction) -> Any:
+        # a whole exponent stays whole: negative bases have such powers
+        return base ** (exponent.numerator if exponent.denominator == 1 else float(exponent))
+
+    def multiply(self, left: Any, right: Any) -> Any:
+        return self._kept_at_zero(left * right, left, right)
+
+    def divide(self, left: Any, right: Any) -> Any:
+        """0/0 is 0: a row without a gradient, as of a unit that no token reaches, takes no step."""
+        return self._kept_at_zero(left / right, left)
+
+    def _kept_at_zero(self, value: Any, *factors: Any) -> Any:
+        for factor in factors:
+            if hasattr(factor, "shape"):
+                value = self.xp.where(factor == 0, self.xp.zeros_like(value), value)
+        return value
+
+    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+        rows, columns = self.like.shape[-2:]
+        if function in ("numel", "rows", "columns"):
+            return float({"numel": rows * columns, "rows": rows, "columns": columns}[function])
+        first, *others = map(self.whole, arguments)
+        match function:
+            case "norm":
+                return self._norm(first)
+            case "rms":
+                return self._norm(first) / math.sqrt(rows * columns)
+            case "polar":
+                return self.polar(first)
+            case "max":
+                return reduce(self.xp.maximum, others, first)
+            case "min":
+                return reduce(self.xp.minimum, others, first)
+            case "clip":
+                return self.xp.minimum(self.xp.maximum(first, others[0]), others[1])
+        return getattr(self.xp, function)(first)
+
+    def _norm(self, value: Any) -> Any:
+        return self.xp.sqrt((value * value).sum(axis=(-2, -1), keepdims=True))
+
+    def blocks(self, inner: Node, rows: int) -> Any:
+        def block(start: int) -> Any:
+            values = {
+                name: value[..., start : start + rows, :]
+                if getattr(value, "shape", None) == self.like.shape
+                else value
+                for name, value in self.values.items()
+            }
+            like = self.like[..., start : start + rows, :]
+            own = type(self)(self.xp, like, self.polar, values)
+            return own.whole(fold(inner, own))
+
+        return self.xp.concatenate(list(map(block, range(0, self.like.shape[-2], rows))), -2)
+
+    def whole(self, value: Any) -> Any:
+        """A value as an array of the parameter's shape."""
+        if hasattr(value, "shape"):
+            return self.xp.broadcast_to(value, self.like.shape)
+        return self.xp.full_like(self.like, value)
+
+
+def on(
+    xp: Any, update: Node, g: Any, theta: Any, polar: Callable[[Any], Any], **constants: Any
+) -> Any:
+    """Δθ of parameters θ (…, rows, columns) with gradients g; ``constants`` has ``eta``."""
+    algebra = OnArrays(xp, g, polar, {"g": g, "theta": theta, **constants})
+    return algebra.whole(fold(update, algebra))
