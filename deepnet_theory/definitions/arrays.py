@@ -14,8 +14,8 @@ from deepnet_theory.definitions.expression import Node, OperatorAlgebra, fold
 class OnArrays(OperatorAlgebra[Any]):
     """Values are numbers and arrays (…, rows, columns), each of the leading ones by itself.
 
-    ``xp`` is ``numpy`` or ``torch``, ``like`` an array of the parameter's shape. ``polar`` gives the
-    polar factor of such an array. A number is a parameter with all entries equal to it.
+    ``xp`` is ``numpy`` or ``torch``, ``like`` an array of the parameter's shape. ``polar`` gives
+    the polar factor of such an array. A number is a parameter with all entries equal to it.
     """
 
     def __init__(
