@@ -14,14 +14,14 @@ PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 131,
     "cli": 2895,
-    "definitions": 6465,
+    "definitions": 6563,
     "laboratory": 5805,
     "models": 5691,
     "processes": 654,
     "proof": 6250,
     "report": 3232,
     "runtime": 1240,
-    "sizes": 6402,
+    "sizes": 6516,
 }
 FORMATTED_BY_HAND = 185
 

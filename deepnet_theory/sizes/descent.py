@@ -29,7 +29,7 @@ ROUNDING = 1e-12  # below this share of its terms a sum is 0
 THIRD = dict.fromkeys(("eta", "epsilon", "decay"), 1 / 3)
 
 
-class _Exact(OnArrays):
+class _OfEntries(OnArrays):
     """Sums that cancel are 0, and 0/0 is no number."""
 
     def operate(self, function: Any, left: Any, right: Any) -> Any:
@@ -57,7 +57,7 @@ def sampled(update: Node, size: Sequence[float]) -> tuple[Array, Array]:
     """
     entries = SIGNS * np.array(size)
     g, theta = entries[:, None, :2], entries[:, None, 2:]
-    algebra = _Exact(np, g, direction, {"g": g, "theta": theta, **THIRD})
+    algebra = _OfEntries(np, g, direction, {"g": g, "theta": theta, **THIRD})
     with np.errstate(divide="raise", invalid="raise", over="ignore", under="ignore"):
         change = algebra.whole(fold(update, algebra))
     if not np.isfinite(change).all():
