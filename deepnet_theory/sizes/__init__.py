@@ -1,7 +1,6 @@
 """The algebra of sizes: what a branch, a residual equation and an update make of sizes in depth.
 
-Standard library only. ``monomial`` is the value, ``laws`` the folds, ``rule`` the one linear solve,
-``table`` what follows from a rule, ``growth`` how a text grows in the depth and over the layers,
-``exponents`` what constants of any origin do in depth. SymPy proves the same by another road in
-``proof``.
+Standard library and NumPy. ``monomial`` is the value, ``laws`` the folds, ``rule`` the one linear
+solve, ``table`` what follows from a rule, ``growth`` how a text grows in the depth and over the
+layers, ``exponents`` what constants of any origin do in depth.
 """
