@@ -1,7 +1,7 @@
 """One page of the site for every published scheme: what it sets, what follows, what was measured.
 
-Exponents come from the engine; what is dear to find, as the rules that lead to a scheme and the
-measured exponents, is read off the committed pages, and left out where they do not have it.
+Exponents come from the engine; measured ones are read off the committed page, and left out where
+it does not have them.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from deepnet_theory.sizes.schemes import Judgement, Row, optimizer_classes, tria
 from deepnet_theory.sizes.update import descending
 
 ROOT = Path(__file__).parents[1]
-TABLE = "docs/schemes.md"
 MEASURED = "benchmarks/results/schemes.md"
 FOLDER = "schemes"
 
 
 def pages() -> dict[str, str]:
     """The pages, by their place on the site."""
-    told = {path: (ROOT / path).read_text(encoding="utf-8") for path in (TABLE, MEASURED)}
+    told = (ROOT / MEASURED).read_text(encoding="utf-8")
     return {
         f"{FOLDER}/{name}.md": "\n".join(_page(scheme, told)) + "\n"
         for name, scheme in schemes().items()
@@ -41,23 +40,16 @@ def linked(page: str) -> str:
     return re.sub(rf"^- \*\*({names})\*\*", rf"- [**\1**]({FOLDER}/\1.md)", page, flags=re.M)
 
 
-def _page(scheme: Scheme, told: dict[str, str]) -> Iterator[str]:
+def _page(scheme: Scheme, told: str) -> Iterator[str]:
     try:
         said = document(_judged(scheme))
         yield f"# {said.title}\n\n{fragment(replace(said, title=''))}"
     except Refusal as refusal:
         yield f"# {scheme.name}\n\n{scheme.summary}: `{scheme.equation}`.\n"
         yield f"Refused: {refusal}.\n\n## Source\n\n{scheme.source}"
-    derived = [row.split("|")[-2].strip() for row in _rows(told[TABLE], scheme.name)]
-    if any(derived):
-        yield f"\n## Derived here\n\n{'; '.join(filter(None, derived))}."
-    alike = re.findall(rf"^- under .*\b{re.escape(scheme.name)}[ ,].*$", told[TABLE], re.M)
-    if alike:
-        yield "\n## One class\n\nSchemes and derived rules that scale alike in depth:\n"
-        yield "\n".join(alike)
-    measured = [*_rows(told[MEASURED], scheme.name), *_items(told[MEASURED], scheme.name)]
+    measured = [*_rows(told, scheme.name), *_items(told, scheme.name)]
     if measured:
-        yield "\n## Measured\n\n" + "\n".join([*_head(told[MEASURED], measured[0]), *measured])
+        yield "\n## Measured\n\n" + "\n".join([*_head(told, measured[0]), *measured])
     yield f"\n[All schemes](../schemes.md), [all measurements](../measured/{Path(MEASURED).name})."
 
 
@@ -68,7 +60,7 @@ def _judged(scheme: Scheme) -> Judgement:
     ]
     own = next(row for row in rows if scheme.optimizer in row.optimizers)
     p = descending(optimizer(scheme.optimizer)).p
-    return Judgement(scheme, scheme.optimizer, own, tuple(rows), (), p)
+    return Judgement(scheme, scheme.optimizer, own, tuple(rows), p)
 
 
 def _rows(page: str, name: str) -> list[str]:

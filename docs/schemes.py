@@ -13,9 +13,9 @@ from pathlib import Path
 
 from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.scheme import schemes
-from deepnet_theory.report.scheme import derived, power
+from deepnet_theory.report.scheme import power
 from deepnet_theory.sizes.exponents import SPOKEN_OF, PartTrial
-from deepnet_theory.sizes.schemes import Judgement, Row, judge
+from deepnet_theory.sizes.schemes import Judgement, judge
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from paper_checks.shared.measured import conditions, recorded
@@ -51,16 +51,9 @@ def page() -> str:
         except Refusal as refusal:
             refused.append(f"- **{scheme.name}** ({scheme.source}): {refusal}.")
     lines = [
-        "| scheme | equation | SGD | Adam | LAMB | own optimizer | ρ | leaves | derived here |",
-        "|---" * 9 + "|",
+        "| scheme | equation | SGD | Adam | LAMB | own optimizer | ρ | leaves |",
+        "|---" * 8 + "|",
         *(line for one in judged for line in _lines(one)),
-        "",
-        "## One class",
-        "",
-        "These schemes have the same exponents of the first order, of S·r and of ρ under their "
-        "optimizer, and differ by constants. So do the derived rules beside them.",
-        "",
-        *_classes(judged),
         "",
         "## Refused",
         "",
@@ -84,7 +77,6 @@ def _lines(one: Judgement) -> list[str]:
             one.scheme.optimizer,
             _power(part.relative, part),
             _leaves(part),
-            derived(one),
         ]
         found.append(f"| {' | '.join(cells)} |")
     return found
@@ -121,24 +113,6 @@ def _leaves(part: PartTrial) -> str:
             shown = label or f"{', '.join(names)} "
             told.append(f"{shown}{power(most, part.depth)}")
     return "; ".join(told)
-
-
-def _classes(judged: list[Judgement]) -> list[str]:
-    lines = []
-    seen: set[tuple[str, frozenset[str]]] = set()
-    for one in judged:
-        row: Row = one.row
-        together = frozenset({one.scheme.name, *row.alike})
-        key = (row.optimizers[0], together)
-        if key in seen or (len(together) == 1 and not row.classes):
-            continue
-        seen.add(key)
-        rules = ", ".join(map(str, row.classes)) or "no derived rule"
-        lines.append(
-            f"- under {row.optimizers[0]}: {', '.join(sorted(together))} "
-            f"(first order {power(row.parts[0].first, row.parts[0].depth)}); {rules}"
-        )
-    return lines
 
 
 def main() -> int:

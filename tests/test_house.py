@@ -18,10 +18,10 @@ BUDGETS = {
     "laboratory": 5805,
     "models": 5691,
     "processes": 654,
-    "proof": 6250,
-    "report": 3232,
+    "proof": 6197,
+    "report": 3207,
     "runtime": 1240,
-    "sizes": 6515,
+    "sizes": 6293,
 }
 FORMATTED_BY_HAND = 185
 

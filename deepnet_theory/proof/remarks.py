@@ -6,24 +6,18 @@ must be remarked is found there too, so that a remark that is missing is seen.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from deepnet_theory.definitions.expression import UPDATE, FloatAlgebra, fold
-from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.proof.explicit import Place, regimes_of
 from deepnet_theory.proof.seen import (
-    DEPTHS,
     AtRule,
     Leaf,
     Parameter,
     Shown,
     Shows,
     grows,
-    near,
-    value_at,
 )
 
 WIDTH, HIDDEN = 64, 256  # where a formula holds d and m
@@ -115,7 +109,6 @@ class _Sentences:
         dominant = [row for row in rows if row.dominant]
         for row in dominant:
             yield f"{row.role.value}s of the {row.part}", partial(self.multiplies, row, dominant)
-        yield from self.floors(regimes)
 
     def warns(self, part: str, name: str, said: str) -> bool:
         """Whether it names the part, the depths that S·r² grows in, and its powers."""
@@ -151,28 +144,3 @@ class _Sentences:
 
         alike = {one.role.value for one in dominant if one.part == part and as_much(one)}
         return row.part == part and row.role.value in roles and as_much(row) and set(roles) <= alike
-
-    def floors(self, regimes: Iterable[tuple[str, str]]) -> Iterator[tuple[str, Shows]]:
-        """The depth where a scaled matrix falls to a floor: its own rms there is the floor."""
-        for smaller in (b for a, b in regimes if a == "rms(theta)"):
-            floor = abs(float(fold(UPDATE.parse(smaller).root, FloatAlgebra())))
-            for part, sublayer, name, role in self.at.every_parameter():
-                betas = [place.knobs[1] for place in self.at.ends(part, sublayer)]
-                if role is Role.SCALED and not near(*betas):
-                    words = f"the regime ends for {name} of {sublayer} of the {part} at a depth of "
-                    yield words, partial(self.reaches, floor, words, part, sublayer, name)
-
-    def reaches(
-        self, floor: float, words: str, part: str, sublayer: str, name: str, said: str
-    ) -> bool:
-        if not said.startswith(words):
-            return False
-        sizes = {"d": WIDTH, "m": HIDDEN}
-        formula = re.sub(
-            r"\b[dm]\b", lambda m: str(sizes[m[0]]), said.removeprefix(words).split(" layers")[0]
-        )
-        layers = value_at(formula, DEPTHS[0])
-        place = self.at.deep(self.stack, part, sublayer, DEPTHS[0], layers)
-        matrix = next(m for m in place.sublayer.matrices if m.name == name)
-        fans = sum({"d": WIDTH, "hidden": HIDDEN}[fan] for fan in (matrix.fan_in, matrix.fan_out))
-        return near(place.knobs[1] * math.sqrt(2 / fans), floor)

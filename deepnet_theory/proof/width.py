@@ -20,7 +20,7 @@ from typing import Any
 import sympy as sp
 
 from deepnet_theory.definitions.display import Displayed
-from deepnet_theory.definitions.expression import UPDATE, Node, evaluate
+from deepnet_theory.definitions.expression import Node
 from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.proof import widths
@@ -33,7 +33,6 @@ from deepnet_theory.proof.derivation import (
     derive,
     symbols_of,
 )
-from deepnet_theory.proof.explicit import SAME, regimes_of
 from deepnet_theory.proof.step import Check, Relation, Step
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
@@ -515,7 +514,7 @@ class WidthDerivation(Chain, Displayed):
     @cached_property
     def disagreements(self) -> tuple[str, ...]:
         """Where the table says another thing than the steps, both values in a sentence."""
-        return (*self._disagreements(), *self._floors())
+        return tuple(self._disagreements())
 
     def _disagreements(self) -> Iterator[str]:
         table, values = self.table, solved(self.steps_in_width)
@@ -544,25 +543,6 @@ class WidthDerivation(Chain, Displayed):
                 value = None if value is None else value * times.get(what, ONE)
                 if (stated := getattr(row, what)) != value:
                     yield f"{what} of {row.role}: {value} by the steps, {stated} by the table"
-
-    def _floors(self) -> Iterator[str]:
-        """Where entries fall to the floor of a regime at another width."""
-        stated = regimes_of(self.table.selection.the_optimizer)
-        sizes = [float(evaluate(UPDATE.parse(b))) for a, b in stated if a == "rms(theta)"]
-        held = {"k": 2, "N": 1, "M": 1}  # a floor is a matter of the width alone
-        falling = {
-            row.role: row.init
-            for row in self.table.rows
-            if row.init is not None and row.init.at(d=4, **held) < row.init.at(d=2, **held)
-        }
-        told = self.table.floors
-        if set(told) != (set(falling) if sizes else set()):
-            yield f"floors of {sorted(set(told) ^ set(falling))}: said of others than fall"
-            return
-        for role, width in told.items():
-            size = falling[role].without_number.at(d=width, **held)
-            if not any(abs(size / floor - 1) < SAME for floor in sizes):
-                yield f"floor of {role}: at d = {width} its entries are {size:.3g}"
 
     @cached_property
     def verdict(self) -> Verdict:
@@ -603,7 +583,6 @@ class WidthDerivation(Chain, Displayed):
             "blocks": [row.texts() for row in table.blocks],
             "forced": list(table.forced),
             "conventions": list(table.conventions),
-            "floors": table.floors,
             **self.steps_to_dict(),
             "disagreements": list(self.disagreements),
             "verdict": self.verdict.value,

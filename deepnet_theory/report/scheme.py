@@ -41,8 +41,6 @@ def document(judgement: Judgement) -> doc.Document:
         (
             doc.Section("What it does", _tables(judgement)),
             doc.Section("Parameters whose share grows", (doc.Terms(growing),)),
-            doc.Section("Derived here", _sentence(derived(judgement))),
-            doc.Section("One class", _sentence(_one_class(row))),
             doc.Section("Constants", (doc.Terms(_constants(judgement)),)),
             doc.Section("Meaning", (doc.Terms((*MEANING, *columns)),)),
             doc.Section("Source", (doc.Paragraph(scheme.source),)),
@@ -73,26 +71,6 @@ def grown(row: Row) -> str:
     """How the output's change by one update grows with the depth; empty where it does not."""
     growing = [(p.first, p.depth) for p in row.parts if p.first is not None and p.first > 0]
     return " and ".join(f"{n}^1" if by == 1 else power(by, n) for by, n in growing)
-
-
-def derived(judgement: Judgement) -> str:
-    """Which selections of the engine lead to the scheme; empty where none does."""
-    ways = []
-    for exact, how in ((True, "exactly by"), (False, "up to constants by")):
-        methods = doc.gathered(
-            (str(source.rule), source.rule.method)
-            for source in judgement.sources
-            if source.exact == exact
-        )
-        rules = ", ".join(f"{rule} ({', '.join(by)})" for rule, by in methods.items())
-        ways += [f"{how} {rules}"] if rules else []
-    return "; ".join(ways)
-
-
-def _one_class(row: Row) -> str:
-    rules = [f"derived: {', '.join(map(str, row.classes))}"] if row.classes else []
-    rules += [f"published: {', '.join(row.alike)}"] if row.alike else []
-    return "; ".join(rules)
 
 
 def _begun(words: str) -> str:

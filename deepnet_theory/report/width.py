@@ -95,9 +95,6 @@ def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
         by_head = "An update that steps every head by itself, heads of k entries, is another one:"
         yield doc.Paragraph(by_head)
         yield _table(table.blocks, COLUMNS)
-    if table.floors:
-        reached = ", ".join(f"{role} {number(d, '.3g')}" for role, d in table.floors.items())
-        yield doc.Paragraph(f"The regime's floor is reached at these widths: {reached}.")
     refused = doc.gathered((row.refused, row.role) for row in table.rows if row.refused is not None)
     for why, roles in refused.items():
         yield doc.Paragraph(f"Refused, {', '.join(roles)}: {why}.")

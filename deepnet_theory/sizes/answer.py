@@ -30,7 +30,6 @@ from deepnet_theory.sizes.table import (
     SublayerRow,
     Table,
     by_closure,
-    crossings,
     equivalent_closures,
     parameter_rules,
     table,
@@ -211,12 +210,6 @@ class Answer(Displayed):
             yield f"holds where {' and '.join(map(str, update.regimes))}"
         if optimizer.mind:
             yield f"{optimizer.name}: {optimizer.mind}"
-        for crossing in crossings(self.table):
-            yield (
-                f"the regime ends for {crossing.matrix} of {crossing.sublayer} of the "
-                f"{crossing.part} at a depth of {crossing.formula} layers, d the width and m the "
-                "hidden width"
-            )
 
     def _of_other_parameters(self) -> Iterator[str]:
         """One sentence for all roles that need the same multiplier."""

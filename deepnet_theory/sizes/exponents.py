@@ -86,11 +86,6 @@ class PartTrial:
         """The parameters whose share of the change grows with depth."""
         return tuple(m for m in self.moved if m.total > 0)
 
-    @property
-    def invariants(self) -> tuple[Fraction | None, ...]:
-        """What equivalent rules share: the first order, S*r and rho."""
-        return self.first, self.aligned, self.relative
-
 
 def most(values: Iterable[Fraction | None]) -> Fraction | None:
     return max((v for v in values if v is not None), default=None)
@@ -373,9 +368,6 @@ class Exponents:
             # scores that grow with the stream saturate a softmax, and a norm behind forgets them
             fed=CONSTANT,
         )
-
-    def trial(self, part: Part) -> PartTrial:
-        return trial(part.name, part.depth, (self.segments[part.name, part.depth],))
 
     def amplification(self, variable: str, aligned: bool) -> Fraction:
         r"""The exponent of what the later part multiplies the first part's share with.

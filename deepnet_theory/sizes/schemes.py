@@ -1,9 +1,7 @@
 r"""Published schemes, judged under every class of optimizers.
 
 A scheme has a gain for every matrix, constants that may depend on the layer's index, and first
-layers that may have another equation; otherwise its exponents are those of a rule's constants. Two
-rules are one class under an optimizer where the first order, S·r and ρ have the same exponents:
-those are what a change of scales leaves alone. Nothing is compared by name.
+layers that may have another equation; otherwise its exponents are those of a rule's constants.
 """
 
 from __future__ import annotations
@@ -11,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, cached_property
-from itertools import product
+from functools import cache
 from typing import Any
 
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.measurement import Prediction, Predictions
 from deepnet_theory.definitions.optimizer import Optimizer, optimizer, optimizers
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.placement import Placement, placements
-from deepnet_theory.definitions.scheme import Scheme, SchemePart, gain_of, schemes
+from deepnet_theory.definitions.placement import Placement
+from deepnet_theory.definitions.scheme import Scheme, SchemePart, gain_of
 from deepnet_theory.definitions.selection import Selection, stack
 from deepnet_theory.definitions.sublayer import Role, norm
 from deepnet_theory.sizes import update
@@ -37,8 +34,6 @@ from deepnet_theory.sizes.growth import ONE, ZERO, Power, size_of
 from deepnet_theory.sizes.laws import law
 from deepnet_theory.sizes.monomial import Monomial, parse
 from deepnet_theory.sizes.norm_epsilon import Sinking, falling, in_words
-from deepnet_theory.sizes.rule import Rule
-from deepnet_theory.sizes.table import by_closure, texts
 
 BEST_KNOWN = ("sgd", "adam", "lamb")  # what a class of optimizers is called by
 
@@ -123,130 +118,15 @@ def optimizer_classes() -> dict[tuple[Fraction, Fraction], tuple[str, ...]]:
     return classes
 
 
-# ---- derived rules beside it ----
-
-
-@dataclass(frozen=True)
-class Derived:
-    """A derived rule of a stack of one part, and what it does under its own optimizer."""
-
-    placement: str
-    optimizer: str
-    closure: str
-    method: str
-    rule: Rule
-
-    def __str__(self) -> str:
-        return f"{self.placement} {self.optimizer} {self.closure}"
-
-    @cached_property
-    def trial(self) -> PartTrial:
-        selection = self.rule.selection
-        (part,) = selection.the_stack.parts
-        return Exponents(selection, texts(self.rule)).trial(part)
-
-
-@cache
-def derived_rules(
-    where: str, name: str, method: str = "probe", uses: str = "1"
-) -> tuple[Derived, ...]:
-    selection = Selection(optimizer=name, placement=where, method=method, uses=uses)
-    return tuple(
-        Derived(where, name, closure, method, table.rule)
-        for closure, table in by_closure(selection)
-        if not isinstance(table, Refusal)
-    )
-
-
-def same_class(trial: PartTrial, under: str, uses: str = "1") -> tuple[Derived, ...]:
-    """The derived rules of one optimizer class with the invariants of a trial."""
-    return tuple(
-        rule
-        for where, placement in placements().items()
-        if not placement.learnt  # whose rules are those of the same equation without
-        for rule in derived_rules(where, under, uses=uses)
-        if rule.trial.invariants == trial.invariants
-    )
-
-
-@dataclass(frozen=True)
-class Source:
-    """A selection whose derived rule is a scheme, exactly or up to constants."""
-
-    rule: Derived
-    exact: bool
-
-
-def derivations_of(scheme: Scheme) -> tuple[Source, ...]:
-    """The selections that give a scheme of one part: the same α and gains in every matrix."""
-    if len(scheme.parts) > 1 or not scheme.one_gain or scheme.schedule:
-        return ()
-    sources = []
-    for rule in _candidates(scheme):
-        try:
-            ratios = list(_ratios(rule.rule, scheme))
-        except ValueError:  # a constant of the scheme is no monomial
-            continue
-        if not any(ratio.symbols for ratio in ratios):
-            sources.append(Source(rule, all(ratio == Monomial() for ratio in ratios)))
-    return tuple(sources)
-
-
-def _candidates(scheme: Scheme) -> Iterator[Derived]:
-    for where, placement in placements().items():
-        if placement.equation == scheme.equation:
-            for method, names in product(("lemma", "probe"), optimizer_classes().values()):
-                yield from derived_rules(where, names[0], method, scheme.uses)
-
-
-def _ratios(rule: Rule, scheme: Scheme) -> Iterator[Monomial]:
-    """What a rule's constants are to a scheme's; raises ``ValueError`` where one is no monomial."""
-    (balanced,), (part,) = rule.parts, scheme.parts
-    for sublayer in scheme.layer_of(part.name):
-        kind = balanced.kind_of(sublayer.name)
-        yield kind.alpha / parse(part.alpha)
-        yield balanced.eta * kind.rate / parse(scheme.rate_of("scaled"))
-        for matrix in sublayer.matrices:
-            gain = kind.beta if matrix in sublayer.scaled else Monomial()
-            yield gain / parse(part.gain(matrix.name))
-
-
-@cache
-def published_trials(under: str) -> dict[str, tuple[PartTrial, ...]]:
-    """What every published scheme that has a law does under an optimizer."""
-    judged = {}
-    for name, scheme in schemes().items():
-        try:
-            judged[name] = trials(scheme, optimizer(under))
-        except Refusal:
-            continue
-    return judged
-
-
-def alike(name: str, under: str) -> tuple[str, ...]:
-    """The other published schemes with the same invariants under an optimizer, part by part."""
-    invariants = {
-        scheme: tuple(part.invariants for part in parts)
-        for scheme, parts in published_trials(under).items()
-    }
-    same = (s for s, values in invariants.items() if values == invariants.get(name) and s != name)
-    return tuple(same)
-
-
 # ---- the judgement ----
 
 
 @dataclass(frozen=True)
 class Row:
-    """A scheme under one class of optimizers: its parts, and what has the same invariants.
-
-    ``classes`` are derived rules, for the scheme's first part; ``alike`` published schemes.
-    """
+    """A scheme under one class of optimizers: what every part does."""
 
     optimizers: tuple[str, ...]
     parts: tuple[PartTrial, ...]
-    classes: tuple[Derived, ...] = ()
-    alike: tuple[str, ...] = ()
 
     @property
     def balanced(self) -> bool:
@@ -273,11 +153,6 @@ class Row:
                 }
                 for part in self.parts
             ],
-            "class": [
-                {"placement": d.placement, "optimizer": d.optimizer, "closure": d.closure}
-                for d in self.classes
-            ],
-            "alike": list(self.alike),
         }
 
 
@@ -293,7 +168,6 @@ class Judgement(Displayed):
     under: str
     row: Row
     others: tuple[Row, ...]
-    sources: tuple[Source, ...]
     p: Fraction  # the degree of the update in g
 
     @property
@@ -318,18 +192,12 @@ class Judgement(Displayed):
         ]
         for multiplier in ("rates", "epsilon", "weight_decay"):
             published[multiplier] = dict(getattr(scheme, multiplier))
-        derived = [
-            {key: getattr(s.rule, key) for key in ("placement", "optimizer", "closure", "method")}
-            | {"exact": s.exact}
-            for s in self.sources
-        ]
         return {
             "schema": "deepnet-theory/scheme/1",
             "scheme": published,
             "optimizer": self.under,
             "judged": self.row.to_dict(),
             "optimizers": [row.to_dict() for row in self.others],
-            "derived": derived,
             "warnings": list(self.warnings),
             "norm_epsilon": [norm.to_dict() for norm in self.sinking],
         }
@@ -362,13 +230,13 @@ def judge(scheme: Scheme, under: Optimizer | None = None) -> Judgement:
     explodes, or the update does not go down the gradient.
     """
     by = under or optimizer(scheme.optimizer)
-    degrees, rows = update.descending(by), {}
-    for key, names in optimizer_classes().items():
-        parts = trials(scheme, optimizer(names[0]))
-        derived = same_class(parts[0], names[0], scheme.uses)
-        rows[key] = Row(names, parts, derived, alike(scheme.name, names[0]))
+    degrees = update.descending(by)
+    rows = {
+        key: Row(names, trials(scheme, optimizer(names[0])))
+        for key, names in optimizer_classes().items()
+    }
     row = rows.get((degrees.p, degrees.q)) or Row((by.name,), trials(scheme, by))
-    return Judgement(scheme, by.name, row, tuple(rows.values()), derivations_of(scheme), degrees.p)
+    return Judgement(scheme, by.name, row, tuple(rows.values()), degrees.p)
 
 
 def predictions(scheme: Scheme, selection: Selection) -> Predictions:

@@ -12,7 +12,6 @@ from fractions import Fraction
 from functools import cache, cached_property
 from math import comb
 
-from deepnet_theory.definitions.expression import UPDATE, FloatAlgebra, fold
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.rule import ParameterRule, RuleEntry, closures
 from deepnet_theory.definitions.rule import Rule as Texts
@@ -305,54 +304,3 @@ def equivalent_closures(of: Table) -> tuple[tuple[str, bool], ...]:
         if not any(ratio.symbols for ratio in ratios):
             equivalent.append((name, all(ratio == ONE for ratio in ratios)))
     return tuple(equivalent)
-
-
-@dataclass(frozen=True)
-class Crossing:
-    """The depth (in the width d and the hidden width) where a matrix falls below a floor.
-
-    ``depth`` is a monomial in ``fans``, the sum of the matrix's fan-in and fan-out.
-    """
-
-    part: str
-    sublayer: str
-    matrix: str
-    fans: tuple[str, str]
-    depth: Monomial
-
-    @property
-    def formula(self) -> str:
-        first, second = ({"d": "d", "hidden": "m"}[fan] for fan in self.fans)
-        return str(self.depth).replace("fans", f"(2*{first})" if first == second else "(d + m)")
-
-    def at(self, d: int, hidden: int) -> float:
-        sizes = {"d": d, "hidden": hidden}
-        return self.depth.at(fans=sum(sizes[f] for f in self.fans))
-
-
-def crossings(table: Table) -> Iterator[Crossing]:
-    r"""Where a floor ``rms(theta) > constant`` is crossed; none for other regimes.
-
-    A scaled matrix has :math:`\mathrm{rms}(\theta) = \beta\sqrt{2/(f_{in}+f_{out})}` at Xavier
-    initialisation, and β falls with depth.
-    """
-    for regime in table.rule.update.regimes:
-        if not regime.is_floor:
-            continue
-        smaller = fold(UPDATE.parse(regime.smaller).root, FloatAlgebra())
-        floor = Monomial.number(Fraction(str(smaller)))
-        for part in table.rule.parts:
-            for sublayer in dict.fromkeys(part.part.layer):
-                beta = part.kind_of(sublayer.name).beta
-                if not (power := beta.exponent(part.part.depth)):
-                    continue
-                size = beta * (Monomial.number(2) / Monomial.of("fans")) ** Fraction(1, 2)
-                rest = size / Monomial.of(part.part.depth) ** power
-                for matrix in sublayer.scaled:
-                    yield Crossing(
-                        part.part.name,
-                        sublayer.name,
-                        matrix.name,
-                        (matrix.fan_in, matrix.fan_out),
-                        (floor / rest) ** (1 / power),
-                    )

@@ -24,7 +24,6 @@ from dataclasses import dataclass, replace
 from functools import cache, cached_property
 
 from deepnet_theory.definitions.constants import FORMS
-from deepnet_theory.definitions.expression import UPDATE, FloatAlgebra, fold
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
 from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.selection import ACROSS, ALIGNMENTS, Selection
@@ -270,28 +269,6 @@ class WidthTable:
     def forced(self) -> tuple[str, ...]:
         """What the conditions fix whatever the gauge, in words."""
         return tuple(_forced(self))
-
-    @property
-    def floors(self) -> dict[str, float]:
-        """The width where entries of a role, as large as the table says, reach a regime's floor.
-
-        From there on the floor, and not the parameter's size, decides the step.
-        """
-        try:
-            regimes = law(self.selection.the_optimizer).regimes
-        except Refusal:
-            return {}
-        floors = (
-            fold(UPDATE.parse(regime.smaller).root, FloatAlgebra())
-            for regime in regimes
-            if regime.is_floor
-        )
-        return {
-            row.role: floor ** (1 / float(row.init.exponent("d")))
-            for floor in floors
-            for row in self.rows
-            if row.init is not None and row.init.exponent("d") < 0
-        }
 
     @property
     def conventions(self) -> tuple[str, ...]:

@@ -1,4 +1,6 @@
-from paper_checks.shared.bench import Claim, Finding, Fit, Lab, Tensor, once, sp, symbolic, torch
+import math
+
+from paper_checks.shared.bench import Claim, Finding, Fit, Lab, Tensor, once, sp, torch
 from paper_checks.shared.engine import derive, equal, formula
 from paper_checks.shared.record import MARGIN, PROVED, REFUTED, SU, SUPPORTED
 from paper_checks.shared.rules import CONDITIONS, balanced
@@ -78,13 +80,19 @@ def adams_class(lab: Lab) -> Finding:
     SUPPORTED,
 )
 def depth_of_crossing(lab: Lab) -> Finding:
-    table = derive(optimizer="adafactor").table
-    crossing = next(c for c in symbolic.crossings(table) if c.matrix == "fc1")
-    layers = {f"d = {w}, m = {4 * w}": round(crossing.at(w, 4 * w)) for w in (64, 512, 1024, 4096)}
+    (kind,) = derive(optimizer="adafactor").table.sublayers
+    power = float(kind.beta.exponent("N"))
+
+    def crossing(d: int, m: int) -> float:
+        """The depth where a Xavier matrix of gain β has entries of the floor's size."""
+        xavier = math.sqrt(2 / (d + m)) * kind.beta.at(N=1)
+        return float((FLOOR / xavier) ** (1 / power))
+
+    layers = {f"d = {w}, m = {4 * w}": round(crossing(w, 4 * w)) for w in (64, 512, 1024, 4096)}
     width, relative, generator = lab.pick(128, 512), {}, lab.generator(1)
     for times in (0.25, 1.0, 4.0, 16.0):
         theta = torch.empty(4 * width, width, dtype=torch.float64)
-        gain = (2 * times * crossing.at(width, 4 * width)) ** -0.5
+        gain = (2 * times * crossing(width, 4 * width)) ** -0.5
         torch.nn.init.xavier_normal_(theta, gain, generator=generator)
         g = torch.randn(theta.shape, generator=generator, dtype=torch.float64)
         relative[times] = float((step(theta.clone(), g) - theta).norm() / theta.norm()) / ETA

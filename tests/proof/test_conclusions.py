@@ -181,13 +181,6 @@ def test_one_matrix_a_branch_has_no_second_order_and_leaves_rho_to_decide(monkey
     assert [e.rate for e in mixed.entries] == ["(2*N)**(-1/2)", "1/(2*N)"]
 
 
-def test_a_floor_of_an_encoder_is_measured_where_the_decoders_depth_enters():
-    both = {"stack": "encoder-decoder"}
-    found = derive(Selection(optimizer="adafactor", **both))
-    floors = [said for said in found.remarks if "regime ends for fc1 of ffn of the encoder" in said]
-    assert "M" in floors[0] and found.verdict is Verdict.PROVED
-
-
 @pytest.mark.parametrize("two", [False, True])
 def test_an_exponent_of_two_looped_parts_is_predicted_by_no_sublayer_alone(two):
     stack = "encoder-decoder" if two else "encoder"
