@@ -59,8 +59,8 @@ def _judged(scheme: Scheme) -> Judgement:
         Row(names, trials(scheme, optimizer(names[0]))) for names in optimizer_classes().values()
     ]
     own = next(row for row in rows if scheme.optimizer in row.optimizers)
-    p = descending(optimizer(scheme.optimizer)).p
-    return Judgement(scheme, scheme.optimizer, own, tuple(rows), p)
+    descending(optimizer(scheme.optimizer))
+    return Judgement(scheme, scheme.optimizer, own, tuple(rows))
 
 
 def _rows(page: str, name: str) -> list[str]:

@@ -8,7 +8,6 @@ are current.
 
 from __future__ import annotations
 
-import math
 import re
 import sys
 from collections.abc import Callable
@@ -17,9 +16,8 @@ from pathlib import Path
 
 import deepnet_theory as dt
 from deepnet_theory.definitions.rule import FIRST, TO_TRAIN_WITH, Rule
-from deepnet_theory.definitions.sublayer import EPSILON
 from deepnet_theory.report.notation import formula_latex
-from deepnet_theory.sizes.norm_epsilon import LOST, Sinking
+from deepnet_theory.sizes.norm_epsilon import Falling
 
 README = Path(__file__).parent.parent / "README.md"
 OPTIMIZERS = ("sgd", "adam", "lamb")
@@ -54,17 +52,13 @@ def _cell(derivation: dt.Derivation, rule: Rule | None) -> str:
         return "refused"
     (entry,) = rule.entries
     rate = "" if entry.rate == "1" else f"; κ = ${formula_latex(entry.rate)}$"
-    epsilon = "".join(f"; {_sinks(norm)}" for norm in derivation.sinking if entry.norm_epsilon)
+    epsilon = "".join(f"; {_falls(norm)}" for norm in derivation.falling if entry.norm_epsilon)
     return f"${formula_latex(entry.alpha)}$, ${formula_latex(entry.beta)}${rate}{epsilon}"
 
 
-def _sinks(norm: Sinking) -> str:
-    """The ε of a norm on what falls with the depth, and how deep a fixed one keeps an update."""
-    deepest = min(math.ceil(depth.at()) for _, depth in norm.depths) - 1
-    return (
-        f"norm's ε × ${formula_latex(norm.epsilon)}$; at a fixed {EPSILON:g} an update moves "
-        f"the output {float(LOST):.0%} less behind {deepest} layers"
-    )
+def _falls(norm: Falling) -> str:
+    """The ε of a norm on what falls with the depth."""
+    return f"norm's ε × ${formula_latex(norm.epsilon)}$"
 
 
 def cross() -> list[str]:

@@ -18,10 +18,10 @@ BUDGETS = {
     "laboratory": 5805,
     "models": 5691,
     "processes": 654,
-    "proof": 6197,
+    "proof": 6125,
     "report": 3207,
     "runtime": 1240,
-    "sizes": 6293,
+    "sizes": 6157,
 }
 FORMATTED_BY_HAND = 185
 

@@ -9,7 +9,6 @@ or that should not be there.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -19,8 +18,8 @@ from typing import Any
 from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
 from deepnet_theory.definitions.rule import COMPLETE
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.definitions.sublayer import EPSILON, MATRICES, Role
-from deepnet_theory.proof.explicit import SAME, ExplicitStack, degrees, explicit_stack
+from deepnet_theory.definitions.sublayer import MATRICES, Role
+from deepnet_theory.proof.explicit import SAME, ExplicitStack, explicit_stack
 from deepnet_theory.proof.remarks import remarked
 from deepnet_theory.proof.seen import (
     CONSTANT,
@@ -39,15 +38,11 @@ from deepnet_theory.proof.seen import (
     power,
     told,
     value,
-    value_at,
 )
-from deepnet_theory.proof.witness import xavier_variance
 from deepnet_theory.sizes.exponents import rival_rules
 from deepnet_theory.sizes.laws import factors
-from deepnet_theory.sizes.norm_epsilon import LOST
 from deepnet_theory.sizes.table import by_closure, texts
 
-DRAWN = 0.04  # of a logarithm, with drawn matrices
 # keys that name or describe; what they say of a number, the number's own fact says
 LABELS = frozenset({
     "select", "schema", "meaning", "closure", "training_closure", "training_refused", "depth",
@@ -251,7 +246,7 @@ class _Facts(AtRule):
                 yield place, self.sized(shown, "the variance that an explicit norm divides")
 
     def norms(self) -> Iterator[tuple[Path_, Shown]]:
-        """Every norm whose ε must fall under the rule to train with; where a fixed one sinks."""
+        """Every norm whose ε must fall under the rule to train with."""
         stack, entries = self.used()
         for entry in entries:
             part, kind = entry["stack"], entry["sublayer"]
@@ -259,8 +254,6 @@ class _Facts(AtRule):
             for place, shown in self.epsilons(stack, part, members):
                 at = ("norm_epsilon", f"{part}/{kind}/{place}")
                 yield (*at, "epsilon"), shown
-                for name in members:
-                    yield (*at, "loses_from", name), self.sinks(stack, part, name, place)
 
     def used(self) -> tuple[ExplicitStack, Sequence[Mapping[str, Any]]]:
         """The rule that is trained with."""
@@ -268,32 +261,6 @@ class _Facts(AtRule):
             return self.stack, self.data["rule"]
         entries, closed = self.data["training"], self.data["training_closure"]
         return self.stack_of(entries, "1", closure=closed), entries
-
-    def sinks(self, stack: ExplicitStack, part: str, name: str, place: str) -> Shown:
-        """The depth where a fixed ε takes its share of an update, by explicit Xavier matrices.
-
-        The norm keeps a part of the branch forward, and of the gradient, which the update takes to
-        its power p.
-        """
-        passes = abs(1 + degrees(self.selection.the_optimizer)[0])
-        branch = next(s for s in stack.part(part).layer if s.name == name)
-        unit = xavier_variance(branch) if place == "output" else 1.0
-
-        def agrees(stated: Leaf) -> bool:
-            for depth in (DEPTHS[0], DEPTHS[1]):
-                layers = value_at(stated, depth)
-                there, before = (
-                    unit * self.deep(stack, part, name, depth, deep).variance(place)
-                    for deep in (layers, layers - 1)
-                )
-                lost = [1 - (1 + EPSILON / v) ** (-passes / 2) for v in (there, before)]
-                if not lost[1] * math.exp(-DRAWN) <= LOST <= lost[0] * math.exp(DRAWN):
-                    return False
-            return True
-
-        return Shown(
-            agrees, "explicit Xavier matrices at that depth, and a ReLU", f"{float(LOST):.0%} there"
-        )
 
     def predictions(self) -> Iterator[tuple[Path_, Shown]]:
         """The exponents of this rule and of others, each that of the matrix with the largest share.

@@ -27,10 +27,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from deepnet_theory.definitions.constants import Architecture
 from deepnet_theory.definitions.expression import Call, OperatorAlgebra, fold
 from deepnet_theory.definitions.placement import STREAM_GAIN, Placement
-from deepnet_theory.definitions.sublayer import Role, Sublayer, sublayer
+from deepnet_theory.definitions.sublayer import Role, Sublayer
 
 TOKENS, WIDTH = 2, 3
 TOLERANCE = 1e-6  # of a derivative, beside a finite difference
@@ -238,37 +237,6 @@ class _OnArrays(OnMatrices):
 
     def power(self, base: Any, exponent: Fraction) -> Any:
         return base ** float(exponent)
-
-
-@cache
-def xavier_variance(branch: Sublayer, width: int = 64, draws: int = 300) -> float:
-    """The mean square of a branch's entries at gain 1, on inputs of root mean square 1.
-
-    With a ReLU. Every token attends to itself and every gate is open: what others stay below.
-    """
-    plain, draw = sublayer(branch.name.partition("@")[0]), np.random.default_rng(0)
-    sizes = {"d": width, "hidden": round(Architecture().ffn_ratio * width)}
-
-    def norm(a: Any, *vectors: Any) -> Any:
-        return a / np.sqrt(np.mean(a**2, axis=-1, keepdims=True)) * (vectors or (1.0,))[0]
-
-    maps: dict[str, Callable[..., Any]] = {
-        "phi": lambda a: np.maximum(a, 0.0),
-        "softmax": lambda a: np.eye(len(a)) if a.shape == (TOKENS, TOKENS) else np.ones(a.shape),
-        "norm": norm,
-        "T": np.transpose,
-        "hadamard": np.multiply,
-    }
-    squares = []
-    for _ in range(draws):
-        names = dict.fromkeys(("x", "memory"), norm(draw.normal(size=(TOKENS, width))))
-        for m in plain.matrices:
-            fans = sizes[m.fan_in], sizes[m.fan_out]
-            names[m.name] = math.sqrt(2 / sum(fans)) * draw.normal(size=fans)
-        for v in plain.vectors:
-            names[v.name] = np.full(sizes[v.size], float(v.role is Role.NORM_GAIN))
-        squares.append(np.mean(np.square(fold(plain.expression.root, _OnArrays(names, maps)))))
-    return float(np.mean(squares)) * mixed(branch).size ** 2
 
 
 # ---- a sublayer in its residual equation ----

@@ -19,7 +19,7 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.sizes.exponents import predictions
 from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.sizes.norm_epsilon import Sinking, in_words, sinking
+from deepnet_theory.sizes.norm_epsilon import Falling, in_words, of_entry
 from deepnet_theory.sizes.rule import closure_of, solve_rule
 from deepnet_theory.sizes.table import (
     DEPTHS,
@@ -179,20 +179,20 @@ class Answer(Displayed):
         return f"{sentence} {self.training_condition}".rstrip()
 
     @cached_property
-    def sinking(self) -> tuple[Sinking, ...]:
+    def falling(self) -> tuple[Falling, ...]:
         """The norms whose epsilon must fall with the depth.
 
         Under the rule to train with, or that of the closure which was asked for.
         """
         named = self.selection.closure is not None
         used = self.rule if named or self.training is None else self.training
-        return tuple(sinking(self.selection, used))
+        return tuple(norm for entry in used.entries for norm in of_entry(self.selection, entry))
 
     @property
     def in_depth(self) -> str:
         """Whether the rule is stable, lazy or unstable in depth, and which rule to train with."""
         state = in_depth(self.table)
-        epsilon = in_words(self.sinking, dict(self.values))
+        epsilon = in_words(self.falling, dict(self.values))
         return f"{state[0].upper()}{state[1:]}. {self.advice} {epsilon}".rstrip()
 
     @property
@@ -260,7 +260,7 @@ class Answer(Displayed):
                 for row in self.orders
             ],
             "in_depth": self.in_depth,
-            "norm_epsilon": [norm.to_dict() for norm in self.sinking],
+            "norm_epsilon": [norm.to_dict() for norm in self.falling],
             "equivalent": [{"closure": name, "exact": exact} for name, exact in self.equivalent],
             "remarks": list(self.remarks),
         }

@@ -32,8 +32,8 @@ from deepnet_theory.sizes.exponents import (
 )
 from deepnet_theory.sizes.growth import ONE, ZERO, Power, size_of
 from deepnet_theory.sizes.laws import law
-from deepnet_theory.sizes.monomial import Monomial, parse
-from deepnet_theory.sizes.norm_epsilon import Sinking, falling, in_words
+from deepnet_theory.sizes.monomial import Monomial
+from deepnet_theory.sizes.norm_epsilon import Falling, falling, in_words
 
 BEST_KNOWN = ("sgd", "adam", "lamb")  # what a class of optimizers is called by
 
@@ -168,18 +168,17 @@ class Judgement(Displayed):
     under: str
     row: Row
     others: tuple[Row, ...]
-    p: Fraction  # the degree of the update in g
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a user of the scheme should know, each a sentence."""
-        epsilon = in_words(self.sinking, {})[:-1]
+        epsilon = in_words(self.falling, {})[:-1]
         return (*_warnings(self.row.parts), *([epsilon] if epsilon else []))
 
     @property
-    def sinking(self) -> tuple[Sinking, ...]:
-        """The norms that divide what falls with the depth, where their ε is overtaken."""
-        return tuple(sinking_in(self.scheme, self.p))
+    def falling(self) -> tuple[Falling, ...]:
+        """The norms that divide what falls with the depth."""
+        return tuple(falling_in(self.scheme))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; exponents as texts such as ``"1/2"``, null where there is nothing."""
@@ -199,7 +198,7 @@ class Judgement(Displayed):
             "judged": self.row.to_dict(),
             "optimizers": [row.to_dict() for row in self.others],
             "warnings": list(self.warnings),
-            "norm_epsilon": [norm.to_dict() for norm in self.sinking],
+            "norm_epsilon": [norm.to_dict() for norm in self.falling],
         }
 
 
@@ -236,7 +235,7 @@ def judge(scheme: Scheme, under: Optimizer | None = None) -> Judgement:
         for key, names in optimizer_classes().items()
     }
     row = rows.get((degrees.p, degrees.q)) or Row((by.name,), trials(scheme, by))
-    return Judgement(scheme, by.name, row, tuple(rows.values()), degrees.p)
+    return Judgement(scheme, by.name, row, tuple(rows.values()))
 
 
 def predictions(scheme: Scheme, selection: Selection) -> Predictions:
@@ -261,19 +260,14 @@ def predictions(scheme: Scheme, selection: Selection) -> Predictions:
     return Predictions(tuple(rows), warnings=tuple(_warnings(parts)))
 
 
-def sinking_in(scheme: Scheme, p: Fraction) -> Iterator[Sinking]:
-    """Every norm whose ε must fall with the depth under a scheme, with a gain for each matrix.
-
-    What a fixed one loses is that of an update of degree ``p`` in g.
-    """
-    depth_of = {part.name: part.depth for part in stack(scheme.stack).parts}
+def falling_in(scheme: Scheme) -> Iterator[Falling]:
+    """Every norm whose ε must fall with the depth under a scheme, with a gain for each matrix."""
+    depth_of, stream = {p.name: p.depth for p in stack(scheme.stack).parts}, {"stream": Monomial()}
     for part in scheme.parts:
-        alike: dict[tuple[str, str], list[tuple[str, Monomial]]] = {}
+        found: dict[tuple[str, str], None] = {}
         for sublayer in dict.fromkeys(scheme.layer_of(part.name)):
             knobs = {m.name: gain_of(part, m.name) for m in sublayer.matrices}
             knobs["alpha"], placed = part.alpha, law(scheme.placed(sublayer), sublayer)
-            for fallen in falling(placed, knobs, {"stream": parse("1")}, depth_of[part.name]):
-                sunk = fallen.sinks_from([sublayer], depth_of[part.name], p)
-                alike.setdefault((fallen.place, fallen.squared), []).extend(sunk)
-        for (place, squared), depths in alike.items():
-            yield Sinking(part.name, "*", place, squared, tuple(depths))
+            found |= dict.fromkeys(falling(placed, knobs, stream, depth_of[part.name]))
+        for place, epsilon in found:
+            yield Falling(part.name, "*", place, epsilon)

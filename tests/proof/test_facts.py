@@ -75,8 +75,6 @@ def errors(path, leaf):
         symbol = "M" if path[-1] != "M" and "decoder" in str(path) else "N"
         yield f"({leaf})*{symbol}**(1/16)" if leaf != "0" else "1"
         yield "-1"
-        if "loses_from" in path and leaf.isdigit() and int(leaf) > 10:  # 90 layers are no 76
-            yield str(round(0.85 * int(leaf)))
         yield f"2*({leaf})" if leaf != "0" else "2"
 
 
