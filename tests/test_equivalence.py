@@ -14,7 +14,8 @@ from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.optimizer import custom_optimizer, optimizer, optimizers
 from deepnet_theory.definitions.outcome import InputError, MissingExtraError, Refusal
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.laboratory.stepping import Trajectory, library_optimizer
+from deepnet_theory.laboratory.stepping import Trajectory
+from deepnet_theory.models.step import library_optimizer
 from deepnet_theory.runtime import build, described, linear, schema
 from deepnet_theory.sizes.update import powers
 

@@ -121,9 +121,8 @@ class ClosedPipe(Exception):  # noqa: N818  what has happened; the reader need n
 class _Held(io.TextIOWrapper):
     """What is printed, kept until it can be written at once."""
 
-    def __init__(self, terminal: bool, letters: bool) -> None:
+    def __init__(self, terminal: bool) -> None:
         self._terminal = terminal
-        self.letters = letters  # whether it will be seen where α is a letter
         super().__init__(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
 
     def isatty(self) -> bool:
@@ -145,10 +144,9 @@ def answering() -> Iterator[None]:
     out = sys.stdout
     if out is None:
         raise InputError("standard output is closed; send it to a file or to /dev/null")
-    letters = out.isatty() and str(out.encoding).lower().replace("-", "") == "utf8"
     if isinstance(out, io.TextIOWrapper):
         out.reconfigure(encoding="utf-8")
-    held = _Held(out.isatty(), letters)
+    held = _Held(out.isatty())
     try:
         with redirect_stdout(held):
             yield

@@ -240,7 +240,7 @@ class Sublayer:
             return "stream"
         return "branch" if self.branch != 1 else None
 
-    @cached_property
+    @property
     def around(self) -> frozenset[str]:
         """Where norms stand, as :class:`~deepnet_theory.definitions.placement.Placement` says
         it."""
@@ -359,11 +359,11 @@ class Reading:
     tables: tuple[Table, ...] = ()
     logits: Logits | None = None
 
-    @cached_property
+    @property
     def stacks(self) -> dict[str, list[Sublayer]]:
         return {name: list(rows) for name, rows in groupby(self.sublayers, lambda s: s.stack)}
 
-    @cached_property
+    @property
     def layers(self) -> dict[str, int]:
         return {name: rows[-1].layer + 1 for name, rows in self.stacks.items()}
 
@@ -380,7 +380,7 @@ class Reading:
         """
         return self.placements[0] if len(self.placements) == 1 else None
 
-    @cached_property
+    @property
     def placements(self) -> tuple[str, ...]:
         """Those of all sublayers in the order of the layers; none where norms stand as in none."""
         names = []
@@ -391,7 +391,7 @@ class Reading:
             names += [p.name for p in fitting[:1]] or [""]
         return tuple(names) if all(names) else ()
 
-    @cached_property
+    @property
     def select(self) -> dict[str, str]:
         """The stacks as a selection says them, with the placement where it has a name."""
         layers = [layer_of(rows) for rows in self.stacks.values()]

@@ -19,7 +19,7 @@ from deepnet_theory.definitions.sublayer import Role
 
 PLAIN = "plain"  # the name of α = β = 1 where it is measured beside a rule
 # the names of the two rules that a selection has
-FIRST, TO_TRAIN_WITH = "published or first derived", "to train with"
+FIRST, TO_TRAIN_WITH = "as published", "recommended for training"
 
 T = TypeVar("T")
 

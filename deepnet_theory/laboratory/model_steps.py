@@ -22,13 +22,12 @@ from deepnet_theory.laboratory.common_mode import CommonMode, Sum, is_taken, len
 from deepnet_theory.laboratory.judging import ALL
 from deepnet_theory.laboratory.model_update import ModelUpdate
 from deepnet_theory.laboratory.settings import Depth, depth_key
-from deepnet_theory.laboratory.stepping import library_optimizer
+from deepnet_theory.laboratory.stepping import update
 from deepnet_theory.laboratory.text import Text, entropy
 from deepnet_theory.models.factory import Made, load_known_factory
 from deepnet_theory.models.reading import Reader
 from deepnet_theory.models.recording import record
-from deepnet_theory.models.step import FinalState
-from deepnet_theory.models.update import update_of
+from deepnet_theory.models.step import FinalState, library_optimizer
 from deepnet_theory.processes.keep import is_installed
 
 # ---- an optimizer's step ----
@@ -98,8 +97,11 @@ class FirstStep:
         return step
 
     def _expressed(self, p: nn.Parameter, rate: float = RATE) -> Tensor:
-        assert self.update is not None
-        return update_of(self.update.expression, rate, p).clone()
+        assert self.update is not None and p.grad is not None
+        # (1, out, in): one seed; the axes of a convolution's input are one
+        shape = (1, *p.shape[:1], -1) if p.dim() > 2 else (1, *(p.shape or (1,)))
+        g, theta = p.grad.reshape(shape), p.detach().reshape(shape)
+        return update(self.update.expression, rate, g, theta).reshape(p.shape).clone()
 
 
 def _rate(optimizer: torch.optim.Optimizer) -> float:

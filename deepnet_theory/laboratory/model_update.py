@@ -13,7 +13,13 @@ from torch import Tensor, nn
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.settings import Depth, depth_key
-from deepnet_theory.laboratory.stepping import Trajectory, backward, inner_product, only, stepping
+from deepnet_theory.laboratory.stepping import (
+    Trajectory,
+    backward,
+    inner_product,
+    only,
+    stepping,
+)
 from deepnet_theory.laboratory.trial import Trial, draw_batch
 from deepnet_theory.runtime import Description
 from deepnet_theory.runtime.model import Residual

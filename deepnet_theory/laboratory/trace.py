@@ -19,9 +19,8 @@ from deepnet_theory.definitions.discovery import choose
 from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.model_update import Chosen, ModelUpdate, measure_model_update
-from deepnet_theory.laboratory.stepping import arriving, backward, only
+from deepnet_theory.laboratory.stepping import arriving, backward, numel, only
 from deepnet_theory.laboratory.trial import Trial
-from deepnet_theory.models.update import numel
 from deepnet_theory.runtime import described
 from deepnet_theory.runtime.branches import Attention, FeedForward, GatedFeedForward
 from deepnet_theory.runtime.linear import Norm

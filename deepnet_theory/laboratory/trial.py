@@ -16,9 +16,8 @@ from torch.nn import functional
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.case import VOCAB, Case
 from deepnet_theory.laboratory.settings import Settings
-from deepnet_theory.laboratory.stepping import gradients, only
+from deepnet_theory.laboratory.stepping import gradients, only, update
 from deepnet_theory.laboratory.text import text_windows
-from deepnet_theory.models.update import update
 from deepnet_theory.runtime import Description, Model, described
 from deepnet_theory.runtime.linear import Make
 

@@ -56,11 +56,10 @@ from deepnet_theory.laboratory.statistics import (
     slopes,
     to_decide,
 )
-from deepnet_theory.laboratory.stepping import arriving, backward, inner_product, only
+from deepnet_theory.laboratory.stepping import arriving, backward, inner_product, only, update
 from deepnet_theory.laboratory.trial import Trial
 from deepnet_theory.laboratory.verify import NEEDS_LESS, measuring
 from deepnet_theory.models.groups import role_of
-from deepnet_theory.models.update import update
 from deepnet_theory.processes import Work, run_until_stopped, with_advice
 from deepnet_theory.runtime import Description, described
 from deepnet_theory.runtime.linear import Linear, Norm

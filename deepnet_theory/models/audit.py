@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from itertools import product
 from pathlib import Path
 from statistics import median
 
@@ -150,20 +151,17 @@ def _of_a_mistaken_depth(
     reading: Reading, at_depth: Callable[[Mapping[str, int]], Sequence[Wanted]]
 ) -> Wanted | None:
     """A rule that the model follows at a depth that is not its own; published ones first."""
-    derived: Wanted | None = None
-    for times in MISTAKEN:
+    for published, times in product((True, False), MISTAKEN):
         layers = {name: n * times for name, n in reading.layers.items()}
-        if any(n.denominator != 1 for n in layers.values()):
-            continue
-        made_for = {name: int(n) for name, n in layers.items()}
-        first, *_, last = (*made_for.values(), *made_for.values())
-        for rule in at_depth({"N": first, "M": last}):
-            if any(differences(reading, rule)) or not _together(reading, rule):
-                continue
-            if rule.published:
-                return replace(rule, layers=made_for)
-            derived = derived or replace(rule, layers=made_for)
-    return derived
+        if all(n.denominator == 1 for n in layers.values()):
+            made_for = {name: int(n) for name, n in layers.items()}
+            first, *_, last = (*made_for.values(), *made_for.values())
+            depth = {"N": first, "M": last}
+            for rule in at_depth(depth):
+                fits = rule.published is published and not any(differences(reading, rule))
+                if fits and _together(reading, rule):
+                    return replace(rule, layers=made_for)
+    return None
 
 
 def _together(reading: Reading, rule: Wanted) -> bool:

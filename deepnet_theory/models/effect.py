@@ -1,47 +1,38 @@
-r"""What differences do to one step: measured on the model as it is, and where they are fixed.
+r"""What differences do to one step: measured on the model as it is, beside a copy that is fixed.
 
-Weights take the rule's gains. Where α differs, the last matrix of the branch carries it: αx + cWh
-is α'x + Wh up to a factor for :math:`c = \alpha/\alpha'`, and cW moves as W does there if its step,
-of degrees p and q, is multiplied by :math:`c^{1 + p - q}`. The same holds of a matrix that reads a
-multiple of its input.
+On the copy, weights take the rule's gains. Where α differs, the last matrix of the branch carries
+it: αx + cWh is α'x + Wh up to a factor for :math:`c = \alpha/\alpha'`, and cW moves as W does there
+if its step, of degrees p and q, is multiplied by :math:`c^{1 + p - q}`. The same holds of a matrix
+that reads a multiple of its input.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
-from functools import cached_property
-from statistics import fmean, stdev
+from statistics import geometric_mean
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from deepnet_theory.definitions.optimizer import Optimizer
-from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
+from deepnet_theory.definitions.outcome import InputError, MissingExtraError, Refusal
 from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Reading
 from deepnet_theory.definitions.subject import Difference, Wanted, reading_alpha
 from deepnet_theory.definitions.sublayer import sublayer
-from deepnet_theory.models.factory import Made, told
+from deepnet_theory.models.factory import Made
 from deepnet_theory.models.fitting import blocks, multiplier
-from deepnet_theory.models.step import FinalState
-from deepnet_theory.models.update import update_of
+from deepnet_theory.models.step import change_of_step, library_optimizer
 
-DRAWS = 3  # of targets
-LEVEL = 0.95
-STUDENT = LEVEL * math.sqrt(2 / (1 - LEVEL**2))  # Student's t of two degrees of freedom
-MOST = 30_000_000  # parameters of a model that is stepped six times
+DRAWS = 6  # of targets: the lowest and the highest of six enclose the median with 97 %
+MOST = 30_000_000  # parameters of a model that is stepped twelve times
 SLIGHT = 0.05  # of ‖ΔF‖: so near, a step is as the rule's
-RATE = 2.0**-10
-LINEAR = 0.01  # of ‖F‖: so small, a change is in proportion to the step
-SHORTER = 40  # times, at most, that a step is made shorter to be so small
 
 
 class Ratio(NamedTuple):
-    """How many times as much a step changes the output: the mean and its 95 % interval."""
+    """How many times as much a step changes the output: the mean and the range of six draws."""
 
     mean: float
     low: float
@@ -53,7 +44,7 @@ class Ratio(NamedTuple):
 
 
 class Effects:
-    """One step of a copy of a model, as it is and where differences from a rule are fixed.
+    """One step of a model against one step of copies where differences from a rule are fixed.
 
     ``rates`` are the learning rates of parameters by name, in units of the usual one.
     """
@@ -63,115 +54,60 @@ class Effects:
     ) -> None:
         self._made, self._reading, self._rule, self._rates = made, reading, rule, rates
         self._known: dict[frozenset[Difference], list[float]] = {}
-        self._scale = RATE  # a step that suits one draw is where the next one starts
 
     def of(
         self, different: Sequence[Difference], beside: Collection[Difference] = ()
     ) -> Ratio | None:
         """‖ΔF‖ with these differences over ‖ΔF‖ without; those ``beside`` are fixed in both.
 
-        None where one of them cannot be fixed by weights, for a model of more than ``MOST``
-        parameters, and for one that cannot be copied or stepped.
+        None where one of them cannot be fixed by weights, where no library has the optimizer, and
+        for a model of more than ``MOST`` parameters.
         """
-        if self._rule.selection is None or self._parameters > MOST:
-            return None
         try:
             wrong, right = self._sizes(beside), self._sizes([*beside, *different])
-        except DeepNetTheoryError:
-            return None
+        except (Refusal, InputError, MissingExtraError, RuntimeError, TypeError):
+            return None  # somebody's module may not be copied
         if not all(0 < size < math.inf for size in (*wrong, *right)):
             return None
-        each = [math.log(a / b) for a, b in zip(wrong, right, strict=True)]
-        mean, margin = fmean(each), STUDENT * stdev(each) / math.sqrt(DRAWS)
-        return Ratio(*map(math.exp, (mean, mean - margin, mean + margin)))
-
-    @property
-    def _parameters(self) -> int:
-        return sum(p.numel() for p in self._made.module.parameters())
-
-    @cached_property
-    def _final(self) -> FinalState:
-        """A copy's final state, on targets to be drawn."""
-        with _their_code():
-            copy = replace(self._made, module=deepcopy(self._made.module))
-            return FinalState(copy, None, torch.Generator(), drawn=True)
+        each = [a / b for a, b in zip(wrong, right, strict=True)]
+        return Ratio(geometric_mean(each), min(each), max(each))
 
     def _sizes(self, fixed: Collection[Difference]) -> list[float]:
-        """‖ΔF‖/η on the same draws of targets, where these are fixed."""
-        known = self._known.get(frozenset(fixed))
-        if known is None:
-            fixes = _Fixes(self._final.made, self._rule.degrees or (0.0, 0.0), self._rates)
-            try:
-                for d in fixed:
-                    fixes.fix(self._reading, d)
-                known = [self._size(seed, fixes) for seed in range(DRAWS)]
-            finally:
-                fixes.restore()
-            self._known[frozenset(fixed)] = known
-        return known
-
-    def _size(self, seed: int, fixes: _Fixes) -> float:
-        """‖ΔF‖/η of one step on random targets, averaged over tokens, for small η."""
-        final, module = self._final, self._final.made.module
-        assert self._rule.selection is not None
-        update: Optimizer = self._rule.selection.the_optimizer
-        final.draw(torch.Generator().manual_seed(seed))
-        module.zero_grad()
-        with _their_code():
-            state, loss = final.with_loss()
-            loss.backward()  # type: ignore[no-untyped-call]
-        before = state.detach().double()
-        with torch.no_grad():
-            moving = [
-                (p, p.clone(), fixes.changed(name, update_of(update.expression, 1.0, p)))
-                for name, p in module.named_parameters()
-                if p.grad is not None
-            ]
-            for _ in range(SHORTER):
-                for p, old, step in moving:
-                    torch.add(old, step, alpha=self._scale, out=p)
-                moved = final().double() - before
-                ratio = float(moved.norm()) / float(before.norm())
-                if ratio <= LINEAR:
-                    break
-                self._scale *= min(0.5, 0.5 * LINEAR / ratio) if ratio < math.inf else 0.5
-            for p, old, _ in moving:
-                p.copy_(old)
-        return float(moved.norm(dim=-1).mean()) / self._scale
+        """‖ΔF‖/η on the same draws of targets, of a copy where these are fixed."""
+        if (known := self._known.get(frozenset(fixed))) is not None:
+            return known
+        selection = self._rule.selection
+        reference = None if selection is None else selection.the_optimizer.reference
+        if reference is None:
+            raise Refusal("no library has the rule's optimizer")
+        if (count := sum(p.numel() for p in self._made.module.parameters())) > MOST:
+            raise Refusal(f"{count} parameters are not stepped {2 * DRAWS} times")
+        copy = _Copy(self._made, self._rule.degrees or (0.0, 0.0), self._rates)
+        for d in fixed:
+            copy.fix(self._reading, d)
+        make = library_optimizer(reference)
+        sizes, scale = list[float](), 1.0
+        for seed in range(DRAWS):  # a scale that suits one draw is where the next one starts
+            size, scale = change_of_step(copy.made, make, copy.changed, seed, scale)
+            sizes.append(size)
+        self._known[frozenset(fixed)] = sizes
+        return sizes
 
 
-@contextmanager
-def _their_code() -> Iterator[None]:
-    """Within it somebody's code is copied or run, and fails in its own ways: a refusal."""
-    try:
-        yield
-    except DeepNetTheoryError:
-        raise
-    except Exception as error:
-        raise Refusal(f"no step of the model is measured: {told(error)}") from error
-
-
-class _Fixes:
-    """Changes of a model's weights, and what multiplies the steps of parameters and blocks."""
+class _Copy:
+    """A copy of a model, and what multiplies the steps of its parameters and of their blocks."""
 
     def __init__(
         self, made: Made, degrees: tuple[float, float], rates: Mapping[str, float]
     ) -> None:
-        self._module, self._degrees, self._rates = made.module, degrees, rates
-        self._kept = {name: p.detach().clone() for name, p in made.module.named_parameters()}
+        self.made = replace(made, module=deepcopy(made.module))
+        self._degrees, self._rates = degrees, rates
         self._times: list[tuple[Matrix, float]] = []
         self._done: set[object] = set()
 
-    @torch.no_grad()
-    def restore(self) -> None:
-        """Take all changes back."""
-        for name, p in self._module.named_parameters():
-            p.copy_(self._kept[name])
-
     def changed(self, name: str, step: Tensor) -> Tensor:
         """The step of a parameter at its own rate, its blocks' as the rule moves them."""
-        if (rate := self._rates.get(name, 1.0)) != 1:
-            step = step * rate
+        step = step * self._rates.get(name, 1.0)
         for m, times in self._times:
             for start, end in m.outputs if name in (m.name, m.bias) else ():
                 step.narrow(m.axis if name == m.name else 0, start, end - start).mul_(times)
@@ -180,7 +116,7 @@ class _Fixes:
     @torch.no_grad()
     def fix(self, reading: Reading, d: Difference) -> None:
         """Take one difference away; :class:`Refusal` where no change of weights does."""
-        s, model = reading.sublayers[d.index], self._module
+        s, model = reading.sublayers[d.index], self.made.module
         ends = "" if s.kind == UNKNOWN else sublayer(s.kind).last_map[0]
         last = [m for m in s.matrices if m.role == ends]
         if d.matrix is not None and d.ratio:
@@ -207,7 +143,7 @@ class _Fixes:
         if (key := (m.name, m.outputs, item)) in self._done:
             return False
         self._done.add(key)
-        for view in blocks(self._module, m):
+        for view in blocks(self.made.module, m):
             view.mul_(by)
         return True
 
@@ -217,7 +153,7 @@ class _Fixes:
             p, q = self._degrees
             self._step(m if with_bias else replace(m, bias=None), math.pow(by, 1 + p - q), item)
             if m.bias and with_bias:
-                self._module.get_parameter(m.bias).mul_(by)
+                self.made.module.get_parameter(m.bias).mul_(by)
 
     def _step(self, m: Matrix, by: float, item: str) -> None:
         """Multiply the steps of a block and of its bias, once."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from math import gcd, lcm
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import sympy as sp
 from sympy.core.function import AppliedUndef
@@ -26,9 +26,6 @@ from deepnet_theory.definitions.expression import DEPTH, Expression, OperatorAlg
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.sublayer import letters
 from deepnet_theory.sizes.monomial import Monomial
-
-if TYPE_CHECKING:
-    from xml.dom.minidom import Element
 
 N, M = sp.symbols("N M", positive=True)
 DEPTHS = {"N": N, "M": M}
@@ -304,13 +301,13 @@ Form = tuple[str | int, ...]  # marks, and the places of the arguments between t
 
 
 class Printed(sp.Function):  # type: ignore[misc]
-    """A node that its forms print, as text, as LaTeX and as presentation MathML."""
+    """A node that its forms print, as text, as LaTeX and in letters."""
 
     is_commutative = False
     shown: ClassVar[tuple[Form, Form, Form]]
 
     def forms(self) -> tuple[Form, Form, Form]:
-        """Text, LaTeX and MathML."""
+        """Text, LaTeX and letters."""
         return self.shown
 
     def _sympystr(self, printer: Printer) -> str:
@@ -324,25 +321,6 @@ class Printed(sp.Function):  # type: ignore[misc]
         return "".join(
             part if isinstance(part, str) else printer._print(self.args[part]) for part in form
         )
-
-    def _mathml_presentation(self, printer: Printer) -> Element:
-        row = (
-            mathml(printer, "mo" if len(part) == 1 else "mi", part)
-            if isinstance(part, str)
-            else self.args[part]
-            for part in self.forms()[2]
-        )
-        return mathml(printer, "mrow", *row)
-
-
-def mathml(printer: Printer, tag: str, *content: Element | sp.Expr | str) -> Element:
-    """An element of presentation MathML around text, formulas and other elements."""
-    element: Element = printer.dom.createElement(tag)
-    for item in content:
-        inner = printer._print(item) if isinstance(item, sp.Basic) else item
-        text = printer.dom.createTextNode
-        element.appendChild(text(inner) if isinstance(inner, str) else inner)
-    return element
 
 
 class MatrixMap(Printed):
@@ -422,9 +400,6 @@ class Transpose(MatrixMap):
         return super().eval(argument)
 
     forms = Printed.forms
-
-    def _mathml_presentation(self, printer: Printer) -> Element:
-        return mathml(printer, "msup", self.args[0], mathml(printer, "mo", "⊤"))
 
 
 ONES = sp.Symbol("1", commutative=False)  # the column of ones that repeats a bias for each token

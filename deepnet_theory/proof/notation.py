@@ -6,15 +6,9 @@ sublayer (``r_ffn``), the matrix (``lambda_q``) or the order (``norm_dF_2``) tha
 
 from __future__ import annotations
 
-from html import escape
-from typing import TYPE_CHECKING
-
 import sympy as sp
 from sympy.core.function import AppliedUndef
 from sympy.printing.printer import Printer
-
-if TYPE_CHECKING:
-    from xml.dom.minidom import Element
 
 # the symbols of a claim are its source's own
 NOTATION = {
@@ -169,14 +163,6 @@ class Labelled(sp.AtomicExpr):  # type: ignore[misc]
 
     def _latex(self, printer: Printer) -> str:
         return self.shown_in_latex.format(self.latex)
-
-    def _mathml_presentation(self, printer: Printer) -> Element:
-        element: Element = printer.dom.createElement("mi")
-        # SymPy's printer writes text as it stands, a bracket < would open an element
-        element.appendChild(printer.dom.createTextNode(escape(self._sympystr(printer))))
-        return element
-
-    _mathml_content = _mathml_presentation
 
 
 class NamedQuantity(sp.Symbol):  # type: ignore[misc]

@@ -21,22 +21,21 @@ FIRST = 3  # findings that fit a screen with the verdict
 
 
 def document(audit: Audit) -> doc.Document:
-    """The verdict and the first findings; then the others, the gains and what stands by."""
-    first, rest = audit.findings[:FIRST], audit.findings[FIRST:]
-    beside = (f"{remark}." for remark in (*audit.reading.shared, *audit.remarks))
-    return doc.Document(
-        f"Audit of {audit.model}"
-        + (f" by {audit.scheme}" if audit.scheme else "")
-        + (f" under {audit.optimizer}" if audit.optimizer else ""),
-        (doc.Paragraph(answer(audit)), *(b for f in first for b in _finding(f))),
-        (
-            doc.Section("Further findings", tuple(b for f in rest for b in _finding(f))),
-            doc.Section("Gains", (_gains(audit),)),
-            doc.Section("Not understood", doc.paragraphs(_not_understood(audit))),
-            doc.Section("Remarks", doc.paragraphs(beside)),
-            doc.Section("To derive for it", tuple(_to_derive(audit))),
-        ),
+    """The verdict and the first findings; then the others, the gains and what was not read."""
+    told = [tuple(_finding(finding)) for finding in audit.findings]
+    remarks = tuple(f"{remark}." for remark in (*audit.reading.shared, *audit.remarks))
+    body: doc.Body = (
+        answer(audit),
+        *(block for finding in told[:FIRST] for block in finding),
+        doc.Document("Further findings", tuple(b for finding in told[FIRST:] for b in finding)),
+        doc.Document("Gains", (_gains(audit),)),
+        doc.Document("Not understood", tuple(_not_understood(audit))),
+        doc.Document("Remarks", remarks),
+        doc.Document("To derive for it", tuple(_to_derive(audit))),
     )
+    by = f" by {audit.scheme}" * bool(audit.scheme)
+    under = f" under {audit.optimizer}" * bool(audit.optimizer)
+    return doc.Document(f"Audit of {audit.model}{by}{under}", body)
 
 
 def answer(audit: Audit) -> doc.Words:
@@ -70,7 +69,7 @@ def answer(audit: Audit) -> doc.Words:
 
 def _finding(finding: Finding) -> Iterator[doc.Block]:
     remark = "Remark: " if finding.severity == REMARK else ""
-    yield doc.Paragraph(f"{remark}{finding.where}: {finding.what}.")
+    yield f"{remark}{finding.where}: {finding.what}."
     yield doc.Listing(finding.mend.replace("  # ", "\n# "))
 
 
@@ -96,10 +95,8 @@ def _not_understood(audit: Audit) -> Iterator[str]:
 def _to_derive(audit: Audit) -> Iterator[doc.Block]:
     if not audit.command:
         return
-    yield from doc.paragraphs(
-        f"{name}: {formulas}." for name, formulas in reversed(audit.rows.items())
-    )
-    yield from doc.paragraphs([audit.condition] * bool(audit.condition))
+    yield from (f"{name}: {formulas}." for name, formulas in reversed(audit.rows.items()))
+    yield audit.condition
     # a line may end before an option and nowhere else
     command = audit.command.replace(" --", "\1--").replace(" ", "\0").replace("\1", " ")
     lines = wrap(command, 54, break_on_hyphens=False, break_long_words=False)
@@ -107,7 +104,7 @@ def _to_derive(audit: Audit) -> Iterator[doc.Block]:
     if not audit.scheme:
         beside = "" if audit.placement else "; Constants.beside puts those of two together"
         export = "export with the same options writes the constants for apply_"
-        yield doc.Paragraph(f"{export}{beside}.")
+        yield f"{export}{beside}."
 
 
 def _gains(audit: Audit) -> doc.Table:

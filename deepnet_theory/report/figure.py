@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import textwrap
-from collections.abc import Iterator
 from dataclasses import dataclass
 from html import escape
 from io import StringIO
@@ -18,16 +17,20 @@ from deepnet_theory.definitions.outcome import InputError
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from deepnet_theory.report.document import Figure, Mark, Series
+    from deepnet_theory.report.document import Figure, Series
 
-# The drawing has these colours, and the SVG a variable in place of each: light and dark in one.
-INK, GRID, PAPER = "#010101", "#020202", "#030303"
+# The drawing has these colours, and the SVG a variable in place of each: its name, light and dark.
 COLOURS = ("#0a0a01", "#0a0a02", "#0a0a03", "#0a0a04")  # the rule's own, three rivals
+INK, GRID = "#010101", "#020202"
+VARIABLES = {
+    INK: ("ink", "#57606a", "#9da7b1"),
+    GRID: ("grid", "#d8dee4", "#30363d"),
+    COLOURS[0]: ("c0", "#0969da", "#58a6ff"),
+    COLOURS[1]: ("c1", "#bc4c00", "#f0883e"),
+    COLOURS[2]: ("c2", "#8250df", "#bc8cff"),
+    COLOURS[3]: ("c3", "#1a7f37", "#3fb950"),
+}
 MARKERS = "osD^"
-LIGHT = ("#57606a", "#d8dee4", "#ffffff", "#0969da", "#bc4c00", "#8250df", "#1a7f37")
-DARK = ("#9da7b1", "#30363d", "#0d1117", "#58a6ff", "#f0883e", "#bc8cff", "#3fb950")
-VARIABLES = dict(zip((INK, GRID, PAPER, *COLOURS), ("ink", "grid", "paper", "c0", "c1", "c2", "c3"),
-                     strict=True))  # fmt: skip
 SETTINGS = {
     "svg.hashsalt": "deepnet-theory", "svg.fonttype": "none", "font.size": 9.0,
     "text.color": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
@@ -36,7 +39,6 @@ SETTINGS = {
     "axes.titlesize": 9.0, "axes.titleweight": "bold", "axes.titlelocation": "left",
 }  # fmt: skip
 PANEL, HEIGHT, LEGEND = 2.9, 3.1, 1.7  # inches
-LABEL = 24  # characters of a line of the legend
 FLAT = 7.0  # ends of a logarithmic axis differ by this factor: a flat line should look flat
 
 
@@ -78,7 +80,7 @@ def drawn(figure: Figure) -> Plot:
         handles: dict[str, Any] = {}
         for one in axes:
             for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
-                handles.setdefault(textwrap.fill(label, LABEL), handle)
+                handles.setdefault(textwrap.fill(label, 24), handle)
         canvas.legend(handles.values(), handles.keys(), loc="outside right upper")
         FigureCanvasSVG(canvas).print_svg(file := StringIO(), metadata=dict.fromkeys(
             ("Creator", "Date", "Format", "Type")))  # fmt: skip
@@ -86,23 +88,25 @@ def drawn(figure: Figure) -> Plot:
 
 
 def _panel(axes: Axes, series: tuple[Series, ...], figure: Figure) -> None:
+    from matplotlib.ticker import LogLocator
+
     everything = [s for _, panel in figure.panels for s in panel]
     named = {m.x for s in everything for m in s.marks if not m.of_x and _has(m.x, m.y)}
     every = {x for s in everything for x, _ in s.line if x > 0} | named or {1.0}
-    left, right = min(every) / 1.12, max(every) * 1.12
-    low, high = ends(everything, figure)
-    axes.set(xscale="log", yscale="linear" if figure.linear else "log", xlabel=figure.x_label,
-             xlim=(left, right), ylim=(low, high))  # fmt: skip
+    xlim, ylim = (min(every) / 1.12, max(every) * 1.12), ends(everything, figure)
+    axes.set(xscale="log", yscale="linear" if figure.linear else "log", xlim=xlim, ylim=ylim)
+    axes.set_xlabel(figure.x_label)
     for one in series:
         _series(axes, one, figure.linear)
     if figure.level is not None:
         axes.axhline(figure.level[0], color=INK, ls="--", lw=1, label=figure.level[1])
     # depths or widths that were measured: each is named, few are round
-    axes.set_xticks(sorted(named) if 0 < len(named) <= 9 else ticks(left, right, most=5))
-    axes.xaxis.set_major_formatter(lambda value, _: tick_label(value))
+    if 0 < len(named) <= 9:
+        axes.set_xticks(sorted(named))
+    axes.xaxis.set_major_formatter("{x:g}")
     if not figure.linear:
-        axes.set_yticks(ticks(low, high))
-        axes.yaxis.set_major_formatter(lambda value, _: tick_label(value))
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
     axes.minorticks_off()
 
 
@@ -112,23 +116,20 @@ def _series(axes: Axes, one: Series, linear: bool) -> None:
         x, lower, upper = zip(*((m.x, m.low, m.high) for m in band), strict=True)
         axes.fill_between(x, lower, upper, color=colour, alpha=0.2, lw=4)
     above = 3 - 0.1 * one.colour  # the rule itself lies on top
-    style: dict[str, Any] = {"color": colour, "alpha": opacity, "zorder": above}
-    label = {"label": one.label}
+    style: dict[str, Any] = {"color": colour, "alpha": opacity, "zorder": above, "label": one.label}
     if one.line:
         line = [(x, y if linear or _has(x, y) else math.nan) for x, y in one.line]
-        x, y = zip(*line, strict=True)
-        axes.plot(x, y, ls="--" if one.dashed else "-", lw=1.5, **(style | label))
-        label = {}
+        axes.plot(*zip(*line, strict=True), ls="--" if one.dashed else "-", lw=1.5, **style)
+        del style["label"]
     for m in one.marks:
         if _has(m.x, m.y, m.low, m.high, linear=linear):
             across = axes.get_xlim()  # an interval may end far outside of what was run
             low, high = (min(max(v, across[0]), across[1]) if m.of_x else v for v in m[2:4])
             centre = m.x if m.of_x else m.y
-            bar = {"xerr" if m.of_x else "yerr": [[max(0.0, centre - low)],
-                                                  [max(0.0, high - centre)]]}  # fmt: skip
+            bar = [[max(0.0, centre - low)], [max(0.0, high - centre)]]
             axes.errorbar(m.x, m.y, fmt=MARKERS[one.colour], ms=4, elinewidth=1.2,
-                          **bar, **style, **label)  # type: ignore[arg-type]  # fmt: skip
-            label = {}
+                          **{"xerr" if m.of_x else "yerr": bar}, **style)  # type: ignore[arg-type]  # fmt: skip
+            style.pop("label", None)
 
 
 def _has(x: float, *ys: float, linear: bool = False) -> bool:
@@ -143,7 +144,9 @@ def ends(series: list[Series], figure: Figure) -> tuple[float, float]:
     level as the lowest point lies below it: what diverged is cut.
     """
     marks = [m for s in series for m in (*s.marks, *s.band)]
-    ys = [y for y in _heights(series, marks) if math.isfinite(y) and (figure.linear or y > 0)]
+    heights = [y for m in marks for y in ((m.y,) if m.of_x else m[1:4])]
+    heights += [y for s in series for _, y in s.line]
+    ys = [y for y in heights if math.isfinite(y) and (figure.linear or y > 0)]
     low, high = min(ys, default=1.0), max(ys, default=1.0)
     if not figure.linear:
         low, high, centre = low / 1.25, high * 1.25, math.sqrt(low * high)
@@ -156,36 +159,6 @@ def ends(series: list[Series], figure: Figure) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _heights(series: list[Series], marks: list[Mark]) -> Iterator[float]:
-    yield from (y for s in series for _, y in s.line)
-    for m in marks:
-        yield from (m.y,) if m.of_x else (m.low, m.y, m.high)
-
-
-def ticks(low: float, high: float, most: int = 9) -> list[float]:
-    """Round numbers between two ends of a logarithmic axis: ones, twos and fives, if they fit."""
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    inside: list[float] = []
-    for steps in (1, 2, 5), (1, 3), (1,):
-        values = (float(f"{step}e{decade}") for decade in decades for step in steps)
-        inside = [v for v in values if low <= v <= high]
-        if len(inside) <= most:
-            break
-    return inside[:: -(-len(inside) // most) or 1]
-
-
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-
-
-def tick_label(value: float) -> str:
-    """The label of a tick: 0.02, 1000, 10⁵, 2·10⁻⁴, 1.25·10⁻⁴."""
-    if 1e-3 <= value < 1e4:
-        return f"{value:g}"
-    mantissa, exponent = f"{value:.5e}".split("e")
-    power = f"10{str(int(exponent)).translate(_RAISED)}"
-    return power if float(mantissa) == 1 else f"{float(mantissa):g}·{power}"
-
-
 def _variable(svg: str, label: str) -> str:
     """The drawing with a variable for each colour, and without what a page has no use for."""
     start = svg.index("<svg")
@@ -194,20 +167,15 @@ def _variable(svg: str, label: str) -> str:
     body = re.sub(r"<metadata>.*?</metadata>|<!--.*?-->", "", body, flags=re.S)
     body = re.sub(r'<g id="[^"]*"', "<g", body)
     body = re.sub(r"font: (?:\w+ )?([\d.]+)px [^;\"]*", r"font: \1px system-ui, sans-serif", body)
-    body = re.sub(r">\s+<", ">\n<", re.sub(r" \n", " ", body))
-    body = re.sub(r"<[^>]*>", lambda tag: re.sub(r"(\.\d\d)\d+", r"\1", tag[0]), body)
-    body = body.replace("xlink:href", "href")
-    for colour, name in VARIABLES.items():
+    body = re.sub(r">\s+<", ">\n<", re.sub(r" \n", " ", body)).replace("xlink:href", "href")
+    for colour, (name, *_) in VARIABLES.items():
         body = body.replace(colour, f"var(--{name})")
-    themes = (
-        ".dnt-plot { " + " ".join(f"--{n}: {c};" for n, c in zip(VARIABLES.values(), theme,
-                                                               strict=True)) + " }"
-        for theme in (LIGHT, DARK)
-    )  # fmt: skip
-    light, dark = themes
+    light, dark = (
+        f".dnt-plot {{ {' '.join(f'--{v[0]}: {v[theme]};' for v in VARIABLES.values())} }}"
+        for theme in (1, 2)
+    )
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" '
-        f'class="dnt-plot" role="img" aria-label="{escape(label)}" width="{width}" '
-        f'viewBox="0 0 {width} {height}">\n<style>{light}\n'
-        f"@media (prefers-color-scheme: dark) {{ {dark} }}</style>{body.strip()}"
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="dnt-plot" role="img" '
+        f'aria-label="{escape(label)}" width="{width}" viewBox="0 0 {width} {height}">\n'
+        f"<style>{light}\n@media (prefers-color-scheme: dark) {{ {dark} }}</style>{body.strip()}"
     )

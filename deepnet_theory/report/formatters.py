@@ -1,59 +1,54 @@
-"""Results as text, as HTML, in one line and as a plot: what the top level registers."""
+"""Results as text, as HTML, in one line and as a plot, and pieces of them for a notebook."""
 
 from __future__ import annotations
 
-from html import escape
+from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.report import document as doc
 
 if TYPE_CHECKING:
-    from deepnet_theory.report.document import Document
+    from deepnet_theory.proof.derivation import Derivation
     from deepnet_theory.report.figure import Plot
 
-# Text, not functions: what shows one kind of result pays for no other's imports. By the kind of the
-# result: a module of this room, and its functions that give document, line and figures.
+# Text, not functions: what shows one kind of result pays for no other's imports. By the name of the
+# result's class: a module of this room, and its functions that give document, line and figures.
 SHOWN = {
     "Audit": ("audit", "document", "", ""),
     "Comparison": ("rule", "comparison", "", ""),
     "Derivation": ("rule", "document", "one_line", ""),
     "Judgement": ("scheme", "document", "", ""),
-    "model": ("experiment", "model_document", "model_lines", "model_figures"),
+    "Result": ("experiment", "document", "lines", "figures"),
     "Training": ("training", "document", "", "figures"),
-    "Transfer": ("training", "transfer_document", "transfer_line", "transfer_figures"),
-    "prediction": ("experiment", "prediction_document", "", "prediction_figures"),
-    "verification": ("experiment", "document", "three_lines", "figures"),
+    "Transfer": ("training", "transfer", "transfer_line", "transfer_figures"),
     "WidthDerivation": ("width", "document", "one_line", ""),
 }
 DOCUMENT, LINE, FIGURES = 1, 2, 3
 
 
-def kind(result: object) -> str:
-    """The name of a result's class, or of the schema of an experiment's."""
+def _asked(result: object, what: int, **more: Any) -> Any:
     name = type(result).__name__
-    return str(vars(result)["schema"]).split("/")[1] if name == "Result" else name
-
-
-def _asked(result: object, what: int, *arguments: Any, **more: Any) -> Any:
-    name = kind(result)
     function = SHOWN[name][what]
     if not function:
         raise InputError(f"a {name} has no plot")
     module = import_module(f"deepnet_theory.report.{SHOWN[name][0]}")
-    return getattr(module, function)(result, *arguments, **more)
+    return getattr(module, function)(result, **more)
 
 
-def composed(result: object) -> Document:
+def composed(result: Any) -> doc.Document:
     """What a result says, before it is text or HTML."""
-    document: Document = _asked(result, DOCUMENT)
+    if isinstance(result, doc.Document):
+        return result
+    if (name := type(result).__name__) not in SHOWN:
+        return doc.Document(name, (doc.Listing(result.to_json()),))
+    document: doc.Document = _asked(result, DOCUMENT)
     return document
 
 
 def text(result: object) -> str:
-    """All that a result says, as plain text; its fields, if nothing here shows its kind."""
-    if kind(result) not in SHOWN:
-        return repr(result)
+    """All that a result says, as plain text."""
     from deepnet_theory.report import text as terminal
 
     return terminal.text(composed(result))
@@ -61,8 +56,6 @@ def text(result: object) -> str:
 
 def html(result: object) -> str:
     """All that a result says, as HTML for a notebook."""
-    if kind(result) not in SHOWN:
-        return f"<pre>{escape(repr(result))}</pre>"
     from deepnet_theory.report.html import fragment
 
     return fragment(composed(result))
@@ -76,7 +69,9 @@ def page(result: object) -> str:
 
 
 def line(result: object) -> str:
-    """A result as an interpreter shows it."""
+    """A result as an interpreter shows it; a piece of one whole."""
+    if isinstance(result, doc.Document):
+        return text(result)
     shown: str = _asked(result, LINE)
     return shown
 
@@ -84,12 +79,12 @@ def line(result: object) -> str:
 def plot(result: object, **asked: Any) -> Plot:
     """The first figure of a measured or predicted result; a notebook shows it, ``save`` writes it.
 
-    ``variable``, the depth to draw against, and ``rivals``, other rules' measurements, apply to a
-    verification. Raises :class:`InputError` for a result without a figure.
+    ``variable``, the size to draw against, and ``rivals``, other rules' measurements, apply to an
+    experiment. Raises :class:`InputError` for a result without a figure.
     """
     from deepnet_theory.report.figure import drawn
 
-    name = kind(result)
+    name = type(result).__name__
     if name not in SHOWN:
         drawable = ", ".join(kind for kind, shown in SHOWN.items() if shown[FIGURES])
         raise InputError(f"a {name} cannot be plotted; valid are: {drawable}")
@@ -97,3 +92,63 @@ def plot(result: object, **asked: Any) -> Plot:
     if not drawings:
         raise InputError(f"this {name} has no point to draw: nothing finite was measured")
     return drawn(drawings[0])
+
+
+# ---- pieces for a notebook ----
+
+
+def steps(derivation: Derivation, *names: str) -> doc.Document:
+    """Single steps of a derivation by their names, with the numbers that they have in the whole."""
+    from deepnet_theory.report.rule import equation
+
+    wanted = (derivation.step(name) for name in names)
+    shown = tuple(equation(derivation, step, step.because, step.source) for step in wanted)
+    return doc.Document("", shown)
+
+
+def rules(derivations: Mapping[str, Derivation]) -> doc.Document:
+    """The rules of several derivations, one a row."""
+    rows = (
+        (name, e.part, e.sublayer, row.named, *(e.alpha, e.beta, e.rate, row.rule.eta))
+        for name, d in derivations.items()
+        for row in d.rows
+        for e in row.rule.entries
+    )
+    return table(" | of | sublayer | rule | α | β | κ | factor on η", rows, formulas=4)
+
+
+def table(columns: str, rows: Iterable[tuple[str, ...]], formulas: int = 0) -> doc.Document:
+    """A table of columns such as ``rule | α | β``; the last ``formulas`` columns hold formulas."""
+    cells = (
+        (
+            *row[: len(row) - formulas],
+            *(cell if cell == "-" else doc.Formula(cell) for cell in row[len(row) - formulas :]),
+        )
+        for row in rows
+    )
+    return doc.Document("", (doc.table(columns, cells),))
+
+
+def draw(
+    measured: Mapping[str, Mapping[float, float]],
+    x: str,
+    y: str,
+    slopes: Mapping[str, float] | None = None,
+    title: str = "",
+) -> Plot:
+    """A plot of up to four series of measured points on logarithmic axes.
+
+    ``slopes`` are predicted powers of x: a line of that slope goes through a series' first point.
+    """
+    from deepnet_theory.report.figure import drawn
+
+    series = []
+    for colour, (label, at) in enumerate(measured.items()):
+        marks = tuple(doc.Mark(place, value, value, value) for place, value in at.items())
+        line: tuple[tuple[float, float], ...] = ()
+        if slopes and label in slopes:
+            slope, first = slopes[label], marks[0]
+            line = tuple((m.x, first.y * (m.x / first.x) ** slope) for m in marks)
+            label = f"{label} ({doc.power(slope)})"
+        series.append(doc.Series(label, marks, line, colour=min(colour, 3)))
+    return drawn(doc.Figure(((title, tuple(series)),), x, y))

@@ -8,23 +8,19 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from deepnet_theory.definitions.outcome import Verdict, unknown
-from deepnet_theory.definitions.rule import FIRST, TO_TRAIN_WITH
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.document import depth_words
 
 if TYPE_CHECKING:
-    from deepnet_theory.definitions.rule import Rule, RuleEntry
+    from deepnet_theory.definitions.rule import RuleEntry
     from deepnet_theory.definitions.selection import Selection
-    from deepnet_theory.proof.derivation import Derivation
-    from deepnet_theory.sizes.answer import Comparison
-    from deepnet_theory.sizes.monomial import Monomial
+    from deepnet_theory.proof.derivation import Chain, Derivation
+    from deepnet_theory.proof.step import Step
+    from deepnet_theory.sizes.answer import Comparison, Consequence
 
 # of the consequences, those that say whether the rule can be trained with
 TOLD_FIRST = ("branch-weight", "aligned-sum", "self-consistency", "relative-update", "failing-rate")
-NOT_PROVED = "measured and not proved"
-COMPUTED = doc.Paragraph(f"{NOT_PROVED.capitalize()}.", aside=True)
+CONSEQUENCE = "quantity | of | order | …meaning"
 CLAUSE = 24  # characters of a reason that is not said again
-MOST_ROWS = 12  # of a folded table that paper shows
 RELATION_MEANING = {
     "EQUAL": "exactly",
     "ASYMPTOTIC": "the ratio tends to 1",
@@ -32,64 +28,43 @@ RELATION_MEANING = {
     "ORDER": "up to a constant factor",
     "BOUND": "an upper bound up to a constant factor",
 }
-MEANING = {  # of the rows that compare closures
-    "alpha": "residual multiplier",
-    "beta": "gain of the scaled matrices",
-    "kappa": "learning-rate multiplier of the scaled matrices",
-    "eta": "factor on the learning rate",
-    "one rule with": "the first closure with these powers of S*r and eta*rho, which a change of "
-    "scales leaves alone",
-}
 
 
 def document(derivation: Derivation) -> doc.Document:
     """All of it: the rule, the steps that end in it, and what was measured beside them."""
-    given = doc.Terms(tuple((a.name, a.statement) for a in derivation.assumptions))
-    sections = (
-        doc.Section("Derivation", steps(derivation)),
-        *consequences(derivation),
-        doc.Section("Predicted exponents of the model update", _predictions(derivation)),
-        doc.Section("Remarks", remarks(derivation)),
-        doc.Section("Setting", (setting(derivation.selection),)),
-        doc.Section("Assumptions", (given,)),
-        doc.Section("Symbols", (_symbols(derivation),)),
-    )
-    closing = (doc.Paragraph(conclusion(derivation)),)
-    means = (meaning(derivation), *what_it_means(derivation), *closing)
-    return doc.Document(title(derivation.selection), (box(derivation), *means), sections, closing)
+    sections = (doc.Document("Derivation", steps(derivation)), *_beside(derivation))
+    answer = (box(derivation), _concluded(derivation), *meaning(derivation), conclusion(derivation))
+    return doc.Document(title(derivation.selection), (*answer, *sections))
 
 
 def proof(derivation: Derivation) -> doc.Document:
     """The rule and the steps that end in it; what was measured beside them is named alone."""
+    beside = ", ".join(part.title.lower() for part in _beside(derivation) if any(doc.said([part])))
     given = "; ".join(f"{a.name}: {a.statement}" for a in derivation.assumptions)
-    given += "." * bool(given)
-    beside = [name for name, part in _parts(derivation).items() if part not in steps(derivation)]
-    beside.remove("assumptions")
-    closing = (
-        doc.Paragraph(f"And more: --section NAME, of {', '.join(beside)}.", aside=True),
-        doc.Paragraph(conclusion(derivation)),
+    body: doc.Body = (
+        box(derivation),
+        _concluded(derivation),
+        *steps(derivation),
+        doc.Document("Assumptions", (given,)),
+        f"And more: --section NAME, of {beside}.",
+        conclusion(derivation),
     )
-    sections = (*steps(derivation), doc.Section("Assumptions", (doc.Paragraph(given),)))
-    answer = (box(derivation), meaning(derivation))
-    return doc.Document(title(derivation.selection), answer, sections, closing)
+    return doc.Document(title(derivation.selection), body)
 
 
 def short(derivation: Derivation) -> doc.Document:
-    """The answer on one screen: the rule, what it means in depth, and what else steps beside it."""
-    rows = (
-        (c.text, c.value, f"{owner(c.part, c.sublayer)}: {c.meaning}")
-        for c in derivation.consequences
-        if c.name in TOLD_FIRST
+    """The answer on one screen: the rule, what it means in depth, and what else to know."""
+    rows = (_consequence(c) for c in derivation.consequences if c.name in TOLD_FIRST)
+    table = doc.table(CONSEQUENCE, rows)
+    body: doc.Body = (
+        box(derivation),
+        *meaning(derivation),
+        doc.Document("In depth", (table, *derivation.remarks)),
+        f"The {len(derivation.steps)} steps: --steps. One part: --section NAME, of "
+        f"{', '.join(_parts(derivation))}.",
+        conclusion(derivation),
     )
-    in_depth = _valued(derivation, "order", "of", rows)
-    sections = (doc.Section(f"In depth, {NOT_PROVED}", (in_depth,)), *_beside(derivation))
-    more = f"The {len(derivation.steps)} steps: --steps. One part: --section NAME, of "
-    closing = (
-        doc.Paragraph(f"{more}{', '.join(_parts(derivation))}.", aside=True),
-        doc.Paragraph(conclusion(derivation)),
-    )
-    answer: tuple[doc.Block, ...] = (box(derivation), *what_it_means(derivation))
-    return doc.Document(title(derivation.selection), answer, sections, closing)
+    return doc.Document(title(derivation.selection), body)
 
 
 def section(derivation: Derivation, name: str) -> doc.Document:
@@ -102,27 +77,23 @@ def section(derivation: Derivation, name: str) -> doc.Document:
     meant = [wanted] if wanted in parts else meant
     if len(meant) != 1:
         raise unknown("section", name, parts)
-    return doc.Document(title(derivation.selection), (box(derivation),), (parts[meant[0]],))
+    return doc.Document(title(derivation.selection), (box(derivation), parts[meant[0]]))
 
 
-def _parts(derivation: Derivation) -> dict[str, doc.Section]:
+def _parts(derivation: Derivation) -> dict[str, doc.Document]:
     """The sections of the whole, those of the steps among them, by their titles."""
-    _, *beside = document(derivation).sections
-    return {s.title.lower(): s for s in (*beside, *steps(derivation)) if doc.says(s)}
+    parts = (*_beside(derivation), *steps(derivation))
+    return {part.title.lower(): part for part in parts if any(doc.said([part]))}
 
 
 def one_line(derivation: Derivation) -> str:
-    entries = (
-        f"{owner(e.part, e.sublayer)} alpha = {e.alpha}, beta = {e.beta}"
-        + (f", kappa = {e.rate}" if e.rate != "1" else "")
-        for e in derivation.rule.entries
-    )
-    eta = "" if derivation.rule.eta == "1" else f"; eta is multiplied by {derivation.rule.eta}"
-    named = title(derivation.selection)
-    return f"<Derivation of {named}: {'; '.join(entries)}{eta}; {derivation.verdict}>"
+    """A derivation as an interpreter shows it."""
+    rule = derivation.rows[0].told()
+    return f"<Derivation of {title(derivation.selection)}: {rule}; {derivation.verdict}>"
 
 
 def title(selection: Selection) -> str:
+    """The network and what trains it."""
     optimizer = selection.the_optimizer.name if selection.optimizer else selection.update
     placements = " and ".join(p.name for p in selection.placements)
     return f"{placements} {selection.stack} under {optimizer}"
@@ -130,10 +101,8 @@ def title(selection: Selection) -> str:
 
 def equations(selection: Selection) -> tuple[doc.Inline, ...]:
     """The residual equations, which are several where sublayers have placements of their own."""
-    pieces: list[doc.Inline] = []
-    for p in selection.placements:
-        pieces += [" and ", doc.Formula(p.equation)]
-    return tuple(pieces[1:])
+    pieces = (piece for p in selection.placements for piece in (" and ", doc.Formula(p.equation)))
+    return tuple(pieces)[1:]
 
 
 def owner(part: str, sublayer: str) -> str:
@@ -141,75 +110,58 @@ def owner(part: str, sublayer: str) -> str:
     return part if sublayer == "*" else f"{part}, {sublayer}"
 
 
-# the rule, and what it means
+# ---- the rule, and what it means ----
 
 
-def box(derivation: Derivation, to_train: bool = False) -> doc.RuleBox:
-    """The rule and the one to train with; with values where the derivation was given a depth.
-
-    ``to_train`` puts the second one first.
-    """
+def box(derivation: Derivation) -> doc.Table:
+    """The rule and the recommended one, with values where the derivation was given a depth."""
     depth = dict(derivation.values)
-    rows = tuple(
-        (f"{owner(e.part, e.sublayer)}, {row.named}", tuple(_knobs(row.rule, e, depth)))
-        for row in derivation.rows[:: -1 if to_train else 1]
-        for e in row.rule.entries
-    )
-    return doc.RuleBox(rows, depth_words(depth))
+    at = f", at {doc.depth_words(depth)}" * bool(depth)
+    rows = []
+    for row in derivation.rows:
+        for e in row.rule.entries:
+            told: list[doc.Inline] = []
+            eta = row.rule.eta
+            values = (*e.at(**depth), e.rate_at(**depth), row.rule.eta_at(**depth)) if depth else ()
+            for i, (name, formula) in enumerate(
+                {"alpha =": e.alpha, "beta =": e.beta, "kappa =": e.rate, "eta times": eta}.items()
+            ):
+                if i < 2 or formula != "1":
+                    value = f" = {values[i]:.6g}" if values and formula != "1" else ""
+                    told += [f"{', ' * bool(told)}{name} ", doc.Formula(formula), value]
+            rows.append((f"{owner(e.part, e.sublayer)}, {row.named}{at}", tuple(told)))
+    return doc.terms(rows)
 
 
-def _knobs(rule: Rule, e: RuleEntry, depth: dict[str, int]) -> Iterator[doc.Knob]:
-    values = (*e.at(**depth), e.rate_at(**depth), rule.eta_at(**depth)) if depth else (None,) * 4
-    formulas = {"alpha": e.alpha, "beta": e.beta, "kappa": e.rate, "eta": rule.eta}
-    for (symbol, formula), value in zip(formulas.items(), values, strict=True):
-        if symbol in ("alpha", "beta") or formula != "1":
-            shown = "" if value is None or formula == "1" else f"{value:.6g}"
-            yield doc.Knob(symbol, doc.Formula(formula), shown)
-
-
-def meaning(derivation: Derivation) -> doc.Paragraph:
+def _concluded(derivation: Derivation) -> str:
     number = _numbers(derivation)
     concluded = ", ".join(f"({number[name]})" for name in derivation.conclusion)
     words = derivation.rule.meaning.rstrip(".")
-    return doc.Paragraph(f"From {concluded}{f': {words}' if words else ''}.")
+    return f"From {concluded}{f': {words}' if words else ''}."
 
 
-def what_it_means(derivation: Derivation) -> Iterator[doc.Paragraph]:
-    """What the rule reaches, and its state in depth with what to train with needs."""
-    yield doc.Paragraph((*reach(derivation), f" {same_rule(derivation)}".rstrip()))
-    if derivation.orders:
-        yield doc.Paragraph(derivation.in_depth)
-
-
-def reach(derivation: Derivation) -> tuple[doc.Inline, ...]:
-    """Which matrices start with the gain β, and step at the rate κ."""
+def meaning(derivation: Derivation) -> Iterator[doc.Words]:
+    """Which matrices the rule scales, which closures agree with it, and whether it is stable."""
     kinds = {s.name: s for part in derivation.selection.the_stack.parts for s in part.layer}
-    reached = (f"{', '.join(m.name for m in s.scaled)} of {name}" for name, s in kinds.items())
+    scaled = "; ".join(f"{', '.join(m.name for m in s.scaled)} of {n}" for n, s in kinds.items())
     rates = any(entry.rate != "1" for entry in derivation.rule.entries)
-    learned = ", kappa their learning rate" if rates else ""
-    return (
+    names = [n if exact else f"{n} (up to constants)" for n, exact in derivation.equivalent]
+    yield (
         "In ",
         *equations(derivation.selection),
-        f" beta multiplies the initialisation of {'; '.join(reached)}{learned}; "
+        f", beta multiplies the initialisation of {scaled}{', kappa their learning rate' * rates}; "
         "all other matrices keep theirs.",
+        f" Equivalent after rescaling (same S*r, same eta*rho): {', '.join(names)}." * bool(names),
     )
-
-
-def same_rule(derivation: Derivation) -> str:
-    """The closures that give the same rule in other scales, in a sentence; "" of none."""
-    names = [n if exact else f"{n} (up to constants)" for n, exact in derivation.equivalent]
-    return f"Equivalent after rescaling, S*r and eta*rho alike: {', '.join(names)}." * bool(names)
-
-
-def _given(derivation: Derivation) -> str:
-    count = len(derivation.assumptions)
-    return f", given {count} assumption{'s' * (count != 1)}" if count else ""
+    if derivation.orders:
+        yield derivation.in_depth
 
 
 def proved(derivation: Derivation) -> tuple[Verdict, str]:
     """The verdict with what bounds it: how exactly the rule holds, and given how much."""
+    given = len(derivation.assumptions)
     exactly = RELATION_MEANING[derivation.relation.name]
-    return derivation.verdict, f" ({exactly}){_given(derivation)}"
+    return derivation.verdict, f" ({exactly}), given {given} assumption{'s' * (given != 1)}"
 
 
 def conclusion(derivation: Derivation) -> tuple[Verdict, str]:
@@ -218,97 +170,72 @@ def conclusion(derivation: Derivation) -> tuple[Verdict, str]:
     # as imposed. What stands beside the steps comes by a second road, a table, which no step proves
     # and matrices have measured: a page that called either PROVED would claim what it lacks.
     count = Counter(verdict.value for verdict in derivation.verdicts.values())
-    imposed, relation = count["IMPOSED"], derivation.relation.name
-    other = ", the rule to train with too," * (len(derivation.rows) > 1)
-    shown = f": {count['PROVED']} of {len(derivation.steps) - imposed} steps check"
-    shown += f", {imposed} {'is' if imposed == 1 else 'are'} imposed" if imposed else ""
-    shown += f"{_given(derivation)}; the rule holds as {relation} ({RELATION_MEANING[relation]}). "
-    shown += f"What stands beside the steps{other} was measured on explicit matrices, not proved: "
-    wrong = [m for m in derivation.measured if m.verdict is Verdict.REFUTED]
-    right = f"{len(derivation.measured) - len(wrong)} of {len(derivation.measured)} numbers agree"
-    differ = [f"{m.of} is {m.stated} and was measured otherwise" for m in wrong[:3]]
-    return derivation.verdict, f"{shown}{'; '.join((right, *differ))}."
+    imposed, measured = count["IMPOSED"], derivation.measured
+    verdict, bounds = proved(derivation)
+    wrong = [m for m in measured if m.verdict is Verdict.REFUTED]
+    differ = (f"; {m.of} is {m.stated} and was measured otherwise" for m in wrong[:3])
+    return verdict, (
+        f": {count['PROVED']} of {len(derivation.steps) - imposed} steps check, {imposed} imposed"
+        f"; the rule holds as {derivation.relation.name}{bounds}. All other numbers were measured "
+        f"on explicit matrices, not proved: {len(measured) - len(wrong)} of {len(measured)} "
+        f"numbers agree{''.join(differ)}."
+    )
 
 
-# what follows from the rule
+# ---- what stands beside the steps ----
 
 
-def consequences(derivation: Derivation) -> tuple[doc.Section, ...]:
+def _beside(derivation: Derivation) -> tuple[doc.Document, ...]:
+    return (
+        *consequences(derivation),
+        doc.Document("Predicted exponents of the model update", (_predictions(derivation),)),
+        doc.Document("Remarks", derivation.remarks),
+        doc.Document("Setting", (setting(derivation.selection),)),
+        doc.Document(
+            "Assumptions", (doc.terms((a.name, a.statement) for a in derivation.assumptions),)
+        ),
+        doc.Document("Symbols", (_symbols(derivation),)),
+    )
+
+
+def consequences(derivation: Derivation) -> Iterator[doc.Document]:
     """What follows from the rule as powers of the depth: of the scaled matrices, of the others."""
     beside = {f"share-{share.parameter}" for share in derivation.shares}
-    sections = []
-    for name, reached in ("Consequences", True), ("Parameters that beta does not reach", False):
-        rows = [
-            (c.name, owner(c.part, c.sublayer), doc.Formula(c.text),
-             ". ".join(words.rstrip(".") for words in (c.meaning, c.remark) if words))
-            for c in derivation.consequences
-            if (c.name not in beside) == reached
-        ]  # fmt: skip
-        body = COMPUTED, doc.table("quantity | of | order | …meaning", rows)
-        long = len(rows) > MOST_ROWS
-        sections += [doc.Section(name, body, True, "as powers of the depth", long)] * bool(rows)
-    return tuple(sections)
+    for name, other in ("Consequences", False), ("Parameters that beta does not reach", True):
+        rows = (_consequence(c) for c in derivation.consequences if (c.name in beside) is other)
+        table = doc.table(CONSEQUENCE, rows)
+        yield doc.Document(name, (table,), folded=True)
 
 
-def _valued(
-    derivation: Derivation, what: str, of: str, rows: Iterable[tuple[str, Monomial | None, str]]
-) -> doc.Table:
-    """A formula, its value and words a row; without a depth there are no values."""
-    depth = dict(derivation.values)
-    if not depth:
-        return doc.table(f"{what} | …{of}", ((doc.Formula(text), words) for text, _, words in rows))
-    cells = (
-        (doc.Formula(text), f"{0.0 if size is None else size.at(**depth):.4g}", words)
-        for text, size, words in rows
-    )
-    return doc.table(f"{what} | >value | …{of}", cells)
+def _consequence(c: Consequence) -> tuple[doc.Words, ...]:
+    words = ". ".join(words.rstrip(".") for words in (c.meaning, c.remark) if words)
+    return c.name, owner(c.part, c.sublayer), doc.Formula(c.text), words
 
 
-def _beside(derivation: Derivation) -> tuple[doc.Section, ...]:
-    """The parameters that β does not reach and the rule's own learning rate would move too far."""
-    dominant = doc.gathered(
-        ((share.part, share.balancing), share.parameter)
-        for share in derivation.shares
-        if share.standing == "dominant"
-    )
-    rows = ((str(by), by, f"{part}: {', '.join(names)}") for (part, by), names in dominant.items())
-    table = _valued(derivation, "learning rate times", "for", rows)
-    return (doc.Section(f"Beside the matrices, {NOT_PROVED}", (table,)),)
-
-
-def _predictions(derivation: Derivation) -> tuple[doc.Block, ...]:
-    rows = [
+def _predictions(derivation: Derivation) -> doc.Table:
+    rows = (
         (
             f"in {p.variable}, {p.share}",
             "no prediction" if p.exponent is None else str(p.exponent),
             ", ".join(f"{name} {e}" for name, e in p.rivals),
         )
         for p in derivation.predictions.exponents
-    ]
-    table = doc.table("exponent | predicted | …under the rules of others", rows)
-    return (COMPUTED, table) if rows else ()
-
-
-def remarks(derivation: Derivation) -> tuple[doc.Block, ...]:
-    return doc.paragraphs(derivation.remarks, aside=True)
-
-
-def setting(selection: Selection) -> doc.Terms:
-    layers = "; ".join(
-        f"{part.depth} layers of {part.described}" for part in selection.the_stack.parts
     )
-    return doc.Terms(
+    return doc.table("exponent | predicted | …under the rules of others", rows)
+
+
+def setting(selection: Selection) -> doc.Table:
+    """What was selected, in formulas and words."""
+    layers = (f"{part.depth} layers of {part.described}" for part in selection.the_stack.parts)
+    return doc.terms(
         (
             ("update", doc.Formula(selection.the_optimizer.update)),
             ("sublayer", equations(selection)),
-            ("stack", layers),
+            ("stack", "; ".join(layers)),
             ("norm", selection.norm),
             ("method", selection.method or "-"),
         )
     )
-
-
-# the steps
 
 
 def _symbols(derivation: Derivation) -> doc.Table:
@@ -316,58 +243,60 @@ def _symbols(derivation: Derivation) -> doc.Table:
     alike: dict[tuple[str, str], list[doc.Inline]] = {}
     for m in derivation.symbols.values():
         if m.words:
-            shown = alike.setdefault((m.words, m.step), [])
-            shown += [", "] * bool(shown) + [doc.Formula(m.shown)]
-    rows = ((tuple(s), words, f"({number[step]})") for (words, step), s in alike.items())
+            alike.setdefault((m.words, m.step), []).extend((", ", doc.Formula(m.shown)))
+    rows = ((tuple(s[1:]), words, f"({number[step]})") for (words, step), s in alike.items())
     return doc.table("symbol | …stands for | from", rows)
 
 
-def steps(derivation: Derivation) -> tuple[doc.Section, ...]:
+# ---- the steps ----
+
+
+def steps(derivation: Chain) -> tuple[doc.Document, ...]:
     """The steps by section, in order of first appearance; their numbers run through.
 
     A long clause that an earlier step gave is that step's number; what has the source of the step
     above names none.
     """
-    parts: dict[str, list[doc.Step]] = {}
+    parts: dict[str, list[doc.Proposition]] = {}
     given: dict[str, int] = {}
     above: dict[str, str] = {}
     for number, step in enumerate(derivation.steps, start=1):
-        section = step.section or "Derivation"
         clauses = dict.fromkeys(
             f"as ({given[clause]})" if clause in given else clause
             for clause in step.because.split("; ")
         )
         given |= {c: number for c in clauses if len(c) > CLAUSE}
-        source = "" if above.get(section) == step.source else step.source
-        above[section] = step.source
-        shown = step_of(derivation, step.name, "; ".join(clauses), source)
-        parts.setdefault(section, []).append(shown)
-    return tuple(
-        doc.Section(name, tuple(s), True, f"{len(s)} step{'s' * (len(s) != 1)}", long=True)
-        for name, s in parts.items()
+        source = "" if above.get(step.section) == step.source else step.source
+        above[step.section] = step.source
+        parts.setdefault(step.section or "Derivation", []).append(
+            equation(derivation, step, "; ".join(clauses), source)
+        )
+    return tuple(doc.Document(name, tuple(found), folded=True) for name, found in parts.items())
+
+
+def equation(derivation: Chain, step: Step, because: str, source: str) -> doc.Proposition:
+    """One step, with the number that it has in the whole, its verdict and what it rests on."""
+    number, verdict = _numbers(derivation), derivation.verdicts[step.name]
+    rests = (
+        f"from {_ranges(number[used] for used in step.uses)}" * bool(step.uses),
+        f"given {', '.join(step.assumptions)}" * bool(step.assumptions),
+        "" if step.regime is None else f"as {step.regime}",
+        source,
     )
-
-
-def step_of(
-    derivation: Derivation, name: str, because: str | None = None, source: str | None = None
-) -> doc.Step:
-    """One step, with the number that it has in the whole, its verdict and what it rests on.
-
-    ``because`` and ``source`` are said in place of its own; an empty source is left out.
-    """
-    number, step, verdict = _numbers(derivation), derivation.step(name), derivation.verdicts[name]
-    rests = [f"from {_ranges(number[used] for used in step.uses)}"] * bool(step.uses)
-    rests += ["given " + ", ".join(step.assumptions)] * bool(step.assumptions)
-    rests += [] if step.regime is None else [f"as {step.regime}"]
-    fails = [f": fails {', '.join(step.failures())}"] if verdict is Verdict.REFUTED else []
-    rests += filter(None, [step.source if source is None else source])
-    stands = f" [{'; '.join(rests)}]" if rests else ""
-    words = f"{because or step.because}{stands}"
+    stands = "; ".join(filter(None, rests))
     left, lhs = step.left, step.lhs
     if left is not None and (lhs.is_Derivative or lhs in (left, step.rhs)):
         left, lhs = None, left  # it says the same, shorter
-    shown = (number[name], lhs, step.relation.name, step.rhs, words, (verdict, *fails))
-    return doc.Step(*shown, left)
+    return doc.Proposition(
+        number[step.name],
+        lhs,
+        step.relation.name,
+        step.rhs,
+        f"{because} [{stands}]" if stands else because,
+        verdict,
+        f"REFUTED: fails {', '.join(step.failures())}" if verdict is Verdict.REFUTED else "",
+        left,
+    )
 
 
 def _ranges(numbers: Iterable[int]) -> str:
@@ -377,59 +306,22 @@ def _ranges(numbers: Iterable[int]) -> str:
     return ", ".join(f"{r[0]}-{r[-1]}" if len(r) > 2 else ", ".join(map(str, r)) for r in runs)
 
 
-def _numbers(derivation: Derivation) -> dict[str, int]:
+def _numbers(derivation: Chain) -> dict[str, int]:
     return {step.name: n for n, step in enumerate(derivation.steps, start=1)}
 
 
-# the closures side by side
+# ---- the closures side by side ----
 
 
-def comparison(comparison: Comparison) -> doc.Document:
-    """One table for each entry of the rule, what its rows mean, and why closures are refused."""
-    c = comparison
-    first, *_ = c.rules.values()
-    rows = dict(MEANING) | {f.name: f.meaning for row in c.consequences.values() for f in row}
-    if all(rule.eta == "1" for rule in c.rules.values()):
-        del rows["eta"]
-    if all(e.rate == "1" for rule in c.rules.values() for e in rule.entries):
-        del rows["kappa"]
-    named = [f"{FIRST.capitalize()} (without --closure): {c.default}."]
-    if c.training:
-        condition = c.selection.training_condition
-        named.append(f"{TO_TRAIN_WITH.capitalize()}: {c.training}. {condition}".rstrip())
-    sections = (
-        *(doc.Section(owner(e.part, e.sublayer), (_closures(c, e),)) for e in first.entries),
-        doc.Section("Meaning", (doc.Terms(tuple(rows.items())),)),
-        doc.Section("Refused", (doc.Terms(tuple(c.refused.items())),)),
-    )
-    return doc.Document(f"Closures: {title(c.selection)}", doc.paragraphs(named), sections)
+def comparison(c: Comparison) -> doc.Document:
+    """The rule of every closure, a row an entry, and why closures are refused."""
+    rows = (_closure(c, name, e) for name, rule in c.rules.items() for e in rule.entries)
+    table = doc.table("closure | of | α | β | κ | factor on η | ρ | one rule with", rows)
+    taken = f"Without --closure: {c.default}. Recommended for training: {c.training or 'none'}."
+    refused = doc.Document("Refused", (doc.terms(c.refused.items()),))
+    return doc.Document(f"Closures: {title(c.selection)}", (taken, table, refused))
 
 
-def _closures(comparison: Comparison, entry: RuleEntry) -> doc.Table:
-    """What every closure makes of one kind of sublayer; a closure is a column."""
-    depth, rules = dict(comparison.values), comparison.rules
-    entries = {name: rule.entry(entry.part, entry.sublayer) for name, rule in rules.items()}
-    formulas = {
-        "alpha": {name: e.alpha for name, e in entries.items()},
-        "beta": {name: e.beta for name, e in entries.items()},
-        "kappa": {name: e.rate for name, e in entries.items()},
-        "eta": {name: rule.eta for name, rule in rules.items()},
-    }
-    rows: dict[str, dict[str, doc.Words]] = {
-        knob: {name: doc.Formula(formula) for name, formula in by_closure.items()}
-        for knob, by_closure in formulas.items()
-        if knob in ("alpha", "beta") or set(by_closure.values()) != {"1"}
-    }
-    for index, knob in enumerate(("alpha", "beta") if depth else ()):
-        values = {name: f"{e.at(**depth)[index]:.6g}" for name, e in entries.items()}
-        rows[f"{knob} at {depth_words(depth)}"] = {**values}
-    in_depth: dict[str, doc.Words] = {}
-    for closure, implied in comparison.consequences.items():
-        for c in implied:
-            if (c.part, c.sublayer) == (entry.part, entry.sublayer):
-                rows.setdefault(c.name, {})[closure] = doc.Formula(c.text)
-                if c.name == "failing-rate":
-                    in_depth[closure] = c.remark
-    rows |= {"in depth": in_depth, "one rule with": {**comparison.classes}}
-    cells = tuple((name, *(row.get(n, "-") for n in rules)) for name, row in rows.items())
-    return doc.Table(("", *rules), cells)
+def _closure(c: Comparison, name: str, e: RuleEntry) -> tuple[doc.Words, ...]:
+    formulas = map(doc.Formula, (e.alpha, e.beta, e.rate, c.rules[name].eta, e.rho or "1"))
+    return name, owner(e.part, e.sublayer), *formulas, c.classes[name]

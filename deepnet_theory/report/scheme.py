@@ -1,7 +1,8 @@
-"""A published scheme as a document: what it balances in depth, and what it does in the width."""
+"""A published scheme as a document: what it balances in depth, and its constants."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -22,30 +23,25 @@ MEANING = (
 def document(judgement: Judgement) -> doc.Document:
     """The judgement under the optimizer asked for, then under every class of optimizers."""
     scheme, row = judgement.scheme, judgement.row
-    growing = tuple(
+    rows = [row, *(other for other in judgement.others if other is not row)]
+    growing = (
         (f"{part.part}, {m.sublayer}: {m.name}", power(m.total, part.depth))
         for part in row.parts
         for m in part.growing
     )
     # which optimizers a column stands for
-    columns = ((r.optimizers[0], ", ".join(r.optimizers)) for r in _rows(judgement))
-    return doc.Document(
-        f"{scheme.name} under {judgement.under}",
-        doc.paragraphs(
-            (
-                (f"{scheme.summary}: ", doc.Code(scheme.equations), "."),
-                standing(row),
-                *(f"Warning: {warning}." for warning in judgement.warnings),
-            )
-        ),
-        (
-            doc.Section("What it does", _tables(judgement)),
-            doc.Section("Parameters whose share grows", (doc.Terms(growing),)),
-            doc.Section("Constants", (doc.Terms(_constants(judgement)),)),
-            doc.Section("Meaning", (doc.Terms((*MEANING, *columns)),)),
-            doc.Section("Source", (doc.Paragraph(scheme.source),)),
-        ),
+    columns = ((r.optimizers[0], ", ".join(r.optimizers)) for r in rows)
+    body: doc.Body = (
+        (f"{scheme.summary}: ", doc.Code(scheme.equations), "."),
+        standing(row),
+        *(f"Warning: {warning}." for warning in judgement.warnings),
+        doc.Document("What it does", tuple(_tables(rows))),
+        doc.Document("Parameters whose share grows", (doc.terms(growing),)),
+        doc.Document("Constants", (doc.terms(_constants(judgement)),)),
+        doc.Document("Meaning", (doc.terms((*MEANING, *columns)),)),
+        doc.Document("Source", (scheme.source,)),
     )
+    return doc.Document(f"{scheme.name} under {judgement.under}", body)
 
 
 def power(exponent: Fraction | None, depth: str) -> str:
@@ -64,7 +60,7 @@ def standing(row: Row) -> str:
             way = f"{'grows' if part.first > 0 else 'falls'} as {power(part.first, part.depth)}"
         whose = part.part if len(row.parts) > 1 else "output"
         changes.append(f"the {whose}'s change by one update {way}")
-    return f"{_begun('; '.join(changes))}."
+    return f"T{'; '.join(changes)[1:]}."
 
 
 def grown(row: Row) -> str:
@@ -73,45 +69,35 @@ def grown(row: Row) -> str:
     return " and ".join(f"{n}^1" if by == 1 else power(by, n) for by, n in growing)
 
 
-def _begun(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}"
-
-
-def _sentence(words: str) -> tuple[doc.Block, ...]:
-    return doc.paragraphs([_begun(words) + "." * bool(words)])
-
-
-def _constants(judgement: Judgement) -> tuple[tuple[str, doc.Words], ...]:
+def _constants(judgement: Judgement) -> Iterator[tuple[str, doc.Words]]:
     scheme = judgement.scheme
-    rows: dict[str, str | None] = {}
-    for part in scheme.parts:
-        rows[f"{part.name}: alpha"] = part.alpha
-        rows |= {f"{part.name}: {name}": gain for name, gain in part.gains.items()}
-        if part.embedding != "1":
-            rows[f"{part.name}: embedding"] = part.embedding
-    gate = None if scheme.gate is None else f"{scheme.gate:g}"
-    rows |= {"learnt scalar": gate, f"first {scheme.first_layers} layers": scheme.first}
     several = (("rate", scheme.rates), ("epsilon", scheme.epsilon), ("decay", scheme.weight_decay))
-    for what, multipliers in several:
-        rows |= {f"{what} of {role}": text for role, text in multipliers.items()}
-    mind = (("mind", scheme.mind),) if scheme.mind else ()
-    return (*((name, doc.Code(text)) for name, text in rows.items() if text is not None), *mind)
+    rows = [
+        (f"{part.name}: {name}", formula)
+        for part in scheme.parts
+        for name, formula in {
+            "alpha": part.alpha,
+            **part.gains,
+            "embedding": part.embedding,
+        }.items()
+    ]
+    rows += [
+        *((f"{part.name}: embedding", e) for part in scheme.parts if (e := part.embedding) != "1"),
+        ("learnt scalar", "" if scheme.gate is None else f"{scheme.gate:g}"),
+        (f"first {scheme.first_layers} layers", scheme.first or ""),
+        *((f"{what} of {role}", text) for what, texts in several for role, text in texts.items()),
+    ]
+    yield from ((name, doc.Code(text)) for name, text in rows if text)
+    if scheme.mind:
+        yield "mind", scheme.mind
 
 
-def _tables(judgement: Judgement) -> tuple[doc.Block, ...]:
+def _tables(rows: list[Row]) -> Iterator[doc.Table]:
     """One table a part: an optimizer's class is a column, named by the one that stands for it."""
-    rows = _rows(judgement)
-    tables = []
-    for index, part in enumerate(judgement.row.parts):
+    for index, part in enumerate(rows[0].parts):
         columns = [_quantities(row.parts[index]) for row in rows]
-        body = [(name, *(column[name] for column in columns)) for name in columns[0]]
-        tables.append(doc.Table((part.part, *(row.optimizers[0] for row in rows)), tuple(body)))
-    return tuple(tables)
-
-
-def _rows(judgement: Judgement) -> list[Row]:
-    """The row asked for first, then the others."""
-    return [judgement.row, *(row for row in judgement.others if row is not judgement.row)]
+        body = ((name, *(column[name] for column in columns)) for name in columns[0])
+        yield doc.Table((part.part, *(row.optimizers[0] for row in rows)), tuple(body))
 
 
 def _quantities(part: PartTrial) -> dict[str, str]:

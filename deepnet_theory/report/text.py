@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.document import GREEK
-from deepnet_theory.report.experiment import points as points_table
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
-
     from deepnet_theory.definitions.measurement import Estimate
-
 
 LEAST, MOST, FILE = 60, 120, 80  # columns of a page
 INDENT = 6  # of what stands under an equation's number
@@ -46,68 +40,44 @@ def coloured(page: str) -> str:
 
 def text(document: doc.Document) -> str:
     """The whole document; its figures are for pages, and their numbers stand in its tables."""
-    page = [""]
-    before: object = None
-    for block in doc.in_order(document):
-        # a derivation is read down its numbers: its steps stand close, below a bare title
-        close = isinstance(block, doc.Step) and isinstance(before, doc.Step | doc.Heading)
-        if close and isinstance(before, doc.Heading):
-            page.pop()
-        if lines := _block(block):
-            page += [*([] if close else [""]), *lines]
-            before = block
-    return "\n".join(page[2:])
+    return "\n\n".join(_blocks(document, 0))
 
 
-def _block(block: doc.Heading | doc.Block) -> list[str]:
-    match block:
-        case doc.Heading():
-            title = _folded(lettered(block.title), 0)
-            return [*title, "=-~."[block.level] * max(map(len, title))]
-        case doc.Paragraph():
-            return _folded(plain(block.words), 0)
-        case doc.Terms():
-            return list(_terms(block))
-        case doc.Table():
-            return list(_table(block))
-        case doc.RuleBox():
-            return list(_rule(block))
-        case doc.Step():
-            return list(_step(block))
-        case doc.Listing():
-            return [f"  {line}" for line in block.text.splitlines()]
-        case doc.Files():
-            return _folded(block.named, 0)
-        case doc.Figure():
-            return []
-
-
-# a Greek letter's name among words or in a formula, and not in an option's
-_NAMED = re.compile(rf"(?<!\w)(?<!--)({'|'.join(GREEK)})(?!\w|-\w)")
-
-
-def lettered(words: str) -> str:
-    """α for alpha where a terminal shows letters, and alpha in a pipe or a file."""
-    shown = getattr(sys.stdout, "letters", False)
-    return _NAMED.sub(lambda name: GREEK[name[0]], words) if shown else words
+def _blocks(document: doc.Document, level: int) -> Iterator[str]:
+    """Each block as one text; the steps of a derivation stand close, below a bare title."""
+    title = _folded(document.title)
+    body = [*doc.said(document.body)]
+    if steps := [block for block in body if isinstance(block, doc.Proposition)]:
+        yield "\n".join((*title, *(line for step in steps for line in _equation(step))))
+    elif document.title:
+        yield "\n".join((*title, "=-~."[level] * max(map(len, title))))
+    for block in body:
+        match block:
+            case doc.Document():
+                yield from _blocks(block, level + 1)
+            case doc.Table():
+                yield "\n".join(_table(block))
+            case doc.Listing():
+                yield textwrap.indent(block.text.rstrip(), " " * GAP)
+            case str() | tuple() | doc.Formula() | doc.Code():
+                yield "\n".join(_folded(plain(block)))
 
 
 def plain(words: doc.Words) -> str:
-    return doc.spelled(words, lettered, inline, str, str)
+    """A line in which a formula can be typed again."""
+    line = ""
+    for piece in doc.pieces(words):
+        match piece:
+            case doc.Formula():
+                line += str(piece.expression)
+            case doc.Code():
+                line += piece.text
+            case _:
+                line += piece
+    return line
 
 
-def inline(formula: doc.Formula) -> str:
-    """A formula in one line, as it can be typed again."""
-    shown = formula.expression
-    # what a rule writes is a text already: the page of an answer needs no SymPy
-    if isinstance(shown, str):
-        return lettered(shown)
-    from deepnet_theory.report.notation import typed
-
-    return lettered(typed(shown))
-
-
-def _folded(words: str, indent: int, first: str | None = None) -> list[str]:
+def _folded(words: str, indent: int = 0, first: str | None = None) -> list[str]:
     """Words folded to the page, ``indent`` deep; the first line begins with ``first``."""
     space = " " * indent
     return textwrap.wrap(
@@ -119,51 +89,34 @@ def _folded(words: str, indent: int, first: str | None = None) -> list[str]:
     )
 
 
-def _terms(terms: doc.Terms) -> Iterator[str]:
-    column = max((len(label) for label, _ in terms.rows), default=0) + 4
-    for label, words in terms.rows:
-        yield from _folded(plain(words) or "-", column, first=f"  {label}".ljust(column))
-
-
-def _rule(rule: doc.RuleBox) -> Iterator[str]:
-    for owner, knobs in rule.rows:
-        yield from _folded(owner, 2)
-        for knob in knobs:
-            symbol = lettered(knob.symbol)
-            name = f"{symbol} is multiplied by" if knob.symbol == "eta" else f"{symbol:5} ="
-            value = f"  = {knob.value}" if knob.value else ""
-            yield f"    {name} {inline(knob.formula)}{value}"
-    if rule.depth:
-        yield f"  (values at {rule.depth})"
-
-
-def _step(step: doc.Step) -> Iterator[str]:
-    """Number, equation and verdict, the reason below them or, where it fits, between them."""
+def _equation(step: doc.Proposition) -> Iterator[str]:
+    """Number, formula and verdict, and the reason below them or, where it fits, between them."""
     from deepnet_theory.report.notation import equation
 
-    verdict, fails = plain(step.verdict[:1]), plain(step.verdict)
-    reason = f"{plain(step.because)} {fails}" if fails != verdict else plain(step.because)
-    first, *more = equation(step, page_columns() - INDENT, len(verdict) + GAP)
+    room = page_columns() - len(step.verdict)
+    first, *more = textwrap.wrap(
+        equation(step), room - INDENT - GAP, subsequent_indent="    ", break_on_hyphens=False
+    )
     line = f"({step.number})".ljust(INDENT) + first
-    room = page_columns() - len(verdict)
+    reason = f"{step.because} {step.fails}".rstrip()
     if not more and len(line) + INDENT + len(reason) + GAP <= room:
         line, reason = line + " " * INDENT + reason, ""
-    yield (line.ljust(room) + verdict).rstrip()
+    yield (line.ljust(room) + step.verdict).rstrip()
     yield from (" " * INDENT + other for other in more)
     yield from _folded(reason, INDENT)
 
 
 def _table(table: doc.Table) -> Iterator[str]:
     """Aligned columns; those that do not fit come in further tables, with the first one again."""
-    rows = [table.head, *(tuple(map(plain, row)) for row in table.rows)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(table.head))]
+    rows = [tuple(map(plain, row)) for row in (table.head, *table.rows) if row]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     aligned = [i for i in range(len(widths)) if i not in table.sentences]
     for chosen in _fitting(aligned, widths):
         if chosen[1:2] != aligned[1:2]:
             yield ""
         used = GAP + sum(widths[i] + GAP for i in chosen)
         beside = len(table.sentences) == 1 and chosen == aligned and page_columns() - used >= ROOM
-        for number, row in enumerate(rows):
+        for number, row in enumerate(rows, start=not table.head):
             line = " " * GAP
             for i in chosen:
                 cell = row[i].rjust(widths[i]) if i in table.numbers else row[i].ljust(widths[i])
@@ -171,7 +124,7 @@ def _table(table: doc.Table) -> Iterator[str]:
             if beside:
                 yield from _folded(row[table.sentences[0]] or "-", used, first=line)
                 continue
-            yield line.rstrip()
+            yield from _folded(line.rstrip(), INDENT, first="")
             if number and chosen[-1] == aligned[-1]:
                 for i in table.sentences:
                     yield from _folded(row[i], INDENT)
@@ -189,11 +142,6 @@ def _fitting(columns: Sequence[int], widths: Sequence[int]) -> Iterator[list[int
     yield chosen
 
 
-# ---- while something is measured: points as they come, progress, time left ----
-
-NUMBER, INTERVAL = 9, 18  # columns of a point
-
-
 @contextmanager
 def live(title: str, quiet: bool, points: bool = False) -> Iterator[dict[str, Any]]:
     """What a person who watches standard error is shown: the keywords of whatever measures.
@@ -201,49 +149,22 @@ def live(title: str, quiet: bool, points: bool = False) -> Iterator[dict[str, An
     ``progress`` moves a bar with the time left; with ``points``, ``watch`` prints each above it.
     Both are None where nobody watches or ``quiet`` is asked for.
     """
+    seen: dict[str, Any] = {"progress": None} | ({"watch": None} if points else {})
     if quiet or not sys.stderr.isatty():
-        yield {"progress": None, "watch": None} if points else {"progress": None}
+        yield seen
         return
     # rich is imported only where there is a terminal to draw on
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress
 
-    # without colour the cursor moves all the same, and nothing is bold
-    console = Console(stderr=True, color_system=None if os.environ.get("NO_COLOR") else "auto")
-    columns = (
-        *([] if points else [TextColumn(title)]),
-        BarColumn(bar_width=24),
-        TextColumn("{task.percentage:3.0f}%"),
-        TimeRemainingColumn(),
-        TextColumn("{task.description}"),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        if not points:
-            yield {"progress": _reporter(bar)}
-            return
-        console.print(title, markup=False, highlight=False)
-        headed = False
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(title, total=None)
+
+        def progress(done: float, total: float, what: str) -> None:
+            bar.update(task, completed=done, total=total, description=what, refresh=True)
 
         def watch(point: Estimate) -> None:
-            nonlocal headed
-            table = points_table([point])
-            for row in (table.rows[0],) if headed else (table.head, table.rows[0]):
-                widths = (INTERVAL if "interval" in head else NUMBER for head in table.head)
-                cells = (f"{cell:{width}}" for cell, width in zip(row, widths, strict=True))
-                console.print("  " + "  ".join(cells), markup=False, highlight=False)
-            headed = True
+            ends = doc.interval(point.low, point.high)
+            bar.console.print(f"{doc.depth_words(point.at)}: {point.mean:.4g}, {ends}")
 
-        yield {"progress": _reporter(bar), "watch": watch}
-
-
-def _reporter(bar: Progress) -> Callable[[float, float, str], None]:
-    task = bar.add_task("", total=None)
-    shown = [""]
-
-    def report(done: float, total: float, what: str) -> None:
-        bar.update(task, completed=done, total=total, description=what)
-        if what != shown[0]:  # every new stage is drawn at once, however short it is
-            bar.refresh()
-        shown[0] = what
-
-    return report
+        yield {name: {"progress": progress, "watch": watch}[name] for name in seen}

@@ -3,75 +3,65 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
-from statistics import fmean
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.document import SIGNED, depth_words, interval, number, true_signs
+from deepnet_theory.report.document import SIGNED, depth_words, interval, number
 from deepnet_theory.report.experiment import COMMON, rows_named, to_decide
 
 if TYPE_CHECKING:
     from deepnet_theory.definitions.measurement import Exponent
-    from deepnet_theory.definitions.training import ClosureTransfer, Curve, Run, Training, Transfer
+    from deepnet_theory.definitions.training import ClosureTransfer, Run, Training, Transfer
 
 CURVES = (
-    "against the learning rate, a curve a size, the darker the larger. A point is the best rate, "
-    "and its bar the 95 % interval over seeds. A curve ends where a run diverged."
+    "Loss against the learning rate, a curve a size, the darker the larger. A point is the best "
+    "rate, and its bar the 95 % interval over seeds. A curve ends where a run diverged. The dashed "
+    "line is the loss of a model that ignores its input."
 )
+JUDGED = (
+    "SUPPORTED: the exponent's interval over seeds lies inside ±1/16. REFUTED: it lies outside, or "
+    "at the smallest model's best rate the largest model loses more than a tenth of what the "
+    "smallest has learnt."
+)
+LOSS = "nats a byte"
 
 
-# does the best rate transfer?
+# ---- does the best rate transfer? ----
 
 
-def transfer_document(t: Transfer) -> doc.Document:
+def transfer(t: Transfer) -> doc.Document:
     """Every rule's answer, its exponents, and the losses against the rate."""
-    own_model, m = "model" in t.select, t.measure
     stepped = t.select.get("optimizer") or t.select.get("update")
-    subject = t.select["model"] if own_model else f"{t.select['placement']}, stepped by {stepped}"
-    trained = f"{m['steps']} steps, {m['seeds']} seeds"
-    if not own_model:
-        widths = m["width"] if isinstance(m["width"], list) else [m["width"]]
-        trained = (
-            f"{m['steps']} steps of {m['batch']} windows of {m['tokens']} bytes, width "
-            f"{', '.join(map(str, widths))}, {m['seeds']} seeds, no warm-up"
-        )
-    trained += ". SUPPORTED: the exponent's interval over seeds lies inside ±1/16. REFUTED: it "
-    trained += "lies outside"
-    ran = f"{t.provenance.device}, {t.provenance.seconds:.0f} s"
-    if t.baseline is not None:
-        trained += (
-            ", or at the smallest model's best rate the largest model loses more than a tenth of "
-            "what the smallest has learnt"
-        )
-        ran += f"; {_level(t)} {number(t.baseline, '.3f')}{'' if own_model else ' nats a byte'}"
-    stopped = f"{t.stopped}: a part of what was asked for." * bool(t.stopped)
+    subject = t.select.get("model") or f"{t.select['placement']}, trained with {stepped}"
+    keys = ("steps", "batch", "tokens", "width", "seeds")
+    settings = ", ".join(f"{key} {t.measure[key]}" for key in keys if key in t.measure)
     exponents = [(c, e) for c in t.closures for e in (*c.exponents, c.failing)]
-    reasons = ((f"{c.closure}, {_what(e)}", true_signs(e.because)) for c, e in exponents)
+    stopped = f"{t.provenance.stopped}: a part of what was asked for." * bool(t.provenance.stopped)
+    baseline = f"; baseline {number(t.baseline, '.3f')}" * (t.baseline is not None)
     columns = "closure | ρ/η | exponent of | >measured | >95 % interval | >derived"
-    table = doc.table(columns, (_exponent(c, e) for c, e in exponents))
-    return doc.Document(
-        f"Does the learning rate transfer? {subject}",
-        (*doc.paragraphs(map(_answer, t.closures)), doc.Paragraph(f"{trained}.", aside=True)),
-        (
-            doc.Section("Exponents", (table, doc.Terms(tuple(reasons)))),
-            doc.Section("Best learning rates", (*transfer_figures(t), _rates(t))),
-            *(doc.Section(f"Losses, {c.closure}", (_losses_by_rate(c),)) for c in t.closures),
-            doc.Section("Warnings", doc.paragraphs(t.provenance.warnings)),
-        ),
-        doc.paragraphs((stopped, ran)),
+    measured: doc.Body = (
+        doc.table(columns, (_exponent(c, e) for c, e in exponents)),
+        doc.terms((f"{c.closure}, {_what(e)}", e.because) for c, e in exponents),
     )
+    body: doc.Body = (
+        *map(_answer, t.closures),
+        f"{settings}. {JUDGED}",
+        doc.Document("Exponents", measured),
+        doc.Document("Best learning rates", (*transfer_figures(t), _rates(t))),
+        *(doc.Document(f"Losses, {c.closure}", (_losses_by_rate(c),)) for c in t.closures),
+        doc.Document("Warnings", t.provenance.warnings),
+        stopped,
+        f"{t.provenance.ran}{baseline}",
+    )
+    return doc.Document(f"Does the learning rate transfer? {subject}", body)
 
 
 def transfer_line(t: Transfer) -> str:
     """A transfer as an interpreter shows it."""
     reasons = "; ".join(f"{c.closure}: {c.exponent.because}" for c in t.closures)
     return f"<Transfer {reasons}: {t.verdict.value}>"
-
-
-def _level(t: Transfer) -> str:
-    return "baseline" if "model" in t.select else "unigram entropy"
 
 
 def _what(e: Exponent) -> str:
@@ -89,28 +79,27 @@ def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
     cost = closure.cost
     if math.isfinite(cost.estimate):
         first, last = (depth_words(c.depth) for c in (closure.curves[0], closure.curves[-1]))
-        ends = interval(cost.low, cost.high, "+.3f")
-        added = number(cost.estimate, "+.3f") + f" ({ends})" * (ends != "-")
-        rate = number(cost.rate, ".3g")
-        end += f" The rate {rate}, the best at {first}, adds {added} to the loss at {last}."
-    return f"{closure.closure}: {true_signs(scales)}: ", closure.verdict, end
+        ends = interval(cost.low, cost.high, "+z.3f")
+        added = number(cost.estimate, "+z.3f") + f" ({ends})" * (ends != "-")
+        end += (
+            f" The rate {cost.rate:.3g}, the best at {first}, adds {added} to the loss at {last}."
+        )
+    return f"{closure.closure}: {scales}: ", closure.verdict, end
 
 
 def _exponent(c: ClosureTransfer, e: Exponent) -> tuple[doc.Words, ...]:
     estimate = "-" if math.isnan(e.estimate) else number(e.estimate, SIGNED)
-    derived = number(e.predicted, "+.4g") if e is c.failing else "-"
-    rho = doc.Code(c.rho) if c.rho else "-"
-    return c.closure, rho, _what(e), estimate, interval(e.low, e.high, SIGNED), derived
+    derived = number(e.predicted) if e is c.failing else "-"
+    return c.closure, c.rho or "-", _what(e), estimate, interval(e.low, e.high, SIGNED), derived
 
 
 def _losses_by_rate(closure: ClosureTransfer) -> doc.Table:
     """The mean loss of every rate, a column a size; "-" where a seed diverged."""
-    curves = closure.curves
-    by_rate = [dict(zip(c.rates, c.losses, strict=True)) for c in curves]
-    columns = " | >".join(("rate", *(depth_words(c.depth) for c in curves)))
+    by_rate = [dict(zip(c.rates, c.losses, strict=True)) for c in closure.curves]
+    columns = " | >".join(("rate", *(depth_words(c.depth) for c in closure.curves)))
     rows = (
         (number(rate, ".3g"), *(number(row.get(rate), ".3f") for row in by_rate))
-        for rate in sorted({rate for c in curves for rate in c.rates})
+        for rate in sorted({rate for row in by_rate for rate in row})
     )
     return doc.table(columns, rows)
 
@@ -120,103 +109,86 @@ def _rates(t: Transfer) -> doc.Table:
     rows = []
     for closure in t.closures:
         for c in closure.curves:
-            best, ends, loss = c.finding or "-", "-", min(filter(math.isfinite, c.losses),
-                                                          default=math.nan)  # fmt: skip
+            lowest = min(filter(math.isfinite, c.losses), default=math.nan)
+            best, ends = c.finding or "-", "-"
             if math.isfinite(c.best):
-                best, loss = number(c.best, ".3g"), c.best_loss
+                best, lowest = number(c.best, ".3g"), c.best_loss
                 ends = interval(c.low, c.high, ".3g")
-            row = (closure.closure, depth_words(c.depth), best, ends, number(loss, ".3f"))
-            rows.append((*row, number(c.first_failing)))
+            told = (best, ends, number(lowest, ".3f"), number(c.first_failing))
+            rows.append((closure.closure, depth_words(c.depth), *told))
     columns = "closure | depth | >best rate | >95 % interval | >lowest loss | >fails from"
     return doc.table(columns, rows)
 
 
 def transfer_figures(t: Transfer) -> tuple[doc.Figure]:
     """Loss against rate, a panel a closure, beside the loss of a model that ignores its input."""
-    own_model = "model" in t.select
-    caption = f"{'The value of evaluate()' if own_model else 'Validation loss'} {CURVES}"
-    level = None if t.baseline is None else (t.baseline, _level(t))
-    if level is not None:
-        caption += f" The dashed line is the {level[1]}: the model ignores its input."
-    y_label = "evaluate()" if own_model else "validation loss, nats a byte"
-    return (doc.Figure(tuple(_panels(t)), "learning rate", y_label, caption, True, level),)
+    level = None if t.baseline is None else (t.baseline, "baseline")
+    y_label = "evaluate()" if "model" in t.select else f"validation loss, {LOSS}"
+    return (doc.Figure(tuple(_panels(t)), "learning rate", y_label, CURVES, True, level),)
 
 
 def _panels(t: Transfer) -> Iterator[tuple[str, tuple[doc.Series, ...]]]:
-    """A panel a closure, or of one closure at several depths and widths a panel a width."""
+    """A panel a closure, and where depth and width vary a panel a width."""
     for c in t.closures:
-        sizes = {s: sorted({curve.depth[s] for curve in c.curves}) for s in c.curves[0].depth}
-        apart = len(t.closures) == 1 and all(len(sizes.get(s, ())) > 1 for s in ("N", "d"))
-        for width in sizes["d"] if apart else (None,):
-            curves = [curve for curve in c.curves if width in (None, curve.depth.get("d"))]
-            title = c.closure if width is None else f"width {width}"
-            yield title, tuple(_curves(curves, without="d" if apart else ""))
+        for width in sorted({curve.depth.get("d", 0) for curve in c.curves}):
+            curves = [curve for curve in c.curves if curve.depth.get("d", 0) == width]
+            if len(curves) == 1:
+                yield c.closure, tuple(_curves(c))
+                break
+            title = f"{c.closure}, width {width}" if width else c.closure
+            yield title, tuple(_curves(replace(c, curves=tuple(curves))))
 
 
-def _curves(curves: Sequence[Curve], without: str) -> Iterator[doc.Series]:
-    last = max(1, len(curves) - 1)
-    for index, c in enumerate(curves):
-        label = depth_words({s: n for s, n in c.depth.items() if s != without})
-        best = (doc.Mark(c.best, c.best_loss, c.low, c.high, True),) * math.isfinite(c.best)
-        line = tuple(zip(c.rates, c.losses, strict=True))
-        yield doc.Series(label, best, line, shade=index / last)
+def _curves(c: ClosureTransfer) -> Iterator[doc.Series]:
+    last = max(1, len(c.curves) - 1)
+    for index, curve in enumerate(c.curves):
+        best = (doc.Mark(curve.best, curve.best_loss, curve.low, curve.high, True),)
+        line = tuple(zip(curve.rates, curve.losses, strict=True))
+        marks = best if math.isfinite(curve.best) else ()
+        yield doc.Series(depth_words(curve.depth), marks, line, shade=index / last)
 
 
-# one short run
+# ---- one short run ----
 
 
 def document(training: Training) -> doc.Document:
     """The verdict, which rule was trained, and the result of every run."""
-    columns = "run | >steps | >first | >last | >validation | >largest R"
-    rows = map(_losses, training.runs)
     constants = training.conditions.get("constants", {})
     origin = constants.get("origin", {})
     formulas = origin.get("rows")  # of a file, which may say anything there
     formulas = formulas if isinstance(formulas, dict) else {}
-    condition = str(constants.get("condition") or "")
-    entropy = f"unigram entropy {number(training.baseline, '.3f')} (nats per byte)"
-    findings = doc.Terms(tuple((r.rule, r.finding) for r in training.runs if r.finding))
-    table = doc.table(columns, rows)
-    words = (doc.Paragraph(entropy), doc.Paragraph(COMMON, aside=True))
-    return doc.Document(
-        "Training",
-        (
-            doc.Paragraph((training.verdict, f": {training.because}; {training.provenance.ran}")),
-            *rows_named(formulas, origin.get("row"), "trained here"),
-            *doc.paragraphs((condition, *training.provenance.warnings)),
-        ),
-        (doc.Section("Losses", (table, *words, findings, *figures(training))),),
+    columns = "run | >steps | >first | >last | >validation | >largest R"
+    losses: doc.Body = (
+        doc.table(columns, map(_losses, training.runs)),
+        f"Unigram entropy {number(training.baseline, '.3f')} {LOSS}. {COMMON}",
+        doc.terms((r.rule, r.finding) for r in training.runs if r.finding),
+        *figures(training),
     )
+    body: doc.Body = (
+        (training.verdict, f": {training.because} ({training.provenance.ran})."),
+        *rows_named(formulas, origin.get("row"), "trained here"),
+        str(constants.get("condition") or ""),
+        *training.provenance.warnings,
+        doc.Document("Losses", losses),
+    )
+    return doc.Document("Training", body)
 
 
 def _losses(run: Run) -> tuple[str, ...]:
     ends = (*(run.losses[:1] or [None]), *(run.losses[-1:] or [None]), run.held_out)
     largest = number(max(run.common_mode, default=None), ".1f")
-    losses = (number(loss, ".3f") for loss in ends)
-    return run.rule, str(len(run.losses)), *losses, largest
+    return run.rule, str(len(run.losses)), *(number(loss, ".3f") for loss in ends), largest
 
 
 def figures(training: Training) -> tuple[doc.Figure, ...]:
-    """Loss against step of every run, the mean over seeds, beside the unigram entropy.
-
-    A point is the mean over the steps since the point before; they begin a tenth of the way on.
-    """
-    if not any(run.losses for run in training.runs):
-        return ()
-    first = max(len(r.losses) for r in training.runs) / 10
-    series = []
-    for index, run in enumerate(training.runs):
-        ends = sorted({round(2 ** (k / 2)) for k in range(40)} | {len(run.losses)})
-        # as far apart as they are far: what a logarithmic axis shows evenly
-        windows = [(a, b) for a, b in pairwise([0, *ends]) if a < b <= len(run.losses)]
-        line = tuple((float(b), fmean(run.losses[a:b])) for a, b in windows if b >= first)
-        name = run.rule.split(", ")[-1]  # "the constants' rule", "plain pre-LN"
-        series.append(doc.Series(name, line=line, colour=min(index, 3)))
-    caption = (
-        "Training loss, the mean over the seeds and over the steps since the point before. The "
-        "dashed line is the text's unigram entropy, the loss of a model that ignores its input. A "
-        "curve ends where its loss was not finite."
+    """Loss against step of every run, beside the unigram entropy."""
+    series = tuple(
+        doc.Series(run.rule, line=tuple(enumerate(run.losses, start=1)), colour=min(index, 3))
+        for index, run in enumerate(training.runs)
     )
-    level = None if training.baseline is None else (training.baseline, "unigram entropy")
-    panel = ("Training loss, the mean over seeds", tuple(series))
-    return (doc.Figure((panel,), "step", "cross-entropy, nats a byte", caption, True, level),)
+    if not any(one.line for one in series):
+        return ()
+    caption = "Training loss, the mean over the seeds. A curve ends where it was not finite."
+    level = (training.baseline, "unigram entropy")
+    y_label = f"cross-entropy, {LOSS}"
+    return (doc.Figure((("Training loss", series),), "step", y_label, caption, True, level),)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.report import document as doc
 from deepnet_theory.report import rule
 from deepnet_theory.report.document import number
@@ -24,16 +23,17 @@ COLUMNS = {  # of a row, and how the page calls them
     "decay": "weight decay",
 }
 COUPLED = {"coupled_decay": "coupled decay"}
-SIZES = {"gradient": "gradient", "update": "update", "action": "moves its output by"}
+SIZES = {"gradient": "gradient", "update": "update", "action": "changes its output by"}
 
 
 def title(derivation: WidthDerivation) -> str:
-    table = derivation.table
-    dimension = "width" if table.across == "width" else "width and depth"
-    return f"{rule.title(table.selection)} across {dimension}"
+    """The network, its optimizer, and the dimensions that vary."""
+    dimension = "width" if derivation.table.across == "width" else "width and depth"
+    return f"{rule.title(derivation.table.selection)} across {dimension}"
 
 
 def one_line(derivation: WidthDerivation) -> str:
+    """A derivation in width as an interpreter shows it."""
     rates = (f"{row.role} {row.rate}" for row in derivation.table.rows if row.rate is not None)
     once = ", ".join(dict.fromkeys(rates))
     return f"<WidthDerivation of {title(derivation)}: rates {once}; {derivation.verdict}>"
@@ -41,34 +41,33 @@ def one_line(derivation: WidthDerivation) -> str:
 
 def short(derivation: WidthDerivation) -> doc.Document:
     """The table and its numbers, what is refused, and what is forced or chosen."""
-    sections = (
-        doc.Section("Conventions", doc.paragraphs(derivation.table.conventions)),
-        doc.Section("Forced, whatever the conventions", doc.paragraphs(derivation.table.forced)),
-    )
-    closing = (
-        doc.Paragraph(f"The {len(derivation.steps)} steps: --steps.", aside=True),
-        doc.Paragraph(conclusion(derivation)),
-    )
-    return doc.Document(title(derivation), tuple(_answer(derivation)), sections, closing)
+    end = (f"The {len(derivation.steps)} steps: --steps.", conclusion(derivation))
+    return doc.Document(title(derivation), (*_answer(derivation), *_chosen(derivation), *end))
 
 
 def document(derivation: WidthDerivation) -> doc.Document:
     """All of it: the sizes behind the table, and every step."""
     rows = derivation.table.rows
     refused = doc.gathered((r.coupled_refused, r.role) for r in rows if r.coupled_refused)
-    coupled = doc.paragraphs(f"{', '.join(roles)}: {why}." for why, roles in refused.items())
-    sections = (
-        doc.Section("Sizes of one update, per unit of learning rate", (_table(rows, SIZES),)),
-        doc.Section("Coupled weight decay", (_table(rows, COUPLED), *coupled)),
-        *short(derivation).sections,
-        doc.Section("Derivation", rule.steps(derivation)),  # type: ignore[arg-type]
+    coupled = (f"{', '.join(roles)}: {why}." for why, roles in refused.items())
+    body: doc.Body = (
+        *_answer(derivation),
+        doc.Document("Sizes of one update, per unit of learning rate", (_table(rows, SIZES),)),
+        doc.Document("Coupled weight decay", (_table(rows, COUPLED), *coupled)),
+        *_chosen(derivation),
+        doc.Document("Derivation", rule.steps(derivation)),
+        conclusion(derivation),
     )
-    closing = (doc.Paragraph(conclusion(derivation)),)
-    return doc.Document(title(derivation), tuple(_answer(derivation)), sections, closing)
+    return doc.Document(title(derivation), body)
 
 
-def conclusion(derivation: WidthDerivation) -> tuple[Verdict, str]:
+def conclusion(derivation: WidthDerivation) -> tuple[doc.Inline, ...]:
     return derivation.verdict, f": {derivation.shown}."
+
+
+def _chosen(derivation: WidthDerivation) -> Iterator[doc.Document]:
+    yield doc.Document("Conventions", derivation.table.conventions)
+    yield doc.Document("Forced, whatever the conventions", derivation.table.forced)
 
 
 def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
@@ -80,24 +79,18 @@ def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
         alphas = dict.fromkeys(e.alpha for e in table.rule.entries)
         if any("alpha" in p.expression.names for p in table.selection.placements):
             shown = (piece for a in alphas for piece in (", alpha = ", doc.Formula(a)))
-            yield doc.Paragraph(
-                ("Every sublayer is ", *rule.equations(table.selection), *shown, ".")
-            )
-        if condition := table.selection.training_condition:
-            yield doc.Paragraph(condition)
-    yield doc.Paragraph(f"In powers of {symbols}, alignment {table.alignment}, form {table.form}"
-                        f"{closure}:")  # fmt: skip
+            yield ("Every sublayer is ", *rule.equations(table.selection), *shown, ".")
+        yield table.selection.training_condition
+    yield f"In powers of {symbols}, alignment {table.alignment}, form {table.form}{closure}:"
     yield _table(kept, COLUMNS)
     if derivation.scale is not None:
-        yield doc.Paragraph(f"{derivation.scale.words} multiply what the base model takes by:")
+        yield f"{derivation.scale.words} multiply what the base model takes by:"
         yield _table(kept, COLUMNS, derivation.scale.ratio)
     if table.blocks:
-        by_head = "An update that steps every head by itself, heads of k entries, is another one:"
-        yield doc.Paragraph(by_head)
+        yield "If an update steps every head on its own, heads of k entries, these rows change:"
         yield _table(table.blocks, COLUMNS)
     refused = doc.gathered((row.refused, row.role) for row in table.rows if row.refused is not None)
-    for why, roles in refused.items():
-        yield doc.Paragraph(f"Refused, {', '.join(roles)}: {why}.")
+    yield from (f"Refused, {', '.join(roles)}: {why}." for why, roles in refused.items())
 
 
 def _table(
@@ -106,10 +99,9 @@ def _table(
     ratio: Callable[[Monomial], float] | None = None,
 ) -> doc.Table:
     """A line a role, once where sublayers agree; with a ``ratio`` numbers in place of formulas."""
-    lines: dict[tuple[doc.Words, ...], None] = {}
-    for row in rows:
-        sizes = ((name, getattr(row, name)) for name in columns)
-        lines[row.role, *(cell(name, size, ratio) for name, size in sizes)] = None
+    lines = dict.fromkeys(
+        (row.role, *(cell(name, getattr(row, name), ratio) for name in columns)) for row in rows
+    )
     sign = "" if ratio is None else ">"
     return doc.table(" | ".join(("role", *(sign + name for name in columns.values()))), lines)
 

@@ -14,9 +14,8 @@ from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.model_update import FIRST_ETA
 from deepnet_theory.laboratory.settings import fitting_threads
-from deepnet_theory.laboratory.stepping import gradients, only
+from deepnet_theory.laboratory.stepping import gradients, norm, only, update
 from deepnet_theory.laboratory.trial import Trial, generator_for
-from deepnet_theory.models.update import norm, update
 from deepnet_theory.runtime import Description
 
 DIRECTIONS = ("optimizer", "random")

@@ -11,7 +11,7 @@ from deepnet_theory.laboratory.statistics import (
     t_interval,
     to_decide,
 )
-from deepnet_theory.laboratory.stepping import only
+from deepnet_theory.laboratory.stepping import only, update
 from deepnet_theory.laboratory.text import text_bytes, text_windows
 from deepnet_theory.laboratory.trace import correlation, take_trace
 from deepnet_theory.laboratory.trial import (
@@ -20,6 +20,5 @@ from deepnet_theory.laboratory.trial import (
     draw_batch,
     generator_for,
 )
-from deepnet_theory.models.update import update
 from deepnet_theory.runtime import build, described
 from deepnet_theory.runtime.linear import NORM_EPS, Linear

@@ -1,8 +1,8 @@
 """Every command that gives a rule names both: that first derived, and that to train with."""
 
-import base64
 import json
 import re
+from html import unescape
 
 import pytest
 from torch import nn
@@ -11,9 +11,9 @@ import deepnet_theory as dt
 from deepnet_theory import apply_
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.processes import jobs
-from deepnet_theory.report.notebook import rules
+from deepnet_theory.report.formatters import rules
 
-BOTH = ("published or first derived (symmetric)", "to train with (complete)")
+BOTH = ("as published (symmetric)", "recommended for training (complete)")
 SMALL = ["--width", "8", "--heads", "2", "--tokens", "4", "--seeds", "2", "--depths", "1,2"]
 HEAD = "Start the head's bias at the log-unigram"
 
@@ -36,15 +36,14 @@ def test_derive_names_both_rules_and_what_the_head_must_be(cli):
     for format in ("text", "latex"):
         shown = derived("adam", "--format", format)
         assert all(name in shown for name in BOTH)
-        assert HEAD in shown and "measured and not proved" in shown
+        assert HEAD in shown and "not proved" in shown
     assert f"train with this rule. {HEAD}" in derived("adam", "--closure", "complete")
     pre = derived("adam", "--placement", "pre-ln")
     assert BOTH[1] in pre and HEAD not in pre
     pre = derived("lamb", "--placement", "pre-ln")
     assert "train with this rule." in pre and HEAD not in pre
     shown = derived("adam", "--compare-closures")
-    assert "Published or first derived (without --closure): symmetric." in shown
-    assert f"To train with: complete. {HEAD}" in shown
+    assert "Without --closure: symmetric. Recommended for training: complete." in shown
     adam = dt.derive("adam")
     for shown in (adam._repr_html_(), repr(rules({"": adam}))):
         assert all(name in shown for name in BOTH)
@@ -80,7 +79,7 @@ def test_what_is_exported_is_what_derive_says_to_train_with(optimizer, select):
     alpha, beta = derivation.training.entries[0].at(N=8)
     first = constants.parts[0].sublayers[0]
     assert (first.alpha, first.beta) == (alpha, beta)
-    assert "to train with" in constants.origin["row"]
+    assert "recommended for training" in constants.origin["row"]
     # one that is stable, and another one in other scales, is not called the one to train with
     agree = derivation.rule.entries == derivation.training.entries
     assert ("train with this rule" in derivation.in_depth) == agree
@@ -105,11 +104,11 @@ def test_the_constants_of_a_report_are_those_that_export_writes(cli, tmp_path):
     words = ("report", "--optimizer", "adam", *SMALL, "--no-rivals", "--depth", "200")
     shown = cli(*words, "-o", str(page))
     html = page.read_text(encoding="utf-8")
-    (data,) = re.findall(r'download="constants.json" href="[^,]*,([^"]*)"', html)
-    handed = json.loads(base64.b64decode(data))
+    *_, data = re.findall(r"<pre><code>(.*?)</code></pre>", html, re.S)
+    handed = json.loads(unescape(data))
     assert handed == json.loads(cli("export", "--optimizer", "adam", "--depth", "200").out)
     assert handed["parts"][0]["sublayers"][0]["alpha"] == 400
-    assert 0 < html.index(BOTH[1]) < html.index(BOTH[0]) and HEAD.split("'")[0] in html
+    assert BOTH[1] in html and HEAD.split("'")[0] in html
     assert f"Measured here: the rule {BOTH[0]}. In the constants: the rule {BOTH[1]}" in html
     told = plain(shown.out)  # the header of what was measured
     assert "rule of sgd" not in told and "no part of the verdict" not in html  # no rivals
@@ -135,7 +134,10 @@ def test_an_audit_ends_in_the_rule_to_train_with(cli, model):
     shown = cli("audit", model, "--optimizer", "adam", "--depth", "4").out
     (command,) = re.findall(r"deepnet-theory (derive(?:.*\\\n)*.*)$", shown, re.M)
     told = cli(*command.replace("\\\n", " ").split()).out
-    assert "encoder, to train with (complete)\n    alpha = 2*N  = 8\n" in told
+    assert (
+        "encoder, recommended for training (complete), at N = 4\n      alpha = 2*N = 8, beta = 1"
+        in told
+    )
     shown = plain(shown)
     assert f"{BOTH[0]}: encoder alpha = (2*N)**(1/2) = 2.82843" in shown
     assert f"{BOTH[1]}: encoder alpha = 2*N = 8, beta = 1. {BOTH[0]}" in shown and HEAD in shown

@@ -11,8 +11,16 @@ from hypothesis import strategies as st
 from deepnet_theory.definitions.expression import UPDATE, fold
 from deepnet_theory.definitions.optimizer import custom_optimizer, optimizer, optimizers
 from deepnet_theory.definitions.outcome import MissingExtraError, Refusal
-from deepnet_theory.laboratory.stepping import Trajectory, library_optimizer, running_of
-from deepnet_theory.models.update import UpdateAlgebra, numel, polar, rms, update
+from deepnet_theory.laboratory.stepping import (
+    Trajectory,
+    UpdateAlgebra,
+    numel,
+    polar,
+    rms,
+    running_of,
+    update,
+)
+from deepnet_theory.models.step import library_optimizer
 
 LIBRARIES = {name: o for name, o in optimizers().items() if o.reference is not None}
 RUNNING = {name: o for name, o in optimizers().items() if o.running is not None}

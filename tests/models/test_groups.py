@@ -15,7 +15,7 @@ import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.models.update import polar, update
+from deepnet_theory.laboratory.stepping import polar, update
 from deepnet_theory.runtime import build
 from deepnet_theory.sizes.descent import of_its_own
 from deepnet_theory.sizes.exported import stepped_by

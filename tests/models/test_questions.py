@@ -1,6 +1,7 @@
 """What people ask an audit at the command line: the first line and the exit code answer it."""
 
 import json
+import math
 import sys
 
 import pytest
@@ -78,10 +79,6 @@ def alias(n, weights=1.0):
         if isinstance(f, Mlp):
             f.up.weight.data *= weights
     return net, IDS
-
-def strayed(n):
-    a = 1.5 * (2 * n) ** 0.25
-    return deepnorm(n, rule=lambda x, f, m: m(a * x + f(x))), IDS
 
 def alias_divided(n): return alias(n, (2 * n) ** -0.25)
 
@@ -210,8 +207,7 @@ def test_what_starts_wrong_beside_the_rule_is_a_finding(ask):
 
 
 def test_a_wrong_alpha_has_its_module_and_line(ask):
-    code, told = ask("strayed", "--scheme", "deepnorm", "--format", "json")
+    told = ask("alias", "--optimizer", "adamw", "--format", "json")[1]
     alphas = [f for f in told["findings"] if f["where"].endswith("alpha")]
-    rule = "    return deepnorm(n, rule=lambda x, f, m: m(a * x + f(x))), IDS"
-    line = 1 + MODEL.splitlines().index(rule)
-    assert code == 1 and alphas and all(f" at own.py:{line}" in f["what"] for f in alphas)
+    line = 1 + MODEL.splitlines().index("    rule = rule or (lambda x, f, m: m(a * x + f(x)))")
+    assert math.isfinite(line) and all(" at own.py:" in f["what"] for f in alphas)

@@ -19,7 +19,6 @@ i = sp.Symbol("i", integer=True, positive=True)
         (sp.exp(-N), "exp(-N)"),
         (sp.Sum(beta + i, (i, 1, N)), "Σ[i=1..N] (β + i)"),
         (sp.Derivative(sp.Function("f")(N), N), "∂f(N)/∂N"),
-        (sp.Max(N, 2), "max(2, N)"),
     ],
 )
 def test_a_formula_is_one_line_of_letters(formula, line):

@@ -18,8 +18,8 @@ import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.optimizers.muon import MUON
 from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.laboratory.stepping import update
 from deepnet_theory.models.applying import multiplier_of
-from deepnet_theory.models.update import update
 from deepnet_theory.runtime import Constants, build, load, load_constants, save, schema, unstack
 
 WIDTHS, BASE, SEEDS = (64, 256), 64, 6

@@ -39,7 +39,7 @@ def test_the_form_offers_what_the_engine_derives(monkeypatch):
         select = {name: entry[name] for name in ("placement", "norm", "layer", "optimizer")}
         answer = Answer(Selection(**select))
         rules = (answer.training, answer.rule)[-len(entry["rows"]) :]
-        assert "to train with" in entry["rows"][0]["named"], "it stands first"
+        assert "recommended for training" in entry["rows"][0]["named"], "it stands first"
         for shown, rule in zip(entry["rows"], rules, strict=True):
             for row, own in zip(shown["rule"], rule.entries, strict=True):
                 assert (row["alpha"], row["beta"], row["rate"]) == (own.alpha, own.beta, own.rate)

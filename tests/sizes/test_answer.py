@@ -9,10 +9,10 @@ from deepnet_theory.sizes.answer import Answer
 @pytest.mark.parametrize(
     ("closure", "names"),
     [
-        (None, ["published or first derived (symmetric)", "to train with (complete)"]),
-        ("symmetric", ["closure symmetric", "to train with (complete)"]),
-        ("unit-init", ["closure unit-init, and to train with"]),
-        ("complete", ["to train with (complete)"]),
+        (None, ["as published (symmetric)", "recommended for training (complete)"]),
+        ("symmetric", ["closure symmetric", "recommended for training (complete)"]),
+        ("unit-init", ["closure unit-init, and recommended for training"]),
+        ("complete", ["recommended for training (complete)"]),
     ],
 )
 def test_a_rule_that_is_the_one_to_train_with_stands_once_under_both_names(closure, names):
