@@ -24,7 +24,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
@@ -37,9 +36,9 @@ from deepnet_theory.definitions.measurement import Predictions
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.case import Case
-from deepnet_theory.laboratory.model_update import LINEAR, measure_model_update
+from deepnet_theory.laboratory.model_update import measure_model_update
 from deepnet_theory.laboratory.settings import Settings
-from deepnet_theory.laboratory.stepping import backward, only, stepping
+from deepnet_theory.laboratory.stepping import backward, only
 from deepnet_theory.laboratory.trial import Trial
 from deepnet_theory.laboratory.verify import verify
 
@@ -50,13 +49,10 @@ ETA = 2.0**-16
 RESULTS = Path(__file__).parent / "results" / "laboratory.md"
 
 
-def laboratory(layers: int, eta: float | None = ETA) -> None:
-    """All seeds in one stack, the step fused into the backward pass, linearity checked.
-
-    Without ``eta`` the size of the step is found too, as in a sweep.
-    """
-    found = measure_model_update(Case(ADAM, RULE, {"N": layers}, SETTINGS), eta=eta)
-    assert found.second_order < LINEAR, found
+def laboratory(layers: int) -> None:
+    """All seeds in one stack, and the derivative of its output along the step."""
+    found = measure_model_update(Case(ADAM, RULE, {"N": layers}, SETTINGS))
+    assert min(found) > 0, found
 
 
 def encoder(layers: int) -> nn.TransformerEncoder:
@@ -220,9 +216,9 @@ def report_memory(layers: int) -> None:
     """Print the growth of peak memory in one step, and the bytes of parameters + activations."""
     laboratory(2)  # libraries, threads and buffers are there before the counting starts
     before = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-    laboratory(layers, eta=None)
+    laboratory(layers)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - before
-    trial = Trial(Case(ADAM, RULE, {"N": 4}, SETTINGS), twin=True)
+    trial = Trial(Case(ADAM, RULE, {"N": 4}, SETTINGS))
     parameters = {p.untyped_storage().data_ptr(): p for p, _ in trial.parameters()}
     for p in parameters.values():
         p.requires_grad_(True)
@@ -243,10 +239,9 @@ def report_memory(layers: int) -> None:
 
 def parts(layers: int, times: int) -> list[str]:
     """Where the processor time of one measurement goes, the least of several runs."""
-    trial = Trial(Case(ADAM, RULE, {"N": layers}, SETTINGS), twin=True)
+    trial = Trial(Case(ADAM, RULE, {"N": layers}, SETTINGS))
     own = [p for p, _ in trial.parameters()]
     drawn = sum(p.numel() for p in own) * SETTINGS.seeds // trial.seeds
-    expression, rates = ADAM.the_optimizer.expression, torch.full((trial.seeds,), ETA)
     buffer, generator = torch.empty(drawn), torch.Generator().manual_seed(0)
     array, numpys = np.empty(drawn, np.float32), np.random.Generator(np.random.SFC64(0))
 
@@ -255,14 +250,16 @@ def parts(layers: int, times: int) -> list[str]:
             trial.output()
 
     def backward_of(step: bool) -> None:
-        hooks = stepping(own, expression, rates) if step else nullcontext()
-        with only(trial.model, own), hooks:
+        if step:
+            trial.changes(own)
+            return
+        with only(trial.model, own):
             backward(trial.loss(trial.output()))
 
     numpy = "(NumPy's, of SFC64)"
     works: dict[str, Callable[[], object]] = {
         "the measurement": lambda: laboratory(layers),
-        "making and drawing the stacks": lambda: Trial(trial.case, twin=True),
+        "making and drawing the stacks": lambda: Trial(trial.case),
         "of it normal numbers": lambda: buffer.normal_(generator=generator),
         numpy: lambda: numpys.standard_normal(out=array, dtype=np.float32),
         "a forward pass, of two": forward,
@@ -330,7 +327,7 @@ def main() -> None:
         )
         print(lines[-1], file=sys.stderr, flush=True)
     once = {
-        "laboratory": seconds(lambda n: laboratory(n, eta=None), asked.deep),
+        "laboratory": seconds(laboratory, asked.deep),
         "plain loop": seconds(plain_loop, asked.deep),
     }
     lines.append(

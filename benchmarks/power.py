@@ -119,7 +119,7 @@ def _repeat(
         measure_model_update(Case(selection, rule, depth, together), draws=together.draws)
         for depth in depths
     ]
-    values = np.array([update.values for update in updates])
+    values = np.array(updates)
     return values.T.reshape(count, -1, len(depths))
 
 
@@ -185,7 +185,7 @@ def levels(name: str, experiments: int) -> list[str]:
         predicted = predict_model_update(Case(selection, right, depth, here)).values
         for verdict, gains in ((Verdict.SUPPORTED, entry), (Verdict.REFUTED, wrong)):
             case = Case(selection, replace(right, entries=(gains,)), depth, here)
-            measured = measure_model_update(case, draws=here.draws).values
+            measured = measure_model_update(case, draws=here.draws)
             for start in range(0, here.seeds, settings.seeds):
                 own = slice(start, start + settings.seeds)
                 pair = (np.array([x[own]]).T for x in (measured, predicted))

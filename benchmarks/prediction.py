@@ -71,7 +71,7 @@ def row(what: str, selection: Selection, depth: int, settings: Settings) -> str:
     if selection.optimizer in WITHIN and depth < DEEP:
         settings = replace(settings, draws=MORE * settings.draws)
     case = Case(selection, rule_of(selection), {"N": depth}, settings)
-    measured = np.array(measure_model_update(case, draws=settings.draws).values)
+    measured = np.array(measure_model_update(case, draws=settings.draws))
     found = predict_model_update(case)
     ratio = ratio_interval(measured, np.array(found.values))
     name = str(selection.optimizer)

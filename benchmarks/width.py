@@ -19,7 +19,8 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.settings import Settings
-from deepnet_theory.laboratory.stepping import backward, only, stepping
+from deepnet_theory.laboratory.stepping import arriving, backward, only
+from deepnet_theory.laboratory.stepping import update as of
 from deepnet_theory.laboratory.trial import Trial
 from deepnet_theory.proof.derivation import derive
 
@@ -33,8 +34,10 @@ def sizes(optimizer: str, width: int) -> tuple[float, float, float]:
     trial = Trial(Case(derivation.selection, derivation.rule, {"N": LAYERS}, settings))
     scaled = [p for p, drawn in trial.parameters() if drawn.role is Role.SCALED]
     seen: list[Tensor] = []
+    update = derivation.selection.the_optimizer.expression
 
-    def observe(parameter: nn.Parameter, gradient: Tensor, change: Tensor) -> None:
+    def observe(parameter: nn.Parameter, gradient: Tensor) -> None:
+        change = of(update, 1.0, gradient, parameter)
         spectral, whole = (
             torch.linalg.matrix_norm(torch.stack((change, parameter, gradient)), ord=order)
             for order in (2, "fro")
@@ -42,8 +45,7 @@ def sizes(optimizer: str, width: int) -> tuple[float, float, float]:
         rows = (spectral[0] / spectral[1], whole[0] / whole[1], spectral[2] / whole[2])
         seen.append(torch.stack(rows).mean(1))
 
-    update = derivation.selection.the_optimizer.expression
-    with only(trial.model, scaled), stepping(scaled, update, torch.ones(SEEDS), observe):
+    with only(trial.model, scaled), arriving(scaled, observe):
         backward(trial.loss(trial.output()))
     spectral, whole, rank = torch.stack(seen).mean(0).tolist()
     return spectral, whole, rank

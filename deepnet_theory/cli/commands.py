@@ -245,27 +245,18 @@ def verify(
     widths: Annotated[
         Text, Option("LIST", "Across the width: 64,128,256 or 64:1024, the default")
     ] = None,
-    rules: Annotated[
-        Text,
-        Option(
-            "LIST",
-            "Across the width: rule (default), or published parametrisations, such as sp "
-            "(standard) and ntp; the first one's verdict is the exit code",
-            folder="parametrisations",
-        ),
-    ] = None,
     alignment: Alignment = None,
     format: TextOrJson = "text",
     output: Output = None,
 ) -> int:
     """Measure the exponent of the model update on torch Transformer stacks.
 
-    With --across width: what one update through each role moves, the loss and its own output.
+    With --across width: how far one update moves the features and the loss at every width.
     """
     from deepnet_theory.cli import experiments
     from deepnet_theory.report.experiment import Y_LABEL
 
-    in_width = _typed(widths=widths, rules=rules and rules.split(","), alignment=alignment)
+    in_width = _typed(widths=widths, alignment=alignment)
     if chosen("across", across, ("depth", *ACROSS)) != "depth":
         refuse_beside(own, f"--across {across}")
         selection = selection_of(select)
@@ -501,10 +492,6 @@ def measure(
     update: Annotated[Text, Option("EXPR", "Instead: a first update, in eta, g and theta")] = None,
     seeds: Annotated[int, Option("N", "Independent repetitions")] = 8,
     seed: Annotated[int, Option("S", "Seed of all random draws")] = 0,
-    share: Annotated[
-        list[str] | None,
-        Option("PATTERN", 'Names of parameters to step alone, "*.mlp.*"; repeatable'),
-    ] = None,
     final_state: Annotated[
         Text, Option("MODULE", "Take its output as F; what enters the head if not given")
     ] = None,
@@ -522,7 +509,7 @@ def measure(
 
     run = partial(
         measure, model, depths, widths=widths, optimizer=optimizer, update=update,
-        final_state=final_state, shares=tuple(share or ()), updates=updates, eta=eta, seeds=seeds,
+        final_state=final_state, updates=updates, eta=eta, seeds=seeds,
         seed=seed,
     )  # fmt: skip
     return _measured(

@@ -18,7 +18,7 @@ from deepnet_theory.cli.deriving import (
     staged,
 )
 from deepnet_theory.definitions.constants import Constants
-from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
+from deepnet_theory.definitions.outcome import InputError, Verdict, shown, unknown
 from deepnet_theory.definitions.rule import PLAIN, Rule
 from deepnet_theory.definitions.scheme import measurable
 from deepnet_theory.definitions.scheme import scheme as scheme_named
@@ -28,7 +28,6 @@ from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.exponents import predictions, relative_updates
 from deepnet_theory.sizes.exponents import rival_rules as solve
 from deepnet_theory.sizes.exported import constants_of, constants_of_scheme, stack_of_scheme
-from deepnet_theory.sizes.moves import scalings
 from deepnet_theory.sizes.rule import closure_of
 from deepnet_theory.sizes.schemes import predictions as judged
 
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 Depths = str | Iterable[object] | None
 RIVAL_SEEDS, RIVAL_DRAWS = 4, 2  # enough to tell slopes apart by a quarter; a rival is no verdict
 WIDTHS = "64:1024"
+VOCABULARY = 32  # bytes modulo it: fewer than the width, as the law of a table has it
 WIDE_LAYERS = 4  # of what is trained at several widths
 RULES = ("rule", "sp", "sp-sizes")
 WIDE: Given = {"tokens": 8}  # few beside the width
@@ -141,7 +141,6 @@ def verify(
     scheme: str | None = None,
     across: str = "depth",
     widths: str | Iterable[object] | None = None,
-    rules: Iterable[str] | None = None,
     alignment: str | None = None,
     watch: Watch | None = None,
     **given: Any,
@@ -157,14 +156,10 @@ def verify(
     ``depths`` is a list, or a text such as ``"8,16,32"``; ``rule`` replaces the derived rule, and
     ``watch`` receives each depth's point as it is measured. A published ``scheme`` is held against
     its judged exponent, under the optimizer of the selection. ``across`` "width" or "both"
-    measures what one update through each role moves at several ``widths``: its own output y = cWx,
-    and the loss, to first order in the learning rate,
-
-    .. math:: \frac{\|c\,\Delta W x\|}{\sqrt{n_{out}}}, \qquad \langle g, \Delta W\rangle,
-
-    of ``rules``: the derived one, "rule", and published parametrisations, such as "sp" (standard)
-    and "ntp" (neural tangent); the first gives the verdict, the others are in ``others``. "both"
-    takes several depths too, and the depth's own rule at each. ``given`` are the fields of
+    measures the builder's models at several ``widths``, with the rule relative to the least of
+    them: by how much of itself one update moves F, and by how much the loss answers. Both are to be
+    the same at every width; "both" takes several depths too.
+    ``given`` are the fields of
     :class:`~deepnet_theory.laboratory.settings.Settings` (``width``, ``seeds``, ``data`` …) and
     of :class:`~deepnet_theory.processes.Work`: ``processes`` share the work (None: one a core,
     where the work is long), or any ``executor`` of ``concurrent.futures`` does it, and the result
@@ -178,7 +173,7 @@ def verify(
     across the width derived here, measured as in Everett et al., arXiv 2407.05872, and Yang et al.,
     arXiv 2310.17813.
     """
-    in_width: dict[str, Any] = {"widths": widths, "rules": rules, "alignment": alignment}
+    in_width: dict[str, Any] = {"widths": widths, "alignment": alignment}
     asked = {name: value for name, value in in_width.items() if value is not None}
     if across != "depth":
         for name, value in {"rule": rule, "scheme": scheme}.items():
@@ -216,45 +211,76 @@ def _verify_width(
     across: str,
     watch: Watch | None,
     widths: str | Iterable[object] = WIDTHS,
-    rules: Iterable[str] = ("rule",),
     alignment: str = "full",
     **given: Any,
 ) -> Result:
-    from deepnet_theory.laboratory.case import Case
-    from deepnet_theory.laboratory.settings import FEWEST, parse_widths, wanted_depths
-    from deepnet_theory.laboratory.width import verify_width as run
+    """The builder's models of the exported rule, measured as :func:`measure` does any family."""
+    from deepnet_theory.definitions.measurement import VERIFICATION
+    from deepnet_theory.laboratory.judging import ALL, verdict_on
+    from deepnet_theory.laboratory.measuring import measure
+    from deepnet_theory.laboratory.model_steps import ANSWER
+    from deepnet_theory.laboratory.settings import FEWEST, parse_depths, parse_widths
 
-    for name in ("width", "step", "updates", "eta"):
+    for name in ("width", "step", "updates", "eta", "draws", "data"):
         if name in given:
             raise InputError(
                 f"{name} was given, which is for verify in depth; across width the widths, the "
-                "first update and all parameters are measured"
+                "first update and all parameters are measured on text"
             )
+    if len(selection.the_stack.parts) > 1:
+        raise InputError(f"across width stacks have one part, and {selection.stack!r} has two")
     wanted, both = parse_widths(widths), across == "both"
-    layers = [(n,) * len(selection.the_stack.parts) for n in ((2, 4, 8) if both else (2,))]
-    deep = wanted_depths(depths or layers, selection.the_stack)
+    deep = parse_depths(depths or ([2, 4, 8] if both else [2]), selection.the_stack)
     if both and len(deep) < FEWEST:
         raise InputError(
             f"{len(deep)} depths give no exponent beside the width: {FEWEST} are needed"
         )
-    places = [{**depth, "d": width} for depth in deep for width in wanted]
-    named = {name: scalings(selection, name, alignment) for name in rules}
-    try:
-        answer = Answer(for_training(selection))
-        rule, parameters = answer.rule, answer.parameters
-    except Refusal:  # of one depth none is needed
-        if both:
-            raise
-        rule, parameters = own_rule(selection, 1, 1), ()
+    settings, work = settings_and_work({**WIDE, **given, "width": wanted[0]})
+    answer = Answer(for_training(selection))
+    rule: Given = {"base": wanted[0], "base_heads": settings.heads, "alignment": alignment}
+    made = partial(_built, answer, rule, settings)
+    for width in wanted:  # one that the heads do not divide is refused before measuring
+        export(answer, next(iter(deep[0].values())), **rule, **_sizes(settings, width))
+    found = measure(
+        made, [next(iter(depth.values())) for depth in deep], widths=wanted,
+        optimizer=partial(_grouped, selection.the_optimizer), seeds=settings.seeds,
+        seed=settings.seed, watch=watch, **work,
+    )  # fmt: skip
+    of = {"select": {**selection.to_dict(), "across": across}, "rule": asdict(answer.rule.plain())}
+    told = {**settings.to_dict(), "width": list(wanted), "depths": found.settings["depths"]}
+    # a parameter by itself is measured with less certainty, and decides nothing here
+    decisive = tuple(e for e in found.exponents if e.share in (ALL, ANSWER))
+    verdict = Verdict.UNDECIDED if found.stopped else verdict_on(decisive)
+    return replace(
+        found, schema=VERIFICATION, of=of, settings=told, exponents=decisive, verdict=verdict
+    )
 
-    def measured(name: str, stage: Given) -> Result:
-        settings, work = settings_and_work({**WIDE, **stage, "width": wanted[0]})
-        case = Case(selection, rule, deep[0], settings)
-        seen = watch if name == next(iter(named)) else None
-        return run(name, named[name], case, places, parameters, across=across, watch=seen, **work)
 
-    first, *others = _one_by_one(named, given, "", measured)
-    return replace(first, others=tuple(others))
+def _sizes(settings: Settings, width: int) -> dict[str, Any]:
+    """The architecture of a model of a width."""
+    names = ("heads", "ffn_ratio", "activation")
+    return {**{n: getattr(settings, n) for n in names}, "width": width, "vocab": VOCABULARY}
+
+
+def _built(
+    answer: Answer, rule: Mapping[str, Any], settings: Settings, depth: int, width: int
+) -> tuple[Any, Any]:
+    """A model of the exported rule, and windows of text that are the same at every size."""
+    import torch
+
+    from deepnet_theory.laboratory.text import text_windows
+    from deepnet_theory.runtime import build
+
+    windows = text_windows(settings.batch, settings.tokens, torch.default_generator) % VOCABULARY
+    return build(export(answer, depth, **rule, **_sizes(settings, width))), windows
+
+
+def _grouped(optimizer: Any, model: Any) -> Any:
+    """The steps of an optimizer's expression at the rates that a built model's rule gives."""
+    from deepnet_theory.laboratory.model_steps import RATE, Expressed
+    from deepnet_theory.models.groups import parameter_groups
+
+    return Expressed(parameter_groups(model, RATE), optimizer, RATE)
 
 
 def _verified(
@@ -436,10 +462,8 @@ def transfer(
         wanted = tuple({**depth, "d": width} for depth in wanted for width in wide)
         for name in dict.fromkeys(rules or RULES):
             make = partial(_wide_constants, name, answer, base=wide[0], sizes=sizes)
-            # of the rule alone it is derived where the rate fails
-            failing = _failing_in_width(selection) if name == RULES[0] else None
             rho = _relative_update(selection, answer.rule)
-            curves[name] = ({"name": name, "base_width": wide[0]}, rho, failing, make)
+            curves[name] = ({"name": name, "base_width": wide[0]}, rho, None, make)
     else:
         if published is not None:
             make = partial(_scheme_constants, published, selection, sizes=sizes)
@@ -515,12 +539,6 @@ def _wide_constants(
 def _failing_exponent(answer: Answer) -> float:
     """The derived exponent in depth of the largest stable rate, of the kind that falls most."""
     return min(float(row.failing.exponent(row.depth)) for row in answer.orders)
-
-
-def _failing_in_width(selection: Selection) -> float:
-    """The derived exponent in d of the rate that fails: where the role that moves most does."""
-    moved = (e for s in scalings(selection) for e in (s.output, s.loss) if e is not None)
-    return float(-max(moved))
 
 
 def _relative_update(selection: Selection, rule: Rule) -> str:

@@ -19,7 +19,7 @@ from deepnet_theory.definitions.outcome import unknown
 T = TypeVar("T")
 # what a user chooses by name: folders, and modules that hold all values of their kind
 FOLDERS = ("optimizers", "placements", "sublayers", "schemes")
-MODULES = {"norms": "sublayer", "closures": "rule", "parametrisations": "parametrisation"}
+MODULES = {"norms": "sublayer", "closures": "rule"}
 KINDS = (*FOLDERS, *MODULES)
 
 

@@ -41,22 +41,6 @@ class Predictions:
     warnings: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """How one role starts and steps as the width d grows, all as exponents of d.
-
-    ``size`` and ``multiplier`` are W's and c's of cWx. Predicted of one update: how far it moves
-    the role's ``output``, and along its gradient the ``loss``; None where nothing is.
-    """
-
-    role: str
-    size: Fraction
-    multiplier: Fraction
-    rate: Fraction
-    output: Fraction | None
-    loss: Fraction | None
-
-
 # -------------------------------------------------------------------------------- what is measured
 
 
@@ -227,7 +211,6 @@ class Result(Concluded):
     assumptions: tuple[AssumptionResult, ...] = ()
     level: AssumptionResult | None = None
     updates: tuple[Following, ...] = ()  # the first updates of the models of each depth
-    others: tuple[Result, ...] = ()  # other parametrisations, where the width varies
 
     @property
     def whole(self) -> tuple[Exponent, ...]:

@@ -20,9 +20,9 @@ from deepnet_theory.definitions.measurement import (
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.selection import MAX_LAYERS, Selection
 from deepnet_theory.laboratory.case import NEAR, Case
-from deepnet_theory.laboratory.model_update import LINEAR, ModelUpdate
-from deepnet_theory.laboratory.one_sublayer import Key, distance_from_identity, predict_shares
-from deepnet_theory.laboratory.settings import Depth, depth_key
+from deepnet_theory.laboratory.model_update import Key
+from deepnet_theory.laboratory.one_sublayer import distance_from_identity, predict_shares
+from deepnet_theory.laboratory.settings import FEWEST, Depth, depth_key
 from deepnet_theory.laboratory.statistics import (
     TOLERANCE,
     Array,
@@ -308,7 +308,6 @@ def judge_exponent(
     plan: Plan,
     depths: Sequence[Depth],
     values: Array,
-    updates: Sequence[ModelUpdate],
     wanted: int,
     expected: Array | None = None,
     arrival: Callable[[float], Arrival | None] = lambda _: None,
@@ -317,8 +316,8 @@ def judge_exponent(
 
     A slope off the exponent is SUPPORTED where it is the one ``expected`` from single sublayers
     over these depths and that has an ``arrival`` at the exponent; too blunt for that, it does not
-    refute either. A step that was not linear or a seed that was not finite takes SUPPORTED to
-    UNDECIDED, missing depths any verdict.
+    refute either. A seed that was not finite takes SUPPORTED to UNDECIDED, missing depths any
+    verdict.
     """
     prediction = plan.prediction
     variable, share = prediction.variable, prediction.share
@@ -341,22 +340,18 @@ def judge_exponent(
             because += reason
     if plan.total:
         because = f"all depths grow together, so the exponents add; {because}"
-    fitted = [u for u in updates if u.depth[variable] >= fit.fitted_from]
-    bent = [u for u in fitted if not u.second_order < LINEAR]
     lost = values.shape[0] - len(fit.per_seed)
-    if verdict is Verdict.SUPPORTED and bent:
-        because += f"; but at depth {depth_key(bent[0].depth)} the step was not linear"
     if lost:
         because += f"; {lost} of {values.shape[0]} seeds were not finite and are left out"
     if few := len(depths) < wanted:
         because += f"; only {len(depths)} of {wanted} depths were measured"
-    if few or (verdict is Verdict.SUPPORTED and (bent or lost)):
+    if few or (verdict is Verdict.SUPPORTED and lost):
         verdict = Verdict.UNDECIDED
     return exponent_of(
         variable, share, fit.interval, predicted, verdict, because, rivals=rivals,
         fitted_from=fit.fitted_from,
         here=None if here is None else here.slope,
-        more="" if few or bent else None,  # more seeds would not decide it
+        more="" if few else None,  # more seeds would not decide it
     )  # fmt: skip
 
 
@@ -386,3 +381,63 @@ def _by_prediction(
         return Verdict.SUPPORTED if deep.leading else verdict, reason
     shallow = f"these depths are too shallow to show {predicted:+g}, or to refute it"
     return Verdict.UNDECIDED, f"{reason}: {shallow}"
+
+
+# ---- across the width ----
+
+LEAST = 128  # the width that exponents are fitted from, where three are not narrower
+FEW = 8  # widths a token: sign(g) of T tokens acts as n·sqrt(2/(πT)) beside its noise, sqrt(n)
+WIDE_TOLERANCE = 0.1  # exponents of two laws differ by a half; finite widths by less than this
+APART = 0.5  # the exponents at full and at no alignment; many tokens lie between
+
+
+def judge_power(
+    prediction: Prediction,
+    places: Sequence[Depth],
+    values: Array,
+    tokens: int,
+) -> Exponent:
+    """The exponent of ``values`` (seeds, places) in one symbol, the others held fixed.
+
+    In d it is fitted from ``LEAST`` on, where enough widths are left. With ``tokens`` above a
+    ``FEW``-th of the width, what is off by up to ``APART`` may be theirs: UNDECIDED.
+    """
+    symbol, groups = prediction.variable, Plan(prediction, total=False).groups(places)
+    numbers, widths = (np.array([place[name] for place in places]) for name in (symbol, "d"))
+    kept = widths >= LEAST
+    if len({*widths[kept].tolist()}) < FEWEST:
+        kept[:] = True
+    narrow = widths[kept].min()
+
+    held = [group for group, inside in zip(groups, kept, strict=True) if inside]
+    fit = fit_exponent(numbers[kept].tolist(), values[:, kept], held)
+    predicted = None if prediction.exponent is None else float(prediction.exponent)
+    verdict, because = judge(fit.interval, predicted, tolerance=WIDE_TOLERANCE)
+    more = to_decide(fit.interval, predicted, tolerance=WIDE_TOLERANCE)
+    if not values.any():
+        because = "the update moves nothing: it leaves 0 where it is"
+    elif (
+        verdict is Verdict.REFUTED
+        and predicted is not None
+        and tokens * FEW > narrow
+        and not fit.interval.outside(
+            predicted - APART - WIDE_TOLERANCE, predicted + APART + WIDE_TOLERANCE
+        )
+    ):
+        verdict, low, high = Verdict.UNDECIDED, fit.interval.low, fit.interval.high
+        because = (
+            f"[{low:+.3f}, {high:+.3f}] is off {predicted:+g} ± {WIDE_TOLERANCE:g} by no more than "
+            f"{tokens} tokens can make it beside a width of {narrow}"
+        )
+        more = "fewer tokens or larger widths would decide, not more seeds"
+    return exponent_of(
+        symbol, prediction.share, fit.interval, predicted, verdict, because,
+        tolerance=WIDE_TOLERANCE,
+        more=more,
+        fitted_from=fit.fitted_from,
+    )  # fmt: skip
+
+
+def verdict_on(exponents: Sequence[Exponent]) -> Verdict:
+    """The worst verdict of all exponents, UNDECIDED where there is none."""
+    return min((e.verdict for e in exponents), key=WORST_FIRST.index, default=Verdict.UNDECIDED)

@@ -5,13 +5,12 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from statistics import fmean
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -29,16 +28,23 @@ from deepnet_theory.definitions.outcome import InputError, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST, MOST, require_seed
 from deepnet_theory.definitions.selection import stack
 from deepnet_theory.laboratory.common_mode import columns, warning
-from deepnet_theory.laboratory.judging import ALL, Plan, judge_exponent, varies_alone
+from deepnet_theory.laboratory.judging import (
+    ALL,
+    Plan,
+    judge_exponent,
+    judge_power,
+    varies_alone,
+    verdict_on,
+)
 from deepnet_theory.laboratory.model_steps import (
     ANSWER,
+    LINEAR,
     FirstStep,
     Followed,
     Stepped,
     first_step,
     follow,
 )
-from deepnet_theory.laboratory.model_update import FIRST_ETA, ModelUpdate, find_linear_step
 from deepnet_theory.laboratory.settings import (
     Depth,
     depth_key,
@@ -47,17 +53,8 @@ from deepnet_theory.laboratory.settings import (
     provenance,
 )
 from deepnet_theory.laboratory.statistics import Array, fit_exponent, positive_interval
-from deepnet_theory.laboratory.width import judge_power, verdict_on
-from deepnet_theory.models.factory import Factory, Made, alone, factory_of
-from deepnet_theory.processes import (
-    Job,
-    Kept,
-    Progress,
-    cache_of,
-    require_processes,
-    run_until_stopped,
-    travels,
-)
+from deepnet_theory.models.factory import Factory, alone, factory_of
+from deepnet_theory.processes import Job, Work, cache_of, run_until_stopped, travels
 from deepnet_theory.processes.keep import digest
 from deepnet_theory.runtime import machine
 
@@ -76,16 +73,12 @@ def measure(
     update: str | None = None,
     inputs: object = None,
     final_state: str | None = None,
-    shares: Sequence[str] = (),
     updates: int = 0,
     eta: float | None = None,
     seeds: int = 8,
     seed: int = 0,
-    progress: Progress | None = None,
     watch: Watch | None = None,
-    processes: int | None = 1,
-    executor: Executor | None = None,
-    cache: Kept = None,
+    **work: Unpack[Work],
 ) -> Result:
     r"""Measure ‖ΔF‖/η per token of one's own models at several depths: is it constant?
 
@@ -100,8 +93,7 @@ def measure(
 
     ``make_model(depth)`` gives a module, or a pair of it and its inputs; or it is a text
     ``FILE.py:FACTORY``. It is called with torch's generator seeded anew: each of the ``seeds`` is
-    the same model at all depths as far as it is drawn in the same order. ``shares`` are patterns
-    of parameter names, as ``"*.mlp.*"``, that are stepped alone, each with an exponent of its own.
+    the same model at all depths as far as it is drawn in the same order.
 
     Across ``widths`` it is ``make_model(depth, width)``, or ``make_model(width)`` without depths,
     and every parameter is stepped alone: ‖ΔF‖ is then compared with ‖F‖, of the head's parameters
@@ -115,38 +107,35 @@ def measure(
     own drowns, which the loss shows late. Each update takes ``inputs(step)`` where the inputs are
     a function, windows of text where they are token ids of our own, and else the one batch.
 
-    ``processes`` or any ``executor`` of ``concurrent.futures`` share the seeds and depths, and the
-    result is the same. ``cache`` (a folder, True for the user's own) keeps each that is finished
-    where factory and optimizer are named by texts, or the optimizer is installed. A kept result
-    holds while the Python files in the folder of the named file, or of its package, are as they
-    were. What else your code reads is not covered: clear the cache where that changes. A function
-    in memory is not kept. One that cannot be pickled, such as a lambda, runs in this process.
+    ``work`` is that of :func:`~deepnet_theory.cli.experiments.verify`, with the same result
+    wherever it is done. ``cache`` keeps each seed that is finished where factory and optimizer are
+    named by texts, or the optimizer is installed, as long as the Python files in the folder of the
+    named file are as they were. A function in memory is not kept. One that cannot be pickled, such
+    as a lambda, runs in this process.
 
     Raises :class:`InputError` for a factory or settings that do not serve.
 
     Source: the model update of DeepNet, arXiv 2203.00555, §4.1, per unit of the learning rate.
     """
     began = time.perf_counter()
-    places = _places(depths, widths)
+    places = places_of(depths, widths)
+    if widths is None and len(places) < 2:
+        raise InputError(f"the depths {shown(depths)} give no exponent: two or more are needed")
     drawn = seeds_from(seed, seeds)
     if type(updates) is not int or not 0 <= updates <= MOST:
         raise InputError(f"updates {shown(updates)} is not a whole number from 0 to {MOST}")
     if eta is not None and not (updates and isinstance(eta, int | float) and 0 < eta <= LARGEST):
         needs = "is not a number above 0" if updates else "is the rate of updates: give both"
         raise InputError(f"eta {shown(eta)} {needs}")
-    count = require_processes(1 if processes is None else processes)
     factory, step = factory_of(make_model), first_step(optimizer, update)
-    dtype = torch.get_default_dtype()
-    family = Family(factory, step, inputs, final_state, tuple(shares), dtype)
-    if (count > 1 or executor is not None) and not travels(family):
-        count, executor = 1, None
-    kept = cache_of(cache)
-    known = None if kept is None else family.depends_on()
-    runs = _Runs(family, places, drawn, watch, known, updates, eta)
-    total = sum(map(cost_of, places)) * seeds * (1 + updates)
-    stopped = run_until_stopped(
-        [runs.first()], total, processes=count, executor=executor, progress=progress, cache=kept
-    )
+    family = Family(factory, step, inputs, final_state, torch.get_default_dtype())
+    work["processes"] = work.get("processes") or 1
+    if not travels(family):
+        work["processes"], work["executor"] = 1, None
+    cache = work["cache"] = cache_of(work.get("cache"))
+    runs = _Runs(family, places, drawn, watch)
+    jobs = runs.jobs(None if cache is None else family.depends_on(), updates, eta)
+    stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
     measured = runs.complete(runs.measured)
     followed = [*map(runs.following, runs.complete(runs.followed))]
     warnings = [*runs.findings(measured), *_drowning(followed)]
@@ -190,23 +179,25 @@ def _drowning(followed: Iterable[tuple[Following, bool]]) -> Iterator[str]:
         yield f"at {'; '.join(sentences)}: {next(iter(sentences.values()))}"
 
 
-def _places(
-    depths: str | Iterable[object] | None, widths: str | Iterable[object] | None
+def places_of(
+    depths: str | Iterable[object] | None,
+    widths: str | Iterable[object] | None,
+    fewest_widths: int = 3,
 ) -> tuple[Depth, ...]:
-    """The depths, the widths, or every pair of them; two or three are needed for an exponent."""
+    """The depths, the widths, or every pair of them."""
     if depths is None and widths is None:
         raise InputError("give depths, such as 6,12,24, or widths, such as 64,128,256")
     layers = ({},) if depths is None else parse_depths(depths, LAYERS)
-    if widths is not None:
-        return tuple({**one, "d": width} for one in layers for width in parse_widths(widths))
-    if len(layers) < 2:
-        raise InputError(f"the depths {shown(depths)} give no exponent: two or more are needed")
-    return layers
+    if widths is None:
+        return layers
+    return tuple(
+        {**one, "d": width} for one in layers for width in parse_widths(widths, fewest_widths)
+    )
 
 
-def cost_of(place: Depth) -> int:
+def cost_of(place: Depth) -> float:
     """The work of a model of these layers and this width, in units of one of each."""
-    return place.get("N", 1) * place.get("d", 1) ** 2
+    return float(place.get("N", 1) * place.get("d", 1) ** 2)
 
 
 def seeds_from(seed: int, count: int) -> range:
@@ -221,36 +212,21 @@ def seeds_from(seed: int, count: int) -> range:
 
 
 @dataclass(frozen=True)
-class Scale:
-    """How the first model was stepped; all others begin from it.
+class Stretch:
+    """One seed at one place: ``sizes`` are ‖ΔF‖ by what was stepped, for the whole step.
 
-    ``unit`` is its optimizer's learning rate, ``eta`` the η that made its step linear, and
-    ``threads`` suits the number of its F's entries.
-    """
-
-    unit: float = 0.0  # the model's own
-    eta: float = FIRST_ETA
-    threads: int = 1
-
-
-@dataclass(frozen=True)
-class Measured:
-    """One seed at one depth: ``sizes`` are ‖ΔF‖/η by what was stepped.
-
-    ``update`` is the step of the seed that looked for a linear one. ``shapes`` is a digest of the
-    parameters' names and shapes, ``weights`` tells weights drawn anew, ``entries`` are F's,
-    ``width`` its last axis; ``starts`` is what F changes by as parameters grow, across the width
-    alone.
+    ``bend`` is the part of ΔF that is not linear, NaN where F is not finite, ``rate`` the
+    optimizer's learning rate. ``shapes`` is a digest of the parameters' names and shapes,
+    ``weights`` tells weights drawn anew, ``tokens`` counts F's; ``starts`` is what F changes by as
+    parameters grow, across the width alone.
     """
 
     sizes: dict[str, float]
-    update: ModelUpdate | None
-    eta: float
-    unit: float
+    bend: float
+    rate: float
     shapes: str
     weights: float
-    entries: int
-    width: int
+    tokens: int
     device: str
     starts: dict[str, float]
 
@@ -263,70 +239,46 @@ class Family:
     step: FirstStep
     inputs: object
     final_state: str | None
-    shares: tuple[str, ...]
     dtype: torch.dtype
 
-    def measure(
-        self, depth: Depth, seed: int, scale: Scale, eta: float | None, patterns: bool
-    ) -> Measured:
-        """Step one model by ``eta``, or where there is none, find how long a step is linear.
-
-        With ``patterns`` each of :meth:`Stepped.patterns` is stepped alone, too.
-        """
-        with alone(), machine.threads(scale.threads), default_dtype(self.dtype):
-            stepped = self._stepped(depth, seed)
-            unit, update = scale.unit or stepped.rate, None
-            if eta is None:
-                step = partial(stepped.update, depth, unit=unit)
-                update = find_linear_step(step, scale.eta)
-                eta = update.eta
-            names = (*self.shares, *(stepped.patterns() if patterns else ()))
-            starts = dict[str, float]()
-            if "d" in depth:
-                sizes, starts = stepped.moves(names, eta / unit), stepped.starts(names)
-            else:
-                sizes = {name: stepped.size_of(eta / unit, name) for name in (ALL, *names)}
-            return Measured(
-                sizes={n: size if n == ANSWER else size / eta for n, size in sizes.items()},
-                update=update,
-                eta=eta,
-                unit=unit,
+    def measure(self, place: Depth, seed: int, patterns: bool) -> Stretch:
+        """Step one model; with ``patterns`` each of :meth:`Stepped.patterns` alone, too."""
+        with alone(), machine.threads(1), default_dtype(self.dtype):
+            generator = torch.Generator().manual_seed(seed)
+            made = self.factory.seeded(seed, place.get("N"), self.inputs, place.get("d"))
+            stepped = Stepped(made, self.step, self.final_state, generator)
+            entries = stepped.before.numel()
+            with machine.threads(machine.fitting_threads(entries)):
+                share, bend = stepped.linear_rate()
+                names = stepped.patterns() if patterns else []
+                starts = dict[str, float]()
+                if "d" in place:
+                    sizes, starts = stepped.moves(names, share), stepped.starts(names)
+                else:
+                    sizes = {name: stepped.size_of(share, name) for name in (ALL, *names)}
+            return Stretch(
+                sizes={n: size if n == ANSWER else size / share for n, size in sizes.items()},
+                bend=bend,
+                rate=stepped.rate,
                 shapes=digest([(n, tuple(p.shape)) for n, p in stepped.model.named_parameters()]),
                 weights=stepped.weights,
-                entries=stepped.before.numel(),
-                width=stepped.before.shape[-1],
+                tokens=entries // stepped.before.shape[-1],
                 device=str(stepped.before.device),
                 starts=starts,
             )
 
-    def follow(
-        self, depth: Depth, seed: int, updates: int, eta: float | None, threads: int
-    ) -> Followed:
+    def follow(self, place: Depth, seed: int, updates: int, eta: float | None) -> Followed:
         """Take several updates of one model, and see what all its tokens come to share."""
-        with alone(), machine.threads(threads), default_dtype(self.dtype):
-            return follow(self._made(depth, seed), self.step, updates, eta, self.final_state, seed)
+        with alone(), machine.threads(1), default_dtype(self.dtype):
+            made = self.factory.seeded(seed, place.get("N"), self.inputs, place.get("d"))
+            return follow(made, self.step, updates, eta, self.final_state, seed)
 
     def depends_on(self) -> object:
         """As :meth:`Factory.depends_on`."""
         if self.step.code is None:
             return None
-        beside = (self.step, _plain(self.inputs), self.final_state, self.shares)
+        beside = (self.step, _plain(self.inputs), self.final_state)
         return self.factory.depends_on("measure", self.dtype, *beside)
-
-    def _made(self, depth: Depth, seed: int) -> Made:
-        return self.factory.seeded(seed, depth.get("N"), self.inputs, depth.get("d"))
-
-    def _stepped(self, depth: Depth, seed: int) -> Stepped:
-        made = self._made(depth, seed)
-        generator = torch.Generator().manual_seed(seed)
-        stepped = Stepped(made, self.step, self.final_state, generator)
-        for pattern in self.shares:
-            if not stepped.moving(pattern):
-                raise InputError(
-                    f"no parameter that moves is called {pattern!r}; they are called: "
-                    + ", ".join(stepped.patterns())
-                )
-        return stepped
 
 
 @contextmanager
@@ -358,103 +310,68 @@ def _plain(inputs: object) -> object:
 
 @dataclass
 class _Runs:
-    """What was measured of a family, by place and seed, and which job makes which others possible.
-
-    The first seed of the first place gives the :class:`Scale` of all others, and the first seed
-    of every place the η of its other seeds.
-    """
+    """What was measured of a family, by place and seed."""
 
     family: Family
     places: Sequence[Depth]
     seeds: Sequence[int]
     watch: Watch | None
-    depends_on: object
-    updates: int
-    eta: float | None  # of the updates
-    measured: dict[str, dict[int, Measured]] = field(default_factory=dict)
+    measured: dict[str, dict[int, Stretch]] = field(default_factory=dict)
     followed: dict[str, dict[int, Followed]] = field(default_factory=dict)
-    shapes: dict[str, Depth] = field(default_factory=dict)  # and the first place that has them
 
-    # ------------------------------------------------------------------------------ jobs
-
-    def first(self) -> Job:
-        """The job that all others wait for."""
-        return self._find(self.places[0], Scale(), self._begun)
-
-    def _begun(self, first: Measured) -> Iterator[Job]:
-        threads = machine.fitting_threads(first.entries)
-        scale = Scale(first.unit, first.eta, threads)
-        yield from self._others(self.places[0], scale, first)
-        for place in self.places[1:]:
-            yield self._find(place, scale, partial(self._others, place, scale))
-        for place in self.places if self.updates else ():
-            keep = self.followed.setdefault(depth_key(place), {}).__setitem__
+    def jobs(self, depends_on: object, updates: int, eta: float | None) -> list[Job]:
+        """Every seed of every place, first for one step and then for ``updates`` of them."""
+        jobs: list[tuple[Depth, str, int, partial[Any], Callable[[Any], None]]] = []
+        for place in self.places:
+            patterns = place == self.places[-1] or "d" in place
             for seed in self.seeds:
-                asked = (place, seed, self.updates, self.eta, threads)
-                work, what = partial(self.family.follow, *asked), f", {self.updates} updates"
-                yield self._job(place, work, partial(keep, seed), what, self.updates, "follow")
+                keep = partial(self._keep, place, seed)
+                work = partial(self.family.measure, place, seed, patterns)
+                jobs.append((place, "", 1, work, keep))
+        for place in self.places if updates else ():
+            for seed in self.seeds:
+                follow = partial(self.family.follow, place, seed, updates, eta)
+                took = partial(self.followed.setdefault(depth_key(place), {}).__setitem__, seed)
+                jobs.append((place, f", {updates} updates", updates, follow, took))
+        return [
+            Job(
+                f"{self.family.factory.name} at depth {depth_key(place)}{what}",
+                cost_of(place) * times,
+                work,
+                keep,
+                None if depends_on is None else (depends_on, what, *work.args),
+            )
+            for place, what, times, work, keep in jobs
+        ]
 
-    def _find(self, place: Depth, scale: Scale, follow: Callable[[Measured], Iterator[Job]]) -> Job:
-        """The first seed of a place, which looks for a linear step."""
-
-        def keep(found: Measured) -> Iterator[Job]:
-            self._require_change(place, found)
-            self._keep(place, self.seeds[0], found)
-            return follow(found)
-
-        return self._measuring(place, self.seeds[0], scale, None, keep)
-
-    def _others(self, place: Depth, scale: Scale, first: Measured) -> Iterator[Job]:
-        scale = replace(scale, eta=first.eta)  # of this place: nothing else is asked
-        for seed in self.seeds[1:]:
-            keep = partial(self._keep, place, seed)
-            yield self._measuring(place, seed, scale, first.eta, keep)
-
-    def _measuring(
-        self, place: Depth, seed: int, scale: Scale, eta: float | None,
-        keep: Callable[[Measured], Iterator[Job] | None],
-    ) -> Job:  # fmt: skip
-        patterns = place == self.places[-1] or "d" in place
-        work = partial(self.family.measure, place, seed, scale, eta, patterns)
-        return self._job(place, work, keep)
-
-    def _job(
-        self, place: Depth, work: partial[Any], keep: Callable[[Any], Iterator[Job] | None],
-        more: str = "", times: int = 1, *kind: str,
-    ) -> Job:  # fmt: skip
-        """A job whose result is kept under what it depends on, beside its own arguments."""
-        return Job(
-            f"{self.family.factory.name} at depth {depth_key(place)}{more}",
-            cost_of(place) * times,
-            work,
-            keep,
-            None if self.depends_on is None else (self.depends_on, *kind, *work.args),
-        )
-
-    def _keep(self, place: Depth, seed: int, found: Measured) -> None:
+    def _keep(self, place: Depth, seed: int, found: Stretch) -> None:
         self.measured.setdefault(depth_key(place), {})[seed] = found
+        self._require_change()
         if self.watch is not None and place in self.complete(self.measured):
             self.watch(self.point(place))
 
-    def _require_change(self, place: Depth, found: Measured) -> None:
+    def _require_change(self) -> None:
+        """Raise :class:`InputError` where the first seed is one model at two places."""
         # shared layers have one shape at every depth, and move the output by another amount
-        other = self.shapes.setdefault(f"{found.shapes} {found.sizes[ALL]:.5g}", place)
-        if other != place:
-            few, many = sorted((other, place), key=cost_of)
-            what, unit = ("width", "") if "d" in place else ("depth", " layers")
-            raise InputError(
-                f"{self.family.factory.name} gives the same parameters at {depth_key(few)} and at "
-                f"{depth_key(many)}{unit}: does it use the {what} that it is given?"
-            )
-
-    # --------------------------------------------------------------------------- results
+        seen = dict[tuple[str, str], Depth]()
+        for place in self.places:
+            found = self.measured.get(depth_key(place), {}).get(self.seeds[0])
+            if found is None:
+                continue
+            other = seen.setdefault((found.shapes, f"{found.sizes[ALL]:.5g}"), place)
+            if other != place:
+                what, unit = ("width", "") if "d" in place else ("depth", " layers")
+                raise InputError(
+                    f"{self.family.factory.name} gives the same parameters at {depth_key(other)} "
+                    f"and at {depth_key(place)}{unit}: does it use the {what} that it is given?"
+                )
 
     def complete(self, rows: Mapping[str, Mapping[int, object]]) -> list[Depth]:
         """The places where all seeds are there, of what was measured or followed."""
         count = len(self.seeds)
-        return [place for place in self.places if len(rows.get(depth_key(place), ())) == count]
+        return [place for place in self.places if len(rows.get(depth_key(place), ())) >= count]
 
-    def row(self, place: Depth) -> list[Measured]:
+    def row(self, place: Depth) -> list[Stretch]:
         """What was measured at a place, seed by seed."""
         return [self.measured[depth_key(place)][seed] for seed in self.seeds]
 
@@ -462,21 +379,32 @@ class _Runs:
         """Whether all seeds have the same weights."""
         return len({m.weights for m in self.row(place)}) == 1
 
-    def update(self, place: Depth) -> ModelUpdate:
-        """The step of the first seed."""
-        update = self.row(place)[0].update
-        assert update is not None
-        return update
+    def sizes(self, name: str, place: Depth) -> tuple[float, ...]:
+        """‖ΔF‖/η of every seed, η in units of the first place's learning rate."""
+        first = self.measured[depth_key(self.places[0])][self.seeds[0]].rate
+        unit = 1.0 if name == ANSWER else first
+        return tuple(m.sizes[name] / unit for m in self.row(place))
+
+    def finding(self, place: Depth) -> str:
+        """A sentence where F is not finite, or its change not linear."""
+        bends = [m.bend for m in self.row(place)]
+        if not all(map(np.isfinite, bends)):
+            return f"at depth {depth_key(place)} F or its change is not finite"
+        if max(bends) > LINEAR:
+            return (
+                f"at depth {depth_key(place)} the second-order part of the step is "
+                f"{max(bends):.1%}: try float64"
+            )
+        return ""
 
     def findings(self, places: Iterable[Depth]) -> list[str]:
-        """Where values broke."""
-        return [finding for place in places if (finding := self.update(place).finding)]
+        return [*filter(None, map(self.finding, places))]
 
     def point(self, place: Depth) -> Estimate:
         """The mean over seeds and its interval."""
-        values = tuple(m.sizes[ALL] for m in self.row(place))
-        interval, finding = positive_interval(values), self.update(place).finding
-        return Estimate(dict(place), *interval.numbers, values=values, finding=finding)
+        values = self.sizes(ALL, place)
+        interval = positive_interval(values).numbers
+        return Estimate(dict(place), *interval, values=values, finding=self.finding(place))
 
     def following(self, place: Depth) -> tuple[Following, bool]:
         """The updates of all seeds as one, and whether a norm takes every sum back."""
@@ -490,41 +418,42 @@ class _Runs:
     def alone(self, place: Depth) -> tuple[Estimate, ...]:
         """What each pattern contributes, the largest first."""
         names = [name for name in self.row(place)[0].sizes if name not in (ALL, ANSWER)]
-        sizes = {name: [m.sizes[name] for m in self.row(place)] for name in names}
-        shares = (
-            Estimate({"name": name}, *positive_interval(own).numbers, values=tuple(own))
-            for name, own in sizes.items()
-        )
+        shares = [
+            Estimate({"name": name}, *positive_interval(own).numbers, values=own)
+            for name in names
+            if all(name in m.sizes for m in self.row(place))
+            for own in [self.sizes(name, place)]
+        ]
         return tuple(sorted(shares, key=lambda share: -share.mean))
 
     def _values(self, name: str, places: Iterable[Depth]) -> Array:
         """‖ΔF‖/η of what was stepped, (seeds, places)."""
-        rows = [[m.sizes[name] for m in self.row(place)] for place in places]
-        return np.array(rows, dtype=float).T
+        return np.array([self.sizes(name, place) for place in places], dtype=float).T
 
     def exponents(self, places: Sequence[Depth], across_width: bool) -> Iterator[Exponent]:
-        """In depth those of the whole and of the shares, judged against a constant.
+        """In depth that of the whole, judged against a constant.
 
         In width those of the whole and of every parameter, and what would mend one.
         """
         if not across_width:
-            updates = [*map(self.update, places)]
-            for name in dict.fromkeys((ALL, *self.family.shares)):
-                plan = Plan(Prediction("N", name, Fraction(0)), total=False)
-                values = self._values(name, places)
-                yield judge_exponent(plan, places, values, updates, len(self.places))
+            plan = Plan(Prediction("N", ALL, Fraction(0)), total=False)
+            values = self._values(ALL, places)
+            e = judge_exponent(plan, places, values, len(self.places))
+            if e.verdict is Verdict.SUPPORTED and (bent := self.findings(places)):
+                e = replace(e, verdict=Verdict.UNDECIDED, because=f"{e.because}; but {bent[0]}")
+            yield e
             return
         if len(places) < len(self.places):
             return
         everywhere = [m for place in places for m in self.row(place)]
-        tokens = everywhere[0].entries // everywhere[0].width
         names = [name for name in everywhere[0].sizes if all(name in m.sizes for m in everywhere)]
         fitting = not self.uneven(places)
         for variable in reversed(places[0]):
             for name in names if variable == "d" else (ALL,):
                 if varies_alone(variable, places):
                     constant = Prediction(variable, name, Fraction(0))
-                    e = judge_power(constant, places, self._values(name, places), tokens)
+                    values = self._values(name, places)
+                    e = judge_power(constant, places, values, everywhere[0].tokens)
                     off = e.verdict is Verdict.REFUTED and variable == "d" and name != ALL
                     yield replace(e, because=f"{_mend(e)}; {e.because}") if off and fitting else e
 

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from fnmatch import fnmatchcase
 from functools import partial
 from inspect import isclass, signature
 from statistics import fmean
@@ -20,8 +19,6 @@ from deepnet_theory.definitions.optimizer import optimizer as named
 from deepnet_theory.definitions.outcome import InputError, shown
 from deepnet_theory.laboratory.common_mode import CommonMode, Sum, is_taken, length
 from deepnet_theory.laboratory.judging import ALL
-from deepnet_theory.laboratory.model_update import ModelUpdate
-from deepnet_theory.laboratory.settings import Depth, depth_key
 from deepnet_theory.laboratory.stepping import update
 from deepnet_theory.laboratory.text import Text, entropy
 from deepnet_theory.models.factory import Made, load_known_factory
@@ -32,19 +29,45 @@ from deepnet_theory.processes.keep import is_installed
 
 # ---- an optimizer's step ----
 
-RATE = 2.0**-10  # where the caller sets none: the laboratory's first learning rate
+RATE = 2.0**-10  # where the caller sets none
 
 Changes = list[tuple[str, nn.Parameter, Tensor]]  # name, parameter, and its change
 
 
+class Expressed(torch.optim.Optimizer):
+    """Steps by the expression of an update, each group at its own learning rate."""
+
+    def __init__(self, params: Any, update: Optimizer, lr: float = RATE) -> None:
+        super().__init__(params, {"lr": lr})
+        self.update = update
+
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is not None:
+                    p.add_(self._change(p, group["lr"]))
+
+    def _change(self, p: nn.Parameter, rate: float) -> Tensor:
+        assert p.grad is not None
+        # (1, out, in): one seed; the axes of a convolution's input are one
+        shape = (1, *p.shape[:1], -1) if p.dim() > 2 else (1, *(p.shape or (1,)))
+        g, theta = p.grad.reshape(shape), p.detach().reshape(shape)
+        return update(self.update.expression, rate, g, theta).reshape(p.shape)
+
+
 @dataclass(frozen=True)
 class FirstStep:
-    """What steps a model: ``make`` gives an optimizer of it, else ``update`` is interpreted."""
+    """What steps a model: ``make`` gives an optimizer of it.
+
+    ``code`` is a digest of what is the caller's own, None where it is not known. With ``once`` the
+    first step alone is the optimizer's.
+    """
 
     name: str
-    make: Callable[[nn.Module], torch.optim.Optimizer] | None = None
-    update: Optimizer | None = None
-    code: str | None = ""  # a digest of what is the caller's own, None where it is not known
+    make: Callable[[nn.Module], torch.optim.Optimizer]
+    code: str | None = ""
+    once: bool = False
 
     def changes(self, model: nn.Module) -> tuple[Changes, float]:
         """The change of every parameter that moves, from its gradient, and the learning rate.
@@ -53,8 +76,6 @@ class FirstStep:
         left as it is.
         """
         moving = [(n, p) for n, p in model.named_parameters() if p.grad is not None]
-        if self.make is None:
-            return [(n, p, self._expressed(p)) for n, p in moving], RATE
         before = [p.detach().clone() for _, p in moving]
         optimizer = self.make(model)
         try:
@@ -73,35 +94,17 @@ class FirstStep:
 
         Without ``eta`` it is the optimizer's own; else all groups keep their ratios to it.
         """
-        if self.make is not None:
-            optimizer = self.make(model)
-            if eta is not None:
-                times = eta / _rate(optimizer)
-                for group in optimizer.param_groups:
-                    group["lr"] *= times
-            return optimizer.step
-        assert self.update is not None
-        running = self.update.running
-        if running is None or {"m", "v"} & running.expression.names:
+        if self.once:
             raise InputError(
                 f"{self.name} goes on from running means, and no library's optimizer stands for "
                 "it here: give FILE.py:FUNCTION, which gives a model's optimizer"
             )
-
-        @torch.no_grad()
-        def step() -> None:
-            for p in model.parameters():
-                if p.grad is not None:
-                    p.add_(self._expressed(p, RATE if eta is None else eta))
-
-        return step
-
-    def _expressed(self, p: nn.Parameter, rate: float = RATE) -> Tensor:
-        assert self.update is not None and p.grad is not None
-        # (1, out, in): one seed; the axes of a convolution's input are one
-        shape = (1, *p.shape[:1], -1) if p.dim() > 2 else (1, *(p.shape or (1,)))
-        g, theta = p.grad.reshape(shape), p.detach().reshape(shape)
-        return update(self.update.expression, rate, g, theta).reshape(p.shape).clone()
+        optimizer = self.make(model)
+        if eta is not None:
+            times = eta / _rate(optimizer)
+            for group in optimizer.param_groups:
+                group["lr"] *= times
+        return optimizer.step
 
 
 def _rate(optimizer: torch.optim.Optimizer) -> float:
@@ -110,6 +113,15 @@ def _rate(optimizer: torch.optim.Optimizer) -> float:
     if not rate > 0:
         raise InputError(f"{type(optimizer).__name__} has no learning rate above 0")
     return rate
+
+
+def expressed(ours: Optimizer) -> FirstStep:
+    """The steps of one of our optimizers by its expression."""
+    running = ours.running
+    once = running is None or bool({"m", "v"} & running.expression.names)
+    return FirstStep(
+        ours.name, partial(_of_class, partial(Expressed, update=ours), RATE), once=once
+    )
 
 
 def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
@@ -123,7 +135,7 @@ def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
     if (optimizer is None) == (expression is None):
         raise InputError("give exactly one of optimizer and update")
     if expression is not None:
-        return FirstStep(expression, update=custom_optimizer(expression))
+        return replace(expressed(custom_optimizer(expression)), name=expression)
     if isinstance(optimizer, str) and ":" in optimizer:
         factory = load_known_factory(optimizer)
         name = getattr(factory.function, "__name__", factory.name)
@@ -131,7 +143,7 @@ def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
     if isinstance(optimizer, str):
         ours = named(optimizer)
         if ours.reference is None:
-            return FirstStep(ours.name, update=ours)
+            return expressed(ours)
         return FirstStep(ours.name, partial(_of_class, library_optimizer(ours.reference), RATE))
     kind = optimizer.func if isinstance(optimizer, partial) else optimizer
     code = "" if is_installed(kind) else None
@@ -176,6 +188,9 @@ def _checked(given: object) -> torch.optim.Optimizer:
 SAME_TWICE = 1e-4  # of ‖F‖: two forward passes differ by rounding, and far less than this
 ANSWER = "the loss, by a move of F"
 SEEN = 0.1  # of the whole step's ‖ΔF‖, by a step that should move F as far
+SHORT = 1e-3  # ‖ΔF‖/‖F‖ aimed at: far above float32's rounding, far below curvature
+LINEAR = 0.01  # the part of ΔF that is not linear is kept under this
+WIDE = 30.0  # how many times more or less is accepted where the step is linear
 GROWN = 2.0**-7  # how much parameters grow where their share of F is asked for
 ROUNDED = 1e-3  # of F: a share this small may be rounding
 
@@ -224,11 +239,8 @@ class Stepped:
         return float(sum(p.detach().double().abs().sum() for p in self.model.parameters()))
 
     def moving(self, pattern: str) -> list[str]:
-        """The names of what moves: of one of :meth:`patterns`, fitting a pattern, or "all"."""
-        names = [name for name, _, _ in self.changes]
-        if pattern in self.patterns():
-            return [name for name in names if _in_all_layers(name) == pattern]
-        return [name for name in names if pattern == ALL or fnmatchcase(name, pattern)]
+        """The names of what moves: of one of :meth:`patterns`, or all."""
+        return [n for n, _, _ in self.changes if pattern in (ALL, _in_all_layers(n))]
 
     def patterns(self) -> list[str]:
         """The names of what moves, one for all layers: numbers are ``*``."""
@@ -294,21 +306,30 @@ class Stepped:
         shares = {n: float(f.norm(dim=-1).mean()) / GROWN / own for n, f in grown.items()}
         return {name: share for name, share in shares.items() if share > ROUNDED}
 
-    def update(self, depth: Depth, eta: float, unit: float) -> ModelUpdate:
-        """The step at η, with the part of it that is not linear, as the laboratory tells it."""
-        whole, half = self.change(eta / unit), self.change(eta / unit / 2)
-        size = float(whole.norm())
-        value = float(whole.norm(dim=-1).mean()) / eta
-        finding = ""
-        if not torch.isfinite(whole).all():
-            when = "after" if torch.isfinite(self.before).all() else "before"
-            finding = f"{when} the step, at depth {depth_key(depth)}: F is not finite"
-        return ModelUpdate(
-            depth, eta, values=(value,), first_draw=(value,),
-            second_order=2 * float((whole - 2 * half).norm()) / size if size else 0.0,
-            relative_change=size / float(self.before.double().norm()),
-            losses=(), loss_changes=(), first_order=(), finding=finding,
-        )  # fmt: skip
+    def linear_rate(self) -> tuple[float, float]:
+        r"""A share of the step by which F changes linearly, and how far from that it is there.
+
+        .. math:: \Delta F(s) - 2\,\Delta F(s/2) = \tfrac12 s^2 F'' + O(s^3)
+
+        as a part of ΔF, NaN where no step moves F by a finite amount. The share is a power of two,
+        which a gain of 1 or a weight takes without rounding.
+        """
+        own, share, tried = self.before.double().norm(), 1.0, dict[float, float]()
+        # a larger step drowns rounding, a smaller one curvature
+        for times in (1, 1, 1, 1, 4, 1 / 16):
+            share = 2.0 ** round(math.log2(share * times))
+            whole = self.change(share)
+            bend = float(2 * (whole - 2 * self.change(share / 2)).norm() / whole.norm())
+            moved = float(whole.norm() / own)
+            if 0 < moved < math.inf:
+                tried[share] = bend
+                if bend < LINEAR and 1 / WIDE < moved / SHORT < WIDE:
+                    break
+            share *= min(max(SHORT / moved, 1e-3), 1e3) if moved > 0 else 1e3
+            if math.isnan(moved) or not 1e-30 < share < 1e15:
+                break
+        best = min(tried, key=tried.__getitem__, default=1.0)
+        return best, tried.get(best, math.nan)
 
 
 def _in_all_layers(name: str) -> str:

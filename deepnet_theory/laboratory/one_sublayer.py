@@ -20,24 +20,27 @@ from statistics import NormalDist, fmean
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
-from torch.autograd import forward_ad
+from torch import Tensor
 
 from deepnet_theory.laboratory.case import NEAR, Case, Sampled
+from deepnet_theory.laboratory.model_update import (
+    Direction,
+    Key,
+    by_kind,
+    change_along,
+    directions_of,
+)
 from deepnet_theory.laboratory.settings import Depth, fitting_threads
 from deepnet_theory.laboratory.trace import take_trace
 from deepnet_theory.laboratory.trial import Trial
-from deepnet_theory.runtime import Description, Model
-from deepnet_theory.runtime.branches import math_attention
+from deepnet_theory.runtime import Description
 
 PLACES = 1  # pairs of places in a draw, each with its mirror image
 PLACES_OF_GROWTH = 2  # the same where the stream grows: layers then differ in what they change
 COPIES = 4  # of every seed at each pair of places
 EVENLY = 0.7548776662466927  # the root of x³ + x² = 1, whose multiples fill [0, 1] evenly
 
-Key = tuple[str, str]
 ALL: Key = ("all", "all")
-Direction = tuple[nn.Parameter, Description, Tensor]
 # by part, and whether in a layer of it: as many layers as a change V stands for, and V
 Changes = dict[tuple[str, bool], list[tuple[float, Tensor]]]
 
@@ -114,15 +117,6 @@ def by_part(trial: Trial, sampled: Sampled, directions: list[Direction]) -> dict
     return {ALL: changes, **(shares if len(parts) > 1 else {})}
 
 
-def by_kind(directions: list[Direction]) -> dict[Key, list[Direction]]:
-    kinds: dict[Key, list[Direction]] = {}
-    for direction in directions:
-        d = direction[1]
-        key = d.part or "", f"{d.kind or 'final norm'} {d.name}"
-        kinds.setdefault(key, []).append(direction)
-    return kinds
-
-
 class Distance(NamedTuple):
     """S·r² of every seed: of the ``whole`` stack, and of the ``block`` that is farthest.
 
@@ -193,10 +187,9 @@ def _predict(
             for index, places in enumerate(places_of(draw, draws, pairs)):
                 sampled = _sampled(case, places=places, index=index, growth=growth)
                 trial = Trial(sampled, draw=draw, copies=COPIES)
-                with math_attention():
-                    directions = _sampled_directions(trial, sampled)
-                    for key, changes in split(trial, sampled, directions).items():
-                        squares.setdefault(key, []).append(_square(trial, changes))
+                directions = _sampled_directions(trial, sampled)
+                for key, changes in split(trial, sampled, directions).items():
+                    squares.setdefault(key, []).append(_square(trial, changes))
             for key, rows in squares.items():
                 sizes.setdefault(key, []).append(_root(torch.cat(rows, dim=1)))
     result = {}
@@ -227,20 +220,13 @@ def places_of(draw: int, draws: int, pairs: int = PLACES) -> Iterator[tuple[floa
 
 def _sampled_directions(trial: Trial, sampled: Sampled) -> list[Direction]:
     parts = {part.name: part for part in trial.model.constants.parts}
-    return directions_of(trial, [
-        (p, d)
-        for p, d in trial.parameters()
-        if d.part in parts
-        and (d.layer is None or sampled.copy_of(parts[d.part], d.layer) is not None)
-    ])  # fmt: skip
 
+    def chosen(d: Description) -> bool:
+        if d.part not in parts:
+            return False
+        return d.layer is None or sampled.copy_of(parts[d.part], d.layer) is not None
 
-def directions_of(
-    trial: Trial, chosen: Sequence[tuple[nn.Parameter, Description]]
-) -> list[Direction]:
-    """The update of every chosen parameter, per unit of the learning rate."""
-    changes = trial.first_step([p for p, _ in chosen]).changes
-    return [(p, d, change) for (p, d), change in zip(chosen, changes, strict=True)]
+    return directions_of(trial, chosen)
 
 
 def _changes(trial: Trial, sampled: Sampled, directions: Sequence[Direction]) -> Changes:
@@ -287,38 +273,6 @@ def _mean(values: Sequence[Tensor]) -> Tensor:
     return torch.stack(list(values)).mean(0)
 
 
-def change_along(trial: Trial, directions: Sequence[Direction]) -> Tensor:
-    """The output's derivative along these steps: (k, batch, tokens, d)."""
-    names = {id(p): name for name, p in trial.model.named_parameters()}
-    with torch.no_grad(), forward_ad.dual_level():
-        weights = {
-            f"model.{names[id(p)]}": forward_ad.make_dual(p.detach(), step)  # type: ignore[no-untyped-call]
-            for p, _, step in directions
-        }
-        # an input without a tangent would have torch add a symbolic zero, by way of its compiler,
-        # which a fresh process takes seconds to import
-        inputs = tuple(
-            forward_ad.make_dual(x, torch.zeros_like(x))  # type: ignore[no-untyped-call]
-            for x in trial.inputs
-        )
-        output = torch.func.functional_call(_Body(trial.model), weights, inputs)
-        change: Tensor = forward_ad.unpack_dual(output).tangent  # type: ignore[no-untyped-call]
-    return change.double()
-
-
-class _Body(nn.Module):
-    """A model's output before the head as a module of the memories' inputs and the last part's."""
-
-    def __init__(self, model: Model) -> None:
-        super().__init__()
-        self.model = model
-
-    def forward(self, *inputs: Tensor) -> Tensor:
-        *memory, x = inputs
-        output: Tensor = self.model.body(x, *memory)
-        return output
-
-
 def _root(squares: Tensor) -> tuple[Tensor, Tensor]:
     """The mean over tokens of the root of the mean square, and its standard error: (seeds,) each.
 
@@ -329,24 +283,3 @@ def _root(squares: Tensor) -> tuple[Tensor, Tensor]:
     slope = torch.where(root > 0, 0.5 / root, torch.zeros_like(root))
     parts = (squares * slope).mean(2)  # what each draw adds, to first order
     return root.mean((1, 2)), parts.std(1) / math.sqrt(squares.shape[1])
-
-
-Shares = dict[Key, tuple[float, ...]]
-
-
-def measure_shares(case: Case) -> Shares:
-    r"""‖ΔF‖/η of every seed when one kind of parameter is stepped alone, by part and name.
-
-    .. math:: \Delta F_s/\eta = \frac{\partial F}{\partial\theta_s}\,\frac{\Delta\theta_s}{\eta}
-              \qquad \|\Delta F\| \le \sum_s \|\Delta F_s\|
-
-    One derivative of the output along each kind's step, so that no rounding hides a small share.
-    """
-    shares = {}
-    with fitting_threads(case.settings), math_attention():
-        trial = Trial(case)
-        stepped = [(p, d) for p, d in trial.parameters() if d.part]
-        for key, chosen in by_kind(directions_of(trial, stepped)).items():
-            sizes = change_along(trial, chosen).norm(dim=-1)  # (seeds, batch, tokens)
-            shares[key] = tuple(sizes.flatten(1).mean(1).tolist())
-    return shares

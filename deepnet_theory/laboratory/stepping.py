@@ -35,14 +35,6 @@ def rms(x: Tensor) -> Tensor:
     return norm(x) / math.sqrt(numel(x))
 
 
-def inner_product(a: Tensor, b: Tensor) -> Tensor:
-    """Each seed's inner product of two parameters that lie alike in memory: (k, …) → (k,)."""
-    if a.ndim == 3 and not a.is_contiguous():
-        a, b = a.mT, b.mT  # flattened as they lie, without a copy
-    product: Tensor = torch.linalg.vecdot(a.flatten(1), b.flatten(1))
-    return product
-
-
 def polar(g: Tensor) -> Tensor:
     r"""The polar factor :math:`UV^\top` of each seed's :math:`g = U\Sigma V^\top`: (k, out, in).
 
@@ -221,27 +213,6 @@ def arriving(
     finally:
         for handle in handles:
             handle.remove()
-
-
-def stepping(
-    parameters: Iterable[nn.Parameter],
-    expression: Expression,
-    eta: Tensor,
-    observe: Callable[[nn.Parameter, Tensor, Tensor], None] = lambda *_: None,
-    rate: Callable[[nn.Parameter], float] = lambda _: 1.0,
-) -> AbstractContextManager[None]:
-    """Within this context a backward pass steps each parameter as soon as its gradient is there.
-
-    By the update at the seeds' rates ``eta`` (seeds,), times the parameter's ``rate``; ``observe``
-    receives parameter, gradient and update before it is added.
-    """
-
-    def step(parameter: nn.Parameter, gradient: Tensor) -> None:
-        change = update(expression, eta * rate(parameter), gradient, parameter.detach())
-        observe(parameter, gradient, change)
-        parameter.add_(change)
-
-    return arriving(parameters, step)
 
 
 @contextmanager

@@ -7,9 +7,9 @@ assumptions ask of it, or of single steps.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import torch
 from torch import Tensor, nn
@@ -18,10 +18,17 @@ from torch.utils.hooks import RemovableHandle
 from deepnet_theory.definitions.discovery import choose
 from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.laboratory.case import Case
-from deepnet_theory.laboratory.model_update import Chosen, ModelUpdate, measure_model_update
+from deepnet_theory.laboratory.model_update import (
+    Chosen,
+    Direction,
+    Sizes,
+    directions_of,
+    everything,
+    size_along,
+)
 from deepnet_theory.laboratory.stepping import arriving, backward, numel, only
 from deepnet_theory.laboratory.trial import Trial
-from deepnet_theory.runtime import described
+from deepnet_theory.runtime import Description, described
 from deepnet_theory.runtime.branches import Attention, FeedForward, GatedFeedForward
 from deepnet_theory.runtime.linear import Norm
 from deepnet_theory.runtime.model import Residual
@@ -219,27 +226,26 @@ def _inhomogeneity(branch: nn.Module, x: Tensor) -> Tensor:
 
 @dataclass
 class Probe:
-    """A case and the model update measured of it; measurements ask it for more."""
+    """A case of which measurements ask: one draw of its stacks, with what their steps move."""
 
     case: Case
-    model_update: ModelUpdate
 
+    @cached_property
     def trial(self) -> Trial:
         return Trial(self.case)
 
     @cached_property
     def trace(self) -> Trace:
-        return take_trace(self.trial())
+        return take_trace(self.trial)
 
-    @property
-    def values(self) -> Tensor:
-        """‖ΔF‖/η of every seed, of the weights that :meth:`trial` draws: (seeds,)."""
-        return torch.tensor(self.model_update.first_draw, dtype=torch.float64)
+    @cached_property
+    def directions(self) -> list[Direction]:
+        return directions_of(self.trial)
 
-    def share(self, chosen: Chosen, draws: int = 1) -> Tensor:
-        eta = self.model_update.eta
-        alone = measure_model_update(self.case, eta=eta, draws=draws, chosen=chosen)
-        return torch.tensor(alone.values, dtype=torch.float64)
+    def size(self, chosen: Chosen = everything) -> Tensor:
+        """‖ΔF‖/η of every seed where the chosen parameters are stepped: (seeds,)."""
+        own = [one for one in self.directions if chosen(one[1])]
+        return torch.tensor(size_along(self.trial, own), dtype=torch.float64)
 
     @cached_property
     def sum_of_sublayer_updates(self) -> Tensor:
@@ -247,29 +253,25 @@ class Probe:
 
         Layers are sampled evenly over each part, and counted for their share of it.
         """
-        trial = self.trial()
         # a layer that is used several times is stepped once
-        layers = {part.name: part.distinct for part in trial.model.constants.parts}
+        layers = {part.name: part.distinct for part in self.trial.model.constants.parts}
         sampled = {name: sample_layers(count) for name, count in layers.items()}
         # a norm's parameters belong to its residual sublayer, a final norm's to none
-        chosen = [
-            (p, (d.part, d.layer, d.sublayer))
-            for p, d in trial.parameters()
+        places = dict.fromkeys(
+            (d.part, d.layer, d.sublayer)
+            for _, d, _ in self.directions
             if d.part in sampled and d.layer in sampled[d.part] and d.sublayer is not None
-        ]
-        eta = self.model_update.eta * math.sqrt(sum(layers.values()))
-        first = trial.first_step([p for p, _ in chosen], eta)
-        total = torch.zeros(trial.seeds, dtype=torch.float64)
-        for place in dict.fromkeys(place for _, place in chosen):
-            alone = [
-                (p, change)
-                for (p, stands), change in zip(chosen, first.changes, strict=True)
-                if stands == place
-            ]
-            change = trial.moved(first.before, *zip(*alone, strict=True))
-            size = change.norm(dim=-1).flatten(1).mean(1).cpu() / eta
-            total += size * layers[place[0]] / len(sampled[place[0]])
+        )
+        total = torch.zeros(self.trial.seeds, dtype=torch.float64)
+        for part, *place in places:
+            assert part is not None
+            here = self.size(partial(_stands_at, (part, *place)))
+            total += here * layers[part] / len(sampled[part])
         return total
+
+
+def _stands_at(place: tuple[object, ...], d: Description) -> bool:
+    return (d.part, d.layer, d.sublayer) == place
 
 
 def sample_layers(count: int, most: int = SAMPLED_LAYERS) -> set[int]:
@@ -289,7 +291,7 @@ def _greatest(quantity: str) -> Callable[[Probe], Tensor]:
 def _worst_inhomogeneity(probe: Probe) -> Tensor:
     """The worst ‖φ(λz) − λφ(z)‖/‖λφ(z)‖ over sublayers, λ = 1/2 and 2."""
     if all(s.inhomogeneity is None for s in probe.trace.sublayers):
-        return torch.zeros_like(probe.values)  # no activation at all
+        return torch.zeros(probe.trial.seeds)  # no activation at all
     return probe.trace.over_sublayers("inhomogeneity").amax(0)
 
 
@@ -305,7 +307,7 @@ QUANTITIES: dict[str, Callable[[Probe], Tensor]] = {
     # the norms' outputs, per entry
     "activation_size": _root_mean_square("norm_output"),
     # ‖Σ ΔF_l‖ / Σ ‖ΔF_l‖ of single-sublayer steps, 1 where all point one way
-    "aligned_updates": lambda probe: probe.values / probe.sum_of_sublayer_updates,
+    "aligned_updates": lambda probe: probe.size() / probe.sum_of_sublayer_updates,
     # ‖softmax·x‖/‖x‖
     "attention_average": _root_mean_square("attention_average"),
     # ‖G‖/(√d Πβ)
@@ -313,14 +315,12 @@ QUANTITIES: dict[str, Callable[[Probe], Tensor]] = {
     # ‖G‖/‖αx‖
     "branch_weight": _root_mean_square("branch_weight"),
     "gradient_above_epsilon": _above_epsilon,
-    # the second-order part of ΔF, as a share; seen on one seed, so it stands for all
-    "linear_step": lambda p: torch.full_like(p.values, p.model_update.second_order),
     # ‖∂L/∂F‖ for a loss that is one token's
     "loss_gradient": lambda probe: probe.trace.loss_gradient,
     # √d/‖Pz‖, z in units of x
     "norm_jacobian": _greatest("norm_jacobian"),
     # ‖ΔF‖ of queries and keys alone, over ‖ΔF‖
-    "query_key_share": lambda p: p.share(lambda d: d.name in ("query", "key")) / p.values,
+    "query_key_share": lambda p: p.size(lambda d: d.name in ("query", "key")) / p.size(),
     # S·r², the sum over sublayers of (‖G‖/‖αx‖)², n times where n of them are one
     "self_consistency": lambda probe: probe.trace.over_sublayers("square").sum(0),
     # the mean cosine of two tokens at the last sublayer's input
@@ -333,3 +333,9 @@ QUANTITIES: dict[str, Callable[[Probe], Tensor]] = {
 def quantity(name: str) -> Callable[[Probe], Tensor]:
     """What measures a quantity, (seeds,); raises ``InputError`` that lists the valid names."""
     return choose("measurement", name, QUANTITIES)
+
+
+def measure_quantities(case: Case, names: Sequence[str]) -> Sizes:
+    """Quantities of a case by name, one value a seed."""
+    probe = Probe(case)
+    return {name: tuple(quantity(name)(probe).tolist()) for name in names}

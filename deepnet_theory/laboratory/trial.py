@@ -7,7 +7,6 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +15,7 @@ from torch.nn import functional
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.case import VOCAB, Case
 from deepnet_theory.laboratory.settings import Settings
-from deepnet_theory.laboratory.stepping import gradients, only, update
+from deepnet_theory.laboratory.stepping import arriving, backward, only, update
 from deepnet_theory.laboratory.text import text_windows
 from deepnet_theory.runtime import Description, Model, described
 from deepnet_theory.runtime.linear import Make
@@ -102,34 +101,22 @@ def draw_batch(
     )
 
 
-class FirstStep(NamedTuple):
-    """F before a step, and every parameter's gradient and update."""
-
-    before: Tensor
-    gradients: Sequence[Tensor]
-    changes: Sequence[Tensor]
-
-
 class Trial:
     """The stacked model of ``seeds`` seeds under a rule at a depth, and its data.
 
     Tokens, targets, embeddings and head have generators of their own: a seed sees the same ones at
-    every depth. A ``twin`` is a copy of the first seed; ``copies`` have branch weights of their
-    own.
+    every depth. ``copies`` of a seed have branch weights of their own.
     """
 
-    def __init__(
-        self, case: Case, *, seeds: int = 0, draw: int = 0, twin: bool = False, copies: int = 1
-    ) -> None:
+    def __init__(self, case: Case, *, seeds: int = 0, draw: int = 0, copies: int = 1) -> None:
         self.case, self.selection, self.depth = case, case.selection, case.depth
         self.settings = settings = case.settings
         self.draw, self.copies = draw, copies
         seeds = seeds or settings.seeds
-        self.drawn = seeds * copies
-        self.seeds = self.drawn + twin
+        self.seeds = seeds * copies
         constants = case.constants
         parts, vocab = len(constants.parts), constants.architecture.vocab
-        order = [seed for seed in range(seeds) for _ in range(copies)] + [0] * twin
+        order = [seed for seed in range(seeds) for _ in range(copies)]
         batch = draw_batch(settings, seeds, parts, draw, vocab).of_seeds(order)
         keep_freed_memory()
         kind = settings.torch_device, settings.torch_dtype
@@ -156,8 +143,8 @@ class Trial:
 
     @torch.no_grad()
     def _draw(self) -> None:
-        """Draw all seeds as ``build`` does, whatever twins are beside them; a twin is a copy."""
-        draw, drawn = self.draw, self.drawn
+        """Draw all seeds as ``build`` does."""
+        draw = self.draw
         seed, device = self.settings.seed, self.settings.torch_device
         # A seed sees the same embedding and head at every depth and under every rule, so that its
         # own scatter leaves its slope and its differences alone.
@@ -167,19 +154,13 @@ class Trial:
             if d.is_matrix:
                 dense = parameter if parameter.is_contiguous() else parameter.mT
                 if d.role in (Role.EMBEDDING, Role.HEAD):
-                    one = torch.empty_like(dense[: drawn // self.copies])
+                    one = torch.empty_like(dense[: self.seeds // self.copies])
                     one.normal_(0.0, d.std, generator=outer)
-                    dense[:drawn] = one.repeat_interleave(self.copies, 0)
+                    dense.copy_(one.repeat_interleave(self.copies, 0))
                 else:
-                    dense[:drawn].normal_(0.0, d.std, generator=inner)
+                    dense.normal_(0.0, d.std, generator=inner)
             else:
-                parameter[:drawn].fill_(d.gain)
-            parameter[drawn:].copy_(parameter[:1])
-
-    def again(self) -> Trial:
-        twin = self.seeds > self.drawn
-        seeds = self.drawn // self.copies
-        return Trial(self.case, seeds=seeds, draw=self.draw, twin=twin, copies=self.copies)
+                parameter.fill_(d.gain)
 
     def output(self) -> Tensor:
         """F, the stack's output before the head, final norm included: (k, batch, tokens, d)."""
@@ -212,28 +193,13 @@ class Trial:
             wanted |= {Role.RESIDUAL_GAIN}  # which published schemes speak of
         return [(p, d) for p, d in self._described if d.role in wanted]
 
-    def first_step(self, parameters: Sequence[nn.Parameter], eta: float = 1.0) -> FirstStep:
-        """The first update of ``parameters`` with a learning rate; nothing is moved yet."""
-        with only(self.model, parameters):
-            before = self.output()
-            slopes = gradients(self.loss(before), parameters)
-        expression = self.selection.the_optimizer.expression
-        with torch.no_grad():
-            changes = [
-                update(expression, eta * self.rate(p), g, p)
-                for p, g in zip(parameters, slopes, strict=True)
-            ]
-        return FirstStep(before.detach(), slopes, changes)
+    def changes(self, parameters: Sequence[nn.Parameter]) -> dict[int, Tensor]:
+        """The update of each of these parameters, per unit of the learning rate, by its ``id``."""
+        expression, found = self.selection.the_optimizer.expression, dict[int, Tensor]()
 
-    @torch.no_grad()
-    def moved(
-        self, before: Tensor, parameters: Sequence[nn.Parameter], changes: Sequence[Tensor]
-    ) -> Tensor:
-        """ΔF from the output ``before`` where these parameters alone change; they change back."""
-        kept = [p.clone() for p in parameters]
-        for p, step in zip(parameters, changes, strict=True):
-            p.add_(step)
-        change = (self.output() - before).double()
-        for p, old in zip(parameters, kept, strict=True):
-            p.copy_(old)
-        return change
+        def take(p: nn.Parameter, gradient: Tensor) -> None:
+            found[id(p)] = update(expression, self.rate(p), gradient, p.detach())
+
+        with only(self.model, parameters), arriving(parameters, take):
+            backward(self.loss(self.output()))
+        return found

@@ -43,21 +43,19 @@ from deepnet_theory.laboratory.judging import (
     varies_alone,
 )
 from deepnet_theory.laboratory.model_update import (
-    LINEAR,
-    ModelUpdate,
-    average_draws,
+    Key,
+    Sizes,
     counts,
-    further_draws,
+    mean_of,
     measure_draw,
-    measure_model_update,
+    measure_shares,
     measure_updates,
+    not_finite,
+    updates_share,
 )
 from deepnet_theory.laboratory.one_sublayer import (
-    Key,
     PredictedDepth,
     PredictedUpdate,
-    Shares,
-    measure_shares,
     predict_depth,
     predict_shares,
 )
@@ -72,20 +70,18 @@ from deepnet_theory.laboratory.settings import (
 )
 from deepnet_theory.laboratory.statistics import Array, positive_interval
 from deepnet_theory.laboratory.stepping import running_of
-from deepnet_theory.laboratory.trace import Probe, quantity
+from deepnet_theory.laboratory.trace import measure_quantities, quantity
 from deepnet_theory.processes import (
     Job,
     Work,
     run_until_stopped,
     run_where,
-    silent,
     with_advice,
 )
-from deepnet_theory.runtime import Description
 from deepnet_theory.runtime.machine import in_threads
 
 T = TypeVar("T")
-Keep = Callable[[T], Iterable[Job] | None]
+Shares = dict[Key, tuple[float, ...]]
 Watch = Callable[[Estimate], None]  # receives each point as soon as it is measured
 NEEDS_LESS = "fewer tokens, seeds or layers, a smaller batch or width, or fewer processes need less"
 
@@ -94,15 +90,14 @@ NEEDS_LESS = "fewer tokens, seeds or layers, a smaller batch or width, or fewer 
 class AtDepth:
     """What is known of one depth, in whatever order it comes.
 
-    ``shares`` are ‖ΔF‖/η of parts stepped alone and sizes after several updates, ``quantities``
-    what assumptions ask for; both by name, one value a seed.
+    ``drawn`` are ‖ΔF‖/η of each draw, of the whole step and of parts stepped alone; ``more`` what
+    it is after several updates, and what assumptions ask for.
     """
 
     case: Case
-    update: ModelUpdate | None = None
+    drawn: dict[int, Sizes] = field(default_factory=dict)
     predicted: PredictedDepth | None = None
-    shares: dict[str, list[float]] = field(default_factory=dict)
-    quantities: dict[str, list[float]] = field(default_factory=dict)
+    more: Sizes = field(default_factory=dict)
     kinds: Shares | None = None
     foreseen: dict[Key, PredictedUpdate] | None = None
 
@@ -111,16 +106,16 @@ class AtDepth:
         return self.case.depth
 
     @property
-    def step(self) -> ModelUpdate:
-        """The update of a depth that was measured."""
-        assert self.update is not None
-        return self.update
+    def complete(self) -> bool:
+        """Whether the update is there, and what is predicted of it where something is."""
+        predicted = self.predicted is not None or not self.case.alike
+        return predicted and len(self.drawn) == self.case.settings.draws
 
-    def measured(self, share: str) -> Sequence[float] | None:
+    def measured(self, share: str) -> tuple[float, ...] | None:
         """‖ΔF‖/η by seed, of the whole step or of one share; None where it has not come."""
-        if self.update is None or share == ALL:
-            return None if self.update is None else self.update.values
-        return self.shares.get(share)
+        if share in self.more or not self.complete:
+            return self.more.get(share)
+        return mean_of([self.drawn[draw] for draw in sorted(self.drawn)]).get(share)
 
     def expected(self, share: str) -> PredictedUpdate | None:
         return None if self.predicted is None else self.predicted.shares.get(share)
@@ -128,121 +123,75 @@ class AtDepth:
     @property
     def point(self) -> Estimate:
         """The mean over seeds, its interval, and what single sublayers predict of it."""
-        step, expected = self.step, self.expected(ALL)
-        numbers = positive_interval(step.values).numbers
+        values, expected = self.measured(ALL), self.expected(ALL)
+        assert values is not None
         return Estimate(
-            dict(self.depth), *numbers,
+            dict(self.depth), *positive_interval(values).numbers,
             # a point is measured on the same data
             predicted=None if expected is None else (expected.mean, *expected.interval_given_data),
-            values=step.values,
-            finding=step.finding,
+            values=values,
+            finding=not_finite(self.case, values),
         )  # fmt: skip
+
+    def jobs(
+        self, shares: Sequence[str], quantities: Sequence[str], by_kind: bool, threads: int,
+        watch: Watch | None,
+    ) -> Iterator[Job]:  # fmt: skip
+        """All that is asked of a depth; ``by_kind`` steps every kind of parameter by itself, too.
+
+        ``watch`` receives the point when it is complete.
+        """
+        case, layers = self.case, float(sum(self.depth.values()))
+        several = f"{case.settings.updates} updates"
+
+        def keep(took: Callable[[T], object]) -> Callable[[T], None]:
+            def kept(found: T) -> None:
+                before = self.complete
+                took(found)
+                if watch is not None and self.complete > before:
+                    watch(self.point)
+
+            return kept
+
+        if case.alike:
+            foreseen = partial(setattr, self, "predicted")
+            yield measuring(
+                case, "one sublayer", 1, partial(predict_depth, case), keep(foreseen), threads
+            )
+        for draw in range(case.settings.draws):
+            work, took = (
+                partial(measure_draw, case, draw, shares),
+                partial(self.drawn.__setitem__, draw),
+            )
+            yield measuring(
+                case, "model update", layers / case.settings.draws, work, keep(took), threads
+            )
+        if case.settings.updates > 1:
+            yield measuring(
+                case, several, layers, partial(measure_updates, case), self.more.update, threads
+            )
+        if quantities:
+            probed = partial(measure_quantities, case, quantities)
+            yield measuring(case, "assumptions", layers, probed, self.more.update, threads)
+        if by_kind and case.alike:
+            each, half = "every kind of parameter", layers / 2
+            kinds, foreseen = (partial(setattr, self, name) for name in ("kinds", "foreseen"))
+            yield measuring(case, each, half, partial(measure_shares, case), kinds, threads)
+            yield measuring(case, each, half, partial(predict_shares, case), foreseen, threads)
+
+
+def measuring(
+    case: Case, what: str, cost: float, work: Callable[[], T], keep: Callable[[T], None],
+    threads: int,
+) -> Job:  # fmt: skip
+    """``work`` on a case as a job of so many threads."""
+    alone = partial(in_threads, threads, work)
+    return Job(f"{what} at depth {depth_key(case.depth)}", cost, alone, keep, depends_on=alone)
 
 
 def _table(rows: Iterable[Sequence[float]]) -> Array:
     """Values by depth as (seeds, depths)."""
     return np.array(list(rows), dtype=float).T
-
-
-# ---- what is to be done, as jobs ----
-
-
-def measuring(
-    case: Case, what: str, cost: float, work: Callable[[], T], keep: Keep[T], threads: int
-) -> Job:
-    """``work`` on a case as a job of ``threads`` threads."""
-    alone = partial(in_threads, threads, work)
-    return Job(f"{what} at depth {depth_key(case.depth)}", cost, alone, keep, depends_on=alone)
-
-
-@dataclass(frozen=True)
-class Asked:
-    """What is asked of every depth beside its update, by jobs of ``threads`` threads.
-
-    The first draw of a depth finds the size of its step by itself, so that what is measured there
-    depends on the settings alone; all else follows it. Wanted are the ``quantities``, the
-    ``shares`` of ΔF, and where ``predicted`` what single sublayers say. ``complete`` receives each
-    depth when its update is there.
-    """
-
-    quantities: Sequence[str]
-    shares: Sequence[str]
-    complete: Callable[[AtDepth], None]
-    threads: int
-    predicted: bool
-
-    def jobs(self, at: AtDepth, by_kind: bool) -> Iterator[Job]:
-        """The first job of a depth; ``by_kind`` steps every kind of parameter by itself, too."""
-        work, follow = partial(measure_model_update, at.case), partial(self._follow, at)
-        first = self._job(at, "model update", work, partial(follow, by_kind))
-
-        def predicted(found: PredictedDepth) -> list[Job]:
-            at.predicted = found
-            return [first]
-
-        yield predicting(at, predicted, self.threads) if self.predicted else first
-
-    def _job(
-        self, at: AtDepth, what: str, work: Callable[[], T], keep: Keep[T], parts: int = 1
-    ) -> Job:
-        """A job as dear as the case has layers, or one of several ``parts`` of it."""
-        cost = sum(at.depth.values()) / parts
-        return measuring(at.case, what, cost, work, keep, self.threads)
-
-    def _follow(self, at: AtDepth, by_kind: bool, first: ModelUpdate) -> Iterator[Job]:
-        case, settings, job = at.case, at.case.settings, partial(self._job, at)
-        probe, draws = Probe(case, first), further_draws(first, settings.draws)
-        drawn: dict[int, ModelUpdate] = {}
-
-        def draw_came(draw: int, update: ModelUpdate) -> None:
-            drawn[draw] = update
-            if len(drawn) > len(draws):  # averaged in their order, whichever came first
-                at.update = average_draws([drawn[i] for i in sorted(drawn)])
-                self.complete(at)
-
-        draw_came(0, first)
-        for draw in draws:
-            work = partial(measure_draw, case, first.eta, draw)
-            yield job("model update", work, partial(draw_came, draw), len(draws))
-        for share in self.shares:
-            keep = partial(at.shares.__setitem__, share)
-            yield job(f"the share {share}", partial(_share, probe, share), keep)
-        if settings.updates > 1:
-            yield job(f"{settings.updates} updates", partial(_updates, case), at.shares.update)
-        if self.quantities:
-            measured = partial(_quantities, probe, self.quantities)
-            yield job("assumptions", measured, at.quantities.update)
-        if by_kind and self.predicted and not first.finding:
-            one = "every kind of parameter"
-            yield job(one, partial(measure_shares, case), partial(setattr, at, "kinds"), 2)
-            yield job(one, partial(predict_shares, case), partial(setattr, at, "foreseen"), 2)
-
-
-def predicting(at: AtDepth, keep: Keep[PredictedDepth], threads: int) -> Job:
-    """What single sublayers say of a depth, as a job: the same for a prediction by itself."""
-    return measuring(at.case, "one sublayer", 1, partial(predict_depth, at.case), keep, threads)
-
-
-def _share(probe: Probe, share: str) -> list[float]:
-    """What the parameters of a part, of a matrix by its name, or of a role move alone."""
-
-    def chosen(d: Description) -> bool:
-        return share in (d.part, d.name, d.role.value)
-
-    values: list[float] = probe.share(chosen, probe.case.settings.draws).tolist()
-    return values
-
-
-def updates_share(count: int) -> str:
-    return f"{count} updates"
-
-
-def _updates(case: Case) -> dict[str, list[float]]:
-    return {updates_share(n): values for n, values in measure_updates(case).items()}
-
-
-def _quantities(probe: Probe, names: Sequence[str]) -> dict[str, list[float]]:
-    return {name: quantity(name)(probe).tolist() for name in names}
 
 
 # ---- the two experiments ----
@@ -262,12 +211,12 @@ def verify(
 ) -> Result:
     """Measure ‖ΔF‖/η per token of ``rule`` at ``depths`` and test what was predicted of it.
 
-    The verdict is that of the first exponent: SUPPORTED needs the interval inside the tolerance,
-    the rivals excluded and linear steps. Assumptions of ``predictions`` are measured beside it,
-    with ``shares`` each kind of parameter at the deepest depth. ``watch`` receives each depth's
-    point. A published ``scheme``, whose texts ``rule`` then has, is measured in its place. ``work``
-    says who does it, with the same result. Ctrl-C, a process that dies or a lack of memory gives
-    the partial result, UNDECIDED, with the reason in ``stopped``.
+    The verdict is that of the first exponent: SUPPORTED needs the interval inside the tolerance
+    and the rivals excluded. Assumptions of ``predictions`` are measured beside it, with ``shares``
+    each kind of parameter at the deepest depth. ``watch`` receives each depth's point. A published
+    ``scheme``, whose texts ``rule`` then has, is measured in its place. ``work`` says who does it,
+    with the same result. Ctrl-C, a process that dies or a lack of memory gives the partial result,
+    UNDECIDED, with the reason in ``stopped``.
 
     Raises :class:`InputError` where the depths give no exponent, the rule has no value at one of
     them, or memory does not suffice.
@@ -280,25 +229,17 @@ def verify(
     names = list(dict.fromkeys(a.measurement for a in predictions.assumptions if a.measurement))
     for name in names:
         quantity(name)  # an unknown one is refused before measuring, as a rule without a value is
-    rows, warnings = [AtDepth(case) for case in cases], list(predictions.warnings)
-    parts = [p.prediction.share for p in plans if p.prediction.share != ALL]
     if settings.updates > 1:
         running_of(selection.the_optimizer)  # one that has a first step alone is refused
+    rows, warnings = [AtDepth(case) for case in cases], list(predictions.warnings)
+    parts = list(dict.fromkeys([ALL, *(plan.prediction.share for plan in plans)]))
     work["processes"] = fitting_processes(work.get("processes", 1), wanted, settings)
+    last = rows[-1]
     with fitting_threads(settings) as threads:
-        predicted = first.alike
-        asked = Asked(names, parts, lambda at: watch and watch(at.point), threads, predicted)
-        # the layers worked on, by stages; a prediction costs one at every depth
-        layers = [sum(depth.values()) for depth in wanted]
-        stages = 2 + len(parts) + bool(names) + (settings.updates > 1)
-        ends = layers[-1] * (shares and predicted)
-        total = float(sum(layers) * stages + ends + len(layers) * predicted)
-        last = rows[-1]
-        jobs = (job for at in rows for job in asked.jobs(at, shares and at is last))
-        stopped = run_until_stopped(jobs, total, **work)
-        if not stopped:
-            (work.get("progress") or silent)(total, total, "done")
-    measured = [at for at in rows if at.update is not None]
+        asked = (at.jobs(parts, names, shares and at is last, threads, watch) for at in rows)
+        jobs = [job for one in asked for job in one]
+        stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
+    measured = [at for at in rows if at.complete]
     if stopped:
         if not measured and stopped != INTERRUPTION:
             raise InputError(with_advice(stopped, NEEDS_LESS))
@@ -307,6 +248,7 @@ def verify(
         warnings.append(
             "measured on CUDA: repeatable bit for bit only where torch warns of nothing"
         )
+    warnings += [at.point.finding for at in measured if at.point.finding]
     later = (updates_share(n) for n in counts(settings.updates))  # nothing predicts these
     several = [
         Plan(Prediction(plan.prediction.variable, share, None), plan.total)
@@ -324,13 +266,9 @@ def verify(
         exponents=exponents,
         assumptions=tuple(_assumption(a, measured) for a in predictions.assumptions),
         verdict=Verdict.UNDECIDED if stopped else exponents[0].verdict,
-        provenance=provenance(
-            began, settings.torch_device, stopped, [*warnings, *_findings(measured)]
-        ),
+        provenance=provenance(began, settings.torch_device, stopped, warnings),
         level=_level(measured),
-        shares=tuple(_shares(last.kinds, last.foreseen))
-        if last.update and last.kinds and last.foreseen
-        else (),
+        shares=tuple(_shares(last.kinds, last.foreseen)) if last.kinds and last.foreseen else (),
     )
 
 
@@ -350,7 +288,11 @@ def predict(cases: Sequence[Case], **work: Unpack[Work]) -> Result:
         )
     rows, kinds = [AtDepth(case) for case in cases], list[dict[Key, PredictedUpdate]]()
     with fitting_threads(settings) as threads:
-        jobs = [predicting(at, partial(setattr, at, "predicted"), threads) for at in rows]
+        jobs = [
+            measuring(at.case, "one sublayer", 1, partial(predict_depth, at.case),
+                      partial(setattr, at, "predicted"), threads)
+            for at in rows
+        ]  # fmt: skip
         last = partial(predict_shares, cases[-1])
         jobs.append(measuring(cases[-1], "shares", 1, last, kinds.append, threads))
         wanted = [case.depth for case in cases]
@@ -411,7 +353,7 @@ def cases_of(
 def _exponent(plan: Plan, rows: Sequence[AtDepth], case_at: Callable[[Depth], Case]) -> Exponent:
     share = plan.prediction.share
     found = [(at, values) for at in rows if (values := at.measured(share)) is not None]
-    depths, updates = [at.depth for at, _ in found], [at.step for at, _ in found]
+    depths = [at.depth for at, _ in found]
     predicted = [p.values for at, _ in found if (p := at.expected(share)) is not None]
     expected = _table(predicted) if found and len(predicted) == len(found) else None
 
@@ -420,14 +362,14 @@ def _exponent(plan: Plan, rows: Sequence[AtDepth], case_at: Callable[[Depth], Ca
         return find_arrival(case_at, depths[-1], symbols, exponent) if share == ALL else None
 
     table = _table(values for _, values in found)
-    return judge_exponent(plan, depths, table, updates, len(rows), expected, arrival)
+    return judge_exponent(plan, depths, table, len(rows), expected, arrival)
 
 
 def _level(measured: Sequence[AtDepth]) -> AssumptionResult | None:
     predicted = [p for at in measured if (p := at.predicted) is not None]
     if len(predicted) < len(measured) or not measured:
         return None
-    values = _table(at.step.values for at in measured)
+    values = _table(at.measured(ALL) or () for at in measured)
     expected = _table(p.shares[ALL].values for p in predicted)
     identity = _table(p.block for p in predicted)
     return judge_level([at.depth for at in measured], values, expected, identity)
@@ -442,9 +384,7 @@ def _shares(measured: Shares, predicted: Mapping[Key, PredictedUpdate]) -> Itera
 
 
 def _assumption(a: Assumption, measured: Sequence[AtDepth]) -> AssumptionResult:
-    rows = [
-        (at.depth, at.quantities[n]) for at in measured if (n := a.measurement) in at.quantities
-    ]
+    rows = [(at.depth, at.more[n]) for at in measured if (n := a.measurement or "") in at.more]
     if not rows:
         because = "not measured" if a.measurement is None else "no depth was measured"
         return AssumptionResult(a.name, Verdict.ASSUMED, None, None, None, a.statement, because)
@@ -455,14 +395,3 @@ def _assumption(a: Assumption, measured: Sequence[AtDepth]) -> AssumptionResult:
     carrier = variable or next(iter(depths[0]))
     values = _table(values for _, values in rows)
     return judge_assumption(a, [d[carrier] for d in depths], values, groups)
-
-
-def _findings(measured: Iterable[AtDepth]) -> Iterator[str]:
-    for step in (at.step for at in measured):
-        if step.finding:
-            yield step.finding
-        elif not step.second_order < LINEAR:
-            yield (
-                f"at depth {depth_key(step.depth)} the second-order part of the step is "
-                f"{step.second_order:.1%}: try float64"
-            )

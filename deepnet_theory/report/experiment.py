@@ -43,7 +43,6 @@ def document(m: Result, rivals: Sequence[Result] = ()) -> doc.Document:
         f"{how}: {settings}.",
         *sections(m, rivals),
         doc.Document("Assumptions", (assumptions(m.assumptions),)),
-        *(doc.Document(rule_words(other), document(other).body) for other in m.others),
         m.provenance.ran if _predicted(m) else (m.verdict, f" ({m.provenance.ran})"),
     )
     return doc.Document(f"{y_label(m)}, {subject(m)}", body)
@@ -80,15 +79,13 @@ def _predicted(m: Result) -> bool:
 
 
 def _wide(m: Result) -> bool:
-    """Whether exponents are those of roles in the width."""
+    """Whether exponents are those of the features and the loss in the width."""
     return "across" in m.of.get("select", {})
 
 
 def y_label(m: Result) -> str:
     """What the points are."""
-    if _wide(m):
-        return "change of the loss, per unit of learning rate"
-    return "‖ΔF‖/η per entry" if m.points and "d" in m.points[0].at else Y_LABEL
+    return "‖ΔF‖/η over ‖F‖" if m.points and "d" in m.points[0].at else Y_LABEL
 
 
 def subject(m: Result, nameless: str = "") -> str:

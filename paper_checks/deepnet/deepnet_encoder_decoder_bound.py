@@ -96,7 +96,7 @@ def updates(s: Settings, depth: dict[str, int], part: str, draws: int = 1) -> tu
     """‖ΔF‖/η of every seed, all parts stepped or one alone."""
     chosen = (lambda d: d.part == part) if part else None
     case = numeric.Case(SELECTION, derive_selection(SELECTION).rule, depth, s)
-    return numeric.measure_model_update(case, chosen=chosen, draws=draws).values
+    return numeric.measure_model_update(case, chosen=chosen, draws=draws)
 
 
 def over_the_bound(lab: Lab, depth: dict[str, int]) -> float:

@@ -12,7 +12,6 @@ from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.case import Case
-from deepnet_theory.laboratory.model_update import FIRST_ETA
 from deepnet_theory.laboratory.settings import fitting_threads
 from deepnet_theory.laboratory.stepping import gradients, norm, only, update
 from deepnet_theory.laboratory.trial import Trial, generator_for
@@ -20,6 +19,7 @@ from deepnet_theory.runtime import Description
 
 DIRECTIONS = ("optimizer", "random")
 SIZE = 1e-6  # ‖Δθ‖ of the whole stack: small enough that a central difference is linear
+ETA = 2.0**-10
 
 Group = list[tuple[nn.Parameter, Description]]
 
@@ -87,7 +87,7 @@ def _steps(trial: Trial, group: Group, direction: str) -> list[Tensor]:
     steps = []
     with torch.no_grad():
         for p, gradient in zip(parameters, found, strict=True):
-            step = update(expression, FIRST_ETA, gradient, p)
+            step = update(expression, ETA, gradient, p)
             if direction == "random":
                 drawn = torch.empty_like(p).normal_(generator=source)
                 step = drawn * (norm(step) / norm(drawn))

@@ -364,16 +364,8 @@ def exponents(
 
 def updates_at(points: Points, chosen: Chosen | None = None) -> Array:
     """‖ΔF‖/η per token of every seed at each of several points: (seeds, points)."""
-    found, before, eta = [], None, 0.0
-    for net, layers, s in points:
-        if before != (net, s):
-            # near a linear step from the start: the laboratory mends it where it is not
-            before, eta = (net, s), {"sgd": 1e-3, "lamb": 1e-4}.get(net.optimizer, 1e-5)
-        case = numeric.Case(net.selection, net.rule, net.depth(layers), s)
-        one = numeric.measure_model_update(case, eta=eta, chosen=chosen)
-        eta = one.eta
-        found.append(one.values)
-    return columns(found)
+    cases = (numeric.Case(net.selection, net.rule, net.depth(n), s) for net, n, s in points)
+    return columns([numeric.measure_model_update(case, chosen=chosen) for case in cases])
 
 
 def model_updates(net: Net, at: Sequence[int], s: Settings, chosen: Chosen | None = None) -> Array:

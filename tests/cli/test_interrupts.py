@@ -20,16 +20,16 @@ SMALL = ("verify", *SIZES)
 
 def send_at(monkeypatch, layers, number):
     """Send this process a signal as soon as the stack of so many layers is to be measured."""
-    measure = room.measure_model_update
+    measure = room.measure_draw
 
     @wraps(measure)  # the same name: what is kept belongs to it
-    def measured(case):
+    def measured(case, *given):
         if case.depth == {"N": layers}:
             os.kill(os.getpid(), number)
             time.sleep(5)
-        return measure(case)
+        return measure(case, *given)
 
-    monkeypatch.setattr(room, "measure_model_update", measured)
+    monkeypatch.setattr(room, "measure_draw", measured)
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])

@@ -22,7 +22,6 @@ from deepnet_theory.laboratory.judging import (
     judge_level,
     plan_exponents,
 )
-from deepnet_theory.laboratory.model_update import LINEAR, ModelUpdate
 from deepnet_theory.laboratory.statistics import (
     Interval,
     fit_exponent,
@@ -193,16 +192,12 @@ RIVAL = (("near", Fraction(100_001, 100_000)),)
 
 
 def judged(
-    values=LINE, exponent=0.5, second_order=0.0, wanted=4, total=False, depths=DEPTHS,
+    values=LINE, exponent=0.5, wanted=4, total=False, depths=DEPTHS,
     expected=None, arrival=None, rivals=(),
 ):  # fmt: skip
     plan = Plan(Prediction("N", "all", Fraction(exponent), rivals), total)
-    updates = [
-        ModelUpdate({"N": n}, 1e-3, (1.0,), second_order, 1e-3, (1.0,), (1.0,), (-1.0,), (-1.0,))
-        for n in depths
-    ]
     places = [{"N": n} for n in depths]
-    return judge_exponent(plan, places, values, updates, wanted, expected, lambda _: arrival)
+    return judge_exponent(plan, places, values, wanted, expected, lambda _: arrival)
 
 
 def test_a_line_of_the_predicted_exponent_is_supported_and_of_another_refuted():
@@ -218,8 +213,6 @@ def test_a_line_of_the_predicted_exponent_is_supported_and_of_another_refuted():
 
 NOT_FINITE = {"values": np.vstack([LINE, np.full(4, np.nan)])}
 LESS = [  # what is missing, what is said, and whether a wrong exponent is refuted all the same
-    ({"second_order": 2 * LINEAR}, "at depth 8 the step was not linear", True),
-    ({"second_order": math.nan}, "at depth 8 the step was not linear", True),
     (NOT_FINITE, "1 of 7 seeds were not finite", True),
     ({"wanted": 5}, "only 4 of 5 depths were measured", False),
     ({"values": LINE[:, :1], "depths": DEPTHS[:1]}, "too few depths", False),
@@ -236,7 +229,7 @@ def test_what_is_missing_leaves_a_right_exponent_undecided_and_saves_no_wrong_on
     assert (judged(exponent=0.75, **less).verdict is REFUTED) == refuted
     if "depths" in less:
         assert all(map(math.isnan, (found.estimate, found.low, found.high)))
-    if {"depths", "wanted", "second_order"} & {*less}:
+    if {"depths", "wanted"} & {*less}:
         assert found.would_decide == ""  # no number of seeds would
 
 

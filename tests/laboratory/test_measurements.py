@@ -13,7 +13,6 @@ from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.case import Case
-from deepnet_theory.laboratory.model_update import measure_model_update
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.trace import (
     QUANTITIES,
@@ -30,8 +29,7 @@ EXACT = Settings(width=16, heads=2, tokens=8, seeds=3, dtype="float64")
 
 
 def probe_of(selection, rule, depth, settings=EXACT):
-    found = measure_model_update(Case(selection, rule, depth, settings))
-    return Probe(Case(selection, rule, depth, settings), found)
+    return Probe(Case(selection, rule, depth, settings))
 
 
 def test_every_assumption_names_a_measurement_that_exists_and_what_is_sampled_is_spread():
@@ -140,7 +138,7 @@ def test_causal_attention_averages_only_the_past():
 def test_aligned_updates_is_exact_where_every_layer_is_sampled(adam):
     probe = probe_of(adam, rule("adam"), {"N": 2})
     single = [
-        probe.share(lambda d, at=(layer, s): (d.layer, d.sublayer) == at)
+        probe.size(lambda d, at=(layer, s): (d.layer, d.sublayer) == at)
         for layer in range(2)
         for s in range(2)
     ]

@@ -14,7 +14,11 @@ from deepnet_theory.definitions.scheme import SchemePart, measurable, scheme
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.case import NEAR, Case
-from deepnet_theory.laboratory.model_update import measure_model_update
+from deepnet_theory.laboratory.model_update import (
+    change_along,
+    directions_of,
+    measure_model_update,
+)
 from deepnet_theory.laboratory.one_sublayer import distance_from_identity, predict_model_update
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.trace import take_trace
@@ -51,7 +55,7 @@ BLUNT = 0.2  # a standard error that shows nothing
 
 def near(case, off=0.01, errors=3):
     """Predicted over measured is 1: the mean over seeds of the same data, within its error."""
-    measured = measure_model_update(case, draws=case.settings.draws).values
+    measured = measure_model_update(case, draws=case.settings.draws)
     logs = torch.tensor(predict_model_update(case).values).log() - torch.tensor(measured).log()
     error = float(logs.std() / math.sqrt(len(logs)))
     assert error < BLUNT and abs(math.exp(logs.mean()) - 1) < off + errors * error
@@ -92,11 +96,11 @@ def test_it_is_what_is_measured_of_a_real_stack(name):
 @pytest.mark.parametrize("name", marked(COARSE, COARSE_SLOW))
 def test_looped_layers_and_several_streams_are_predicted_from_one_of_them(name):
     case, share = (COARSE | COARSE_SLOW)[name]
-    real = fmean(measure_model_update(case).values)
+    real = fmean(measure_model_update(case))
     assert predict_model_update(case).mean == pytest.approx(real, rel=share)
     if name == "one layer looped":  # as many times more as a layer is used
         alone = replace(case, selection=Selection("sgd", placement="pre-ln"))
-        own = fmean(measure_model_update(alone).values)
+        own = fmean(measure_model_update(alone))
         assert real / own == pytest.approx(alone.constants.parts[0].layers, rel=0.4)
 
 
@@ -164,13 +168,13 @@ def test_learnt_multipliers_move_the_output_by_their_share(placement, optimizer,
     selection = Selection(optimizer=optimizer, placement=placement, closure=closure)
     sizes, rows = [], table(selection)
     (share,) = {row.share for row in rows.parameters if row.role is Role.RESIDUAL_GAIN}
-    settings = Settings(width=32, heads=4, tokens=4, batch=1, dtype="float64", seeds=seeds)
+    settings = Settings(
+        width=32, heads=4, tokens=4, batch=1, dtype="float64", seeds=seeds, step="all"
+    )
     for layers in (4, 32):
         trial = Trial(Case(selection, texts(rows.rule), {"N": layers}, settings))
-        parameters = [p for p, _ in trial.parameters(roles={Role.RESIDUAL_GAIN})]
-        assert len(parameters) == 2 * layers
-        step = trial.first_step(parameters, 1e-4)
-        moved = trial.moved(step.before, parameters, step.changes)
-        sizes.append(float(moved.norm(dim=-1).square().mean().sqrt()))
+        gains = directions_of(trial, lambda d: d.role is Role.RESIDUAL_GAIN)
+        assert len(gains) == 2 * layers
+        sizes.append(float(change_along(trial, gains).norm(dim=-1).square().mean().sqrt()))
     slope = math.log(sizes[1] / sizes[0]) / math.log(8)
     assert slope == pytest.approx(float(share.exponent("N")), abs=0.15)

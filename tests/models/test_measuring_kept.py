@@ -82,7 +82,7 @@ class Elsewhere(ThisProcess):
 
 
 def test_work_that_travels_gives_the_same_bits(own):
-    more = {"update": None, "optimizer": f"{own}:optimizer", "shares": ["maps.*"]}
+    more = {"update": None, "optimizer": f"{own}:optimizer"}
     single = found(own, **more)
     assert found(own, executor=Elsewhere(), **more) == single
     torch.set_default_dtype(torch.float64)
@@ -133,7 +133,7 @@ def test_a_measurement_that_is_stopped_goes_on(own, tmp_path):
 
 CHANGED = {
     "update": "-eta*g", "seeds": 3, "seed": 1, "inputs": IDS, "final_state": "maps.0",
-    "shares": ("maps.0.*",), "depths": (1, 3),
+    "depths": (1, 3),
 }  # fmt: skip
 
 

@@ -191,7 +191,7 @@ def test_initial_sizes_come_before_learning_rates(found: dict[str, Result]) -> N
     (sentence,) = m.provenance.warnings
     assert "up.*.weight" in sentence or "down.*.weight" in sentence
     assert "scale initial sizes (1/sqrt(fan-in) of a matrix)" in sentence
-    assert not found["standard"].warnings
+    assert not found["standard"].provenance.warnings
 
 
 def test_the_json_has_the_width_of_every_point(found: dict[str, Result]) -> None:

@@ -25,7 +25,7 @@ BAD = [
     "cross_table -o none/page.md", "learning_rate --rates 1,nan",
     "learning_rate --closures no-such", "mutants --sample 0", "planted --sample 0", "power no-such",
     "practice --seeds 1", "practice --minutes x", "prediction --seeds 1", "runtime --batch 0",
-    "symbolic -o none/page.md", "width --widths 32,0", "width_slopes --seeds 1",
+    "symbolic -o none/page.md", "width --widths 32,0",
 ]  # fmt: skip
 
 
