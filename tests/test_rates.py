@@ -9,7 +9,6 @@ import torch
 
 import deepnet_theory as dt
 from deepnet_theory import parameter_groups
-from deepnet_theory.cli import main
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import InputError, UnstableWarning
 from deepnet_theory.definitions.scheme import scheme
@@ -60,17 +59,6 @@ def test_a_damaged_table_is_refused(constants, change, told):
     data["parts"][0]["sublayers"][1]["parameters"].update(change)
     with pytest.raises(InputError, match=told):
         Constants.from_dict(data)
-
-
-def test_a_file_without_the_table_steps_as_it_did(constants):
-    data = constants.to_dict()
-    for s in data["parts"][0]["sublayers"]:
-        del s["parameters"]
-    data["parts"][0]["multipliers"] = {"norm-gain": 0.25}
-    groups = parameter_groups(build(Constants.from_dict(data)), 1.0, eps=1.0, weight_decay=1.0)
-    found = {g["name"]: (g["lr"], g["eps"], g["weight_decay"]) for g in groups}
-    assert found["encoder/scaled/attention"] == (8 ** (-1 / 2), 1.0, 1.0)
-    assert found["encoder/norm-gain"] == (0.25, 1.0, 0.0)
 
 
 def test_completeps_epsilon_is_derived():
@@ -143,35 +131,6 @@ def test_a_weight_decay_takes_the_same_share_of_the_weights_at_every_depth(optim
             alike.append(shares[False][0] == pytest.approx(shares[False][1], rel=1e-1))
     # κ of the scaled matrices is 1 under SGD and falls with the depth under Adam
     assert all(alike) == (optimizer == "momentum")
-
-
-def test_the_laboratory_steps_with_it():
-    pre = dt.derive(optimizer="adam", placement="pre-ln", closure="complete")
-    sizes = {}
-    for rule in (pre.rule, dt.own_rule(pre, "1", "(2*N)**(-1/2)")):
-        found = dt.verify(pre, [2, 8], rule=rule, width=16, heads=2, tokens=8, seeds=2, draws=1)
-        sizes[rule.name] = [point.mean for point in found.points]
-    whole, plain = sizes["adam"], sizes["own"]
-    # query and key move as much either way, so that the ratio lies between 1 and κ
-    assert plain[0] / whole[0] == pytest.approx(2, rel=0.2)
-    assert plain[1] / whole[1] == pytest.approx(4, rel=0.3)
-
-
-def test_an_unstable_rule_is_exported_with_a_warning(capsys, tmp_path):
-    words = ["export", "--optimizer", "adam", "--depth", "4"]
-    for more, warned in (
-        (["--closure", "symmetric"], True),
-        (["--alpha", "1", "--beta", "1/N"], True),  # a rule of one's own
-        (["--alpha", "N", "--beta", "1"], False),
-        (["--closure", "complete"], False),
-        ([], False),  # complete is taken where none is named
-    ):
-        assert main([*words, *more]) == 0
-        shown = capsys.readouterr()
-        assert ("warning: Unstable in depth" in shown.err) == warned, more
-        data = json.loads(shown.out)
-        assert data["warning"].startswith("Unstable in depth") == warned
-    assert data["origin"]["select"]["closure"] == "complete"
 
 
 def test_python_exports_the_complete_rule_and_warns_of_an_unstable_one():

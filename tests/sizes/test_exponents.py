@@ -52,20 +52,6 @@ def test_a_stream_that_grows_shrinks_the_sum(optimizer, p, q, w):
     assert exponent(selection, "1", f"N**(-{w})") == by_hand
 
 
-@pytest.mark.parametrize(("optimizer", "by_hand"), [("sgd", 1), ("adam", 0), ("lamb", 0)])
-def test_first_layers_move_a_stream_that_one_layer_adds_to_alike(optimizer, by_hand):
-    """One layer in all places: X_l = l, so that sum of l^-(1+p) is of the first ones, times n^p."""
-    selection = Selection(optimizer=optimizer, placement="sandwich-ln", uses="N")
-    assert exponent(selection, "1", "1") == by_hand
-
-
-def test_rho_grows_where_a_smaller_gradient_makes_a_larger_step():
-    """p = -1: the last layers' gradients are 1/X_N = N^(-1/2)."""
-    inverse = Selection(update="-eta*g/norm(g)**2", placement="res-post-ln")
-    unstable = Exponents(inverse, own_rule(("encoder",), "1", "1")).unstable()
-    assert "N^(1/2) in attention of the encoder" in unstable
-
-
 def test_a_rule_of_ones_own_is_told_where_rho_grows():
     """|W| = N^(-1/2) and a sign step: rho = N^(1/2), in each branch of several matrices."""
     adam, small = Selection(optimizer="adam"), own_rule(("encoder",), "1", "N**(-1/2)")

@@ -6,20 +6,17 @@ from dataclasses import replace
 from fractions import Fraction
 
 import pytest
-import torch
 
 import deepnet_theory as dt
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.rule import KNOBS, ParameterConstants
 from deepnet_theory.definitions.scheme import gain_of, not_exportable, schemes
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, sublayers
-from deepnet_theory.runtime import build
-from deepnet_theory.sizes.exported import builder_point, stepped_by, steps_of_a_packed_matrix
+from deepnet_theory.sizes.exported import stepped_by, steps_of_a_packed_matrix
 from deepnet_theory.sizes.monomial import ONE
-from deepnet_theory.sizes.width import Scale, places, width_table
+from deepnet_theory.sizes.width import Scale, width_table
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::deepnet_theory.definitions.outcome.UnstableWarning"
@@ -113,34 +110,6 @@ def test_a_base_of_the_same_size_changes_nothing(optimizer, form):
             assert {getattr(p, knob) for knob in KNOBS} <= {0, 1} and p.rate == p.epsilon == 1
 
 
-def test_the_file_says_what_its_numbers_are_over():
-    c = dt.export("adamw", 6, base=BASE, **SIZES)
-    base = {"width": 32, "heads": 2, "depth": {"N": 2}, "alignment": "full"}
-    assert c.origin["base"] == base
-    assert all("width 96 from 32, N 6 from 2" in told for told in c.origin["rows"].values())
-    assert c.parts[0].sublayers[0].alpha == pytest.approx(3)
-
-
-def test_without_a_base_the_file_is_what_it_was():
-    text = dt.export("adamw", 6, **SIZES).to_json()
-    for word in ("head_multiplier", "scores", "outer", "base"):
-        assert f'"{word}"' not in text
-
-
-def test_another_gauge_is_the_same_model():
-    """c*sigma of every role is that of the rule; the embedding's is (sqrt(d), 1/sqrt(d))."""
-    selection = Selection(optimizer="adamw")
-    for alignment in ("full", "none"):
-        table = width_table(selection, alignment=alignment)
-        point = builder_point(selection, alignment, "forward", tied=False)
-        for place in places(selection):
-            if not place.starts_at_zero:
-                row = table.row(place.role, place.part)
-                c, size = point.multipliers[place.role], point.inits[place.role]
-                assert c * size == row.multiplier * row.init
-        assert str(point.multipliers["token-embedding"]) == "d**(1/2)"
-
-
 def test_a_rule_of_ones_own_takes_the_width_alone():
     rule = dt.own_rule("adamw", "2*N + 1", "1")
     plain = dt.export("adamw", 6, rule=rule, **SIZES)
@@ -217,23 +186,6 @@ def test_the_head_that_width_makes_small_is_said_beside_what_was_recorded():
     assert said["pre-ln", 32] == said["pre-ln", 96] == clipping and not said["pre-ln", None]
 
 
-@pytest.mark.parametrize("closure", ["symmetric", "learning-rate"])
-def test_in_depth_each_number_is_over_that_of_the_base_s_depth(closure):
-    selection = Selection(optimizer="adam", closure=closure, norm="rms")
-    deep, shallow, both = (
-        dt.export(selection, depth, **SIZES, **base)
-        for depth, base in ((6, {}), (2, {}), (6, {"base": (96, 2)}))
-    )
-    assert both.eta == pytest.approx(deep.eta / shallow.eta)
-    for s, over, at in zip(*(c.parts[0].sublayers for c in (deep, shallow, both)), strict=True):
-        assert at.alpha == pytest.approx(s.alpha / over.alpha)
-        assert at.beta == pytest.approx(s.beta / over.beta)
-        assert at.rate == pytest.approx(s.rate / over.rate)
-        assert at.norm_epsilon == pytest.approx(
-            {where: e / over.norm_epsilon[where] for where, e in s.norm_epsilon.items()}
-        )
-
-
 def exportable():
     return [s.name for s in schemes().values() if len(s.parts) == 1 and not not_exportable(s)]
 
@@ -254,12 +206,6 @@ def test_a_scheme_is_exported_as_it_is_published_and_alike_for_a_decoder(name):
     decoder = dt.export(same, 12, scheme=name, width=64, heads=4)
     pairs = zip(numbers(c).parts[0].sublayers, numbers(decoder).parts[0].sublayers, strict=True)
     assert all(one == other for one, other in pairs)
-
-
-def test_a_standard_deviation_is_a_gain_on_xavier_s():
-    c = dt.export(depth=12, scheme="gpt-2", width=64, heads=4)
-    value = next(s for s in c.parts[0].sublayers if s.kind == "attention").gain("query")
-    assert value * (2 / (64 + 64)) ** 0.5 == pytest.approx(0.02)
 
 
 def test_exported_constants_are_found_again():
@@ -325,17 +271,3 @@ def _numbers(c):
             for name, p in s.parameters.items():
                 found |= {(*where, name, k): getattr(p, k) for k in KNOBS if k != "gain"}
     return found
-
-
-@pytest.mark.parametrize("name", placements())
-def test_every_stack_ends_in_a_norm(name):
-    """Features are as large as the head expects, however large the stream is that carries them."""
-    c = dt.export(Selection("lamb", placement=name), 2, width=64, heads=4, vocab=32)
-    model = build(c, generator=torch.Generator().manual_seed(0))
-    seen = {}
-    model.head.register_forward_pre_hook(lambda _, given: seen.update(features=given[0]))
-    stack = model.parts["encoder"]
-    stack.register_forward_pre_hook(lambda _, given: (100 * given[0], *given[1:]))
-    with torch.no_grad():
-        model(torch.arange(32)[None])
-    assert 0.5 < seen["features"].square().mean().sqrt() < 2

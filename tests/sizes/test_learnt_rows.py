@@ -6,9 +6,7 @@ import deepnet_theory as dt
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.placement import Placement, placement
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.definitions.sublayer import sublayer
-from deepnet_theory.sizes import laws
-from deepnet_theory.sizes.monomial import ONE, Monomial, parse
+from deepnet_theory.sizes.monomial import parse
 from deepnet_theory.sizes.table import table
 
 # start, share and learning-rate multiplier by hand: S = 2N responses of the size of what is
@@ -36,32 +34,6 @@ def test_the_rows_are_those_by_hand(where):
     for row in rows:
         assert (row.size, row.share, row.rate) == tuple(map(parse, BY_HAND[where]))
         assert row.decay is None
-
-
-@pytest.mark.parametrize(
-    ("equation", "per_channel", "wanted"),
-    [
-        # a norm on the sum sees the stream beside its own branch; at the end, beside all behind
-        ("norm(learnt(1)*x + branch(x))", False, "weight"),
-        ("norm(learnt(1)*x + branch(x))", True, "1"),
-        ("learnt(1)*x + branch(norm(x))", False, "later"),
-        ("learnt(1)*x + branch(norm(x))", True, "1"),
-    ],
-)
-def test_one_number_on_the_stream_moves_what_is_added_to_it_alone(equation, per_channel, wanted):
-    own = Placement("own", equation, not equation.startswith("norm"), per_channel=per_channel)
-    law = laws.law(own, sublayer("ffn"))
-    sizes = {"weight": law.weight, "later": Monomial.of(laws.LATER), "1": ONE}
-    assert [r.put({"stream": ONE}) for r in law.responses["stream_gain"]] == [sizes[wanted]]
-    without = laws.law(Placement("own", "x + branch(x)", False), sublayer("ffn"))
-    assert without.starts == {} and "stream_gain" not in without.responses
-
-
-def test_what_starts_at_zero_has_no_size_and_keeps_what_it_multiplies():
-    law = laws.law(Placement("own", "x + learnt(0)*branch(x)", False), sublayer("ffn"))
-    assert law.starts == {"residual_gain": None}
-    assert "residual_gain" in law.weight.symbols
-    assert "residual_gain" not in law.responses["residual_gain"][0].symbols
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import torch
 
 import deepnet_theory as dt
 from deepnet_theory import apply_
-from deepnet_theory.cli import main
 from deepnet_theory.definitions.expression import DEPTH, evaluate
 from deepnet_theory.definitions.scheme import scheme, schemes
 from deepnet_theory.definitions.selection import Selection
@@ -49,14 +48,6 @@ def test_epsilon_falls_as_the_square_of_the_gains(placement, update, layer, epsi
     shown = [{n["norm"]: n["epsilon"]} for n in found["norm_epsilon"]]
     assert shown == [e for e in epsilons if e]
     assert shown or "epsilon" not in found["in_depth"]
-
-
-def test_a_rule_has_its_epsilon_though_the_one_to_train_with_needs_none():
-    selection = Selection("lamb", placement="res-post-ln", closure="symmetric")
-    found = Answer(selection).to_dict()
-    assert [entry["norm_epsilon"] for entry in found["rule"]] == [{"output": "(2*N)**(-4)"}]
-    assert [norm["epsilon"] for norm in found["norm_epsilon"]] == ["(2*N)**(-4)"]
-    assert "norm_epsilon" not in found["training"][0]
 
 
 def test_the_answer_says_what_epsilon_is_multiplied_by(falling):
@@ -104,13 +95,6 @@ def test_constants_hold_it_and_the_model_is_built_with_it(tmp_path, falling):
     path.write_text(json.dumps(held), encoding="utf-8")
     with pytest.raises(dt.InputError, match="norm of 'res-post-ln' 'input'"):
         build(path)
-
-
-def test_predicted_changes_stay_where_a_fixed_epsilon_loses_them(capsys):
-    words = ["predict", *SELECT, "--depths", "8,1000", *SMALL, "--format", "json", "--quiet"]
-    assert main(words) == 0
-    shallow, deep = (p["mean"] for p in json.loads(capsys.readouterr().out)["points"])
-    assert deep == pytest.approx(shallow, rel=0.15)
 
 
 def test_a_rule_of_ones_own_has_it_too(falling):

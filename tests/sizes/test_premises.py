@@ -37,14 +37,6 @@ def test_spellings_of_one_update_at_full_rank_have_one_rate(capsys, update, low)
     assert few["head"]["rate"] == many["head"]["rate"]  # few logits: of low rank whatever the batch
 
 
-def test_without_alignment_the_rate_of_muon_is_that_of_a_low_rank(capsys):
-    none = ("--optimizer", "muon", "--across", "width", "--alignment", "none")
-    code, _, few = derived(capsys, *none)
-    full, _, many = derived(capsys, *none, "--rank", "full")
-    assert (code, full) == (0, 0)
-    assert (few["value"]["rate"], many["value"]["rate"]) == ("d**(1/2)", "1")
-
-
 def test_terms_of_two_ranks_are_refused(capsys):
     words = ("--update", "-eta*(polar(g)/rms(polar(g)) + sign(g))", "--across", "width")
     _, _, few = derived(capsys, *words)
@@ -74,12 +66,6 @@ def test_a_share_that_falls_with_the_depth_is_told(capsys):
     assert {role for role, row in roles.items() if row["starved"]} == {"query", "key", "query-bias"}
     assert roles["query"]["starved"] == "(2*N)**(-1/2)"
     assert any("(2*N)**(1/2) times as large" in line for line in data["conventions"])
-
-
-def test_a_regime_that_ends_is_the_reason_of_a_refusal(capsys):
-    words = ["--update", "-eta*max(abs(theta), 1/1000)*sign(g)", "--regime", "abs(theta)>1/1000"]
-    assert main(["derive", *words, "--closure", "complete"]) == 4
-    assert "the stated regime abs(theta) > 1/1000 ends" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("update", ["-eta*g/blocks(norm(g), 1)", "-eta*g*norm(g)**(-1)"])

@@ -63,13 +63,6 @@ def test_known_rules(select, rule):
         assert {e.rho for e in texts_of(**select).entries} == {"1"}
 
 
-def test_the_encoder_decoder_radicals_round_to_the_published_decimals():
-    """DeepNet, arXiv 2203.00555: 0.81 (N^4 M)^(1/16) and 0.87 (N^4 M)^(-1/16)."""
-    rule = texts_of(optimizer="sgd", method="lemma", stack="encoder-decoder")
-    alpha, beta = rule.entries[0].at(N=1, M=1)
-    assert (round(alpha, 2), round(beta, 2)) == (0.81, 0.87)
-
-
 @pytest.mark.parametrize(
     ("select", "state", "rho", "failing"),
     [
@@ -106,18 +99,6 @@ def test_the_cross_attentions_enter_once_where_they_grow(optimizer):
         size = weight.at(M=layers) * layers if grows else 1
         assert encoder.amplification.at(M=layers) == pytest.approx(size)
     assert decoder.amplification == ONE
-
-
-def test_the_multipliers_balance_what_moves_more_and_query_and_key_stand_below():
-    for name, standing in (("sgd", "negligible"), ("adam", "negligible"), ("lamb", "equal")):
-        rows = table(Selection(optimizer=name)).parameters
-        assert {r.standing for r in rows if r.parameter in ("query", "key")} == {standing}
-        for row in rows:
-            dominant = row.standing == "dominant" and row.share
-            assert row.rate == (ONE / row.share if dominant else ONE)
-    rates = {r.parameter: r.rate.at(N=50) for r in table(Selection(optimizer="sgd")).parameters}
-    assert rates["norm_gain"] == pytest.approx(1 / 100)  # each norm moves the output by 1
-    assert (rates["output_bias"], rates["fc1"]) == (pytest.approx(1 / 10), 1.0)
 
 
 @pytest.mark.parametrize(("q", "grows"), [(1, None), (2, None), (3, "1/5"), (4, "1/3")])

@@ -1,7 +1,6 @@
 """The law of an update: its degrees are those of the numbers, and descent is that of the loss."""
 
 from dataclasses import replace
-from fractions import Fraction
 
 import pytest
 
@@ -91,8 +90,3 @@ def test_epsilon_and_decay_take_the_degrees_of_what_they_stand_beside():
     assert found["adamw"] == {"epsilon": "g", "decay": "1/theta"}
     assert found["sgd"] == {"decay": "g/theta"}
     assert found["lamb"]["decay"] == "1"
-
-
-def test_a_floor_is_a_regime_that_ends():
-    (floor,) = update.law(optimizers()["adafactor"]).regimes
-    assert floor.is_floor and floor.larger_degree.exponent("theta") == Fraction(1)

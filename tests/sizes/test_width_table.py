@@ -17,8 +17,6 @@ from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.sizes.moves import moves
 from deepnet_theory.sizes.update import GRADIENT, PARAMETER, step
 from deepnet_theory.sizes.width import (
-    HALF,
-    Point,
     Scale,
     WidthRow,
     WidthTable,
@@ -91,17 +89,6 @@ def two_forms_are_one_model(selection: Selection, forward: WidthRow, weights: Wi
     assert forward.rate == weights.rate * forward.multiplier ** (q - p - 1)
 
 
-def test_degrees_alone_do_not_decide() -> None:
-    signed, unsigned = table("-eta*theta*sign(g)"), table("-eta*abs(theta)*sign(g)")
-    assert signed.row("query").rate == ONE
-    assert unsigned.row("query").rate == D**-HALF
-
-
-def test_the_alignment_decides() -> None:
-    assert table("-eta*sign(g)", alignment="none").row("fc1").rate == D**-HALF
-    assert table("-eta*sign(g)").row("fc1").rate == D**-1
-
-
 @plain
 def test_a_head_stepped_by_itself_is_another_law(name: str) -> None:
     of = width_table(Selection(optimizer=name))
@@ -165,19 +152,6 @@ def test_a_tied_head_asks_for_one_rate() -> None:
     assert "two rates of one matrix" in (refused or "")
 
 
-def test_unlike_terms_take_the_larger_one_of_each_role() -> None:
-    mixed = table("-eta*(sign(g) + sqrt(rows(theta))*g)")  # 1 beside sqrt(n_out)*|g|
-    assert {str(mixed.row(role).rate) for role in ("query", "norm-gain")} == {"1/d", "1"}
-    assert mixed.row("head").rate == D**-1
-
-
-def test_epsilon_is_as_large_as_what_it_stands_beside() -> None:
-    adam, muon = (width_table(Selection(optimizer=name)) for name in ("adam", "muon"))
-    assert adam.row("query").epsilon == adam.row("query").gradient == D**-1
-    assert muon.row("query").epsilon == ONE  # beside norm(g), of d**2 entries
-    assert width_table(Selection(optimizer="sgd")).row("query").epsilon is None
-
-
 def test_a_coupled_decay_needs_an_update_linear_in_g_on_hidden_maps() -> None:
     sgd, adam = (width_table(Selection(optimizer=name)) for name in ("sgd", "adam"))
     assert sgd.row("query").coupled_decay == ONE
@@ -194,16 +168,6 @@ def test_what_is_forced_has_one_value_in_every_gauge() -> None:
     assert not any(line.startswith("rate = ") for line in forward)
 
 
-def test_standard_sizes_move_hidden_maps_too_far() -> None:
-    selection = Selection(optimizer="adam", placement="pre-ln")
-    roles = {p.role: p for p in places(selection)}
-    inits = {r: None if p.starts_at_zero else p.shape[0] ** -HALF for r, p in roles.items()}
-    point = Point(dict.fromkeys(roles, ONE), inits)
-    moved = {m.row.role: m for m in moves(selection, point, {})}
-    assert (moved["query"].output, moved["token-embedding"].output) == (D, ONE)
-    assert point.enters(roles["head"]) == ONE  # the logits at the start
-
-
 def test_a_base_model_is_not_the_larger_one() -> None:
     scale = Scale(1024, 256, (("N", 32),), (("N", 8),))
     assert scale.ratio(parse("1/N") * D**-1) == pytest.approx(1 / 16)
@@ -211,22 +175,6 @@ def test_a_base_model_is_not_the_larger_one() -> None:
         Scale(32, 64)
     with pytest.raises(InputError, match="base depth N 9"):
         Scale(64, 64, (("N", 8),), (("N", 9),))
-
-
-@plain
-def test_a_norm_on_queries_and_keys_changes_no_rate(name):
-    with_norm = width_table(Selection(optimizer=name, layer="attention-qk-norm,ffn"))
-    without = width_table(Selection(optimizer=name))
-    for role in ("query", "key", "value", "output"):
-        assert with_norm.row(role).rate == without.row(role).rate
-
-
-def test_a_floor_is_reached_at_a_width():
-    adafactor = Selection(optimizer="adafactor")
-    assert width_table(adafactor, form="weights").floors["head"] == pytest.approx(1e3)
-    assert width_table(adafactor).floors["query"] == pytest.approx(1e6)
-    assert "head" not in width_table(adafactor).floors  # its entries are of size 1
-    assert not width_table(Selection(optimizer="lamb")).floors
 
 
 @pytest.mark.parametrize(("alignment", "power"), [("full", -1), ("none", Fraction(-1, 2))])
