@@ -18,10 +18,10 @@ BUDGETS = {
     "laboratory": 5304,
     "models": 5488,
     "processes": 654,
-    "proof": 6086,
-    "report": 2361,
+    "proof": 6057,
+    "report": 2359,
     "runtime": 1240,
-    "sizes": 6093,
+    "sizes": 5966,
 }
 FORMATTED_BY_HAND = 185
 

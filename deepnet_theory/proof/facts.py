@@ -10,7 +10,7 @@ or that should not be there.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -34,14 +34,13 @@ from deepnet_theory.proof.seen import (
     Shows,
     exactly,
     grows,
-    near,
     power,
     told,
     value,
 )
 from deepnet_theory.sizes.exponents import rival_rules
 from deepnet_theory.sizes.laws import factors
-from deepnet_theory.sizes.table import by_closure, texts
+from deepnet_theory.sizes.table import by_closure
 
 # keys that name or describe; what they say of a number, the number's own fact says
 LABELS = frozenset({
@@ -135,7 +134,6 @@ class _Facts(AtRule):
         yield from self.orders()
         yield from self.norms()
         yield from self.predictions()
-        yield from self.equivalent()
         yield from remarked(self, dict(self.norms()))
 
     def rule(self, which: str, closed: str) -> Iterator[tuple[Path_, Shown]]:
@@ -310,30 +308,3 @@ class _Facts(AtRule):
         largest = max(sizes)
         agrees: Shows = lambda stated: abs(float(Fraction(stated)) - largest) < SAME  # noqa: E731
         return Shown(agrees, "the largest power among the shares of all matrices", f"{largest:.6g}")
-
-    def equivalent(self) -> Iterator[tuple[Path_, Shown]]:
-        """The closures whose rule has the same S·r and ρ at every depth, up to constants."""
-        for name, solved in by_closure(self.selection):
-            if name == self.data["closure"] or isinstance(solved, Refusal):
-                continue
-            other = explicit_stack(replace(self.selection, closure=name), texts(solved.rule))
-            pairs = [
-                (ours, theirs)
-                for part in self.selection.the_stack.parts
-                for member in dict.fromkeys(s.name for s in part.layer)
-                for ours, theirs in zip(
-                    self.places(part.name, member),
-                    self.places(part.name, member, stack=other),
-                    strict=True,
-                )
-            ]
-            ratios = [
-                [getattr(ours, size) / getattr(theirs, size) for ours, theirs in pairs]
-                for size in ("aligned", "rho")
-            ]
-            alike = (
-                row[i : i + len(DEPTHS)] for row in ratios for i in range(0, len(row), len(DEPTHS))
-            )
-            if all(abs(ratio / level[0] - 1) < CONSTANT for level in alike for ratio in level):
-                exact = all(near(ratio, 1.0) for row in ratios for ratio in row)
-                yield ("equivalent", name, "exact"), exactly(exact, "S*r and rho under both rules")

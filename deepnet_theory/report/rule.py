@@ -141,17 +141,15 @@ def _concluded(derivation: Derivation) -> str:
 
 
 def meaning(derivation: Derivation) -> Iterator[doc.Words]:
-    """Which matrices the rule scales, which closures agree with it, and whether it is stable."""
+    """Which matrices the rule scales, and whether it is stable."""
     kinds = {s.name: s for part in derivation.selection.the_stack.parts for s in part.layer}
     scaled = "; ".join(f"{', '.join(m.name for m in s.scaled)} of {n}" for n, s in kinds.items())
     rates = any(entry.rate != "1" for entry in derivation.rule.entries)
-    names = [n if exact else f"{n} (up to constants)" for n, exact in derivation.equivalent]
     yield (
         "In ",
         *equations(derivation.selection),
         f", beta multiplies the initialisation of {scaled}{', kappa their learning rate' * rates}; "
         "all other matrices keep theirs.",
-        f" Equivalent after rescaling (same S*r, same eta*rho): {', '.join(names)}." * bool(names),
     )
     if derivation.orders:
         yield derivation.in_depth
@@ -316,7 +314,7 @@ def _numbers(derivation: Chain) -> dict[str, int]:
 def comparison(c: Comparison) -> doc.Document:
     """The rule of every closure, a row an entry, and why closures are refused."""
     rows = (_closure(c, name, e) for name, rule in c.rules.items() for e in rule.entries)
-    table = doc.table("closure | of | α | β | κ | factor on η | ρ | one rule with", rows)
+    table = doc.table("closure | of | α | β | κ | factor on η | ρ", rows)
     taken = f"Without --closure: {c.default}. Recommended for training: {c.training or 'none'}."
     refused = doc.Document("Refused", (doc.terms(c.refused.items()),))
     return doc.Document(f"Closures: {title(c.selection)}", (taken, table, refused))
@@ -324,4 +322,4 @@ def comparison(c: Comparison) -> doc.Document:
 
 def _closure(c: Comparison, name: str, e: RuleEntry) -> tuple[doc.Words, ...]:
     formulas = map(doc.Formula, (e.alpha, e.beta, e.rate, c.rules[name].eta, e.rho or "1"))
-    return name, owner(e.part, e.sublayer), *formulas, c.classes[name]
+    return name, owner(e.part, e.sublayer), *formulas

@@ -30,7 +30,6 @@ from deepnet_theory.sizes.table import (
     SublayerRow,
     Table,
     by_closure,
-    equivalent_closures,
     parameter_rules,
     table,
     texts,
@@ -112,11 +111,6 @@ class Answer(Displayed):
     @cached_property
     def parameters(self) -> tuple[ParameterRule, ...]:
         return parameter_rules(self.table)
-
-    @cached_property
-    def equivalent(self) -> tuple[tuple[str, bool], ...]:
-        """The other closures whose rule is this one in other scales, and whether exactly."""
-        return equivalent_closures(self.table)
 
     @cached_property
     def _training(self) -> Table | str:
@@ -261,7 +255,6 @@ class Answer(Displayed):
             ],
             "in_depth": self.in_depth,
             "norm_epsilon": [norm.to_dict() for norm in self.falling],
-            "equivalent": [{"closure": name, "exact": exact} for name, exact in self.equivalent],
             "remarks": list(self.remarks),
         }
         if depth:
@@ -403,22 +396,6 @@ class Comparison(Displayed):
         """The consequences of a closure, or the sentence that refuses it."""
         return self.consequences.get(closure) or self.refused[closure]
 
-    @property
-    def classes(self) -> dict[str, str]:
-        """The first closure whose S·r and ηρ go with the depth as a closure's own do."""
-        first: dict[object, str] = {}
-        return {
-            name: first.setdefault(
-                tuple(
-                    (c.part, c.sublayer, c.name, power_of(c.value))
-                    for c in implied
-                    if c.name in ("aligned-sum", "relative-update") and c.value is not None
-                ),
-                name,
-            )
-            for name, implied in self.consequences.items()
-        }
-
     def to_dict(self) -> dict[str, Any]:
         """Plain data; values only where a depth was asked for."""
         rows: list[dict[str, Any]] = [
@@ -427,7 +404,6 @@ class Comparison(Displayed):
                 "rule": [entry.to_dict(**dict(self.values)) for entry in rule.entries],
                 "eta": rule.eta,
                 "consequences": by_kind(self.consequences[name], "meaning"),
-                "class": self.classes[name],
             }
             for name, rule in self.rules.items()
         ]

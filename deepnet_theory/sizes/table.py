@@ -284,23 +284,3 @@ def parameter_rules(table: Table) -> tuple[ParameterRule, ...]:
         )
         for row in table.parameters
     )
-
-
-def invariants(table: Table) -> dict[tuple[str, str], tuple[Monomial, Monomial]]:
-    """S·r and ρ by part and sublayer: all that a change of scales leaves alone."""
-    return {
-        (row.part, name): (row.aligned, row.rho) for row in table.sublayers for name in row.members
-    }
-
-
-def equivalent_closures(of: Table) -> tuple[tuple[str, bool], ...]:
-    """The other closures of the same class, and whether they have the same constants too."""
-    ours, equivalent = invariants(of), []
-    for name, other in by_closure(of.selection):
-        if name == of.rule.closure.name or isinstance(other, Refusal):
-            continue
-        theirs = invariants(other)
-        ratios = [a / b for key in ours for a, b in zip(ours[key], theirs[key], strict=True)]
-        if not any(ratio.symbols for ratio in ratios):
-            equivalent.append((name, all(ratio == ONE for ratio in ratios)))
-    return tuple(equivalent)

@@ -185,11 +185,6 @@ class Point:
     multipliers: Mapping[str, Monomial]
     inits: Mapping[str, Monomial | None]
 
-    def enters(self, place: Place) -> Monomial:
-        """What a role does to the size of its input at the start."""
-        init = self.inits[place.role]
-        return ONE if init is None else self.multipliers[place.role] * init * place.shape[0] ** HALF
-
 
 def _unknowns(role: str) -> tuple[Monomial, Monomial, Monomial]:
     """c, σ and η of a role."""
@@ -323,16 +318,11 @@ class WidthTable:
             )
 
 
-def row_of(
-    place: Place, point: Point, selection: Selection, alignment: str, response: Monomial = ONE
-) -> WidthRow:
-    """The row of one role at a point; ``response`` is the stream's answer to its output.
-
-    Numbers are left out: a rate is in powers of the width.
-    """
+def row_of(place: Place, point: Point, selection: Selection, alignment: str) -> WidthRow:
+    """The row of one role at a point, in powers of the width: numbers are left out."""
     c, init = point.multipliers[place.role], point.inits[place.role]
     optimizer = selection.the_optimizer
-    gradient = c * response * backward(place, point)
+    gradient = c * backward(place, point)
     values = {GRADIENT: gradient, **place.counts(selection.rank)}
     if init is not None:
         values[PARAMETER] = init
@@ -344,7 +334,7 @@ def row_of(
     except Refusal as refusal:
         return replace(bare, refused=str(refusal))
     action, beside = c * update.action.put(values), epsilon(optimizer, values)
-    rate = (ONE / (response * action)).without_number
+    rate = (ONE / action).without_number
     row = replace(
         bare,
         update=update.entry.put(values).without_number,
