@@ -1,89 +1,102 @@
-r"""Explicit numbers: an update on a 1 × 2 matrix of entries, and one sublayer of a stack at a rule.
+r"""An optimizer's own update on explicit arrays: its degrees, and its sizes at several widths.
 
-No law of sizes enters. How a sublayer responds is measured on matrices
-(:mod:`~deepnet_theory.proof.witness`), the optimizer's update is evaluated on entries of
-the sizes at hand, sublayers and cross-attentions are counted. Steps and the table's entries are
-held against these numbers.
+No law of sizes enters. In depth the update is evaluated where g and θ have given norms. In width W,
+the inputs and the gradient of the outputs are drawn at given sizes,
+:math:`g = c\sum_t \delta_t x_t^\top` of a few tokens. The power of a size in the width is the slope
+
+.. math:: a = \frac{\mathrm{d}\log f}{\mathrm{d}\log d}
+
+over :data:`WIDTHS`. Few tokens, for ``sign(g)`` of T tokens acts by
+:math:`n_{in}\sqrt{2/\pi T} \oplus \sqrt{n_{in}}`; the second wins at
+:math:`T \gtrsim 2n_{in}/\pi`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cache, cached_property, lru_cache
-from itertools import product
-from typing import Any
+from typing import NamedTuple
 
+import numpy as np
 import sympy as sp
 
+from deepnet_theory.definitions.arrays import on
 from deepnet_theory.definitions.expression import (
-    DEPTH,
     UPDATE,
     Call,
+    Name,
     Node,
     Number,
     Operation,
     Power,
-    evaluate,
+    constant,
     parts,
 )
 from deepnet_theory.definitions.optimizer import Optimizer
-from deepnet_theory.definitions.placement import STREAM_GAIN, Placement
-from deepnet_theory.definitions.rule import Rule, RuleEntry
-from deepnet_theory.definitions.selection import Part, Selection
-from deepnet_theory.definitions.sublayer import MATRICES, Role, Sublayer
 from deepnet_theory.proof.algebra import eta
 from deepnet_theory.proof.step import Check, Section, Step
-from deepnet_theory.proof.witness import Mixed, Sizes, mixed, of_uses, sizes
-from deepnet_theory.sizes.entries import DIGITS, SIZES, Entries, Value, entries, exactly, points
-from deepnet_theory.sizes.laws import factors
+from deepnet_theory.proof.witness import Array, rms, softmax
 from deepnet_theory.sizes.update import Update
 
-PRECISION = DIGITS + 20
-ZERO, ONE, ROUNDING = Decimal(0), Decimal(1), Decimal(10) ** (10 - PRECISION)
 SAME = 1e-6  # two roads to one number
-_SIGNS = tuple(product((1, -1), repeat=4))
-_DIRECTIONS = tuple(map(Fraction, ("3/5", "-4/5", "5/13", "12/13")))  # g and θ of norm 1
-Depth = dict[str, int]
-Knobs = tuple[float, float]  # α and β
+ROUNDING = 1e-13  # of an update's size: a smaller difference is none
+SHAPE = (2, 3)  # of the matrix whose update is evaluated in depth
 Regime = Mapping[tuple[str, str], tuple[Node, Node]]  # the texts of a pair, the larger first
 
 
-# ---- an update on entries ----
+# ---- an update on arrays ----
 
 
-def decimal(value: Any) -> Decimal:
-    """A number of any kind to ``PRECISION`` digits."""
-    if isinstance(value, Fraction):
-        return Decimal(value.numerator) / value.denominator
-    if isinstance(value, sp.Basic):
-        return Decimal(str(sp.N(value, PRECISION)))
-    return Decimal(value if isinstance(value, int | float) else str(value))
+def polar(matrix: Array) -> Array:
+    """UVᵀ of the singular vectors whose values are not 0; 0 for a matrix of zeros."""
+    u, values, v = np.linalg.svd(matrix, full_matrices=False)
+    kept = values > 1e-9 * values[0]
+    factor: Array = u[:, kept] @ v[kept]
+    return factor
 
 
-def length_of(vector: Iterable[Decimal]) -> Decimal:
-    """The Euclidean norm."""
-    return sum((entry * entry for entry in vector), ZERO).sqrt()
+def evaluated(node: Node, g: Array, theta: Array, **constants: float) -> Array:
+    """A term of an update at arrays of g and θ, and at numbers, in every entry."""
+    with np.errstate(all="ignore"):
+        return np.asarray(on(np, node, g, theta, polar, **constants))
 
 
-def change(update: Node, g: Value, theta: Value, **constants: Decimal) -> Entries:
+def change(update: Node, g: Array, theta: Array, **constants: float) -> Array:
     """Δθ at η = 1; raises ``ArithmeticError`` where it is not finite or not real."""
-    return entries(update, {"eta": ONE, "g": g, "theta": theta, **constants})
-
-
-def _vectors(gradient: Decimal, size: Decimal, signs: Sequence[int]) -> tuple[Entries, Entries]:
-    """g and θ of given norms."""
-    a, b, c, d = (s * decimal(part) for s, part in zip(signs, _DIRECTIONS, strict=True))
-    return (gradient * a, gradient * b), (size * c, size * d)
+    changed = evaluated(update, g, theta, eta=1.0, **constants)
+    if not np.all(np.isfinite(changed)):
+        raise ArithmeticError("not finite")
+    return changed
 
 
 @cache
-def _telling_signs(update: Node) -> tuple[int, ...]:
-    """Signs of the entries where the update is not 0; max(-theta, 0)*g is at some."""
-    return next(s for s in _SIGNS if any(change(update, *_vectors(ONE, ONE, s))))
+def unit_pair(seed: int = 0) -> tuple[Array, Array]:
+    """g and θ of norm 1, with entries of every pair of signs."""
+    draw = np.random.default_rng(seed)
+    sizes = draw.uniform(0.2, 1.0, (2, *SHAPE))
+    signs = np.array([[[1, -1, 1], [-1, 1, -1]], [[1, 1, -1], [-1, -1, 1]]])
+    g, theta = sizes * signs
+    return g / np.linalg.norm(g), theta / np.linalg.norm(theta)
+
+
+def moves_zeros(update: Node) -> bool:
+    """Whether an update of a parameter of zeros is not 0 itself."""
+    g = unit_pair()[0]
+    moved = evaluated(update, g, np.zeros(SHAPE), eta=1.0)
+    return bool(np.any(np.isfinite(moved) & (moved != 0)))
+
+
+def is_linear(update: Node) -> bool:
+    """Whether an update is a multiple of the gradient's entries, whatever θ is."""
+    g, theta = unit_pair()
+    once, twice, other = (change(update, a * g, b * theta) for a, b in ((1, 1), (2, 1), (1, 2)))
+    return bool(np.allclose(twice, 2 * once) and np.allclose(other, once))
+
+
+# ---- the regime that an optimizer states ----
 
 
 def decided(node: Node, regime: Regime, used: dict[tuple[str, str], None]) -> Node:
@@ -103,13 +116,18 @@ def decided(node: Node, regime: Regime, used: dict[tuple[str, str], None]) -> No
                     kept = decided(sides[place][1], regime, used)
                     negative = sign == "-" and place == 1
                     return Operation("*", Number(Fraction(-1)), kept) if negative else kept
+    return _mapped(node, lambda inner: decided(inner, regime, used))
+
+
+def _mapped(node: Node, change: Callable[[Node], Node]) -> Node:
+    """A node with its own parts changed."""
     match node:
         case Operation(symbol, left, right):
-            return Operation(symbol, *(decided(one, regime, used) for one in (left, right)))
+            return Operation(symbol, change(left), change(right))
         case Power(base, exponent):
-            return Power(decided(base, regime, used), exponent)
+            return Power(change(base), exponent)
         case Call(function, arguments):
-            return Call(function, tuple(decided(one, regime, used) for one in arguments))
+            return Call(function, tuple(map(change, arguments)))
     return node
 
 
@@ -138,24 +156,24 @@ def regimes_of(optimizer: Optimizer) -> tuple[tuple[str, str], ...]:
     return in_regime(optimizer)[1]
 
 
-def step_length(optimizer: Optimizer, gradient: Any, size: Any) -> Decimal:
+# ---- in depth: where g and θ have given norms ----
+
+
+@lru_cache(maxsize=4096)
+def _length(optimizer: Optimizer, gradient: float, size: float) -> float:
+    g, theta = unit_pair()
+    return float(np.linalg.norm(change(in_regime(optimizer)[0], gradient * g, size * theta)))
+
+
+def step_length(optimizer: Optimizer, gradient: float, size: float) -> float:
     """‖Δθ‖ where ‖g‖ and ‖θ‖ are given, over that where both are 1; winning terms only."""
-    with localcontext(prec=PRECISION):
-        there = _length(optimizer, decimal(gradient), decimal(size))
-        return there / _length(optimizer, ONE, ONE)
+    return _length(optimizer, gradient, size) / _length(optimizer, 1.0, 1.0)
 
 
 def degrees(optimizer: Optimizer) -> tuple[float, float]:
     """p and q of an update, from doubling g and θ."""
-    doubled = (step_length(optimizer, *sizes) for sizes in ((2, 1), (1, 2)))
-    p, q = (math.log2(float(length)) for length in doubled)
+    p, q = (math.log2(step_length(optimizer, *sizes)) for sizes in ((2.0, 1.0), (1.0, 2.0)))
     return p, q
-
-
-@lru_cache(maxsize=4096)
-def _length(optimizer: Optimizer, gradient: Decimal, size: Decimal) -> Decimal:
-    update = in_regime(optimizer)[0]
-    return length_of(change(update, *_vectors(gradient, size, _telling_signs(update))))
 
 
 @dataclass(frozen=True)
@@ -166,28 +184,26 @@ class Practised:
     gradient: float
     size: float
 
+    def _change(self, epsilon: float = 0.0, decay: float = 0.0, along: float = 0.0) -> Array:
+        """The update, ``along`` times the parameter added to the gradient."""
+        g, theta = unit_pair()
+        g, theta = self.gradient * g, self.size * theta
+        root = self.optimizer.practised.root
+        return change(root, g + along * theta, theta, epsilon=epsilon, decay=decay)
+
     @cached_property
-    def _still(self) -> Entries:
+    def _still(self) -> Array:
         """The update without ε and decay."""
         return self._change()
 
     @cached_property
-    def _start(self) -> tuple[Entries, Entries]:
-        signs = _telling_signs(in_regime(self.optimizer)[0])
-        return _vectors(Decimal(self.gradient), Decimal(self.size), signs)
-
-    def _change(self, epsilon: float = 0, decay: Decimal = ZERO, along: Decimal = ZERO) -> Entries:
-        """The update, ``along`` times the parameter added to the gradient."""
-        g, theta = self._start
-        moved = (g[0] + along * theta[0], g[1] + along * theta[1])
-        root = self.optimizer.practised.root
-        return change(root, moved, theta, epsilon=Decimal(epsilon), decay=decay)
+    def _length(self) -> float:
+        return float(np.linalg.norm(self._still))
 
     def hidden(self, epsilon: float) -> float:
         """By how much of itself an ε changes the update."""
-        with localcontext(prec=PRECISION):
-            share = _apart(self._change(epsilon), self._still) / length_of(self._still)
-            return float(share) if share > ROUNDING else 0.0
+        share = float(np.linalg.norm(self._change(epsilon) - self._still)) / self._length
+        return share if share > ROUNDING else 0.0
 
     @cached_property
     def shrinks(self) -> float:
@@ -196,55 +212,40 @@ class Practised:
         A decay in the gradient moves the parameter by as much of ‖Δθ‖ as λθ is of g. One beside
         the update is seen in the update; it is a part of it.
         """
-        with localcontext(prec=PRECISION):
-            still, gradient, size = self._still, Decimal(self.gradient), Decimal(self.size)
-            length = length_of(still)
-            # beside the gradient's size, and beside the update's: where either would show
-            if all(self._in_gradient(lam) for lam in (gradient / size, length / size)):
-                return float(length / gradient)
-            tiny = Decimal("1e-9") * length / size
-            return float(_apart(self._change(decay=tiny), still) / tiny / size)
+        # beside the gradient's size, and beside the update's: where either would show
+        if all(self._in_gradient(by / self.size) for by in (self.gradient, self._length)):
+            return self._length / self.gradient
+        tiny = 1e-6 * self._length / self.size
+        apart = np.linalg.norm(self._change(decay=tiny) - self._still)
+        return float(apart) / tiny / self.size
 
-    def _in_gradient(self, lam: Decimal) -> bool:
+    def _in_gradient(self, lam: float) -> bool:
         """Whether the decay acts as a part of the gradient: u(g, λ) = u(g + λθ, 0).
 
         In direction alone: a norm in a denominator may count the decay another way.
         """
         one, other = self._change(decay=lam), self._change(along=lam)
-        cross = abs(one[0] * other[1] - one[1] * other[0])
-        return cross <= Decimal("1e-9") * length_of(one) * length_of(other)
+        unit = one / np.linalg.norm(one)
+        across = np.linalg.norm(other - unit * np.vdot(unit, other))
+        return bool(across <= SAME * np.linalg.norm(other))
 
 
 practised = lru_cache(maxsize=4096)(Practised)
 
 
-def _apart(one: Entries, other: Entries) -> Decimal:
-    return length_of(a - b for a, b in zip(one, other, strict=True))
-
-
-# ---- the degrees of an update, which the algebra of sizes counts and the step checks ----
-
-
 def homogeneity_step(optimizer: Optimizer, counted: Update) -> Step:
-    """The step that states the degrees, checked on exact entries at several scales."""
+    """The step that states the degrees, checked on arrays at several scales."""
     t, s, g, theta = sp.symbols("t s g theta", positive=True)
     update = sp.Function("u")
     because = f"degrees of {optimizer.update} counted from its expression"
     if counted.regimes:
         because += f", in the regime {', '.join(map(str, counted.regimes))}"
 
-    def scaled(scale_g: int, scale_theta: int, times: Decimal) -> bool:
+    def scaled(by_g: int, by_theta: int, times: float, seed: int) -> bool:
         """Whether the update of scaled g and θ is ``times`` that of g and θ."""
-        with localcontext(prec=2 * DIGITS):
-            least = Decimal(10) ** (5 - DIGITS)
-            pairs = zip(points(SIZES[0]), points(SIZES[0], scale_g, scale_theta), strict=True)
-            return all(
-                abs(other - times * one) <= least * abs(other)
-                for pair in pairs
-                for one, other in zip(
-                    *(exactly(in_regime(optimizer)[0], at) for at in pair), strict=True
-                )
-            )
+        (a, b), root = unit_pair(seed), in_regime(optimizer)[0]
+        once, there = change(root, a, b), change(root, by_g * a, by_theta * b)
+        return bool(np.allclose(there, times * once, rtol=1e-9, atol=1e-12 * abs(there).max()))
 
     def scales(step: Step) -> bool:
         factor = step.rhs / update(eta, g, theta)  # a monomial cancels by itself
@@ -252,8 +253,9 @@ def homogeneity_step(optimizer: Optimizer, counted: Update) -> Step:
             step.lhs == update(eta, t * g, s * theta)
             and factor.free_symbols <= {t, s}
             # primes: a wrong p cannot hide behind a wrong q
-            and all(scaled(a, b, decimal(factor.subs({t: a, s: b}))) for a, b in ((2, 3), (5, 7)))
-        )
+            and all(scaled(a, b, float(factor.subs({t: a, s: b})), seed)
+                    for seed, (a, b) in enumerate(((2, 3), (5, 7), (3, 2))))
+        )  # fmt: skip
 
     return Section("The optimizer").equal(
         "degrees",
@@ -262,7 +264,7 @@ def homogeneity_step(optimizer: Optimizer, counted: Update) -> Step:
         because,
         source=optimizer.source or "derived here",
         assumptions=("stated-regime",) if counted.regimes else (),
-        checks=(Check("the update on exact entries, rescaled", scales),),
+        checks=(Check("the update on explicit arrays, rescaled", scales),),
         establishes=(t, s, g, theta),
     )
 
@@ -274,227 +276,195 @@ def degrees_of(step: Step) -> tuple[sp.Rational, sp.Rational]:
     return powers.get(t, sp.Integer(0)), powers.get(s, sp.Integer(0))
 
 
-# ---- one sublayer of a stack at a rule, at one depth ----
+# ---- in width: where a role is drawn at the sizes of several widths ----
+
+WIDTHS, WIDTH = (64, 128, 256, 512), 64
+HEAD_SIZES, HEAD_SIZE = (8, 16, 32, 64), 16
+TOKENS, FRESH = 2, 128  # inputs that made the gradient, and others
+LOGITS = 3  # explicit outputs of the head, which has a fixed number of them
+ENTRIES, DRAWS = 1 << 18, 24  # drawn for each width, in as many matrices as that makes
+NEAR = 0.1  # how far a slope may be from its law: quarters stay distinct
+FAINT = 1e-4
 
 
 @dataclass(frozen=True)
-class ExplicitStack:
-    """The sublayers of a selection at the α, β, κ and η of a rule.
+class Drawn:
+    """What a role is drawn at: counts, c, σ (None: it is 0), and the size of δ.
 
-    ``crossings`` says how the cross-attentions of a later part add up: once and all ``aligned``
-    where that grows, as a rule counts them (``published``); or as they do in a step, forward and
-    back through the gradient, ``aligned`` or ``independent``.
+    A gradient of ``full_rank`` has :data:`FAINT` entries of its own beside those of the few tokens.
+    A table is stepped as it is stored, with a row a token.
     """
 
-    selection: Selection
-    rule: Rule
-    crossings: str = "published"
-
-    def part(self, name: str) -> Part:
-        return next(part for part in self.selection.the_stack.parts if part.name == name)
-
-    def at(self, part: str, sublayer: str, depth: Depth, free: Knobs | None = None) -> Place:
-        """A sublayer; at ``free`` knobs instead of the rule's, η is 1 and nothing amplifies."""
-        key = (part, sublayer, *depth.values(), free)
-        if key not in self._places:
-            whole = self.part(part)
-            one = next(s for s in whole.layer if s.name == sublayer)
-            self._places[key] = Place(self, whole, one, depth, free)
-        return self._places[key]
-
-    @cached_property
-    def _places(self) -> dict[tuple[object, ...], Place]:
-        return {}
-
-    @cached_property
-    def numbered(self) -> bool:
-        """Whether an equation of a placement holds numbers other than 1, which are not measured.
-
-        The witness measures powers of α and β; ``norm(alpha*x + branch(x)/2)`` has constants
-        beside them.
-        """
-        nodes = (n for p in self.selection.placements for n in parts(p.expression.root))
-        return any(isinstance(node, Number) and abs(node.value) != 1 for node in nodes)
+    inputs: int
+    outputs: int
+    multiplier: float
+    init: float | None
+    backward: float
+    full_rank: bool = False
+    is_table: bool = False
 
 
-def explicit_stack(selection: Selection, rule: Rule, crossings: str = "published") -> ExplicitStack:
-    """The stack of a rule, which tables of the same rule are measured on: closures meet again."""
-    return _stack(selection, rule, crossings, selection.named)
+class Seen(NamedTuple):
+    """Typical sizes at the start and of one update: geometric means over draws, 0 for nothing."""
 
-
-@lru_cache(maxsize=256)
-def _stack(
-    selection: Selection, rule: Rule, crossings: str, _named: tuple[object, ...]
-) -> ExplicitStack:
-    return ExplicitStack(selection, rule, crossings)
-
-
-@dataclass(frozen=True)
-class Moved:
-    """What one update does through one parameter, per η."""
-
-    size: float
-    kappa: float
-    gradient: float
+    forward: float  # of c·Wx
+    back: float  # of c·Wᵀe
+    read: float  # of c·WΔx for Δx of size 1, along the rows of W where it is aligned
+    gradient: float  # of entries, as the update
     update: float
-    share: float
+    action: float  # of c·ΔWx
+    epsilon: float  # what ε is added to
+
+
+def _bounded(draw: np.random.Generator, *shape: int) -> Array:
+    """Rows of independent bounded entries and of root mean square 1; ones if a row has one entry.
+
+    A high power of normal entries is decided by the few largest: its mean square at a finite width
+    is far from the limit.
+    """
+    if shape[-1] == 1:
+        return np.ones(shape)
+    drawn: Array = draw.uniform(-1.0, 1.0, size=shape)
+    drawn /= np.sqrt(np.mean(drawn**2, axis=-1, keepdims=True))
+    return drawn
+
+
+def at_large_widths(node: Node) -> Node:
+    """An update with every number of a maximum, a minimum or a clip taken as 1 or −1.
+
+    A law in the width leaves numbers out: ``max(rms(theta), 1/1000)`` is 1/1000 at widths that no
+    explicit matrix has, and ``max(rms(theta), 1)`` is 1 at those that it has.
+    """
+    match node:
+        case Call("max" | "min" | "clip" as function, arguments):
+            numbers = [constant(argument) for argument in arguments]
+            if None in numbers:  # else it is a number itself
+                return Call(function, tuple(
+                    Number(Fraction(1 if number > 0 else -1)) if number else at_large_widths(of)
+                    for of, number in zip(arguments, numbers, strict=True)
+                ))  # fmt: skip
+    return _mapped(node, at_large_widths)
+
+
+def beside_epsilon(practice: Node) -> tuple[Node, Node] | None:
+    """The term in ε of the first sum, or maximum, that holds one, and the term beside it."""
+    epsilon = Name("epsilon")
+    for node in parts(practice):
+        match node:
+            case Operation("+" | "-", left, right) | Call("max" | "min", (left, right)):
+                for term, other in ((left, right), (right, left)):
+                    if epsilon in parts(term) and epsilon not in parts(other):
+                        return term, other
+    return None
+
+
+def as_large(terms: tuple[Node, Node], g: Array, theta: Array) -> float:
+    """The ε that makes its term as large as the one beside it."""
+    with_epsilon, beside = terms
+    constants = {"eta": 1.0, "decay": 0.0}
+    one, two = (rms(evaluated(with_epsilon, g, theta, epsilon=e, **constants)) for e in (1.0, 2.0))
+    other = rms(evaluated(beside, g, theta, **constants))
+    return float((other / one) ** (1 / math.log2(two / one)))
+
+
+@lru_cache(maxsize=1024)
+def see(update: Node, practice: Node, at: Drawn, *, aligned: bool) -> Seen:
+    """The sizes of one update; the inputs are those that made the gradient, or fresh ones."""
+    update = at_large_widths(update)
+    draws = max(1, min(DRAWS, ENTRIES // (at.inputs * at.outputs)))
+    beside = beside_epsilon(practice)
+    logarithms = []
+    for index in range(draws):
+        draw = np.random.default_rng((index, at.inputs, at.outputs))
+        x = _bounded(draw, TOKENS, at.inputs)
+        # a head's few logits are the same ones at every width, so that no slope holds their noise
+        of_outputs = np.random.default_rng((index, at.outputs))
+        back = at.backward * _bounded(of_outputs, TOKENS, at.outputs)
+        gradient = at.multiplier * back.T @ x
+        if at.full_rank:
+            gradient += FAINT * at.multiplier * at.backward * _bounded(draw, *gradient.shape)
+        # a vector and a row of a table have entries of either sign too
+        shape, is_vector = (at.outputs, at.inputs), at.inputs == 1
+        theta = _bounded(draw, *(shape[::-1] if is_vector else shape)) * (at.init or 0.0)
+        theta = theta.T if is_vector else theta
+        stored = (gradient.T, theta.T) if at.is_table else (gradient, theta)
+        changed = evaluated(update, *stored, eta=1.0)
+        changed = changed.T if at.is_table else changed
+        signal = _bounded(draw, TOKENS, at.outputs)
+        met = x if aligned else _bounded(draw, FRESH, at.inputs)
+        moved = signal @ theta if aligned else met
+        sizes = [
+            at.multiplier * rms(x @ theta.T),
+            at.multiplier * rms(signal @ theta),
+            at.multiplier * rms(moved @ theta.T) / (rms(moved) or 1.0),
+            rms(gradient),
+            rms(changed),
+            at.multiplier * rms(met @ changed.T),
+            as_large(beside, *stored) if beside else 0.0,
+        ]
+        with np.errstate(divide="ignore"):
+            logarithms.append(np.log(np.abs(sizes)))
+    return Seen(*map(float, np.exp(np.mean(logarithms, axis=0))))
+
+
+def slope(sizes: Mapping[int, float]) -> float:
+    """The slope of the logarithm of a size in that of its argument, by least squares."""
+    logs = np.log2(list(sizes)), np.log2(list(sizes.values()))
+    return float(np.polyfit(*logs, 1)[0])
 
 
 @dataclass(frozen=True)
-class Place:
-    """The numbers of a sublayer at a depth, none of them from the table's laws."""
+class Slope:
+    r"""A slope at small and at large sizes.
 
-    stack: ExplicitStack
-    part: Part
-    sublayer: Sublayer
-    depth: Depth
-    free: Knobs | None = None
+    A sum of unlike terms has its power in the end alone. Where what is left of the smaller one is
+    r times as much at the large sizes, the slope goes on by :math:`r/(1 - r)` of what it went from
+    ``near`` to ``far``; :math:`r = 1/\sqrt{2}` is taken.
+    """
 
-    @cached_property
-    def entry(self) -> RuleEntry:
-        return self.stack.rule.entry(self.part.name, self.sublayer.name)
+    near: float
+    far: float
 
-    @cached_property
-    def knobs(self) -> Knobs:
-        return self.free or self.entry.at(**self.depth)
+    def __mul__(self, times: float) -> Slope:
+        """That of a power of the size."""
+        return Slope(self.near * times, self.far * times)
 
-    @cached_property
-    def eta(self) -> float:
-        """The learning rate's factor."""
-        return 1.0 if self.free else evaluate(DEPTH.parse(self.stack.rule.eta), **self.depth)
+    def __add__(self, other: Slope) -> Slope:
+        """That of a product of sizes."""
+        return Slope(self.near + other.near, self.far + other.far)
 
-    @property
-    def placement(self) -> Placement:
-        return self.stack.selection.placed(self.sublayer)
+    def tends_to(self, power: float) -> bool:
+        """Whether a power is where the slope is, or on its way, to within :data:`NEAR`."""
+        drift = self.far - self.near
+        on = (1 + math.sqrt(2)) * drift if abs(drift) > NEAR / 2 else 0.0  # no draw's noise
+        return min(0.0, on) - NEAR < power - self.far < max(0.0, on) + NEAR
 
-    @cached_property
-    def degree(self) -> int:
-        """How many factors of the branch are scaled matrices; one may be there twice."""
-        return len(factors(self.sublayer))
 
-    @cached_property
-    def sizes(self) -> Sizes:
-        return sizes(self.placement, self.sublayer)
+def slopes(see_at: Callable[[int, int], Seen], *, heads: bool) -> dict[str, dict[str, Slope]]:
+    """What each of the sizes of :class:`Seen` is in d, and where ``heads`` are drawn in k.
 
-    @cached_property
-    def weight(self) -> float:
-        """r."""
-        return self.sizes.weight.at(*self.knobs)
+    A size that is 0 or not finite somewhere is left out.
+    """
+    curves = {"d": {width: see_at(width, HEAD_SIZE) for width in WIDTHS}}
+    if heads:
+        curves["k"] = {size: see_at(WIDTH, size) for size in HEAD_SIZES}
+    found: dict[str, dict[str, Slope]] = {}
+    for variable, seen in curves.items():
+        found[variable] = {}
+        for name in Seen._fields:
+            sizes = {x: getattr(at, name) for x, at in seen.items()}
+            if all(size > 0 and math.isfinite(size) for size in sizes.values()):
+                small, large = (dict(part) for part in ([*sizes.items()][:-1],
+                                                        [*sizes.items()][1:]))  # fmt: skip
+                found[variable][name] = Slope(slope(small), slope(large))
+    return found
 
-    @cached_property
-    def experts(self) -> Mixed:
-        return mixed(self.sublayer)
 
-    def variance(self, place: str) -> float:
-        """The mean square of what the norm at a place divides."""
-        return self.sizes.variances[place].at(*self.knobs)
-
-    def kappa(self, role: Role | None) -> float:
-        """The learning-rate multiplier of a parameter; of all but scaled matrices it is 1."""
-        return self.entry.rate_at(**self.depth) if role is Role.SCALED and not self.free else 1.0
-
-    @property
-    def layers(self) -> int:
-        return self.depth[self.part.depth]
-
-    @cached_property
-    def aligned(self) -> float:
-        """S·r, the sublayers of a layer listed."""
-        return float(sum(self.part.shares)) * self.layers * self.weight
-
-    @cached_property
-    def independent(self) -> float:
-        """S·r², that of uses which add alike where a matrix has several."""
-        return self.aligned / self.uses * self.weight * self.of_uses() ** 2
-
-    @cached_property
-    def uses(self) -> float:
-        """How many sublayers use one matrix."""
-        return evaluate(DEPTH.parse(self.part.uses), **self.depth)
-
-    def of_uses(self, parameter: str = "") -> float:
-        """What they are together beside one: the response to a parameter, or the branch's r."""
-        if self.part.uses == "1":
-            return 1.0
-        return float(self.uses ** of_uses(self.placement, self.sublayer)[parameter])
-
-    @cached_property
-    def rho(self) -> float:
-        """ρ: an update of a scaled matrix over the matrix."""
-        moved = self.moved_by(self.sublayer.scaled[0].name, Role.SCALED)
-        assert moved is not None
-        return moved.update / moved.size
-
-    def order(self, k: int) -> float:
-        """What one update of ``k`` of a branch's matrices at once adds to the output."""
-        together = self.amplified[0] * self.aligned / self.experts.size * self.experts.together
-        return together * math.comb(self.degree, k) * self.rho**k
-
-    @cached_property
-    def amplified(self) -> tuple[float, float]:
-        """What a later part multiplies a change of the output and the update with."""
-        selection = self.stack.selection
-        if self.free or self.part is selection.the_stack.parts[-1]:
-            return 1.0, 1.0
-        size = self._passage(self.depth)
-        if self.stack.crossings == "published":
-            shallow, deep = (self._passage({**self.depth, "M": n}) for n in (10**3, 10**6))
-            return (size if deep > shallow * (1 + SAME) else 1.0), 1.0
-        return size, float(step_length(selection.the_optimizer, size, 1))
-
-    def _passage(self, depth: Depth) -> float:
-        """A: the cross-attentions of the later part, one after the other."""
-        later = self.stack.selection.the_stack.parts[-1]
-        reading = next(sublayer.name for sublayer in later.layer if sublayer.reads_memory)
-        many = float(later.crossings) * depth[later.depth]
-        one = self.stack.at(later.name, reading, depth).weight
-        return one * (math.sqrt(many) if self.stack.crossings == "independent" else many)
-
-    def starts_at(self, parameter: str, role: Role | None) -> float:
-        """What a parameter starts at: a bias at 0, a gain at 1."""
-        if role is Role.SCALED:
-            return self.knobs[1]
-        starts = self.placement.starts(self.knobs[0])
-        learnt = dict(zip(self.placement.learnt, starts, strict=True))
-        return learnt.get(parameter, float(role in MATRICES or role is Role.NORM_GAIN))
-
-    def response(self, parameter: str) -> float | None:
-        """What the output answers to a parameter; None where it does not."""
-        powers, placement = self.sizes.responses[parameter], self.placement
-        if powers is None:
-            return None
-        response = powers.at(*self.knobs) * self.of_uses(parameter)
-        if parameter == STREAM_GAIN and placement.final_norm and not placement.per_channel:
-            # one number multiplies a stream that the last norm alone divides: each of the
-            # sublayers behind adds as much, the uses of one layer alike, others at random
-            many = sum(self.part.shares) * self.layers / self.uses
-            response *= math.sqrt(many) * self.of_uses()
-        return response
-
-    def moved_by(self, parameter: str, role: Role | None = None) -> Moved | None:
-        """What an update through a parameter does; None where the output does not respond."""
-        if (parameter, role) not in self._moved:
-            self._moved[parameter, role] = self._moved_by(parameter, role)
-        return self._moved[parameter, role]
-
-    @cached_property
-    def _moved(self) -> dict[tuple[str, Role | None], Moved | None]:
-        return {}
-
-    def _moved_by(self, parameter: str, role: Role | None) -> Moved | None:
-        if (response := self.response(parameter)) is None:
-            return None
-        kappa = self.kappa(role)
-        forward, backward = self.amplified
-        inside = parameter in {p.name for p in self.sublayer.parameters}
-        size = self.starts_at(parameter, role) or 1.0  # a library takes the ratio of 0 as 1
-        reached = response * (self.experts.reached if inside else 1.0)
-        stepped = step_length(self.stack.selection.the_optimizer, reached, size)
-        update = self.eta * kappa * float(stepped) * backward
-        # such parameters, listed: a norm on the sum stands behind all its branches, once
-        of_norm = not inside and parameter not in self.placement.learnt
-        once = of_norm and self.placement.normalises_sum
-        branches = zip(self.part.shares, self.part.parallel, strict=True)
-        many = float(sum(share for share, joins in branches if not (once and joins))) / self.uses
-        share = many * self.layers * forward * response * update
-        return Moved(size, kappa, reached, update, share)
+def key_bias_is_idle() -> bool:
+    """Whether a key bias leaves the weights of explicit scores alone, beside one that does not."""
+    draw = np.random.default_rng(0)
+    queries, keys, bias = (draw.normal(size=shape) for shape in ((4, 8), (5, 8), (1, 8)))
+    start = softmax(queries @ keys.T)
+    idle = np.abs(softmax(queries @ (keys + bias).T) - start).max()
+    moved = np.abs(softmax((queries + bias) @ keys.T) - start).max()
+    return bool(idle < 1e-12 < moved)

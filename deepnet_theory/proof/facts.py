@@ -19,7 +19,7 @@ from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
 from deepnet_theory.definitions.rule import COMPLETE
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Role
-from deepnet_theory.proof.explicit import SAME, ExplicitStack, explicit_stack
+from deepnet_theory.proof.explicit import SAME
 from deepnet_theory.proof.remarks import remarked
 from deepnet_theory.proof.seen import (
     CONSTANT,
@@ -38,6 +38,7 @@ from deepnet_theory.proof.seen import (
     told,
     value,
 )
+from deepnet_theory.proof.stack import ExplicitStack, explicit_stack
 from deepnet_theory.sizes.exponents import rival_rules
 from deepnet_theory.sizes.laws import factors
 from deepnet_theory.sizes.table import by_closure
@@ -93,14 +94,19 @@ def facts(selection: Selection, printed: Mapping[str, Any]) -> tuple[Fact, ...]:
     return tuple(_fact(path, stated, shown) for path in dict.fromkeys((*stated, *shown)))
 
 
+def fact(of: str, stated: Leaf, seen: Shown) -> Fact:
+    """What is shown of a leaf that is printed."""
+    holds = None if seen.test is None else seen.agrees(stated)
+    return Fact(of, stated, holds, seen.because, seen.found)
+
+
 def _fact(path: Path_, stated: Mapping[Path_, Leaf], shown: Mapping[Path_, Shown]) -> Fact:
     of, leaf, seen = "/".join(path), stated.get(path), shown.get(path)
     if seen is None:
         return Fact(of, leaf, False, "no explicit sublayer shows it", "nothing")
     if path not in stated:
         return Fact(of, None, False, seen.because, seen.found)
-    holds = None if seen.test is None else seen.agrees(leaf)
-    return Fact(of, leaf, holds, seen.because, seen.found)
+    return fact(of, leaf, seen)
 
 
 def leaves(data: Any, at: Path_ = ()) -> dict[Path_, Leaf]:

@@ -8,13 +8,13 @@ of the branch.
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from deepnet_theory.definitions.outcome import Refusal
@@ -41,11 +41,12 @@ from deepnet_theory.proof.step import Check, Step
 from deepnet_theory.proof.witness import (
     TOKENS,
     TOLERANCE,
-    Matrix,
+    Array,
     Witness,
     distance,
     leaky_relu,
     normalise,
+    product,
     softmax,
 )
 from deepnet_theory.sizes.update import Update
@@ -263,25 +264,27 @@ def relative_update(sublayer: Sublayer, law: PlacementLaw, degrees: Update) -> s
 STEP = 5e-5
 
 
-def central_difference(f: Callable[[float], Matrix]) -> Matrix:
+def central_difference(f: Callable[[float], Array]) -> Array:
     """f′(0) to fourth order: (8 (f(h) − f(−h)) − (f(2h) − f(−2h))) / 12h."""
     near, far = f(STEP) - f(-STEP), f(2 * STEP) - f(-2 * STEP)
-    return (8.0 * near - far) / (12 * STEP)
+    slope: Array = (8.0 * near - far) / (12 * STEP)
+    return slope
 
 
-def any_branch(a: Matrix) -> Matrix:
+def any_branch(a: Array) -> Array:
     """A branch of no particular form, for statements that hold whatever the branch is."""
-    return Matrix([[math.tanh(p) + 0.3 * row[i - 1] ** 2 for i, p in enumerate(row)] for row in a])
+    value: Array = np.tanh(a) + 0.3 * np.roll(a, 1, axis=-1) ** 2
+    return value
 
 
-NodeMaps = Mapping[type[sp.Expr], Callable[..., Matrix]]
-_ON_MATRICES: NodeMaps = {
+NodeMaps = Mapping[type[sp.Expr], Callable[..., Array]]
+_ON_ARRAYS: NodeMaps = {
     Branch: any_branch,
     Activation: leaky_relu,
     Softmax: softmax,
     Normalise: normalise,
-    Transpose: lambda a: a.T,
-    Hadamard: Matrix.hadamard,
+    Transpose: np.transpose,
+    Hadamard: np.multiply,
 }
 
 
@@ -289,11 +292,11 @@ def values_of(witness: Witness) -> dict[sp.Symbol, Any]:
     """What the symbols of a probed sublayer are in a witness."""
     stream, context = witness.stream
     values: dict[sp.Symbol, Any] = {x: stream, memory: context, alpha: witness.alpha, delta: 0.0}
-    values[ONES] = Matrix([[1.0]] * TOKENS)
+    values[ONES] = np.ones((TOKENS, 1))
     for name, (start, sideways) in witness.directions.items():
         if name in witness.gains:
             values |= {gain(name): witness.gains[name], direction(name): start}
-        values[transverse(name)] = sideways if name in witness.gains else Matrix(sideways.rows[:1])
+        values[transverse(name)] = sideways
     return values
 
 
@@ -303,7 +306,7 @@ def value_of(node: sp.Expr, values: Mapping[sp.Symbol, Any], maps: NodeMaps | No
     ``maps`` are what stands for nodes of one's own. Differentials are central differences here,
     not the witness's complex steps: two ways to a derivative.
     """
-    known = {**_ON_MATRICES, **(maps or {})}
+    known = {**_ON_ARRAYS, **(maps or {})}
 
     def value(item: sp.Expr) -> Any:
         if item.is_Number:
@@ -313,7 +316,7 @@ def value_of(node: sp.Expr, values: Mapping[sp.Symbol, Any], maps: NodeMaps | No
         if item.is_Add:
             return reduce(operator.add, map(value, item.args))
         if item.is_Mul:
-            return reduce(operator.mul, map(value, item.args))
+            return reduce(product, map(value, item.args))
         if item.is_Pow:
             return value(item.base) ** float(item.exp)
         if isinstance(item, DirectionalDifferential):

@@ -35,7 +35,7 @@ from deepnet_theory.proof.placement import (
 )
 from deepnet_theory.proof.rule import Route
 from deepnet_theory.proof.step import DROPPED, NAMED, ORDER_ONE, Check, Section, Step
-from deepnet_theory.proof.witness import TOLERANCE, Witness, distance
+from deepnet_theory.proof.witness import TOLERANCE, Witness, derivative, distance
 from deepnet_theory.sizes.laws import factors
 from deepnet_theory.sizes.update import law as degrees
 
@@ -200,7 +200,7 @@ def derivative_steps(
 def _as_derived(sublayer: Sublayer, placement: Placement, moved: str, radially: bool) -> Check:
     def agrees(step: Step) -> bool:
         witness = Witness.drawn(sublayer, placement)
-        slope = witness.inner(moved, radially).derivative
+        slope = derivative(witness.inner(moved, radially))
         sides = (step.lhs.doit(), step.rhs)
         values = (0.0 * slope if s == 0 else value_of(s, values_of(witness)) for s in sides)
         return all(distance(value, slope) < TOLERANCE for value in values)

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
-from deepnet_theory.proof.explicit import Place, regimes_of
+from deepnet_theory.proof.explicit import regimes_of
 from deepnet_theory.proof.seen import (
     AtRule,
     Leaf,
@@ -19,6 +19,7 @@ from deepnet_theory.proof.seen import (
     Shows,
     grows,
 )
+from deepnet_theory.proof.stack import Place
 
 WIDTH, HIDDEN = 64, 256  # where a formula holds d and m
 Path_ = tuple[str, ...]

@@ -395,7 +395,9 @@ def sum_step(problem: Problem, bare: Balanced) -> Step:
         for layers in (part.period, 2 * part.period, 3 * part.period):
             depth = {bare.depth: sp.Integer(layers)}
             # a matrix is stepped under the gradients of all its uses
-            used = step_length(problem.selection.the_optimizer, number(bare.uses, depth), 1)
+            used = step_length(
+                problem.selection.the_optimizer, float(number(bare.uses, depth)), 1.0
+            )
             yield {**point, **depth}, number(used) * mpmath.fsum(each(point, layers))
 
     def each(point: dict[sp.Expr, sp.Expr], layers: int) -> Iterator[Any]:
@@ -417,7 +419,8 @@ def sum_step(problem: Problem, bare: Balanced) -> Step:
             *problem.route.sums,
         ),
         assumptions=("aligned-updates", "near-identity"), establishes=(*bare.knobs, eta),
-        checks=(at_points("added up sublayer by sublayer", points),), left=output_change(),
+        checks=(at_points("added up sublayer by sublayer", points, digits=12),),
+        left=output_change(),
     )  # fmt: skip
 
 

@@ -19,16 +19,8 @@ from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.rule import Rule, RuleEntry, closure
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Role, Sublayer
-from deepnet_theory.proof.explicit import (
-    SAME,
-    Depth,
-    ExplicitStack,
-    Moved,
-    Place,
-    degrees,
-    explicit_stack,
-    practised,
-)
+from deepnet_theory.proof.explicit import SAME, degrees, practised
+from deepnet_theory.proof.stack import Depth, ExplicitStack, Moved, Place, explicit_stack
 
 DEPTHS: tuple[Depth, ...] = (
     {"N": 6, "M": 4}, {"N": 10**4, "M": 700}, {"N": 10**8, "M": 10**6},

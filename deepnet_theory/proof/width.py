@@ -1,54 +1,36 @@
-r"""A table in width with its proof: conditions, sizes of updates, and the rates that follow.
+r"""A table in width: a fact for each of its numbers, and its conditions as steps.
 
-The conditions are imposed, the sizes are measured on explicit matrices of several widths
-(:mod:`~deepnet_theory.proof.widths`), and what follows is proved: all of it is monomials,
-so that a relation follows from others where its exponents are a combination of theirs. Rows of one
-shape and one start share their steps. Every number of the table must be the one that the steps end
-in; of a table in both dimensions, times what its rule in depth multiplies it by.
+A role is drawn on explicit matrices of several widths at the sizes that the table prints
+(:mod:`~deepnet_theory.proof.explicit`), and each printed number is held against the slopes that
+they show. In a table in both dimensions a number is first divided by what its rule in depth
+multiplies it by, which has facts of its own. The steps say what is imposed, and that the table's
+numbers solve it.
 
 Source: derived here; the conditions as in :mod:`deepnet_theory.sizes.width`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from fractions import Fraction
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import sympy as sp
 
 from deepnet_theory.definitions.display import Displayed
-from deepnet_theory.definitions.expression import Node
-from deepnet_theory.definitions.outcome import Refusal, Verdict
+from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.proof import widths
-from deepnet_theory.proof.algebra import exponents, from_plain, plain, solve
-from deepnet_theory.proof.derivation import (
-    SCHEMA,
-    Chain,
-    Derivation,
-    Meaning,
-    derive,
-    symbols_of,
-)
+from deepnet_theory.proof import explicit
+from deepnet_theory.proof.algebra import from_plain, plain
+from deepnet_theory.proof.derivation import SCHEMA, Chain, Derivation, Meaning, derive, symbols_of
+from deepnet_theory.proof.explicit import Drawn, Seen, Slope
+from deepnet_theory.proof.facts import Fact, fact
+from deepnet_theory.proof.seen import Shown, exactly, told
 from deepnet_theory.proof.step import Check, Relation, Step
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
-from deepnet_theory.sizes.update import (
-    FULL,
-    GRADIENT,
-    HALF,
-    INPUTS,
-    LOW_RANK,
-    PARAMETER,
-    counts,
-    epsilon,
-    law,
-)
-from deepnet_theory.sizes.update import Step as SizeOfStep
-from deepnet_theory.sizes.update import step as size_of_step
+from deepnet_theory.sizes.update import FULL, HALF, LOW_RANK
 from deepnet_theory.sizes.width import (
     COLUMN,
     FORWARD,
@@ -60,433 +42,340 @@ from deepnet_theory.sizes.width import (
     WidthTable,
 )
 
-d, k, delta = sp.symbols("d k delta", positive=True)
-one = sp.Integer(1)
-ASKED = sp.Symbol("asked", positive=True)
-SYMBOLS = {  # of the numbers of a row
-    "multiplier": "c",
-    "init": "sigma",
-    "gradient": "gamma",
-    "update": "u",
-    "action": "a",
-    "rate": "eta",
-    "epsilon": "epsilon",
-    "decay": "omega",
-    "coupled_decay": "mu",
-}
-NAMES = {  # of rows that share their steps, by their shape and whether they start at 0
-    (COLUMN, False): ("vector", "embeddings and gains"),
-    (COLUMN, True): ("bias", "biases"),
-    (SQUARE, False): ("hidden", "matrices within a branch"),
-    (HEAD, False): ("head", "the head"),
-    ((ONE, ONE), True): ("headbias", "the head's bias"),
-}
-TABLE = ("table", "embeddings, of a row a token")
-BLOCKS = ("block", "query, key and value, where the update steps each head by itself")
+d = sp.Symbol("d", positive=True)
+NUMBERS = (
+    "multiplier", "init", "gradient", "update", "action", "rate", "epsilon", "decay",
+    "coupled_decay",
+)  # fmt: skip
+AT_ONE = {"N": 1, "M": 1}  # the depths, where a table in both dimensions is drawn
+MATRICES = "slopes on explicit matrices"
 
 
-@dataclass(frozen=True)
-class WidthStep(Step):
-    """A step in width; ``measured`` where a number on explicit matrices checks it."""
-
-    measured: bool = False
-
-    def check(self) -> Verdict:
-        verdict = super().check()
-        return Verdict.MEASURED if self.measured and verdict is Verdict.PROVED else verdict
+# ---- what explicit matrices show of a row ----
 
 
-@dataclass(frozen=True)
-class Group:
-    """Rows of one shape that start alike, and so share their steps."""
-
-    name: str
-    words: str
-    rows: tuple[WidthRow, ...]
-    shape: tuple[Monomial, Monomial]
-    counts: tuple[Monomial, Monomial]  # n_in and n_out of what an update sees
-    starts_at_zero: bool
-    is_block: bool  # a head's part of a matrix
-    is_table: bool  # of a row a token
-
-    @property
-    def draws(self) -> bool:
-        """Whether it has an initial size of its own."""
-        return not self.starts_at_zero and not self.is_block
-
-    def __call__(self, what: str) -> sp.Symbol:
-        """The symbol of a size; a head's block is a part of a matrix within a branch."""
-        shared = self.is_block and what in ("multiplier", "init", "gradient")
-        return sp.Symbol(f"{SYMBOLS[what]}_{'hidden' if shared else self.name}", positive=True)
-
-
-def groups(table: WidthTable) -> dict[str, Group]:
-    """The rows by what they share; the tied head and the key bias have steps of their own."""
-    shared: dict[tuple[str, str], list[WidthRow]] = {}
-    # what counts rows tells a table, whose rows are tokens, from a gain
-    tells = table.selection.the_optimizer.expression.functions & {"rows", "columns", "blocks"}
-    for row in table.rows:
-        if row.role != TIED and row.place.kind is not Role.KEY_BIAS:
-            shape = NAMES[row.place.shape, row.place.starts_at_zero]
-            shared.setdefault(TABLE if tells and row.place.is_table else shape, []).append(row)
-    if table.blocks:
-        shared[BLOCKS] = list(table.blocks)
-    made = {}
-    for (name, words), rows in shared.items():
-        place = rows[0].place
-        of_update, is_block = place.block or place.shape, place.block is not None
-        shapes = place.shape, of_update
-        kind = place.starts_at_zero, is_block, name == TABLE[0]
-        made[name] = Group(name, words, tuple(rows), *shapes, *kind)
-    return made
-
-
-# ---- monomials, here and there ----
-
-
-def expression(size: Monomial, values: Mapping[str, sp.Expr] | None = None) -> sp.Expr:
-    """A monomial as SymPy has it, numbers left out, with values in place of its symbols."""
-    return from_plain(size.without_number, {"d": d, "k": k, **(values or {})})
-
-
-def solved(rows: Iterable[Step], *more: tuple[sp.Expr, sp.Expr]) -> dict[sp.Symbol, sp.Expr]:
-    """What monomial relations, and more of them, make of their symbols, in d and k."""
-    equations = [*((row.lhs, row.rhs) for row in rows if row.rhs != 0), *more]
-    free = {s for sides in equations for side in sides for s in sp.sympify(side).free_symbols}
-    # what is asked for stands last: elimination leaves it alone where the others do not fix it
-    unknown = sorted(free - {d, k}, key=lambda s: (s == ASKED, str(s)))
-    return solve(equations, unknown) or {}
-
-
-def value_by(rows: Iterable[Step], asked: sp.Expr) -> sp.Expr | None:
-    return solved(rows, (ASKED, asked)).get(ASKED)
-
-
-def needed(asked: sp.Expr, rows: Sequence[Step]) -> tuple[Step, ...]:
-    """The relations that an expression in d and k is a product of powers of; all if it is none."""
-    columns = [exponents(row.lhs / row.rhs) for row in rows] + [exponents(asked)]
-    symbols = sorted({s for column in columns for s in column}, key=str)
-    system = sp.Matrix([[column.get(s, sp.Integer(0)) for column in columns] for s in symbols])
-    reduced, pivots = system.rref()
-    if len(rows) in pivots:
-        return tuple(rows)
-    return tuple(rows[p] for line, p in enumerate(pivots) if reduced[line, len(rows)] != 0)
-
-
-# ---- the steps ----
-
-
-class Proof:
-    """The steps of a table; a check of one asks for what all of them make of a symbol."""
+class OnWidths:
+    """The roles of a table on explicit matrices, at the sizes that the table prints."""
 
     def __init__(self, table: WidthTable) -> None:
         self.table, self.optimizer = table, table.selection.the_optimizer
         self.full = table.alignment == FULL
-        self.premise = ("aligned-with-inputs" if self.full else "independent-update",)
-        self.terms = d if self.full else sp.sqrt(d)  # of a head's sum, as it grows
-        self.groups = groups(table)
-        self.head, self.hidden = self.groups["head"], self.groups["hidden"]
-        self.whole = [group for group in self.groups.values() if not group.is_block]
-        self.laws: dict[str, SizeOfStep] = {}
-        self.steps: list[WidthStep] = []
-        self.section = ""
-        self._slopes: dict[str, dict[str, dict[str, widths.Slope]]] = {}
 
-    def all(self) -> tuple[WidthStep, ...]:
-        """Every step, in order."""
-        for section, make in (
-            ("Sizes at the start", self.start),
-            ("Sizes of the gradients", self.gradients),
-            ("One update", self.updates),
-            ("Learning rates", self.rates),
-            ("By the loss, and in every gauge", self.confirm),
-            ("Epsilon and weight decay", self.constants),
-            ("A tied head", self.tied),
-        ):
-            self.section = section
-            make()
-        return tuple(self.steps)
+    def tree(self, row: WidthRow) -> Any:
+        """The update that a row takes: a regime decided, and a library's for what is 0."""
+        root = self.optimizer.expression.root
+        if not row.place.starts_at_zero:
+            return explicit.in_regime(self.optimizer)[0]
+        return root if explicit.moves_zeros(root) else self.optimizer.from_zero.root
 
-    def start(self) -> None:
-        """(F), (H) and the gauge."""
-        for group in self.whole:
-            if group.draws and group is not self.head:
-                self.impose(
-                    f"forward-{group.name}",
-                    group("multiplier") * group("init") * expression(group.counts[0] ** HALF),
-                    f"(F) {group.words}: what they put out is of order one at the start, a sum of "
-                    "n_in independent terms",
-                    self.slope(group, "forward", one),
-                    assumptions=("fresh-weights", "unit-activations"),
-                )
-        self.impose(
-            "read-out",
-            self.terms * self.head("multiplier") * self.head("init"),
-            "(H) a move of the features by order one moves the logits by order one: it is "
-            + ("along the head's rows, so that d terms add" if self.full else "not along its rows"),
-            self.slope(self.head, "read", one),
-            assumptions=self.premise,
-        )
-        for group in self.whole:
-            forward = group is self.head and self.table.form == FORWARD
-            self.impose(
-                f"gauge-{group.name}",
-                group("init" if forward else "multiplier"),
-                f"a convention, {group.words}: W = c*W' is the same model",
-            )
-
-    def gradients(self) -> None:
-        """δ and γ."""
-        self.add(
-            "backward",
-            delta,
-            self.head("multiplier") * self.head("init"),
-            "what the head sends back, a sum over its few outputs; a matrix within a branch keeps "
-            "the size backward as forward",
-            checks=(self.slope(self.head, "back"), self.slope(self.hidden, "back", one)),
-            assumptions=("fresh-weights", "bounded-loss-gradient"),
-            measured=True,
-        )
-        for group in self.whole:
-            sent = one if group.counts[1] == ONE else delta
-            why = f"{group.words}: g = c*sum of delta x' over a few tokens, x of order one"
-            self.measure(group, "gradient", group("multiplier") * sent, why)
-        if any(row.place.kind is Role.KEY_BIAS for row in self.table.rows):
-            why = "it adds one number to all scores of a query, which the softmax leaves out"
-            idle = sp.Symbol("gamma_keybias")
-            self.nothing("gradient-keybias", idle, why, widths.key_bias_is_idle)
-
-    def updates(self) -> None:
-        """u and a: the update's expression folded at the sizes that the steps so far fix."""
-        self.at_start = solved(self.steps)
-        for group in self.groups.values():
-            try:
-                folded = size_of_step(self.optimizer, self.sizes(group), self.table.alignment)
-            except Refusal:  # another law that is missing has no step
-                if group.starts_at_zero and not self.moves():
-                    why = f"{group.words} start at 0, where the update is 0: they never leave it"
-                    still = group("update")
-                    self.nothing(f"update-{group.name}", still, why, lambda: not self.moves())
-                continue
-            self.laws[group.name] = folded
-            counted = self.counts(group)
-            symbols = {GRADIENT: group("gradient"), PARAMETER: group("init")}
-            entry, action = (
-                expression(size.put(counted), symbols) for size in (folded.entry, folded.action)
-            )
-            self.measure(group, "update", entry, f"{group.words}: the update's own expression")
-            how = "n_in aligned terms add" if folded.aligned else "n_in terms add as a random walk"
-            why = f"c*dW x of {group.words}: {how}"
-            action = group("multiplier") * action
-            self.measure(group, "action", action, why, assumptions=self.premise)
-
-    def rates(self) -> None:
-        """(U), and what follows for σ and η."""
-        for group in self.stepped:
-            why = f"(U) one update moves what {group.words} put out by order one"
-            self.impose(f"move-{group.name}", group("rate") * group("action"), why)
-        for group in self.stepped:
-            for what in ("init", "rate") if group.draws else ("rate",):
-                self.follow(f"{what}-{group.name}", group(what), group.words, group)
-
-    def confirm(self) -> None:
-        """⟨g, ΔW⟩ = Θ(1), and what no gauge changes."""
-        for group in self.stepped:
-            folded, whole = self.laws[group.name], group.shape[0] * group.shape[1]
-            if folded.aligned and folded.action == folded.entry * Monomial.of(INPUTS):
-                shown = expression(group.counts[0] * group.counts[1] / whole)
-                self.follow(
-                    f"increment-{group.name}",
-                    expression(whole) * group("gradient") * group("update") * group("rate"),
-                    f"<g, dW> of {group.words}: the loss changes by order one",
-                    group,
-                    checks=(self.slope(group, "increment", shown),),
-                )
-            if group.draws and self.reduced is not None:
-                power = 1 + folded.action.exponent(GRADIENT) - folded.action.exponent(PARAMETER)
-                self.follow(
-                    f"invariant-{group.name}",
-                    group("rate") * group("multiplier") ** sp.Rational(str(power)),
-                    f"{group.words}: whatever the multiplier; W = c*W' makes g c times as large "
-                    "and W c times as small",
-                    group,
-                    without="gauge",
-                )
-
-    def constants(self) -> None:
-        """ε, and weight decay beside the update and in the gradient."""
-        for group in self.stepped:
-            beside = epsilon(self.optimizer, self.sizes(group))
-            if beside is not None:
-                why = f"{group.words}: a convention, as large as what it stands beside"
-                self.measure(group, "epsilon", expression(beside), why)
-            if not any(row.place.is_matrix for row in group.rows):
-                continue
-            why = f"a convention, {group.words}: "
-            kept = group("decay") * group("rate")
-            self.impose(f"decay-{group.name}", kept, f"{why}learning rate times decay is kept")
-            # decay in the gradient: a term of its own where the update is linear in g, else a share
-            entry, coupled = self.laws[group.name].entry, group("coupled_decay")
-            if entry.exponent(GRADIENT) == 1 and not entry.exponent(PARAMETER):
-                why += "linear in g, so that the decay is a term of its own"
-                self.impose(f"coupled-{group.name}", coupled * group("rate"), why)
-                continue
-            share = group("rate") * group("update") / group("init")
-            self.follow(f"share-{group.name}", share, f"{group.words}: share of one update", group)
-            if self.steps[-1].rhs == 1:
-                why += "it is as large as g, and its share is kept"
-                beside_g = coupled * group("init") / group("gradient")
-                self.impose(f"coupled-{group.name}", beside_g, why)
-
-    def tied(self) -> None:
-        """One matrix as embedding and head: its multiplier, and the two rates that it asks for."""
-        vector = self.groups.get("table", self.groups["vector"])
-        c = sp.Symbol("c_tied", positive=True)
-        if not any(row.role == TIED for row in self.table.rows):
-            return
-        why = "(H) of a head that is the embedding's matrix, behind a multiplier"
-        self.impose("read-out-tied", self.terms * c * vector("init"), why)
-        self.follow("multiplier-tied", c, "forced: its size is the embedding's", vector)
-        if self.table.form == FORWARD and {vector.name, "head"} <= self.laws.keys():
-            why = "the rate that it asks for as the embedding over the one as the head"
-            self.follow("rates-tied", vector("rate") / self.head("rate"), why, vector)
-
-    # ---- kinds of rows ----
-
-    def add(self, name: str, lhs: sp.Expr, rhs: sp.Expr, because: str, **more: Any) -> None:
-        more = {"relation": Relation.ORDER, "section": self.section, **more}
-        self.steps.append(WidthStep(name, lhs, rhs, because=because, **more))
-
-    def impose(self, name: str, lhs: sp.Expr, because: str, *checks: Check, **more: Any) -> None:
-        """A condition ``lhs = 1``, which the values at the end must satisfy."""
-        ends = Check("the solution satisfies it", lambda s: self.value(s.lhs / s.rhs) == ONE)
-        self.add(name, lhs, one, because, imposed=True, checks=(ends, *checks), **more)
-
-    def measure(self, group: Group, what: str, rhs: sp.Expr, because: str, **more: Any) -> None:
-        """A size of a group that explicit matrices have too."""
-        checks = (self.slope(group, "beside" if what == "epsilon" else what),)
-        name = f"{what}-{group.name}"
-        self.add(name, group(what), rhs, because, measured=True, checks=checks, **more)
-
-    def nothing(self, name: str, lhs: sp.Expr, because: str, is_zero: Callable[[], bool]) -> None:
-        """What explicit numbers show to be 0."""
-        checks = (Check("explicit numbers", lambda s: s.rhs == 0 and is_zero()),)
-        zero, equal = sp.Integer(0), Relation.EQUAL
-        self.add(name, lhs, zero, because, relation=equal, measured=True, checks=checks)
-
-    def follow(
-        self, name: str, lhs: sp.Expr, because: str, group: Group, without: str = "-",
-        checks: tuple[Check, ...] = (),
-    ) -> None:  # fmt: skip
-        """What the conditions and the measured sizes of a group make of an expression, in d."""
-        known = {symbol(what) for symbol in (group, self.head, self.hidden) for what in SYMBOLS}
-        known |= {d, k, delta, *lhs.free_symbols}
-        rows = [
-            step for step in self.steps
-            if (step.imposed or step.measured) and step.rhs != 0
-            and step.free_symbols <= known and not step.name.startswith(without)
-        ]  # fmt: skip
-        value = value_by(rows, lhs)
-        value = one if value is None else value
-        used = needed(lhs / value, rows)
-        # from the steps used and no others: the two sides are alike by elimination
-        follows = Check(
-            "follows from the steps it uses", lambda s: value_by(used, s.lhs / s.rhs) == 1
-        )
-        uses = tuple(step.name for step in used)
-        self.add(name, lhs, value, because, uses=uses, checks=(follows, *checks))
-
-    def slope(self, group: Group, what: str, stated: sp.Expr | None = None) -> Check:
-        """Whether explicit matrices have the size that a step says, in d and k.
-
-        An update that has degrees has them in g and θ. ``stated`` is another size than the step's.
-        """
-
-        def holds(step: Step) -> bool:
-            size = step.rhs if stated is None else stated
-            value = self.value(size)
-            asked = {"d": value.exponent("d"), "k": value.exponent("k")}
-            if what in ("update", "action") and self.reduced is not None:
-                powers = exponents(size)
-                for variable, name in (("g", "gradient"), ("theta", "init")):
-                    asked[variable] = Fraction(str(powers.get(group(name), 0)))
-            measured = {x: seen.get(what) for x, seen in self.slopes(group).items() if x in asked}
-            return all(s is not None and s.tends_to(float(asked[x])) for x, s in measured.items())
-
-        return Check("slopes on explicit matrices", holds)
-
-    # ---- values ----
-
-    @property
-    def stepped(self) -> list[Group]:
-        return [group for group in self.groups.values() if group.name in self.laws]
-
-    @cached_property
-    def values(self) -> dict[sp.Symbol, sp.Expr]:
-        """Every symbol in d and k, by all steps."""
-        return solved(self.steps)
-
-    def value(self, size: sp.Expr) -> Monomial:
-        return plain(size.xreplace(self.values)).without_number
-
-    def slopes(self, group: Group) -> dict[str, dict[str, widths.Slope]]:
-        """What a group's update does on explicit matrices, at the sizes of the solution."""
-        if group.name not in self._slopes:
-            self._slopes[group.name] = widths.slopes(
-                self.tree(group), self.optimizer.practised.root,
-                lambda width, head: self.drawn(group, {"d": width, "k": head}),
-                aligned=self.full, heads=group.is_block,
-            )  # fmt: skip
-        return self._slopes[group.name]
-
-    def drawn(self, group: Group, at: dict[str, int]) -> widths.Drawn:
-        """The sizes of a group as numbers."""
-        inputs, outputs = (round(count.at(**at)) for count in group.counts)
-        c, init, gradient, rate = (
-            self.value(self.values.get(group(what), one)).at(**at)
-            for what in ("multiplier", "init", "gradient", "rate")
-        )
-        outputs = widths.LOGITS if group.counts[1] == ONE else outputs
-        start = None if group.starts_at_zero else init
-        drawn = widths.Drawn(inputs, outputs, c, start, gradient / c, rate)
+    def drawn(self, row: WidthRow, width: int, head: int, backward: float) -> Drawn:
+        """The sizes of a row as numbers."""
+        at = {**AT_ONE, "d": width, "k": head}
+        inputs, outputs = (round(n.at(**at)) for n in row.place.block or row.place.shape)
+        start = None if row.init is None else row.init.at(**at)
+        outputs = explicit.LOGITS if row.place.shape[1] == ONE else outputs
         full = self.table.selection.rank != LOW_RANK
-        return replace(drawn, full_rank=full, is_table=group.is_table)
+        c = (row.multiplier or ONE).at(**at)
+        return Drawn(inputs, outputs, c, start, backward, full, row.place.is_table)
 
-    def sizes(self, group: Group) -> dict[str, Monomial]:
-        """What an update is folded at: counts, and the sizes that the first steps fix."""
-        names = {GRADIENT: "gradient"} | ({} if group.starts_at_zero else {PARAMETER: "init"})
-        values = {x: plain(self.at_start[group(what)]).without_number for x, what in names.items()}
-        return {**values, **self.counts(group)}
+    def sent(self, head: WidthRow, width: int) -> float:
+        """δ, what the head sends back to an entry of its input where a logit's gradient is 1."""
+        return self.seen(head, self.drawn(head, width, explicit.HEAD_SIZE, 1.0)).back
 
-    def counts(self, group: Group) -> dict[str, Monomial]:
-        return counts(group.counts, self.table.selection.rank, is_table=group.is_table)
+    def seen(self, row: WidthRow, at: Drawn) -> Seen:
+        practice = self.optimizer.practised.root
+        return explicit.see(self.tree(row), practice, at, aligned=self.full)
 
-    @cached_property
-    def reduced(self) -> Node | None:
-        """The update, a regime decided; None for one without degrees, a sum of unlike terms."""
-        try:
-            return law(self.optimizer).reduced
-        except Refusal:
+    def slopes(self, row: WidthRow, head: WidthRow) -> dict[str, dict[str, Slope]]:
+        """The slopes of a row's sizes behind a head."""
+
+        @cache
+        def see_at(width: int, size: int) -> Seen:
+            back = 1.0 if row.place.shape[1] == ONE else self.sent(head, width)
+            return self.seen(row, self.drawn(row, width, size, back))
+
+        return explicit.slopes(see_at, heads=row.place.block is not None)
+
+
+def as_head(row: WidthRow) -> WidthRow:
+    """A tied matrix as the head that reads its rows."""
+    place = replace(row.place, role="head", kind=Role.HEAD, shape=HEAD)
+    return replace(row, place=place)
+
+
+class OfRow:
+    """What is shown of each number of a row."""
+
+    def __init__(self, on: OnWidths, row: WidthRow) -> None:
+        self.on, self.row, self.table = on, row, on.table
+        self.is_tied = row.role == TIED
+        self.head = as_head(row) if self.is_tied else on.table.row("head")
+        self.is_head = row.role == "head"
+        plain = replace(row, multiplier=ONE) if self.is_tied else row  # as the embedding
+        self.slopes = on.slopes(plain, self.head)
+
+    def power(self, *of: tuple[str, float]) -> dict[str, Slope] | None:
+        """The slopes of a product of powers of sizes; None where one is 0 or not finite."""
+        found = {}
+        for variable, seen in self.slopes.items():
+            if any(name not in seen for name, _ in of):
+                return None
+            found[variable] = sum((seen[n] * p for n, p in of), start=Slope(0.0, 0.0))
+        return found
+
+    def shown(self, slopes: Mapping[str, Slope] | None) -> Shown:
+        """A monomial whose powers the slopes tend to, and that holds nothing else."""
+        if slopes is None:
+            return exactly(None, "explicit matrices have no such size")
+
+        def agrees(stated: Monomial | None) -> bool:
+            return (
+                stated is not None
+                and not stated.exponent("k" if "k" not in slopes else "")
+                and all(s.tends_to(float(stated.exponent(x))) for x, s in slopes.items())
+            )
+
+        found = ", ".join(f"{variable}^{slope.far:.2f}" for variable, slope in slopes.items())
+        return Shown(agrees, MATRICES, found)
+
+    def numbers(self) -> dict[str, Shown]:
+        """One for each number of the row; a number that is not named is not there."""
+        row, place = self.row, self.row.place
+        gauge = exactly(ONE, "a convention: W = c*W' is the same model")
+        if row.multiplier is None:
+            return {}
+        shown = {"multiplier": gauge, "init": gauge}
+        gauged = "init" if self.is_head and self.table.form == FORWARD else "multiplier"
+        if self.is_head or self.is_tied:
+            behind = self.slopes if self.is_head else self.on.slopes(self.head, self.head)
+            read = self.flat(behind["d"].get("read"), "what a move of the features makes of logits")
+            shown["init" if self.is_head and gauged == "multiplier" else "multiplier"] = read
+        if place.starts_at_zero:
+            shown["init"] = exactly(None, "it starts at 0")
+        elif not self.is_head:
+            shown["init"] = self.flat(self.slopes["d"].get("forward"), "what it puts out")
+        if self.is_tied and row.refused is not None:
+            return shown
+        if place.kind is Role.KEY_BIAS:
+            idle = explicit.key_bias_is_idle()
+            shown["gradient"] = told(row.gradient is None and idle, "explicit scores", "0")
+            return shown | {"rate": exactly(ONE, "its gradient is 0, and its rate left alone")}
+        shown["gradient"] = self.shown(self.power(("gradient", 1)))
+        if row.refused is not None:
+            return shown
+        for name in ("update", "action", "epsilon"):
+            shown[name] = self.shown(self.power((name, 1)))
+        shown["rate"] = self.shown(self.power(("action", -1)))
+        if place.is_matrix:
+            shown["decay"] = self.shown(self.power(("action", 1)))
+            shown["coupled_decay"] = self.shown(self.coupled())
+        return shown
+
+    def flat(self, slope: Slope | None, of: str) -> Shown:
+        """Whether a size is of order one at every width, at the numbers that are printed."""
+        holds = slope is not None and slope.tends_to(0.0)
+        return told(holds, f"{MATRICES}: {of} is of order one", f"{slope and slope.far:.2f}")
+
+    def coupled(self) -> dict[str, Slope] | None:
+        """A decay in the gradient: a term of its own, or as large as g where its share is kept."""
+        if explicit.is_linear(self.on.tree(self.row)):
+            return self.power(("action", 1))
+        if self.row.init is None:
             return None
+        power = float(self.row.init.exponent("d"))
+        start = Slope(-power, -power)
+        share = self.power(("update", 1), ("action", -1))
+        if share is None or not (share["d"] + start).tends_to(0.0):
+            return None
+        gradient = self.power(("gradient", 1))
+        return gradient and {x: s + start if x == "d" else s for x, s in gradient.items()}
 
-    def moves(self) -> bool:
-        """Whether the update, as it is written, moves a parameter of zeros."""
-        return widths.moves_zeros(self.optimizer.expression.root)
+    def refusal(self) -> Shown:
+        """Whether a rate may be refused: what never moves, and one matrix of two rates."""
+        row, action = self.row, self.slopes["d"].get("action")
+        if row.refused is None:
+            return exactly(None, "explicit matrices show a rate")
+        if row.multiplier is None:
+            return told(self.table.form != FORWARD, "a tied head needs a multiplier", row.refused)
+        if row.place.starts_at_zero and not explicit.moves_zeros(self.on.tree(row)):
+            return told(True, "explicit zeros stay", row.refused)
+        if self.is_tied and action is not None:
+            as_read = self.on.slopes(self.head, self.head)["d"].get("action")
+            apart = as_read is not None and not (action + as_read * -1).tends_to(0.0)
+            return told(apart, "its rates as embedding and as head", row.refused)
+        return Shown(None, "a law that is missing, which no matrix shows", row.refused)
 
-    def tree(self, group: Group) -> Node:
-        """The update that a group takes: a regime decided, and a library's for what is 0."""
-        if group.starts_at_zero and not self.moves():
-            return self.optimizer.from_zero.root
-        decided = None if group.starts_at_zero else self.reduced
-        return self.optimizer.expression.root if decided is None else decided
+
+def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
+    """A fact for each number of each row, what comes of the depth divided out."""
+    on = OnWidths(in_width(table, depth))
+    pairs = zip((*table.rows, *table.blocks), (*on.table.rows, *on.table.blocks), strict=True)
+    shares = {} if depth is None else {
+        (p.part, p.sublayer, p.parameter): p.share for p in depth.shares if p.exponent < 0
+    }  # fmt: skip
+    known: dict[WidthRow, tuple[dict[str, Shown], Shown]] = {}
+    for printed, row in pairs:
+        place = row.place
+        alike = replace(row, place=replace(place, part="", sublayer="", parameter=""), starved=None)
+        if alike not in known:
+            of_row = OfRow(on, row)
+            known[alike] = of_row.numbers(), of_row.refusal()
+        shown, refused = known[alike]
+        of = "/".join(filter(None, (place.part, place.sublayer, place.role)))
+        of += "/by head" * (place.block is not None)
+        for name in NUMBERS:
+            seen = shown.get(name) or exactly(None, "it has none")
+            stated, bare = getattr(printed, name), getattr(row, name)
+            own = fact(f"{of}/{name}", bare, seen)
+            alone = bare is None or bare.symbols <= {"d", "k"}  # the rule in depth has the others
+            text = None if stated is None else str(stated)
+            yield replace(own, stated=text, holds=own.holds and alone)
+        yield fact(f"{of}/refused", row.refused, refused)
+        starved = shares.get((place.part, place.sublayer, place.parameter))
+        yield fact(f"{of}/starved", printed.starved, exactly(starved, "its share in depth"))
 
 
-# ---- the table beside the steps ----
+def in_width(table: WidthTable, depth: Derivation | None) -> WidthTable:
+    """The table with the rule in depth divided out of its numbers."""
+    if depth is None:
+        return table
+    times = in_depth(table, depth)
+
+    def bare(row: WidthRow) -> WidthRow:
+        numbers = ((name, getattr(row, name), by) for name, by in times(row).items())
+        return replace(row, **{name: size / by for name, size, by in numbers if size is not None})
+
+    return replace(table, rows=tuple(map(bare, table.rows)), blocks=tuple(map(bare, table.blocks)))
+
+
+def in_depth(
+    table: WidthTable, depth: Derivation | None
+) -> Callable[[WidthRow], dict[str, Monomial]]:
+    """What the rule in depth multiplies the numbers of a row by."""
+    if depth is None:
+        return lambda _: {}
+    parameters, eta = depth.parameters, parse(depth.rule.eta)
+    if table.form != FORWARD:
+        _, _, parameters = in_weights(table.selection, depth.rule, parameters)
+    known = {(p.part, p.sublayer, p.name): p for p in parameters}
+
+    def times(row: WidthRow) -> dict[str, Monomial]:
+        p = known.get((row.place.part, row.place.sublayer, row.place.parameter))
+        if p is None:
+            return {"rate": eta, "decay": ONE / eta, "coupled_decay": ONE / eta}
+        decay = parse(p.weight_decay) if p.weight_decay != "0" else ONE
+        return {"init": parse(p.gain) if row.init is not None else ONE,
+                "rate": eta * parse(p.rate), "epsilon": parse(p.epsilon),
+                "decay": decay, "coupled_decay": decay}  # fmt: skip
+
+    return times
+
+
+# ---- the conditions as steps ----
+
+NAMES = {  # of rows that share their steps, by their shape and whether they start at 0
+    (COLUMN, False): "vector",
+    (COLUMN, True): "bias",
+    (SQUARE, False): "hidden",
+    (HEAD, False): "head",
+    ((ONE, ONE), True): "headbias",
+}
+SECTION = "Conditions in the width"
+
+
+class Conditions:
+    """The conditions of a table as steps, and the numbers of its rows as their solution."""
+
+    def __init__(self, table: WidthTable) -> None:
+        self.table, self.full = table, table.alignment == FULL
+        self.values: dict[sp.Symbol, sp.Expr] = {}
+
+    def steps(self) -> Iterator[Step]:
+        """Of each kind of row: (F) or (H), the gauge, (U), the decay, and their solution."""
+        kinds: dict[tuple[Any, ...], list[WidthRow]] = {}
+        for row in self.table.rows:
+            if row.rate is not None and row.action is not None and row.role != TIED:
+                kind = NAMES[row.place.shape, row.place.starts_at_zero], row.multiplier, row.init
+                kinds.setdefault((*kind, row.action, row.decay), []).append(row)
+        names: list[str] = []
+        for (name, *_), rows in kinds.items():
+            names.append(name)
+            count = names.count(name)
+            yield from self.of_kind(name + str(count) * (count > 1), rows)
+
+    def of_kind(self, name: str, rows: list[WidthRow]) -> Iterator[Step]:
+        row, shape = rows[0], rows[0].place.shape
+        c, sigma, eta, omega = (
+            sp.Symbol(f"{letter}_{name}", positive=True)
+            for letter in ("c", "sigma", "eta", "omega")
+        )
+        words = ", ".join(dict.fromkeys(row.role for row in rows))
+        sizes = {c: row.multiplier, sigma: row.init, eta: row.rate, omega: row.decay}
+        own = {s: size(value) for s, value in sizes.items() if value is not None}
+        self.values |= own
+        is_head, imposed = shape == HEAD, list[Step]()
+
+        def impose(what: str, left: sp.Expr, because: str, *premises: str) -> None:
+            known = Check("the table's numbers satisfy it", lambda s: self.solves(s.lhs / s.rhs))
+            imposed.append(Step(
+                f"{what}-{name}", left, sp.Integer(1), Relation.ORDER, because, imposed=True,
+                section=SECTION, assumptions=premises, checks=(known,),
+            ))  # fmt: skip
+
+        premise = "aligned-with-inputs" if self.full else "independent-update"
+        if is_head:
+            terms = d if self.full else sp.sqrt(d)
+            impose("read-out", terms * c * sigma, "(H) a move of the features by order one moves "
+                   "the logits by order one: it is "
+                   + ("along the head's rows, so that d terms add" if self.full
+                      else "not along its rows"), premise)  # fmt: skip
+        elif sigma in own:
+            impose("forward", c * sigma * size(shape[0] ** HALF),
+                   f"(F) {words}: the outputs are of order one at the start, sums of n_in "
+                   "independent terms", "fresh-weights", "unit-activations")  # fmt: skip
+        impose("gauge", sigma if is_head and self.table.form == FORWARD else c,
+               f"a convention, {words}: W = c*W' is the same model")  # fmt: skip
+        impose("move", eta * size(row.action or ONE),
+               f"(U) {words}: one update moves the outputs by order one; per unit of learning rate "
+               "it moves them as explicit matrices show", premise)  # fmt: skip
+        if omega in own:
+            impose("decay", eta * omega, f"a convention, {words}: learning rate times decay is "
+                   "kept")  # fmt: skip
+        yield from imposed
+        for symbol, value in own.items():
+            uses = tuple(s.name for s in imposed if symbol in s.free_symbols)
+            yield Step(
+                f"solution-{symbol}", symbol, value, Relation.ORDER,
+                f"{words}: in logarithms the conditions are linear, and this is their solution",
+                section=SECTION, uses=uses, checks=(
+                    Check("satisfies its conditions", self.satisfies(symbol, imposed)),),
+            )  # fmt: skip
+
+    def solves(self, left: sp.Expr, **_: Any) -> bool:
+        """Whether a product of the table's numbers is of order one."""
+        return plain(left.xreplace(self.values)).without_number == ONE
+
+    def satisfies(self, symbol: sp.Symbol, imposed: list[Step]) -> Callable[[Step], bool]:
+        def holds(step: Step) -> bool:
+            put = {symbol: step.rhs}
+            return step.lhs == symbol and all(
+                self.solves((s.lhs / s.rhs).xreplace(put)) for s in imposed
+            )
+
+        return holds
+
+
+def size(of: Monomial) -> sp.Expr:
+    """A monomial in the width as SymPy has it, numbers left out."""
+    return from_plain(of.without_number, {"d": d})
+
+
+# ---- the table with both ----
 
 
 @dataclass(frozen=True, repr=False)
 class WidthDerivation(Chain, Displayed):
-    """A table in width with the steps that it rests on, and with the depth's where it has them.
+    """A table in width with its facts and its steps, and with the depth's where it has them.
 
     ``scale`` says where numbers are printed, and which model they are multiples of.
     """
@@ -500,56 +389,28 @@ class WidthDerivation(Chain, Displayed):
         return derive(self.table.selection) if self.table.across != "width" else None
 
     @cached_property
-    def steps(self) -> tuple[Step, ...]:  # type: ignore[override]
-        return (*(self.depth.steps if self.depth else ()), *Proof(self.table).all())
+    def in_width(self) -> tuple[Step, ...]:
+        return tuple(Conditions(in_width(self.table, self.depth)).steps())
 
-    @property
-    def steps_in_width(self) -> Iterator[WidthStep]:
-        return (step for step in self.steps if isinstance(step, WidthStep))
+    @cached_property
+    def steps(self) -> tuple[Step, ...]:  # type: ignore[override]
+        return (*(self.depth.steps if self.depth else ()), *self.in_width)
 
     @cached_property
     def symbols(self) -> dict[str, Meaning]:
-        return symbols_of(self.steps_in_width)
+        return symbols_of(self.in_width)
 
     @cached_property
-    def disagreements(self) -> tuple[str, ...]:
-        """Where the table says another thing than the steps, both values in a sentence."""
-        return tuple(self._disagreements())
-
-    def _disagreements(self) -> Iterator[str]:
-        table, values = self.table, solved(self.steps_in_width)
-        ends = {str(symbol): plain(value).without_number for symbol, value in values.items()}
-        known = groups(table)
-        group_of = {id(row): group for group in known.values() for row in group.rows}
-        in_depth = factors(table, self.depth) if self.depth else lambda _: {}
-        for row in (*table.rows, *table.blocks):
-            if row.place.kind is Role.KEY_BIAS:
-                if row.rate != ONE:  # it is idle: whatever its rate, which is left alone
-                    yield f"rate of {row.role}: 1, its gradient being 0, {row.rate} by the table"
-                continue
-            # a tied head steps as the embedding
-            group = group_of.get(id(row), known.get("table", known["vector"]))
-            proved = {what: ends.get(str(group(what))) for what in SYMBOLS}
-            if row.role == TIED:
-                proved["multiplier"] = ends["c_tied"]
-                free = table.form == FORWARD or proved["multiplier"] == ONE
-                one_rate = ends.get(str(group("rate"))) == ends.get("eta_head") is not None
-                kept = () if not free else proved if one_rate else ("multiplier", "init")
-                proved = {what: value if what in kept else None for what, value in proved.items()}
-            if not row.place.is_matrix:
-                proved |= {"decay": None, "coupled_decay": None}
-            times = in_depth(row)
-            for what, value in proved.items():
-                value = None if value is None else value * times.get(what, ONE)
-                if (stated := getattr(row, what)) != value:
-                    yield f"{what} of {row.role}: {value} by the steps, {stated} by the table"
+    def measured(self) -> tuple[Fact, ...]:
+        """A fact for every number that the table prints."""
+        return tuple(row_facts(self.table, self.depth))
 
     @cached_property
     def verdict(self) -> Verdict:
-        """PROVED (given the assumptions) where all steps hold and the table says the same."""
-        refuted = self.disagreements or Verdict.REFUTED in self.verdicts.values()
-        in_depth = self.depth is not None and self.depth.verdict is Verdict.REFUTED
-        return Verdict.REFUTED if refuted or in_depth else Verdict.PROVED
+        """PROVED (given the assumptions) where all steps check and no fact differs."""
+        verdicts = [*self.verdicts.values(), *(fact.verdict for fact in self.measured)]
+        verdicts += [self.depth.verdict] if self.depth else []
+        return Verdict.REFUTED if Verdict.REFUTED in verdicts else Verdict.PROVED
 
     @property
     def exit_code(self) -> int:
@@ -558,13 +419,16 @@ class WidthDerivation(Chain, Displayed):
     @property
     def shown(self) -> str:
         """How much has been shown, in words."""
-        if self.disagreements:
-            return "; ".join(self.disagreements)
+        differ = [f for f in self.measured if f.verdict is Verdict.REFUTED]
+        if differ:
+            return "; ".join(
+                f"{f.of} is {f.stated}, and was measured otherwise" for f in differ[:3]
+            )
         if self.verdict is Verdict.REFUTED:
             return "a step fails its check"
         return (
-            "every step follows from those it uses, given its assumptions, and every size of an "
-            "update is what explicit matrices of several widths have"
+            "the rates follow from the conditions, given the assumptions, and every size is what "
+            "explicit matrices of several widths have"
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -584,25 +448,6 @@ class WidthDerivation(Chain, Displayed):
             "forced": list(table.forced),
             "conventions": list(table.conventions),
             **self.steps_to_dict(),
-            "disagreements": list(self.disagreements),
+            "measured": [one.to_dict() for one in self.measured],
             "verdict": self.verdict.value,
         }
-
-
-def factors(table: WidthTable, depth: Derivation) -> Callable[[WidthRow], dict[str, Monomial]]:
-    """What the rule in depth multiplies the numbers of a row by."""
-    parameters, eta = depth.parameters, parse(depth.rule.eta)
-    if table.form != FORWARD:
-        _, _, parameters = in_weights(table.selection, depth.rule, parameters)
-    known = {(p.part, p.sublayer, p.name): p for p in parameters}
-
-    def times(row: WidthRow) -> dict[str, Monomial]:
-        p = known.get((row.place.part, row.place.sublayer, row.place.parameter))
-        if p is None:
-            return {"rate": eta, "decay": ONE / eta, "coupled_decay": ONE / eta}
-        decay = parse(p.weight_decay) if p.weight_decay != "0" else ONE
-        return {"init": parse(p.gain) if row.init is not None else ONE,
-                "rate": eta * parse(p.rate), "epsilon": parse(p.epsilon),
-                "decay": decay, "coupled_decay": decay}  # fmt: skip
-
-    return times

@@ -1,180 +1,107 @@
-r"""One explicit sublayer: small matrices of numbers, which know no law of sizes.
+r"""One explicit sublayer on small NumPy arrays, which knows no law of sizes.
 
 The formulas of ``definitions`` (branch and residual equation) are evaluated from their trees,
-without
-SymPy and without any law. Steps hold their matrix identities against it; the table's sizes are read
-off it. What moves has an imaginary part: :math:`f(x + ihv) = f(x) + ih\,\partial_v f(x)` to
-rounding, so that no map needs a formula of its derivative. What a quantity
-:math:`f(\alpha, \beta)` does near the identity is its elasticity
+without SymPy and without any law. Steps hold their matrix identities against the arrays, and the
+table's sizes are read off them. The part that moves is imaginary:
+:math:`f(x + ihv) = f(x) + ih\,\partial_v f(x)` to rounding, so that no map needs a formula of its
+derivative. Near the identity a quantity :math:`f(\alpha, \beta)` has the elasticity
 
 .. math:: a = \frac{\log f(2\alpha, \beta) - \log f(\alpha, \beta)}{\log 2}
 
-and likewise in β; where a sublayer's branch is small these are whole numbers, and
+in α, and likewise in β. Where a sublayer's branch is small these are whole numbers, and
 :math:`f = \alpha^a\beta^b` up to a constant that is the convention 1.
 """
 
 from __future__ import annotations
 
-import cmath
 import math
-import operator
-import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from deepnet_theory.definitions.expression import Call, OperatorAlgebra, fold
 from deepnet_theory.definitions.placement import STREAM_GAIN, Placement
 from deepnet_theory.definitions.sublayer import Role, Sublayer
+from deepnet_theory.sizes.monomial import Monomial
 
 TOKENS, WIDTH = 2, 3
 TOLERANCE = 1e-6  # of a derivative, beside a finite difference
 SMALL = 1e-11  # beside the largest response: rounding, where the derivative is 0
 NEAR = 0.02  # how far from whole an elasticity may be, the branch being small and not 0
-ALPHA, BETA = 1000.0, 0.01  # near the identity, for every branch that feels a gain
+ALPHA, BETA = 1000.0, 0.01  # near the identity, for every branch that depends on a gain
 MOVE = 2.0**-80  # h: its square is far below rounding, and nothing is subtracted
 
-Row = list[Any]  # floats, or complex numbers where something moves
+Array = NDArray[Any]
+Maps = Mapping[str, Callable[..., Any]]
 
 
-@dataclass(frozen=True)
-class Matrix:
-    """Rows of numbers with the arithmetic of matrices.
-
-    Lists, though NumPy is there: at this size they are no slower, a derivation need not wait for
-    NumPy's import, and no array library stands between a formula's tree and its value.
-    """
-
-    rows: list[Row]
-
-    def __iter__(self) -> Iterator[Row]:
-        return iter(self.rows)
-
-    def __add__(self, other: Matrix) -> Matrix:
-        return self._entrywise(operator.add, other)
-
-    def __sub__(self, other: Matrix) -> Matrix:
-        return self._entrywise(operator.sub, other)
-
-    def __mul__(self, other: Matrix | complex) -> Matrix:
-        if not isinstance(other, Matrix):
-            return Matrix([[p * other for p in row] for row in self.rows])
-        columns = list(zip(*other.rows, strict=True))
-        return Matrix([[sum(map(operator.mul, row, c)) for c in columns] for row in self.rows])
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, scalar: float) -> Matrix:
-        return self * (1.0 / scalar)
-
-    def hadamard(self, other: Matrix) -> Matrix:
-        return self._entrywise(operator.mul, other)
-
-    def _entrywise(self, function: Callable[[Any, Any], Any], other: Matrix) -> Matrix:
-        pairs = zip(self.rows, other.rows, strict=True)
-        return Matrix([list(map(function, p, q)) for p, q in pairs])
-
-    def by_token(self, function: Callable[[Row], Row]) -> Matrix:
-        return Matrix([function(row) for row in self.rows])
-
-    @property
-    def T(self) -> Matrix:
-        return Matrix([list(column) for column in zip(*self.rows, strict=True)])
-
-    def moved(self, along: Matrix) -> Matrix:
-        """Itself, moving in a direction."""
-        return self + along * (MOVE * 1j)
-
-    @property
-    def derivative(self) -> Matrix:
-        """Its derivative by what moves in it, a matrix of zeros where nothing does."""
-        return self.by_token(lambda row: [p.imag / MOVE for p in row])
-
-    @property
-    def norm(self) -> float:
-        """The Frobenius norm."""
-        return math.hypot(*(p.real for row in self.rows for p in row))
-
-    @property
-    def rms(self) -> float:
-        """The root mean square of the entries."""
-        return self.norm / math.sqrt(sum(map(len, self.rows)))
+# ---- arrays, and the maps of a branch on them ----
 
 
-class Channels(Matrix):
-    """A learnt multiplier that moves: it multiplies the channels of every token."""
-
-    def __mul__(self, other: Matrix | complex) -> Matrix:
-        return self.hadamard(other) if isinstance(other, Matrix) else super().__mul__(other)
-
-
-def random_matrix(generator: random.Random, rows: int = WIDTH, columns: int = WIDTH) -> Matrix:
+def normal(draw: np.random.Generator, rows: int = WIDTH, columns: int = WIDTH) -> Array:
     """A matrix of normal entries, small enough that no softmax saturates."""
-    return Matrix([[generator.gauss(0.0, 0.6) for _ in range(columns)] for _ in range(rows)])
+    return draw.normal(0.0, 0.6, (rows, columns))
 
 
-def distance(a: Matrix, b: Matrix) -> float:
+def rms(values: Any) -> float:
+    """The root mean square of the entries."""
+    return float(np.sqrt(np.mean(np.square(np.real(values)))))
+
+
+def distance(a: Array, b: Array) -> float:
     """The Frobenius distance, relative to the largest entry of both."""
-    largest: float = max(1e-3, *(abs(p) for m in (a, b) for row in m for p in row))
-    return (a - b).norm / largest
+    largest = max(1e-3, *(float(np.max(np.abs(of))) for of in (a, b)))
+    return float(np.linalg.norm(np.subtract(a, b))) / largest
 
 
-# ---- the maps of a branch ----
+def derivative(moved: Array) -> Array:
+    """The derivative of what moves in an array; zeros where nothing does."""
+    return np.imag(moved) / MOVE
 
 
-def leaky_relu(a: Matrix) -> Matrix:
+def leaky_relu(a: Array) -> Array:
     """The activation used as witness: positively homogeneous of degree 1, and never all zero."""
-    return a.by_token(lambda row: [p if p.real > 0 else 0.2 * p for p in row])
+    return np.where(np.real(a) > 0, a, 0.2 * a)
 
 
-def softmax(a: Matrix) -> Matrix:
-    def shares(row: Row) -> Row:
-        top = max(p.real for p in row)
-        # a real row stays one of floats
-        weights = [(cmath if isinstance(p, complex) else math).exp(p - top) for p in row]
-        total = sum(weights)
-        return [weight / total for weight in weights]
-
-    return a.by_token(shares)
+def softmax(a: Array) -> Array:
+    weights: Array = np.exp(a - np.max(np.real(a), axis=-1, keepdims=True))
+    shares: Array = weights / weights.sum(axis=-1, keepdims=True)
+    return shares
 
 
-def normalise(a: Matrix) -> Matrix:
+def normalise(a: Array) -> Array:
     """LayerNorm without gain and bias."""
-
-    def unit(row: Row) -> Row:
-        mean = sum(row) / len(row)
-        centred = [p - mean for p in row]
-        size = (sum(p * p for p in centred) / len(row)) ** 0.5
-        return [p / size for p in centred]
-
-    return a.by_token(unit)
+    centred = a - a.mean(axis=-1, keepdims=True)
+    normed: Array = centred / np.mean(centred**2, axis=-1, keepdims=True) ** 0.5
+    return normed
 
 
-def _with_vectors(normed: Matrix, gain: Matrix | None = None, bias: Matrix | None = None) -> Matrix:
-    """A norm with its gain and its bias, each as often as there are tokens."""
-    scaled = normed if gain is None else normed.hadamard(gain)
-    return scaled if bias is None else scaled + bias
-
-
-_MAPS: Mapping[str, Callable[..., Matrix]] = {
+MAPS: Maps = {
     "phi": leaky_relu,
     "softmax": softmax,
-    "norm": lambda a, *vectors: _with_vectors(normalise(a), *vectors),
-    "T": lambda a: a.T,
-    "hadamard": Matrix.hadamard,
+    "norm": lambda a, gain=1.0, bias=0.0: normalise(a) * gain + bias,
+    "T": np.transpose,
+    "hadamard": np.multiply,
 }
+
+
+def product(left: Any, right: Any) -> Any:
+    """The product of matrices, or a multiple of one."""
+    return left @ right if np.ndim(left) == np.ndim(right) == 2 else left * right
 
 
 @dataclass(frozen=True)
 class OnMatrices(OperatorAlgebra[Any]):
-    """A formula of ``definitions`` on explicit matrices and numbers."""
+    """A formula of ``definitions`` on arrays and numbers; a vector multiplies channels."""
 
     names: Mapping[str, Any]
-    functions: Mapping[str, Callable[..., Any]]
+    functions: Maps
 
     def number(self, value: Fraction) -> float:
         return float(value)
@@ -182,10 +109,12 @@ class OnMatrices(OperatorAlgebra[Any]):
     def name(self, name: str) -> Any:
         return self.names[name]
 
+    def multiply(self, left: Any, right: Any) -> Any:
+        return product(left, right)
+
     def power(self, base: Any, exponent: Fraction) -> Any:
-        if isinstance(base, Matrix):  # of every entry
-            return base.by_token(lambda row: [p ** float(exponent) for p in row])
-        return math.pow(base, float(exponent))
+        # a whole power of a complex entry is a product: a root of its logarithm loses what moves
+        return base ** (exponent.numerator if exponent.denominator == 1 else float(exponent))
 
     def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
         return self.functions[function](*arguments)
@@ -207,42 +136,27 @@ class Mixed(NamedTuple):
 def mixed(branch: Sublayer) -> Mixed:
     """The three numbers, on matrices; all 1 for a branch without experts.
 
-    Token t chooses the experts t, …, t + k − 1 (modulo E), each weighed by 1/k; all tokens have
-    the same input and the same gradient at the output. Outputs are at right angles, as
-    independent ones are in a wide space.
+    Token t chooses the experts t, …, t + k − 1 (modulo E), each weighed by 1/k. All tokens have the
+    same input and the same gradient at the output. Outputs are at right angles, as independent ones
+    are in a wide space.
     """
-    draw, gate, chosen = random.Random(0), 1 / branch.chosen, range(branch.chosen)
-    entering, pushed, moved = random_matrix(draw, 1), random_matrix(draw, 1), random_matrix(draw)
-    gradient, change = 0.0 * (entering.T * pushed), 0.0 * entering
-    for token in range(branch.experts):
-        if 0 in ((token + i) % branch.experts for i in chosen):  # of the first, in the mean
-            gradient = gradient + entering.T * pushed * (gate / branch.experts)
-    for _ in chosen:
-        change = change + entering * moved * gate
+    draw, gate, experts = np.random.default_rng(0), 1 / branch.chosen, range(branch.experts)
+    entering, pushed, moved = normal(draw, 1), normal(draw, 1), normal(draw)
+    gates = np.array([[gate * ((e - t) % branch.experts < branch.chosen) for e in experts]
+                      for t in experts])  # fmt: skip
+    gradient = sum(gates[t, 0] * entering.T @ pushed for t in experts) / branch.experts
+    change = sum(gates[0, e] * entering @ moved for e in experts)
     return Mixed(
-        math.hypot(*[gate] * branch.chosen),
-        gradient.norm / (entering.T * pushed).norm,
-        change.norm / (entering * moved).norm,
+        float(np.linalg.norm(gates[0])),
+        float(np.linalg.norm(gradient) / np.linalg.norm(entering.T @ pushed)),
+        float(np.linalg.norm(change) / np.linalg.norm(entering @ moved)),
     )
-
-
-# ---- a branch of Xavier's matrices ----
-
-
-class _OnArrays(OnMatrices):
-    """A formula on NumPy's arrays, a product of matrices being one of matrices."""
-
-    def multiply(self, left: Any, right: Any) -> Any:
-        return left @ right if np.ndim(left) and np.ndim(right) else left * right
-
-    def power(self, base: Any, exponent: Fraction) -> Any:
-        return base ** float(exponent)
 
 
 # ---- a sublayer in its residual equation ----
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Witness:
     """A sublayer on numbers: every matrix its gain times a direction U, biases 0.
 
@@ -255,7 +169,7 @@ class Witness:
     gains: Mapping[str, float]
     seed: int = 0
     branch: int = 0
-    entering: Matrix | None = None
+    entering: Array | None = None
 
     @classmethod
     def drawn(cls, sublayer: Sublayer, placement: Placement, seed: int = 0) -> Witness:
@@ -264,7 +178,7 @@ class Witness:
         Of experts it is one with its gate.
         """
         sublayer = replace(sublayer, chosen=1, experts=1)
-        draw = random.Random(seed)
+        draw = np.random.default_rng(seed)
         gains = {matrix.name: draw.uniform(0.4, 1.6) for matrix in sublayer.matrices}
         return cls(sublayer, placement, draw.uniform(1.1, 1.9), gains, seed)
 
@@ -285,77 +199,69 @@ class Witness:
         return replace(self, gains=gains)
 
     @cached_property
-    def stream(self) -> tuple[Matrix, Matrix]:
+    def stream(self) -> tuple[Array, Array]:
         """x and the memory."""
-        draw = random.Random(self.seed)
-        x, memory = (normalise(random_matrix(draw, TOKENS)) for _ in range(2))
-        return self.entering or x, memory
+        draw = np.random.default_rng(self.seed)
+        x, memory = (normalise(normal(draw, TOKENS)) for _ in range(2))
+        return x if self.entering is None else self.entering, memory
 
     @cached_property
-    def directions(self) -> dict[str, tuple[Matrix, Matrix]]:
+    def directions(self) -> dict[str, tuple[Array, Array]]:
         """U of every matrix, the start of every vector, and V, the transverse direction of each."""
-        draw = random.Random(1000 * self.seed + self.branch + 1)
-        directions = {}
-        for matrix in self.sublayer.matrices:
-            directions[matrix.name] = random_matrix(draw), random_matrix(draw)
-        for vector in self.sublayer.vectors:
-            repeated = Matrix(random_matrix(draw, 1).rows * TOKENS)
-            start = float(vector.role is Role.NORM_GAIN)
-            directions[vector.name] = Matrix([[start] * WIDTH] * TOKENS), repeated
-        for name in ("norm_gain", "norm_bias", *self.placement.learnt):
-            directions[name] = random_matrix(draw, 1), Matrix(random_matrix(draw, 1).rows * TOKENS)
+        draw = np.random.default_rng(1000 * self.seed + self.branch + 1)
+        directions = {m.name: (normal(draw), normal(draw)) for m in self.sublayer.matrices}
+        starts = {v.name: float(v.role is Role.NORM_GAIN) for v in self.sublayer.vectors}
+        starts |= {"norm_gain": 1.0, "norm_bias": 0.0}
+        starts |= dict.fromkeys(self.placement.learnt, 0.0)
+        for name, start in starts.items():
+            directions[name] = np.full((1, WIDTH), start), normal(draw, 1)
         return directions
 
     def output(
-        self, moved: str = "", radially: bool = False, divided: list[Matrix] | None = None
-    ) -> Matrix:
+        self, moved: str = "", radially: bool = False, divided: list[Array] | None = None
+    ) -> Array:
         """The output with one parameter moving along V, or ``radially`` along its own U.
 
         ``divided`` takes up what each norm of the equation divides.
         """
         x, memory = self.stream
         parameters = {}
-        for name in (parameter.name for parameter in self.sublayer.parameters):
-            start, transverse = self.directions[name]
-            still, along = start * self.gains.get(name, 1.0), start if radially else transverse
-            parameters[name] = still.moved(along) if name == moved else still
+        for name, (start, transverse) in self.directions.items():
+            along = MOVE * 1j * (start if radially else transverse)
+            parameters[name] = start * self.gains.get(name, 1.0) + (name == moved) * along
+        of_branch = {p.name for p in self.sublayer.parameters}
         several = mixed(self.sublayer)
-        moving = several.together if moved in parameters else several.size
 
-        def norm(argument: Matrix) -> Matrix:
+        def norm(argument: Array) -> Array:
             if divided is not None:
                 divided.append(argument)
-            normed = normalise(argument)
             if moved not in ("norm_gain", "norm_bias"):
-                return normed
-            _, sideways = self.directions[moved]
-            return normed.moved(normed.hadamard(sideways) if moved == "norm_gain" else sideways)
+                return normalise(argument)
+            return normalise(argument) * parameters["norm_gain"] + parameters["norm_bias"]
 
-        def branch(argument: Matrix) -> Matrix:
-            names = {"x": argument, "memory": memory, **parameters}
-            value: Matrix = fold(self.sublayer.expression.root, OnMatrices(names, _MAPS))
-            if several.size == moving:
-                return value * moving
-            return Matrix([[complex(p.real * several.size, p.imag * moving) for p in row]
-                           for row in value])  # fmt: skip
+        def branch(argument: Array) -> Array:
+            names = {**parameters, "x": argument, "memory": memory}
+            value: Any = fold(self.sublayer.expression.root, OnMatrices(names, MAPS))
+            moving = several.together if moved in of_branch else several.size
+            sized: Array = several.size * np.real(value) + 1j * moving * np.imag(value)
+            return sized
 
         multipliers = iter(self.placement.learnt)
 
-        def learnt(start: float) -> float | Channels:
+        def learnt(start: float) -> Any:
             if next(multipliers) != moved:
                 return start
-            entry = self.directions[moved][1].rows[0]
-            row = entry if self.placement.per_channel else entry[:1] * len(entry)
-            return Channels([[start + MOVE * 1j * p for p in row]] * TOKENS)
+            entry = self.directions[moved][1][0]
+            return start + MOVE * 1j * (entry if self.placement.per_channel else entry[0])
 
-        names = {"x": x, "alpha": self.alpha}
-        equation = OnMatrices(names, {"norm": norm, "branch": branch, "learnt": learnt})
-        value: Matrix = fold(self.placement.expression.root, equation)
-        return value
+        functions: Maps = {"norm": norm, "branch": branch, "learnt": learnt}
+        equation = OnMatrices({"x": x, "alpha": self.alpha}, functions)
+        placed: Any = fold(self.placement.expression.root, equation)
+        return np.asarray(placed)
 
-    def inner(self, moved: str = "", radially: bool = False) -> Matrix:
+    def inner(self, moved: str = "", radially: bool = False) -> Array:
         """z: what the outermost norm is applied to, with the identity path at weight 1."""
-        divided: list[Matrix] = []
+        divided: list[Array] = []
         placed = self.output(moved, radially, divided)
         match self.placement.expression.root:
             case Call("norm", _):
@@ -367,30 +273,17 @@ class Witness:
 
 
 @dataclass(frozen=True)
-class Powers:
-    """The measured elasticities of a size in α and β."""
-
-    alpha: int
-    beta: int
-    constant: float = 1.0  # of experts beside one dense branch
-
-    def at(self, alpha: float, beta: float) -> float:
-        """The size at a rule's α and β."""
-        return float(alpha**self.alpha * beta**self.beta) * self.constant
-
-
-@dataclass(frozen=True)
 class Sizes:
-    """Everything that is measured of a sublayer behind a placement, as powers of α and β.
+    """Everything that is measured of a sublayer behind a placement, as monomials in α and β.
 
     ``responses`` of the output to every parameter, None where it is 0; ``weight`` r, what another
     branch of the same size makes of the output; ``variances``, the mean square of what the norm at
     each place divides.
     """
 
-    responses: Mapping[str, Powers | None]
-    weight: Powers
-    variances: Mapping[str, Powers]
+    responses: Mapping[str, Monomial | None]
+    weight: Monomial
+    variances: Mapping[str, Monomial]
 
 
 def whole(power: float, words: str) -> int:
@@ -414,7 +307,7 @@ def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
 
     def measured(alpha: float, beta: float, branch: Sublayer = sublayer) -> dict[str, float]:
         one, other = (Witness.at(branch, placement, alpha, beta, i) for i in (0, 1))
-        divided: list[Matrix] = []
+        divided: list[Array] = []
         still = one.output(divided=divided)
         # the norm at the end is curved in the branch: nearer to the identity than the others
         near, later = one.smaller, other.smaller
@@ -423,10 +316,10 @@ def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
             output = one.output(name)
             if name == STREAM_GAIN and behind:
                 output = normalise(near.output(name) + later.output() - near.stream[0])
-            numbers[f"response to {name}"] = output.derivative.rms
-        numbers["weight of the branch"] = (still - other.output()).rms / still.rms
+            numbers[f"response to {name}"] = rms(derivative(output))
+        numbers["weight of the branch"] = rms(still - other.output()) / rms(still)
         for place, argument in zip(placement.places, divided, strict=True):
-            numbers[f"norm on the {place}"] = argument.rms**2
+            numbers[f"norm on the {place}"] = rms(argument) ** 2
         return numbers
 
     has_alpha = "alpha" in placement.expression.names
@@ -438,13 +331,13 @@ def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
     several = sublayer.chosen > 1
     alone = measured(alpha, BETA, replace(sublayer, chosen=1, experts=1)) if several else base
 
-    def powers(what: str) -> Powers:
+    def powers(what: str) -> Monomial:
         ratios = {knob: sizes[what] / base[what] for knob, sizes in doubled.items()}
         by = {x: whole(math.log2(ratio), f"{what}: no power of {x}") for x, ratio in ratios.items()}
-        root = math.sqrt(sublayer.chosen)
-        times = math.log(base[what] / alone[what], root) if several else 0.0
-        of_experts = root ** whole(times, f"{what}: no power of the root of k")
-        return Powers(**{"alpha": 0, **by}, constant=of_experts)
+        times = math.log(base[what] / alone[what], math.sqrt(sublayer.chosen)) if several else 0.0
+        of_experts = whole(times, f"{what}: no power of the root of k")
+        constant = Monomial.number(sublayer.chosen) ** Fraction(of_experts, 2)
+        return constant * Monomial.from_powers({x: Fraction(p) for x, p in by.items()})
 
     # a norm's gain moves what is not small
     least = SMALL * max(base[f"response to {name}"] for name in of_branch)
@@ -467,7 +360,7 @@ def of_uses(placement: Placement, sublayer: Sublayer) -> Mapping[str, int]:
     if "alpha" not in placement.expression.names:
         alpha = 1.0
 
-    def output(uses: int, moved: str = "", branch: int = 0) -> Matrix:
+    def output(uses: int, moved: str = "", branch: int = 0) -> Array:
         shared = Witness.at(sublayer, placement, alpha, beta, branch)
         for _ in range(uses):
             shared = replace(shared, entering=shared.output(moved))
@@ -477,8 +370,8 @@ def of_uses(placement: Placement, sublayer: Sublayer) -> Mapping[str, int]:
     powers = {}
     for moved in ("", *(name for name, size in sizes_of_one.responses.items() if size is not None)):
         once, twice = (
-            (output(uses, moved).derivative if moved else output(uses) - output(uses, branch=1)).rms
-            for uses in (1, 2)
+            rms(derivative(output(n, moved)) if moved else output(n) - output(n, branch=1))
+            for n in (1, 2)
         )
         growth = math.log2(twice / once)
         powers[moved] = whole(growth, f"two uses of {moved or 'a branch'} are no power of one")

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from deepnet_theory.definitions.expression import fold
 from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer, optimizers
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.proof import widths
-from deepnet_theory.proof.widths import Drawn, polar, see, slope
+from deepnet_theory.proof import explicit
+from deepnet_theory.proof.explicit import Drawn, change, polar, see, slope
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.update import (
     COLUMNS,
@@ -113,7 +112,7 @@ LAWS = (
 @pytest.fixture(autouse=True, scope="module")
 def _few_matrices() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(widths, "ENTRIES", 1 << 18)
+        patch.setattr(explicit, "ENTRIES", 1 << 18)
         yield
 
 
@@ -147,7 +146,7 @@ def test_the_fold_is_what_matrices_show(
     update: str, role: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if role == "head" and update.endswith("**3"):  # a cube over few logits scatters the most
-        monkeypatch.setattr(widths, "DRAWS", 384)
+        monkeypatch.setattr(explicit, "DRAWS", 384)
     assert measured(update, ROLES[role]) == pytest.approx(law(update, ROLES[role]), abs=NEAR)
 
 
@@ -168,7 +167,7 @@ def test_the_first_step_of_shampoo_is_the_polar_factor() -> None:
         return (vectors[:, kept] * values[kept] ** -0.25) @ vectors[:, kept].T
 
     stepped = root(g @ g.T) @ g @ root(g.T @ g)
-    own = fold(optimizers()["shampoo"].expression.root, widths.Entrywise(eta=1.0, g=g, theta=g))
+    own = change(optimizers()["shampoo"].expression.root, g, g)
     assert -own == pytest.approx(stepped)
     assert own != pytest.approx(-root(g @ g.T) @ g, abs=0.1)  # one side alone
 
@@ -235,7 +234,7 @@ def test_epsilon_is_what_matrices_show_beside_it(name: str, role: str) -> None:
     for d in WIDTHS:
         at = {name: size.at(d=d) for name, size in sizes.items()}
         practised = of.practised.root
-        seen[d] = see(of.expression.root, practised, drawn_at(at), aligned=True).beside
+        seen[d] = see(of.expression.root, practised, drawn_at(at), aligned=True).epsilon
     size = epsilon(of, sizes)
     assert size is not None
     assert slope(seen) == pytest.approx(float(size.exponent("d")), abs=NEAR)

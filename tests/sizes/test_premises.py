@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from deepnet_theory.cli import main
-from deepnet_theory.definitions.expression import fold
 from deepnet_theory.definitions.optimizer import custom_optimizer
 from deepnet_theory.laboratory import stepping
-from deepnet_theory.proof.widths import Entrywise
+from deepnet_theory.proof.explicit import evaluated
 
 MUON = "-eta*polar(g)/rms(polar(g))"
 MOONLIGHT = "-eta*sqrt(max(rows(theta), columns(theta)))*polar(g)"
@@ -75,7 +74,7 @@ def test_what_has_no_gradient_takes_no_step(update):
     for rows in ([0.0, 1.0], [0.0, 0.0]):
         g = np.array(rows)[:, None] * np.array([3.0, 4.0])
         theta = np.ones_like(g)
-        on_arrays = fold(expression.root, Entrywise(eta=1.0, g=g, theta=theta))
+        on_arrays = evaluated(expression.root, g, theta, eta=1.0)
         on_tensors = stepping.update(
             expression, 1.0, torch.tensor(g)[None], torch.tensor(theta)[None]
         )

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 import sympy as sp
 
 from deepnet_theory.proof.algebra import Form, MatrixMap, Printed
-from deepnet_theory.proof.witness import Matrix
+from deepnet_theory.proof.witness import Array
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,16 +47,16 @@ class Above(Joined):
     latex_mark = r"\\"
 
 
-def any_loss(a: Matrix) -> Matrix:
+def any_loss(a: Array) -> Array:
     """A loss of no particular form, a 1×1 matrix."""
-    entries = [p for row in a for p in row]
-    terms = (math.sin(p + i) + 0.1 * i * p * entries[i - 1] for i, p in enumerate(entries))
-    return Matrix([[sum(terms)]])
+    entries, places = np.ravel(a), np.arange(np.size(a))
+    total = np.sum(np.sin(entries + places) + 0.1 * places * entries * np.roll(entries, 1))
+    return np.reshape(total, (1, 1))
 
 
 # what stands for them on explicit matrices
-ON_MATRICES: dict[type[sp.Expr], Callable[..., Matrix]] = {
+ON_MATRICES: dict[type[sp.Expr], Callable[..., Array]] = {
     Loss: any_loss,
-    Beside: lambda a, b: Matrix([left + right for left, right in zip(a, b, strict=True)]),
-    Above: lambda a, b: Matrix(a.rows + b.rows),
+    Beside: lambda a, b: np.hstack((a, b)),
+    Above: lambda a, b: np.vstack((a, b)),
 }

@@ -9,8 +9,7 @@ Source: layer cake, §5.1.
 
 from __future__ import annotations
 
-import random
-
+import numpy as np
 import sympy as sp
 
 from deepnet_theory.proof.algebra import (
@@ -30,11 +29,11 @@ from deepnet_theory.proof.placement import (
 from deepnet_theory.proof.step import Check, Section, Step
 from deepnet_theory.proof.witness import (
     TOLERANCE,
-    Matrix,
+    Array,
     distance,
     leaky_relu,
+    normal,
     normalise,
-    random_matrix,
 )
 
 SECTION = Section("Derivatives of a sublayer", "layer cake, §5.1, change of the output")
@@ -71,13 +70,13 @@ def given() -> tuple[sp.Symbol, ...]:
 
 
 def _differenced(step: Step) -> bool:
-    generator = random.Random(25)
-    named = {s: random_matrix(generator) for s in (x, _W, _V, _move_x, _move_w, _move_v)}
+    generator = np.random.default_rng(25)
+    named = {s: normal(generator) for s in (x, _W, _V, _move_x, _move_w, _move_v)}
     weight = 1.7
 
-    def output(h: float) -> Matrix:
+    def output(h: float) -> Array:
         y, w, v = (named[of] + h * named[by] for of, by in _MOVES)
-        return normalise(weight * y + leaky_relu(y * w) * v)
+        return normalise(weight * y + leaky_relu(y @ w) @ v)
 
     found, values = central_difference(output), {**named, alpha: weight, delta: 0.0}
     sides = (value_of(side, values) for side in (step.lhs, step.rhs))

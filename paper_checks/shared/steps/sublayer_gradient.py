@@ -35,7 +35,7 @@ from deepnet_theory.proof.placement import (
 )
 from deepnet_theory.proof.probe import SUBLAYER, jacobian, section_of, unit, upstream
 from deepnet_theory.proof.step import Check, Step
-from deepnet_theory.proof.witness import TOLERANCE, Matrix, Witness, distance
+from deepnet_theory.proof.witness import TOLERANCE, Array, Witness, distance
 from paper_checks.shared.steps.nodes import ON_MATRICES, Loss, any_loss
 
 # where the source displays them: the sublayer, its gradients, their orders
@@ -115,7 +115,7 @@ def _in_one_magnitude(member: Sublayer, placement: Placement, matrix: str) -> It
         return  # a norm of the branch hides its magnitudes: the transverse probe's matter
     witness = Witness.drawn(member, placement)
 
-    def moved(h: float) -> Matrix:
+    def moved(h: float) -> Array:
         gains = {**witness.gains, matrix: witness.gains[matrix] + h}
         return any_loss(replace(witness, gains=gains).output())
 

@@ -11,17 +11,17 @@ Source: Pre/Post norm note, §1; Su Jianlin, kexue.fm/archives/9009.
 
 from __future__ import annotations
 
-import random
 from itertools import product as patterns
 from typing import Any
 
+import numpy as np
 import sympy as sp
 
 from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.proof.algebra import Activation, Branch, Normalise, r
 from deepnet_theory.proof.placement import P, residual, value_of, x
 from deepnet_theory.proof.step import Check, Regime, Section, Step, written_out
-from deepnet_theory.proof.witness import TOLERANCE, distance, random_matrix
+from deepnet_theory.proof.witness import TOLERANCE, distance, normal
 from paper_checks.shared.expectation import NamedQuantity
 from paper_checks.shared.steps.checks import squares_meet
 from paper_checks.shared.steps.nodes import ON_MATRICES, Above, Beside
@@ -135,8 +135,8 @@ def _signs_listed(step: Step) -> bool:
 
 def _side_by_side(step: Step) -> bool:
     """Both sides on explicit matrices, the right one with the matrices put side by side."""
-    generator = random.Random(23)
-    values: dict[sp.Symbol, Any] = {_u: random_matrix(generator, 2)}
-    values |= {matrix: random_matrix(generator) for matrix in (_A, _B, _C, _D)}
+    generator = np.random.default_rng(23)
+    values: dict[sp.Symbol, Any] = {_u: normal(generator, 2)}
+    values |= {matrix: normal(generator) for matrix in (_A, _B, _C, _D)}
     sides = (value_of(side, values, ON_MATRICES) for side in (step.lhs, step.rhs))
     return distance(*sides) < TOLERANCE

@@ -1,0 +1,179 @@
+"""The proof of a table in width: it holds, and a planted error in any of its numbers is refuted."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+import sympy as sp
+
+from deepnet_theory.cli.deriving import derive_across
+from deepnet_theory.definitions.expression import PRACTICE
+from deepnet_theory.definitions.outcome import InputError, Verdict
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.proof import explicit
+from deepnet_theory.proof.width import NUMBERS, in_width
+from deepnet_theory.sizes import width as table_room
+from deepnet_theory.sizes.monomial import Monomial
+from deepnet_theory.sizes.width import width_table
+
+D = Monomial.of("d")
+QUARTER = D ** Fraction(1, 4)
+d = sp.Symbol("d", positive=True)
+PROVED = (
+    ("sgd", "forward", "full"),
+    ("lamb", "weights", "full"),
+    ("adafactor", "forward", "full"),
+    ("adam", "forward", "none"),
+    ("muon-h", "weights", "full"),
+    ("muon-split", "forward", "full"),
+    ("muon-split", "weights", "full"),
+    ("-eta*norm(theta)*sign(g)", "forward", "full"),
+    ("-eta*max(rms(theta), 1/1000)*sign(g)", "forward", "full"),  # the floor wins in the end
+    *((f"-eta*{power}", "forward", alignment) for alignment in ("full", "none") for power in (
+        "g**3/norm(g)**2", "g**5/norm(g)**4", "g**3*sqrt(norm(g))/rms(g)",
+    )),
+)  # fmt: skip
+PLANTED = ("sgd", "lamb")
+
+
+def refuted(derivation):
+    return {fact.of for fact in derivation.measured if fact.verdict is Verdict.REFUTED}
+
+
+def with_row(table, role, **numbers):
+    """A table in which one role's numbers are others."""
+    rows = tuple(replace(r, **numbers) if r.role == role else r for r in table.rows)
+    return replace(table, rows=rows)
+
+
+@pytest.mark.parametrize(("optimizer", "form", "alignment"), PROVED)
+def test_a_table_is_proved(optimizer, form, alignment):
+    derivation = derive_across(optimizer, form=form, alignment=alignment)
+    assert (derivation.verdict, derivation.exit_code) == (Verdict.PROVED, 0), derivation.shown
+    assert {v.value for v in derivation.verdicts.values()} == {"IMPOSED", "PROVED"}
+    earlier = set()
+    for step in derivation.steps:
+        assert set(step.uses) <= earlier and step.name not in earlier
+        earlier.add(step.name)
+
+
+@pytest.mark.parametrize("optimizer", PLANTED)
+def test_an_error_in_any_number_of_a_table_is_refuted(optimizer):
+    """In all roles at once, each by its own fact; the head's apart, which all others are behind."""
+    right = derive_across(optimizer)
+    for number, behind in product(NUMBERS, (True, False)):
+        rows = [
+            replace(r, **{number: (getattr(r, number) or D) * QUARTER})
+            if (r.role in ("head", "tied-head")) is not behind
+            else r
+            for r in right.table.rows
+        ]
+        wrong = refuted(replace(right, table=replace(right.table, rows=tuple(rows))))
+        seen = {of.split("/")[-2] for of in wrong if of.endswith(f"/{number}")}
+        planted = {r.role for r, was in zip(rows, right.table.rows, strict=True) if r != was}
+        assert planted <= seen, (number, planted - seen)
+    for number in ("update", "action", "rate"):
+        by = Monomial.of("k") ** Fraction(1, 4)
+        blocks = [replace(b, **{number: getattr(b, number) * by}) for b in right.table.blocks]
+        wrong = refuted(replace(right, table=replace(right.table, blocks=tuple(blocks))))
+        assert len([of for of in wrong if of.endswith(f"by head/{number}")]) == len(blocks)
+
+
+def test_every_step_is_refuted_where_it_is_wrong():
+    for step in derive_across("muon").steps:
+        wrong = replace(step, rhs=step.rhs * d ** sp.Rational(1, 4))
+        assert wrong.check() is Verdict.REFUTED, step.name
+
+
+@pytest.mark.parametrize(
+    ("field", "by"),
+    [("entry", "in"), ("entry", "theta"), ("action", "g"), ("action", "in")],
+)
+def test_a_wrong_law_of_an_update_is_refuted(monkeypatch, field, by):
+    right = table_room.step
+
+    def wrong(*given):
+        own = right(*given)
+        return replace(own, **{field: getattr(own, field) * Monomial.of(by) ** Fraction(1, 4)})
+
+    monkeypatch.setattr(table_room, "step", wrong)
+    number = {"entry": "update", "action": "action"}[field]
+    assert any(of.endswith(f"fc1/{number}") for of in refuted(derive_across("adam")))
+
+
+def test_a_parity_that_is_wrong_is_refuted(monkeypatch):
+    right = table_room.step
+    of = Selection(update="-eta*abs(theta)*sign(g)").the_optimizer
+    monkeypatch.setattr(table_room, "step", lambda _, *given: right(of, *given))
+    wrong = refuted(derive_across("-eta*theta*sign(g)"))
+    assert any(one.endswith("fc1/action") for one in wrong)
+    assert not any(one.endswith("fc1/update") for one in wrong)
+
+
+def test_what_stays_at_zero_and_one_matrix_of_two_rates_are_refused_and_seen():
+    still = derive_across("-eta*norm(theta)*sign(g)")
+    assert still.table.row("fc1-bias").refused
+    assert not any(s.name.startswith("move-bias") for s in still.steps)
+    two = derive_across("-eta*(sign(theta) + sign(g)/columns(theta))")
+    assert two.verdict is Verdict.PROVED and two.table.row("tied-head").refused
+    adam = derive_across("adam")
+    for right, role in ((still, "fc1-bias"), (two, "tied-head")):
+        for planted in (
+            with_row(right.table, role, refused=None, rate=Monomial()),
+            with_row(adam.table, role, refused=right.table.row(role).refused),
+        ):
+            assert replace(right, table=planted).verdict is Verdict.REFUTED
+
+
+def test_width_and_depth_together():
+    right = derive_across("adam", "both")
+    assert right.verdict is Verdict.PROVED, right.shown
+    assert {step.name for step in right.depth.steps} < {s.name for s in right.steps}
+    for number in ("init", "rate", "epsilon", "decay"):
+        value = getattr(right.table.row("fc1"), number)
+        wrong = replace(right, table=with_row(right.table, "fc1", **{
+            number: value * Monomial.of("N") ** Fraction(1, 16)}))  # fmt: skip
+        assert any(of.endswith(f"fc1/{number}") for of in refuted(wrong)), number
+    bare = in_width(right.table, right.depth)
+    held = {s for n in NUMBERS if (v := getattr(bare.row("fc1"), n)) for s in v.symbols}
+    assert held == {"d"}
+
+
+def test_plain_data():
+    adam = derive_across("adam")
+    data = json.loads(adam.to_json())
+    assert data["schema"] == "deepnet-theory/derivation/1"
+    assert (data["across"], data["alignment"], data["form"]) == ("width", "full", "forward")
+    assert (data["rule"], data["verdict"]) == ([], "PROVED")
+    assert data["roles"] == [row.texts() for row in adam.table.rows]
+    assert {fact["verdict"] for fact in data["measured"]} == {"MEASURED"}
+    assert all(symbol["meaning"] for symbol in data["symbols"])
+
+
+def test_what_is_asked_for_is_refused_where_it_is_incomplete():
+    for given, says in (
+        ({"depth": 4}, "needs across both"),
+        ({"width": 64}, "missing: base width$"),
+        ({"across": "both", "width": 64, "base_width": 32}, "missing: depth, base depth$"),
+        ({"across": "depth"}, "width, both"),
+    ):
+        with pytest.raises(InputError, match=says):
+            derive_across("adam", **given)
+    table = width_table(Selection(optimizer="adam"))
+    assert derive_across("adam", width=64, base_width=32).table.rows == table.rows
+
+
+def test_a_wrong_softmax_would_be_seen(monkeypatch):
+    assert explicit.key_bias_is_idle()
+    monkeypatch.setattr(explicit, "softmax", lambda of: of**2)
+    assert not explicit.key_bias_is_idle()
+
+
+@pytest.mark.parametrize("practice", ["g/(abs(g) + 3*epsilon)", "g/sqrt(g**2 + 9*epsilon**2)"])
+def test_the_epsilon_that_is_measured_is_as_large_as_what_stands_beside_it(practice):
+    beside = explicit.beside_epsilon(PRACTICE.parse(practice).root)
+    assert beside is not None
+    assert explicit.as_large(beside, *np.full((2, 2, 3), 1.5)) == pytest.approx(0.5)
