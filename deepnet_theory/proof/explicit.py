@@ -253,9 +253,11 @@ def homogeneity_step(optimizer: Optimizer, counted: Update) -> Step:
             step.lhs == update(eta, t * g, s * theta)
             and factor.free_symbols <= {t, s}
             # primes: a wrong p cannot hide behind a wrong q
-            and all(scaled(a, b, float(factor.subs({t: a, s: b})), seed)
-                    for seed, (a, b) in enumerate(((2, 3), (5, 7), (3, 2))))
-        )  # fmt: skip
+            and all(
+                scaled(a, b, float(factor.subs({t: a, s: b})), seed)
+                for seed, (a, b) in enumerate(((2, 3), (5, 7), (3, 2)))
+            )
+        )
 
     return Section("The optimizer").equal(
         "degrees",
@@ -339,10 +341,13 @@ def at_large_widths(node: Node) -> Node:
         case Call("max" | "min" | "clip" as function, arguments):
             numbers = [constant(argument) for argument in arguments]
             if None in numbers:  # else it is a number itself
-                return Call(function, tuple(
-                    Number(Fraction(1 if number > 0 else -1)) if number else at_large_widths(of)
-                    for of, number in zip(arguments, numbers, strict=True)
-                ))  # fmt: skip
+                return Call(
+                    function,
+                    tuple(
+                        Number(Fraction(1 if number > 0 else -1)) if number else at_large_widths(of)
+                        for of, number in zip(arguments, numbers, strict=True)
+                    ),
+                )
     return _mapped(node, at_large_widths)
 
 
@@ -454,8 +459,9 @@ def slopes(see_at: Callable[[int, int], Seen], *, heads: bool) -> dict[str, dict
         for name in Seen._fields:
             sizes = {x: getattr(at, name) for x, at in seen.items()}
             if all(size > 0 and math.isfinite(size) for size in sizes.values()):
-                small, large = (dict(part) for part in ([*sizes.items()][:-1],
-                                                        [*sizes.items()][1:]))  # fmt: skip
+                small, large = (
+                    dict(part) for part in ([*sizes.items()][:-1], [*sizes.items()][1:])
+                )
                 found[variable][name] = Slope(slope(small), slope(large))
     return found
 

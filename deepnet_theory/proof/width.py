@@ -44,9 +44,16 @@ from deepnet_theory.sizes.width import (
 
 d = sp.Symbol("d", positive=True)
 NUMBERS = (
-    "multiplier", "init", "gradient", "update", "action", "rate", "epsilon", "decay",
+    "multiplier",
+    "init",
+    "gradient",
+    "update",
+    "action",
+    "rate",
+    "epsilon",
+    "decay",
     "coupled_decay",
-)  # fmt: skip
+)
 AT_ONE = {"N": 1, "M": 1}  # the depths, where a table in both dimensions is drawn
 MATRICES = "slopes on explicit matrices"
 
@@ -210,9 +217,11 @@ def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
     """A fact for each number of each row, what comes of the depth divided out."""
     on = OnWidths(in_width(table, depth))
     pairs = zip((*table.rows, *table.blocks), (*on.table.rows, *on.table.blocks), strict=True)
-    shares = {} if depth is None else {
-        (p.part, p.sublayer, p.parameter): p.share for p in depth.shares if p.exponent < 0
-    }  # fmt: skip
+    shares = (
+        {}
+        if depth is None
+        else {(p.part, p.sublayer, p.parameter): p.share for p in depth.shares if p.exponent < 0}
+    )
     known: dict[WidthRow, tuple[dict[str, Shown], Shown]] = {}
     for printed, row in pairs:
         place = row.place
@@ -264,9 +273,13 @@ def in_depth(
         if p is None:
             return {"rate": eta, "decay": ONE / eta, "coupled_decay": ONE / eta}
         decay = parse(p.weight_decay) if p.weight_decay != "0" else ONE
-        return {"init": parse(p.gain) if row.init is not None else ONE,
-                "rate": eta * parse(p.rate), "epsilon": parse(p.epsilon),
-                "decay": decay, "coupled_decay": decay}  # fmt: skip
+        return {
+            "init": parse(p.gain) if row.init is not None else ONE,
+            "rate": eta * parse(p.rate),
+            "epsilon": parse(p.epsilon),
+            "decay": decay,
+            "coupled_decay": decay,
+        }
 
     return times
 
@@ -317,39 +330,73 @@ class Conditions:
 
         def impose(what: str, left: sp.Expr, because: str, *premises: str) -> None:
             known = Check("the table's numbers satisfy it", lambda s: self.solves(s.lhs / s.rhs))
-            imposed.append(Step(
-                f"{what}-{name}", left, sp.Integer(1), Relation.ORDER, because, imposed=True,
-                section=SECTION, assumptions=premises, checks=(known,),
-            ))  # fmt: skip
+            imposed.append(
+                Step(
+                    f"{what}-{name}",
+                    left,
+                    sp.Integer(1),
+                    Relation.ORDER,
+                    because,
+                    imposed=True,
+                    section=SECTION,
+                    assumptions=premises,
+                    checks=(known,),
+                )
+            )
 
         premise = "aligned-with-inputs" if self.full else "independent-update"
         if is_head:
             terms = d if self.full else sp.sqrt(d)
-            impose("read-out", terms * c * sigma, "(H) a move of the features by order one moves "
-                   "the logits by order one: it is "
-                   + ("along the head's rows, so that d terms add" if self.full
-                      else "not along its rows"), premise)  # fmt: skip
+            impose(
+                "read-out",
+                terms * c * sigma,
+                "(H) a move of the features by order one moves "
+                "the logits by order one: it is "
+                + (
+                    "along the head's rows, so that d terms add"
+                    if self.full
+                    else "not along its rows"
+                ),
+                premise,
+            )
         elif sigma in own:
-            impose("forward", c * sigma * size(shape[0] ** HALF),
-                   f"(F) {words}: the outputs are of order one at the start, sums of n_in "
-                   "independent terms", "fresh-weights", "unit-activations")  # fmt: skip
-        impose("gauge", sigma if is_head and self.table.form == FORWARD else c,
-               f"a convention, {words}: W = c*W' is the same model")  # fmt: skip
-        impose("move", eta * size(row.action or ONE),
-               f"(U) {words}: one update moves the outputs by order one; per unit of learning rate "
-               "it moves them as explicit matrices show", premise)  # fmt: skip
+            impose(
+                "forward",
+                c * sigma * size(shape[0] ** HALF),
+                f"(F) {words}: the outputs are of order one at the start, sums of n_in "
+                "independent terms",
+                "fresh-weights",
+                "unit-activations",
+            )
+        impose(
+            "gauge",
+            sigma if is_head and self.table.form == FORWARD else c,
+            f"a convention, {words}: W = c*W' is the same model",
+        )
+        impose(
+            "move",
+            eta * size(row.action or ONE),
+            f"(U) {words}: one update moves the outputs by order one; per unit of learning rate "
+            "it moves them as explicit matrices show",
+            premise,
+        )
         if omega in own:
-            impose("decay", eta * omega, f"a convention, {words}: learning rate times decay is "
-                   "kept")  # fmt: skip
+            impose(
+                "decay", eta * omega, f"a convention, {words}: learning rate times decay is kept"
+            )
         yield from imposed
         for symbol, value in own.items():
             uses = tuple(s.name for s in imposed if symbol in s.free_symbols)
             yield Step(
-                f"solution-{symbol}", symbol, value, Relation.ORDER,
+                f"solution-{symbol}",
+                symbol,
+                value,
+                Relation.ORDER,
                 f"{words}: in logarithms the conditions are linear, and this is their solution",
-                section=SECTION, uses=uses, checks=(
-                    Check("satisfies its conditions", self.satisfies(symbol, imposed)),),
-            )  # fmt: skip
+                section=SECTION,
+                uses=uses,
+                checks=(Check("satisfies its conditions", self.satisfies(symbol, imposed)),),
+            )
 
     def solves(self, left: sp.Expr, **_: Any) -> bool:
         """Whether a product of the table's numbers is of order one."""

@@ -142,8 +142,9 @@ def mixed(branch: Sublayer) -> Mixed:
     """
     draw, gate, experts = np.random.default_rng(0), 1 / branch.chosen, range(branch.experts)
     entering, pushed, moved = normal(draw, 1), normal(draw, 1), normal(draw)
-    gates = np.array([[gate * ((e - t) % branch.experts < branch.chosen) for e in experts]
-                      for t in experts])  # fmt: skip
+    gates = np.array(
+        [[gate * ((e - t) % branch.experts < branch.chosen) for e in experts] for t in experts]
+    )
     gradient = sum(gates[t, 0] * entering.T @ pushed for t in experts) / branch.experts
     change = sum(gates[0, e] * entering @ moved for e in experts)
     return Mixed(
