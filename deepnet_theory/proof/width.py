@@ -296,7 +296,7 @@ NAMES = {  # of rows that share their steps, by their shape and whether they sta
 SECTION = "Conditions in the width"
 
 
-class Conditions:
+class WidthConditions:
     """The conditions of a table as steps, and the numbers of its rows as their solution."""
 
     def __init__(self, table: WidthTable) -> None:
@@ -437,7 +437,7 @@ class WidthDerivation(Chain, Displayed):
 
     @cached_property
     def in_width(self) -> tuple[Step, ...]:
-        return tuple(Conditions(in_width(self.table, self.depth)).steps())
+        return tuple(WidthConditions(in_width(self.table, self.depth)).steps())
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:  # type: ignore[override]
