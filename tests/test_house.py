@@ -19,7 +19,7 @@ BUDGETS = {
     "models": 5488,
     "processes": 654,
     "proof": 5756,
-    "report": 2359,
+    "report": 2302,
     "runtime": 1240,
     "sizes": 5966,
 }

@@ -123,7 +123,7 @@ def derive(
         return _show(compared, format)
     derivation = deriving.derive(selection, depth=depth)
     talk.note("".join(rule.conclusion(derivation)))
-    part: Callable[[Any], Document] = rule.proof if steps else rule.short
+    part: Callable[[Any], Document] = rule.document if steps else rule.short
     if section is not None and format != "json":
         part = partial(rule.section, name=section)
     _show(derivation, format, part)

@@ -54,7 +54,7 @@ def sections(m: Result, rivals: Sequence[Result] = ()) -> tuple[doc.Document, ..
     more = f"{left} more, each smaller than these." * (left > 0)
     at = depth_words(m.points[-1].at) if m.points else "the last point"
     return (
-        doc.Document("Exponents", (*figures(m, rivals=rivals), *judged(m.exponents))),
+        doc.Document("Exponents", (*figures(m, rivals=rivals), judged(m.exponents))),
         doc.Document("Other rules", tuple(_rivals(rivals))),
         doc.Document("Points", (points(m.points),)),
         doc.Document(f"Trained alone, at {at}", (_shares(shares), more)),
@@ -186,21 +186,21 @@ def _estimates(what: str, names: Sequence[str], estimates: Points) -> doc.Table:
     return doc.table(" | ".join(columns[i] for i in kept), rows)
 
 
-def judged(exponents: Sequence[Exponent]) -> tuple[doc.Table, doc.Table]:
+def judged(exponents: Sequence[Exponent]) -> doc.Table:
     """Exponents with their verdicts, and the reason of each."""
-    names = [f"in {e.variable}, {e.share}" for e in exponents]
-    rows = (_exponent(name, e.verdict, e) for name, e in zip(names, exponents, strict=True))
-    reasons = doc.terms(zip(names, map(_because, exponents), strict=True))
-    return _exponents("exponent | verdict", rows), reasons
-
-
-def _exponents(first: str, rows: Iterable[tuple[doc.Words, ...]]) -> doc.Table:
-    return doc.table(f"{first} | >measured | >95 % interval | >predicted", rows)
-
-
-def _exponent(name: str, verdict: doc.Inline, e: Exponent) -> tuple[doc.Words, ...]:
-    ends = interval(e.low, e.high, SIGNED)
-    return name, verdict, number(e.estimate, SIGNED), ends, number(e.predicted, missing="none")
+    rows = (
+        (
+            f"in {e.variable}, {e.share}",
+            e.verdict,
+            number(e.estimate, SIGNED),
+            interval(e.low, e.high, SIGNED),
+            number(e.predicted, missing="none"),
+            _because(e),
+        )
+        for e in exponents
+    )
+    columns = "exponent | verdict | >measured | >95 % interval | >predicted | …because"
+    return doc.table(columns, rows)
 
 
 def _because(e: Exponent) -> str:
@@ -217,21 +217,17 @@ def _because(e: Exponent) -> str:
 def _rivals(rivals: Sequence[Result]) -> Iterator[doc.Block]:
     # Rivals see the same data, embedding and head: what a seed does to one rule it does to the
     # other, so that a difference of rules is free of it.
-    if not rivals:
-        return
-    seeds, draws = (rivals[0].settings.get(key) for key in ("seeds", "draws"))
-    yield (
-        "The rules of other optimizers and the plain network, trained with this optimizer, are no "
-        f"part of the verdict. They were measured on {seeds} of the same seeds, {draws} draws each."
-    )
-    yield _exponents("rule | its prediction", (
-        _exponent(f"{rule_words(r)}, in {e.variable}", "-" if e.predicted is None else e.verdict, e)
-        for r in rivals
-        for e in r.whole
-    ))  # fmt: skip
+    if rivals:
+        seeds, draws = (rivals[0].settings.get(key) for key in ("seeds", "draws"))
+        yield (
+            "The rules of other optimizers and the plain network, trained with this optimizer, are "
+            f"no part of the verdict. They were measured on {seeds} of the same seeds, {draws} "
+            "draws each."
+        )
     for r in rivals:
-        if r.provenance.warnings and any(e.predicted is None for e in r.exponents):
-            yield f"No slope is predicted of {rule_words(r)}: {r.provenance.warnings[0]}."
+        unpredicted = any(e.predicted is None for e in r.exponents)
+        why = f" No slope is predicted: {'; '.join(r.provenance.warnings)}." * unpredicted
+        yield (f"{rule_words(r)}: ", *answer(r), why)
 
 
 def assumptions(

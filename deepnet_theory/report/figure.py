@@ -19,17 +19,12 @@ if TYPE_CHECKING:
 
     from deepnet_theory.report.document import Figure, Series
 
-# The drawing has these colours, and the SVG a variable in place of each: its name, light and dark.
-COLOURS = ("#0a0a01", "#0a0a02", "#0a0a03", "#0a0a04")  # the rule's own, three rivals
-INK, GRID = "#010101", "#020202"
-VARIABLES = {
-    INK: ("ink", "#57606a", "#9da7b1"),
-    GRID: ("grid", "#d8dee4", "#30363d"),
-    COLOURS[0]: ("c0", "#0969da", "#58a6ff"),
-    COLOURS[1]: ("c1", "#bc4c00", "#f0883e"),
-    COLOURS[2]: ("c2", "#8250df", "#bc8cff"),
-    COLOURS[3]: ("c3", "#1a7f37", "#3fb950"),
-}
+COLOURS = ("#2f81f7", "#d1571b", "#9a6dd7", "#2da44e")  # the rule's own, three rivals
+INK, GRID = "#010101", "#020202"  # in the SVG, the colour of the text around it
+THEMES = (
+    ".dnt-plot { color: #57606a } "
+    "@media (prefers-color-scheme: dark) { .dnt-plot { color: #9da7b1 } }"
+)
 MARKERS = "osD^"
 SETTINGS = {
     "svg.hashsalt": "deepnet-theory", "svg.fonttype": "none", "font.size": 9.0,
@@ -84,7 +79,7 @@ def drawn(figure: Figure) -> Plot:
         canvas.legend(handles.values(), handles.keys(), loc="outside right upper")
         FigureCanvasSVG(canvas).print_svg(file := StringIO(), metadata=dict.fromkeys(
             ("Creator", "Date", "Format", "Type")))  # fmt: skip
-    return Plot(_variable(file.getvalue(), f"{figure.y_label} against {figure.x_label}"))
+    return Plot(_themed(file.getvalue(), f"{figure.y_label} against {figure.x_label}"))
 
 
 def _panel(axes: Axes, series: tuple[Series, ...], figure: Figure) -> None:
@@ -159,8 +154,8 @@ def ends(series: list[Series], figure: Figure) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _variable(svg: str, label: str) -> str:
-    """The drawing with a variable for each colour, and without what a page has no use for."""
+def _themed(svg: str, label: str) -> str:
+    """The drawing in the colour of the text around it, without what a page has no use for."""
     start = svg.index("<svg")
     width, height = re.search(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', svg).groups()  # type: ignore[union-attr]
     body = svg[svg.index(">", start) + 1 :]
@@ -168,14 +163,9 @@ def _variable(svg: str, label: str) -> str:
     body = re.sub(r'<g id="[^"]*"', "<g", body)
     body = re.sub(r"font: (?:\w+ )?([\d.]+)px [^;\"]*", r"font: \1px system-ui, sans-serif", body)
     body = re.sub(r">\s+<", ">\n<", re.sub(r" \n", " ", body)).replace("xlink:href", "href")
-    for colour, (name, *_) in VARIABLES.items():
-        body = body.replace(colour, f"var(--{name})")
-    light, dark = (
-        f".dnt-plot {{ {' '.join(f'--{v[0]}: {v[theme]};' for v in VARIABLES.values())} }}"
-        for theme in (1, 2)
-    )
+    body = body.replace(INK, "currentColor").replace(GRID, "currentColor; stroke-opacity: 0.25")
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="dnt-plot" role="img" '
         f'aria-label="{escape(label)}" width="{width}" viewBox="0 0 {width} {height}">\n'
-        f"<style>{light}\n@media (prefers-color-scheme: dark) {{ {dark} }}</style>{body.strip()}"
+        f"<style>{THEMES}</style>{body.strip()}"
     )

@@ -99,10 +99,9 @@ def plot(result: object, **asked: Any) -> Plot:
 
 def steps(derivation: Derivation, *names: str) -> doc.Document:
     """Single steps of a derivation by their names, with the numbers that they have in the whole."""
-    from deepnet_theory.report.rule import equation
+    from deepnet_theory.report.rule import proposition
 
-    wanted = (derivation.step(name) for name in names)
-    shown = tuple(equation(derivation, step, step.because, step.source) for step in wanted)
+    shown = tuple(proposition(derivation, derivation.step(name)) for name in names)
     return doc.Document("", shown)
 
 

@@ -33,7 +33,7 @@ def document(
     stated = {a.name: a.statement for a in derivation.assumptions}
     measured = (*experiment.answer(verification), " ", *experiment.level(verification))
     body: doc.Body = (
-        rule.box(derivation),
+        *rule.box(derivation),
         *rule.meaning(derivation),
         ("Derivation: ", *rule.proved(derivation), ". Measurement: ", *measured),
         doc.Document("The constants", _constants(derivation, constants)),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from itertools import groupby
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from deepnet_theory.definitions.outcome import Verdict, unknown
+from deepnet_theory.definitions.rule import number as evaluated
 from deepnet_theory.report import document as doc
 
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 # of the consequences, those that say whether the rule can be trained with
 TOLD_FIRST = ("branch-weight", "aligned-sum", "self-consistency", "relative-update", "failing-rate")
 CONSEQUENCE = "quantity | of | order | …meaning"
-CLAUSE = 24  # characters of a reason that is not said again
 RELATION_MEANING = {
     "EQUAL": "exactly",
     "ASYMPTOTIC": "the ratio tends to 1",
@@ -32,22 +31,15 @@ RELATION_MEANING = {
 
 def document(derivation: Derivation) -> doc.Document:
     """All of it: the rule, the steps that end in it, and what was measured beside them."""
-    sections = (doc.Document("Derivation", steps(derivation)), *_beside(derivation))
-    answer = (box(derivation), _concluded(derivation), *meaning(derivation), conclusion(derivation))
-    return doc.Document(title(derivation.selection), (*answer, *sections))
-
-
-def proof(derivation: Derivation) -> doc.Document:
-    """The rule and the steps that end in it; what was measured beside them is named alone."""
-    beside = ", ".join(part.title.lower() for part in _beside(derivation) if any(doc.said([part])))
-    given = "; ".join(f"{a.name}: {a.statement}" for a in derivation.assumptions)
+    number = _numbers(derivation)
+    ends = ", ".join(f"({number[name]})" for name in derivation.conclusion)
     body: doc.Body = (
-        box(derivation),
-        _concluded(derivation),
-        *steps(derivation),
-        doc.Document("Assumptions", (given,)),
-        f"And more: --section NAME, of {beside}.",
+        *box(derivation),
         conclusion(derivation),
+        f"From {ends}: {derivation.rule.meaning.rstrip('.')}.",
+        *meaning(derivation),
+        doc.Document("Derivation", steps(derivation)),
+        *_beside(derivation),
     )
     return doc.Document(title(derivation.selection), body)
 
@@ -57,7 +49,7 @@ def short(derivation: Derivation) -> doc.Document:
     rows = (_consequence(c) for c in derivation.consequences if c.name in TOLD_FIRST)
     table = doc.table(CONSEQUENCE, rows)
     body: doc.Body = (
-        box(derivation),
+        *box(derivation),
         *meaning(derivation),
         doc.Document("In depth", (table, *derivation.remarks)),
         f"The {len(derivation.steps)} steps: --steps. One part: --section NAME, of "
@@ -77,7 +69,7 @@ def section(derivation: Derivation, name: str) -> doc.Document:
     meant = [wanted] if wanted in parts else meant
     if len(meant) != 1:
         raise unknown("section", name, parts)
-    return doc.Document(title(derivation.selection), (box(derivation), parts[meant[0]]))
+    return doc.Document(title(derivation.selection), (*box(derivation), parts[meant[0]]))
 
 
 def _parts(derivation: Derivation) -> dict[str, doc.Document]:
@@ -113,31 +105,30 @@ def owner(part: str, sublayer: str) -> str:
 # ---- the rule, and what it means ----
 
 
-def box(derivation: Derivation) -> doc.Table:
+def box(derivation: Derivation) -> Iterator[doc.Block]:
     """The rule and the recommended one, with values where the derivation was given a depth."""
     depth = dict(derivation.values)
     at = f", at {doc.depth_words(depth)}" * bool(depth)
-    rows = []
     for row in derivation.rows:
         for e in row.rule.entries:
-            told: list[doc.Inline] = []
-            eta = row.rule.eta
-            values = (*e.at(**depth), e.rate_at(**depth), row.rule.eta_at(**depth)) if depth else ()
-            for i, (name, formula) in enumerate(
-                {"alpha =": e.alpha, "beta =": e.beta, "kappa =": e.rate, "eta times": eta}.items()
-            ):
-                if i < 2 or formula != "1":
-                    value = f" = {values[i]:.6g}" if values and formula != "1" else ""
-                    told += [f"{', ' * bool(told)}{name} ", doc.Formula(formula), value]
-            rows.append((f"{owner(e.part, e.sublayer)}, {row.named}{at}", tuple(told)))
-    return doc.terms(rows)
-
-
-def _concluded(derivation: Derivation) -> str:
-    number = _numbers(derivation)
-    concluded = ", ".join(f"({number[name]})" for name in derivation.conclusion)
-    words = derivation.rule.meaning.rstrip(".")
-    return f"From {concluded}{f': {words}' if words else ''}."
+            yield f"{owner(e.part, e.sublayer)}, {row.named}{at}:"
+            knobs = {"alpha =": e.alpha, "beta =": e.beta}
+            knobs |= {
+                n: f for n, f in (("kappa =", e.rate), ("eta times", row.rule.eta)) if f != "1"
+            }
+            yield doc.Table(
+                (),
+                tuple(
+                    (
+                        (
+                            f"{name} ",
+                            doc.Formula(f),
+                            f" = {evaluated(f, **depth):.6g}" if at and f != "1" else "",
+                        ),
+                    )
+                    for name, f in knobs.items()
+                ),
+            )
 
 
 def meaning(derivation: Derivation) -> Iterator[doc.Words]:
@@ -250,58 +241,32 @@ def _symbols(derivation: Derivation) -> doc.Table:
 
 
 def steps(derivation: Chain) -> tuple[doc.Document, ...]:
-    """The steps by section, in order of first appearance; their numbers run through.
-
-    A long clause that an earlier step gave is that step's number; what has the source of the step
-    above names none.
-    """
+    """The steps by section, in order of first appearance; their numbers run through."""
     parts: dict[str, list[doc.Proposition]] = {}
-    given: dict[str, int] = {}
-    above: dict[str, str] = {}
-    for number, step in enumerate(derivation.steps, start=1):
-        clauses = dict.fromkeys(
-            f"as ({given[clause]})" if clause in given else clause
-            for clause in step.because.split("; ")
-        )
-        given |= {c: number for c in clauses if len(c) > CLAUSE}
-        source = "" if above.get(step.section) == step.source else step.source
-        above[step.section] = step.source
-        parts.setdefault(step.section or "Derivation", []).append(
-            equation(derivation, step, "; ".join(clauses), source)
-        )
+    for step in derivation.steps:
+        parts.setdefault(step.section or "Derivation", []).append(proposition(derivation, step))
     return tuple(doc.Document(name, tuple(found), folded=True) for name, found in parts.items())
 
 
-def equation(derivation: Chain, step: Step, because: str, source: str) -> doc.Proposition:
+def proposition(derivation: Chain, step: Step) -> doc.Proposition:
     """One step, with the number that it has in the whole, its verdict and what it rests on."""
     number, verdict = _numbers(derivation), derivation.verdicts[step.name]
     rests = (
-        f"from {_ranges(number[used] for used in step.uses)}" * bool(step.uses),
+        f"from {', '.join(str(number[used]) for used in step.uses)}" * bool(step.uses),
         f"given {', '.join(step.assumptions)}" * bool(step.assumptions),
         "" if step.regime is None else f"as {step.regime}",
-        source,
+        step.source,
     )
     stands = "; ".join(filter(None, rests))
     left, lhs = step.left, step.lhs
     if left is not None and (lhs.is_Derivative or lhs in (left, step.rhs)):
         left, lhs = None, left  # it says the same, shorter
+    because = f"{step.because} [{stands}]" if stands else step.because
+    fails = f"REFUTED: fails {', '.join(step.failures())}" if verdict is Verdict.REFUTED else ""
+    relation = step.relation.name
     return doc.Proposition(
-        number[step.name],
-        lhs,
-        step.relation.name,
-        step.rhs,
-        f"{because} [{stands}]" if stands else because,
-        verdict,
-        f"REFUTED: fails {', '.join(step.failures())}" if verdict is Verdict.REFUTED else "",
-        left,
+        number[step.name], lhs, relation, step.rhs, because, verdict, fails, left
     )
-
-
-def _ranges(numbers: Iterable[int]) -> str:
-    """1, 3, 4, 5 as 1, 3-5."""
-    counted = enumerate(sorted(numbers))  # along a run the number and its place grow alike
-    runs = [[n for _, n in run] for _, run in groupby(counted, lambda pair: pair[1] - pair[0])]
-    return ", ".join(f"{r[0]}-{r[-1]}" if len(r) > 2 else ", ".join(map(str, r)) for r in runs)
 
 
 def _numbers(derivation: Chain) -> dict[str, int]:

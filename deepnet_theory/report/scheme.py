@@ -12,13 +12,6 @@ if TYPE_CHECKING:
     from deepnet_theory.sizes.exponents import PartTrial
     from deepnet_theory.sizes.schemes import Judgement, Row
 
-MEANING = (
-    ("first order", "the output's change by one update of the matrices (and of a learnt scalar)"),
-    ("order k", "the change that k scaled matrices of a branch make, moved at once"),
-    ("r", "the branch's weight against the identity path; S sublayers"),
-    ("rho", "the relative update of the scaled matrices, in units of eta"),
-)
-
 
 def document(judgement: Judgement) -> doc.Document:
     """The judgement under the optimizer asked for, then under every class of optimizers."""
@@ -38,7 +31,7 @@ def document(judgement: Judgement) -> doc.Document:
         doc.Document("What it does", tuple(_tables(rows))),
         doc.Document("Parameters whose share grows", (doc.terms(growing),)),
         doc.Document("Constants", (doc.terms(_constants(judgement)),)),
-        doc.Document("Meaning", (doc.terms((*MEANING, *columns)),)),
+        doc.Document("Optimizers", (doc.terms(columns),)),
         doc.Document("Source", (scheme.source,)),
     )
     return doc.Document(f"{scheme.name} under {judgement.under}", body)
@@ -102,10 +95,10 @@ def _tables(rows: list[Row]) -> Iterator[doc.Table]:
 
 def _quantities(part: PartTrial) -> dict[str, str]:
     powers = {
-        "first order": part.first,
-        **{f"order {k}": order for k, order in enumerate(part.orders[1:], start=2)},
-        "S*r": part.aligned,
+        "change of the output": part.first,
+        **{f"change of order {k}": order for k, order in enumerate(part.orders[1:], start=2)},
+        "S*r, r the branch's weight": part.aligned,
         "S*r^2": part.independent,
-        "rho": part.relative,
+        "rho, the relative update": part.relative,
     }
     return {name: power(exponent, part.depth) for name, exponent in powers.items()}

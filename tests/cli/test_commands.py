@@ -193,12 +193,12 @@ def test_a_terminal_has_greek_and_colours_and_a_pipe_their_names(monkeypatch):
     assert "\x1b[1mpre-ln encoder under adam\x1b[0m\n=====" in terminal
     assert "\x1b[32mPROVED\x1b[0m: " in terminal
     plain = shown("dumb", "ascii")
-    assert "  alpha = 1, beta = " in plain and not re.search("[α-ω\x1b]", plain)
+    assert "  alpha = 1\n  beta = " in plain and not re.search("[α-ω\x1b]", plain)
 
 
 def test_colour_is_for_a_terminal_that_wants_it(cli, monkeypatch):
     piped = cli("derive", "--optimizer", "adam", "--placement", "pre-ln").out
-    assert "  alpha = 1, beta = " in piped and not re.search("[α-ω\x1b]", piped)
+    assert "  alpha = 1\n  beta = " in piped and not re.search("[α-ω\x1b]", piped)
     terminal = io.StringIO()
     terminal.isatty = lambda: True
     for environment, seen in (({"TERM": "xterm"}, True), ({"NO_COLOR": "1"}, False)):

@@ -12,7 +12,6 @@ from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.proof.step import Relation, Step
-from deepnet_theory.report import rule
 from deepnet_theory.report.document import Document, Proposition, gathered
 from deepnet_theory.report.html import fragment, math
 from deepnet_theory.report.latex import latex
@@ -65,8 +64,7 @@ def test_every_format_of_the_engine_and_nothing_that_the_json_says_is_lost(selec
     for entry in data["rule"]:
         words += [entry["alpha"], entry["beta"], f"{entry['beta_value']:.6g}"]
     for step in data["steps"]:
-        clauses = step["because"].split("; ")  # one that was said before is the number of its step
-        words += [*clauses, step["source"], *step["assumptions"], step["regime"] or ""]
+        words += [step["because"], step["source"], *step["assumptions"], step["regime"] or ""]
     for assumption in data["assumptions"]:
         words += [assumption["name"], assumption["statement"]]
     for part in data["consequences"].values():
@@ -78,42 +76,6 @@ def test_every_format_of_the_engine_and_nothing_that_the_json_says_is_lost(selec
         assert "".join(word.split()) in page, word
 
 
-LONGEST = ("optimizer=nesterov", "placement=sandwich-ln", "stack=encoder-decoder")
-
-
-@pytest.mark.parametrize("select", [LONGEST, *SELECTIONS[:2]], ids=" ".join)
-def test_the_steps_are_at_most_250_lines_and_lose_nothing(select):
-    d = engine(*select)
-    page = text(rule.proof(d))
-    lines = page.splitlines()
-    assert len(lines) <= 250 and max(map(len, lines)) <= 80
-    assert lines.index("The optimizer") < 25, "it begins with the derivation"
-    rows = dict(re.findall(r"^\((\d+)\)( .*?)(?=^\(\d+\) |^\S|\Z)", page, re.M | re.S))
-    above = {}
-    for number, step in enumerate(d.steps, start=1):
-        row = " ".join(rows[str(number)].split())
-        assert f" {d.verdicts[step.name]}" in row
-        rests = re.search(r"from ([\d, -]+)", row)
-        assert numbers(rests[1] if rests else "") == {
-            d.steps.index(d.step(u)) + 1 for u in step.uses
-        }
-        assert all(name in row for name in step.assumptions)
-        assert step.regime is None or str(step.regime) in row
-        for clause in step.because.split("; "):
-            said = [rows[n] for n in re.findall(r"as \((\d+)\)", row)]
-            assert any(clause in " ".join(r.split()).replace(f" {v}", "", 1)
-                       for r in (row, *said) for v in ("PROVED", "IMPOSED")), clause  # fmt: skip
-        if above.get(step.section) != step.source:
-            assert step.source in row, step.name
-        above[step.section] = step.source
-
-
-def numbers(shown):
-    """{1, 3, 4, 5} of "1, 3-5"."""
-    ends = [part.split("-") for part in shown.strip(", ").split(",") if part.strip(" -")]
-    return {n for first, *last in ends for n in range(int(first), int((last or [first])[0]) + 1)}
-
-
 def test_the_answer_stands_on_the_first_screen(derivation):
     screen = "\n".join(text(document(derivation)).splitlines()[:24])
     for told in ("alpha = 1", "beta = (2*N)**(-1/2)", "PROVED"):
@@ -121,7 +83,7 @@ def test_the_answer_stands_on_the_first_screen(derivation):
     reach = "beta multiplies the initialisation of value, output of attention; fc1, fc2 of ffn"
     assert reach in " ".join(screen.split())
     page = text(document(derivation.at(N=200)))
-    assert "alpha = 1, beta = (2*N)**(-1/2) = 0.05" in page
+    assert "  alpha = 1\n  beta = (2*N)**(-1/2) = 0.05" in page
     assert "PROVED: 5 of 5 steps check" in page and "adam -1/2" in page
     assert page.index("Derivation\n") < page.index("Consequences\n")
     assert "BOUND (an upper bound up to a constant factor)" in " ".join(page.split())
