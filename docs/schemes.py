@@ -69,7 +69,7 @@ def _lines(one: Judgement) -> list[str]:
         several = len(one.row.parts) > 1
         cells = [
             f"{one.scheme.name}{f', {part.part}' if several else ''}",
-            f"`{one.scheme.equations}`",
+            f"`{one.scheme.equation}`",
             *(
                 _first(one, name, rows[name].parts[index].first, index, part)
                 for name in ("sgd", "adam", "lamb")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -142,7 +141,7 @@ def audit(
 
 def _command(verb: str, words: Mapping[str, object], reading: Reading) -> str:
     """A command for these stacks; none where they have no words."""
-    if not reading.understood or reading.select["stack"] not in STACKS:
+    if not (reading.understood and reading.uniform) or reading.select["stack"] not in STACKS:
         return ""
     depth = ",".join(map(str, reading.layers.values()))
     options = (f"--{name} {quote(str(word))}" for name, word in {**words, "depth": depth}.items())
@@ -174,30 +173,24 @@ def _with_rules(audit: Audit, origin: Mapping[str, Any]) -> Audit:
     given = select if isinstance(select, dict) and origin.get("row") != "own" else {}
     under = audit.optimizer or given.get("optimizer")
     last = {"method": given["method"]} if given.get("method", METHODS[0]) != METHODS[0] else {}
-    depth, formulas, commands = depth_of(audit.reading), dict[str, str](), list[str]()
-    names = audit.reading.placements
-    for name in names:
-        words = {**audit.reading.select, "placement": name}
-        closure = given.get("closure", COMPLETE.name)
-        with suppress(DeepNetTheoryError):  # there is nothing to derive for it
-            if under is not None:
-                selection = replace(selection_of(audit.reading, under), placement=name)
-                rows = Answer(selection).rows
-                closure = given.get("closure", for_training(selection).closure)
-                layers = {n: depth[n] for n in selection.the_stack.depths}
-                whose = f"{name}, " * (len(names) > 1)
-                formulas |= {f"{whose}{row.named}": row.told(**layers) for row in rows}
-            more = {**last, **({"closure": closure} if closure else {})}
-            commands.append(
-                _command("derive", {"optimizer": under or "NAME", **words, **more}, audit.reading)
-            )
-    if len(commands) < max(1, len(names)):
+    depth, rows, name = depth_of(audit.reading), audit.rows, audit.reading.placement
+    if name is None:
         return audit
-    conditions = dict.fromkeys(filter(None, (placement(n).training_condition for n in names)))
+    closure = given.get("closure", COMPLETE.name)
+    try:
+        if under is not None:
+            selection = replace(selection_of(audit.reading, under), placement=name)
+            closure = given.get("closure", for_training(selection).closure)
+            layers = {n: depth[n] for n in selection.the_stack.depths}
+            rows = {row.named: row.told(**layers) for row in Answer(selection).rows}
+    except DeepNetTheoryError:  # there is nothing to derive for it
+        return audit
+    words = {"optimizer": under or "NAME", **audit.reading.select, "placement": name, **last}
+    words |= {"closure": closure} if closure else {}
     return replace(
         audit,
         closure=closure,
-        command=" && ".join(commands),
-        condition=" ".join(conditions) if closure else "",
-        rows=formulas if audit.optimizer is not None else audit.rows,
+        command=_command("derive", words, audit.reading),
+        condition=placement(name).training_condition if closure else "",
+        rows=rows if audit.optimizer is not None else audit.rows,
     )

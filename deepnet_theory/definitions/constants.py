@@ -9,8 +9,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from fractions import Fraction
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
@@ -34,10 +33,8 @@ from deepnet_theory.definitions.rule import ParameterConstants, ParameterRule
 from deepnet_theory.definitions.selection import (
     ALIGNMENTS,
     described_layer,
-    in_turn,
     selection_from,
     stack,
-    written_share,
 )
 from deepnet_theory.definitions.sublayer import MATRICES, Role, norm, sublayer, sublayers
 
@@ -68,9 +65,7 @@ class SublayerConstants:
     learning-rate multiplier of the scaled matrices. ``parameters`` has for each kind of
     parameter by name all that it starts and steps with, the rate included. ``norm_epsilon`` is what
     the ε of a norm is multiplied by, for each of :attr:`Placement.places` where it is not 1.
-    The branch of a ``parallel`` one joins the residual sum of the one before it. ``layers`` says
-    how many layers have it, where not all do, and ``placement`` its own residual equation, where
-    it is not that of the constants.
+    The branch of a ``parallel`` one joins the residual sum of the one before it.
     """
 
     kind: str
@@ -81,8 +76,6 @@ class SublayerConstants:
     parameters: dict[str, ParameterConstants] = field(default_factory=dict)
     norm_epsilon: dict[str, Positive] = field(default_factory=dict)
     parallel: bool = field(default=False, metadata=OPTIONAL)
-    layers: Annotated[int, Within(0, 10**6)] = field(default=0, metadata=OPTIONAL)
-    placement: str = field(default="", metadata=OPTIONAL)
 
     def gain(self, matrix: str) -> float:
         """The Xavier-normal gain of a matrix: its own, else β where it is scaled, else 1."""
@@ -117,27 +110,12 @@ class PartConstants:
 
     def described(self, between: str = ", ") -> str:
         """The layer by its kinds, a plus between the branches of one sum."""
-        named = (
-            (written_share(Fraction(s.layers or self.layers, self.layers)) + s.kind, s.parallel)
-            for s in self.sublayers
-            if not s.placement
-        )
-        return described_layer(named, between)
-
-    @property
-    def alike(self) -> bool:
-        """Whether all layers have all sublayers, by one residual equation."""
-        return not any(s.layers or s.placement for s in self.sublayers)
+        return described_layer(((s.kind, s.parallel) for s in self.sublayers), between)
 
     @property
     def distinct(self) -> int:
         """How many layers have parameters of their own."""
         return self.layers // self.uses
-
-    def in_layer(self, index: int) -> list[SublayerConstants]:
-        """What one layer has, counted from 0 at the bottom."""
-        counts = [s.layers or self.layers for s in self.sublayers]
-        return [self.sublayers[place] for place in in_turn(counts, self.layers, index)]
 
 
 @dataclass(frozen=True)
@@ -253,13 +231,7 @@ class Constants:
         parts = []
         for part in selection.the_stack.parts:
             layers, rows = depth[part.depth], []
-            for s, share, parallel in zip(part.layer, part.shares, part.parallel, strict=True):
-                count = share * layers
-                if count.denominator > 1:
-                    raise InputError(
-                        f"{part.described} does not stand in {layers} layers: a sublayer "
-                        f"would be in {count} of them"
-                    )
+            for s, parallel in zip(part.layer, part.parallel, strict=True):
                 entry, matrices = rule.entry(part.name, s.name), {m.name for m in s.matrices}
                 # an entry may be of all kinds, and have gains of other kinds' matrices
                 gains = {m: gain for m, gain in entry.gains_at(**depth).items() if m in matrices}
@@ -268,7 +240,7 @@ class Constants:
                     SublayerConstants(
                         s.name, *entry.at(**depth), entry.rate_at(**depth), gains,
                         {p.name: p.at(**depth) for p in stepped}, entry.norm_epsilon_at(**depth),
-                        parallel, 0 if share == 1 else int(count),
+                        parallel,
                     )
                 )  # fmt: skip
             uses = layers // part.distinct(layers)
@@ -328,38 +300,10 @@ class Constants:
         select = self.origin.get("select")
         return None if select is None else selection_from(select, "the selection of the constants")
 
-    def placed(self, s: SublayerConstants) -> Placement:
-        """The residual equation of a sublayer."""
-        return placement(s.placement or sublayer(s.kind).placement or self.placement)
-
     @property
-    def placements(self) -> tuple[str, ...]:
-        """Those of the sublayers, each once."""
-        names = (self.placed(s).name for part in self.parts for s in part.sublayers)
-        return tuple(dict.fromkeys(names))
-
-    def beside(self, other: Constants) -> Constants:
-        """These constants with those of another placement, for a stack that has both.
-
-        A sublayer's share of the balance is one of S, whatever stands below and above it, so that
-        each takes what its own placement has at the depth of the whole stack. Raises
-        :class:`InputError` where they are of two models, of two optimizers or of two parts.
-        """
-        alike = ("stack", "norm", "optimizer", "update", "eta", "form", "scores", "outer")
-        apart = [name for name in alike if getattr(self, name) != getattr(other, name)]
-        mine, theirs = ([(p.layers, p.described()) for p in c.parts] for c in (self, other))
-        apart += ["their parts"] * (mine != theirs or len(mine) > 1)
-        apart += ["placement, which is to be another"] * (other.placement in self.placements)
-        if apart:
-            raise InputError(
-                "constants stand beside those of another placement for one stack of one part; "
-                f"these differ in {', '.join(apart)}"
-            )
-        ((part, beside),) = zip(self.parts, other.parts, strict=True)
-        more = (replace(s, placement=s.placement or other.placement) for s in beside.sublayers)
-        parts = (replace(part, sublayers=(*part.sublayers, *more)),)
-        origin = {**self.origin, "beside": other.origin}
-        return replace(self, parts=parts, origin=origin)
+    def the_placement(self) -> Placement:
+        """The residual equation of every sublayer."""
+        return placement(self.placement)
 
     def warn(self) -> None:
         """Say to Python what to know before training."""
@@ -483,14 +427,10 @@ def _check_sublayer(c: Constants, part: PartConstants, s: SublayerConstants) -> 
     spec = sublayer(s.kind)
     if spec.name != s.kind:
         raise unknown("sublayer", s.kind, sublayers())
-    where, matrices = c.placed(s), [m.name for m in spec.matrices]
+    where, matrices = c.the_placement, [m.name for m in spec.matrices]
     _need(
         part is not c.parts[0] or not spec.reads_memory,
         f"{part.name}: {s.kind!r} has no other part to attend to",
-    )
-    _need(
-        s.layers <= part.layers,
-        f"{part.name}: the layers of {s.kind!r} must be from 0, for all, to {part.layers}",
     )
     _need(
         s.alpha == 1 or "alpha" in where.expression.names,

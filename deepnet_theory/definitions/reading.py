@@ -10,13 +10,12 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from functools import cached_property
 from itertools import groupby
 from typing import NamedTuple
 
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, placements
-from deepnet_theory.definitions.selection import PLAIN_LAYER, described_layer, written_share
+from deepnet_theory.definitions.selection import PLAIN_LAYER, described_layer
 
 UNKNOWN = "unknown"
 NEAR = 0.05  # of a measured power: nearer to 0 or 1, it is taken as that
@@ -306,22 +305,6 @@ def described(row: Iterable[Sublayer], between: str = ", ") -> str:
     return described_layer(kinds, between)
 
 
-def layer_of(sublayers: Iterable[Sublayer]) -> str:
-    """The layer of a stack as a selection says it, with shares where layers differ.
-
-    There the branches of one sum stand one after the other, which to first order is the same.
-    """
-    layers = list(by_layer(sublayers))
-    texts = [described(row, ",") for row in layers]
-    if len(set(texts)) == 1:
-        return texts[0]
-    counts = Counter(s.kind for row in reversed(layers) for s in row)
-    whole = [kind for kind, count in counts.items() for _ in range(count // len(layers))]
-    shares = {kind: Fraction(count % len(layers), len(layers)) for kind, count in counts.items()}
-    rest = [written_share(share) + kind for kind, share in reversed(shares.items()) if share]
-    return ",".join([*whole, *rest])
-
-
 class Range(NamedTuple):
     """Layers that follow each other and are alike, from the ``first`` to the ``last``."""
 
@@ -378,23 +361,26 @@ class Reading:
 
         What is learnt in it multiplies what is learnt in the model.
         """
-        return self.placements[0] if len(self.placements) == 1 else None
+        ways = {s.way for s in self.sublayers}
+        on = {s.alpha_on for s in self.sublayers}
+        fitting = [p for p in placements().values() if {(p.norms, p.learnt)} == ways]
+        fitting.sort(key=lambda p: (p.coefficients(2.0)[1] != 1) != ("branch" in on))
+        return fitting[0].name if fitting else None
 
     @property
-    def placements(self) -> tuple[str, ...]:
-        """Those of all sublayers in the order of the layers; none where norms stand as in none."""
-        names = []
-        for way in dict.fromkeys(s.way for s in self.sublayers):
-            on = {s.alpha_on for s in self.sublayers if s.way == way}
-            fitting = [p for p in placements().values() if (p.norms, p.learnt) == way]
-            fitting.sort(key=lambda p: (p.coefficients(2.0)[1] != 1) != ("branch" in on))
-            names += [p.name for p in fitting[:1]] or [""]
-        return tuple(names) if all(names) else ()
+    def uniform(self) -> bool:
+        """Whether the layers of each stack have the same sublayers."""
+        return all(len(set(texts)) == 1 for texts in self.layer_texts)
+
+    @cached_property
+    def layer_texts(self) -> list[list[str]]:
+        """Every layer of every stack as a selection says it."""
+        return [[described(row, ",") for row in by_layer(s)] for s in self.stacks.values()]
 
     @property
     def select(self) -> dict[str, str]:
-        """The stacks as a selection says them, with the placement where it has a name."""
-        layers = [layer_of(rows) for rows in self.stacks.values()]
+        """The stacks by their first layers as a selection says them, and the placement's name."""
+        layers = [texts[0] for texts in self.layer_texts]
         if len(layers) > 1 and layers[0] == PLAIN_LAYER:
             layers = layers[1:]
         centred = all(n.centred for s in self.sublayers for n in s.placed_norms)

@@ -11,10 +11,10 @@ from deepnet_theory.definitions.discovery import builtin, choose
 from deepnet_theory.definitions.expression import DEPTH, INDEXED, Grammar, evaluate
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement, placement, placements
+from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement, placements
 from deepnet_theory.definitions.rule import Rule, RuleEntry
 from deepnet_theory.definitions.selection import Selection, stack
-from deepnet_theory.definitions.sublayer import Role, Sublayer, norm, sublayers, unplaced
+from deepnet_theory.definitions.sublayer import Role, Sublayer, norm, sublayers
 
 ALL_SCALED = ("value", "output", "fc1", "fc2")  # of an ordinary layer
 # every kind of parameter that a layer has
@@ -61,12 +61,11 @@ class SchemePart:
 class Scheme:
     """A scheme as published: the residual equation, constants, multipliers, and its optimizer.
 
-    ``first`` is the residual equation of the stack's first layers where it differs, and
-    ``first_layers`` their number as a text in the depth. ``rates``, ``epsilon`` and
+    ``rates``, ``epsilon`` and
     ``weight_decay`` are multipliers by role. ``std`` is the standard deviation, in the width d, of
     every matrix of gain 1 where that is not Xavier's. ``schedule`` is the branch's multiplier in
-    the step t of training where it is not constant. ``layer`` replaces the stack's layer, and its
-    sublayers may have placements of their own. ``uses`` is how often each layer is used.
+    the step t of training where it is not constant. ``layer`` replaces the stack's layer.
+    ``uses`` is how often each layer is used.
     """
 
     name: str
@@ -78,8 +77,6 @@ class Scheme:
     source: str = ""
     mind: str = ""
     norm: str = "layer"
-    first: str | None = None
-    first_layers: str = ""
     rates: Mapping[str, str] = field(default_factory=dict)
     epsilon: Mapping[str, str] = field(default_factory=dict)
     weight_decay: Mapping[str, str] = field(default_factory=dict)
@@ -94,13 +91,11 @@ class Scheme:
             WIDTH.parse(self.std)
         optimizer(self.optimizer)
         norm(self.norm)
-        _ = self.placement, self.first_placement
+        _ = self.placement
         for multipliers in (self.rates, self.epsilon, self.weight_decay):
             for role, text in multipliers.items():
                 Role(role)
                 INDEXED.parse(text)
-        if (self.first is None) != (not self.first_layers):
-            raise InputError(f"scheme {self.name!r}: first and first_layers are given together")
         for part in self.parts:
             known = {m.name for sublayer in self.layer_of(part.name) for m in sublayer.matrices}
             if unknown := set(part.gains) - known:
@@ -115,13 +110,6 @@ class Scheme:
         """What a learnt multiplier of every branch starts at, None where there is none."""
         starts = zip(self.placement.learnt, self.placement.starts(), strict=True)
         return dict(starts).get(RESIDUAL_GAIN)
-
-    @cached_property
-    def first_placement(self) -> Placement | None:
-        """The placement of the first layers, where it differs."""
-        if self.first is None:
-            return None
-        return Placement(f"{self.name}, first layers", self.first, self.final_norm)
 
     @property
     def named_placement(self) -> str | None:
@@ -150,29 +138,13 @@ class Scheme:
     @property
     def own_sublayers(self) -> bool:
         """Whether a sublayer is the scheme's alone, which no stack here has."""
-        return any(unplaced(s.name) not in sublayers() for s in self.layer or ())
-
-    @property
-    def equations(self) -> str:
-        """The residual equations above the first layers, each once."""
-        equations = (self.placed(s).equation for p in self.parts for s in self.layer_of(p.name))
-        return " and ".join(dict.fromkeys(equations))
+        return any(s.name not in sublayers() for s in self.layer or ())
 
     def own(self, sublayer: Sublayer) -> Sublayer:
         """The scheme's own sublayer in the place of one with the same matrices, else that one."""
         names = [m.name for m in sublayer.matrices]
         alike = (s for s in self.layer or () if [m.name for m in s.matrices] == names)
         return sublayer if sublayer in (self.layer or ()) else next(alike, sublayer)
-
-    def placed(self, sublayer: Sublayer) -> Placement:
-        """The residual equation of a sublayer above the first layers."""
-        return placement(sublayer.placement) if sublayer.placement else self.placement
-
-    def placement_at(self, sublayer: Sublayer, layer: float, **depth: float) -> Placement:
-        """The residual equation of a sublayer in a layer, counted from 1."""
-        if self.first_placement is None or layer > self.value(self.first_layers, **depth):
-            return self.placed(sublayer)
-        return self.first_placement
 
     def layer_at(self, part: SchemePart, layer: float, **depth: float) -> tuple[Placed, ...]:
         """The sublayers of a layer, counted from 1, with the numbers of that layer and depth."""
@@ -184,7 +156,7 @@ class Scheme:
         for s in self.layer_of(part.name):
             gains = {m.name: value(part.gain(m.name)) for m in s.matrices}
             constants = SublayerConstants(s.name, alpha, 1.0, gains=gains)
-            rows.append(Placed(self.placement_at(s, layer, **depth), constants))
+            rows.append(Placed(self.placement, constants))
         return tuple(rows)
 
     def rate_of(self, role: str) -> str:
@@ -194,7 +166,7 @@ class Scheme:
     @property
     def one_gain(self) -> bool:
         """Whether α and one β for all scaled matrices say everything, at every layer alike."""
-        if self.first is not None or self.gate is not None or self.layer is not None:
+        if self.gate is not None or self.layer is not None:
             return False
         for part in self.parts:
             layer = self.layer_of(part.name)
@@ -226,7 +198,6 @@ def not_exportable(given: Scheme) -> str:
     """What constants lack of a scheme; no word where they have all of it."""
     lacking = {
         **_beyond_any_stack(given),
-        "other first layers": given.first is not None,
         "numbers that depend on where a layer stands": any(p.indexed for p in given.parts),
         f"the residual equation {given.equation}": given.named_placement is None,
         "a learnt scalar on the branch": given.gate is not None,

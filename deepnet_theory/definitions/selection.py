@@ -7,11 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from fractions import Fraction
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import pairwise
-from math import lcm
 from typing import Annotated, Any
 
 from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer, optimizer
@@ -56,8 +54,7 @@ class Selection:
         Option(
             "SPEC",
             'Your own layer, e.g. "attention,ffn:swiglu"; in parallel "attention+ffn"; with 2 of 8 '
-            'experts "attention,ffn@2/8"; of a quarter of the layers "1/4*ffn"; placed by itself '
-            '"attention,ffn:post-ln"; of both parts '
+            'experts "attention,ffn@2/8"; of both parts '
             '"attention,ffn;attention,cross,ffn"',
         ),
     ] = None
@@ -108,10 +105,6 @@ class Selection:
             raise unknown("rank", self.rank, RANKS)
         _ = (self.the_optimizer, self.the_placement, self.the_norm, self.the_stack)
         _ = self.the_closure
-        if self.one_alpha and any(s.placement for s in self.the_stack.sublayers):
-            raise InputError(
-                f"the layer {self.layer!r} has several placements, whose alphas are not one alpha"
-            )
 
     @cached_property
     def the_optimizer(self) -> Optimizer:
@@ -123,34 +116,6 @@ class Selection:
     @cached_property
     def the_placement(self) -> Placement:
         return placement(self.placement)
-
-    def placed(self, sublayer: Sublayer) -> Placement:
-        """The placement of a sublayer, its own or that of all, in a stack that ends as this one.
-
-        The placement of the last sublayer says whether the stack ends in a norm.
-        """
-        where, last = (placement(s.placement or self.placement) for s in (sublayer, self._last))
-        alike = where.final_norm == last.final_norm
-        return where if alike else replace(where, final_norm=last.final_norm)
-
-    @property
-    def _last(self) -> Sublayer:
-        return self.the_stack.parts[-1].layer[-1]
-
-    @property
-    def final_norm(self) -> bool:
-        """Whether the stack ends in a norm."""
-        return self.placed(self._last).final_norm
-
-    @property
-    def placements(self) -> tuple[Placement, ...]:
-        """The placements of all sublayers, each once."""
-        return tuple(dict.fromkeys(map(self.placed, self.the_stack.sublayers)))
-
-    @property
-    def training_condition(self) -> str:
-        """What training needs beside the rule, in words; "" where nothing is known."""
-        return next((p.training_condition for p in self.placements if p.training_condition), "")
 
     @cached_property
     def the_norm(self) -> Norm:
@@ -175,7 +140,6 @@ class Selection:
         return (
             self.the_optimizer,
             self.the_placement,
-            self.placements,
             self.the_norm,
             self.the_stack,
             self.the_closure,
@@ -201,8 +165,6 @@ def selection_from(data: Any, what: str) -> Selection:
 class Part:
     """An encoder or a decoder: ``depth`` is the symbol of its number of layers.
 
-    ``shares`` say how many of the layers have a sublayer, 1 for all of them. Sublayers that some
-    layers lack take turns: of 1/4 and 3/4 the first stands in the lowest quarter of the layers.
     ``uses`` says how many times each of its layers is used, in that symbol: ``"1"``, ``"N"`` for
     one layer in all places, ``"N/6"`` for a block of six that is looped, ``"4"`` for four loops.
     """
@@ -212,30 +174,12 @@ class Part:
     layer: tuple[Sublayer, ...]
     causal: bool
     parallel: tuple[bool, ...]  # of each sublayer: its branch joins the sum of the one before it
-    shares: tuple[Fraction, ...]
     uses: str = "1"
 
     @property
-    def sublayers_per_layer(self) -> Fraction:
-        """S over the number of layers: of layers that differ, on average."""
-        return sum(self.shares, Fraction(0))
-
-    @property
-    def period(self) -> int:
-        """The least number of layers that every share is a whole number of."""
-        return lcm(*(share.denominator for share in self.shares))
-
-    @property
-    def everywhere(self) -> tuple[Sublayer, ...]:
-        """The sublayers that no layer lacks."""
-        shared = zip(self.layer, self.shares, strict=True)
-        return tuple(s for s, share in shared if share == 1)
-
-    def listed(self, layers: int) -> list[Sublayer]:
-        """All sublayers of this number of layers, from the bottom to the top."""
-        counts = [int(share * layers) for share in self.shares]
-        places = (place for layer in range(layers) for place in in_turn(counts, layers, layer))
-        return [self.layer[place] for place in places]
+    def sublayers_per_layer(self) -> int:
+        """S over the number of layers."""
+        return len(self.layer)
 
     @property
     def sums(self) -> tuple[int, ...]:
@@ -246,7 +190,7 @@ class Part:
     @property
     def described(self) -> str:
         """The layer in words: its sublayers, a plus between the branches of one sum."""
-        names = (written_share(f) + s.name for f, s in zip(self.shares, self.layer, strict=True))
+        names = (s.name for s in self.layer)
         return described_layer(zip(names, self.parallel, strict=True))
 
     def distinct(self, layers: int) -> int:
@@ -266,10 +210,9 @@ class Part:
         return "S*r^2" if self.uses == "1" else "S*n_u*r^2"
 
     @property
-    def crossings(self) -> Fraction:
-        """Cross-attentions a layer, on average."""
-        both = zip(self.layer, self.shares, strict=True)
-        return sum((share for s, share in both if s.reads_memory), Fraction(0))
+    def crossings(self) -> int:
+        """Cross-attentions a layer."""
+        return sum(s.reads_memory for s in self.layer)
 
 
 @dataclass(frozen=True)
@@ -302,66 +245,21 @@ _PARTS: dict[str, tuple[tuple[str, str, str, bool], ...]] = {
 
 
 STACKS = tuple(_PARTS)
-MOST_LAYERS = 1000  # of a share's denominator
 USES = r"[1-9]\d{0,5}|[NM](/[1-9]\d{0,5})?"
 
 
-def parse_layer(
-    text: str,
-) -> tuple[tuple[Sublayer, ...], tuple[bool, ...], tuple[Fraction, ...]]:
-    """A layer from its description, which branches join the sum of the one before, and shares.
+def parse_layer(text: str) -> tuple[tuple[Sublayer, ...], tuple[bool, ...]]:
+    """A layer from its description, and which branches join the sum of the one before.
 
     ``"attention,ffn:swiglu"`` are two residual sums, ``"attention+ffn"`` is one of two branches,
-    which have no order; in ``"attention,1/4*ffn,3/4*ffn:swiglu"`` a quarter of the layers has a
-    plain feed-forward. ``"attention,ffn:post-ln"`` gives one sublayer its own placement.
+    which have no order.
     """
-    sums, shares = [], []
-    for one in text.split(","):
-        share, times, names = one.rpartition("*")
-        sums.append([name.strip() for name in names.split("+")])
-        shares += [_share(share, text) if times else Fraction(1)] * len(sums[-1])
+    sums = [[name.strip() for name in one.split("+")] for one in text.split(",")]
     if not all(name for names in sums for name in names):
         raise InputError(f"the layer {text!r} is empty or has an empty sublayer")
     parallel = tuple(place > 0 for names in sums for place in range(len(names)))
-    if any(parallel) and any(share != 1 for share in shares):
-        raise InputError(f"the layer {text!r} has branches in parallel; then all layers are alike")
-    if any(parallel) and any(sublayer(name).placement for names in sums for name in names):
-        raise InputError(
-            f"the layer {text!r} has branches in parallel and a sublayer of its own placement; the "
-            "branches of one sum have one residual equation"
-        )
     by_name = (sorted(map(sublayer, names), key=lambda s: s.name) for names in sums)
-    return tuple(s for branches in by_name for s in branches), parallel, tuple(shares)
-
-
-def _share(text: str, layer: str) -> Fraction:
-    try:
-        share = Fraction(text.strip())
-    except (ValueError, ZeroDivisionError):
-        share = Fraction(0)
-    if not 0 < share <= 1 or share.denominator > MOST_LAYERS:
-        raise InputError(
-            f"the layer {layer!r} has the share {text.strip()!r}; a share is a fraction of the "
-            f"layers such as 1/4, of at most {MOST_LAYERS} layers"
-        )
-    return share
-
-
-def written_share(share: Fraction) -> str:
-    return "" if share == 1 else f"{share}*"
-
-
-def in_turn(counts: Iterable[int], layers: int, layer: int) -> list[int]:
-    """Which sublayers one layer has, by how many layers have each.
-
-    Those that some layers lack take turns from the lowest layer on, in the order given.
-    """
-    places, start = [], 0
-    for place, count in enumerate(counts):
-        if (layer - start) % layers < count:
-            places.append(place)
-        start += count % layers
-    return places
+    return tuple(s for branches in by_name for s in branches), parallel
 
 
 def described_layer(names: Iterable[tuple[str, bool]], between: str = ", ") -> str:
@@ -392,12 +290,8 @@ def stack(name: str, layer: str | None = None, uses: str = "1") -> Stack:
     texts = [*defaults[: len(defaults) - len(given)], *given]
     parts = []
     for index, (part, depth, _, causal) in enumerate(_PARTS[name]):
-        chosen, parallel, shares = parse_layer(texts[index])
-        new = Part(part, depth, chosen, causal, parallel, shares, re.sub("[NM]", depth, uses))
-        if new.period > 1 and uses != "1":
-            raise InputError(
-                f"the layers {layer!r} differ; layers that are used {uses} times are to be alike"
-            )
+        chosen, parallel = parse_layer(texts[index])
+        new = Part(part, depth, chosen, causal, parallel, re.sub("[NM]", depth, uses))
         if new.crossings and index == 0:
             raise InputError(
                 f"the layer {layer!r} has cross-attention, which the {part} "

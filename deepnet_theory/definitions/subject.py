@@ -25,11 +25,10 @@ from deepnet_theory.definitions.reading import (
     Reading,
     Sublayer,
     described,
-    layer_of,
     residual_equation,
 )
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.definitions.sublayer import sublayer, unplaced
+from deepnet_theory.definitions.sublayer import sublayer
 
 EXACT = 0.01  # of a coefficient that code computes: published constants have two decimals
 LEARNT, INSIDE = "learnt", "inside"  # what some published schemes have in their equation
@@ -121,7 +120,7 @@ def rows_of(reading: Reading, c: Constants) -> Wanted:
         parts = tuple(p for p in parts if layer == as_read(p.described()))[:1]
     if len(stacks) != len(parts):
         raise Refusal(f"the model has {len(stacks)} stack(s), the constants {len(c.parts)}")
-    rows, norms = [], iter(meant_norms(reading))
+    rows, where = [], c.the_placement
     for (name, sublayers), part in zip(stacks.items(), parts, strict=True):
         used = max((reading.users[m.where] for s in sublayers for m in s.matrices), default=1)
         if part.layers == reading.layers[name] and part.uses != used:
@@ -137,9 +136,8 @@ def rows_of(reading: Reading, c: Constants) -> Wanted:
                 raise _of_another(
                     reading, f"{at(s)} has {kind}, the constants are for the norm {c.norm!r}"
                 )
-            index = _place(s, next(norms), position, part, c)
+            index = position % len(part.sublayers)
             entry = part.sublayers[index]
-            where = c.placed(entry)
             stream, branch = where.coefficients(entry.alpha)
             asks = {m.name: c.parameter(part.name, index, m.name, m.role)
                     for m in sublayer(s.kind).matrices}  # fmt: skip
@@ -156,7 +154,7 @@ def rows_of(reading: Reading, c: Constants) -> Wanted:
         raise Refusal("the constants ask for residual gains, which this model has none of")
     made_for = {name: part.layers for name, part in zip(stacks, parts, strict=True)}
     return Wanted(
-        c.optimizer, "the constants given", " and ".join(c.placements), tuple(rows),
+        c.optimizer, "the constants given", c.placement, tuple(rows),
         layers=None if made_for == reading.layers else made_for,
     )  # fmt: skip
 
@@ -167,8 +165,7 @@ def as_asked(reading: Reading, c: Constants) -> Reading:
     A norm's gain is a multiplier where they have one, and scores that are not divided by √k alone
     are held against the number that they ask for.
     """
-    places = map(placement, c.placements)
-    if any(p.learnt and "output" in p.norms for p in places):
+    if c.the_placement.learnt and "output" in c.the_placement.norms:
         reading = reading.in_gains
 
     def asked(s: Sublayer, m: Matrix) -> Matrix:
@@ -181,19 +178,13 @@ def as_asked(reading: Reading, c: Constants) -> Reading:
 
 def as_read(layer: str) -> str:
     """A layer of constants as a reading says it, where norms on queries and keys make no kind."""
-    return unplaced(layer).replace("attention-qk-norm", "attention")
+    return layer.replace("attention-qk-norm", "attention")
 
 
 def _require_layers(reading: Reading, name: str, layers: list[str], part: PartConstants) -> None:
-    """Raise :class:`Refusal` where a model's layers are not those of a part.
-
-    Where layers differ, their number of each kind decides, not where they stand.
-    """
-    asked, whole = as_read(part.described()), layer_of(reading.stacks[name]).replace(",", ", ")
-    wrong = next((layer for layer in layers if layer != asked), "")
-    if not part.alike:
-        wrong = whole if sorted(whole.split(", ")) != sorted(asked.split(", ")) else ""
-    if wrong:
+    """Raise :class:`Refusal` where a model's layers are not those of a part."""
+    asked = as_read(part.described())
+    if wrong := next((layer for layer in layers if layer != asked), ""):
         raise _of_another(
             reading, f"a layer of the {part.name} is {wrong}, the constants are for {asked}"
         )
@@ -223,22 +214,11 @@ def meant_norms(reading: Reading) -> list[frozenset[str]]:
     return [meant(s) for s in reading.sublayers]
 
 
-def _place(
-    s: Sublayer, norms: frozenset[str], position: int, part: PartConstants, c: Constants
-) -> int:
-    """The place of a model's sublayer among those of its part: of its kind, with its norms."""
-    if part.alike:
-        return position % len(part.sublayers)
-    alike = [i for i, one in enumerate(part.sublayers) if as_read(one.kind) == s.kind]
-    placed = (i for i in alike if c.placed(part.sublayers[i]).norms == norms)
-    return next(placed, alike[0])
-
-
 def require_equation(reading: Reading, rule: Wanted) -> None:
     """Raise :class:`Refusal` where a norm does not stand where the rule has it."""
-    ways = {(p.norms, p.learnt) for p in map(placement, rule.placement.split(" and "))}
+    placed = placement(rule.placement)
     for s, row in zip(reading.sublayers, rule.sublayers, strict=True):
-        if s.around != row.norms - {INSIDE} or s.way not in ways:
+        if s.around != row.norms - {INSIDE} or s.way != (placed.norms, placed.learnt):
             learnt = f" with {s.learnt}, which is learnt" if s.learnt else ""
             raise _of_another(
                 reading,
@@ -249,7 +229,7 @@ def require_equation(reading: Reading, rule: Wanted) -> None:
 
 def _of_another(reading: Reading, why: str) -> Refusal:
     """Constants of another model; it says what to derive for this one."""
-    if reading.placement is None:
+    if reading.placement is None or not reading.uniform:
         return Refusal(why)
     words = ", ".join(f'{name}="{word}"' for name, word in reading.select.items())
     return Refusal(f"{why}; constants for this model are derived with {words}")
@@ -292,7 +272,8 @@ def without_law(reading: Reading, but: Container[str] = ()) -> str:
 
 def placed_forms(reading: Reading) -> tuple[str, ...]:
     """``LEARNT`` where a placement has the model's learnt multipliers, and so a law of them."""
-    return (LEARNT,) if any(placement(name).learnt for name in reading.placements) else ()
+    where = reading.placement
+    return (LEARNT,) if where and placement(where).learnt else ()
 
 
 def _forms(s: Sublayer) -> Iterator[tuple[str, str]]:

@@ -18,7 +18,6 @@ from deepnet_theory.definitions.expression import (
     parts,
 )
 from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.definitions.placement import placements
 
 
 class Role(StrEnum):
@@ -74,8 +73,6 @@ class Sublayer:
     commute. Rows are tokens. A matrix whose size a norm within the branch takes back is unscaled:
     at gain 1 the norm's ε stays as small beside what it divides as in a shallow model.
 
-    ``placement`` names its own residual equation, where that is not the one of all others.
-
     Of ``experts`` alike a router picks ``chosen`` for every token: the branch is the sum of these,
     each weighed by its gate, and ``branch`` is one of them with its gate.
     """
@@ -88,7 +85,6 @@ class Sublayer:
     source: str = ""
     chosen: int = 1
     experts: int = 1
-    placement: str = ""
 
     def __post_init__(self) -> None:
         used = self.expression.names - {"x", "memory"}
@@ -198,12 +194,8 @@ _EXPERTS = re.compile(r"(.+)@([1-9]\d{0,5})/([1-9]\d{0,5})")
 def sublayer(name: str) -> Sublayer:
     """The sublayer called ``name``; ``ffn:swiglu`` and ``ffn-swiglu`` are the same.
 
-    ``ffn-swiglu@2/8`` is a mixture of 8 such experts, 2 of them chosen for every token, and
-    ``ffn:post-ln`` one whose residual equation is that of post-ln, whatever the others' is.
+    ``ffn-swiglu@2/8`` is a mixture of 8 such experts, 2 of them chosen for every token.
     """
-    plain, _, where = name.strip().rpartition(":")
-    if plain and where in placements():
-        return _placed(sublayer(plain), where)
     name = name.strip().replace(":", "-")
     if not (routed := _EXPERTS.fullmatch(name)):
         return choose("sublayer", name, sublayers())
@@ -218,18 +210,6 @@ def sublayer(name: str) -> Sublayer:
             "ffn-swiglu@2/8, with k at most E and E at least 2"
         )
     return _mixture(one, chosen, experts)
-
-
-@cache
-def _placed(one: Sublayer, where: str) -> Sublayer:
-    if one.placement:
-        raise InputError(f"{one.name}:{where} has two placements; a sublayer has one")
-    return replace(one, name=f"{one.name}:{where}", placement=where)
-
-
-def unplaced(layer: str) -> str:
-    """A layer's text, or one sublayer's, without the placements of single sublayers."""
-    return re.sub(r":[\w-]+", "", layer)
 
 
 @cache

@@ -61,9 +61,7 @@ class Case:
     def layer(self, part: PartConstants, index: float) -> Sequence[Placed]:
         """The sublayers of one layer of a part, from 0; of a block of them, its middle."""
         if self.scheme is None:
-            placed = self.selection.placed
-            layer = part.in_layer(math.floor(index))
-            return [Placed(placed(sublayer(s.kind)), s) for s in layer]
+            return [Placed(self.selection.the_placement, s) for s in part.sublayers]
         return self.scheme.layer_at(self._of_scheme(part.name), index + 1, **self.depth)
 
     def layers(self, part: PartConstants) -> Sequence[Sequence[Placed]]:
@@ -84,10 +82,7 @@ class Case:
         """Whether a norm stands on the stream in every layer."""
         if self.scheme is not None:
             return self.scheme.placement.normalises_sum
-        parts = self.selection.the_stack.parts
-        return all(
-            any(self.selection.placed(s).normalises_sum for s in p.everywhere) for p in parts
-        )
+        return self.selection.the_placement.normalises_sum
 
     @property
     def select(self) -> dict[str, object]:
@@ -100,16 +95,16 @@ class Case:
 
     @property
     def alike(self) -> bool:
-        """Whether layers have one equation and the same sublayers: m of them are one, √m as large.
+        """Whether m layers are as one whose branches are √m as large.
 
         No law of such a block is known where the stream is multiplied and neither a norm nor the
         branch's own weight takes it back.
         """
         if self.scheme is None:
-            return all(part.period == 1 for part in self.selection.the_stack.parts)
+            return True
         x, branch = self.scheme.placement.coefficients(2.0)
         kept = x == 1 or math.isclose(x * x + branch * branch, 1)  # the stream, or its variance
-        return self.scheme.first is None and (kept or self.normalises)
+        return kept or self.normalises
 
     @property
     def indexed(self) -> bool:

@@ -283,8 +283,7 @@ def predict(cases: Sequence[Case], **work: Unpack[Work]) -> Result:
     if not cases[0].alike:
         raise Refusal(
             f"the {'scheme' if cases[0].scheme else 'rule'} {rule.name!r} is not predicted from "
-            "single sublayers: its layers differ, or what multiplies the stream does not say what "
-            "all of them do together"
+            "single sublayers: what multiplies the stream does not say what all of them do together"
         )
     rows, kinds = [AtDepth(case) for case in cases], list[dict[Key, PredictedUpdate]]()
     with fitting_threads(settings) as threads:

@@ -615,7 +615,7 @@ def _summary(
     rates = _rates(reading, rule, c)
     spans = " to ".join(f"{rate:.4g}" for rate in dict.fromkeys((rates[0], rates[-1])))
     return [
-        f"{' and '.join(c.placements)} under {c.optimizer}, {layers}: {matrices} matrices drawn, "
+        f"{c.placement} under {c.optimizer}, {layers}: {matrices} matrices drawn, "
         f"{biases} biases 0",
         f"gains: {by_gain}" if matrices else "gains: left as they were",
         f"alpha {alpha}: {into}",

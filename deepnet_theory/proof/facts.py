@@ -177,10 +177,10 @@ class _Facts(AtRule):
         complete = dict(by_closure(self.selection))[COMPLETE.name]
         if not self.data["training"] and not isinstance(complete, Refusal):
             yield ("training",), told(False, "the closure complete has a rule", COMPLETE.name)
-        needs = {p.training_condition for p in self.selection.placements} - {""}
+        needs = self.selection.the_placement.training_condition
         if needs and self.data["training"]:
-            agrees: Shows = lambda stated: stated in needs  # noqa: E731
-            yield ("training_condition",), Shown(agrees, "as its placements say", "; ".join(needs))
+            agrees: Shows = lambda stated: stated == needs  # noqa: E731
+            yield ("training_condition",), Shown(agrees, "as its placement says", needs)
 
     def consequences(self) -> Iterator[tuple[Path_, Shown]]:
         for part, kind, members in self.kinds():

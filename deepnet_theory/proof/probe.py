@@ -11,7 +11,7 @@ import sympy as sp
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.definitions.sublayer import Matrix, Role, Sublayer, letters, unplaced
+from deepnet_theory.definitions.sublayer import Matrix, Role, Sublayer, letters
 from deepnet_theory.proof.algebra import ONES, Branch, alpha, beta, coefficient, eta, exponents
 from deepnet_theory.proof.explicit import degrees_of, homogeneity_step
 from deepnet_theory.proof.notation import norm_of, output_change
@@ -53,22 +53,22 @@ unit = norm_of("B")  # |B(x)|: |φ(xU)U| and the like, of order one
 
 
 def section_of(sublayer: Sublayer) -> Section:
-    return _SECTIONS.get(unplaced(sublayer.name), Section(f"{sublayer.summary} gradient"))
+    return _SECTIONS.get(sublayer.name, Section(f"{sublayer.summary} gradient"))
 
 
 def probe_route(selection: Selection) -> Route:
     """Su's route, one block of steps for each distinct sublayer of the stack."""
     optimizer, sublayers = selection.the_optimizer, selection.the_stack.sublayers
-    scalings = {p: scale_step(p, len(selection.placements) > 1) for p in selection.placements}
+    placement = selection.the_placement
+    scaling = scale_step(placement)
     counted = homogeneity_step(optimizer, degrees(optimizer))
-    steps = [counted, *filter(None, scalings.values())]
+    steps = [counted, *filter(None, (scaling,))]
     increments, weights = {}, {}
     for sublayer in sublayers:
-        placement = selection.placed(sublayer)
         gradient = gradient_step(sublayer, placement, sublayer.scaled)
         weights[sublayer.name] = weight = weight_step(sublayer, placement)
         increments[sublayer.name] = increment_step(sublayer, gradient, counted)
-        steps.append(forward_step(sublayer, placement, scalings[placement]))
+        steps.append(forward_step(sublayer, placement, scaling))
         steps += [*derivative_steps(sublayer, placement, sublayer.scaled), gradient, weight]
     given = (alpha, beta, eta, delta, x, memory, ONES, upstream, jacobian, unit)
     names = (matrix.name for s in sublayers for matrix in s.matrices)
@@ -85,7 +85,7 @@ def together(sublayer: Sublayer) -> sp.Expr:
 # ---- the sublayer: its norm's scale, z, and the branch's weight ----
 
 
-def scale_step(placement: Placement, several: bool = False) -> Step | None:
+def scale_step(placement: Placement) -> Step | None:
     r"""A norm does not see the scale of its input: LN(αx + G) = LN(x + G/α).
 
     None where α does not stand inside a norm.
@@ -96,7 +96,7 @@ def scale_step(placement: Placement, several: bool = False) -> Step | None:
     if stated == simplified:
         return None
     return SUBLAYER.equal(
-        f"norm-scale-{placement.name}" if several else "norm-scale", stated, simplified,
+        "norm-scale", stated, simplified,
         "a norm is homogeneous of degree 0 (up to its epsilon)",
         establishes=(P,), checks=(agree(),),
     )  # fmt: skip

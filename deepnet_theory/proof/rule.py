@@ -82,12 +82,12 @@ _ONE = sp.Integer(1)
 
 def sublayers(part: Part) -> sp.Expr:
     """S, the residual sublayers of all layers of a part."""
-    return sp.Rational(part.sublayers_per_layer) * DEPTHS[part.depth]
+    return part.sublayers_per_layer * DEPTHS[part.depth]
 
 
 def crossings(part: Part) -> sp.Expr:
     """K, the cross-attentions of all layers of a part."""
-    return sp.Rational(part.crossings) * DEPTHS[part.depth]
+    return part.crossings * DEPTHS[part.depth]
 
 
 # ---- what a route hands over ----
@@ -269,7 +269,7 @@ class Problem:
         return degrees(self.selection.the_optimizer)
 
     def law(self, sublayer: Sublayer) -> PlacementLaw:
-        return placement_law(self.selection.placed(sublayer))
+        return placement_law(self.selection.the_placement)
 
     @cached_property
     def route(self) -> Route:
@@ -361,8 +361,8 @@ def listed(part: Part, kept: Callable[[Sublayer], bool]) -> Check:
     """A count of a part's sublayers, at explicit numbers of layers."""
 
     def points(_: Step) -> Iterator[Point]:
-        for layers in (part.period, 2 * part.period, 5 * part.period):
-            yield {DEPTHS[part.depth]: sp.Integer(layers)}, sum(map(kept, part.listed(layers)))
+        for layers in (1, 2, 5):
+            yield {DEPTHS[part.depth]: sp.Integer(layers)}, sum(map(kept, part.layer * layers))
 
     return at_points("the sublayers listed one by one", points)
 
@@ -372,7 +372,7 @@ def count_step(bare: Balanced) -> Step:
     part = bare.part
     return SECTION.equal(
         f"sublayers-{part.name}",
-        sp.Sum(sp.Rational(part.sublayers_per_layer), (l, 1, bare.depth)), bare.sublayers,
+        sp.Sum(part.sublayers_per_layer, (l, 1, bare.depth)), bare.sublayers,
         f"S, the {'branches' if any(part.parallel) else 'residual sublayers'} of the {part.name}: "
         f"{part.described} in each of {part.depth} layers",
         source=COUNTED, establishes=(l,), checks=(listed(part, lambda _: True),), left=S,
@@ -382,9 +382,8 @@ def count_step(bare: Balanced) -> Step:
 def sum_step(problem: Problem, bare: Balanced) -> Step:
     """What one step makes all listed sublayers of a part add to its output."""
     part = bare.part
-    shares = list(zip(part.layer, part.shares, strict=True))
     terms = [
-        sp.Rational(sum(share for s, share in shares if s.name in kind.members))
+        sum(s.name in kind.members for s in part.layer)
         * eta * bare.together * kind.increment
         for kind in bare.kinds
     ]  # fmt: skip
@@ -392,7 +391,7 @@ def sum_step(problem: Problem, bare: Balanced) -> Step:
     def points(_: Step) -> Iterator[Point]:
         point = {s: sp.Rational(4 + 2 * place, 7) for place, s in enumerate(bare.knobs)}
         point[eta] = sp.Rational(2, 5)
-        for layers in (part.period, 2 * part.period, 3 * part.period):
+        for layers in (1, 2, 3):
             depth = {bare.depth: sp.Integer(layers)}
             # a matrix is stepped under the gradients of all its uses
             used = step_length(
@@ -402,7 +401,7 @@ def sum_step(problem: Problem, bare: Balanced) -> Step:
 
     def each(point: dict[sp.Expr, sp.Expr], layers: int) -> Iterator[Any]:
         """The increments per η of an explicit stack, one sublayer after the other."""
-        for sublayer in part.listed(layers):
+        for sublayer in part.layer * layers:
             knobs = {one: point[knob] for one, knob in bare.kind_of(sublayer.name).own.items()}
             yield number(problem.route.increments[sublayer.name].rhs, {eta: point[eta], **knobs})
 
@@ -443,7 +442,7 @@ def passage_steps(problem: Problem, part: Part, later: Balanced) -> Iterator[Ste
     )  # fmt: skip
 
     def points(_: Step) -> Iterator[Point]:
-        for depth in (4 * reader.period, 9 * reader.period):
+        for depth in (4, 9):
             expected = one_by_one(problem, later, depth)
             yield {later.depth: sp.Integer(depth), A: expected}, expected
 
@@ -480,7 +479,7 @@ def passage_steps(problem: Problem, part: Part, later: Balanced) -> Iterator[Ste
 def one_by_one(problem: Problem, later: Balanced, layers: int) -> Any:
     """A at an explicit depth: every cross-attention's weight put in and added."""
     depth, total = {later.depth: sp.Integer(layers)}, mpmath.mpf(0)
-    for sublayer in filter(attrgetter("reads_memory"), later.part.listed(layers)):
+    for sublayer in filter(attrgetter("reads_memory"), later.part.layer * layers):
         knobs = later.kind_of(sublayer.name).own.items()
         point = {one: number(later.values[knob], depth) for one, knob in knobs}
         total += number(problem.route.weights[sublayer.name].rhs, point)
@@ -527,7 +526,7 @@ def _shares(sized: SizedPart, bare: Balanced, before: tuple[Step, ...]) -> Itera
 
 def _closures(problem: Problem, sized: SizedPart, bare: Balanced) -> Iterator[Step]:
     """The closures' conditions on every kind, and α where the placement fixes it."""
-    part, placed = bare.part, problem.selection.placed
+    part = bare.part
     one_alpha = problem.selection.has_one_alpha(part)
     for index, kind in enumerate(bare.kinds):
         times, first = bare.together * _times(sized, kind), 1
@@ -539,7 +538,7 @@ def _closures(problem: Problem, sized: SizedPart, bare: Balanced) -> Iterator[St
         if not problem.law(kind.sublayer).has_alpha:
             yield CLOSURE.equal(
                 f"fixed-alpha-{kind.tag(part.name)}", kind.alpha, _ONE,
-                f"the placement '{placed(kind.sublayer).name}' has no residual multiplier",
+                f"the placement '{problem.selection.placement}' has no residual multiplier",
                 imposed=True, establishes=(kind.alpha,),
                 checks=(defines("no other value is imposed", lambda: _ONE),),
             )  # fmt: skip

@@ -210,7 +210,7 @@ class AtRule:
 
 def parameters_of(selection: Selection, sublayer: Sublayer) -> Iterator[tuple[str, Role]]:
     """The parameters of a branch, of its placement's norms, and its learnt multipliers."""
-    placement = selection.placed(sublayer)
+    placement = selection.the_placement
     yield from ((parameter.name, parameter.role) for parameter in sublayer.parameters)
     if "norm" in placement.expression.functions:
         yield from (("norm_gain", Role.NORM_GAIN), ("norm_bias", Role.NORM_BIAS))

@@ -61,7 +61,7 @@ class ExplicitStack:
         The witness measures powers of α and β; ``norm(alpha*x + branch(x)/2)`` has constants
         beside them.
         """
-        nodes = (n for p in self.selection.placements for n in parts(p.expression.root))
+        nodes = parts(self.selection.the_placement.expression.root)
         return any(isinstance(node, Number) and abs(node.value) != 1 for node in nodes)
 
 
@@ -113,7 +113,7 @@ class Place:
 
     @property
     def placement(self) -> Placement:
-        return self.stack.selection.placed(self.sublayer)
+        return self.stack.selection.the_placement
 
     @cached_property
     def degree(self) -> int:
@@ -153,7 +153,7 @@ class Place:
     @cached_property
     def aligned(self) -> float:
         """S·r, the sublayers of a layer listed."""
-        return float(sum(self.part.shares)) * self.layers * self.weight
+        return len(self.part.layer) * self.layers * self.weight
 
     @cached_property
     def independent(self) -> float:
@@ -220,7 +220,7 @@ class Place:
         if parameter == STREAM_GAIN and placement.final_norm and not placement.per_channel:
             # one number multiplies a stream that the last norm alone divides: each of the
             # sublayers behind adds as much, the uses of one layer alike, others at random
-            many = sum(self.part.shares) * self.layers / self.uses
+            many = len(self.part.layer) * self.layers / self.uses
             response *= math.sqrt(many) * self.of_uses()
         return response
 
@@ -247,7 +247,6 @@ class Place:
         # such parameters, listed: a norm on the sum stands behind all its branches, once
         of_norm = not inside and parameter not in self.placement.learnt
         once = of_norm and self.placement.normalises_sum
-        branches = zip(self.part.shares, self.part.parallel, strict=True)
-        many = float(sum(share for share, joins in branches if not (once and joins))) / self.uses
+        many = sum(not (once and joins) for joins in self.part.parallel) / self.uses
         share = many * self.layers * forward * response * update
         return Moved(size, kappa, reached, update, share)

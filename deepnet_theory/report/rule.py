@@ -87,14 +87,7 @@ def one_line(derivation: Derivation) -> str:
 def title(selection: Selection) -> str:
     """The network and what trains it."""
     optimizer = selection.the_optimizer.name if selection.optimizer else selection.update
-    placements = " and ".join(p.name for p in selection.placements)
-    return f"{placements} {selection.stack} under {optimizer}"
-
-
-def equations(selection: Selection) -> tuple[doc.Inline, ...]:
-    """The residual equations, which are several where sublayers have placements of their own."""
-    pieces = (piece for p in selection.placements for piece in (" and ", doc.Formula(p.equation)))
-    return tuple(pieces)[1:]
+    return f"{selection.placement} {selection.stack} under {optimizer}"
 
 
 def owner(part: str, sublayer: str) -> str:
@@ -138,7 +131,7 @@ def meaning(derivation: Derivation) -> Iterator[doc.Words]:
     rates = any(entry.rate != "1" for entry in derivation.rule.entries)
     yield (
         "In ",
-        *equations(derivation.selection),
+        doc.Formula(derivation.selection.the_placement.equation),
         f", beta multiplies the initialisation of {scaled}{', kappa their learning rate' * rates}; "
         "all other matrices keep theirs.",
     )
@@ -219,7 +212,7 @@ def setting(selection: Selection) -> doc.Table:
     return doc.terms(
         (
             ("update", doc.Formula(selection.the_optimizer.update)),
-            ("sublayer", equations(selection)),
+            ("sublayer", doc.Formula(selection.the_placement.equation)),
             ("stack", "; ".join(layers)),
             ("norm", selection.norm),
             ("method", selection.method or "-"),

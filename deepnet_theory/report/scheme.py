@@ -25,7 +25,7 @@ def document(judgement: Judgement) -> doc.Document:
     # which optimizers a column stands for
     columns = ((r.optimizers[0], ", ".join(r.optimizers)) for r in rows)
     body: doc.Body = (
-        (f"{scheme.summary}: ", doc.Code(scheme.equations), "."),
+        (f"{scheme.summary}: ", doc.Code(scheme.equation), "."),
         standing(row),
         *(f"Warning: {warning}." for warning in judgement.warnings),
         doc.Document("What it does", tuple(_tables(rows))),
@@ -77,7 +77,6 @@ def _constants(judgement: Judgement) -> Iterator[tuple[str, doc.Words]]:
     rows += [
         *((f"{part.name}: embedding", e) for part in scheme.parts if (e := part.embedding) != "1"),
         ("learnt scalar", "" if scheme.gate is None else f"{scheme.gate:g}"),
-        (f"first {scheme.first_layers} layers", scheme.first or ""),
         *((f"{what} of {role}", text) for what, texts in several for role, text in texts.items()),
     ]
     yield from ((name, doc.Code(text)) for name, text in rows if text)

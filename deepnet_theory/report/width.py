@@ -77,10 +77,10 @@ def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
     closure = f", closure {table.closure}" if table.closure else ""
     if table.rule is not None:
         alphas = dict.fromkeys(e.alpha for e in table.rule.entries)
-        if any("alpha" in p.expression.names for p in table.selection.placements):
+        if "alpha" in (placement := table.selection.the_placement).expression.names:
             shown = (piece for a in alphas for piece in (", alpha = ", doc.Formula(a)))
-            yield ("Every sublayer is ", *rule.equations(table.selection), *shown, ".")
-        yield table.selection.training_condition
+            yield ("Every sublayer is ", doc.Formula(placement.equation), *shown, ".")
+        yield table.selection.the_placement.training_condition
     yield f"In powers of {symbols}, alignment {table.alignment}, form {table.form}{closure}:"
     yield _table(kept, COLUMNS)
     if derivation.scale is not None:

@@ -20,7 +20,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from deepnet_theory.definitions.constants import Architecture
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.sublayer import Norm as NormSpec
-from deepnet_theory.definitions.sublayer import sublayer, unplaced
+from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.runtime.linear import Linear, Make, Norm, Site
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -257,7 +257,6 @@ def branch(
     kind: str, a: Architecture, make: Make, site: Site, gain: Gain, norm: NormSpec, causal: bool,
     scores: float = 1.0,
 ) -> Branch:  # fmt: skip
-    kind = unplaced(kind)
     module = _MODULES.get(kind, FeedForward)  # which refuses a mixture of experts
     if issubclass(module, Attention):
         return module(kind, a, make, site, gain, norm, causal, scores)

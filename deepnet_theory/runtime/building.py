@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.files import write_bytes
 from deepnet_theory.definitions.outcome import InputError, MissingExtraError, shown, unknown
-from deepnet_theory.definitions.sublayer import Role, sublayer, unplaced
+from deepnet_theory.definitions.sublayer import Role, sublayer
 from deepnet_theory.runtime.branches import KINDS
 from deepnet_theory.runtime.linear import Make, described
 from deepnet_theory.runtime.machine import DTYPES, device_of, require_dtype
@@ -40,7 +40,7 @@ def checked(given: Constants | str | Path) -> Constants:
             "their file"
         )
     for s in (s for part in given.parts for s in part.sublayers):
-        if unplaced(s.kind) not in KINDS and sublayer(s.kind).experts == 1:
+        if s.kind not in KINDS and sublayer(s.kind).experts == 1:
             raise unknown("sublayer", s.kind, KINDS)
     return given
 

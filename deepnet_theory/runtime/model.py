@@ -16,7 +16,7 @@ from torch.utils.checkpoint import checkpoint
 
 from deepnet_theory.definitions.constants import Constants, PartConstants, Placed
 from deepnet_theory.definitions.expression import OperatorAlgebra, fold
-from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement
 from deepnet_theory.definitions.sublayer import Norm as NormSpec
 from deepnet_theory.definitions.sublayer import Role, norm
@@ -205,22 +205,13 @@ class Part(nn.Module):
         super().__init__()
         a, kind_of_norm = c.architecture, norm(c.norm)
         self.checkpoint = False  # recompute the layers' activations in the backward pass
-        if any(s.placement for s in part.sublayers):
-            raise Refusal(
-                f"constants do not say which layers are {' and which are '.join(c.placements)}; "
-                "apply_ puts them into a model that has such layers"
-            )
         self.layers, self.uses = nn.ModuleList(), part.uses
         if layers is None:
-            rows = map(part.in_layer, range(part.distinct))
-            layers = [[Placed(c.placed(s), s) for s in row] for row in rows]
+            layers = [[Placed(c.the_placement, s) for s in part.sublayers]] * part.distinct
         for index, sublayers in enumerate(layers):
             layer = Layer()
             for position, (where, s) in enumerate(sublayers):
-                place = position
-                if not part.alike:  # a layer may lack some
-                    place = next(i for i, one in enumerate(part.sublayers) if one is s)
-                site = Site(part.name, index, place, s.kind)
+                site = Site(part.name, index, position, s.kind)
                 inner = branch(s.kind, a, make, site, s.gain, kind_of_norm, part.causal, c.scores)
                 layer.append(
                     Residual(
@@ -232,7 +223,7 @@ class Part(nn.Module):
                 )  # fmt: skip
             self.layers.append(layer)
         self.final_norm = None
-        if c.placed(part.sublayers[-1]).final_norm:
+        if c.the_placement.final_norm:
             self.final_norm = Norm(kind_of_norm, a.width, make, Site(part.name))
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:

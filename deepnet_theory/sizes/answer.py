@@ -158,7 +158,7 @@ class Answer(Displayed):
     @property
     def training_condition(self) -> str:
         """What training needs beside the rule to train with; empty where nothing is known."""
-        return self.selection.training_condition if self.to_train_with else ""
+        return self.selection.the_placement.training_condition if self.to_train_with else ""
 
     @property
     def advice(self) -> str:

@@ -57,10 +57,9 @@ def in_weights(
 
     Raises :class:`Refusal` where no matrix can carry α, or the update has no degrees.
     """
-    with_alpha = [p for p in selection.placements if _law(p).has_alpha]
-    if not with_alpha:
+    placement = selection.the_placement
+    if not _law(placement).has_alpha:
         return selection, rule, tuple(parameters)
-    placement = next((p for p in with_alpha if not laws.carries_alpha(p)), with_alpha[0])
     if placement.learnt:
         raise Refusal(
             f"the form 'weights' of {placement.equation} is its form 'forward': alpha is in what "
@@ -73,12 +72,6 @@ def in_weights(
         raise Refusal(
             f"the form 'weights' puts alpha into the last matrix of a branch, which a norm behind "
             f"the branch would take out again: {placement.equation}; it is for {', '.join(valid)}"
-        )
-    name = without_alpha(placement)
-    if name != placement.name and len(selection.placements) > 1:
-        raise Refusal(
-            f"the form 'weights' turns {placement.name} into {name}, which the layer "
-            f"{selection.layer!r} names for single sublayers; write {name} there"
         )
     times = {matrix: update.powers(selection.the_optimizer, not matrix) for matrix in (True, False)}
     moved: list[ParameterRule] = []
@@ -98,7 +91,7 @@ def in_weights(
                     row = replace(row, gain=gain) if row.role in MATRICES else row
                 moved.append(row)
     return (
-        replace(selection, placement=name) if placement.name == selection.placement else selection,
+        replace(selection, placement=without_alpha(placement)),
         Rule(
             rule.name,
             tuple(entries.get(entry, entry) for entry in rule.entries),

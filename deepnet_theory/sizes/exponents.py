@@ -121,7 +121,7 @@ class _Step:
 
 @dataclass(frozen=True)
 class Segment:
-    """:math:`N^{layers}` layers that are alike in their equations: all of a part, or its first."""
+    """:math:`N^{layers}` layers of a part."""
 
     branches: tuple[Branch, ...]
     update: update.Update
@@ -254,28 +254,18 @@ def _moved_at_once(matrices: tuple[_Step, ...]) -> Power:
     return change
 
 
-def trial(part: str, depth: str, segments: tuple[Segment, ...]) -> PartTrial:
-    """What one update does to a part of one or several segments."""
-    moved: dict[tuple[str, str], Moved] = {}
-    for one in (m for segment in segments for m in segment.moved):
-        same = moved.get((one.sublayer, one.name), one)
-        moved[one.sublayer, one.name] = replace(
-            one,
-            total=max(one.total, same.total),
-            relative=most((one.relative, same.relative)),
-        )
-    orders = [segment.orders() for segment in segments]
+def trial(part: str, depth: str, segment: Segment) -> PartTrial:
+    """What one update does to a part."""
+    moved = tuple(segment.moved)
     return PartTrial(
         part=part,
         depth=depth,
-        moved=tuple(moved.values()),
-        aligned=most(segment.weights(1) for segment in segments),
-        independent=most(segment.weights(2) for segment in segments),
-        relative=most(m.relative for m in moved.values() if m.role is Role.SCALED),
-        stream=max(s.stream.at(s.layers) - s.stream.at(ZERO) for s in segments),
-        orders=tuple(
-            most(o[k] for o in orders if k < len(o)) for k in range(max(map(len, orders)))
-        ),
+        moved=moved,
+        aligned=segment.weights(1),
+        independent=segment.weights(2),
+        relative=most(m.relative for m in moved if m.role is Role.SCALED),
+        stream=segment.stream.at(segment.layers) - segment.stream.at(ZERO),
+        orders=tuple(segment.orders()),
     )
 
 
@@ -344,9 +334,8 @@ class Exponents:
         return {(p.name, v): self._segment(p, v) for v in stack.depths for p in stack.parts}
 
     def _segment(self, part: Part, variable: str) -> Segment:
-        branches, drifts = [], ZERO
+        branches, drifts, placement = [], ZERO, self.selection.the_placement
         for sublayer in dict.fromkeys(part.layer):
-            placement = self.selection.placed(sublayer)
             branch = law(placement, sublayer, self.selection.the_norm)
             entry = self.rule.entry(part.name, sublayer.name)
             alpha, beta, rate = (growth(t, variable) for t in (entry.alpha, entry.beta, entry.rate))
@@ -363,7 +352,7 @@ class Exponents:
             self.update,
             layers=Fraction(part.depth == variable),
             uses=Power.of(parse(part.uses).exponent(variable)),
-            as_large=not (self.selection.final_norm or self.selection.the_placement.normalises_sum),
+            as_large=not (placement.final_norm or placement.normalises_sum),
             drift=drifts,
             # scores that grow with the stream saturate a softmax, and a norm behind forgets them
             fed=CONSTANT,
@@ -457,7 +446,7 @@ def relative_updates(selection: Selection, rule: Rule) -> dict[str, str]:
     uses, texts = parse(part.uses) ** degrees.p, {}
     for sublayer in dict.fromkeys(part.layer):
         entry = rule.entry(part.name, sublayer.name)
-        response = law(selection.placed(sublayer), sublayer).responses[sublayer.scaled[0].name][0]
+        response = law(selection.the_placement, sublayer).responses[sublayer.scaled[0].name][0]
         size = degrees.stepped(response.put(common_gains(sublayer)), BETA, ONE) / BETA
         knobs = {"alpha": entry.alpha, "beta": entry.beta}
         try:

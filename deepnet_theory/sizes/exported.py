@@ -114,7 +114,7 @@ def constants_of(
         parameters=parameters,
         form=form,
         warning=answer.warning if derived else Exponents(selection, rule).unstable(),
-        condition=selection.training_condition if derived and answer.trains else "",
+        condition=selection.the_placement.training_condition if derived and answer.trains else "",
         origin={
             "package": f"deepnet-theory {__version__}",
             "select": selection.to_dict(),
@@ -378,7 +378,7 @@ def _outer_rows(
             alignment,
         )
         for name, role in _OUTER.items()
-        if role in roles and (selection.final_norm or not name.startswith("norm"))
+        if role in roles and (selection.the_placement.final_norm or not name.startswith("norm"))
     }
     if not a.head_bias:
         del rows["head_bias"]

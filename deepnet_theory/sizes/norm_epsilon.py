@@ -91,7 +91,7 @@ def of_entry(selection: Selection, entry: RuleEntry) -> Iterator[Falling]:
     governed = [s for s in part.layer if entry.sublayer in ("*", s.name)]
     sublayer = max(governed, key=lambda s: len(laws.factors(s)))
     knobs = {"alpha": entry.alpha, "beta": entry.beta}
-    placed = laws.law(selection.placed(sublayer), sublayer)
+    placed = laws.law(selection.the_placement, sublayer)
     for place, epsilon in falling(placed, knobs, laws.common_gains(sublayer), part.depth):
         yield Falling(part.name, entry.sublayer, place, epsilon)
 

@@ -94,9 +94,7 @@ class Balanced:
     def count_of(self, parameter: str, on_sum: bool) -> Monomial:
         """How many of a parameter there are, one in a sublayer or in a normalised sum."""
         if on_sum and parameter in laws.OF_NORMS:
-            places = zip(self.part.shares, self.part.parallel, strict=True)
-            sums = sum((share for share, joins in places if not joins), Fraction(0))
-            return Monomial.number(sums) * Monomial.of(self.part.depth)
+            return Monomial.number(len(self.part.sums)) * Monomial.of(self.part.depth)
         return self.count
 
     def kind_of(self, sublayer: str) -> Kind:
@@ -201,8 +199,6 @@ class _Problem:
     def closure(self) -> Closure:
         if self.selection.the_closure is not None:
             return self.selection.the_closure
-        if len(self.selection.placements) > 1:  # a condition on α is not one on all kinds
-            return closure("complete")
         defaults = [
             default_closure(self.selection.method, self.update, self.law(s))
             for s in self.selection.the_stack.parts[0].layer
@@ -211,7 +207,7 @@ class _Problem:
         return next((c for c in defaults if "rate" in c.knobs), defaults[0])
 
     def law(self, sublayer: Sublayer) -> laws.Law:
-        return laws.law(self.selection.placed(sublayer), sublayer)
+        return laws.law(self.selection.the_placement, sublayer)
 
     def solved(self) -> tuple[Balanced, ...]:
         """Every part, solved from the last on: nothing amplifies the last."""
@@ -260,8 +256,7 @@ class _Problem:
 
     def _signature(self, kind: Kind) -> tuple[object, ...]:
         same = {str(getattr(kind, k)): Monomial.of(k) for k in ("alpha", "beta", "rate")}
-        placed = self.selection.placed(kind.law.sublayer)
-        return placed, kind.moved.put(same), kind.weight.put(same), kind.matrices
+        return kind.moved.put(same), kind.weight.put(same), kind.matrices
 
     def kind(self, bare: Balanced, sublayers: tuple[Sublayer, ...], name: str) -> Kind:
         part, (first, *_) = bare.part, sublayers
@@ -309,7 +304,8 @@ class _Problem:
             free = ", ".join(_symbol(u, self.selection) for u in attempt.solution.free)
             why = (
                 f"the closure {self.closure.name!r} leaves {free} undetermined in the "
-                f"{bare.part.name}: the balance under {self._named} does not depend on it"
+                f"{bare.part.name}: the balance under {self.selection.placement} does not depend "
+                "on it"
             )
             raise Refusal(why, lambda: self._alternatives(bare))
         if attempt.broken is not None:
@@ -395,15 +391,10 @@ class _Problem:
     def require_laws(self) -> None:
         """Raise :class:`Refusal` where a law that the selection needs is missing."""
         method, parts = self.selection.method, self.selection.the_stack.parts
-        several = len(self.selection.placements) > 1
 
         def by_probe_alone(why: str) -> Refusal:
             return Refusal(f"the {method} route {why}; use the method probe")
 
-        if several and method != "probe":
-            raise by_probe_alone(
-                "runs through sublayers of one residual equation, and here there are several"
-            )
         for sublayer in self.selection.the_stack.sublayers:
             jet, gains = laws.branch(sublayer), laws.common_gains(sublayer)
             if len({jet.moved[m.name].size.put(gains) for m in sublayer.scaled}) != 1:
@@ -417,18 +408,10 @@ class _Problem:
                     f"the method {method!r} has no law for the mixture of experts "
                     f"{sublayer.name!r}; use the method probe"
                 )
-        if method != "probe" and any(part.period > 1 for part in parts):
-            raise by_probe_alone(
-                "runs through layers that are alike, and here some lack a sublayer"
-            )
         if method != "probe" and any(map(self._unbounded, parts)):
             raise by_probe_alone(
                 f"has no law for the placement {self.selection.placement!r}: a stream that no norm "
                 "takes back needs a branch that one does"
-            )
-        if several and len(parts) > 1:
-            raise Refusal(
-                "how a decoder of several placements amplifies its encoder has no law here"
             )
         _ = self.update
         if len(parts) > 1 and "eta" in self.closure.knobs:
@@ -452,7 +435,7 @@ class _Problem:
         moved = [(kind.moved, kind.alpha, kind.beta, kind.law.has_alpha) for kind in bare.kinds]
         felt = ["alpha"] * any(m.exponent(str(a)) and has for m, a, _, has in moved)
         felt += ["beta"] * any(m.exponent(str(b)) for m, _, b, _ in moved)
-        text, where = self.selection.the_optimizer.update, self._named
+        text, where = self.selection.the_optimizer.update, self.selection.placement
         if not felt:
             return Refusal(
                 f"under the update {text!r} (degree p = {self.update.p}, q = {self.update.q}) one "
@@ -476,11 +459,8 @@ class _Problem:
         return None
 
     @property
-    def _named(self) -> str:
-        return " and ".join(placement.name for placement in self.selection.placements)
-
-    def _placed(self, kind: Kind) -> str:
-        placement = self.selection.placed(kind.law.sublayer)
+    def _placed(self) -> str:
+        placement = self.selection.the_placement
         return f"of the placement {placement.name!r}, {placement.equation}"
 
     def _stream_size(self, balanced: Balanced, kind: Kind) -> str | None:
@@ -494,7 +474,7 @@ class _Problem:
         growth = times.exponent(balanced.part.depth)
         explodes = growth > 0 or (growth == 0 and not times.symbols and times.at() > 1)
         return (
-            f"with the closure {balanced.closure.name!r} a sublayer {self._placed(kind)} "
+            f"with the closure {balanced.closure.name!r} a sublayer {self._placed} "
             f"multiplies the stream by {times}, and no norm takes it back: after {balanced.count} "
             f"sublayers the stream is ({times})**({balanced.count}), which "
             f"{'explodes' if explodes else 'vanishes'} with depth; the coefficient of x must be 1"
@@ -502,7 +482,7 @@ class _Problem:
 
     def _normalised(self, part: Part) -> bool:
         """Whether a norm stands on the stream in every layer, so that it does not grow."""
-        return any(self.law(s).normalised for s in part.everywhere)
+        return any(self.law(s).normalised for s in part.layer)
 
     def _unbounded(self, part: Part) -> bool:
         """Whether a branch feels the size of a stream that no norm takes back."""
@@ -533,7 +513,7 @@ class _Problem:
             return None  # the balance still holds; the remarks say that the premises fail
         return (
             f"the closure {balanced.closure.name!r} makes {squares} grow as {depth}^({growth}), "
-            f"and with it the stream {self._placed(kind)}, which no norm takes back before the "
+            f"and with it the stream {self._placed}, which no norm takes back before the "
             f"last: the sublayers' changes shrink by {depth}^({shrunk}), so that they do not add "
             f"to {balanced.count} equal ones, which the balance rests on"
         )

@@ -16,7 +16,6 @@ from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.measurement import Prediction, Predictions
 from deepnet_theory.definitions.optimizer import Optimizer, optimizer, optimizers
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.scheme import Scheme, SchemePart, gain_of
 from deepnet_theory.definitions.selection import Selection, stack
 from deepnet_theory.definitions.sublayer import Role, norm
@@ -56,11 +55,7 @@ def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[PartTrial, ...]:
     parts = []
     for part in scheme.parts:
         depth = next(p.depth for p in stack(scheme.stack).parts if p.name == part.name)
-        segments = [_segment(scheme, part, depth, None, ONE, degrees)]
-        if scheme.first_placement is not None:
-            length = _positive(scheme.first_layers, depth).at(ONE)
-            segments.append(_segment(scheme, part, depth, scheme.first_placement, length, degrees))
-        parts.append(trial(part.name, depth, tuple(segments)))
+        parts.append(trial(part.name, depth, _segment(scheme, part, depth, degrees)))
     return tuple(parts)
 
 
@@ -70,28 +65,20 @@ def _positive(text: str, depth: str) -> Power:
     return size
 
 
-def _segment(
-    scheme: Scheme,
-    part: SchemePart,
-    depth: str,
-    first: Placement | None,
-    layers: Fraction,
-    degrees: update.Update,
-) -> Segment:
-    """All layers of a part, or the first N^layers of them, which have another equation."""
+def _segment(scheme: Scheme, part: SchemePart, depth: str, degrees: update.Update) -> Segment:
+    """The layers of a part."""
     branches, drifts = [], ZERO
     for sublayer in dict.fromkeys(scheme.layer_of(part.name)):
-        placement = first or scheme.placed(sublayer)
         gains = {m.name: size_of(part.gain(m.name), depth) for m in sublayer.matrices}
         rates = {role: _positive(scheme.rate_of(role), depth) for role in Role}
-        one = law(placement, sublayer, norm(scheme.norm))
+        one = law(scheme.placement, sublayer, norm(scheme.norm))
         branches.append(Branch(one, {"alpha": size_of(part.alpha, depth), **gains}, rates))
-        whose = f"the scheme {scheme.name!r}, {placement.equation},"
+        whose = f"the scheme {scheme.name!r}, {scheme.equation},"
         drifts += drift(one, part.alpha, depth, whose)
     segment = Segment(
         tuple(branches),
         degrees,
-        layers,
+        ONE,
         uses=_positive(scheme.uses, depth),
         as_large=not (scheme.final_norm or scheme.placement.normalises_sum),
         drift=drifts,
@@ -102,7 +89,7 @@ def _segment(
     if grown is not None and grown > 0:
         raise Refusal(
             f"the stream of the scheme {scheme.name!r} explodes: its equation "
-            f"{(first or scheme.placement).equation!r} has no norm, and S*r^2 grows as "
+            f"{scheme.equation!r} has no norm, and S*r^2 grows as "
             f"{depth}^({grown})"
         )
     return segment
@@ -267,7 +254,7 @@ def falling_in(scheme: Scheme) -> Iterator[Falling]:
         found: dict[tuple[str, str], None] = {}
         for sublayer in dict.fromkeys(scheme.layer_of(part.name)):
             knobs = {m.name: gain_of(part, m.name) for m in sublayer.matrices}
-            knobs["alpha"], placed = part.alpha, law(scheme.placed(sublayer), sublayer)
+            knobs["alpha"], placed = part.alpha, law(scheme.placement, sublayer)
             found |= dict.fromkeys(falling(placed, knobs, stream, depth_of[part.name]))
         for place, epsilon in found:
             yield Falling(part.name, "*", place, epsilon)

@@ -158,7 +158,7 @@ class Table:
         norm = self.selection.the_norm
         for part in self.rule.parts:
             for sublayer in {s.name: s for s in part.part.layer}.values():
-                law = laws.law(self.selection.placed(sublayer), sublayer, norm)
+                law = laws.law(self.selection.the_placement, sublayer, norm)
                 for name, role in parameters(law):
                     if role is not Role.NORM_BIAS or norm.bias:
                         yield self._parameter(part, law, name, role)
@@ -178,7 +178,7 @@ class Table:
             response = largest(paths, part.part.depth)
             gradient = response * law.reached(name) * part.uses
             moved = degrees.stepped(gradient, None if at_zero else size, part.eta * kappa)
-            count = part.count_of(name, self.selection.placed(law.sublayer).normalises_sum)
+            count = part.count_of(name, self.selection.the_placement.normalises_sum)
             share = count * part.amplification * response * moved
         # what moves more than the matrices do in depth would unbalance the rule: it steps less;
         # what moves less is left alone, since a larger rate for it is a choice and no necessity

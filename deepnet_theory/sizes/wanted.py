@@ -6,13 +6,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from itertools import groupby, product
+from itertools import product
 
 from deepnet_theory.definitions.expression import evaluate
 from deepnet_theory.definitions.optimizer import Optimizer, optimizer
 from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement, placements
-from deepnet_theory.definitions.reading import UNKNOWN, Reading, Sublayer, described
+from deepnet_theory.definitions.reading import UNKNOWN, Reading
 from deepnet_theory.definitions.rule import Rule, closures
 from deepnet_theory.definitions.scheme import WIDTH, Scheme, SchemePart, gain_of, schemes
 from deepnet_theory.definitions.selection import Selection
@@ -31,7 +31,6 @@ from deepnet_theory.definitions.subject import (
     without_law,
 )
 from deepnet_theory.definitions.sublayer import Role, sublayer
-from deepnet_theory.definitions.sublayer import Sublayer as Kind
 from deepnet_theory.sizes.laws import carries_alpha
 from deepnet_theory.sizes.schemes import optimizer_classes
 from deepnet_theory.sizes.table import Table, table, texts
@@ -62,14 +61,9 @@ def wanted(
     published = _published(reading, under, depth or depth_of(reading))
     if len(set(meant_norms(reading))) == 1:
         return [*derived("probe"), *published, *derived("lemma")]
-    fitting = [w for w in published if _has_norms_of(reading, w)]
-    rules = [*derived("probe"), *fitting, *derived("lemma")]
-    if not rules and not without_law(reading):
-        missing = "no rule here has them so"
-        if len(reading.stacks) > 1:
-            missing = "how a decoder of several placements amplifies its encoder has no law here"
-        raise Refusal(f"norms stand in several ways, {reading.said_ranges()}: {missing}")
-    return rules
+    if without_law(reading):
+        return []
+    raise Refusal(f"norms stand in several ways, {reading.said_ranges()}: no rule here has them so")
 
 
 def of_own(reading: Reading, under: str, make: Callable[[Selection], Rule]) -> list[Wanted]:
@@ -84,8 +78,8 @@ def of_own(reading: Reading, under: str, make: Callable[[Selection], Rule]) -> l
         return make(where), None
 
     rules = [
-        _placed_rule(reading, chosen, several, solved, OWN, f"under {under}", depth_of(reading))
-        for several in _placements_of(reading)
+        _placed_rule(reading, chosen, where, solved, OWN, f"under {under}", depth_of(reading))
+        for where in _placements_of(reading)
     ]
     if not rules:
         raise Refusal(f"norms stand as no placement has them: {reading.said_ranges()}")
@@ -128,23 +122,13 @@ def _require_understood(reading: Reading) -> None:
         seen = f": {strange.why}" if strange.why else f", that with {where}"
         measured = f"; measured, {strange.measured.law}" if strange.measured else ""
         raise Refusal(f"a branch of the {strange.stack} was not understood{seen}{measured}")
-    # layers may differ in their sublayers, but not where a norm stands on parallel branches
-    for name, sublayers in reading.stacks.items():
-        kinds = {layer: described(row) for layer, row in groupby(sublayers, lambda s: s.layer)}
-        usual, _ = Counter(kinds.values()).most_common(1)[0]
-        odd = next((layer for layer, row in kinds.items() if row != usual), None)
-        several = any("+" in row for row in kinds.values())
-        if odd is not None and several and any("sum" in s.around for s in sublayers):
+    for name, layers in zip(names, reading.layer_texts, strict=True):
+        usual, _ = Counter(layers).most_common(1)[0]
+        if odd := next((text for text in layers if text != usual), ""):
             raise Refusal(
-                f"the layers of the {name} differ: layer {odd} is {kinds[odd]}, others are "
-                f"{usual}, and no law here counts sums of several branches in some layers alone "
-                "under one norm"
+                f"the layers of the {name} differ: layer {layers.index(odd)} is {odd}, others are "
+                f"{usual}, and no rule here is of layers that differ"
             )
-
-
-def _has_norms_of(reading: Reading, rule: Wanted) -> bool:
-    rows = zip(reading.sublayers, rule.sublayers, strict=True)
-    return all(norms_of(s) == row.norms for s, row in rows)
 
 
 def _derived(reading: Reading, chosen: Selection, depth: Mapping[str, int]) -> Iterator[Wanted]:
@@ -157,56 +141,38 @@ def _derived(reading: Reading, chosen: Selection, depth: Mapping[str, int]) -> I
         sizes = table(where)
         return texts(sizes.rule), sizes
 
-    for several, name in product(_placements_of(reading), shown):
+    for where, name in product(_placements_of(reading), shown):
         closed, detail = replace(chosen, closure=name), f"closure {name}{route}"
         with suppress(DeepNetTheoryError):  # there is no such rule
             optimizer = str(chosen.optimizer)
-            yield _placed_rule(reading, closed, several, solved, optimizer, detail, depth)
+            yield _placed_rule(reading, closed, where, solved, optimizer, detail, depth)
 
 
-Way = tuple[frozenset[str], tuple[str, ...]]  # where norms stand, and what is learnt
 Solved = tuple[Rule, Table | None]  # a rule, and its table where it was derived
 
 
-def _placements_of(reading: Reading) -> Iterator[dict[Way, Placement]]:
-    """A placement for each way that the model's norms stand, in every combination there is."""
-    ways = dict.fromkeys(_ways(reading))
-    if len(ways) > 1 and len(reading.stacks) > 1:
-        return  # no law says how a decoder of several placements amplifies its encoder
-    fitting = ([p for p in placements().values() if (p.norms, p.learnt) == way] for way in ways)
-    for several in product(*fitting):
-        yield dict(zip(ways, several, strict=True))
-
-
-def _ways(reading: Reading) -> list[Way]:
-    learnt = (s.learnt_names for s in reading.sublayers)
-    return list(zip(meant_norms(reading), learnt, strict=True))
+def _placements_of(reading: Reading) -> list[Placement]:
+    """The placements with the model's norms and learnt multipliers."""
+    ways = {
+        (norms, s.learnt_names)
+        for norms, s in zip(meant_norms(reading), reading.sublayers, strict=True)
+    }
+    return [p for p in placements().values() if {(p.norms, p.learnt)} == ways]
 
 
 def _placed_rule(
     reading: Reading,
     chosen: Selection,
-    several: dict[Way, Placement],
+    where: Placement,
     solved: Callable[[Selection], Solved],
     name: str,
     detail: str,
     depth: Mapping[str, int],
 ) -> Wanted:
-    """What ``solved`` gives in these placements.
-
-    Each sublayer's share of the balance is one of S. So where norms stand in several ways, it
-    takes what its own placement has at the depth of the whole stack.
-    """
-    placed = {way: (p, solved(replace(chosen, placement=p.name))) for way, p in several.items()}
-    names = [p.name for p in several.values()]
-    return Wanted(
-        name,
-        detail,
-        " and ".join(names),
-        tuple(_of_rule(reading, [placed[way] for way in _ways(reading)], depth)),
-        _degrees(chosen.the_optimizer),
-        selection=replace(chosen, placement=names[0]),
-    )
+    """What ``solved`` gives in a placement."""
+    placed = replace(chosen, placement=where.name)
+    rows = tuple(_of_rule(reading, where, *solved(placed), depth))
+    return Wanted(name, detail, where.name, rows, _degrees(chosen.the_optimizer), selection=placed)
 
 
 def depth_of(reading: Reading) -> dict[str, int]:
@@ -216,9 +182,13 @@ def depth_of(reading: Reading) -> dict[str, int]:
 
 
 def _of_rule(
-    reading: Reading, placed: list[tuple[Placement, Solved]], depth: Mapping[str, int]
+    reading: Reading,
+    placement: Placement,
+    rule: Rule,
+    sizes: Table | None,
+    depth: Mapping[str, int],
 ) -> Iterator[WantedSublayer]:
-    for s, (placement, (rule, sizes)) in zip(reading.sublayers, placed, strict=True):
+    for s in reading.sublayers:
         entry = rule.entry(s.stack, s.kind)
         alpha, beta = entry.at(**depth)
         stream, branch = placement.coefficients(alpha)
@@ -309,7 +279,7 @@ def _sizes_of_scheme(
     if why := without_law(reading, [form for form, has in forms.items() if has]):
         raise Refusal(why)
     chosen = under or given.optimizer
-    plain = given.first is None and not any(forms.values())
+    plain = not any(forms.values())
     return Wanted(
         given.name,
         given.source,
@@ -328,7 +298,7 @@ def _of_scheme(
     carried = dict.fromkeys(parts, 1.0)  # as the reading has it: what no norm takes back
     for s in reading.sublayers:
         part, layer = parts[s.stack], {**depth, "l": s.layer + 1}
-        kind, where = _placed(reading, given, s)
+        kind, where = given.own(sublayer(s.kind)), given.placement
         stream, branch = where.coefficients(given.value(part.alpha, **layer))
         stream *= carried[s.stack]
         carried[s.stack] = 1.0 if where.normalises_sum else stream
@@ -344,12 +314,6 @@ def _of_scheme(
             std=evaluate(WIDTH.parse(given.std), d=width) if given.std else None,
             learnt=given.gate is not None,
         )
-
-
-def _placed(reading: Reading, given: Scheme, s: Sublayer) -> tuple[Kind, Placement]:
-    """A sublayer as the scheme has it, and its residual equation there."""
-    kind = given.own(sublayer(s.kind))
-    return kind, given.placement_at(kind, s.layer + 1, **depth_of(reading))
 
 
 def _steps_of_scheme(reading: Reading, given: Scheme) -> Iterator[WantedStep]:
@@ -383,7 +347,7 @@ def in_weights(reading: Reading, given: Scheme, rule: Wanted, under: str | None 
     rows, alphas = [], dict[str, float]()
     for s, row in zip(reading.sublayers, rule.sublayers, strict=True):
         last = sublayer(s.kind).last_map[0]
-        if not row.learnt and carries_alpha(_placed(reading, given, s)[1]):
+        if not row.learnt and carries_alpha(given.placement):
             alphas |= {m.name: row.alpha for m in s.matrices if m.role == last}
             gains = {**row.gains, last: row.gains.get(last, 1.0) / row.alpha}
             rates = {**row.rates, last: row.rates.get(last, 1.0) * row.alpha ** times["eta"]}

@@ -101,11 +101,11 @@ def places(selection: Selection) -> Iterator[Place]:
                     f"the router of {branch.name!r} has no law in the width here: its outputs, as "
                     "many as there are experts, do not grow with d"
                 )
-            law_here = laws.law(selection.placed(branch), branch, norm)
+            law_here = laws.law(selection.the_placement, branch, norm)
             for p in branch.parameters:
                 shape = SQUARE if p.role in MATRICES else COLUMN
                 yield Place(part.name, branch.name, p.name, role_name(p.name), p.role, shape)
-            one_number = law_here.starts and not selection.placed(branch).per_channel
+            one_number = law_here.starts and not selection.the_placement.per_channel
             if one_number and law(selection.the_optimizer).p:
                 raise Refusal(  # it has the sum of the channels' gradients
                     "the law in the width of one learnt number for all channels is missing for an "
@@ -116,7 +116,7 @@ def places(selection: Selection) -> Iterator[Place]:
                 if name in law_here.responses:
                     kind = law_here.role(name)
                     yield Place(part.name, branch.name, name, kind.value, kind, COLUMN)
-        if selection.final_norm:
+        if selection.the_placement.final_norm:
             yield Place(part.name, "", "final_norm_gain", "final-norm-gain", Role.NORM_GAIN, COLUMN)
     last = stack.parts[-1].name
     yield Place(last, "", "head", "head", Role.HEAD, HEAD)

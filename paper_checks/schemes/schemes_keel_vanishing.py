@@ -3,7 +3,7 @@ from dataclasses import replace
 from typing import Any
 
 from deepnet_theory.definitions.constants import Constants
-from deepnet_theory.definitions.scheme import measurable, scheme
+from deepnet_theory.definitions.scheme import Scheme, SchemePart, measurable
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, Settings, Trial, judge, np, sp
 from paper_checks.shared.later import numeric
 from paper_checks.shared.record import MARGIN, PROVED, REFUTED, SUPPORTED
@@ -39,6 +39,14 @@ CLAIM = Claim(
         (2N)^{1/4}, β = (8N)^{−1/4}.""",
     seconds=30,
 )
+KEEL = Scheme(  # above its first layer, which is pre-LN's
+    name="keel",
+    equation="norm(alpha*x + branch(norm(x)))",
+    final_norm=False,
+    optimizer="adamw",
+    parts=(SchemePart("encoder", alpha="2*N"),),
+    source="Chen and Wei, arXiv 2601.19895",
+)
 HALVED = math.log(2)  # what the sentence says of a layer
 SUBLAYERS, STEPS = 48, 120
 
@@ -66,11 +74,10 @@ def trains(lab: Lab) -> Finding:
 
 @CLAIM.stated("a stream multiplied by the number of sublayers keeps the gradient", SUPPORTED)
 def keel(lab: Lab) -> Finding:
-    given = scheme("keel")
-    selection, rule = measurable(given, None, None)
+    selection, rule = measurable(KEEL, None, None)
     found = {}
     for layers, s in stacks(lab):
-        case = numeric.Case(selection, rule, {"N": layers}, s, scheme=given)
+        case = numeric.Case(selection, rule, {"N": layers}, s, scheme=KEEL)
         found[f"{layers} layers, {s.data}"] = lab.mean(layers * fall(numeric.Trial(case)))
     return lab.within(found, -0.5, 0.5, "fall from top to bottom, in units of ln 2")
 

@@ -14,7 +14,6 @@ from deepnet_theory.definitions.reading import (
     Range,
     Reading,
     Sublayer,
-    layer_of,
     residual_equation,
 )
 from deepnet_theory.definitions.subject import (
@@ -105,9 +104,9 @@ def test_norms_within_a_branch_are_no_part_of_its_equation():
 
 
 def test_layers_are_said_as_a_selection_says_them():
-    assert layer_of(stack(2).sublayers) == "attention,ffn"
+    assert stack(2).layer_texts == [["attention,ffn"] * 2] and stack(2).uniform
     odd = reading(sublayer(0), sublayer(1, "attention"), sublayer(1), sublayer(2), sublayer(3))
-    assert layer_of(odd.sublayers) == "ffn,1/4*attention"
+    assert not odd.uniform
     assert odd.layers == {"decoder": 4} and odd.placement == "pre-ln"
     assert stack().select == {
         "placement": "pre-ln", "norm": "layer", "stack": "decoder", "layer": "attention,ffn",
@@ -127,7 +126,7 @@ def test_layers_that_are_alike_are_one_range():
     ]  # fmt: skip
     assert mixed.ranges[1] == Range("decoder", 2, 4, "ffn", ("x + branch(norm(x))",))
     assert mixed.said_ranges() == "; ".join(map(str, mixed.ranges))
-    assert (mixed.placement, mixed.placements) == (None, ("post-ln", "pre-ln"))
+    assert mixed.placement is None
     two = reading(sublayer(0, stack="encoder"), sublayer(0))
     assert two.said_ranges().startswith("layer 0 of the encoder: x + ")
     many = reading(*(sublayer(n, where="sum" if n % 2 else "input") for n in range(30)))

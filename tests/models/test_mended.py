@@ -215,8 +215,6 @@ KINDS = {
     "a sink of attention": Kind(attends(sink=True), more=COMPLETE),
     "positions": Kind(attends(positions="own"), more=COMPLETE),
     "positions by the keys' matrix": Kind(attends(positions="shared"), more=COMPLETE),
-    "latent, dense first": Kind(
-        deepseek, "attention-latent,ffn-swiglu,1/2*ffn-swiglu@2/4", more={"norm": "rms"}),
     "latent, a shared expert opened": Kind(
         partial(deepseek, dense=0, shared=Opened),
         "attention-latent,ffn-swiglu-gated+ffn-swiglu@2/4", more={"norm": "rms"}),

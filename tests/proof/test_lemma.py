@@ -64,7 +64,7 @@ def test_two_parts_say_how_they_add_and_two_cross_attentions_amplify_twice():
     assert twice.step("amplification-aligned").rhs == 2 * once.step("amplification-aligned").rhs
 
 
-@pytest.mark.parametrize("name", sorted(placements().keys() - {"no-norm"}))
+@pytest.mark.parametrize("name", sorted(placements()))
 def test_orthogonal_directions_agree_with_the_matrix_law_of_the_placement(name):
     placed, law = directions(placements()[name]), placement_law(placements()[name])
     pairs = ((placed.weight, law.weight), (placed.leading, law.response))

@@ -10,7 +10,6 @@ from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.scheme import Scheme, SchemePart, scheme, schemes
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.definitions.sublayer import sublayer, unplaced
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.schemes import judge, predictions, trials
@@ -154,18 +153,3 @@ def test_a_scheme_of_one_part_is_predicted_beside_the_derived_rules():
         ("N", "encoder", False), ("M", "decoder", False), ("N", "decoder", True),
         ("M", "encoder", True),
     }  # fmt: skip
-
-
-def test_first_layers_count_by_their_own_number_and_kinds_by_their_own_placement():
-    """Keel's one pre-LN layer leaves its exponents; a quarter of all layers moves by √N."""
-    adam, keel = optimizer("adam"), scheme("keel")
-    for length, first in (("1", 0), ("N/4", Fraction(1, 2))):
-        (trial,) = trials(replace(keel, first_layers=length), adam)
-        assert trial.first == first
-    hybrid = scheme("hybridnorm")
-    (trial,) = trials(hybrid, adam)
-    assert (trial.first, trial.stream) == (1, 0)  # a norm in every layer keeps the stream
-    own = tuple(sublayer(unplaced(s.name)) for s in hybrid.layer)
-    plain = (SchemePart("encoder"),)
-    with pytest.raises(Refusal, match="explodes"):
-        trials(replace(hybrid, layer=own, first=None, first_layers="", parts=plain), adam)
