@@ -29,12 +29,12 @@ import deepnet_theory as dt
 from deepnet_theory import parameter_groups, start_head_
 from deepnet_theory.laboratory.common_mode import DROWNED, CommonMode, Watch
 from deepnet_theory.laboratory.settings import Settings
-from deepnet_theory.laboratory.text import BYTES, Text, Windows
-from deepnet_theory.laboratory.training import Course, cross_entropies, stacked
+from deepnet_theory.laboratory.text import BYTES, Text
+from deepnet_theory.laboratory.training import Course, begun, cross_entropy
 from deepnet_theory.laboratory.transfer import causal
 from deepnet_theory.laboratory.trial import generator_for
 from deepnet_theory.runtime.linear import normalise
-from deepnet_theory.runtime.model import Embedding
+from deepnet_theory.runtime.model import Embedding, Model
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "benchmarks" / "results" / "common_mode.md"
@@ -75,7 +75,15 @@ def train(arm: Arm, text: Text, seeds: int, steps: int) -> list[tuple[CommonMode
         width=arm.width, heads=4, seeds=seeds, batch=BATCH, tokens=TOKENS, device="cpu",
         data="text", step="all",
     )  # fmt: skip
-    model = stacked(constants, Course(derived.selection.the_optimizer, own, steps))
+    course = Course(derived.selection.the_optimizer, own, steps)
+    each = [
+        _followed(arm, text, begun(constants, course, seed), seed, steps) for seed in range(seeds)
+    ]
+    return [*zip(*each, strict=True)]
+
+
+def _followed(arm: Arm, text: Text, model: Model, seed: int, steps: int) -> list[CommonMode]:
+    """R and the tokens' cosine before every step of one model."""
     model.embed = Positioned(model.embed, arm)  # type: ignore[assignment]
     with torch.no_grad():
         model.head.weight.mul_(arm.sigma / math.sqrt(2 / (arm.width + BYTES)))
@@ -86,14 +94,10 @@ def train(arm: Arm, text: Text, seeds: int, steps: int) -> list[tuple[CommonMode
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda t: arm.eta(t) / arm.rate)
     watch, found = Watch(model), []
     for step in range(steps):
-        windows = [text.batch(BATCH, generator_for(seed, f"batch {step}")) for seed in range(seeds)]
         with watch.watching():
-            tokens, targets = (
-                torch.stack([getattr(w, name) for w in windows]) for name in ("tokens", "targets")
-            )
-            losses = cross_entropies(model, Windows(tokens, targets))
+            loss = cross_entropy(model, text.batch(BATCH, generator_for(seed, f"batch {step}")))
         optimizer.zero_grad()
-        losses.sum().backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
         found.append(watch.found)

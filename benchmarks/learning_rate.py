@@ -23,7 +23,7 @@ from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.rule import closures
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.text import Text
-from deepnet_theory.laboratory.training import cross_entropies
+from deepnet_theory.laboratory.training import cross_entropy
 from deepnet_theory.runtime import build, described
 
 BATCH, TOKENS, WIDTH, HEADS = 8, 32, 64, 4
@@ -58,7 +58,7 @@ def run(closure: str, depth: int, rate: float, steps: int, corpus: Text) -> Outc
     optimizer = torch.optim.Adam(parameter_groups(model, rate), fused=True)
     losses, first = [], 0.0
     for step in range(steps):
-        loss = cross_entropies(model, corpus.batch(BATCH, generator(step))).mean()
+        loss = cross_entropy(model, corpus.batch(BATCH, generator(step)))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -67,7 +67,7 @@ def run(closure: str, depth: int, rate: float, steps: int, corpus: Text) -> Outc
             first = relative_change(scaled, start)
     with torch.no_grad():
         held_out = statistics.fmean(
-            float(cross_entropies(model, corpus.batch(32, generator(-1 - i), held_out=True)).mean())
+            float(cross_entropy(model, corpus.batch(32, generator(-1 - i), held_out=True)))
             for i in range(HELD_OUT)
         )
     change = relative_change(scaled, start)

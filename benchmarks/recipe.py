@@ -24,7 +24,7 @@ from deepnet_theory.definitions.scheme import scheme
 from deepnet_theory.definitions.sublayer import Role, sublayer
 from deepnet_theory.laboratory.common_mode import Watch
 from deepnet_theory.laboratory.text import Text, Windows
-from deepnet_theory.laboratory.training import cross_entropies
+from deepnet_theory.laboratory.training import cross_entropy
 from deepnet_theory.laboratory.transfer import plain
 from deepnet_theory.runtime import build, described
 from deepnet_theory.runtime.linear import Linear, Make, Site, normalise
@@ -232,7 +232,7 @@ def train(arm: Arm, rate: float, seed: int) -> Run:
     for step in range(arm.steps):
         taken = step % EVERY == 0
         with watch.watching() if taken else nullcontext():
-            loss = cross_entropies(model, corpus.batch(arm.batch, generator(seed, step))).mean()
+            loss = cross_entropy(model, corpus.batch(arm.batch, generator(seed, step)))
         if taken and watch.found:
             largest = max(largest, watch.found[0].weight)
         if not math.isfinite(float(loss.detach())):
@@ -244,7 +244,7 @@ def train(arm: Arm, rate: float, seed: int) -> Run:
             o.step()
             plan.step()
     with torch.no_grad(), watch.watching():
-        losses = [cross_entropies(model, b).mean() for b in held_out(arm.tokens)]
+        losses = [cross_entropy(model, b) for b in held_out(arm.tokens)]
         found = statistics.fmean(map(float, losses))
     return Run(found, largest, watch.found[0].cosine, time.perf_counter() - began)
 

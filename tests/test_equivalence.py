@@ -12,7 +12,7 @@ from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.optimizer import custom_optimizer, optimizer, optimizers
 from deepnet_theory.definitions.outcome import MissingExtraError
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.laboratory.stepping import Trajectory
+from deepnet_theory.laboratory.stepping import Expressed
 from deepnet_theory.models.step import library_optimizer
 from deepnet_theory.runtime import build, described, linear
 from deepnet_theory.sizes.update import powers
@@ -104,11 +104,11 @@ def test_an_update_of_ones_own_through_its_degrees(given):
     def run(c, times):
         model = Stack(weight / c)
         o = replace(given, epsilon=0.01 * c) if given.epsilon else given
-        trajectory = Trajectory(o, [(model.weight, 0.02 * times)])
-        with trajectory.stepping(model):
-            for x, y in zip(xs, ys, strict=True):
-                loss = (x @ (c * model.weight[0]).mT).tanh() - y
-                trajectory.step(loss.square().sum()[None])
+        optimizer = Expressed([model.weight], o, 0.02 * times, running=True)
+        for x, y in zip(xs, ys, strict=True):
+            optimizer.zero_grad()
+            ((x @ (c * model.weight[0]).mT).tanh() - y).square().sum().backward()
+            optimizer.step()
         return c * model.weight.detach()[0]
 
     plain, c = run(1.0, 1.0), 3.0

@@ -13,13 +13,13 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 131,
-    "cli": 2891,
-    "definitions": 6191,
-    "laboratory": 5298,
+    "cli": 2885,
+    "definitions": 6190,
+    "laboratory": 5139,
     "models": 5488,
     "processes": 654,
     "proof": 5754,
-    "report": 2294,
+    "report": 2293,
     "runtime": 1230,
     "sizes": 5879,
 }

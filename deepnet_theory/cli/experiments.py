@@ -277,7 +277,7 @@ def _built(
 
 def _grouped(optimizer: Any, model: Any) -> Any:
     """The steps of an optimizer's expression at the rates that a built model's rule gives."""
-    from deepnet_theory.laboratory.model_steps import RATE, Expressed
+    from deepnet_theory.laboratory.stepping import RATE, Expressed
     from deepnet_theory.models.groups import parameter_groups
 
     return Expressed(parameter_groups(model, RATE), optimizer, RATE)
@@ -410,9 +410,8 @@ def transfer(
     from deepnet_theory.laboratory.case import VOCAB
     from deepnet_theory.laboratory.optimum import wanted_rates
     from deepnet_theory.laboratory.settings import depth_key, parse_widths, wanted_depths
-    from deepnet_theory.laboratory.training import Course
-    from deepnet_theory.laboratory.transfer import Candidate, causal
-    from deepnet_theory.laboratory.transfer import transfer as run
+    from deepnet_theory.laboratory.training import Built, Course
+    from deepnet_theory.laboratory.transfer import Candidate, causal, transfer_of
 
     if callable(selection) or (isinstance(selection, str) and ":" in selection):
         others: dict[str, object] = {"closures": closures, "rules": rules, "rule": rule}
@@ -455,39 +454,39 @@ def transfer(
         "width": settings.width, "heads": settings.heads, "ffn_ratio": settings.ffn_ratio,
         "vocab": VOCAB, "activation": settings.activation,
     }  # fmt: skip
-    # what every curve trains: the rule as data, ρ, the failing rate's exponent, and its models
-    curves: dict[str, tuple[dict[str, Any], str, float | None, Callable[..., Constants]]] = {}
+    # what every curve trains: the rule as data, ρ, and its models
+    curves: dict[str, tuple[dict[str, Any], str, Callable[..., Constants]]] = {}
     if wide:
         answer = Answer(for_training(selection))
         wanted = tuple({**depth, "d": width} for depth in wanted for width in wide)
         for name in dict.fromkeys(rules or RULES):
             make = partial(_wide_constants, name, answer, base=wide[0], sizes=sizes)
             rho = _relative_update(selection, answer.rule)
-            curves[name] = ({"name": name, "base_width": wide[0]}, rho, None, make)
+            curves[name] = ({"name": name, "base_width": wide[0]}, rho, make)
     else:
         if published is not None:
             make = partial(_scheme_constants, published, selection, sizes=sizes)
             words = {"name": published.name, "meaning": f"as published: {published.source}"}
-            curves[published.name] = (words, "", None, make)
+            curves[published.name] = (words, "", make)
         usual = [] if published else [COMPLETE.name, closure_of(selection).name]
         names = dict.fromkeys(closures or usual)
         answers = [(name, Answer(replace(selection, closure=name)), None) for name in names]
         for name, answer, other in [*answers, *[("own", Answer(selection), rule)] * bool(rule)]:
             used, make = other or answer.rule, partial(_constants, answer, other, sizes=sizes)
-            failing = None if other else _failing_exponent(answer)
             rho = _relative_update(selection, used)
-            curves[name] = (asdict(used.plain()), rho, failing, make)
+            curves[name] = (asdict(used.plain()), rho, make)
     candidates = [
-        Candidate(
-            name,
-            words,
-            rho,
-            failing,
-            {depth_key(place): causal(make(place=place)) for place in wanted},
-        )
-        for name, (words, rho, failing, make) in curves.items()
-    ]
-    return run(selection, candidates, wanted, grid, course, **work)
+        Candidate(name, words, rho, Built(name, {
+            depth_key(place): causal(make(place=place)) for place in wanted
+        }, course))
+        for name, (words, rho, make) in curves.items()
+    ]  # fmt: skip
+    select = {k: v for k, v in selection.to_dict().items() if k != "closure"}
+    told = {**course.to_dict(), "depths": [*map(depth_key, wanted)], "rates": list(grid)}
+    told |= {"width": list(wide)} if wide else {}
+    seeds = range(settings.seed, settings.seed + settings.seeds)
+    device = settings.torch_device
+    return transfer_of(select, told, candidates, wanted, grid, seeds, device, **work)
 
 
 def _transfer_of_own(
@@ -534,11 +533,6 @@ def _wide_constants(
         return ruled
     head = replace(ruled.outer["head"], gain=1 / ruled.head_multiplier)
     return replace(ruled, outer={**ruled.outer, "head": head})
-
-
-def _failing_exponent(answer: Answer) -> float:
-    """The derived exponent in depth of the largest stable rate, of the kind that falls most."""
-    return min(float(row.failing.exponent(row.depth)) for row in answer.orders)
 
 
 def _relative_update(selection: Selection, rule: Rule) -> str:

@@ -54,7 +54,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class ClosureTransfer:
-    """One rule's curves, the exponents of its best and its failing rate, and the verdict.
+    """One rule's curves, the exponents of its best rate, and the verdict.
 
     REFUTED where the best rate's exponent lies outside ±1/16, or at the shallowest one's best rate
     the deepest stack loses more than a tenth of what the shallowest has learnt.
@@ -65,7 +65,6 @@ class ClosureTransfer:
     rho: str  # relative update of a scaled matrix, in units of eta
     curves: tuple[Curve, ...]
     exponent: Exponent
-    failing: Exponent
     cost: Cost
     verdict: Verdict
     exponents: tuple[Exponent, ...] = ()  # in the width and in the depth, where both vary

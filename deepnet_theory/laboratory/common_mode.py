@@ -42,44 +42,47 @@ class CommonMode:
     cosine: float
 
 
+def tokens_of(x: Tensor) -> Tensor:
+    """(…, width) as (tokens, width)."""
+    return x.detach().float().flatten(0, -2)
+
+
 class Sum:
-    """R, branch by branch; tensors are (models, tokens, width)."""
+    """R, branch by branch; tensors are (tokens, width)."""
 
     common: Tensor | None = None
 
     def add(self, branch: Tensor, beside: Tensor) -> None:
         """Join a branch, counted ``beside`` one length of the stream."""
-        mean = branch.mean(1) / beside
+        mean = branch.mean(0) / beside
         self.common = mean if self.common is None else self.common + mean
 
-    def found(self, output: Tensor) -> tuple[CommonMode, ...]:
-        """One of each model, with the cosine between tokens of an ``output``."""
+    def found(self, output: Tensor) -> CommonMode:
+        """R, with the mean cosine between tokens of an ``output``."""
         unit = nn.functional.normalize(output, dim=-1)
-        n = unit.shape[1]
+        n = len(unit)
         assert self.common is not None
-        cosines = (unit.sum(1).square().sum(-1) - n) / max(1, n * (n - 1))
-        each = zip(self.common.norm(dim=-1).tolist(), cosines.tolist(), strict=True)
-        return tuple(CommonMode(*one) for one in each)
+        cosine = (unit.sum(0).square().sum() - n) / max(1, n * (n - 1))
+        return CommonMode(float(self.common.norm()), float(cosine))
 
 
 def length(x: Tensor) -> Tensor:
-    """The root mean square over tokens of their lengths: (models, tokens, width) → (models, 1)."""
-    return x.square().sum(-1).mean(1, keepdim=True).sqrt()
+    """The root mean square over tokens of their lengths."""
+    return x.square().sum(-1).mean().sqrt()
 
 
 class Watch:
-    """Takes R in one forward pass of a stack of models: ``found`` has one each."""
+    """Takes R in one forward pass of a model of ours, which leaves it in ``found``."""
+
+    found: CommonMode
 
     def __init__(self, model: Model) -> None:
         *_, self.part = model.parts.values()
         self.residuals = [m for m in self.part.modules() if isinstance(m, Residual)]
-        self.stacked = model.embed.weight.dim() == 3
-        self.found: tuple[CommonMode, ...] = ()
 
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Within this context a forward pass of the model leaves ``found``."""
-        self.found = ()
         total, streams = Sum(), list[Tensor]()  # the stream's length before each sublayer
         handles = [self.part.register_forward_hook(partial(self._end, total))]
         for residual in self.residuals:
@@ -87,7 +90,7 @@ class Watch:
             last = residual.norms[places.index("output")] if "output" in places else residual.branch
             handles += [
                 residual.register_forward_pre_hook(
-                    lambda _, given: streams.append(length(self._by_model(given[0].detach())))
+                    lambda _, given: streams.append(length(tokens_of(given[0])))
                 ),
                 last.register_forward_hook(partial(self._add, total, residual, streams)),
             ]
@@ -104,14 +107,11 @@ class Watch:
     ) -> None:  # fmt: skip
         stream, times = residual.placement.coefficients(residual.alpha)
         beside = streams[-1] if residual.placement.normalises_sum else streams[0]
-        total.add(self._by_model(moved) * (times / stream), beside)
+        total.add(tokens_of(moved) * (times / stream), beside)
 
     @torch.no_grad()
     def _end(self, total: Sum, part: nn.Module, inputs: object, output: Tensor) -> None:
-        self.found = total.found(self._by_model(output))
-
-    def _by_model(self, x: Tensor) -> Tensor:
-        return x.flatten(1, -2) if self.stacked else x.flatten(0, -2)[None]
+        self.found = total.found(tokens_of(output))
 
 
 class Columns(TypedDict):

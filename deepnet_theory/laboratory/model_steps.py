@@ -17,9 +17,9 @@ from torch import Tensor, nn
 from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer
 from deepnet_theory.definitions.optimizer import optimizer as named
 from deepnet_theory.definitions.outcome import InputError, shown
-from deepnet_theory.laboratory.common_mode import CommonMode, Sum, is_taken, length
+from deepnet_theory.laboratory.common_mode import CommonMode, Sum, is_taken, length, tokens_of
 from deepnet_theory.laboratory.judging import ALL
-from deepnet_theory.laboratory.stepping import update
+from deepnet_theory.laboratory.stepping import RATE, Expressed
 from deepnet_theory.laboratory.text import Text, entropy
 from deepnet_theory.models.factory import Made, load_known_factory
 from deepnet_theory.models.reading import Reader
@@ -29,45 +29,20 @@ from deepnet_theory.processes.keep import is_installed
 
 # ---- an optimizer's step ----
 
-RATE = 2.0**-10  # where the caller sets none
-
 Changes = list[tuple[str, nn.Parameter, Tensor]]  # name, parameter, and its change
-
-
-class Expressed(torch.optim.Optimizer):
-    """Steps by the expression of an update, each group at its own learning rate."""
-
-    def __init__(self, params: Any, update: Optimizer, lr: float = RATE) -> None:
-        super().__init__(params, {"lr": lr})
-        self.update = update
-
-    @torch.no_grad()
-    def step(self, closure: Any = None) -> None:  # type: ignore[override]
-        for group in self.param_groups:
-            for p in group["params"]:
-                if p.grad is not None:
-                    p.add_(self._change(p, group["lr"]))
-
-    def _change(self, p: nn.Parameter, rate: float) -> Tensor:
-        assert p.grad is not None
-        # (1, out, in): one seed; the axes of a convolution's input are one
-        shape = (1, *p.shape[:1], -1) if p.dim() > 2 else (1, *(p.shape or (1,)))
-        g, theta = p.grad.reshape(shape), p.detach().reshape(shape)
-        return update(self.update.expression, rate, g, theta).reshape(p.shape)
 
 
 @dataclass(frozen=True)
 class FirstStep:
-    """What steps a model: ``make`` gives an optimizer of it.
+    """What steps a model: ``make`` gives an optimizer of it, ``again`` one for many steps.
 
-    ``code`` is a digest of what is the caller's own, None where it is not known. With ``once`` the
-    first step alone is the optimizer's.
+    ``code`` is a digest of what is the caller's own, None where it is not known.
     """
 
     name: str
     make: Callable[[nn.Module], torch.optim.Optimizer]
     code: str | None = ""
-    once: bool = False
+    again: Callable[[nn.Module], torch.optim.Optimizer] | None = None
 
     def changes(self, model: nn.Module) -> tuple[Changes, float]:
         """The change of every parameter that moves, from its gradient, and the learning rate.
@@ -94,12 +69,7 @@ class FirstStep:
 
         Without ``eta`` it is the optimizer's own; else all groups keep their ratios to it.
         """
-        if self.once:
-            raise InputError(
-                f"{self.name} goes on from running means, and no library's optimizer stands for "
-                "it here: give FILE.py:FUNCTION, which gives a model's optimizer"
-            )
-        optimizer = self.make(model)
+        optimizer = (self.again or self.make)(model)
         if eta is not None:
             times = eta / _rate(optimizer)
             for group in optimizer.param_groups:
@@ -117,11 +87,9 @@ def _rate(optimizer: torch.optim.Optimizer) -> float:
 
 def expressed(ours: Optimizer) -> FirstStep:
     """The steps of one of our optimizers by its expression."""
-    running = ours.running
-    once = running is None or bool({"m", "v"} & running.expression.names)
-    return FirstStep(
-        ours.name, partial(_of_class, partial(Expressed, update=ours), RATE), once=once
-    )
+    first, again = (partial(Expressed, update=ours, running=going) for going in (False, True))
+    each = [partial(_of_class, kind, RATE) for kind in (first, again)]
+    return FirstStep(ours.name, each[0], again=each[1])
 
 
 def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
@@ -438,16 +406,10 @@ def common_mode(made: Made, state: Tensor) -> tuple[CommonMode, bool]:
     chain = reader.chains()[-1]
     *_, row = reader.reading().stacks.values()
     normed = all("sum" in s.around for s in row)
-    total, entering, carried = Sum(), _tokens(chain[0].stream.node.value), 1.0
+    total, entering, carried = Sum(), tokens_of(chain[0].stream.node.value), 1.0
     for s in chain:
         carried = s.stream.coefficient * (1.0 if normed else carried)
         for branch in s.branches:
-            moved = _tokens(branch.node.value) * (branch.coefficient / carried)
-            total.add(moved, length(_tokens(s.stream.node.value) if normed else entering))
-    (whole,) = total.found(_tokens(state))
-    return whole, normed
-
-
-def _tokens(x: Tensor) -> Tensor:
-    """(…, width) as of one model: (1, tokens, width)."""
-    return x.detach().float().flatten(0, -2)[None]
+            moved = tokens_of(branch.node.value) * (branch.coefficient / carried)
+            total.add(moved, length(tokens_of(s.stream.node.value) if normed else entering))
+    return total.found(tokens_of(state)), normed

@@ -17,7 +17,7 @@ from torch.autograd import forward_ad
 
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.settings import depth_key
-from deepnet_theory.laboratory.stepping import Trajectory
+from deepnet_theory.laboratory.stepping import backward, going, only
 from deepnet_theory.laboratory.trial import Trial, draw_batch
 from deepnet_theory.runtime import Description, Model
 from deepnet_theory.runtime.branches import math_attention
@@ -158,23 +158,39 @@ def measure_updates(case: Case) -> Sizes:
 
     On fresh data at every update; F on the first batch. NaN where it is not finite any more.
     """
-    settings, selection = case.settings, case.selection
-    trial = Trial(case)
-    rates = [(p, settings.eta * trial.rate(p)) for p, _ in trial.parameters()]
-    trajectory = Trajectory(selection.the_optimizer, rates)
-    first, parts = trial.batch, len(selection.the_stack.parts)
+    settings, trial, make = case.settings, Trial(case), going(case.selection.the_optimizer)
+    first, parts = trial.batch, len(case.selection.the_stack.parts)
     with torch.no_grad():
         start = trial.output().double()
+    # each model of the stack by itself: views of the same memory
+    own = trial.parameters()
+    views = [[nn.Parameter(one) for one in p.detach()] for p, _ in own]
+    optimizers = [
+        make(
+            [
+                {"params": [view], "lr": settings.eta * trial.rate(p)}
+                for (p, _), view in zip(own, seed, strict=True)
+            ],
+            lr=settings.eta,
+        )
+        for seed in zip(*views, strict=True)
+    ]
     sizes: Sizes = {}
-    with trajectory.stepping(trial.model):
-        for count in range(1, settings.updates + 1):
-            trajectory.step(trial.loss(trial.output()))
-            if count in counts(settings.updates):
-                trial.see(first)
-                with torch.no_grad():
-                    change = trial.output().double() - start
-                sizes[updates_share(count)] = by_seed(change)
-            trial.see(draw_batch(settings, trial.seeds, parts, FRESH + count))
+    for count in range(1, settings.updates + 1):
+        with only(trial.model, [p for p, _ in own]):
+            backward(trial.loss(trial.output()))
+            for (p, _), seeds in zip(own, views, strict=True):
+                assert p.grad is not None
+                for view, gradient in zip(seeds, p.grad, strict=True):
+                    view.grad = gradient
+        for optimizer in optimizers:
+            optimizer.step()
+        if count in counts(settings.updates):
+            trial.see(first)
+            with torch.no_grad():
+                change = trial.output().double() - start
+            sizes[updates_share(count)] = by_seed(change)
+        trial.see(draw_batch(settings, trial.seeds, parts, FRESH + count))
     return sizes
 
 

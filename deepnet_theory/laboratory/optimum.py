@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from statistics import fmean
 from typing import Any
 
@@ -23,7 +22,6 @@ from deepnet_theory.laboratory.statistics import (
     exponent_of,
     fit_exponent,
     judge,
-    slopes,
     t_interval,
 )
 
@@ -32,7 +30,6 @@ MATERIAL = 0.1  # of what the shallowest stack has learnt: more than that is los
 BELOW, ABOVE = "below", "above"
 MOST = 2**20  # steps
 FEWEST_RATES = 3  # a best rate and its neighbours
-TWO_DEPTHS = "an exponent needs two depths"
 
 Losses = tuple[float, ...]  # one a seed
 
@@ -156,38 +153,22 @@ def best_exponent(
     each depth's in log η, widens the interval by what the slope can change.
     """
     if outside or len(set(depths)) < 2 or not len(best):
-        return _unknown(variable, "best rate", "; ".join(outside) or TWO_DEPTHS)
+        nothing = Interval(math.nan, -math.inf, math.inf)
+        because = "; ".join(outside) or "an exponent needs two depths"
+        return exponent_of(variable, "best rate", nothing, None, Verdict.UNDECIDED, because)
     fit = fit_exponent(depths, best, groups)
     labels = groups or [None] * len(depths)
     each = zip(depths, slack or [0.0] * len(depths), labels, strict=True)
     grid = _reach([row for row in each if row[0] >= fit.fitted_from])
-    settled = f", from {variable} = {fit.fitted_from} on, where it has settled"
-    return _exponent(
-        variable, "best rate", fit.interval, grid, 0.0, settled * (fit.fitted_from > min(depths)),
+    interval = fit.interval.widened(grid)
+    verdict, because = judge(interval, 0.0, tolerance=TOLERANCE)
+    because += f"; ±{grid:.3f} of it is the grid's" * bool(grid)
+    if fit.fitted_from > min(depths):
+        because += f", from {variable} = {fit.fitted_from} on, where it has settled"
+    return exponent_of(
+        variable, "best rate", interval, 0.0, verdict, because, tolerance=TOLERANCE,
         fitted_from=fit.fitted_from,
     )  # fmt: skip
-
-
-def failing_exponent(
-    variable: str,
-    depths: Sequence[int],
-    failing: Sequence[Sequence[float | None]],
-    ratio: float,
-    predicted: float | None,
-) -> Exponent:
-    """The exponent in depth of the first failing rates (seeds, depths) of a grid of this ratio.
-
-    A rate fails somewhere between the first failing one and the one before: the interval is wider
-    by what the slope can change within.
-    """
-    if len(set(depths)) < 2 or not failing:
-        return _unknown(variable, "failing rate", TWO_DEPTHS)
-    if any(None in row for row in failing):
-        return _unknown(variable, "failing rate", "no rate of the grid fails at some depth")
-    x, rates = (np.asarray(numbers, dtype=float) for numbers in (depths, failing))
-    grid = _reach([(depth, math.log(ratio) / 2, None) for depth in depths])
-    interval = t_interval(slopes(np.log(x), np.log(rates)))
-    return _exponent(variable, "failing rate", interval, grid, predicted)
 
 
 def _reach(points: Sequence[tuple[int, float, object]]) -> float:
@@ -199,24 +180,6 @@ def _reach(points: Sequence[tuple[int, float, object]]) -> float:
     x = np.log(np.asarray(depths, dtype=float))
     centred = x - [fmean(x[[g == label for g in labels]]) for label in labels]
     return float(np.abs(centred) @ np.asarray(slack) / (centred @ centred)) if any(slack) else 0.0
-
-
-def _exponent(
-    variable: str, share: str, interval: Interval, grid: float, predicted: float | None,
-    further: str = "", **others: Any,
-) -> Exponent:  # fmt: skip
-    """The verdict on an interval that the ``grid`` of rates widens."""
-    interval = interval.widened(grid)
-    verdict, because = judge(interval, predicted, tolerance=TOLERANCE)
-    because += f"; ±{grid:.3f} of it is the grid's" * bool(grid) + further
-    return exponent_of(
-        variable, share, interval, predicted, verdict, because, tolerance=TOLERANCE, **others
-    )
-
-
-def _unknown(variable: str, share: str, because: str) -> Exponent:
-    nothing = Interval(math.nan, -math.inf, math.inf)
-    return exponent_of(variable, share, nothing, None, Verdict.UNDECIDED, because)
 
 
 def cost_of_depth(
@@ -245,19 +208,13 @@ def judged(
     rates: Sequence[float],
     losses: Sequence[Mapping[float, Losses]],
     baseline: float,
-    predicted: float | None,
     closure: str = "own",
     rule: dict[str, Any] | None = None,
     rho: str = "",
 ) -> ClosureTransfer:
-    """What ``losses``, each depth's by rate, say; ``predicted`` is the failing rate's exponent."""
+    """What ``losses``, each depth's by rate, say."""
     rows = [{rate: row[rate] for rate in rates if rate in row} for row in losses]
     curves = tuple(curve_of(d, row, rates, baseline) for d, row in zip(depths, rows, strict=True))
-    whole = all(len(row) == len(rates) for row in rows)
-    failing = [
-        [failing_rate(tuple(row), seed, baseline) for seed in zip(*row.values(), strict=True)]
-        for row in rows
-    ]
     # the width first where it varies, then the depths
     symbols = sorted(depths[0], key=lambda symbol: symbol != "d")
     free = [symbol for symbol in symbols if varies_alone(symbol, depths)] or symbols[:1]
@@ -270,9 +227,6 @@ def judged(
         )
         for symbol in free
     )  # fmt: skip
-    by_seed = list(zip(*failing, strict=True)) if whole else []
-    ratio = max((b / a for a, b in pairwise(rates)), default=1.0)
-    failed = failing_exponent(free[0], [d[free[0]] for d in depths], by_seed, ratio, predicted)
     shallow, deep = curves[0], curves[-1]
     cost = Cost()
     if math.isfinite(shallow.best) and shallow.rates == deep.rates:
@@ -281,10 +235,8 @@ def judged(
         cost = Cost(rate, *lost.numbers)
     learnt, lost = baseline - shallow.best_loss, Interval(cost.estimate, cost.low, cost.high)
     verdict = min((transfers(e, lost, learnt) for e in exponents), key=WORST_FIRST.index)
-    return ClosureTransfer(
-        closure, rule or {"name": closure}, rho, curves, exponents[0], failed, cost, verdict,
-        exponents,
-    )  # fmt: skip
+    told = rule or {"name": closure}
+    return ClosureTransfer(closure, told, rho, curves, exponents[0], cost, verdict, exponents)
 
 
 def curve_of(

@@ -8,46 +8,28 @@ from __future__ import annotations
 
 import inspect
 import math
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from itertools import count, product
-from statistics import fmean
+from itertools import count
 from typing import Any, Unpack
 
 import torch
 
 from deepnet_theory.definitions.outcome import InputError, ran_out_of_memory, shown
 from deepnet_theory.definitions.training import Transfer
-from deepnet_theory.laboratory.measuring import LAYERS, cost_of, default_dtype, seeds_from
+from deepnet_theory.laboratory.measuring import default_dtype, places_of, seeds_from
 from deepnet_theory.laboratory.model_steps import FirstStep, Going, first_step
-from deepnet_theory.laboratory.optimum import Losses, judged, require_steps, wanted_rates
-from deepnet_theory.laboratory.settings import (
-    Depth,
-    depth_key,
-    parse_depths,
-    parse_widths,
-    provenance,
-)
+from deepnet_theory.laboratory.optimum import require_steps, wanted_rates
+from deepnet_theory.laboratory.settings import Depth, depth_key
+from deepnet_theory.laboratory.training import Ended
+from deepnet_theory.laboratory.transfer import Candidate, transfer_of, words
 from deepnet_theory.models.factory import Factory, alone, factory_of, talking_aside, told
-from deepnet_theory.processes import Job, Work, cache_of, cores, run_until_stopped, travels
+from deepnet_theory.processes import Work, travels
 from deepnet_theory.runtime import machine
 
 OFFERED = ("depth", "width", "lr", "seed", "steps")  # by name, each where the factory takes it
-LONG = 5_000  # steps of all runs; below it a process takes longer to start than to help
-
-
-@dataclass(frozen=True)
-class Ended:
-    """What one run ends with: NaN where it diverged, and why."""
-
-    value: float
-    baseline: float | None
-    why: str
-
-
 UNVARIED = {"depth": 4, "width": 64}  # what a factory is given that asks for one of these alone
 
 
@@ -65,24 +47,26 @@ class Setup:
 
     def train(self, place: Depth, rate: float, seed: int) -> Ended:
         """One run in one thread; :class:`InputError` for a factory that keeps no contract."""
-        where = f"{self.factory.name} at {_words(place)}, lr {rate:g}, seed {seed}"
-        ended: tuple[float, float | None, str]
-        with (
-            alone(),
-            machine.threads(1),
-            default_dtype(self.dtype),
-            torch.random.fork_rng(),
-        ):
+        where = f"{self.name} at {words(place)}, lr {rate:g}, seed {seed}"
+        with alone(), machine.threads(1), default_dtype(self.dtype), torch.random.fork_rng():
             torch.manual_seed(seed)
             try:
-                ended = self._trained(place, rate, seed, where)
+                return self._trained(place, rate, seed, where)
             except ArithmeticError as error:  # as people say that a loss is no number
-                ended = math.nan, None, told(error)
-            return Ended(*ended)
+                return Ended(math.nan, None, told(error))
 
-    def _trained(
-        self, place: Depth, rate: float, seed: int, where: str
-    ) -> tuple[float, float | None, str]:
+    @property
+    def name(self) -> str:
+        return self.factory.name
+
+    def depends_on(self, place: Depth) -> object:
+        """What a run depends on beside its rate and seed; None where the code is not known."""
+        if self.stepped is not None and self.stepped.code is None:
+            return None
+        known = self.factory.depends_on("transfer", self.dtype, self.steps, self.stepped)
+        return None if known is None else (known, place)
+
+    def _trained(self, place: Depth, rate: float, seed: int, where: str) -> Ended:
         if self.stepped is not None:
             given: object = self._on_text(place, rate, seed)
         else:
@@ -94,13 +78,13 @@ class Setup:
             with _theirs(f"{where}: step() failed at step {index}", ArithmeticError):
                 loss = step()
             if loss is not None and not math.isfinite(value := _number(loss, f"{where}: step()")):
-                return math.nan, baseline, f"the loss was {value} at step {index}"
+                return Ended(math.nan, baseline, f"the loss was {value} at step {index}")
         with _theirs(f"{where}: evaluate() failed", ArithmeticError):
             result = evaluate()
         value = _number(result, f"{where}: evaluate()")
         if not math.isfinite(value):
-            return math.nan, baseline, f"evaluate() gives {value}"
-        return value, baseline, ""
+            return Ended(math.nan, baseline, f"evaluate() gives {value}")
+        return Ended(value, baseline)
 
     def _on_text(self, place: Depth, rate: float, seed: int) -> tuple[Any, ...]:
         """Step, evaluate and baseline of a plain model, as ``measure`` follows its updates."""
@@ -136,7 +120,7 @@ class Setup:
         """Raise :class:`InputError` where the factory lacks what varies, or asks for more."""
         if self.stepped is not None:
             return  # the factory of models says so itself
-        name, takes = self.factory.name, self._parameters()
+        name, takes = self.name, self._parameters()
         there = self._arguments(places[0], 0.0, 0)
         for argument, symbol, what in (
             ("lr", None, "learning rate"), ("depth", "N", "depth"), ("width", "d", "width"),
@@ -186,53 +170,6 @@ def _number(value: object, what: str) -> float:
     raise InputError(f"{what} gives {shown(value)}, which is no number")
 
 
-def _words(place: Depth) -> str:
-    names = {"N": "depth", "d": "width"}
-    return ", ".join(f"{names[symbol]} {n}" for symbol, n in place.items())
-
-
-@dataclass
-class _Runs:
-    """What has ended, by place, rate and seed."""
-
-    places: Sequence[Depth]
-    rates: Sequence[float]
-    seeds: Sequence[int]
-    ended: dict[tuple[int, float, int], Ended] = field(default_factory=dict)
-
-    def rows(self) -> list[dict[float, Losses]]:
-        """The values of each place by rate, those that all seeds have."""
-        return [
-            {
-                rate: tuple(self.ended[index, rate, seed].value for seed in self.seeds)
-                for rate in self.rates
-                if all((index, rate, seed) in self.ended for seed in self.seeds)
-            }
-            for index in range(len(self.places))
-        ]
-
-    @property
-    def baseline(self) -> float | None:
-        """The mean of those that the factory gives, None where it gives none."""
-        known = [e.baseline for e in self.ended.values() if e.baseline is not None]
-        return fmean(known) if known else None
-
-    def warnings(self, name: str, alike: bool) -> Iterator[str]:
-        """How many runs ended early and why the first did, and whether the seeds are alike."""
-        early = [(key, e.why) for key, e in self.ended.items() if e.why]
-        if early:
-            (index, rate, seed), why = min(early)
-            yield (
-                f"{len(early)} of {len(self.ended)} runs diverged; the first, at "
-                f"{_words(self.places[index])}, lr {rate:g}, seed {seed}: {why}"
-            )
-        if alike:
-            yield (
-                f"{name} gives the same at all {len(self.seeds)} seeds (does it set a seed itself, "
-                "or take none?): the first seed alone counts, and one gives no interval"
-            )
-
-
 def transfer(
     train_setup: Callable[..., object] | str,
     depths: str | Iterable[object] | None = None,
@@ -265,58 +202,20 @@ def transfer(
     interrupt (Ctrl-C) gives the partial result. Raises :class:`InputError` for what cannot be
     trained.
     """
-    began = time.perf_counter()
-    if depths is None and widths is None:
-        raise InputError("give depths, such as 4,8,16, or widths, such as 64,128")
-    layers = ({},) if depths is None else parse_depths(depths, LAYERS)
-    across = () if widths is None else parse_widths(widths, 1)
-    places = [{**one, "d": d} for one in layers for d in across] if across else [*layers]
-    grid = wanted_rates(rates)
+    places, grid = places_of(depths, widths, fewest_widths=1), wanted_rates(rates)
     require_steps(steps)
     drawn = seeds_from(seed, seeds)
     stepped = None if optimizer is update is None else first_step(optimizer, update)
     setup = Setup(factory_of(train_setup), steps, torch.get_default_dtype(), stepped)
     setup.require_arguments(places)
-    cache = work["cache"] = cache_of(work.get("cache"))
-    runs = _Runs(places, grid, drawn)
-    wanted = list(product(range(len(places)), grid, runs.seeds))
-    work["processes"] = work.get("processes", 1) or (
-        cores() if len(wanted) * steps >= LONG and not torch.cuda.is_available() else 1
-    )
-    if (work["processes"] != 1 or work.get("executor") is not None) and not travels(setup):
+    if not travels(setup):
         work["processes"], work["executor"] = 1, None
-    name = setup.factory.name
-    known = None
-    if cache is not None and (stepped is None or stepped.code is not None):
-        known = setup.factory.depends_on("transfer", setup.dtype, steps, stepped)
-    jobs = [
-        Job(
-            f"{name} at {_words(places[index])}, lr {rate:g}",
-            cost_of(places[index]),
-            partial(setup.train, places[index], rate, one),
-            partial(runs.ended.__setitem__, (index, rate, one)),
-            None if known is None else (known, places[index], rate, one),
-        )
-        for index, rate, one in wanted
-    ]
-    stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
-    baseline = runs.baseline
-    rows = runs.rows()
-    finite = [v for row in rows for v in row.values() if all(map(math.isfinite, v))]
-    if alike := bool(finite) and seeds > 1 and all(len({*v}) == 1 for v in finite):
-        rows = [{rate: v[:1] for rate, v in row.items()} for row in rows]
-    closure = judged(places, grid, rows, math.inf if baseline is None else baseline, None)
-    return Transfer(
-        select={"model": name, **({} if stepped is None else {"optimizer": stepped.name})},
-        measure={
-            "steps": steps, "seeds": seeds, "seed": seed, "rates": list(grid),
-            "depths": [depth_key(place) for place in places],
-            **({"width": list(across)} if across else {}),
-        },
-        closures=(closure,),
-        baseline=baseline,
-        provenance=provenance(
-            began, torch.device("cuda" if torch.cuda.is_available() else "cpu"), stopped,
-            runs.warnings(name, alike),
-        ),
-    )  # fmt: skip
+    select = {"model": setup.name, **({} if stepped is None else {"optimizer": stepped.name})}
+    across = sorted({place["d"] for place in places if "d" in place})
+    told = {
+        "steps": steps, "seeds": seeds, "seed": seed, "rates": list(grid),
+        "depths": [depth_key(place) for place in places], **({"width": across} if across else {}),
+    }  # fmt: skip
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    own = Candidate("own", {"name": "own"}, "", setup)
+    return transfer_of(select, told, [own], places, grid, drawn, device, **work)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from functools import partial
 from typing import Any
@@ -17,6 +17,7 @@ from deepnet_theory.definitions.optimizer import Optimizer, Running, optimizers
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.models.step import library_optimizer
 
+RATE = 2.0**-10  # where the caller sets none
 SKETCHED = 64  # columns that show the range of a matrix of lower rank
 
 
@@ -176,20 +177,26 @@ def _kept_at_zero(value: Any, *factors: Any) -> Any:
     return value
 
 
-def update(expression: Expression, eta: Tensor | float, g: Tensor, theta: Tensor) -> Tensor:
-    """The first-step Δθ of stacked parameters (k, out, in) or (k, n), ``eta`` a number or (k,)."""
-    value = fold(expression.root, UpdateAlgebra(eta, g, theta))
+def update(
+    expression: Expression,
+    eta: Tensor | float,
+    g: Tensor,
+    theta: Tensor,
+    beside: Mapping[str, Any] | None = None,
+) -> Tensor:
+    """The Δθ of stacked parameters (k, out, in) or (k, n), ``eta`` a number or (k,).
+
+    ``beside`` are values of other names in the expression, such as running means.
+    """
+    algebra = UpdateAlgebra(eta, g, theta)
+    algebra.values |= beside or {}
+    value = fold(expression.root, algebra)
     return torch.broadcast_to(torch.as_tensor(value, dtype=g.dtype, device=g.device), g.shape)
 
 
 def backward(losses: Tensor) -> None:
     """Send gradients back from a loss, or from the losses (k,) of seeds, which never meet."""
     losses.sum().backward()  # type: ignore[no-untyped-call]
-
-
-def gradients(losses: Tensor, parameters: Sequence[nn.Parameter]) -> tuple[Tensor, ...]:
-    """Each seed's gradient of its own loss, shaped as the parameters: (k, …) each."""
-    return torch.autograd.grad(losses.sum(), parameters)
 
 
 @contextmanager
@@ -240,98 +247,54 @@ def running_of(optimizer: Optimizer) -> Running:
     )
 
 
-class Trajectory:
-    """Optimizer steps of stacked parameters, each seed by itself, with its running means.
+class Expressed(torch.optim.Optimizer):
+    """Steps by the expression of an update, each parameter by itself at its group's rate.
 
-    ``rates`` are each parameter's, a number or (k,). Within :meth:`stepping` a backward pass is one
-    step; a gradient is freed when it has been taken.
+    By that of the first step again and again, or with ``running`` means as the optimizer goes on.
     """
 
     def __init__(
-        self, optimizer: Optimizer, rates: Iterable[tuple[nn.Parameter, Tensor | float]]
+        self, params: Any, update: Optimizer, lr: float = RATE, running: bool = False
     ) -> None:
-        self.running = running_of(optimizer)
-        self.epsilon = optimizer.epsilon or 0.0
-        self.rates = list(rates)
-        self.steps = 0
-        self._decays = {"m": self.running.first, "v": self.running.second}
-        names = self._decays.keys() & self.running.expression.names
-        self._state = {
-            id(p): (rate, {name: torch.zeros_like(p) for name in names}) for p, rate in self.rates
-        }
+        super().__init__(params, {"lr": lr})
+        self.epsilon = update.epsilon or 0.0
+        self.running = running_of(update) if running else None
+        self.expression = update.expression if self.running is None else self.running.expression
 
-    @contextmanager
-    def stepping(self, model: nn.Module) -> Iterator[None]:
-        """Within this context a backward pass of ``model`` steps the parameters, and no others."""
-        parameters = [p for p, _ in self.rates]
-        with only(model, parameters), arriving(parameters, self._step):
-            yield
+    @torch.no_grad()
+    def step(self, closure: Any = None) -> None:  # type: ignore[override]
+        for group in self.param_groups:
+            for p in group["params"]:
+                if p.grad is None:
+                    continue
+                # (1, out, in): one seed; the axes of a convolution's input are one
+                shape = (1, *p.shape[:1], -1) if p.dim() > 2 else (1, *(p.shape or (1,)))
+                g, theta = p.grad.reshape(shape), p.detach().reshape(shape)
+                change = update(self.expression, group["lr"], g, theta, self._means(p, g))
+                p.add_(change.reshape(p.shape))
 
-    def _step(self, parameter: nn.Parameter, gradient: Tensor) -> None:
-        rate, means = self._state[id(parameter)]
-        algebra = UpdateAlgebra(rate, gradient, parameter.detach())
-        algebra.values["epsilon"] = self.epsilon
-        for name, kept in means.items():
-            algebra.values[name] = self._mean(name, kept, gradient)
-        parameter.add_(fold(self.running.expression.root, algebra))
-
-    def _mean(self, name: str, kept: Tensor, gradient: Tensor) -> Tensor:
-        """Take a gradient into a sum of decaying weights; the sum, or the mean it stands for."""
-        decay = self._decays[name]
-        kept.mul_(decay)
-        if name == "v":
-            kept.addcmul_(gradient, gradient)
-        else:
-            kept.add_(gradient)
-            if self.running.summed:
-                return kept
-        return kept / sum(decay**s for s in range(self.steps))
-
-    def step(self, losses: Tensor) -> None:
-        self.steps += 1
-        backward(losses)
+    def _means(self, p: nn.Parameter, g: Tensor) -> dict[str, Any]:
+        """The means of a parameter's gradients, this one taken in, and the optimizer's epsilon."""
+        running, values = self.running, dict[str, Any]()
+        if running is None:
+            return values
+        state = self.state[p]
+        steps = state["steps"] = state.get("steps", 0) + 1
+        for name, decay, new in (("m", running.first, g), ("v", running.second, g * g)):
+            if name in running.expression.names:
+                kept = state[name] = decay * state.get(name, 0.0) + new
+                weights = 1.0 if running.summed else sum(decay**s for s in range(steps))
+                values[name] = kept / weights
+        return {**values, "epsilon": self.epsilon}
 
 
-class LibrarySteps:
-    """A library's optimizer on every model of a stack by itself; as :class:`Trajectory`."""
-
-    def __init__(
-        self, make: Callable[..., torch.optim.Optimizer],
-        rates: Iterable[tuple[nn.Parameter, float]],
-    ) -> None:  # fmt: skip
-        self.rates = list(rates)
-        # its norms and factors are those of one model's matrices: views of the same memory
-        self.views = [[nn.Parameter(one) for one in p.detach()] for p, _ in self.rates]
-        rates_alone = [rate for _, rate in self.rates]
-        self.optimizers = []
-        for views in zip(*self.views, strict=True):  # of one model
-            groups = [{"params": [v], "lr": r} for v, r in zip(views, rates_alone, strict=True)]
-            self.optimizers.append(make(groups, lr=rates_alone[0]))
-
-    def stepping(self, model: nn.Module) -> AbstractContextManager[None]:
-        """Within this context gradients are computed for the parameters alone."""
-        return only(model, [p for p, _ in self.rates])
-
-    def step(self, losses: Tensor) -> None:
-        backward(losses)
-        for (parameter, _), views in zip(self.rates, self.views, strict=True):
-            gradients, parameter.grad = parameter.grad, None
-            assert gradients is not None
-            for view, gradient in zip(views, gradients, strict=True):
-                view.grad = gradient
-        for optimizer in self.optimizers:
-            optimizer.step()
-
-
-def going(
-    optimizer: Optimizer,
-) -> Callable[[Iterable[tuple[nn.Parameter, float]]], Trajectory | LibrarySteps]:
-    """What takes many steps of an optimizer, made of parameters and rates.
+def going(optimizer: Optimizer) -> Callable[..., torch.optim.Optimizer]:
+    """What takes many steps of an optimizer, made of parameters, or groups of them, and ``lr``.
 
     By its expression, or by its library's. Raises :class:`Refusal` where neither goes on, and
     :class:`MissingExtraError`.
     """
     if optimizer.running is None and optimizer.reference is not None:
-        return partial(LibrarySteps, library_optimizer(optimizer.reference))
+        return library_optimizer(optimizer.reference)
     running_of(optimizer)
-    return partial(Trajectory, optimizer)
+    return partial(Expressed, update=optimizer, running=True)

@@ -1,8 +1,9 @@
-"""The builder's models in training: a stack of seeds, one step after another, on real text."""
+"""The builder's models in training: one after another, on windows of a text."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -15,16 +16,15 @@ from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.optimizer import Optimizer
 from deepnet_theory.definitions.outcome import InputError, unknown
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.laboratory.common_mode import CommonMode, Watch, columns, is_taken
-from deepnet_theory.laboratory.optimum import Losses, require_steps
-from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.laboratory.common_mode import CommonMode, Watch, is_taken
+from deepnet_theory.laboratory.optimum import require_steps
+from deepnet_theory.laboratory.settings import Depth, Settings, depth_key
 from deepnet_theory.laboratory.stepping import going
-from deepnet_theory.laboratory.text import BYTES, Text, Windows
+from deepnet_theory.laboratory.text import BYTES, Text, Windows, entropy
 from deepnet_theory.laboratory.trial import generator_for
 from deepnet_theory.models.factory import alone
 from deepnet_theory.models.groups import parameter_groups
-from deepnet_theory.runtime import build, described, start_head_
-from deepnet_theory.runtime.linear import Make
+from deepnet_theory.runtime import build, described, machine, start_head_
 from deepnet_theory.runtime.model import Model
 
 OUTER = ("stepped", "held")  # what becomes of embedding and head
@@ -32,12 +32,27 @@ HELD_OUT_BATCHES = 8
 
 
 @dataclass(frozen=True)
+class Ended:
+    """What one run ends with: a ``value``, NaN where it diverged, and ``why``.
+
+    ``losses`` are those of each step while they are finite, ``taken`` R and the cosine between
+    tokens at ``steps``; both of the builder's models alone.
+    """
+
+    value: float
+    baseline: float | None
+    why: str = ""
+    losses: tuple[float, ...] = ()
+    steps: tuple[int, ...] = ()
+    taken: tuple[CommonMode, ...] = ()
+
+
+@dataclass(frozen=True)
 class Course:
     """What every model goes through: ``steps`` of the optimizer on windows of a text.
 
     At the full learning rate from the first step: no warm-up, decay or clipping. ``outer``
-    embedding and head are ``stepped`` at their multipliers, or ``held`` as drawn. ``seeds`` are
-    those of the settings where they are None.
+    embedding and head are ``stepped`` at their multipliers, or ``held`` as drawn.
     """
 
     optimizer: Optimizer
@@ -45,7 +60,6 @@ class Course:
     steps: int
     text: str | None = None
     outer: str = "stepped"
-    seeds: int | None = None
 
     def __post_init__(self) -> None:
         going(self.optimizer)  # one that is known by its first step alone is refused
@@ -56,10 +70,6 @@ class Course:
             raise InputError(
                 f"the data {self.settings.data!r} have nothing to learn; valid is: text"
             )
-
-    @property
-    def count(self) -> int:
-        return self.settings.seeds if self.seeds is None else self.seeds
 
     def corpus(self, parts: int = 1) -> Text:
         return Text(self.text, self.settings.tokens, parts)
@@ -78,114 +88,89 @@ class Course:
 
 
 @dataclass(frozen=True)
-class Trained:
-    """A stack of seeds at one rate: validation ``losses`` by seed, NaN where one diverged.
+class Built:
+    """Runs of the builder's models, whose ``constants`` are known by the key of their place."""
 
-    ``curve`` is the mean training loss of each step, until one is not finite; ``weights`` and
-    ``cosines`` are the largest R and the mean cosine between tokens at ``taken`` steps.
-    """
+    name: str
+    constants: Mapping[str, Constants]
+    course: Course
 
-    losses: Losses
-    curve: tuple[float, ...]
-    taken: tuple[int, ...]
-    weights: tuple[float, ...]
-    cosines: tuple[float, ...]
+    def depends_on(self, place: Depth) -> object:
+        """What a run depends on beside its rate and seed."""
+        constants = self.constants[depth_key(place)]
+        digest = self.course.corpus(len(constants.parts)).digest
+        return "transfer", constants, self.course, digest
+
+    def train(self, place: Depth, rate: float, seed: int) -> Ended:
+        """One model on windows of its own, the same under all constants and rates."""
+        constants, course = self.constants[depth_key(place)], self.course
+        settings, validation = course.settings, course.validation(len(constants.parts))
+        size = settings.batch * settings.tokens * constants.architecture.width
+        baseline = entropy(torch.stack([batch.targets for batch in validation]))
+        with (
+            alone(), torch.random.fork_rng(), machine.threads(machine.fitting_threads(size)),
+            machine.repeatable(settings.torch_device),
+        ):  # fmt: skip
+            torch.manual_seed(seed)  # of dropout
+            corpus, model = course.corpus(len(constants.parts)), begun(constants, course, seed)
+            losses, taken = list[float](), dict[int, CommonMode]()
+            optimizer = going(course.optimizer)(_groups(model, rate, course.outer), lr=rate)
+            for step in range(course.steps):
+                windows = corpus.batch(settings.batch, generator_for(seed, f"batch {step}"))
+                watch = Watch(model) if is_taken(step) else None
+                with nullcontext() if watch is None else watch.watching():
+                    loss = cross_entropy(model, windows)
+                value = float(loss.detach())
+                if not math.isfinite(value):
+                    why = f"the loss was {value} at step {step}"
+                    return Ended(math.nan, baseline, why, *_so_far(losses, taken))
+                losses.append(value)
+                if watch is not None:
+                    taken[step] = watch.found
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+            model.eval()
+            with torch.no_grad():
+                held = [float(cross_entropy(model, batch)) for batch in validation]
+        mean = math.fsum(held) / len(held)
+        why = "" if math.isfinite(mean) else "a validation loss was not finite"
+        return Ended(math.nan if why else mean, baseline, why, *_so_far(losses, taken))
 
 
-def train_stack(constants: Constants, rate: float, course: Course) -> Trained:
-    """Train the models of all seeds together, each on windows of its own.
+def _so_far(losses: list[float], taken: dict[int, CommonMode]) -> tuple[Any, ...]:
+    return tuple(losses), tuple(taken), tuple(taken.values())
 
-    A seed has the same embedding, head and windows under all constants and rates.
-    """
-    settings, corpus = course.settings, course.corpus(len(constants.parts))
-    model = stacked(constants, course)
-    outer = (Role.EMBEDDING, Role.HEAD) if course.outer == "held" else ()
-    held = {id(p) for p, d in described(model) if d.role in outer}
-    rates = [
-        (p, rate * group["lr"])
-        for group in parameter_groups(model, 1.0)
-        for p in group["params"]
-        if id(p) not in held
+
+def _groups(model: Model, rate: float, outer: str) -> list[dict[str, Any]]:
+    """The parameters that are stepped, at the rates of the model's rule."""
+    roles = (Role.EMBEDDING, Role.HEAD) if outer == "held" else ()
+    held = {id(p) for p, d in described(model) if d.role in roles}
+    groups = [
+        {"params": [p for p in group["params"] if id(p) not in held], "lr": group["lr"]}
+        for group in parameter_groups(model, rate)
     ]
-    steps = going(course.optimizer)(rates)
-    curve, taken = list[float](), dict[int, tuple[CommonMode, ...]]()
-    ended = False
-    with alone(), torch.random.fork_rng(), steps.stepping(model):
-        torch.manual_seed(settings.seed)  # of dropout
-        for step in range(course.steps):
-            watch = Watch(model) if is_taken(step) else None
-            with nullcontext() if watch is None else watch.watching():
-                losses = cross_entropies(model, _windows(corpus, course, step))
-            if watch is not None:
-                taken[step] = watch.found
-            finite = losses.detach().isfinite()
-            if finite.all() and len(curve) == step:
-                curve.append(float(losses.detach().mean()))
-            if ended := not finite.any():
-                break
-            steps.step(losses)
-    ends = (math.nan,) * course.count if ended else _evaluated(model, course)
-    kept = {step: found for step, found in taken.items() if step < len(curve)}
-    common = columns([*kept], [*zip(*kept.values(), strict=True)])
-    return Trained(
-        ends, tuple(curve), common["common_mode_steps"], common["common_mode"],
-        common["token_cosine"],
+    return [group for group in groups if group["params"]]
+
+
+def begun(constants: Constants, course: Course, seed: int) -> Model:
+    """A seed's model: it has the same embedding and head at every depth."""
+    settings, a = course.settings, constants.architecture
+    outer, inner = (generator_for(seed, what) for what in ("embedding and head", "branches"))
+    model = build(
+        constants, generator=inner, embedding_generator=outer,
+        trainable_vectors=settings.step == "all",
     )  # fmt: skip
+    if a.head_bias:
+        counts = course.corpus(len(constants.parts)).counts
+        start_head_(model.head, F.pad(counts, (0, a.vocab - BYTES)))
+    return model.to(settings.torch_device, settings.torch_dtype)
 
 
-def _windows(corpus: Text, course: Course, step: int) -> Windows:
-    settings = course.settings
-    each = [
-        corpus.batch(settings.batch, generator_for(settings.seed + seed, f"batch {step}"))
-        for seed in range(course.count)
-    ]
-    tokens, targets, sources = zip(*each, strict=True)
-    source = None if None in sources else torch.stack(sources)
-    return Windows(torch.stack(tokens), torch.stack(targets), source)
-
-
-@torch.no_grad()
-def _evaluated(model: Model, course: Course) -> Losses:
-    """The mean validation loss of every seed; NaN where one diverged."""
-    model.eval()
-    seeds, batches = course.count, course.validation(len(model.parts))
-    mean = torch.zeros(seeds, dtype=torch.float64)
-    for batch in batches:
-        tokens, targets, source = (None if x is None else x.expand(seeds, -1, -1) for x in batch)
-        assert tokens is not None and targets is not None
-        losses = cross_entropies(model, Windows(tokens, targets, source))
-        mean += losses.double().cpu() / len(batches)
-    mean[~mean.isfinite()] = math.nan
-    return tuple(mean.tolist())
-
-
-def cross_entropies(model: nn.Module, windows: Windows) -> Tensor:
-    """The mean cross-entropy per byte of every model of a stack, in nats: (k,)."""
+def cross_entropy(model: nn.Module, windows: Windows) -> Tensor:
+    """The mean cross-entropy per byte, in nats."""
     device = next(model.parameters()).device
     tokens, targets, source = (None if x is None else x.to(device) for x in windows)
     assert targets is not None
-    logits = model(tokens) if source is None else model(tokens, source)  # (k, batch, tokens, vocab)
-    losses = F.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")
-    return losses.view(targets.shape[0], -1).mean(1)
-
-
-@torch.no_grad()
-def stacked(constants: Constants, course: Course) -> Model:
-    """The models of all seeds, each drawn as if it were alone."""
-    settings, a = course.settings, constants.architecture
-    vectors = settings.step == "all"
-    make = Make(course.count, settings.torch_device, settings.torch_dtype, vectors, a.bias)
-    model = Model(constants, make)
-    counts = course.corpus(len(constants.parts)).counts if a.head_bias else None
-    for seed in range(course.count):
-        outer, inner = (
-            generator_for(settings.seed + seed, what) for what in ("embedding and head", "branches")
-        )
-        single = build(
-            constants, generator=inner, embedding_generator=outer, trainable_vectors=vectors
-        )
-        if counts is not None:
-            start_head_(single.head, F.pad(counts, (0, a.vocab - BYTES)))
-        for ours, drawn in zip(model.parameters(), single.parameters(), strict=True):
-            ours[seed] = drawn.to(ours)
-    return model
+    logits = model(tokens) if source is None else model(tokens, source)  # (batch, tokens, vocab)
+    return F.cross_entropy(logits.flatten(0, -2), targets.flatten())

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any, Unpack
+from statistics import fmean
+from typing import Any, Protocol, Unpack
 
 import torch
 
@@ -18,121 +19,180 @@ from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import INTERRUPTION, InputError, Refusal, Verdict, shown
 from deepnet_theory.definitions.placement import placement
 from deepnet_theory.definitions.record import ShortRun, record
-from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.training import ClosureTransfer, Run, Training, Transfer
-from deepnet_theory.laboratory.common_mode import warning
+from deepnet_theory.laboratory.common_mode import columns, warning
+from deepnet_theory.laboratory.measuring import cost_of
 from deepnet_theory.laboratory.optimum import judged
-from deepnet_theory.laboratory.settings import (
-    Depth,
-    Settings,
-    depth_key,
-    fitting_processes,
-    provenance,
-)
+from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, provenance
 from deepnet_theory.laboratory.statistics import t_interval, what_decides
-from deepnet_theory.laboratory.text import BYTES, entropy
-from deepnet_theory.laboratory.training import Course, Trained, train_stack
-from deepnet_theory.processes import Job, Work, run_until_stopped, split, with_advice
+from deepnet_theory.laboratory.text import BYTES
+from deepnet_theory.laboratory.training import Built, Course, Ended
+from deepnet_theory.processes import (
+    Job,
+    Work,
+    cache_of,
+    cores,
+    run_until_stopped,
+    split,
+    with_advice,
+)
 from deepnet_theory.runtime.building import checked
-from deepnet_theory.runtime.machine import fitting_threads, in_threads, repeatable
 
 NEEDS_LESS = "fewer seeds, tokens or layers or a smaller width need less"
+LONG = 1_000  # runs of one layer; below it a process takes longer to start than to help
+
+
+class Trainer(Protocol):
+    """What trains at a place (a depth, a width) with a rate and a seed."""
+
+    @property
+    def name(self) -> str: ...
+
+    def train(self, place: Depth, rate: float, seed: int) -> Ended:
+        """One run."""
+
+    def depends_on(self, place: Depth) -> object:
+        """What a run depends on beside its rate and seed; None where it cannot be kept."""
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """A rule under the name of its closure, and its constants by depth."""
+    """What is trained under the name of its closure."""
 
     closure: str
     rule: dict[str, Any]  # as plain data
     rho: str
-    failing: float | None  # the exponent in depth that is predicted of the failing rate
-    constants: Mapping[str, Constants]  # by depth key
+    trainer: Trainer
 
 
-Grid = dict[tuple[str, str], dict[float, Trained]]  # by closure and depth key, then by rate
+def words(place: Mapping[str, int]) -> str:
+    names = {"N": "depth", "M": "depth", "d": "width"}
+    return ", ".join(f"{names[symbol]} {n}" for symbol, n in place.items())
 
 
-def _train_all(
-    candidates: Sequence[Candidate], depths: Sequence[Depth], rates: Sequence[float],
-    course: Course, work: Work,
-) -> tuple[Grid, str]:  # fmt: skip
-    """Every candidate at every depth and rate, each a stack of seeds; and why it ended early."""
-    settings, grid = course.settings, Grid()
-    one = next(iter(candidates[0].constants.values()))
-    threads = fitting_threads(
-        course.count * settings.batch * settings.tokens * one.architecture.width
-    )
-    digest = course.corpus(len(one.parts)).digest
+@dataclass(frozen=True)
+class Grid:
+    """Every run of a candidate, by the key of its place, its rate and its seed."""
+
+    rates: Sequence[float]
+    seeds: Sequence[int]
+    ended: dict[tuple[str, float, int], Ended]
+
+    def seeds_at(self, place: Depth, rate: float) -> list[Ended]:
+        """The runs of all seeds; none where one is missing."""
+        keys = [(depth_key(place), rate, seed) for seed in self.seeds]
+        return [self.ended[key] for key in keys] if all(k in self.ended for k in keys) else []
+
+    def row(self, place: Depth) -> dict[float, list[Ended]]:
+        """The runs of a place by the rates that all seeds have."""
+        return {rate: runs for rate in self.rates if (runs := self.seeds_at(place, rate))}
+
+
+def train_all(
+    trainers: Mapping[str, Trainer], places: Sequence[Depth], rates: Sequence[float],
+    seeds: Sequence[int], work: Work,
+) -> tuple[dict[str, Grid], str]:  # fmt: skip
+    """Every trainer at every place with every rate and seed; and why it ended early."""
+    grids = {name: Grid(rates, seeds, {}) for name in trainers}
+    cache = work["cache"] = cache_of(work.get("cache"))
     jobs = [
         Job(
-            f"{candidate.closure}, depth {depth_key(depth)}, rate {rate:g}",
-            float(math.prod(depth.values())),
-            partial(in_threads, threads, partial(train_stack, constants, rate, course)),
-            partial(grid.setdefault((candidate.closure, depth_key(depth)), {}).__setitem__, rate),
-            depends_on=("transfer", constants, rate, course, digest, threads),
+            f"{name}, {trainers[name].name} at {words(place)}, lr {rate:g}",
+            cost_of(place),
+            partial(trainers[name].train, place, rate, seed),
+            partial(grids[name].ended.__setitem__, (depth_key(place), rate, seed)),
+            None if known is None else (known, rate, seed),
         )
-        for depth, candidate in product(depths, candidates)
-        for rate in rates
-        if (constants := candidate.constants[depth_key(depth)])
+        for place, name in product(places, trainers)
+        for known in [None if cache is None else trainers[name].depends_on(place)]
+        for rate, seed in product(rates, seeds)
     ]
-    with repeatable(settings.torch_device):
-        stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
-    if stopped and stopped != INTERRUPTION and not any(grid.values()):
+    if work.get("processes", 1) is None:
+        long = len(jobs) >= LONG and not torch.cuda.is_available()
+        work["processes"] = cores() if long else 1
+    stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
+    if stopped and stopped != INTERRUPTION and not any(grid.ended for grid in grids.values()):
         raise InputError(with_advice(stopped, NEEDS_LESS))
-    return grid, stopped
+    return grids, stopped
 
 
-def transfer(
-    selection: Selection,
+def transfer_of(
+    select: dict[str, Any],
+    settings: dict[str, Any],
     candidates: Sequence[Candidate],
-    depths: Sequence[Depth],
+    places: Sequence[Depth],
     rates: Sequence[float],
-    course: Course,
+    seeds: Sequence[int],
+    device: torch.device,
     **work: Unpack[Work],
 ) -> Transfer:
-    """Train every candidate at every depth with every rate, and say which rates transfer.
+    """Train every candidate at every place with every rate, and say which rates transfer.
 
     An interrupt (Ctrl-C) gives the partial result, UNDECIDED. Raises :class:`InputError` for what
     cannot be trained.
     """
-    began, settings = time.perf_counter(), course.settings
-    # no model that ignores its input has a lower loss on these very windows
-    baseline = entropy(torch.stack([batch.targets for batch in course.validation()]))
-    repeated = min(len(candidates) * len(rates) * course.steps, 10_000)
-    layers = [{s: n for s, n in depth.items() if s != "d"} for depth in depths] * repeated
-    work["processes"] = fitting_processes(work.get("processes", 1), layers, settings)
-    grid, stopped = _train_all(candidates, depths, rates, course, work)
-    widths = sorted({depth["d"] for depth in depths if "d" in depth})
+    began = time.perf_counter()
+    trainers = {candidate.closure: candidate.trainer for candidate in candidates}
+    grids, stopped = train_all(trainers, places, rates, seeds, work)
+    every = [one for grid in grids.values() for one in grid.ended.values()]
+    known = [one.baseline for one in every if one.baseline is not None]
+    baseline = fmean(known) if known else None
+    warnings, closures = list[str](), []
+    for candidate in candidates:
+        rows = [grids[candidate.closure].row(place) for place in places]
+        losses = [{rate: tuple(e.value for e in runs) for rate, runs in r.items()} for r in rows]
+        finite = [v for row in losses for v in row.values() if all(map(math.isfinite, v))]
+        alike = bool(finite) and len(seeds) > 1 and all(len({*v}) == 1 for v in finite)
+        warnings += _warnings(candidate.trainer.name, places, rows, alike * len(seeds))
+        if alike:
+            losses = [{rate: v[:1] for rate, v in row.items()} for row in losses]
+        level = math.inf if baseline is None else baseline
+        told = candidate.closure, candidate.rule, candidate.rho
+        closure = judged(places, rates, losses, level, *told)
+        closures.append(_with_common_mode(closure, rows))
     return Transfer(
-        select={k: v for k, v in selection.to_dict().items() if k != "closure"},
-        measure={
-            **course.to_dict(), "depths": [depth_key(d) for d in depths], "rates": list(rates),
-            **({"width": widths} if widths else {}),
-        },
-        closures=tuple(_closure(c, grid, depths, rates, baseline) for c in candidates),
+        select=select,
+        measure=settings,
+        closures=tuple(closures),
         baseline=baseline,
-        provenance=provenance(began, settings.torch_device, stopped),
-    )  # fmt: skip
+        provenance=provenance(began, device, stopped, warnings),
+    )
 
 
-def _closure(
-    candidate: Candidate, grid: Grid, depths: Sequence[Depth], rates: Sequence[float],
-    baseline: float,
-) -> ClosureTransfer:  # fmt: skip
-    """The candidate's curves, with the common mode of each rate, and what they say."""
-    rows = [grid[candidate.closure, depth_key(depth)] for depth in depths]
-    losses = [{rate: one.losses for rate, one in row.items()} for row in rows]
-    closure = judged(
-        depths, rates, losses, baseline, candidate.failing,
-        candidate.closure, candidate.rule, candidate.rho,
-    )  # fmt: skip
+def _warnings(
+    name: str, places: Sequence[Depth], rows: Sequence[Mapping[float, Sequence[Ended]]], alike: int
+) -> Iterator[str]:
+    """How many runs ended early and why the first did, and whether the seeds are alike."""
+    runs = [
+        (place, rate, index, one)
+        for place, row in zip(places, rows, strict=True)
+        for rate, seeds in row.items()
+        for index, one in enumerate(seeds)
+    ]
+    if early := [run for run in runs if run[3].why]:
+        place, rate, index, one = early[0]
+        yield (
+            f"{len(early)} of {len(runs)} runs diverged; the first, of {name} at {words(place)}, "
+            f"lr {rate:g}, seed {index}: {one.why}"
+        )
+    if alike:
+        yield (
+            f"{name} gives the same at all {alike} seeds (does it set a seed itself, or take "
+            "none?): the first seed alone counts, and one gives no interval"
+        )
+
+
+def _with_common_mode(
+    closure: ClosureTransfer, rows: Sequence[Mapping[float, Sequence[Ended]]]
+) -> ClosureTransfer:
+    """The curves with the largest R and cosine of each rate, where they were taken."""
+    if not any(one.taken for row in rows for runs in row.values() for one in runs):
+        return closure
     curves = []
     for curve, row in zip(closure.curves, rows, strict=True):
-        weights, cosines = (
-            tuple(max(getattr(row[rate], what), default=math.nan) for rate in curve.rates)
-            for what in ("weights", "cosines")
-        )
+        taken = [[one for run in row[rate] for one in run.taken] for rate in curve.rates]
+        weights = tuple(max((one.weight for one in t), default=math.nan) for t in taken)
+        cosines = tuple(max((one.cosine for one in t), default=math.nan) for t in taken)
         curves.append(replace(curve, common_mode=weights, token_cosine=cosines))
     return replace(closure, curves=tuple(curves))
 
@@ -174,18 +234,22 @@ def train(constants: Constants | str | Path, **given: Any) -> Training:
     )  # fmt: skip
     text = None if asked.text is None else str(Path(asked.text).absolute())
     stepped = known[constants.optimizer]
-    course = Course(stepped, sizes, asked.steps, text, seeds=asked.seeds)
+    course = Course(stepped, sizes, asked.steps, text)
     corpus = course.corpus(len(constants.parts))
-    depth = {"N": sum(part.layers for part in constants.parts)}
-    key, own = depth_key(depth), f"{constants.placement}, the constants' rule"
+    place = {"N": sum(part.layers for part in constants.parts)}
+    own = f"{constants.placement}, the constants' rule"
     rules = {own: causal(constants), PLAIN: causal(plain(constants))}
-    named = [Candidate(n, {}, "", None, {key: c}) for n, c in rules.items()]
-    grid, stopped = _train_all(named, [depth], [asked.lr], course, work)
-    runs = tuple(_run(n, constants.placement, grid[n, key].get(asked.lr), course) for n in rules)
-    if stopped == INTERRUPTION and not any(grid.values()):
+    trainers = {n: Built(n, {depth_key(place): c}, course) for n, c in rules.items()}
+    seeds = range(asked.seed, asked.seed + asked.seeds)
+    grids, stopped = train_all(trainers, [place], [asked.lr], seeds, work)
+    runs = tuple(
+        _run(n, constants.placement, grids[n].seeds_at(place, asked.lr), course) for n in rules
+    )
+    finished = sum(bool(run.losses) for run in runs)
+    if stopped == INTERRUPTION and not finished:
         raise KeyboardInterrupt
     verdict, because = (
-        (Verdict.UNDECIDED, f"{stopped}: {sum(map(bool, grid.values()))} of 2 runs were finished")
+        (Verdict.UNDECIDED, f"{stopped}: {finished} of 2 runs were finished")
         if stopped
         else compared(runs[0], runs[1], corpus.baseline)
     )
@@ -232,17 +296,17 @@ def causal(constants: Constants) -> Constants:
     return replace(constants, parts=(*before, replace(last, causal=True)), warning="")
 
 
-def _run(rule: str, where: str, trained: Trained | None, course: Course) -> Run:
-    if trained is None:
+def _run(rule: str, where: str, seeds: Sequence[Ended], course: Course) -> Run:
+    """The runs of all seeds as one: means of the losses, up to where all of them went."""
+    if not seeds:
         return Run(rule, where, ())
-    steps = len(trained.curve)
-    finding = f"a loss was not finite at step {steps}" if steps < course.steps else ""
-    if not finding and not all(map(math.isfinite, trained.losses)):
-        finding = "a validation loss was not finite"
-    by_seed = () if finding else trained.losses
-    mean = math.fsum(by_seed) / len(by_seed) if by_seed else None
-    common = trained.taken, trained.weights, trained.cosines
-    return Run(rule, where, trained.curve, mean, finding, by_seed, *common)
+    losses = tuple(map(fmean, zip(*(one.losses for one in seeds), strict=False)))
+    finding = f"a loss was not finite at step {len(losses)}" if len(losses) < course.steps else ""
+    finding = finding or next((one.why for one in seeds if one.why), "")
+    by_seed = () if finding else tuple(one.value for one in seeds)
+    common = columns(min((one.steps for one in seeds), key=len), (one.taken for one in seeds))
+    mean = fmean(by_seed) if by_seed else None
+    return Run(rule, where, losses, mean, finding, by_seed, **common)
 
 
 def compared(run: Run, rival: Run, baseline: float) -> tuple[Verdict, str]:

@@ -37,10 +37,10 @@ def transfer(t: Transfer) -> doc.Document:
     subject = t.select.get("model") or f"{t.select['placement']}, trained with {stepped}"
     keys = ("steps", "batch", "tokens", "width", "seeds")
     settings = ", ".join(f"{key} {t.measure[key]}" for key in keys if key in t.measure)
-    exponents = [(c, e) for c in t.closures for e in (*c.exponents, c.failing)]
+    exponents = [(c, e) for c in t.closures for e in c.exponents]
     stopped = f"{t.provenance.stopped}: a part of what was asked for." * bool(t.provenance.stopped)
     baseline = f"; baseline {number(t.baseline, '.3f')}" * (t.baseline is not None)
-    columns = "closure | ρ/η | exponent of | >measured | >95 % interval | >derived"
+    columns = "closure | ρ/η | exponent of | >measured | >95 % interval"
     measured: doc.Body = (
         doc.table(columns, (_exponent(c, e) for c, e in exponents)),
         doc.terms((f"{c.closure}, {_what(e)}", e.because) for c, e in exponents),
@@ -89,8 +89,7 @@ def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
 
 def _exponent(c: ClosureTransfer, e: Exponent) -> tuple[doc.Words, ...]:
     estimate = "-" if math.isnan(e.estimate) else number(e.estimate, SIGNED)
-    derived = number(e.predicted) if e is c.failing else "-"
-    return c.closure, c.rho or "-", _what(e), estimate, interval(e.low, e.high, SIGNED), derived
+    return c.closure, c.rho or "-", _what(e), estimate, interval(e.low, e.high, SIGNED)
 
 
 def _losses_by_rate(closure: ClosureTransfer) -> doc.Table:

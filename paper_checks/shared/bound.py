@@ -13,7 +13,7 @@ from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.settings import fitting_threads
-from deepnet_theory.laboratory.stepping import gradients, norm, only, update
+from deepnet_theory.laboratory.stepping import norm, only, update
 from deepnet_theory.laboratory.trial import Trial, generator_for
 from deepnet_theory.runtime import Description
 
@@ -81,7 +81,7 @@ def _steps(trial: Trial, group: Group, direction: str) -> list[Tensor]:
     """Δθ of every parameter, of norm ``SIZE`` over the whole stack of each seed."""
     parameters = [p for p, _ in group]
     with only(trial.model, parameters):
-        found = gradients(trial.loss(trial.output()), parameters)
+        found = torch.autograd.grad(trial.loss(trial.output()).sum(), parameters)
     expression = trial.selection.the_optimizer.expression
     source = generator_for(trial.settings.seed, "directions", trial.settings.torch_device)
     steps = []

@@ -1,7 +1,6 @@
 """Best and failing rates of losses whose optimum is known, in depth and in width."""
 
 import math
-from itertools import product
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from deepnet_theory.laboratory.optimum import (
     best_rate,
     cost_of_depth,
     curve_of,
-    failing_exponent,
     failing_rate,
     geometric,
     judged,
@@ -99,24 +97,6 @@ def test_a_planted_exponent_is_told_from_transfer(rates, given, verdict, fitted_
     assert "slack" not in given or found.high > 0.25
 
 
-def test_the_interval_of_failing_rates_holds_what_the_grid_leaves_open():
-    """True thresholds between two rates: the slope of the grid's is within the interval."""
-    generator = np.random.default_rng(1)
-    for exponent, _ in product((0.0, -0.25, -0.5), range(50)):
-        limits = 0.06 * np.array(DEPTHS, dtype=float) ** exponent * generator.uniform(0.9, 1.1)
-        rows = [[next(r for r in RATES if r >= t) for t in limits]] * 3
-        found = failing_exponent("N", DEPTHS, rows, 2.0, exponent)
-        assert found.verdict is not Verdict.REFUTED and found.low <= exponent <= found.high
-    for nothing in ([[0.1, 0.1, 0.1, None]], []):
-        found = failing_exponent("N", DEPTHS, nothing, 2.0, 0.0)
-        assert found.verdict is Verdict.UNDECIDED
-    alike = failing_exponent("N", DEPTHS, [[0.4, 0.2, 0.1, 0.05]] * 3, 2.0, -0.25)
-    assert alike.verdict is Verdict.REFUTED
-    x = np.log(DEPTHS) - np.log(DEPTHS).mean()  # each threshold is known to half a step
-    grid = math.log(2) / 2 * np.abs(x).sum() / (x**2).sum()
-    assert (alike.high - alike.low) / 2 == pytest.approx(grid)
-
-
 def test_what_depth_costs_is_paired_by_seed():
     shallow = np.array([[3.0, 3.5], [2.5, 3.0], [2.8, 3.2]])
     rate, found = cost_of_depth([0.1, 0.2, 0.4], 0.21, shallow, shallow + 0.25, 3.1)
@@ -164,7 +144,7 @@ def test_the_planted_power_of_the_width_is_found_at_every_depth(power, verdict):
         centre = np.log(2.0**-5) + power * np.log(place["d"] / 32)
         centres = centre + 0.01 * rng.standard_normal(4)
         rows.append({r: tuple(2 + 0.05 * (np.log(r) - centres) ** 2) for r in rates})
-    found = judged(places, rates, rows, 5.0, None)
+    found = judged(places, rates, rows, 5.0)
     in_width, in_depth = found.exponents
     assert (in_width.variable, in_depth.variable) == ("d", "N")
     assert in_width.estimate == pytest.approx(power, abs=0.03)

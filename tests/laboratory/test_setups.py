@@ -134,7 +134,7 @@ def test_a_run_that_diverges_is_the_worst_and_says_why():
     found = transfer(setup, None, widths=[32, 64])
     for curve in found.closures[0].curves:
         assert curve.collapsed == (0,) * 6 + (3,) * 2 and curve.first_failing == 0.064
-    first = "12 of 48 runs diverged; the first, at width 32, lr 0.064, seed 0: "
+    first = "12 of 48 runs diverged; the first, of setup at width 32, lr 0.064, seed 0: "
     assert found.provenance.warnings[0] == f"{first}the loss was inf at step 0"
     small = transfer(setup, None, "0.03,0.04,0.128", widths=[32])
     assert "ZeroDivisionError: division by zero" in small.provenance.warnings[0]
@@ -171,7 +171,7 @@ def test_what_a_factory_brings_itself_is_refused():
     for name, value in (("closures", ["complete"]), ("text", "t"), ("width", 64), ("dtype", "x")):
         with pytest.raises(InputError, match=f"{name} was given with .*, which has its own"):
             transfer(both, **{name: value})
-    with pytest.raises(InputError, match="give depths, such as 4,8,16, or widths"):
+    with pytest.raises(InputError, match="give depths, such as 6,12,24, or widths"):
         transfer(both, None)
     for given, said in (({"seeds": 0}, "seeds 0"), ({"steps": 0}, "steps"), ({"rates": "1"}, "3")):
         with pytest.raises(InputError, match=said):

@@ -1,9 +1,10 @@
-"""Loss against learning rate at tiny sizes: seeds in one stack, resuming, JSON."""
+"""Loss against learning rate at tiny sizes: runs, resuming, JSON."""
 
 import json
 import math
 from dataclasses import replace
 from itertools import pairwise
+from statistics import fmean
 
 import pytest
 import torch
@@ -14,15 +15,12 @@ from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.scheme import scheme as scheme_named
 from deepnet_theory.laboratory import training
-from deepnet_theory.laboratory import transfer as module
 from deepnet_theory.laboratory.optimum import parse_rates
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.text import entropy
-from deepnet_theory.laboratory.training import Course, Trained, stacked, train_stack
+from deepnet_theory.laboratory.training import Built, Course, Ended, begun
 from deepnet_theory.laboratory.transfer import causal
 from deepnet_theory.laboratory.trial import generator_for
-from deepnet_theory.runtime import build
-from deepnet_theory.runtime.building import unstack
 from deepnet_theory.sizes.table import table, texts
 
 TINY = {"width": 16, "heads": 2, "tokens": 8, "batch": 2, "seeds": 2, "device": "cpu"}
@@ -39,13 +37,16 @@ def course(steps=3, **given):
     return Course(optimizer("adam"), Settings(**{**TINY, **given}), steps)
 
 
-def test_a_stack_is_its_models_trained_one_by_one():
+def run(c, rate, course, seed=0):
+    return Built("own", {"2": c}, course).train({"N": 2}, rate, seed)
+
+
+def test_a_run_is_what_torchs_own_loop_gives():
     """Each seed by itself, with torch's own Adam on an ordinary model."""
-    c, run = constants(), course(steps=4)
-    together = train_stack(c, 1e-2, run)
-    corpus = run.corpus()
+    c, own = constants(), course(steps=4)
+    corpus = own.corpus()
     for seed in range(2):
-        model = unstack(stacked(c, run), seed)
+        model = begun(c, own, seed)
         library = torch.optim.Adam(parameter_groups(model, 1e-2), lr=1e-2)
 
         def loss(batch, model=model):
@@ -57,42 +58,29 @@ def test_a_stack_is_its_models_trained_one_by_one():
             loss(corpus.batch(2, generator_for(seed, f"batch {step}"))).backward()
             library.step()
         with torch.no_grad():
-            held = [loss(batch) for batch in run.validation()]
-        assert float(torch.stack(held).mean()) == pytest.approx(together.losses[seed], rel=1e-4)
-    assert len(together.curve) == 4 and together.taken == (0, 1, 2)
-
-
-@pytest.mark.parametrize("name", ["adam", "momentum"])
-def test_a_library_takes_the_steps_of_the_expression(name):
-    run = replace(course(steps=4), optimizer=optimizer(name))
-    ours = train_stack(constants(), 1e-2, run)
-    other = replace(optimizer(name), running=None)
-    theirs = train_stack(constants(), 1e-2, replace(run, optimizer=other))
-    assert theirs.losses == pytest.approx(ours.losses, rel=1e-3)
-    assert theirs.losses != pytest.approx(train_stack(constants(), 2e-2, run).losses, rel=1e-3)
+            held = [float(loss(batch)) for batch in own.validation()]
+        ended = run(c, 1e-2, own, seed)
+        assert fmean(held) == pytest.approx(ended.value, rel=1e-4)
+    assert len(ended.losses) == 4 and ended.steps == (0, 1, 2)
 
 
 def test_a_seed_begins_alike_at_every_depth():
-    run = course()
-    shallow, deep = stacked(constants(3), run), stacked(constants(6), run)
+    shallow, deep, other = (begun(constants(n), course(), s) for n, s in ((3, 0), (6, 0), (3, 1)))
     assert torch.equal(shallow.embed.weight, deep.embed.weight)
     assert torch.equal(shallow.head.weight, deep.head.weight)
-    assert shallow.constants == build(constants(3)).constants
-    for p in shallow.parameters():
-        assert p.dim() == 2 or not torch.equal(p[0], p[1])
+    assert not torch.equal(shallow.head.weight, other.head.weight)
 
 
 def test_embedding_and_head_are_held_where_it_is_asked_for(monkeypatch):
-    c, stepped, held = constants(), course(), replace(course(), outer="held")
-    models = []
+    c, models = constants(), []
 
     def kept(*given):
-        models.append(stacked(*given))
+        models.append(begun(*given))
         return models[-1]
 
-    monkeypatch.setattr(training, "stacked", kept)
-    losses = [train_stack(c, 1e-2, run).losses for run in (stepped, held)]
-    fresh = stacked(c, held)
+    monkeypatch.setattr(training, "begun", kept)
+    losses = [run(c, 1e-2, one).value for one in (course(), replace(course(), outer="held"))]
+    fresh = begun(c, course(), 0)
     for model, same in zip(models, (False, True), strict=True):
         assert torch.equal(model.embed.weight, fresh.embed.weight) is same
         assert torch.equal(model.head.weight, fresh.head.weight) is same
@@ -102,9 +90,9 @@ def test_embedding_and_head_are_held_where_it_is_asked_for(monkeypatch):
 
 
 def test_a_run_that_diverges_has_no_loss():
-    broken = train_stack(constants(), 1e30, course(steps=6))
-    assert all(map(math.isnan, broken.losses)) and len(broken.curve) < 6
-    assert len(broken.taken) == len(broken.weights) == len(broken.cosines)
+    broken = run(constants(), 1e30, course(steps=6))
+    assert math.isnan(broken.value) and len(broken.losses) < 6 and "at step" in broken.why
+    assert len(broken.steps) == len(broken.taken)
 
 
 def test_the_json_says_what_was_measured():
@@ -174,34 +162,24 @@ def test_a_multiplier_of_the_matrices_is_stepped_with():
     assert complete.curves[0].values[2] != pytest.approx(own.curves[0].values[2], rel=1e-3)
 
 
-def test_finished_runs_are_not_trained_again(monkeypatch, tmp_path):
-    trained = []
+def test_finished_runs_are_not_trained_again_and_an_interrupt_keeps_them(monkeypatch, tmp_path):
+    trained, train = [], Built.train
 
-    def counted(c, rate, run) -> Trained:
+    def counted(self, place, rate, seed) -> Ended:
+        if place == {"N": 5}:
+            raise KeyboardInterrupt
         trained.append(rate)
-        return train_stack(c, rate, run)
+        return train(self, place, rate, seed)
 
-    monkeypatch.setattr(module, "train_stack", counted)
+    monkeypatch.setattr(Built, "train", counted)
     given = {**SMALL, "cache": tmp_path / "cache"}
     dt.transfer("adam", [2], RATES, ["symmetric"], **given)
     trained.clear()
     again = dt.transfer("adam", [2, 4], RATES, ["symmetric"], **given)
-    assert trained == [*RATES]  # the other depth
+    assert sorted(trained) == sorted([*RATES] * 2)  # the other depth
     whole = dt.transfer("adam", [2, 4], RATES, ["symmetric"], **SMALL)
     assert json.loads(again.to_json())["closures"] == json.loads(whole.to_json())["closures"]
-    trained.clear()
-    dt.transfer("adam", [2, 4], (*RATES, 0.5), ["symmetric"], **given)
-    assert trained == [0.5, 0.5]  # one more rate, and no others
-
-
-def test_an_interrupt_keeps_what_was_trained(monkeypatch):
-    def interrupted(c, rate, run):
-        if len(c.parts[0].sublayers) and c.parts[0].layers == 4:
-            raise KeyboardInterrupt
-        return train_stack(c, rate, run)
-
-    monkeypatch.setattr(module, "train_stack", interrupted)
-    result = dt.transfer("adam", [2, 4], RATES, ["symmetric"], **SMALL)
+    result = dt.transfer("adam", [2, 5], RATES, ["symmetric"], **SMALL)
     assert result.exit_code == 130 and not json.loads(result.to_json())["complete"]
     shallow, deep = result.closures[0].curves
     assert len(shallow.rates) == 3 and not deep.rates and "0 of 3" in deep.finding
@@ -209,14 +187,14 @@ def test_an_interrupt_keeps_what_was_trained(monkeypatch):
 
 def test_a_model_that_ignores_its_input_never_beats_the_baseline():
     """The best of them, which knows the windows' own frequencies, is at the baseline."""
-    run = course()
-    targets = torch.stack([b.targets for b in run.validation()])
+    own = course()
+    targets = torch.stack([b.targets for b in own.validation()])
     counts = torch.bincount(targets.flatten(), minlength=256).double()
     logits = (counts / counts.sum()).clamp(min=1e-300).log()
     least = torch.nn.functional.cross_entropy(logits.expand(targets.numel(), -1), targets.flatten())
     result = dt.transfer("adam", [2], RATES, ["symmetric"], **SMALL)
     assert float(least) == pytest.approx(result.baseline, rel=1e-6)
-    assert result.baseline < entropy(run.corpus().train)  # a collapsed model passes
+    assert result.baseline < entropy(own.corpus().train)  # a collapsed model passes
 
 
 def test_a_relative_text_is_found_from_another_folder_and_other_text_trained_on(
@@ -283,9 +261,9 @@ def at_both_depths(name, closure, rate):
     """The held-out losses of two seeds at 4 and at 64 layers."""
     derivation = dt.derive(optimizer=name, closure=closure)
     settings = Settings(width=64, heads=4, tokens=32, batch=8, seeds=2, device="cpu")
-    run = Course(optimizer(name), settings, 100)
+    own = Course(optimizer(name), settings, 100)
     each = (causal(dt.export(derivation, depth, width=64, heads=4)) for depth in (4, 64))
-    return [train_stack(constants, rate, run).losses for constants in each]
+    return [[run(c, rate, own, seed).value for seed in range(2)] for c in each]
 
 
 @pytest.mark.slow

@@ -29,8 +29,6 @@ def test_every_width_and_depth_has_a_curve_in_the_json() -> None:
     assert [e["in"] for e in rule["exponents"]] == ["d", "N"]
     assert rule["exponent"] == rule["exponents"][0]
     assert found["measure"]["width"] == [8, 16, 32]
-    # at every width the rule fails at one rate; of the others nothing is derived
-    assert [c["failing"]["predicted"] for c in found["closures"]] == [0, None, None]
 
 
 def head_and_rate(name: str, width: int) -> tuple[float, float, float]:

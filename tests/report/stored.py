@@ -115,7 +115,6 @@ TRANSFER = Transfer(
         ClosureTransfer(
             "complete", {}, "1", (_curve(8, 8e-3), _curve(32, 9e-3)),
             replace(SLOPE, because="[-0.01, +0.03] inside ±1/16"),
-            replace(SLOPE, share="failing rate", predicted=0.0, because="as derived"),
             Cost(8e-3, 0.01, -0.02, 0.04), Verdict.SUPPORTED, (replace(SLOPE, share="best rate"),),
         ),
         ClosureTransfer(
@@ -123,7 +122,6 @@ TRANSFER = Transfer(
             (_curve(8, 2e-3), _curve(32, NAN, "the best rate lies below the grid")),
             replace(SLOPE, estimate=NAN, low=NAN, high=NAN, because="one best rate is missing",
                     verdict=Verdict.UNDECIDED, would_decide="try lower rates"),
-            replace(SLOPE, share="failing rate", estimate=NAN, low=NAN, high=NAN),
             Cost(), Verdict.UNDECIDED,
         ),
     ),
