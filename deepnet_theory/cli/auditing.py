@@ -63,7 +63,6 @@ def audit(
     )
     from deepnet_theory.models.audit import judge, name_and_groups, of_constants
     from deepnet_theory.models.factory import Made, made
-    from deepnet_theory.models.fitting import multiplied_values
     from deepnet_theory.models.reading import read
     from deepnet_theory.report.scheme import grown, standing
     from deepnet_theory.runtime.building import checked
@@ -103,9 +102,7 @@ def audit(
         starts = (s.in_gain.start for s in reading.sublayers)
         if any(start and abs(start - 1) > EXACT for start in starts):
             reading = reading.in_gains  # somebody has put alpha there
-    why_not = multiplied_values(whole.module, whole, reading.sublayers)
-    if scheme is None:
-        why_not = without_law(reading, placed_forms(reading)) or why_not
+    why_not = "" if scheme is not None else without_law(reading, placed_forms(reading))
     at_depth = None
     try:
         if scheme is not None:

@@ -239,7 +239,7 @@ class Sublayer:
             return "stream"
         return "branch" if self.branch != 1 else None
 
-    @property
+    @cached_property
     def around(self) -> frozenset[str]:
         """Where norms stand, as :class:`~deepnet_theory.definitions.placement.Placement` says
         it."""
@@ -342,11 +342,11 @@ class Reading:
     tables: tuple[Table, ...] = ()
     logits: Logits | None = None
 
-    @property
+    @cached_property
     def stacks(self) -> dict[str, list[Sublayer]]:
         return {name: list(rows) for name, rows in groupby(self.sublayers, lambda s: s.stack)}
 
-    @property
+    @cached_property
     def layers(self) -> dict[str, int]:
         return {name: rows[-1].layer + 1 for name, rows in self.stacks.items()}
 
@@ -377,7 +377,7 @@ class Reading:
         """Every layer of every stack as a selection says it."""
         return [[described(row, ",") for row in by_layer(s)] for s in self.stacks.values()]
 
-    @property
+    @cached_property
     def select(self) -> dict[str, str]:
         """The stacks by their first layers as a selection says them, and the placement's name."""
         layers = [texts[0] for texts in self.layer_texts]

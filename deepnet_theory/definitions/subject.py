@@ -31,6 +31,7 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import sublayer
 
 EXACT = 0.01  # of a coefficient that code computes: published constants have two decimals
+RATE_OF = "rate of "
 LEARNT, INSIDE = "learnt", "inside"  # what some published schemes have in their equation
 
 
@@ -99,6 +100,11 @@ class Wanted:
     steps: tuple[WantedStep, ...] = ()
     stream: dict[str, float] = field(default_factory=dict)
     grouped: bool = False
+
+    def counts(self, factor: float) -> float:
+        """How many times as far a step moves a matrix that the code multiplies by a factor."""
+        p, q = self.degrees or (-1.0, 0.0)
+        return math.pow(factor, 1 + p - q) if factor else 1.0
 
 
 # ----------------------------------------------------------------------- constants as rows
@@ -322,7 +328,7 @@ def differences(
             yield Difference(index, "learnt", s.alpha / wanted.alpha, s.alpha, wanted.alpha)
         elif not math.isclose(s.alpha, wanted.alpha, rel_tol=exact):
             yield Difference(index, "alpha", s.alpha / wanted.alpha, s.alpha, wanted.alpha)
-        read = reading_alpha(s)
+        read = reading_alpha(s, wanted)
         if read:
             yield Difference(index, "reads", s.stream, s.stream, 1.0)
         for m in s.matrices:
@@ -348,33 +354,45 @@ def gain(matrix: Matrix, level: float = 0.95, times: float = 1.0) -> tuple[float
     return size, size - margin, size + margin
 
 
-def reading_alpha(s: Sublayer) -> set[str]:
-    """The roles of the matrices that read αx, of a branch that should read x."""
+def reading_alpha(s: Sublayer, wanted: WantedSublayer) -> set[str]:
+    """The roles of the matrices that read αx and are as large as if they read x."""
     if math.isclose(s.stream, 1, rel_tol=2 * EXACT) or "input" in s.around or s.kind == UNKNOWN:
         return set()
     last = sublayer(s.kind).last_map[0]
-    return {m.role for m in s.matrices
-            if m.role != last and math.isclose(m.times, s.stream, rel_tol=EXACT)}  # fmt: skip
+    reading = [m for m in s.matrices
+               if m.role != last and math.isclose(m.times, s.stream, rel_tol=EXACT)]  # fmt: skip
+
+    def is_divided(m: Matrix) -> bool:
+        """Whether its size is nearer to the wanted one with the factor than without."""
+        ratio = m.size / m.xavier / (wanted.gain(m) or 1.0)
+        return ratio > 0 and abs(math.log(ratio)) < abs(math.log(ratio / s.stream))
+
+    return set() if all(map(is_divided, reading)) else {m.role for m in reading}
+
+
+def factor(s: Sublayer, m: Matrix) -> float:
+    """What the code multiplies a matrix by; what gates of experts add up to is no number in it."""
+    if s.kind == UNKNOWN or unjudged(m):
+        return 1.0
+    kind = sublayer(s.kind)
+    return 1.0 if kind.experts > 1 and m.role == kind.last_map[0] else m.times
 
 
 def rates_of_multiples(reading: Reading, rule: Wanted) -> Iterator[Difference]:
     r"""The matrices that the forward pass multiplies by a c, so that their steps count otherwise.
 
     With entries θ such a matrix is cθ. One update moves it :math:`c^{1 + p - q}` times as far as
-    a matrix of its size that nothing multiplies. A scheme's own factor is no fault, and what gates
-    of experts add up to is no number in the code.
+    a matrix of its size that nothing multiplies. A scheme's own factor is no fault.
     """
-    p, q = rule.degrees or (-1.0, 0.0)
     for index, (s, wanted) in enumerate(zip(reading.sublayers, rule.sublayers, strict=True)):
-        read, gates = reading_alpha(s), s.kind != UNKNOWN and sublayer(s.kind).experts > 1
+        read = reading_alpha(s, wanted)
         for m in s.matrices:
             own = math.isclose(m.times, wanted.gains.get(m.role, 1.0), rel_tol=EXACT)
-            aside = gates and m.role == sublayer(s.kind).last_map[0]
-            if m.role in {"query", "key", *read} or aside or (own and rule.published):
+            counts = rule.counts(factor(s, m))
+            if m.role in read or (own and rule.published):
                 continue
-            counts = math.pow(m.times, 1 + p - q) if m.times and not unjudged(m) else 1.0
             if not math.isclose(counts, 1.0, rel_tol=EXACT):
-                yield Difference(index, f"rate of {m.role}", counts, m.times, 1.0)
+                yield Difference(index, f"{RATE_OF}{m.role}", counts, m.times, 1.0)
 
 
 def with_own(norms: frozenset[str], s: Sublayer) -> frozenset[str]:

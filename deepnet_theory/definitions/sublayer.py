@@ -146,7 +146,7 @@ class Sublayer:
         """The gain of a norm within the branch, which stands before the last map; else None."""
         return next((v for v in self.vectors if v.role is Role.NORM_GAIN), None)
 
-    @property
+    @cached_property
     def normed_inside(self) -> bool:
         """Whether a norm within the branch takes back the size of what a matrix gives."""
         sized = {m.name for m in self.matrices} - {"query", "key"}  # whose norms bound a softmax

@@ -36,19 +36,17 @@ from deepnet_theory.definitions.subject import (
     differences,
 )
 from deepnet_theory.definitions.sublayer import Role, sublayer
-from deepnet_theory.models.factory import Made, made
-from deepnet_theory.models.fitting import (
+from deepnet_theory.models.asked import (
     EXACT,
-    Places,
+    asked,
     blocks,
     describe,
     fit,
-    multiplied_values,
     multiplier,
-    own_module,
-    restored_on_error,
     where,
 )
+from deepnet_theory.models.factory import Made, made
+from deepnet_theory.models.places import Places, own_module, restored_on_error
 from deepnet_theory.models.reading import read
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.linear import NORM_EPS, describe_, mark_of
@@ -159,8 +157,6 @@ def _applied(
     initialise: bool | None, outer: bool, draw: Draw,
 ) -> Applied:  # fmt: skip
     whole, reading, rule = _read(model, constants, inputs, roles)
-    if multiplied := multiplied_values(model, whole, reading.sublayers):
-        raise Refusal(multiplied)
     marks = ((constants, True), *([] if initialise else [(constants, False)]))
     if mark_of(model) in marks and not _alphas(reading, rule):
         return Applied(())
@@ -180,8 +176,8 @@ def _applied(
             # what their gates add up to is known once the router is drawn
             changes += _draw_behind_gates(model, *_read(whole, constants, None, roles)[1:], draw)
     try:
-        _, again, asked = _read(whole, constants, None, roles)
-        left = _alphas(again, asked)
+        _, again, wanted = _read(whole, constants, None, roles)
+        left = _alphas(again, wanted)
     except DeepNetTheoryError:  # of what was put in, for it was read before
         if not (left := _alphas(reading, rule)):
             raise
@@ -211,10 +207,7 @@ def _applied(
 def _rates(reading: Reading, rule: Wanted, c: Constants) -> list[float]:
     """The learning rates that the parameters of the layers ask for, as multiples."""
     members = (d for packed in describe(reading, rule).values() for d in packed)
-    return sorted({
-        c.parameter(d.part or "", d.sublayer, d.name, d.role).rate
-        for d in members if d.sublayer is not None
-    })  # fmt: skip
+    return sorted({asked(d, c).rate for d in members if d.sublayer is not None})
 
 
 _watched = weakref.WeakSet[nn.Module]()  # models whose optimizer has not made a step yet
@@ -327,8 +320,8 @@ def _draw(model: nn.Module, reading: Reading, rule: Wanted, draw: Draw) -> Itera
         for m in s.matrices:
             if not m.times:
                 raise Refusal(f"the forward pass multiplies {m.where} by 0, at any size; {KEPT}")
-            gain, of_scores = row.gain(m), m.role in ("query", "key")
-            std = gain * m.xavier / (m.times if of_scores else 1.0)  # the scores' size counts
+            gain = row.gain(m)
+            std = gain * m.xavier / (1.0 if sublayer(s.kind).experts > 1 else m.times)
             draw(m.name, blocks(model, m), std)
             yield Change(m.where, f"{m.role}, gain {gain:.6g}, standard deviation {std:.6g}")
         if s.learnt and (parameter := s.learnt_parameter) and row.learnt:

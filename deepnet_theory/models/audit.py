@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
 from pathlib import Path
 from statistics import median
 
@@ -25,6 +24,7 @@ from deepnet_theory.definitions.subject import (
     Wanted,
     WantedStep,
     differences,
+    factor,
     gain,
     norms_of,
     rates_of_multiples,
@@ -32,6 +32,7 @@ from deepnet_theory.definitions.subject import (
     unjudged,
 )
 from deepnet_theory.definitions.sublayer import EPSILON
+from deepnet_theory.models.asked import describe, slowest
 from deepnet_theory.models.effect import Effects, Ratio
 from deepnet_theory.models.factory import Made
 from deepnet_theory.models.findings import (
@@ -43,8 +44,6 @@ from deepnet_theory.models.findings import (
     of_start,
     of_zero_branches,
 )
-from deepnet_theory.models.fitting import describe
-from deepnet_theory.models.groups import slowest
 from deepnet_theory.runtime.building import checked
 
 # depths that a model's constants may be of in place of its own, over that
@@ -151,17 +150,20 @@ def _of_a_mistaken_depth(
     reading: Reading, at_depth: Callable[[Mapping[str, int]], Sequence[Wanted]]
 ) -> Wanted | None:
     """A rule that the model follows at a depth that is not its own; published ones first."""
-    for published, times in product((True, False), MISTAKEN):
+    derived: Wanted | None = None
+    for times in MISTAKEN:
         layers = {name: n * times for name, n in reading.layers.items()}
-        if all(n.denominator == 1 for n in layers.values()):
-            made_for = {name: int(n) for name, n in layers.items()}
-            first, *_, last = (*made_for.values(), *made_for.values())
-            depth = {"N": first, "M": last}
-            for rule in at_depth(depth):
-                fits = rule.published is published and not any(differences(reading, rule))
-                if fits and _together(reading, rule):
-                    return replace(rule, layers=made_for)
-    return None
+        if any(n.denominator != 1 for n in layers.values()):
+            continue
+        made_for = {name: int(n) for name, n in layers.items()}
+        first, *_, last = (*made_for.values(), *made_for.values())
+        for rule in at_depth({"N": first, "M": last}):
+            if any(differences(reading, rule)) or not _together(reading, rule):
+                continue
+            if rule.published:
+                return replace(rule, layers=made_for)
+            derived = derived or replace(rule, layers=made_for)
+    return derived
 
 
 def _together(reading: Reading, rule: Wanted) -> bool:
@@ -381,7 +383,7 @@ def _of_matrices(reading: Reading, rule: Wanted) -> Iterator[WantedStep]:
     least: dict[str, WantedStep] = {}
     for s, w in zip(reading.sublayers, rule.sublayers, strict=True):
         for m in (m for m in s.matrices if not unjudged(m)):
-            rate = w.rates.get(m.role, 1.0)
+            rate = w.rates.get(m.role, 1.0) / rule.counts(factor(s, m))
             if m.name not in least or rate < least[m.name].times["lr"]:
                 least[m.name] = WantedStep(m.name, s.stack, s.layer, s.kind, m.role, {"lr": rate})
         if (name := s.learnt_parameter) and s.multiplier in w.rates:

@@ -46,6 +46,8 @@ DRAWS, SEED = 4, 1_000_003  # not that of somebody's inputs, which a draw would 
 PASSING = LAYOUT - {"native_dropout"} | {"add", "relu", "gelu", "silu"}
 MOST = 32  # parameters: for each of them the branch is computed twice
 LONGEST = 600  # operations of a branch without experts: attention has some fifty, a scan more
+RAISED, OPEN = 30.0, 1e4  # queries and keys at which softmax chooses; a sigmoid of the other is 1
+SAME = 1e-2  # of a size; a weighted mean of equal values is right to the type's rounding
 LARGE = 16.0  # of an activation's inputs: there GELU is as good as ReLU, and 16 bits hold a square
 
 
@@ -419,6 +421,9 @@ class Branch:
                 for last in self._products_of(self.end):
                     if node in self.origins(self.products[last].source):
                         self._assign("output", [last], self.end)
+        if why := self._multiplied(core, after):
+            self.because = why
+            return UNKNOWN
         latent = self._compress()
         keys = [product for product, m in self.roles if m.role == "key"]
         if not keys:  # experts whose matrices a router chooses
@@ -427,6 +432,27 @@ class Branch:
         if not latent and reads and self._gated(core, after):
             return "attention-gated"
         return "attention-latent" if latent and reads else "attention" if reads else "cross"
+
+    def _multiplied(self, core: Core, after: Sequence[Node]) -> str:
+        """By what number equal values are multiplied that is no factor of the output matrix.
+
+        Scores are raised until a sink, one more logit whose weight meets no value, takes nothing,
+        and gates are opened.
+        """
+        if len(after) != 1:
+            return ""
+        source = self.products[after[0]].source
+        if any(node in self.norms for node in self.graph.between(core.node, source)):
+            return ""
+        raised = {core.query: RAISED, core.key: RAISED, core.value: 1.0}
+        raised |= dict.fromkeys(self.beside, OPEN)
+        given = {node: torch.full_like(node.value, to) for node, to in raised.items()}
+        size = float(self.graph.replay(source, given).double().square().mean().sqrt())
+        mixed, times = stripped(source, self.norms, self.products)
+        known = abs(times) if mixed is core.node else 1.0
+        if math.isclose(size, known, rel_tol=SAME):
+            return ""
+        return f"it multiplies its values by {size:.3g}, and no rule has a law for that"
 
     def _gated(self, core: Core, after: Sequence[Node]) -> bool:
         """Whether one bounded gate of the branch's input multiplies what enters the output."""

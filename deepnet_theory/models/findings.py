@@ -18,12 +18,19 @@ from deepnet_theory.definitions.reading import (
     Sublayer,
     residual_equation,
 )
-from deepnet_theory.definitions.subject import EXACT, INSIDE, Difference, Wanted, WantedSublayer
+from deepnet_theory.definitions.subject import (
+    EXACT,
+    INSIDE,
+    RATE_OF,
+    Difference,
+    Wanted,
+    WantedSublayer,
+)
 from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.models.applying import SMALL, head_std, is_high, is_small, is_tied
+from deepnet_theory.models.asked import blocks
 from deepnet_theory.models.branches import runs
 from deepnet_theory.models.effect import Effects, Ratio
-from deepnet_theory.models.fitting import blocks
 
 FAR = 10.0  # the logarithm of a ratio that is none
 SIMILAR = 1.25  # layers whose ratios are within this factor differ alike
@@ -65,7 +72,7 @@ def findings(
 
 
 def _is_unscaled(s: Sublayer, d: Difference) -> bool:
-    return d.matrix is not None and d.item in {m.name for m in sublayer(s.kind).unscaled}
+    return d.item.removeprefix(RATE_OF) in {m.name for m in sublayer(s.kind).unscaled}
 
 
 def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding:
@@ -96,8 +103,8 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding
             "more, and their steps count more; their weights stay as they are"
         )
         mend = f"x = {_equation(wanted, f'{wanted.alpha:.4g}')}"
-    elif first.item.startswith("rate of "):
-        matrix = next(m for m in s.matrices if m.role == first.item[len("rate of ") :])
+    elif first.item.startswith(RATE_OF):
+        matrix = next(m for m in s.matrices if m.role == first.item.removeprefix(RATE_OF))
         what = (
             f"the forward pass multiplies it by {first.found:.4g}, so that one step of it counts "
             f"{first.ratio:.3g} times; take the factor out, or divide its learning rate by that"

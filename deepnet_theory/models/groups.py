@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +15,10 @@ from torch.utils.hooks import RemovableHandle
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.optimizer import Optimizer, optimizers
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
-from deepnet_theory.definitions.rule import ParameterConstants
 from deepnet_theory.definitions.selection import BaseLike, parse_depth, stack
-from deepnet_theory.definitions.sublayer import MATRICES, Role, role_name
+from deepnet_theory.definitions.sublayer import MATRICES, Role
 from deepnet_theory.models.applying import read_
-from deepnet_theory.models.fitting import TIED
+from deepnet_theory.models.asked import TIED, role_of, slowest
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
 from deepnet_theory.sizes.exported import stepped_by, steps_of_a_packed_matrix
@@ -310,31 +309,6 @@ def _stepped_together(optimizer: Optimizer, blocks: Blocks, c: Constants) -> Ite
             "gradients are alike up to size, each steps this part of its own step: "
             f"{shares}; split the matrix, or step it block by block"
         )
-
-
-def slowest(
-    blocks: Sequence[Description], c: Constants
-) -> tuple[ParameterConstants, Description, bool]:
-    """What the slowest block of a parameter steps with, that block, and whether all have its rate.
-
-    The embedding follows the first part's constants, the head the last part's.
-    """
-    outside = {"embedding": c.parts[0].name, "head": c.parts[-1].name}
-    asked = []
-    for d in blocks:
-        part, name = outside.get(d.part or "", d.part or ""), d.name
-        row = c.parameter(part, d.sublayer, "token_embedding" if name == TIED else name, d.role)
-        asked.append((row, d))
-    row, d = min(asked, key=lambda one: one[0].rate)
-    return row, d, all(other.rate == row.rate for other, _ in asked)
-
-
-def role_of(d: Description) -> str:
-    if d.role is Role.EMBEDDING:
-        return "token-embedding"
-    if d.role in (Role.NORM_GAIN, Role.NORM_BIAS):
-        return d.role.value if d.sublayer is not None else f"final-{d.role.value}"
-    return role_name(d.name)
 
 
 def _names(groups: list[list[Description]]) -> list[tuple[str, ...]]:

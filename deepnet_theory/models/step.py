@@ -1,4 +1,4 @@
-r"""One step of somebody's model on a batch: its final state F, its loss, and what a step changes.
+r"""Somebody's model on a batch: its final state F and its loss.
 
 F is what enters the head. That is found in one forward pass: from the output back through
 operations that have one activation each (a cast, a scale, a softcap) to the first product with a
@@ -59,6 +59,13 @@ class FinalState:
         own = own_loss(result) is not None and not drawn
         self.random = None if own else self._random(output, generator, drawn)
 
+    def draw(self, generator: torch.Generator) -> None:
+        """Take other random targets."""
+        assert self.random is not None
+        head, targets = self.random
+        again = torch.randint(self.classes, targets.shape, generator=generator)
+        self.random = head, again.to(targets.device)
+
     def __call__(self) -> Tensor:
         """F alone, (…, width), without gradients."""
         with torch.no_grad():
@@ -112,7 +119,7 @@ class FinalState:
             width, classes = classes, CLASSES
             head = torch.randn(width, CLASSES, generator=generator, dtype=torch.float32)
             head = (head * (2 / (width + CLASSES)) ** 0.5).to(output.device)
-        where = output.shape[:-1]
+        self.classes, where = classes, output.shape[:-1]
         for ids in () if drawn else self.made.tensors():
             if ids.shape == where and not ids.is_floating_point() and int(ids.max()) < classes:
                 following = torch.full_like(ids, -1, dtype=torch.long)
@@ -194,50 +201,6 @@ def _output(result: Any) -> Tensor | None:
     if isinstance(result, Mapping):
         result = [result[k] for k in (*NAMED, *result) if result.get(k) is not None]
     return next((t for t in tensors(result) if t.dim() > 1 and t.is_floating_point()), None)
-
-
-# ---- an optimizer's step ----
-
-RATE = 2.0**-10
-LINEAR = 0.01  # of ‖F‖: so small, a change is in proportion to the step
-HALVINGS = 40  # of a step, at most, to be so small
-Changed = Callable[[str, Tensor], Tensor]  # what becomes of the step of a parameter
-
-
-def change_of_step(
-    made: Made, make: Callable[..., Any], changed: Changed, seed: int, scale: float = 1.0
-) -> tuple[float, float]:
-    """‖ΔF‖/η of one step of an optimizer on random targets, averaged over tokens, for small η.
-
-    ``make`` gives the optimizer of parameters, ``changed`` what a named parameter's step is
-    replaced by. The step's ``scale`` is halved until ΔF is in proportion to it, and is returned
-    too. The model keeps its weights. Raises :class:`InputError` where no gradient reaches a
-    parameter.
-    """
-    model, generator = made.module, torch.Generator().manual_seed(seed)
-    final = FinalState(made, None, generator, drawn=True)
-    model.zero_grad()
-    _, loss = final.with_loss()
-    if not loss.requires_grad:
-        raise InputError("no gradient reaches the model's parameters: are all of them frozen?")
-    loss.backward()  # type: ignore[no-untyped-call]
-    moving = [(n, p) for n, p in model.named_parameters() if p.grad is not None]
-    kept = [p.detach().clone() for _, p in moving]
-    before = final().double()
-    make([p for _, p in moving], lr=RATE).step()
-    with torch.no_grad():
-        steps = [changed(n, p - old) for (n, p), old in zip(moving, kept, strict=True)]
-        for _ in range(HALVINGS):
-            for (_, p), old, step in zip(moving, kept, steps, strict=True):
-                p.copy_(old + scale * step)
-            moved = final().double() - before
-            if float(moved.norm()) <= LINEAR * float(before.norm()):
-                break
-            scale /= 2
-        for (_, p), old in zip(moving, kept, strict=True):
-            p.copy_(old)
-    model.zero_grad()
-    return float(moved.norm(dim=-1).mean()) / scale / RATE, scale
 
 
 def library_optimizer(reference: Reference) -> Callable[..., torch.optim.Optimizer]:

@@ -37,7 +37,8 @@ class Description(Site):
     r"""The role and place of one parameter, and its initial law.
 
     A matrix is drawn from :math:`\mathcal N(0, \mathrm{gain}^2\cdot 2/(\text{fan\_in} +
-    \text{fan\_out}))`; a vector, which has no fans, is filled with ``gain``.
+    \text{fan\_out}))`; a vector, which has no fans, is filled with ``gain``. ``times`` is what the
+    forward pass multiplies a matrix by.
     """
 
     role: Role = Role.SCALED
@@ -45,6 +46,7 @@ class Description(Site):
     gain: float = 1.0
     fan_in: int | None = None
     fan_out: int | None = None
+    times: float = 1.0
 
     @property
     def is_matrix(self) -> bool:

@@ -33,7 +33,6 @@ WITHOUT_LAW = {
         lambda: GPT(LAYERS, lambda x, f, n: x + 0.0 * f(n(x))),
         "is multiplied by 0",
     ),
-    "multiplied values": (lambda: GPT(LAYERS, times=0.25), "multiplies its values by 0.25"),
 }
 
 

@@ -349,8 +349,6 @@ REFUSED = {  # a model, the kind whose constants it is offered, and why it is re
     "values multiplied behind a gate": (
         attends(gate=torch.sigmoid, times=2), "a gate of each entry",
         "multiplies its values by 2"),
-    "values multiplied beside a sink": (
-        attends(sink=True, times=2), "a sink of attention", "multiplies its values by 2"),
     "values that meet positions": (
         attends(positions="own", beside="value"), "positions", SCORES),
 }  # fmt: skip
