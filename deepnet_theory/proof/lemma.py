@@ -12,10 +12,8 @@ is what independent directions of a wide layer show, nothing decays and nothing 
 
 exact to first order in Δθ (triangle inequality), has every J = 1 in its published form.
 
-Other placements are read on three orthogonal directions, a·e_path + b·e_branch + t·e_change: the
-input's own, the branch's (independent of it, as the random sign says in one dimension), and the one
-that a small change of the branch's matrices moves it along. A norm divides by the length; the
-branch maps a signal of length y to P·y along e_branch and ε·y along e_change.
+With pre-LN the stream is not normalised: it grows, and what a change grows by is what the stream
+grows by. Other placements are the probe route's.
 
 With :math:`D = \sqrt{\sum_j (P/\beta_j)^2}\,R` the response of the output to the branch's
 parameters, :math:`\|g\| \le \|\partial L/\partial F\|\,D` and a step along the gradient of size
@@ -44,7 +42,7 @@ import sympy as sp
 
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import Placement
-from deepnet_theory.definitions.selection import Part, Selection, Stack
+from deepnet_theory.definitions.selection import Part, Selection
 from deepnet_theory.definitions.sublayer import Sublayer, letters
 from deepnet_theory.proof.algebra import (
     DEPTHS,
@@ -54,7 +52,6 @@ from deepnet_theory.proof.algebra import (
     eta,
     gains,
     i,
-    in_sympy,
     l,
     r,
     vanishes,
@@ -69,8 +66,6 @@ from deepnet_theory.proof.step import (
     SQUARES_AT_MOST,
     Check,
     Point,
-    Regime,
-    Relation,
     Section,
     Step,
     at_most_at_sizes,
@@ -107,7 +102,6 @@ X = sp.Function("X", nonnegative=True)  # ‖Δx_l‖
 J = sp.Function("J", positive=True)  # ‖∂f_l/∂x_l‖
 D = sp.Function("D", positive=True)  # ‖∂f_l/∂θ_l‖
 T = sp.Function("T", positive=True)  # ‖Δθ_l‖
-epsilon = sp.Symbol("h", positive=True)  # a small change of the branch's output
 s = sp.Symbol("x_rms", positive=True)  # standard deviation of the residual stream
 loss_gradient = norm_of("dL_dF", r"\partial L/\partial F")  # ‖∂L/∂F‖, at the output
 _stream, _memory = sp.symbols("x y", positive=True)
@@ -294,121 +288,93 @@ def _triangle(step: Step) -> bool:
     return True
 
 
-# ---- a placement's residual equation on three orthogonal directions ----
+# ---- how a sublayer's output responds to its branch ----
 
 
 @dataclass(frozen=True)
-class Directions:
-    """A placement's output, and what follows from it.
+class Law:
+    """What the route takes of a placement, post-LN or pre-LN, and of an optimizer.
 
-    ``path`` and ``branch`` are its components where the branch does not change, ``change`` the
-    third. ``weight``: the branch against the path at stream size 1. ``response``, ``leading``: the
-    output's change per change of the branch, exactly and to leading order for a small branch.
+    ``weight`` is r and ``leading`` the output's response to the branch, of small weight, in P and
+    α; ``exact`` is the response at any weight.
     """
 
     placement: Placement
-    path: sp.Expr
-    branch: sp.Expr
-    change: sp.Expr
-    weight: sp.Expr
-    response: sp.Expr
-    leading: sp.Expr
+    degrees: Update
+
+    @property
+    def weight(self) -> sp.Expr:
+        return placement_law(self.placement).weight
+
+    @property
+    def leading(self) -> sp.Expr:
+        return placement_law(self.placement).response
+
+    @property
+    def exact(self) -> sp.Expr:
+        return 1 / sp.sqrt(alpha**2 + P**2) if self.placement.normalises_sum else sp.S.One
+
+    def response(self, gains: Gains) -> sp.Expr:
+        """D to leading order: the response times √Σ(P/β_j)²."""
+        return sp.sqrt(responses(gains)) * self.leading.xreplace({P: sp.Mul(*gains)})
+
+    def share(self, gains: Gains) -> sp.Expr:
+        """D^{1+p} ‖θ‖^q: one sublayer's increment per η, the loss's gradient dropped."""
+        return self.response(gains) ** (1 + self.degrees.p) * _size(gains) ** self.degrees.q
 
 
-def directions(placement: Placement) -> Directions:
-    """Evaluate a placement's equation on directions.
-
-    Raises :class:`Refusal` where it is not an identity path beside one branch.
-    """
-    size = sp.S.One if placement.normalises_sum else s
-    names = {"x": sp.Matrix([size, 0, 0]), "alpha": alpha}
-    functions = {"norm": lambda of: of / sp.sqrt(sp.factor(of.dot(of))), "branch": _branch,
-                 "learnt": lambda start: start}  # fmt: skip
-    try:
-        path, branch, change = in_sympy(placement.expression, names, functions)
-        path, branch = (side.xreplace({epsilon: sp.S.Zero}) for side in (path, branch))
-        weight = sp.powsimp((branch / path).subs(s, 1))
-        response = sp.factor(sp.diff(change, epsilon).subs(epsilon, 0))
-        leading = sp.powsimp(response.as_leading_term(P))
-    except (TypeError, AttributeError, ValueError, ZeroDivisionError):
-        path = branch = change = weight = response = leading = sp.nan
-    if not weight.is_positive or leading.has(s) or not leading.is_positive:
-        raise _without_law(
-            placement,
-            f"its equation {placement.equation!r} is not an identity path beside one branch",
+def law_of(selection: Selection) -> Law:
+    """The law of a selection; raises :class:`Refusal` for a placement that the route lacks."""
+    placement, counted = selection.the_placement, degrees(selection.the_optimizer)
+    if placement.normalises_sum:
+        lacking = not vanishes(placement_law(placement).weight - P / alpha)
+    else:
+        plain = placement.final_norm and placement.norms == {"input"} and not placement.learnt
+        lacking = not (plain and placement_law(placement).weight == P)
+    if lacking or counted.p < 0:
+        what = "an update that falls with its gradient" if counted.p < 0 else placement.equation
+        raise Refusal(
+            "the lemma route covers norm(alpha*x + branch(x)) and x + branch(norm(x)) under an "
+            f"update that grows with its gradient, and not {what}; use the method probe"
         )
-    return Directions(placement, path, branch, change, weight, response, leading)
+    return Law(placement, counted)
 
 
-def _branch(signal: sp.Matrix) -> sp.Matrix:
-    if signal[1] != 0 or signal[2] != 0:
-        raise TypeError("a branch of a branch")
-    return sp.Matrix([0, P * signal[0], epsilon * signal[0]])
-
-
-def _without_law(placement: Placement, why: str) -> Refusal:
-    return Refusal(f"the lemma route has no law for the placement {placement.name!r}: {why}")
-
-
-def placement_steps(placed: Directions) -> Iterator[Step]:
-    """The output's size, its response to the branch, and what a later stream does to it."""
-    placement, normalised = placed.placement, placed.placement.normalises_sum
-    source = placement.source or OURS
-    growth, exact, leading = placed.path**2 + placed.branch**2, placed.response, placed.leading
-    same = vanishes(exact - leading)
-    law = placement_law(placement)  # the same in matrices that do not commute
-    # what is eliminated in favour of the branch weight: P, or α where P is not felt
-    reached = ratio_in_branch_weight(P if placed.weight.has(P) else alpha, placed.weight)
+def placement_steps(law: Law) -> Iterator[Step]:
+    """The output's response to the branch; of a stream that is not normalised also its size."""
+    source = law.placement.source or OURS
+    if law.placement.normalises_sum:
+        yield PLACEMENT.at_most(
+            "branch-response", law.exact, law.leading,
+            "a small change of the branch, transverse to path and branch, is divided by the "
+            "deviation of their sum, which is at least the path's",
+            source=source, uses=("variance-with-random-sign", "branch-weight"),
+            establishes=(P,), checks=(SQUARES_AT_MOST, ratio_in_branch_weight(P, law.weight)),
+        )  # fmt: skip
+        return
     yield PLACEMENT.equal(
-        "stream-growth", growth, sp.factor(sp.expand(growth)),
-        f"mean square of the stream after {placement.equation}, the branch independent of the path",
-        source=source, assumptions=("independent-signs",), establishes=() if normalised else (s,),
+        "stream-growth", mean_over_signs((s + xi * P) ** 2), s**2 + P**2,
+        f"mean square of the stream after {law.placement.equation}, the branch's sign random",
+        source=source, assumptions=("independent-signs",), establishes=(s, P, xi),
     )  # fmt: skip
     yield PLACEMENT.equal(
-        "branch-weight-of-placement", r, placed.weight,
+        "branch-weight-of-placement", r, law.weight,
         "the branch of gains with the product P against the path, at stream size 1",
         source=source, uses=("stream-growth",), establishes=(r,),
-        checks=(defines("the matrix law of the placement", lambda: law.weight),),
+        checks=(defines("the matrix law of the placement", lambda: placement_law(
+            law.placement).weight),),
     )  # fmt: skip
-    yield PLACEMENT.asymptotic(
-        "branch-change", placed.change, epsilon * exact,
-        "a small change ε of the branch, transverse to it, as the output shows it",
-        source=source, uses=("stream-growth",), regime=Regime(epsilon, sp.S.Zero),
-        establishes=(epsilon,),
-        checks=(Check("limit of the squared ratio, both sides positive", _squared_limit),),
-    )  # fmt: skip
-    yield PLACEMENT.step(
-        Relation.EQUAL if same else Relation.AT_MOST, "branch-response", exact, leading,
-        "the response to the branch, exactly" if same
-        else "the response to the branch is at most its leading order at a small branch",
-        source=source, uses=("branch-change", "branch-weight-of-placement"),
-        # a bound is reached as the weight vanishes: no constant may be lost in it
-        checks=() if same else (SQUARES_AT_MOST, reached),
-    )  # fmt: skip
-    if normalised:
-        return
-    if placed.branch.has(s) or not placement.final_norm:
-        raise _without_law(
-            placement,
-            "a stream that is not normalised needs a branch that is, and a norm at the end",
-        )
-    yield from _stream_steps(placed)
+    yield from _stream_steps(law)
 
 
-def _squared_limit(step: Step) -> bool:
-    ratio = sp.cancel(sp.together((step.lhs / step.rhs) ** 2))
-    positive = step.lhs.is_positive and step.rhs.is_positive
-    return bool(positive and sp.cancel(ratio.subs(epsilon, 0)) == 1)
-
-
-def _stream_steps(placed: Directions) -> Iterator[Step]:
+def _stream_steps(law: Law) -> Iterator[Step]:
     """A stream that is not normalised: its size, and what its growth leaves of a change."""
 
     def iterated() -> Iterator[Point]:
         square: sp.Expr = sp.S.One
         for count in (1, 2, 3):
-            square = sp.expand((placed.path**2 + placed.branch**2).subs(s, sp.sqrt(square)))
-            yield {S: count, r: placed.weight}, square
+            square = sp.expand((s**2 + P**2).subs(s, sp.sqrt(square)))
+            yield {S: count, r: law.weight}, square
 
     def stretched() -> Iterator[Point]:
         """What is left of a product that telescopes: the size at i, whatever S is."""
@@ -461,22 +427,6 @@ def responses(gains: Gains) -> sp.Expr:
     return sp.Add(*((weight / gain) ** 2 for gain in gains))
 
 
-@dataclass(frozen=True)
-class Law:
-    """The response R of a placement and the degrees of an optimizer, at gains in any symbols."""
-
-    found: Directions
-    degrees: Update
-
-    def response(self, gains: Gains) -> sp.Expr:
-        """D to leading order: R √Σ(P/β_j)²."""
-        return sp.sqrt(responses(gains)) * self.found.leading.xreplace({P: sp.Mul(*gains)})
-
-    def share(self, gains: Gains) -> sp.Expr:
-        """D^{1+p} ‖θ‖^q: one sublayer's increment per η, the loss's gradient dropped."""
-        return self.response(gains) ** (1 + self.degrees.p) * _size(gains) ** self.degrees.q
-
-
 def _size(gains: Gains) -> sp.Expr:
     return sp.sqrt(sp.Add(*(gain**2 for gain in gains)))
 
@@ -489,34 +439,23 @@ def update_steps(
     ``later``: all later Jacobians in root mean square. ``uses``: the step that proves it, and the
     one that adds the sublayers' changes up.
     """
-    p, q, placed, gained = law.degrees.p, law.degrees.q, law.found, {P: sp.Mul(*gains)}
+    p, q, gained = law.degrees.p, law.degrees.q, {P: sp.Mul(*gains)}
     jacobians, telescoping = uses
-    exact = sp.sqrt(responses(gains)) * placed.response.xreplace(gained)
+    exact = sp.sqrt(responses(gains)) * law.exact.xreplace(gained)
     length = loss_gradient * law.response(gains)
     stepped = eta * length**p * _size(gains) ** q
-    responding = [(placed.leading * P / gain).xreplace(gained) for gain in gains]
+    responding = [(law.leading * P / gain).xreplace(gained) for gain in gains]
     moves = [stepped * (loss_gradient * response / length) for response in responding]
     moved = eta * loss_gradient**p * law.share(gains)
-    last = gains[0] if placed.weight.has(P) else alpha
-    approached = ratio_in_branch_weight(last, placed.weight.xreplace(gained))
-    # where the update falls with the gradient a bound would not do: its leading order is taken
-    falls = p < 0
-    yield SECTION.step(
-        Relation.ASYMPTOTIC if falls else Relation.AT_MOST,
+    approached = ratio_in_branch_weight(gains[0], law.weight.xreplace(gained))
+    yield SECTION.at_most(
         f"gradient-size{suffix}", loss_gradient * exact * later, length,
-        "the update falls with the gradient, so an upper bound would not do: the gradient's size "
-        "itself, to leading order where S·r² is small"
-        if falls else
         "‖∂L/∂θ_i‖ ≤ ‖∂L/∂F‖ ‖∂F/∂θ_i‖, and ‖∂F/∂θ_i‖ is at most the last sublayer's: in "
         "mean square the Jacobians in between are at most 1",
-        source=OURS if falls else SOURCE, uses=(jacobians, "branch-response"),
-        assumptions=(
-            "independent-signs", "unit-activations", "small-branch-weight",
-            *(("near-identity",) if falls else ()),
-        ),
-        regime=Regime(r, sp.S.Zero, "S*r**2 -> 0") if falls else None,
-        establishes=(loss_gradient,),
-        checks=(approached,) if falls else (SQUARES_AT_MOST, approached),
+        source=SOURCE,
+        uses=(jacobians, "branch-response" if law.placement.normalises_sum else jacobians),
+        assumptions=("independent-signs", "unit-activations", "small-branch-weight"),
+        establishes=(loss_gradient,), checks=(SQUARES_AT_MOST, approached),
     )  # fmt: skip
     yield SECTION.equal(
         f"update-size{suffix}", sp.sqrt(sp.Add(*(move**2 for move in moves))), stepped,
@@ -551,15 +490,15 @@ def _of_sublayer(member: Sublayer, law: Law, moved: sp.Expr, uses: str) -> tuple
     # what makes a branch its gains' product times a map of order one
     needs = {"softmax": "attention-keeps-magnitude", "phi": "homogeneous-activation"}
     premises = tuple(premise for name, premise in needs.items() if name in member.branch)
-    matrix_law = placement_law(law.found.placement).weight
+    normalised = law.placement.normalises_sum
     weight = SECTION.equal(
-        f"branch-weight-{member.name}", r, law.found.weight.xreplace({P: beta**count}),
+        f"branch-weight-{member.name}", r, law.weight.xreplace({P: beta**count}),
         f"the {count} scaled matrices of {member.name}, all gains β",
-        source=OURS, uses=("branch-weight-of-placement",),
+        source=OURS, uses=("branch-weight" if normalised else "branch-weight-of-placement",),
         assumptions=("equal-gains", *premises), establishes=(r,),
         checks=(
             defines("the gains multiplied along the branch's own formula",
-                    lambda: matrix_law.xreplace({P: gains_product(member)})),
+                    lambda: law.weight.xreplace({P: gains_product(member)})),
         ),
     )  # fmt: skip
     share = sp.powsimp(law.share(gains(count)).xreplace(equal))
@@ -575,12 +514,6 @@ def _of_sublayer(member: Sublayer, law: Law, moved: sp.Expr, uses: str) -> tuple
 # ---- encoder and decoder ----
 
 
-def encoder_and_decoder(stack: Stack) -> tuple[Part, Part]:
-    """Both parts of a stack; the algebra of sizes has refused a decoder without cross-attention."""
-    encoder, decoder = stack.parts
-    return encoder, decoder
-
-
 def added_up(part: Part, layers: int, term: Callable[[int], sp.Expr], crossing: sp.Expr) -> sp.Expr:
     """Every sublayer's own term, and every cross-attention's, one by one, layer after layer."""
     return sp.Add(*(
@@ -589,39 +522,39 @@ def added_up(part: Part, layers: int, term: Callable[[int], sp.Expr], crossing: 
     ))  # fmt: skip
 
 
-def cross_steps(placed: Directions, decoder: Part, telescoping: str) -> Iterator[Step]:
+def cross_steps(law: Law, decoder: Part, telescoping: str) -> Iterator[Step]:
     """The cross-attention's response to the encoder, and the bound of both parts."""
-    weight, name = placed.weight, "cross-attention-response"
+    name = "cross-attention-response"
 
     def unrolled() -> Iterator[Point]:
         for layers in (1, 2, 3):
             change = added_up(decoder, layers, lambda place: _D(place) * _T(place), _c * _X)
             yield {DEPTHS[decoder.depth]: layers}, (_F(len(decoder.layer) * layers + 1), change)
 
-    if placed.placement.normalises_sum:
-        output = placed.path * _stream + placed.branch * _memory
+    if law.placement.normalises_sum:
+        output = (alpha * _stream + P * _memory) * law.exact
         exact = TWO_PARTS.equal(
             "cross-attention-derivative",
             sp.Derivative(output, _memory), sp.diff(output, _memory),
             "the decoder's stream y and the memory m are independent and of variance 1, as "
             "the path and the branch of a sublayer are",
-            uses=("stream-growth",), assumptions=("attention-keeps-magnitude", "unit-activations"),
+            uses=("branch-response",), assumptions=("attention-keeps-magnitude",
+                                                    "unit-activations"),
             establishes=(_stream, _memory, _c), checks=DERIVATIVE,
         )  # fmt: skip
         yield exact
         yield TWO_PARTS.at_most(
-            name, exact.rhs, weight, "at most its leading order, the branch weight",
-            uses=(exact.name, "branch-weight-of-placement"),
-            checks=(SQUARES_AT_MOST, ratio_in_branch_weight(P, weight)),
+            name, exact.rhs, law.weight, "at most its leading order, the branch weight",
+            uses=(exact.name, "branch-weight"),
+            checks=(SQUARES_AT_MOST, ratio_in_branch_weight(P, law.weight)),
         )  # fmt: skip
     else:
-        matrix_law = placement_law(placed.placement).weight
         yield TWO_PARTS.equal(
-            name, _c, weight,
+            name, _c, law.weight,
             "the memory is normalised, so the branch carries its change at its weight",
             source=OURS, uses=("branch-weight-of-placement",),
             assumptions=("attention-keeps-magnitude",), establishes=(_c,),
-            checks=(defines("the matrix law of the placement", lambda: matrix_law),),
+            checks=(defines("the matrix law of the placement", lambda: law.weight),),
         )  # fmt: skip
     yield TWO_PARTS.at_most(
         "two-part-bound", _F(sublayers(decoder) + 1),
@@ -634,10 +567,9 @@ def cross_steps(placed: Directions, decoder: Part, telescoping: str) -> Iterator
     )  # fmt: skip
 
 
-def amplification_step(placed: Directions, decoder: Part) -> Step:
+def amplification_step(law: Law, decoder: Part) -> Step:
     """A: all cross-attentions added up."""
-    depth = DEPTHS[decoder.depth]
-    weight = placement_law(placed.placement).weight
+    depth, weight = DEPTHS[decoder.depth], law.weight
 
     def listed(step: Step) -> bool:
         """Both sides against as many weights of the matrix law as there are crossings."""
@@ -651,8 +583,8 @@ def amplification_step(placed: Directions, decoder: Part) -> Step:
 
     return TWO_PARTS.equal(
         "amplification-aligned",
-        sp.Sum(decoder.crossings * placed.weight, (l, 1, depth)),
-        crossings(decoder) * placed.weight,
+        sp.Sum(decoder.crossings * weight, (l, 1, depth)),
+        crossings(decoder) * weight,
         "A where all cross-attentions push one way: the triangle inequality's sum",
         source=TWO_PARTS.source, uses=("two-part-bound",), assumptions=("aligned-updates",),
         checks=(Check("the cross-attentions listed", listed),),
@@ -673,24 +605,17 @@ def lemma_route(selection: Selection) -> Route:
 
     Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where a law is missing.
     """
-    stack, counts = selection.the_stack, gain_counts(selection)
-    placed = directions(selection.the_placement)
-    law = Law(placed, degrees(selection.the_optimizer))
-    normalised = placed.placement.normalises_sum
-    if normalised and not vanishes(placed.weight - P / alpha):
-        raise _without_law(
-            placed.placement,
-            "the products of Jacobians are known of norm(alpha*x + branch(x)) alone",
-        )
+    stack, counts, law = selection.the_stack, gain_counts(selection), law_of(selection)
+    normalised = law.placement.normalises_sum
     telescoping = [*telescoping_steps(normalised=normalised)]
-    on_directions = [*placement_steps(placed)]
+    of_placement = [*placement_steps(law)]
     if normalised:
         scalar = [*scalar_steps(gains(counts[0]))]
-        steps, later = [*scalar, *telescoping, *on_directions], scalar[-1].rhs
+        steps, later = [*scalar, *telescoping, *of_placement], scalar[-1].rhs
         uses = (scalar[-1].name, telescoping[-1].name)
     else:
-        steps, later = [*telescoping, *on_directions], sp.sqrt(on_directions[-2].rhs)
-        uses = (on_directions[-2].name, on_directions[-1].name)
+        steps, later = [*telescoping, *of_placement], sp.sqrt(of_placement[-2].rhs)
+        uses = (of_placement[-2].name, of_placement[-1].name)
     steps.append(homogeneity_step(selection.the_optimizer, law.degrees))
     moved, sums = {}, []
     for count in counts:
@@ -700,9 +625,9 @@ def lemma_route(selection: Selection) -> Route:
         steps += block
         sums.append(block[-1].name)
     if len(stack.parts) == 2:
-        _, decoder = encoder_and_decoder(stack)
-        steps += cross_steps(placed, decoder, uses[-1])
-        steps.append(amplification_step(placed, decoder))
+        decoder = stack.parts[-1]
+        steps += cross_steps(law, decoder, uses[-1])
+        steps.append(amplification_step(law, decoder))
         sums.append(steps[-1].name)
     distinct = {s.name: s for part in stack.parts for s in part.layer}
     ends = {}

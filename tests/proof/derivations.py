@@ -31,7 +31,7 @@ SELECTIONS = {
     "unit-residual": {"optimizer": "sgd", "closure": "unit-residual"},
     "parameter-norm": {"optimizer": "adam", "closure": "parameter-norm"},
     "square root": {"update": "-eta*sqrt(abs(g))*sign(g)"},
-    "falling": {"update": "-eta*g/norm(g)**(3/2)", "placement": "pre-ln", "method": "lemma"},
+    "falling": {"update": "-eta*g/norm(g)**(3/2)", "placement": "pre-ln"},
     "one sign": {"update": "-eta*g*min(theta, 0)*sign(theta)/norm(theta)"},
     "parallel post-ln": {"optimizer": "sgd", "layer": "attention+ffn,ffn:swiglu"},
     "parallel pre-ln": {"optimizer": "adam", "placement": "pre-ln", "layer": "attention+ffn"},
@@ -57,7 +57,6 @@ SELECTIONS = {
     "shared learnt stream": {"optimizer": "nesterov", "placement": "stream-scalar", "uses": "4"},
     "lemma": {"optimizer": "sgd", "method": "lemma"},
     "lemma pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "lemma", **SWIGLU},
-    "lemma sandwich-ln": {"optimizer": "lamb", "placement": "sandwich-ln", "method": "lemma"},
     **{
         f"lemma {optimizer}, unlike powers": {
             "optimizer": optimizer, "method": "lemma", "layer": layer,
@@ -71,7 +70,7 @@ SELECTIONS = {
 # those whose steps are planted with errors: every route, and what each placement changes of it
 PLANTED = (
     "sgd post-ln", "adam res-post-ln", "lamb sandwich-ln", "muon swiglu", "sgd both",
-    "complete pre-ln", "unit-residual", "falling", "lemma", "lemma sandwich-ln", "lemma both",
+    "complete pre-ln", "unit-residual", "falling", "lemma", "lemma pre-ln", "lemma both",
     "parallel post-ln", "parallel pre-ln", "experts sgd",
     "norms inside", "learnt branch", "learnt stream",
 )  # fmt: skip

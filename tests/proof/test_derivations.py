@@ -201,7 +201,7 @@ def blind(check, step):
     [
         "sgd both",
         "lemma both",
-        "lemma sandwich-ln",
+        "lemma pre-ln",
         "parallel post-ln",
     ],
 )

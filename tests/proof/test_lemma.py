@@ -1,6 +1,7 @@
 """The lemma route: its assumptions, bounds and placements, and plain numbers without its code."""
 
 import math
+import re
 from dataclasses import replace
 from functools import cache
 from itertools import product
@@ -16,8 +17,7 @@ from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.placement import Placement, placements
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.derivation import derive
-from deepnet_theory.proof.lemma import directions, lemma_route, placement_steps, without_minus
-from deepnet_theory.proof.placement import placement_law
+from deepnet_theory.proof.lemma import lemma_route, without_minus
 from paper_checks.shared.steps.lemma import before_steps, following_steps
 
 LEMMAS = [name for name, of in derivations.SELECTIONS.items() if of.get("method") == "lemma"]
@@ -45,15 +45,6 @@ def test_bounds_are_refuted_with_sides_exchanged_or_halved():
                 assert replace(s, **wrong).check() is Verdict.REFUTED, s.name
 
 
-def test_an_update_that_falls_with_the_gradient_needs_more_than_a_bound():
-    """Where p < 0 an upper bound on the gradient bounds nothing: its leading order is taken."""
-    rising, falling = (
-        derivations.derivation(n).step("gradient-size") for n in ("lemma", "falling")
-    )
-    assert rising.relation.name == "AT_MOST" and falling.relation.name == "ASYMPTOTIC"
-    assert "near-identity" in falling.assumptions
-
-
 def test_two_parts_say_how_they_add_and_two_cross_attentions_amplify_twice():
     both = derivations.selection("lemma both")
     uses = {s.name: s.uses for s in derive(both).steps}
@@ -64,27 +55,20 @@ def test_two_parts_say_how_they_add_and_two_cross_attentions_amplify_twice():
     assert twice.step("amplification-aligned").rhs == 2 * once.step("amplification-aligned").rhs
 
 
-@pytest.mark.parametrize("name", sorted(placements()))
-def test_orthogonal_directions_agree_with_the_matrix_law_of_the_placement(name):
-    placed, law = directions(placements()[name]), placement_law(placements()[name])
-    pairs = ((placed.weight, law.weight), (placed.leading, law.response))
-    assert [(ours / theirs).simplify() for ours, theirs in pairs] == [1, 1]
-
-
 @pytest.mark.parametrize(
-    ("equation", "final_norm"),
+    ("select", "what"),
     [
-        ("norm(branch(x))", False),  # no path
-        ("x + branch(branch(x))", True),
-        ("x + branch(x)", True),  # the stream grows by a factor in every sublayer
-        ("x + branch(norm(x))", False),  # nothing normalises the output
-        ("norm(alpha*x)", False),  # no branch
-        ("alpha", True),
+        *(({"placement": name}, placements()[name].equation)
+          for name in sorted(placements().keys() - {"post-ln", "pre-ln"})),
+        ({"update": "-eta*g/norm(g)**(3/2)"}, "falls with its gradient"),
     ],
-)
-def test_an_equation_without_a_law_is_refused(equation, final_norm):
-    with pytest.raises(Refusal, match="no law for the placement 'odd'"):
-        list(placement_steps(directions(Placement("odd", equation, final_norm))))
+)  # fmt: skip
+def test_what_the_route_does_not_cover_is_refused_with_the_probes_name(select, what):
+    select = {"method": "lemma", **({"optimizer": "sgd"} if "update" not in select else {}),
+              **select}  # fmt: skip
+    with pytest.raises(Refusal, match=re.escape(what)) as refused:
+        lemma_route(Selection(**select))
+    assert "use the method probe" in str(refused.value)
 
 
 def test_the_route_refuses_a_branch_of_another_weight(monkeypatch):
@@ -93,7 +77,7 @@ def test_the_route_refuses_a_branch_of_another_weight(monkeypatch):
     monkeypatch.setattr("deepnet_theory.definitions.placement.placements", lambda: {"mine": half})
     selection = Selection(optimizer="sgd", placement="mine")
     assert len(derive(selection).rule.entries) == 1
-    with pytest.raises(Refusal, match="the products of Jacobians are known"):
+    with pytest.raises(Refusal, match="the lemma route covers"):
         derive(replace(selection, method="lemma"))
 
 

@@ -6,13 +6,8 @@ from collections.abc import Iterator
 
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.algebra import gains
-from deepnet_theory.proof.lemma import (
-    Law,
-    directions,
-    gain_counts,
-)
+from deepnet_theory.proof.lemma import gain_counts, law_of
 from deepnet_theory.proof.step import Step
-from deepnet_theory.sizes.update import law as degrees
 from paper_checks.shared.steps.lemma.chain import chain_steps, given
 from paper_checks.shared.steps.lemma.jacobians import product_steps
 from paper_checks.shared.steps.lemma.matrix_by_matrix import (
@@ -34,10 +29,9 @@ def before_steps() -> tuple[Step, ...]:
 def following_steps(selection: Selection) -> Iterator[Step]:
     """What uses the route's steps: derivatives in the gains, worst case."""
     counts = gain_counts(selection)
-    found = directions(selection.the_placement)
-    law = Law(found, degrees(selection.the_optimizer))
+    law = law_of(selection)
     of = gains(counts[0])
-    if found.placement.normalises_sum:
+    if law.placement.normalises_sum:
         yield from derivative_steps(of)
         yield from product_steps()
     else:

@@ -35,7 +35,7 @@ def matrix_by_matrix(law: Law, of: Gains) -> Step:
     """Both forms of one sublayer's increment, divided."""
     p, q, count = law.degrees.p, law.degrees.q, len(of)
     equal = dict.fromkeys(of, beta)
-    kappa = law.found.leading.xreplace({P: sp.Mul(*of)})
+    kappa = law.leading.xreplace({P: sp.Mul(*of)})
     single = sp.Add(*((sp.Mul(*of) / gain * kappa) ** (1 + p) * gain**q for gain in of))
     norm = law.share(of)
     return SECTION.equal(
@@ -56,7 +56,7 @@ def _ratio_of_forms(law: Law, count: int) -> Callable[[Step], bool]:
     def holds(step: Step) -> bool:
         residual, gain = sp.Rational(7, 3), sp.Rational(2, 5)
         p, q = law.degrees.p, law.degrees.q
-        kappa = law.found.leading.xreplace({P: gain**count, alpha: residual})
+        kappa = law.leading.xreplace({P: gain**count, alpha: residual})
         one = kappa * gain ** (count - 1)
         together = (sp.sqrt(count) * one) ** (1 + p) * (sp.sqrt(count) * gain) ** q
         expected = sp.N(count * one ** (1 + p) * gain**q / together, 40)
