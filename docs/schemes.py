@@ -14,7 +14,7 @@ from pathlib import Path
 from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.scheme import schemes
 from deepnet_theory.report.scheme import power
-from deepnet_theory.sizes.exponents import SPOKEN_OF, PartTrial
+from deepnet_theory.sizes.exponents import STEPPED, PartTrial
 from deepnet_theory.sizes.schemes import Judgement, judge
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -99,8 +99,8 @@ def _power(exponent: Fraction | None, part: PartTrial) -> str:
 
 def _leaves(part: PartTrial) -> str:
     """The largest growth of what the scheme speaks of, and of the other parameters."""
-    own = [m for m in part.growing if m.role in SPOKEN_OF]
-    others = [m for m in part.growing if m.role not in SPOKEN_OF]
+    own = [m for m in part.growing if m.role in STEPPED["matrices"]]
+    others = [m for m in part.growing if m.role not in STEPPED["matrices"]]
     told = []
     if part.independent is not None and part.independent > 0:
         told.append(f"S·r² {power(part.independent, part.depth)}, beyond the premises")

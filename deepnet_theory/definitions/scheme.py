@@ -11,7 +11,7 @@ from deepnet_theory.definitions.discovery import builtin, choose
 from deepnet_theory.definitions.expression import DEPTH, INDEXED, Grammar, evaluate
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement, placements
+from deepnet_theory.definitions.placement import Placement, placements
 from deepnet_theory.definitions.rule import Rule, RuleEntry
 from deepnet_theory.definitions.selection import Selection, stack
 from deepnet_theory.definitions.sublayer import Role, Sublayer, norm, sublayers
@@ -91,7 +91,8 @@ class Scheme:
             WIDTH.parse(self.std)
         optimizer(self.optimizer)
         norm(self.norm)
-        _ = self.placement
+        if self.placement.learnt:
+            raise InputError(f"scheme {self.name!r}: a published scheme has no learnt scalar here")
         for multipliers in (self.rates, self.epsilon, self.weight_decay):
             for role, text in multipliers.items():
                 Role(role)
@@ -104,12 +105,6 @@ class Scheme:
     @cached_property
     def placement(self) -> Placement:
         return Placement(self.name, self.equation, self.final_norm, self.summary, self.source)
-
-    @property
-    def gate(self) -> float | None:
-        """What a learnt multiplier of every branch starts at, None where there is none."""
-        starts = zip(self.placement.learnt, self.placement.starts(), strict=True)
-        return dict(starts).get(RESIDUAL_GAIN)
 
     @property
     def named_placement(self) -> str | None:
@@ -166,7 +161,7 @@ class Scheme:
     @property
     def one_gain(self) -> bool:
         """Whether α and one β for all scaled matrices say everything, at every layer alike."""
-        if self.gate is not None or self.layer is not None:
+        if self.layer is not None:
             return False
         for part in self.parts:
             layer = self.layer_of(part.name)
@@ -200,7 +195,6 @@ def not_exportable(given: Scheme) -> str:
         **_beyond_any_stack(given),
         "numbers that depend on where a layer stands": any(p.indexed for p in given.parts),
         f"the residual equation {given.equation}": given.named_placement is None,
-        "a learnt scalar on the branch": given.gate is not None,
         "an embedding of its own": any(p.embedding != "1" for p in given.parts),
         "a matrix that starts at 0": any("0" in p.gains.values() for p in given.parts),
     }

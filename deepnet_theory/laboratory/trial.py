@@ -189,8 +189,6 @@ class Trial:
         self, roles: Iterable[Role] | None = None
     ) -> list[tuple[nn.Parameter, Description]]:
         wanted = STEPPED[self.settings.step] if roles is None else frozenset(roles)
-        if roles is None and self.case.scheme is not None:
-            wanted |= {Role.RESIDUAL_GAIN}  # which published schemes speak of
         return [(p, d) for p, d in self._described if d.role in wanted]
 
     def changes(self, parameters: Sequence[nn.Parameter]) -> dict[int, Tensor]:

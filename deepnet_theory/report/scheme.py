@@ -76,7 +76,6 @@ def _constants(judgement: Judgement) -> Iterator[tuple[str, doc.Words]]:
     ]
     rows += [
         *((f"{part.name}: embedding", e) for part in scheme.parts if (e := part.embedding) != "1"),
-        ("learnt scalar", "" if scheme.gate is None else f"{scheme.gate:g}"),
         *((f"{what} of {role}", text) for what, texts in several for role, text in texts.items()),
     ]
     yield from ((name, doc.Code(text)) for name, text in rows if text)

@@ -35,9 +35,7 @@ from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.sizes.rule import solve_rule
 
 RIVALS = ("sgd", "adam", "lamb")
-# what the published rules and schemes speak of: matrices, and the scalar where there is one
 STEPPED = {"matrices": frozenset({Role.SCALED, Role.UNSCALED}), "all": frozenset(Role)}
-SPOKEN_OF = STEPPED["matrices"] | {Role.RESIDUAL_GAIN}
 
 
 @dataclass(frozen=True)
@@ -79,7 +77,7 @@ class PartTrial:
     @property
     def first(self) -> Fraction:
         """The exponent of the first order, over all that a scheme speaks of."""
-        return self.share(SPOKEN_OF)
+        return self.share(STEPPED["matrices"])
 
     @property
     def growing(self) -> tuple[Moved, ...]:

@@ -18,7 +18,6 @@ from deepnet_theory.definitions.scheme import WIDTH, Scheme, SchemePart, gain_of
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.subject import (
     INSIDE,
-    LEARNT,
     Wanted,
     WantedStep,
     WantedSublayer,
@@ -272,14 +271,13 @@ def _sizes_of_scheme(
             f"the scheme {given.name!r} sets constants for layers {whose}: "
             f"{reading.shared[0] if reading.shared else 'no layer of the model is used twice'}"
         )
-    forms = {INSIDE: _has_inner(given), LEARNT: given.gate is not None}
     inside = next((s for s in reading.sublayers if INSIDE in norms_of(s)), None)
-    if inside is not None and not forms[INSIDE]:
+    if inside is not None and not _has_inner(given):
         raise Refusal(f"{at(inside)} has a norm within its branch, and {given.name} has none there")
-    if why := without_law(reading, [form for form, has in forms.items() if has]):
+    if why := without_law(reading, (INSIDE,) * _has_inner(given)):
         raise Refusal(why)
     chosen = under or given.optimizer
-    plain = not any(forms.values())
+    plain = not _has_inner(given)
     return Wanted(
         given.name,
         given.source,
@@ -312,7 +310,6 @@ def _of_scheme(
                 for m in sublayer(s.kind).matrices
             },
             std=evaluate(WIDTH.parse(given.std), d=width) if given.std else None,
-            learnt=given.gate is not None,
         )
 
 

@@ -127,7 +127,7 @@ REFUSED = {
     "derive --update=-eta/g": "that neither alpha nor beta can change",
     "derive --compare-closures --update '-eta*g + eta*theta'": "no degree law",
     "derive --scheme gpt-2 --update=-eta*theta": "gradient",
-    "export --scheme rezero --depth 8": "constants have no place for the residual equation",
+    "export --scheme ngpt --depth 8": "constants have no place for the residual equation",
     "export --scheme u-mup --depth 8": "depend on where a layer stands",
     "transfer --scheme u-mup --rates 1e-3:1e-1": "depend on where a layer stands",
     "verify --scheme branchnorm": "changes in time",

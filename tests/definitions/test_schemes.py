@@ -35,7 +35,7 @@ def test_gpt_2_and_deepnorm_are_their_papers():
 def test_only_a_scheme_of_one_gain_is_a_rule_of_alpha_and_beta():
     names = {s.name for s in SCHEMES if s.one_gain}
     assert {"deepnorm", "deepnorm-glm", "completep", "modula"} <= names
-    assert not names & {"gpt-2", "fixup", "rezero", "layernorm-scaling", "sub-ln"}
+    assert not names & {"gpt-2", "layernorm-scaling", "sub-ln"}
 
 
 @pytest.mark.parametrize(
@@ -43,6 +43,7 @@ def test_only_a_scheme_of_one_gain_is_a_rule_of_alpha_and_beta():
     [
         {"parts": (SchemePart("encoder", gains={"fc3": "1/N"}),)},
         {"equation": "x + branch(norm(x))/N"},
+        {"equation": "x + learnt(1)*branch(x)"},
         {"optimizer": "adamm"},
         {"rates": {"matrix": "1"}},
     ],

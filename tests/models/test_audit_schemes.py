@@ -260,11 +260,6 @@ def indexed(*, alpha):
 
 
 FORMS = {  # a model, its scheme, and a model that lacks one thing, with the words for it
-    "a learnt scalar": (
-        lambda: drawn(gated(0.0)), "rezero",
-        lambda: drawn(GPT(LAYERS, lambda x, f, norm: x + f(x), final=False)),
-        "no learnt scalar multiplies the branch, and rezero starts one at 0",
-    ),
     "alpha by the layer": (
         lambda: drawn(GPT(LAYERS, indexed(alpha=lambda layer: math.sqrt(2 * layer)), final=False)),
         "admin", lambda: drawn(GPT(LAYERS, post, final=False)),

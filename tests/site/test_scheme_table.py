@@ -55,7 +55,7 @@ def test_a_row_carries_the_measurement_that_refutes_it(name):
 
 
 def test_the_record_is_of_what_is_derived_now(capsys):
-    for name in ("admin", "deepnorm", "fixup", "t-fixup", "u-mup"):
+    for name in ("admin", "deepnorm", "t-fixup", "u-mup"):
         for row in judged(capsys, name)["optimizers"]:
             derived = [part["first_order"] for part in row["parts"]]
             for optimizer in recorded()[name].keys() & set(row["optimizers"]):

@@ -49,10 +49,6 @@ BY_HAND = {
     # pre-LN with gain 1: the sum of l^(-1/2) under Adam, of 1/l under SGD
     ("gpt-neox-small", "adam"): (Fraction(1, 2), None),
     ("gpt-neox-small", "sgd"): (Fraction(0), None),
-    # N scalars of gradient 1
-    ("rezero", "adam"): (Fraction(1), None),
-    # the output matrix is fed by value of gain (2N)^(-1/6): 2N (2N)^(-2/6)
-    ("fixup", "sgd"): (Fraction(2, 3), None),
 }
 
 
