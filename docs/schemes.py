@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.scheme import schemes
-from deepnet_theory.report.scheme import power
+from deepnet_theory.report.tables import power
 from deepnet_theory.sizes.exponents import STEPPED, PartTrial
 from deepnet_theory.sizes.schemes import Judgement, judge
 

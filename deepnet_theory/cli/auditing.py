@@ -64,7 +64,7 @@ def audit(
     from deepnet_theory.models.audit import judge, name_and_groups, of_constants
     from deepnet_theory.models.factory import Made, made
     from deepnet_theory.models.reading import read
-    from deepnet_theory.report.scheme import grown, standing
+    from deepnet_theory.report.tables import grown, standing
     from deepnet_theory.runtime.building import checked
     from deepnet_theory.sizes.schemes import Row, trials
     from deepnet_theory.sizes.wanted import (

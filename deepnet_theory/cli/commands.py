@@ -110,10 +110,10 @@ def derive(
             raise InputError(
                 f"--across {across} has one table: leave --compare-closures and --section out"
             )
-        from deepnet_theory.report import width as of_width
+        from deepnet_theory.report import tables
 
         wide = deriving.derive_across(selection_of(select), across, depth=depth, **in_width)
-        return _show(wide, format, of_width.document if steps else of_width.short)
+        return _show(wide, format, tables.wide if steps else tables.wide_short)
     _refuse_in_depth(in_width)
     from deepnet_theory.report import rule
 
@@ -162,7 +162,6 @@ def _measured(
     talk: Talk,
     title: str,
     *,
-    points: bool = False,
     format: str = "text",
     output: str | None = None,
     page: str | None = None,
@@ -171,15 +170,14 @@ def _measured(
 ) -> int:
     """Have something measured where ``work`` says, show it and save it; the exit code.
 
-    Who watches sees ``title``, the progress, and with ``points`` the points as they come. What
-    was interrupted before its first point is not saved.
+    Who watches sees ``title`` and the progress. Work without a first point is not saved.
     """
     from deepnet_theory.report.text import live
 
     with (
         warnings.catch_warnings(action="ignore", category=UnstableWarning),  # the page says it
         work.place(talk) as place,
-        live(title, talk.quiet, points) as seen,
+        live(title, talk.quiet) as seen,
     ):
         result = run(**seen, **place)
     stopped = getattr(result, "stopped", "")
@@ -262,14 +260,13 @@ def verify(
         selection = selection_of(select)
         wide = partial(experiments.verify, selection, across=across, **in_width, **measure)
         return _measured(
-            wide, work, talk, "one update across the width", points=True, format=format,
+            wide, work, talk, "one update across the width", format=format,
             output=output,
         )  # fmt: skip
     _refuse_in_depth(in_width)
     run, named = _of_subject(experiments.verify, select, own, partial(_noted, talk))
     return _measured(
-        partial(run, **measure), work, talk, f"{Y_LABEL}, {named}", points=True,
-        format=format, output=output,
+        partial(run, **measure), work, talk, f"{Y_LABEL}, {named}", format=format, output=output,
     )  # fmt: skip
 
 
@@ -513,7 +510,7 @@ def measure(
         seed=seed,
     )  # fmt: skip
     return _measured(
-        run, work, talk, f"{Y_LABEL}, {model}", points=True, format=format,
+        run, work, talk, f"{Y_LABEL}, {model}", format=format,
         output=output, page=page,
     )  # fmt: skip
 
@@ -548,7 +545,6 @@ def report(
         work,
         talk,
         f"{Y_LABEL}, {title(selection)}",
-        points=True,
         output=output,
         page_of=lambda made: document(made.verification, made.rivals),
         saved=lambda made: str(made.html),

@@ -301,13 +301,13 @@ Form = tuple[str | int, ...]  # marks, and the places of the arguments between t
 
 
 class Printed(sp.Function):  # type: ignore[misc]
-    """A node that its forms print, as text, as LaTeX and in letters."""
+    """A node that its forms print, as text and as LaTeX."""
 
     is_commutative = False
-    shown: ClassVar[tuple[Form, Form, Form]]
+    shown: ClassVar[tuple[Form, Form]]
 
-    def forms(self) -> tuple[Form, Form, Form]:
-        """Text, LaTeX and letters."""
+    def forms(self) -> tuple[Form, Form]:
+        """Text and LaTeX."""
         return self.shown
 
     def _sympystr(self, printer: Printer) -> str:
@@ -353,10 +353,10 @@ class MatrixMap(Printed):
             return self.func(direction)
         return DirectionalDifferential(Label(self.func), self.args[0], direction)
 
-    def forms(self) -> tuple[Form, Form, Form]:
+    def forms(self) -> tuple[Form, Form]:
         """The label before its argument."""
         shown = (f"{self.label}(", 0, ")")
-        return shown, (rf"{self.latex_label}\left(", 0, r"\right)"), shown
+        return shown, (rf"{self.latex_label}\left(", 0, r"\right)")
 
 
 class Activation(MatrixMap):
@@ -387,7 +387,7 @@ class Transpose(MatrixMap):
     """Aᵀ: linear, and reverses products."""
 
     degree, linear = 1, True
-    shown = (0, ".T"), (0, r"^{\top}"), (0, "⊤")
+    shown = (0, ".T"), (0, r"^{\top}")
 
     @classmethod
     def eval(cls, argument: sp.Expr) -> sp.Expr:
@@ -411,7 +411,6 @@ class Hadamard(Printed):
     shown = (
         ("hadamard(", 0, ", ", 1, ")"),
         (r"\left(", 0, r" \odot ", 1, r"\right)"),
-        ("(", 0, "⊙", 1, ")"),
     )
 
     @classmethod
@@ -476,11 +475,10 @@ class DirectionalDifferential(Printed):
     def _eval_derivative(self, symbol: sp.Symbol) -> sp.Expr:
         raise NotImplementedError("second differentials of a matrix map have no law here")
 
-    def forms(self) -> tuple[Form, Form, Form]:
+    def forms(self) -> tuple[Form, Form]:
         """The map, the point, and the direction in brackets."""
         label, latex = self.args[0].function.label, self.args[0].function.latex_label
         return (
             ("D[", label, "](", 1, ")[", 2, "]"),
             (r"\mathrm{D}", latex, r"\left(", 1, r"\right)\left[", 2, r"\right]"),
-            (f"D{label}(", 1, ")[", 2, "]"),
         )

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from re import sub
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from deepnet_theory.definitions.audit import REMARK
@@ -15,7 +13,7 @@ from deepnet_theory.report.document import number
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from deepnet_theory.definitions.audit import Audit, Audited, Finding
+    from deepnet_theory.definitions.audit import Audit, Finding
 
 FIRST = 3  # findings that fit a screen with the verdict
 
@@ -97,10 +95,7 @@ def _to_derive(audit: Audit) -> Iterator[doc.Block]:
         return
     yield from (f"{name}: {formulas}." for name, formulas in reversed(audit.rows.items()))
     yield audit.condition
-    # a line may end before an option and nowhere else
-    command = audit.command.replace(" --", "\1--").replace(" ", "\0").replace("\1", " ")
-    lines = wrap(command, 54, break_on_hyphens=False, break_long_words=False)
-    yield doc.Listing(" \\\n  ".join(lines).replace("\0", " "))
+    yield doc.Listing(audit.command)
     if not audit.scheme:
         beside = "" if audit.placement else "; Constants.beside puts those of two together"
         export = "export with the same options writes the constants for apply_"
@@ -108,27 +103,20 @@ def _to_derive(audit: Audit) -> Iterator[doc.Block]:
 
 
 def _gains(audit: Audit) -> doc.Table:
-    """One row a kind of sublayer and matrix: the range over layers and experts, and what is wanted.
-
-    A kind that stands in several equations has rows of each.
-    """
-    kinds: dict[tuple[str, str, str], list[Audited]] = {}
+    """One row a kind of sublayer and matrix: the range over layers and experts, and the rule's."""
+    found: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    expected: dict[tuple[str, str], float | None] = {}
     for s in audit.sublayers:
-        key = (s.sublayer.stack, s.sublayer.kind, s.sublayer.equation)
-        kinds.setdefault(key, []).append(s)
-    named = Counter((stack, kind) for stack, kind, _ in kinds)
-    rows: list[tuple[doc.Words, ...]] = []
-
-    def add(title: str, what: str, values: list[float], wanted: float | None) -> None:
-        low, high = number(min(values), ".3g"), number(max(values), ".3g")
-        shown = low if low == high else f"{low} to {high}"
-        rows.append((title, what, shown, number(wanted, ".3g")))
-
-    for (stack, kind, equation), alike in kinds.items():
-        title = f"{stack} {kind}" + f", {equation}" * (named[stack, kind] > 1)
-        on = alike[0].sublayer.alpha_on or "nothing"
-        add(title, f"alpha, on {on}", [s.sublayer.alpha for s in alike], alike[0].alpha_wanted)
-        for role in dict.fromkeys(g.matrix.role for s in alike for g in s.gains):
-            gains = [g for s in alike for g in s.gains if g.matrix.role == role]
-            add("", role, [end for g in gains for end in (g.low, g.high)], gains[0].wanted)
-    return doc.table("sublayer | what | found | wanted", rows)
+        title, on = f"{s.sublayer.stack} {s.sublayer.kind}", s.sublayer.alpha_on or "nothing"
+        alpha = (s.sublayer.alpha, s.sublayer.alpha, s.alpha_wanted)
+        gains = ((g.matrix.role, (g.low, g.high, g.wanted)) for g in s.gains)
+        for what, (low, high, wanted) in ((f"alpha, on {on}", alpha), *gains):
+            found.setdefault((title, what), []).append((low, high))
+            expected.setdefault((title, what), wanted)
+    rows = []
+    for key, ranges in found.items():
+        values = [end for pair in ranges for end in pair]
+        first, last = number(min(values), "z.3g"), number(max(values), "z.3g")
+        shown = first if first == last else f"{first} to {last}"
+        rows.append((*key, shown, number(expected[key], "z.3g")))
+    return doc.table("sublayer | what | >found | >expected", rows)

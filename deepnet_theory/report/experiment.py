@@ -318,10 +318,6 @@ def along(points: Points, variable: str) -> list[Estimate]:
 
     Where both grow together no two points share the other size: all are taken.
     """
-    groups: dict[tuple[int, ...], list[Estimate]] = {}
-    for point in points:
-        held = tuple(n for symbol, n in point.at.items() if symbol != variable)
-        groups.setdefault(held, []).append(point)
-    several = {held: group for held, group in groups.items() if len(group) > 1}
-    chosen = several[min(several)] if several else points
-    return sorted(chosen, key=lambda p: p.at[variable])
+    least = {s: min(p.at[s] for p in points) for p in points[:1] for s in p.at if s != variable}
+    held = [p for p in points if all(p.at[s] == n for s, n in least.items())]
+    return sorted(held if len(held) > 1 else points, key=lambda p: p.at[variable])

@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 # result's class: a module of this room, and its functions that give document, line and figures.
 SHOWN = {
     "Audit": ("audit", "document", "", ""),
-    "Comparison": ("rule", "comparison", "", ""),
+    "Comparison": ("tables", "comparison", "", ""),
     "Derivation": ("rule", "document", "one_line", ""),
-    "Judgement": ("scheme", "document", "", ""),
+    "Judgement": ("tables", "scheme", "", ""),
     "Result": ("experiment", "document", "lines", "figures"),
     "Training": ("training", "document", "", "figures"),
     "Transfer": ("training", "transfer", "transfer_line", "transfer_figures"),
-    "WidthDerivation": ("width", "document", "one_line", ""),
+    "WidthDerivation": ("tables", "wide", "wide_line", ""),
 }
 DOCUMENT, LINE, FIGURES = 1, 2, 3
 

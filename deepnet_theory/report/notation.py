@@ -8,7 +8,6 @@ from fractions import Fraction
 
 import sympy as sp
 from sympy.printing.latex import latex
-from sympy.printing.str import StrPrinter
 
 from deepnet_theory.definitions.expression import DEPTH, UPDATE, Grammar, OperatorAlgebra, fold
 from deepnet_theory.definitions.placement import PLACEMENT
@@ -79,41 +78,10 @@ def _joined(sides: list[str], sign: str, around: str) -> str:
     return f"{' = '.join(sides[:-1])} {sign} {around.format(sides[-1])}"
 
 
-class _Line(StrPrinter):  # type: ignore[misc]
-    """SymPy's own text with letters for names; what it prints otherwise is set by :data:`_SET`."""
-
-    def _print_Symbol(self, symbol: sp.Symbol) -> str:
-        return lettered(symbol.name)
-
-    def _print_Derivative(self, expression: sp.Derivative) -> str:
-        body = self._print(expression.expr)
-        body = f"({body})" if expression.expr.is_Add or expression.expr.is_Mul else body
-        return f"∂{body}/∂{self._print(expression.variables[0])}"
-
-    def _print_Sum(self, expression: sp.Sum, sign: str = "Σ") -> str:
-        ends = ", ".join("{}={}..{}".format(*map(self._print, one)) for one in expression.limits)
-        return f"{sign}[{ends}] ({self._print(expression.function)})"
-
-    def _print_Product(self, expression: sp.Product) -> str:
-        return self._print_Sum(expression, "Π")
-
-    def _print_Abs(self, expression: sp.Abs) -> str:
-        return f"|{self._print(expression.args[0])}|"
-
-    def _print(self, expression: sp.Expr, **kwargs: object) -> str:
-        if not hasattr(expression, "forms"):
-            return str(super()._print(expression, **kwargs))
-        *_, form = expression.forms()  # the one whose marks are letters
-        parts = expression.args
-        shown = [p if isinstance(p, str) else f"({self._print(parts[p])})"
-                 if form[0] in (0, "(") and not parts[p].is_Atom else self._print(parts[p])
-                 for p in form]  # fmt: skip
-        return "".join(shown).replace("phi(", "φ(").replace("⊤", "ᵀ")
-
-
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 _SET: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (  # in this order
+    (r"[^\W\d]\w*", lambda match: lettered(match[0])),
     (r"sqrt\(([^\W_]+)\)", r"√\1"),
     (r"sqrt\(", "√("),
     (r"\*\*(\d+)", lambda match: match[1].translate(_RAISED)),
@@ -125,7 +93,7 @@ _SET: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (  # in thi
 
 def shown(expression: sp.Expr) -> str:
     """A formula in one line of letters: 2N^(3/2) β²/α."""
-    line = str(_Line().doprint(expression))
+    line = str(expression)
     for pattern, sign in _SET:
         line = re.sub(pattern, sign, line)
     return line

@@ -1,4 +1,4 @@
-"""A rule as a document: what follows from it and every step; the closures side by side."""
+"""A rule as a document: what follows from it and every step."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from deepnet_theory.definitions.rule import number as evaluated
 from deepnet_theory.report import document as doc
 
 if TYPE_CHECKING:
-    from deepnet_theory.definitions.rule import RuleEntry
     from deepnet_theory.definitions.selection import Selection
     from deepnet_theory.proof.derivation import Chain, Derivation
     from deepnet_theory.proof.step import Step
-    from deepnet_theory.sizes.answer import Comparison, Consequence
+    from deepnet_theory.sizes.answer import Consequence
 
 # of the consequences, those that say whether the rule can be trained with
 TOLD_FIRST = ("branch-weight", "aligned-sum", "self-consistency", "relative-update", "failing-rate")
@@ -264,20 +263,3 @@ def proposition(derivation: Chain, step: Step) -> doc.Proposition:
 
 def _numbers(derivation: Chain) -> dict[str, int]:
     return {step.name: n for n, step in enumerate(derivation.steps, start=1)}
-
-
-# ---- the closures side by side ----
-
-
-def comparison(c: Comparison) -> doc.Document:
-    """The rule of every closure, a row an entry, and why closures are refused."""
-    rows = (_closure(c, name, e) for name, rule in c.rules.items() for e in rule.entries)
-    table = doc.table("closure | of | α | β | κ | factor on η | ρ", rows)
-    taken = f"Without --closure: {c.default}. Recommended for training: {c.training or 'none'}."
-    refused = doc.Document("Refused", (doc.terms(c.refused.items()),))
-    return doc.Document(f"Closures: {title(c.selection)}", (taken, table, refused))
-
-
-def _closure(c: Comparison, name: str, e: RuleEntry) -> tuple[doc.Words, ...]:
-    formulas = map(doc.Formula, (e.alpha, e.beta, e.rate, c.rules[name].eta, e.rho or "1"))
-    return name, owner(e.part, e.sublayer), *formulas

@@ -8,12 +8,9 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from deepnet_theory.report import document as doc
-
-if TYPE_CHECKING:
-    from deepnet_theory.definitions.measurement import Estimate
 
 LEAST, MOST, FILE = 60, 120, 80  # columns of a page
 INDENT = 6  # of what stands under an equation's number
@@ -143,15 +140,13 @@ def _fitting(columns: Sequence[int], widths: Sequence[int]) -> Iterator[list[int
 
 
 @contextmanager
-def live(title: str, quiet: bool, points: bool = False) -> Iterator[dict[str, Any]]:
-    """What a person who watches standard error is shown: the keywords of whatever measures.
+def live(title: str, quiet: bool) -> Iterator[dict[str, Any]]:
+    """What a person who watches standard error is shown: the keyword of whatever measures.
 
-    ``progress`` moves a bar with the time left; with ``points``, ``watch`` prints each above it.
-    Both are None where nobody watches or ``quiet`` is asked for.
+    ``progress`` moves a bar with the time left; None where nobody watches or ``quiet``.
     """
-    seen: dict[str, Any] = {"progress": None} | ({"watch": None} if points else {})
     if quiet or not sys.stderr.isatty():
-        yield seen
+        yield {"progress": None}
         return
     # rich is imported only where there is a terminal to draw on
     from rich.console import Console
@@ -163,8 +158,4 @@ def live(title: str, quiet: bool, points: bool = False) -> Iterator[dict[str, An
         def progress(done: float, total: float, what: str) -> None:
             bar.update(task, completed=done, total=total, description=what, refresh=True)
 
-        def watch(point: Estimate) -> None:
-            ends = doc.interval(point.low, point.high)
-            bar.console.print(f"{doc.depth_words(point.at)}: {point.mean:.4g}, {ends}")
-
-        yield {name: {"progress": progress, "watch": watch}[name] for name in seen}
+        yield {"progress": progress}

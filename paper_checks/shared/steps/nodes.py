@@ -27,11 +27,11 @@ class Joined(Printed):
     mark: ClassVar[str] = ","
     latex_mark: ClassVar[str] = r"\ "
 
-    def forms(self) -> tuple[Form, Form, Form]:
+    def forms(self) -> tuple[Form, Form]:
         """Both in brackets."""
         left, right = r"\left[\begin{smallmatrix}", r"\end{smallmatrix}\right]"
         latex = (left, 0, self.latex_mark, 1, right)
-        return ("[", 0, f"{self.mark} ", 1, "]"), latex, ("[", 0, self.mark, 1, "]")
+        return ("[", 0, f"{self.mark} ", 1, "]"), latex
 
 
 class Beside(Joined):

@@ -1,0 +1,219 @@
+"""Tables as documents: of closures, of a published scheme in depth, of roles in the width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from deepnet_theory.report import document as doc
+from deepnet_theory.report.document import number
+from deepnet_theory.report.rule import owner, steps, title
+from deepnet_theory.sizes.width import written
+
+if TYPE_CHECKING:
+    from deepnet_theory.definitions.scheme import Scheme
+    from deepnet_theory.proof.width import WidthDerivation
+    from deepnet_theory.sizes.answer import Comparison
+    from deepnet_theory.sizes.exponents import PartTrial
+    from deepnet_theory.sizes.monomial import Monomial
+    from deepnet_theory.sizes.schemes import Judgement, Row
+    from deepnet_theory.sizes.width import WidthRow
+
+
+def comparison(c: Comparison) -> doc.Document:
+    """The rule of every closure, a row an entry, and why closures are refused."""
+    rows: list[tuple[doc.Words, ...]] = []
+    for name, rule in c.rules.items():
+        for e in rule.entries:
+            formulas = map(doc.Formula, (e.alpha, e.beta, e.rate, rule.eta, e.rho or "1"))
+            rows.append((name, owner(e.part, e.sublayer), *formulas))
+    table = doc.table("closure | of | α | β | κ | factor on η | ρ", rows)
+    taken = f"Without --closure: {c.default}. Recommended for training: {c.training or 'none'}."
+    refused = doc.Document("Refused", (doc.terms(c.refused.items()),))
+    return doc.Document(f"Closures: {title(c.selection)}", (taken, table, refused))
+
+
+# ---- a published scheme, a class of optimizers a column ----
+
+
+def scheme(judgement: Judgement) -> doc.Document:
+    """The judgement under the optimizer asked for, then under every class of optimizers."""
+    published, row = judgement.scheme, judgement.row
+    rows = [row, *(other for other in judgement.others if other is not row)]
+    growing = (
+        (f"{part.part}, {m.sublayer}: {m.name}", power(m.total, part.depth))
+        for part in row.parts
+        for m in part.growing
+    )
+    # which optimizers a column stands for
+    columns = ((r.optimizers[0], ", ".join(r.optimizers)) for r in rows)
+    body: doc.Body = (
+        (f"{published.summary}: ", doc.Code(published.equation), "."),
+        standing(row),
+        *(f"Warning: {warning}." for warning in judgement.warnings),
+        doc.Document("What it does", tuple(_tables(rows))),
+        doc.Document("Parameters whose share grows", (doc.terms(growing),)),
+        doc.Document("Constants", (doc.terms(_constants(published)),)),
+        doc.Document("Optimizers", (doc.terms(columns),)),
+        doc.Document("Source", (published.source,)),
+    )
+    return doc.Document(f"{published.name} under {judgement.under}", body)
+
+
+def power(exponent: Fraction | None, depth: str) -> str:
+    """An exponent as a power of the depth: ``constant``, ``N^(1/2)``."""
+    if exponent is None:
+        return "0"
+    return "constant" if exponent == 0 else f"{depth}^({exponent})"
+
+
+def standing(row: Row) -> str:
+    """Whether a scheme balances the first order."""
+    changes = []
+    for part in row.parts:
+        way = "is constant in depth"
+        if part.first != 0:
+            way = f"{'grows' if part.first > 0 else 'falls'} as {power(part.first, part.depth)}"
+        whose = part.part if len(row.parts) > 1 else "output"
+        changes.append(f"the {whose}'s change by one update {way}")
+    return f"T{'; '.join(changes)[1:]}."
+
+
+def grown(row: Row) -> str:
+    """How the output's change by one update grows with the depth; empty where it does not."""
+    growing = [(p.first, p.depth) for p in row.parts if p.first is not None and p.first > 0]
+    return " and ".join(f"{n}^1" if by == 1 else power(by, n) for by, n in growing)
+
+
+def _constants(scheme: Scheme) -> Iterator[tuple[str, doc.Words]]:
+    for part in scheme.parts:
+        factors = {"alpha": part.alpha, **part.gains, "embedding": part.embedding}
+        for name, formula in factors.items():
+            if formula not in (None, "1"):
+                yield f"{part.name}: {name}", doc.Code(str(formula))
+    several = {"rate": scheme.rates, "epsilon": scheme.epsilon, "decay": scheme.weight_decay}
+    for what, texts in several.items():
+        yield from ((f"{what} of {role}", doc.Code(text)) for role, text in texts.items())
+    if scheme.mind:
+        yield "mind", scheme.mind
+
+
+def _tables(rows: list[Row]) -> Iterator[doc.Table]:
+    """One table a part: an optimizer's class is a column, named by the one that stands for it."""
+    for index, part in enumerate(rows[0].parts):
+        columns = [_quantities(row.parts[index]) for row in rows]
+        body = ((name, *(column[name] for column in columns)) for name in columns[0])
+        yield doc.Table((part.part, *(row.optimizers[0] for row in rows)), tuple(body))
+
+
+def _quantities(part: PartTrial) -> dict[str, str]:
+    powers = {
+        "change of the output": part.first,
+        **{f"change of order {k}": order for k, order in enumerate(part.orders[1:], start=2)},
+        "S*r, r the branch's weight": part.aligned,
+        "S*r^2": part.independent,
+        "rho, the relative update": part.relative,
+    }
+    return {name: power(exponent, part.depth) for name, exponent in powers.items()}
+
+
+# ---- the width, a role a row ----
+
+
+COLUMNS = {  # of a row, and how the page calls them
+    "init": "initial size",
+    "multiplier": "multiplier",
+    "rate": "learning rate",
+    "epsilon": "epsilon",
+    "decay": "weight decay",
+}
+COUPLED = {"coupled_decay": "coupled decay"}
+SIZES = {"gradient": "gradient", "update": "update", "action": "changes its output by"}
+
+
+def wide_title(derivation: WidthDerivation) -> str:
+    """The network, its optimizer, and the dimensions that vary."""
+    dimension = "width" if derivation.table.across == "width" else "width and depth"
+    return f"{title(derivation.table.selection)} across {dimension}"
+
+
+def wide_line(derivation: WidthDerivation) -> str:
+    """A derivation in width as an interpreter shows it."""
+    rates = (f"{row.role} {row.rate}" for row in derivation.table.rows if row.rate is not None)
+    once = ", ".join(dict.fromkeys(rates))
+    return f"<WidthDerivation of {wide_title(derivation)}: rates {once}; {derivation.verdict}>"
+
+
+def wide_short(derivation: WidthDerivation) -> doc.Document:
+    """The table and its numbers, what is refused, and what is forced or chosen."""
+    end = (f"The {len(derivation.steps)} steps: --steps.", conclusion(derivation))
+    return doc.Document(wide_title(derivation), (*_answer(derivation), *_chosen(derivation), *end))
+
+
+def wide(derivation: WidthDerivation) -> doc.Document:
+    """All of it: the sizes behind the table, and every step."""
+    rows = derivation.table.rows
+    refused = doc.gathered((r.coupled_refused, r.role) for r in rows if r.coupled_refused)
+    coupled = (f"{', '.join(roles)}: {why}." for why, roles in refused.items())
+    body: doc.Body = (
+        *_answer(derivation),
+        doc.Document("Sizes of one update, per unit of learning rate", (_table(rows, SIZES),)),
+        doc.Document("Coupled weight decay", (_table(rows, COUPLED), *coupled)),
+        *_chosen(derivation),
+        doc.Document("Derivation", steps(derivation)),
+        conclusion(derivation),
+    )
+    return doc.Document(wide_title(derivation), body)
+
+
+def conclusion(derivation: WidthDerivation) -> tuple[doc.Inline, ...]:
+    return derivation.verdict, f": {derivation.shown}."
+
+
+def _chosen(derivation: WidthDerivation) -> Iterator[doc.Document]:
+    yield doc.Document("Conventions", derivation.table.conventions)
+    yield doc.Document("Forced, whatever the conventions", derivation.table.forced)
+
+
+def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
+    table = derivation.table
+    kept = [row for row in table.rows if row.refused is None]
+    symbols = "d" if table.across == "width" else "d, N and M"
+    closure = f", closure {table.closure}" if table.closure else ""
+    if table.rule is not None:
+        alphas = dict.fromkeys(e.alpha for e in table.rule.entries)
+        if "alpha" in (placement := table.selection.the_placement).expression.names:
+            shown = (piece for a in alphas for piece in (", alpha = ", doc.Formula(a)))
+            yield ("Every sublayer is ", doc.Formula(placement.equation), *shown, ".")
+        yield table.selection.the_placement.training_condition
+    yield f"In powers of {symbols}, alignment {table.alignment}, form {table.form}{closure}:"
+    yield _table(kept, COLUMNS)
+    if derivation.scale is not None:
+        yield f"{derivation.scale.words} multiply what the base model takes by:"
+        yield _table(kept, COLUMNS, derivation.scale.ratio)
+    if table.blocks:
+        yield "If an update steps every head on its own, heads of k entries, these rows change:"
+        yield _table(table.blocks, COLUMNS)
+    refused = doc.gathered((row.refused, row.role) for row in table.rows if row.refused is not None)
+    yield from (f"Refused, {', '.join(roles)}: {why}." for why, roles in refused.items())
+
+
+def _table(
+    rows: Iterable[WidthRow],
+    columns: Mapping[str, str],
+    ratio: Callable[[Monomial], float] | None = None,
+) -> doc.Table:
+    """A line a role, once where sublayers agree; with a ``ratio`` numbers in place of formulas."""
+    lines = dict.fromkeys(
+        (row.role, *(cell(name, getattr(row, name), ratio) for name in columns)) for row in rows
+    )
+    sign = "" if ratio is None else ">"
+    return doc.table(" | ".join(("role", *(sign + name for name in columns.values()))), lines)
+
+
+def cell(name: str, size: Monomial | None, ratio: Callable[[Monomial], float] | None) -> doc.Words:
+    """A size as a formula or a number; what starts at 0 is 0, what does not apply is "-"."""
+    if size is None:
+        return "0" if name == "init" else "-"
+    return doc.Formula(written(size)) if ratio is None else number(ratio(size))
