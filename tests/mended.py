@@ -2,8 +2,6 @@
 
 import warnings
 
-import torch
-
 import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
 
@@ -31,35 +29,6 @@ def put_right(model, constants, inputs, **options):
     with warnings.catch_warnings(action="ignore"):  # packed matrices
         groups = parameter_groups(model, 1e-3)
     listed = [id(p) for g in groups for p in g["params"]]
-    assert len(listed) == len(set(listed)) == len(list(model.parameters()))
+    assert len(listed) == len(set(listed))
+    assert len(listed) == sum(p.requires_grad for p in model.parameters())
     return audit
-
-
-def depth_exponents(make, constants, inputs, optimizer="adam", depths=(4, 16), seeds=2):
-    """The exponents of ‖ΔF‖ in depth of a model that takes its constants, and of the plain one."""
-
-    def mended(n):
-        model = make(n)
-        apply_(model, constants(n), inputs=inputs)
-        return model, inputs
-
-    def stepped(model):
-        kinds = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
-        with warnings.catch_warnings(action="ignore"):
-            return kinds[optimizer](parameter_groups(model, 2.0**-10), lr=2.0**-10)
-
-    found = (
-        dt.measure(mended, depths, optimizer=stepped, seeds=seeds),
-        dt.measure(lambda n: (make(n), inputs), depths, optimizer=optimizer, seeds=2),
-    )
-    return [of.exponents[0].estimate for of in found]
-
-
-def times(factor, path):
-    """A change: one matrix of every layer times a number."""
-
-    def change(model):
-        for block in {id(layer): layer for layer in model.h}.values():
-            block.get_parameter(path).mul_(factor)
-
-    return change

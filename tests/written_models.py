@@ -1,15 +1,10 @@
 """Models as people write them, shared by the tests that read, audit, step and mend them."""
 
-import copy
 import math
-from functools import partial
-from statistics import fmean
 
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
-
-from deepnet_theory.laboratory.text import text_windows
 
 HEADS, VOCAB = 4, 61
 
@@ -49,73 +44,6 @@ class Packed(nn.Module):
             y = F.softmax(scores.masked_fill(~past, float("-inf")), dim=-1) @ v
         y = joined(y)
         return self.c_proj(y if self.times == 1 else self.times * y)
-
-
-APART = (torch.arange(64)[:, None] - torch.arange(64)).clamp(-8, 7) + 8  # of 16 buckets
-
-
-class Attention(nn.Module):
-    """Attention with matrices of its own, in the ways that people write it.
-
-    A ``gate`` of the input opens what is mixed: each entry, each ``head``, or in rows that
-    alternate with those of the ``queries``; of the product of several maps. A ``sink`` is one more
-    logit, whose weight meets no value. With ``positions`` the query meets the key and its place and
-    the key the query's, by matrices of their ``own`` or ``shared`` ones; ``beside`` them a matrix
-    on the heads' scores may ``talk``, or the ``value`` meet places too.
-    """
-
-    def __init__(
-        self, d, causal=True, gate=None, gate_of="each", gates=1, times=1, sink=False,
-        positions="", beside="",
-    ):  # fmt: skip
-        super().__init__()
-        linear = partial(nn.Linear, d, bias=False)
-        self.causal, self.gate, self.times, self.beside = causal, gate, times, beside
-        self.wide = 0 if gate_of != "queries" else d // HEADS  # of the gate's rows in the queries
-        self.q, self.k, self.v, self.o = (linear(r) for r in (d + HEADS * self.wide, d, d, d))
-        if gate is not None and not self.wide:
-            self.g = nn.ModuleList(linear(HEADS if gate_of == "head" else d) for _ in range(gates))
-        self.sink = nn.Parameter(torch.zeros(HEADS, 1, 1)) if sink else None
-        if positions:
-            self.table = nn.Parameter(torch.randn(16, d))
-            self.pos_k, self.pos_q = linear(d), linear(d)
-            if positions == "shared":
-                self.pos_k, self.pos_q = self.k, self.q
-        self.placed = bool(positions)
-        self.talk = nn.Parameter(torch.eye(HEADS)) if beside == "talk" else None
-
-    def forward(self, x, memory=None):
-        seen = x if memory is None else memory
-        q, k, v = heads(self.q(x)), heads(self.k(seen)), heads(self.v(seen))
-        if self.wide:
-            q, opened = q.split((q.shape[-1] - self.wide, self.wide), -1)
-        elif self.gate is not None:
-            opened = math.prod(heads(g(x)) for g in self.g)
-        if self.placed or self.sink is not None:
-            mixed = self.weights(q, k, v) @ v
-        else:
-            mixed = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
-        mixed = mixed if self.gate is None else self.gate(opened) * mixed
-        return self.o(joined(mixed if self.times == 1 else mixed * self.times))
-
-    def weights(self, q, k, v):
-        """What every token weighs the others with, written out."""
-        scores, tokens = q @ k.mT, q.shape[-2]
-        if self.placed:
-            place_k, place_q = (heads(m(self.table[None])) for m in (self.pos_k, self.pos_q))
-            at = APART[:tokens, :tokens].expand(len(q), HEADS, -1, -1)
-            scores = scores + (q @ place_k.mT).gather(-1, at) + (k @ place_q.mT).gather(-1, at).mT
-            if self.beside == "value":
-                scores = scores + (v @ place_k.mT).gather(-1, at)
-        if self.talk is not None:
-            scores = scores + torch.einsum("hg,bgij->bhij", self.talk, scores)
-        ahead = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
-        scores = scores / math.sqrt((3 if self.placed else 1) * q.shape[-1])
-        scores = scores.masked_fill(ahead, -torch.inf)
-        if self.sink is None:
-            return scores.softmax(-1)
-        sinks = self.sink.expand(len(q), HEADS, tokens, 1)
-        return torch.cat([scores, sinks], -1).softmax(-1)[..., :-1]
 
 
 class MLP(nn.Module):
@@ -329,36 +257,3 @@ def started(model):
         for p in (model.wte.weight, model.wpe.weight):
             p.normal_(0.0, 0.5**0.5, generator=torch.Generator().manual_seed(p.shape[0]))
     return model
-
-
-def branch_step(model, rates=None, step=torch.sign, batches=6, text=False):
-    """‖ΔF‖ of a GPT in one step at small ``rates``, in double precision, the mean over batches.
-
-    The tokens and targets are random, or the laboratory's ``text``. Without rates the matrices of
-    its branches step, each at 1e-6.
-    """
-    model, sizes = copy.deepcopy(model).double(), []
-    if rates is None:
-        rates = {n: 1e-6 for n, p in model.named_parameters() if n[:2] == "h." and p.dim() > 1}
-    generator = torch.Generator().manual_seed(5)
-    for _ in range(batches):
-        ids = torch.randint(VOCAB, (1, 32), generator=generator)
-        model.zero_grad()
-        final = []
-        hook = model.ln_f.register_forward_hook(lambda *args: final.append(args[-1].detach()))  # noqa: B023
-        targets = torch.randint(VOCAB, (32,), generator=generator)
-        if text:
-            window = text_windows(1, 33, generator) % VOCAB
-            ids, targets = window[:, :-1], window[0, 1:]
-        F.cross_entropy(model(ids)[0], targets).backward()
-        own = dict(model.named_parameters())
-        kept = {n: own[n].detach().clone() for n in rates}
-        with torch.no_grad():  # in place, as layers may be shared
-            for n, rate in rates.items():
-                own[n] -= rate * step(own[n].grad)
-            model(ids)
-            for n, before in kept.items():
-                own[n].copy_(before)
-        hook.remove()
-        sizes.append((final[1] - final[0]).norm(dim=-1).mean().item())
-    return fmean(sizes)

@@ -6,7 +6,7 @@ A seed chooses a sentence of the grammar; :class:`Model` is its forward pass, in
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
@@ -15,9 +15,10 @@ from torch import nn
 from written_models import heads, joined
 
 import deepnet_theory as dt
+from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import placement
 
-WIDTH, HEADS, VOCAB, TOKENS = 16, 2, 23, 8
+WIDTH, HEADS, VOCAB, TOKENS = 16, 2, 23, 12
 K = WIDTH // HEADS
 
 # x and the branch's y, each with its coefficient, in the ways that people add them up
@@ -31,6 +32,10 @@ SUMS = {
     "in place": lambda x, y, a, b: x.clone().mul_(a).add_(y, alpha=b),
     "buffers": lambda x, y, a, b: torch.addcmul(a * x, y, torch.full((WIDTH,), b)),
     "transposed": lambda x, y, a, b: (a * x.mT + b * y.mT).mT,
+    "sub": lambda x, y, a, b: torch.sub(a * x, y, alpha=-b),
+    "a value": lambda x, y, a, b: torch.addcmul(a * x, y, torch.ones(WIDTH), value=b),
+    "flat": lambda x, y, a, b: (a * x.flatten(0, 1) + b * y.reshape(-1, WIDTH)).view_as(x),
+    "dropout": lambda x, y, a, b: F.dropout(b * y, 0.5, False) + a * x,
 }
 WEIGHED = {  # coefficients that add up to 1, under a norm on the sum
     "lerp": lambda x, y, a, b: torch.lerp(x, y, b),
@@ -40,8 +45,8 @@ WEIGHED = {  # coefficients that add up to 1, under a norm on the sum
 # norms of x with gain w, bias b and ε, by library and by hand
 NORMS = {
     "layer": {
-        "library": lambda x, w, b, eps: F.layer_norm(x, (WIDTH,), w, b, eps),
-        "gain behind": lambda x, w, b, eps: w * F.layer_norm(x, (WIDTH,), eps=eps) + b,
+        "library": lambda x, w, b, eps: F.layer_norm(x, x.shape[-1:], w, b, eps),
+        "gain behind": lambda x, w, b, eps: w * F.layer_norm(x, x.shape[-1:], eps=eps) + b,
         "centred first": lambda x, w, b, eps: (
             (z := x - x.mean(-1, keepdim=True)) * torch.rsqrt(z.pow(2).mean(-1, keepdim=True) + eps)
             * w + b),
@@ -56,41 +61,55 @@ NORMS = {
             / (both[0] + eps).sqrt() * w + b),
     },
     "rms": {
-        "library": lambda x, w, b, eps: F.rms_norm(x, (WIDTH,), w, eps),
+        "library": lambda x, w, b, eps: F.rms_norm(x, x.shape[-1:], w, eps),
         "by hand": lambda x, w, b, eps: (
             (x.float() * x.float().pow(2).mean(-1, keepdim=True).add(eps).rsqrt()).type_as(x) * w),
-        "normalize": lambda x, w, b, eps: F.normalize(x, dim=-1) * WIDTH**0.5 * w,
+        "normalize": lambda x, w, b, eps: F.normalize(x, dim=-1) * x.shape[-1] ** 0.5 * w,
         "length": lambda x, w, b, eps: (
-            x / x.norm(dim=-1, keepdim=True).clamp_min(eps) * math.sqrt(WIDTH) * w),
-        "one plus gain": lambda x, w, b, eps: F.rms_norm(x, (WIDTH,), eps=eps) * (1 + w),
+            x / x.norm(dim=-1, keepdim=True).clamp_min(eps) * math.sqrt(x.shape[-1]) * w),
+        "one plus gain": lambda x, w, b, eps: F.rms_norm(x, x.shape[-1:], eps=eps) * (1 + w),
     },
 }  # fmt: skip
+OTHER_EPSILON = {"std", "normalize", "length"}  # ε stands elsewhere in them than in the builder's
 SQUARED = {"z²": lambda z: F.relu(z) ** 2, "z·z": lambda z: F.relu(z) * F.relu(z)}
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
+GATES = {"of each": torch.sigmoid, "by hand": lambda z: 1 / (1 + torch.exp(-z))}
+NORMED = {"attention-qk-norm", "attention-qkv-norm"}  # whose queries and keys are
+LEARNT = {"layer-scale": 0.8, "stream-scalar": 1.0}  # where the multiplier starts
+IN_GAIN = {"res-post-gain", "sandwich-gain"}
+APART = {*LEARNT, *IN_GAIN}  # whose sums have one branch, here and in the builder
 GRAMMAR = {
     "placement": (
-        "post-ln", "pre-ln", "branch-multiplier", "res-post-ln", "sandwich-ln", "layer-scale"),
+        "post-ln", "pre-ln", "branch-multiplier", "res-post-ln", "sandwich-ln", *LEARNT, *IN_GAIN),
     "optimizer": ("sgd", "adam", "muon"),
+    "stack": ("encoder", "decoder", "encoder-decoder"),
     "norm": ("layer", "rms"),
-    "attention": ("attention", "attention-qk-norm", "attention-gated"),
-    "feed": ("ffn", "ffn-relu2", "ffn-swiglu"),
+    "attention": (
+        "attention", "attention-qk-norm", "attention-qkv-norm", "attention-gated",
+        "attention-sub-ln", "attention-latent"),
+    "feed": (
+        "ffn", "ffn-relu2", "ffn-swiglu", "ffn-sub-ln", "ffn-swiglu-sub-ln", "ffn@2/4"),
+    "beside": (False, False, True),
+    "uses": ("1", "1", "1", "N"),
     "activation": tuple(ACTIVATIONS),
     "squared": tuple(SQUARED),
-    "matrix": ("linear", "transposed", "left", "convolution"),
-    "packing": ("apart", "parts", "heads"),
+    "gate": tuple(GATES),
+    "matrix": ("linear", "transposed", "left", "convolution", "einsum"),
+    "packing": ("apart", "parts", "heads", "sliced"),
+    "experts": ("apart", "stacked"),
     "mixing": ("one operation", "written out", "query divided", "not divided"),
     "sum": (*SUMS, *WEIGHED),
+    "learnt": ("own", "entry", "unbound"),
     "alpha": ("stream", "branch"),
     "bias": (True, False),
-    "causal": (True, False),
+    "tied": (True, False),
     "shared keys": (True, False),
-    "layers": (2, 3),
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Sentence:
-    """One choice for each word of the grammar, by its seed, and the constants of that model."""
+    """One choice for each word of the grammar, and the constants of that model."""
 
     seed: int
     said: dict[str, object]
@@ -100,31 +119,65 @@ class Sentence:
         return self.said[word]
 
     @property
-    def stack(self):
-        return "decoder" if self["causal"] else "encoder"
+    def select(self):
+        """What a reading of the model selects."""
+        select = {word: self[word] for word in ("placement", "norm", "stack")}
+        attention = self["attention"].replace("attention-qk-norm", "attention")
+        select["layer"] = written(self.said | {"attention": attention})
+        return select | ({"uses": "N"} if self["uses"] == "N" else {})
 
 
-def sentence(seed):
-    """The sentence of a seed; what contradicts itself in it is left out."""
+def written(said):
+    """The layers of each stack."""
+    attention, feed = said["attention"], said["feed"]
+    if said["stack"] == "encoder-decoder":
+        own = "" if (attention, feed) == ("attention", "ffn") else f"{attention},{feed};"
+        return f"{own}{attention},cross,{feed}"
+    return f"{attention}{'+' if said['beside'] else ','}{feed}"
+
+
+def sentence(seed=0, layers=2, **pinned):
+    """The sentence of a seed, with ``pinned`` words; what contradicts itself is left out."""
     chosen = random.Random(seed)
     said = {word: chosen.choice(choices) for word, choices in GRAMMAR.items()}
-    said["normed"] = chosen.choice(list(NORMS[said["norm"]]))
-    if said["sum"] in WEIGHED and said["placement"] != "post-ln":
+    said["normed"] = chosen.choice(list(NORMS[pinned.get("norm", said["norm"])]))
+    said |= pinned
+    two, latent = said["stack"] == "encoder-decoder", said["attention"] == "attention-latent"
+    if two or latent or said["placement"] in APART:
+        said["beside"] = False
+    if two:
+        said["uses"] = "1"
+    if two or said["uses"] == "N":
+        said["learnt"] = "own"
+    if "output" in placement(said["placement"]).norms and "@" in said["feed"]:
+        said["placement"] = "pre-ln"
+    if said["sum"] == "flat" and said["matrix"] == "left":  # what one does to the other
         said["sum"] = "plain"
-    if said["feed"] != "ffn":  # the builder has one activation for each
-        said["activation"] = {"ffn-relu2": "relu", "ffn-swiglu": "silu"}[said["feed"]]
-    if said["attention"] == "attention-qk-norm" and said["mixing"] == "not divided":
+    if said["sum"] in WEIGHED and (said["placement"] != "post-ln" or said["beside"]):
+        said["sum"] = "plain"
+    if "swiglu" in said["feed"]:  # the builder has one activation for each
+        said["activation"] = "silu"
+    elif said["feed"] == "ffn-relu2":
+        said["activation"] = "relu"
+    if said["attention"] in NORMED and said["mixing"] == "not divided":
         said["mixing"] = "written out"  # no size of a matrix makes up for it behind a norm
-    if said["packing"] == "heads":
+    if said["packing"] == "sliced":
+        said["bias"] = False
+    if said["packing"] == "heads" or latent:
         said["shared keys"] = False
     asked = dt.Selection(
-        said["optimizer"], placement=said["placement"], norm=said["norm"],
-        stack="decoder" if said["causal"] else "encoder",
-        layer=f"{said['attention']},{said['feed']}",
+        said["optimizer"], placement=said["placement"], norm=said["norm"], stack=said["stack"],
+        layer=written(said), uses=said["uses"],
     )  # fmt: skip
+    try:
+        dt.derive(asked)
+    except Refusal:  # the default closure does not balance it
+        asked = replace(asked, closure="complete")
+    depth = (layers, layers) if two else layers
     constants = dt.export(
-        asked, said["layers"], width=WIDTH, heads=HEADS, vocab=VOCAB, bias=said["bias"],
+        asked, depth, width=WIDTH, heads=HEADS, vocab=VOCAB, bias=said["bias"],
         kv_heads=1 if said["shared keys"] else None, activation=said["activation"],
+        tied_head=said["tied"],
     )  # fmt: skip
     return Sentence(seed, said, constants)
 
@@ -132,218 +185,348 @@ def sentence(seed):
 class Map(nn.Module):
     """One matrix, stored and multiplied as a sentence says."""
 
-    def __init__(self, s, fan_in, fan_out):
+    def __init__(self, s, fan_in, fan_out, bias=True):
         super().__init__()
         self.how = s["matrix"]
         shape = (fan_in, fan_out) if self.how == "transposed" else (fan_out, fan_in)
         shape += (1,) * (self.how == "convolution")
         self.u = nn.Parameter(torch.randn(shape) / fan_in**0.5)
-        self.c = nn.Parameter(torch.zeros(fan_out)) if s["bias"] else None
+        self.c = nn.Parameter(torch.zeros(fan_out)) if s["bias"] and bias else None
         self.axis = int(self.how == "transposed")
 
-    def forward(self, x):
-        if self.how == "linear":
-            return F.linear(x, self.u, self.c)
-        if self.how == "convolution":
-            return F.conv1d(x.mT, self.u, self.c).mT
-        y = x @ self.u if self.how == "transposed" else (self.u @ x.mT).mT
+    def forward(self, x, start=0, end=None):
+        u = self.u if end is None else self.u.narrow(self.axis, start, end - start)
+        match self.how:
+            case "linear":
+                return F.linear(x, u, self.c)
+            case "convolution":
+                return F.conv1d(x.mT, u, self.c).mT
+            case "transposed":
+                y = x @ u
+            case "left":
+                y = (u @ x.mT).mT
+            case "einsum":
+                y = torch.einsum("btd,od->bto", x, u)
         return y if self.c is None else y + self.c
 
 
 class Normed(nn.Module):
     """A norm, of a library or by hand."""
 
-    def __init__(self, s):
+    def __init__(self, s, width=WIDTH):
         super().__init__()
         self.formula, self.eps = NORMS[s["norm"]][s["normed"]], 1e-5
-        self.w = nn.Parameter(torch.full((WIDTH,), float(s["normed"] != "one plus gain")))
-        self.b = nn.Parameter(torch.zeros(WIDTH)) if s["norm"] == "layer" else None
+        self.w = nn.Parameter(torch.full((width,), float(s["normed"] != "one plus gain")))
+        self.b = nn.Parameter(torch.zeros(width)) if s["norm"] == "layer" else None
 
     def forward(self, x):
         return self.formula(x, self.w, self.b, self.eps)
 
 
 class Branch(nn.Module):
-    """The maps of a branch; ``roles`` has of each role its map and outputs."""
+    """The maps of a branch; ``roles`` has of each role the maps and their outputs."""
 
-    def __init__(self, s):
+    def __init__(self, s, kind):
         super().__init__()
-        self.s, self.roles = s, {}
+        self.s, self.kind, self.roles, self.inner = s, kind, {}, None
         self.maps = nn.ModuleList()
 
-    def add(self, fan_in, fan_out, **roles):
+    def add(self, fan_in, fan_out, bias=True, **roles):
         """One map with the outputs of each role, all where none are named."""
-        self.maps.append(one := Map(self.s, fan_in, fan_out))
+        self.maps.append(one := Map(self.s, fan_in, fan_out, bias))
         for role, runs in roles.items():
             self.roles[role] = one, runs or ((0, fan_out),)
 
     def given(self, role, x):
         one, runs = self.roles[role]
+        if self.s["packing"] == "sliced":
+            return torch.cat([one(x, *run) for run in runs], -1)
         y = one(x)
         return torch.cat([y[..., start:end] for start, end in runs], -1)
 
+    def matrices(self):
+        """Of each matrix its role, parameter, outputs, their axis, and bias."""
+        for role, (one, runs) in self.roles.items():
+            yield role, one.u, runs, one.axis, one.c
+
 
 class Attention(Branch):
-    def __init__(self, s):
-        super().__init__(s)
+    def __init__(self, s, kind):
+        super().__init__(s, kind)
         self.kv = K if s["shared keys"] else WIDTH
-        wide = WIDTH + 2 * self.kv
-        if s["packing"] == "apart":
-            for role, rows in (("query", WIDTH), ("key", self.kv), ("value", self.kv)):
-                self.add(WIDTH, rows, **{role: ()})
-        elif s["packing"] == "parts":
-            ends = WIDTH, WIDTH + self.kv, wide
-            self.add(WIDTH, wide, query=((0, ends[0]),), key=(ends[:2],), value=(ends[1:],))
-        else:  # of each head its query, key and value
+        self.latent = kind == "attention-latent"
+        rows = {"query": WIDTH, "key": self.kv, "value": self.kv}
+        if self.latent:
+            self.add(WIDTH, WIDTH, latent=())
+        if s["packing"] == "apart" or kind == "cross":
+            for role, width in rows.items():
+                self.add(WIDTH, width, **{role: ()})
+        elif s["packing"] == "heads":  # of each head its query, key and value
             starts = {"query": 0, "key": K, "value": 2 * K}
-            self.add(WIDTH, wide, **{
+            self.add(WIDTH, 3 * WIDTH, **{
                 role: tuple((3 * K * i + at, 3 * K * i + at + K) for i in range(HEADS))
                 for role, at in starts.items()
             })  # fmt: skip
-        if s["attention"] == "attention-gated":
+        else:
+            at = WIDTH, WIDTH + self.kv, WIDTH + 2 * self.kv
+            self.add(WIDTH, at[2], query=((0, at[0]),), key=(at[:2],), value=(at[1:],))
+        if kind == "attention-gated":
             self.add(WIDTH, WIDTH, gate=())
+        if kind == "attention-sub-ln":
+            self.inner = Normed(s)
         self.add(WIDTH, WIDTH, output=())
 
-    def forward(self, x):
-        q, k, v = (self.given(role, x) for role in ("query", "key", "value"))
+    def forward(self, x, memory=None):
+        seen = x if memory is None else memory
+        if self.latent:
+            x = seen = F.rms_norm(self.given("latent", x), (WIDTH,))
+        q, k, v = self.given("query", x), self.given("key", seen), self.given("value", seen)
         q, k, v = heads(q, HEADS), heads(k, self.kv // K), heads(v, self.kv // K)
-        if self.s["attention"] == "attention-qk-norm":
+        if self.kind in NORMED:
             q, k = F.rms_norm(q, (K,)), F.rms_norm(k, (K,))
-        if self.s["mixing"] == "one operation":
-            y = F.scaled_dot_product_attention(
-                q, k, v, is_causal=self.s["causal"], enable_gqa=self.kv != WIDTH
-            )
-        else:
-            k, v = (t.repeat_interleave(WIDTH // self.kv, 1) for t in (k, v))
-            y = self.weights(q, k) @ v
-        y = joined(y)
-        return self.given("output", self.given("gate", x).sigmoid() * y
-                          if "gate" in self.roles else y)  # fmt: skip
+        if self.kind == "attention-qkv-norm":
+            v = F.rms_norm(v, (K,))
+        y = self.mixed(q, k, v, self.s["causal"] and memory is None)
+        if self.kind == "attention-gated":
+            y = GATES[self.s["gate"]](self.given("gate", x)) * y
+        return self.given("output", y if self.inner is None else self.inner(y))
 
-    def weights(self, q, k):
-        match self.s["mixing"]:
-            case "query divided":
-                scores = (q / math.sqrt(K)) @ k.mT
-            case "not divided":
-                scores = q @ k.mT
-            case _:
-                scores = q @ k.mT / math.sqrt(K)
-        ahead = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool).triu(1)
-        return (scores.masked_fill(ahead, -torch.inf) if self.s["causal"] else scores).softmax(-1)
+    def mixed(self, q, k, v, causal):
+        way, grouped = self.s["mixing"], self.kv != WIDTH
+        if way == "one operation":
+            return joined(F.scaled_dot_product_attention(
+                q, k, v, is_causal=causal, enable_gqa=grouped))  # fmt: skip
+        k, v = (t.repeat_interleave(WIDTH // self.kv, 1) for t in (k, v))
+        if way == "query divided":
+            q = q / math.sqrt(K)
+        scores = q @ k.mT
+        if way == "written out":
+            scores = scores / math.sqrt(K)
+        if causal:
+            ahead = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
+            scores = scores.masked_fill(ahead, -torch.inf)
+        return joined(scores.softmax(-1) @ v)
 
 
 class Feed(Branch):
-    def __init__(self, s):
-        super().__init__(s)
-        hidden, packed = 4 * WIDTH, s["packing"] != "apart"
-        if s["feed"] != "ffn-swiglu":
+    def __init__(self, s, kind):
+        super().__init__(s, kind)
+        hidden = 4 * WIDTH
+        if kind.startswith("ffn-swiglu"):
+            if s["packing"] == "apart":
+                self.add(WIDTH, hidden, gate=())
+                self.add(WIDTH, hidden, up=())
+            else:
+                both = (hidden, 2 * hidden), (0, hidden)
+                self.add(WIDTH, 2 * hidden, gate=both[:1], up=both[1:])
+            self.add(hidden, WIDTH, down=())
+        else:
             self.add(WIDTH, hidden, fc1=())
             self.add(hidden, WIDTH, fc2=())
-            return
-        if packed:
-            both = (hidden, 2 * hidden), (0, hidden)
-            self.add(WIDTH, 2 * hidden, gate=both[:1], up=both[1:])
-        else:
-            self.add(WIDTH, hidden, gate=())
-            self.add(WIDTH, hidden, up=())
-        self.add(hidden, WIDTH, down=())
+        if kind.endswith("sub-ln"):
+            self.inner = Normed(s, hidden)
 
     def forward(self, x):
-        if self.s["feed"] == "ffn-swiglu":
-            return self.given("down", F.silu(self.given("gate", x)) * self.given("up", x))
-        z = self.given("fc1", x)
-        relu2 = self.s["feed"] == "ffn-relu2"
-        return self.given("fc2", SQUARED[self.s["squared"]](z) if relu2
-                          else ACTIVATIONS[self.s["activation"]](z))  # fmt: skip
+        if "gate" in self.roles:
+            z = F.silu(self.given("gate", x)) * self.given("up", x)
+        else:
+            z = self.given("fc1", x)
+            squared = self.kind == "ffn-relu2"
+            z = (SQUARED[self.s["squared"]] if squared else ACTIVATIONS[self.s["activation"]])(z)
+        z = z if self.inner is None else self.inner(z)
+        return self.given("down" if "gate" in self.roles else "fc2", z)
+
+
+class Experts(nn.Module):
+    """Two of four feed-forwards for every token: modules of their own, or stacked matrices."""
+
+    chosen, count = 2, 4
+
+    def __init__(self, s, kind):
+        super().__init__()
+        self.s, self.kind, self.inner, hidden = s, kind, None, 2 * WIDTH
+        self.router = nn.Linear(WIDTH, self.count, bias=False)
+        if s["experts"] == "stacked":
+            self.into = nn.Parameter(torch.randn(self.count, WIDTH, hidden) / WIDTH**0.5)
+            self.out = nn.Parameter(torch.randn(self.count, hidden, WIDTH) / WIDTH**0.5)
+        else:
+            self.each = nn.ModuleList(
+                nn.ModuleList([nn.Linear(WIDTH, hidden), nn.Linear(hidden, WIDTH)])
+                for _ in range(self.count)
+            )
+
+    def matrices(self):
+        yield "router", self.router.weight, ((0, self.count),), 0, None
+        if self.s["experts"] == "stacked":
+            yield "fc1", self.into, ((0, 2 * WIDTH),), 2, None
+            yield "fc2", self.out, ((0, WIDTH),), 2, None
+            return
+        for expert in self.each:
+            for role, one in zip(("fc1", "fc2"), expert, strict=True):
+                yield role, one.weight, ((0, one.out_features),), 0, one.bias
+
+    def forward(self, x):
+        rows, phi = x.flatten(0, 1), ACTIVATIONS[self.s["activation"]]
+        gates, which = self.router(rows).topk(self.chosen, -1)
+        gates = gates.softmax(-1)
+        if self.s["experts"] == "stacked":
+            gates = torch.zeros(len(rows), self.count).scatter(1, which, gates)
+            z = phi(torch.bmm(rows.expand(self.count, -1, -1), self.into))
+            return (torch.bmm(z, self.out) * gates.T[..., None]).sum(0).view_as(x)
+        y = torch.zeros_like(rows)
+        for i, (fc1, fc2) in enumerate(self.each):
+            row, place = torch.where(which == i)
+            y.index_add_(0, row, gates[row, place, None] * fc2(phi(fc1(rows[row]))))
+        return y.view_as(x)
+
+
+def branch(s, kind):
+    make = Attention if kind.startswith(("attention", "cross")) else Feed
+    return (Experts if "@" in kind else make)(s, kind)
 
 
 class Residual(nn.Module):
-    """One sublayer at its α: norms where the placement has them, the sum as it is written."""
+    """One residual sum at its α: norms where the placement has them, the sum as it is written."""
 
-    def __init__(self, s, make, alpha):
+    def __init__(self, s, kinds, alpha, learnt=None):
         super().__init__()
-        self.s, self.placed, self.branch = s, placement(s["placement"]), make(s)
+        self.s, self.placed = s, placement(s["placement"])
+        self.branches = nn.ModuleList(branch(s, kind) for kind in kinds)
         self.norms = nn.ModuleDict({place: Normed(s) for place in sorted(self.placed.norms)})
-        a, b = self.placed.coefficients(alpha)
+        a, b = (1.0, 1.0) if self.placed.learnt else self.placed.coefficients(alpha)
         if "sum" in self.norms and s["alpha"] == "branch":
             a, b = 1.0, b / a
         if s["sum"] in WEIGHED:
             a, b = a / (a + b), b / (a + b)
-        self.coefficients = a, b
-        self.scale = nn.Parameter(torch.full((WIDTH,), b)) if self.placed.learnt else None
+        self.coefficients, self.scale = (a, b), None
+        if learnt is None and s["placement"] in LEARNT:
+            shape = (WIDTH,) if s["placement"] == "layer-scale" else ()
+            self.scale = nn.Parameter(torch.full(shape, LEARNT[s["placement"]]))
+        self.learnt = (lambda: self.scale) if learnt is None else learnt
 
     def normed(self, place, x):
         return self.norms[place](x) if place in self.norms else x
 
-    def forward(self, x):
-        y = self.normed("output", self.branch(self.normed("input", x)))
-        a, b = self.coefficients
-        if self.scale is not None:
-            return x + self.scale * y
-        return self.normed("sum", {**SUMS, **WEIGHED}[self.s["sum"]](x, y, a, b))
+    def forward(self, x, memory=None):
+        z = self.normed("input", x)
+        ys = [
+            self.normed("output", of(z) if memory is None or of.kind != "cross" else of(z, memory))
+            for of in self.branches
+        ]
+        (a, b), scale = self.coefficients, self.learnt()
+        if scale is not None:
+            on_stream = self.s["placement"] == "stream-scalar"
+            return scale * x + sum(ys) if on_stream else x + sum(scale * y for y in ys)
+        for y in ys:
+            x, a = {**SUMS, **WEIGHED}[self.s["sum"]](x, y, a, b), 1.0
+        return self.normed("sum", x)
+
+
+class Stack(nn.Module):
+    def __init__(self, s, part):
+        super().__init__()
+        kinds = [(row.kind, row.alpha) for row in part.sublayers]
+        sums = [(kinds, kinds[0][1])] if s["beside"] else [([one], one[1]) for one in kinds]
+        distinct = 1 if s["uses"] == "N" else part.layers
+        self.t = None
+        if s["placement"] in LEARNT and s["learnt"] != "own":
+            entries = torch.full((distinct * len(sums),), LEARNT[s["placement"]])
+            self.t = nn.Parameter(entries)
+        self.h = nn.ModuleList()
+        for at in range(0, distinct * len(sums), len(sums)):
+            layer = nn.ModuleList()
+            for i, (rows, alpha) in enumerate(sums, at):
+                learnt = None if self.t is None else partial(self.entry, s, i)
+                layer.append(Residual(s, [kind for kind, _ in rows], alpha, learnt))
+            self.h.append(layer)
+        if s["uses"] == "N":
+            self.h.extend([self.h[0]] * (part.layers - 1))
+        self.f = Normed(s) if placement(s["placement"]).final_norm else None
+
+    def entry(self, s, i):
+        return self.t[i] if s["learnt"] == "entry" else self.t.unbind()[i]
+
+    def forward(self, x, memory=None):
+        for layer in self.h:
+            for residual in layer:
+                x = residual(x, memory)
+        return x if self.f is None else self.f(x)
 
 
 class Model(nn.Module):
-    """From tokens to logits."""
+    """From tokens to logits; an encoder reads them backwards."""
 
     def __init__(self, s):
         super().__init__()
         torch.manual_seed(s.seed)
-        self.e, self.h = nn.Embedding(VOCAB, WIDTH), nn.ModuleList()
-        alphas = [row.alpha for row in s.constants.parts[0].sublayers]
-        for _ in range(s["layers"]):
-            rows = zip((Attention, Feed), alphas, strict=True)
-            self.h.append(nn.ModuleList(Residual(s, make, alpha) for make, alpha in rows))
-        self.f = Normed(s) if placement(s["placement"]).final_norm else None
-        self.z = nn.Linear(WIDTH, VOCAB, bias=False)
+        self.e, self.z = nn.Embedding(VOCAB, WIDTH), nn.Linear(WIDTH, VOCAB, bias=False)
+        nn.init.normal_(self.e.weight, std=WIDTH**-0.5)
+        if s["tied"]:
+            self.z.weight = self.e.weight
+        self.parts = nn.ModuleList()
+        for part in s.constants.parts:
+            own = Sentence(s.seed, {**s.said, "causal": part.causal}, s.constants)
+            self.parts.append(Stack(own, part))
 
-    def body(self, x):
-        for layer in self.h:
-            for residual in layer:
-                x = residual(x)
-        return x if self.f is None else self.f(x)
+    def body(self, x, memory=None):
+        *encoder, last = self.parts
+        return last(x, *(of(memory) for of in encoder))
 
     def forward(self, ids):
-        return self.z(self.body(self.e(ids)))
-
-
-@dataclass(frozen=True)
-class Expected:
-    """What a reading says of one sublayer, in the words of the reading."""
-
-    layer: int
-    kind: str
-    coefficients: tuple[float, float]
-    norms: tuple[tuple[str, str | None, str | None], ...]  # place, gain, bias
-    matrices: dict[str, tuple[str, tuple[tuple[int, int], ...], int, str | None, float]]
-    scores: float
-    learnt: str | None
+        backwards = self.e(ids.flip(1)) if len(self.parts) > 1 else None
+        return self.z(self.body(self.e(ids), backwards))
 
 
 def expected(model, s):
-    """Every sublayer of a model that was written from a sentence."""
+    """Of every sublayer: stack, layer, kind, numbers, norms, matrices, and what is learnt."""
     names = {p: name for name, p in model.named_parameters()} | {None: None}
     undivided = math.sqrt(K) if s["mixing"] == "not divided" else 1.0
-    for index, layer in enumerate(model.h):
-        for residual in layer:
-            attends = isinstance(residual.branch, Attention)
-            matrices = {
-                role: (names[one.u], runs, one.axis, names[one.c],
-                       undivided if role == "query" else 1.0)
-                for role, (one, runs) in residual.branch.roles.items()
-            }  # fmt: skip
-            norms = [(place, names[n.w], names[n.b]) for place, n in residual.norms.items()]
-            kind = s["attention"] if attends else s["feed"]
-            scored = kind == "attention-qk-norm"
-            yield Expected(
-                index, "attention" if scored else kind, residual.coefficients,
-                (*norms, *[("scores", None, None)] * 2 * scored), matrices,
-                undivided if attends else 1.0, names[residual.scale],
-            )  # fmt: skip
+    for part, stack in zip(s.constants.parts, model.parts, strict=True):
+        for index, layer in enumerate(stack.h):
+            for place, residual in enumerate(layer):
+                learnt = names[residual.scale]
+                if stack.t is not None:
+                    learnt = f"{names[stack.t]}[{index * len(layer) + place}]"
+                if s["placement"] in IN_GAIN:
+                    learnt = names[residual.norms["output"].w]
+                for of in residual.branches:
+                    attends = isinstance(of, Attention)
+                    yield {
+                        "where": (part.name, index), "kind": of.kind, "learnt": learnt,
+                        "numbers": (*numbers(residual, s), undivided if attends else 1.0),
+                        "norms": sorted(norms(residual, of, names)),
+                        "matrices": matrices(of, names, undivided),
+                    }  # fmt: skip
+
+
+def numbers(residual, s):
+    """The coefficients of stream and branch, with what is learnt."""
+    return (1.0, LEARNT[s["placement"]]) if s["placement"] in LEARNT else residual.coefficients
+
+
+def norms(residual, of, names):
+    """Place, gain and bias of each norm; heads and latents have neither."""
+    for place, n in residual.norms.items():
+        gain = "" if place == "output" and residual.s["placement"] in IN_GAIN else names[n.w]
+        yield place, gain, names[n.b] or ""
+    if of.inner is not None:
+        yield "within", names[of.inner.w], names[of.inner.b] or ""
+    if of.kind in NORMED:
+        yield from [("scores", "", "")] * 2
+    if of.kind in ("attention-qkv-norm", "attention-latent"):
+        yield "within", "", ""
+
+
+def matrices(of, names, undivided):
+    times = lambda role: undivided if role == "query" else 1.0  # noqa: E731
+    return sorted(
+        (role, names[u], runs, axis, names[c] or "", times(role))
+        for role, u, runs, axis, c in of.matrices()
+    )
 
 
 def tokens(seed=0):
-    return torch.randint(VOCAB, (2, TOKENS), generator=torch.Generator().manual_seed(seed))
+    return torch.randint(VOCAB, (6, TOKENS), generator=torch.Generator().manual_seed(seed))
 
 
 vectors = partial(torch.randn, 2, TOKENS, WIDTH)

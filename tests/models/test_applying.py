@@ -2,7 +2,6 @@
 
 import copy
 import math
-import warnings
 from dataclasses import replace
 
 import pytest
@@ -13,8 +12,6 @@ from written_models import Stack, post, pre
 
 from deepnet_theory import apply_, audit, parameter_groups
 from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.models import applying
-from deepnet_theory.models.reading import read
 from deepnet_theory.runtime import Context, build, from_torch
 
 F64 = torch.float64
@@ -27,11 +24,6 @@ def encoder(layers=3, first=False, **options):
     )
     norm = nn.LayerNorm(D, dtype=F64) if first else None
     return nn.TransformerEncoder(layer, layers, norm, enable_nested_tensor=not first)
-
-
-def close(tensor, std):
-    # five standard errors of a standard deviation from n normals
-    return abs(tensor.std().item() / std - 1) < 5 / math.sqrt(2 * tensor.numel())
 
 
 @pytest.mark.parametrize(
@@ -101,48 +93,6 @@ def test_an_applied_encoder_decoder_and_each_half_alone_are_the_built_ones(const
     assert audit(halves["encoder"], source, constants=c).verdict.value == "SUPPORTED"
 
 
-def test_alpha_alone_keeps_weights_and_a_second_application_changes_nothing(constants):
-    model, c = encoder(), constants(width=D)
-    with pytest.raises(InputError, match="give its constants"):
-        parameter_groups(model, 1.0)
-    with pytest.raises(Refusal, match="with apply_ first"):
-        parameter_groups(model, 1.0, constants=c)
-    before = {k: v.detach().clone() for k, v in model.named_parameters()}
-    report = apply_(model, c, initialise=False)
-    assert len(report.changes) == 6 and model.layers[2].alphas == (1.7, 1.7)
-    assert all(torch.equal(v, before[k]) for k, v in model.named_parameters())
-    apply_(model, c)
-    before = everything(model)
-    assert apply_(model, c).changes == () and everything(model) == before
-    assert "nothing changed" in str(apply_(model, c))
-    assert apply_(copy.deepcopy(model), c).changes == ()
-    other = constants(width=D, alpha=3.0)
-    assert apply_(model, other).changes and model.layers[0].alphas == (3.0, 3.0)
-
-
-def test_packed_matrices_are_drawn_block_by_block(constants):
-    c = constants(width=D, beta=0.25)
-    model = encoder()
-    report = apply_(model, c, generator=torch.Generator().manual_seed(0))
-    layer = model.layers[1]
-    q, k, v = layer.self_attn.in_proj_weight.detach().chunk(3)
-    square = math.sqrt(2 / (2 * D))  # each block has fans D and D, not D and 3·D
-    assert close(q, square) and close(k, square) and close(v, 0.25 * square)
-    assert close(layer.self_attn.out_proj.weight.detach(), 0.25 * square)
-    assert close(layer.linear1.weight.detach(), 0.25 * math.sqrt(2 / (5 * D)))
-    assert close(layer.linear2.weight.detach(), 0.25 * math.sqrt(2 / (5 * D)))
-    assert all(
-        (b == 0).all() for n, b in model.named_parameters() if "norm" not in n and "bias" in n
-    )
-    names = [change.name for change in report.changes]
-    assert f"layers.1.self_attn.in_proj_weight[{2 * D}:{3 * D}]" in names
-    # every matrix and bias of the branches is reported; norms are not touched
-    told = {n.split("[")[0] for n in names}
-    assert {n for n, _ in model.named_parameters() if "norm" not in n} <= told
-    assert any("value, gain 0.25" in str(change) for change in report.changes)
-    assert len(str(report).splitlines()) == 5 and "value, output, fc1, fc2 0.25" in str(report)
-
-
 def bert(**options):
     transformers = pytest.importorskip("transformers")
     config = transformers.BertConfig(
@@ -151,57 +101,6 @@ def bert(**options):
         attention_probs_dropout_prob=0.0, layer_norm_eps=1e-5, **options,
     )  # fmt: skip
     return transformers.BertForMaskedLM(config).double().eval()
-
-
-def test_bert(constants):
-    c = constants(width=D, beta=0.3)
-    model = bert()
-    embeddings = model.bert.embeddings.word_embeddings.weight.clone()
-    report = apply_(model, c)
-    assert torch.equal(embeddings, model.bert.embeddings.word_embeddings.weight)
-    first = model.bert.encoder.layer[0]
-    assert close(first.attention.self.value.weight.detach(), 0.3 / math.sqrt(D))
-    assert close(first.attention.self.query.weight.detach(), 1 / math.sqrt(D))
-    before = everything(model)
-    assert apply_(model, c).changes == () and everything(model) == before
-    assert any(c.name == "bert.encoder.layer.0.attention.self.value.weight" for c in report.changes)
-    # the whole encoder is the runtime's own, given the same weights
-    part = build(c, dtype=F64).parts["encoder"]
-    with torch.no_grad():
-        for layer, own in zip(model.bert.encoder.layer, part.layers, strict=True):
-            pairs = [
-                (layer.attention.self.query, own[0].branch.query),
-                (layer.attention.self.key, own[0].branch.key),
-                (layer.attention.self.value, own[0].branch.value),
-                (layer.attention.output.dense, own[0].branch.output),
-                (layer.intermediate.dense, own[1].branch.fc1),
-                (layer.output.dense, own[1].branch.fc2),
-            ]
-            for theirs, ours in pairs:
-                ours.weight.copy_(theirs.weight)
-    x = torch.randn(2, 9, D, dtype=F64)
-    theirs = model.bert.encoder(x).last_hidden_state
-    torch.testing.assert_close(part(x), theirs, rtol=0, atol=1e-10)
-    # another rule replaces α; it does not stack up
-    apply_(model, constants(width=D, alpha=1.0), initialise=False)
-    hooks = first.output._forward_pre_hooks
-    assert len(hooks) == 1 and next(iter(hooks.values())).alphas == (1.0,)
-
-
-def test_a_bert_whose_residual_has_a_number_of_its_own_gets_the_wanted_one(constants):
-    model = bert()
-    end = type(model.bert.encoder.layer[1].output)
-
-    class Doubled(end):
-        def forward(self, hidden_states, input_tensor):
-            return super().forward(hidden_states, 2 * input_tensor)
-
-    model.bert.encoder.layer[1].output.__class__ = Doubled
-    before = everything(model)[0]
-    apply_(model, constants(width=D, alpha=3.0), initialise=False)
-    assert everything(model)[0] == before and {s.alpha for s in read(model).sublayers} == {3.0}
-    hooks = [h for m in model.modules() for h in m._forward_pre_hooks.values()]
-    assert sorted(h.alphas[0] for h in hooks) == [1.5, 3.0, 3.0, 3.0, 3.0, 3.0]
 
 
 def test_a_residual_that_takes_no_multiplier_is_refused_and_put_back(constants):
@@ -299,60 +198,6 @@ def test_parameters_that_are_spread_over_processes_are_refused(constants, tmp_pa
         distributed.destroy_process_group()
 
 
-@pytest.mark.slow  # importing torch's compiler
-def test_a_model_that_was_compiled_takes_constants(constants):
-    torch.manual_seed(0)
-    x = torch.randn(2, 9, D)
-    for model, c in (
-        (encoder().float().eval(), constants(width=D)),
-        (Interrupted(0), feed_forwards(constants)),  # its alpha is in a hook
-    ):
-        twin, compiled = copy.deepcopy(model), torch.compile(model, backend="eager")
-        compiled(x)  # without alpha
-        before = everything(compiled)
-        with pytest.raises(Refusal):
-            apply_(compiled, constants(width=D, layers=4), inputs=x)
-        assert everything(compiled) == before
-        for own in (twin, compiled):
-            generator = torch.Generator().manual_seed(1)
-            assert apply_(own, c, inputs=x, generator=generator).changes
-        torch.testing.assert_close(compiled(x), twin(x))
-        assert apply_(compiled, c, inputs=x).changes == ()
-        names = [[g["name"] for g in parameter_groups(m, 1.0)] for m in (compiled, twin)]
-        assert names[0] == names[1]
-    fresh = torch.compile(encoder(), backend="eager")  # one that has its alpha by its code
-    apply_(fresh._orig_mod, constants(width=D, alpha=1.0))
-    assert parameter_groups(fresh, 1.0, constants=constants(width=D, alpha=1.0))
-
-
-def gpt2(**options):
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(0)
-    sizes = {"vocab_size": 50, "n_embd": D, "n_layer": 3, "n_head": 4, "n_positions": 32}
-    return transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, **options)).eval()
-
-
-@pytest.mark.parametrize("n_inner", [None, 2 * D])
-def test_gpt2(constants, n_inner):
-    model, c = gpt2(n_inner=n_inner), constants("decoder", "pre-ln", width=D, beta=0.2)
-    report = apply_(model, c)
-    block = model.transformer.h[2]
-    q, k, v = block.attn.c_attn.weight.detach().chunk(3, dim=1)  # a Conv1D is (in, out)
-    square, hidden = math.sqrt(1 / D), n_inner or 4 * D
-    assert close(q, square) and close(k, square) and close(v, 0.2 * square)
-    assert close(block.mlp.c_fc.weight.detach(), 0.2 * math.sqrt(2 / (D + hidden)))
-    name = f"transformer.h.2.attn.c_attn.weight[:, {2 * D}:{3 * D}]"
-    assert any(change.name == name for change in report.changes)
-    said = str(report).splitlines()
-    assert len(said) == 6 and "18 matrices drawn, 12 biases 0" in said[0]
-    assert said[1] == "gains: query, key 1; value, output, fc1, fc2 0.2"
-    assert "stream starts at rms 0.02" in said[4] and "x = x * 3" in said[5]
-    assert apply_(model, c).changes == ()
-    words = 'placement="pre-ln", norm="layer", stack="decoder", layer="attention,ffn"'
-    with pytest.raises(Refusal, match=f"constants are for norm.* derived with {words}"):
-        apply_(model, constants(width=D))
-
-
 def nano(line=pre):
     """Three blocks of nanoGPT, of vectors; branches that end in zeros."""
     model = Stack(3, line, D, bias=True)
@@ -436,33 +281,6 @@ def test_alpha_is_saved_with_the_weights_or_loading_fails(constants, make):
     assert apply_(model, c).changes == ()
 
 
-def test_from_pretrained_does_not_lose_alpha_in_silence(constants, tmp_path):
-    safetensors = pytest.importorskip("safetensors.torch")
-    model = bert()
-    c = constants(width=D, alpha=2.5)
-    apply_(model, c)
-    model.save_pretrained(tmp_path)
-    with pytest.raises(RuntimeError, match="mismatched_sizes"):
-        type(model).from_pretrained(tmp_path)
-    # the way that the documentation names
-    again = type(model)(model.config).double().eval()
-    apply_(again, c, initialise=False)
-    state = safetensors.load_file(tmp_path / "model.safetensors")
-    again.load_state_dict(state, strict=False)  # its tied head is saved once
-    tokens = torch.arange(18).view(2, 9)
-    assert torch.equal(again(tokens).logits, model(tokens).logits)
-
-
-def test_what_a_second_reading_does_not_show_is_put_back(constants, monkeypatch):
-    model = nano()
-    before = everything(model)
-    # planted error: the blocks of another axis are drawn
-    monkeypatch.setattr(applying, "blocks", lambda model, m: [model.get_parameter(m.name)[:8]])
-    with pytest.raises(Refusal, match=r"enters the forward pass .*; nothing was changed"):
-        apply_(model, constants("decoder", "pre-ln", width=D), initialise=True)
-    assert everything(model) == before
-
-
 # ------------------------------------------------------------------------ trained weights
 
 
@@ -520,35 +338,3 @@ def test_groups_by_role_hold_every_parameter_once(constants):
         assert math.isclose(group["lr"], 1e-2 * rate), group["name"]
         assert group["weight_decay"] == 0.1 * decays, group["name"]
     torch.optim.AdamW(groups).step()
-
-
-def test_packed_matrices_of_several_rates_step_at_the_least_and_say_so(constants):
-    c = constants(width=D)
-    parts = tuple(
-        replace(p, sublayers=tuple(replace(s, rate=0.25) for s in p.sublayers)) for p in c.parts
-    )
-    c = replace(c, parts=parts)
-    model = encoder()
-    apply_(model, c)
-    with pytest.warns(UserWarning, match="packed into one parameter"):
-        groups = parameter_groups(model, 1.0)
-    by_id = {id(p): g for g in groups for p in g["params"]}
-    assert by_id[id(model.layers[0].self_attn.in_proj_weight)]["lr"] == 0.25
-    assert by_id[id(model.layers[0].linear1.weight)]["lr"] == 0.25
-
-
-def test_a_step_that_a_norm_gain_does_not_resolve_is_told(constants):
-    c = constants(width=D, multipliers={"norm-gain": 1 / 24})
-    model = encoder().bfloat16()
-    apply_(model, c, inputs=torch.randn(2, 9, D, dtype=torch.bfloat16))
-    gain = model.layers[0].norm1.weight
-    with pytest.warns(UserWarning, match="resolve 0.008 in torch.bfloat16: steps of 4e-05"):
-        groups = parameter_groups(model, 1e-3)
-    rate = next(g["lr"] for g in groups if any(p is gain for p in g["params"]))
-    assert torch.equal(gain - rate, gain)  # it is so
-    for layer in model.layers:
-        layer.norm1.float(), layer.norm2.float()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        parameter_groups(model, 1e-3)
-    assert not torch.equal(model.layers[0].norm1.weight - rate, model.layers[0].norm1.weight)

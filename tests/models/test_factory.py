@@ -122,19 +122,6 @@ def test_given_inputs_are_tried_and_the_mode_is_left():
         made(module, "text")
 
 
-def test_a_table_that_is_no_module_is_looked_up_by_its_rows():
-    class Looked(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.token_emb = nn.Parameter(torch.ones(7, 12))
-
-        def forward(self, ids):
-            return self.token_emb[ids]
-
-    (ids,) = made(Looked()).inputs
-    assert not ids.is_floating_point() and int(ids.max()) < 7
-
-
 def test_inputs_of_our_own_have_the_width_of_a_matrix_or_of_a_vector():
     for module, width in ((nn.Linear(8, 4, bias=False), 8), (nn.LayerNorm(6), 6)):
         assert [x.shape[-1] for x in made(module).inputs] == [width]

@@ -1,9 +1,7 @@
 """Groups of several optimizers: each role steps by its own one's rule, at the sizes that it has."""
 
 import warnings
-from dataclasses import replace
 from functools import partial
-from itertools import product
 
 import numpy as np
 import pytest
@@ -14,11 +12,9 @@ from written_models import GPT, HEADS, VOCAB, Llama, train
 import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.optimizer import optimizer
-from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.laboratory.stepping import polar, update
 from deepnet_theory.runtime import build
-from deepnet_theory.sizes.descent import of_its_own
-from deepnet_theory.sizes.exported import stepped_by
 
 HYBRID = {"hidden": "muon", "*": "adamw"}
 HIDDEN = {"query", "key", "value", "output", "fc1", "fc2", "gate"}
@@ -50,14 +46,6 @@ OWN = {
 # ------------------------------------------------------------------ each role by its own rule
 
 
-@pytest.mark.parametrize(("name", "base"), [("adamw", None), ("lamb", 16), ("sgd", (16, 2))])
-def test_one_optimizer_for_all_is_no_hybrid(name, base):
-    for form, placement in (("forward", "pre-ln"), ("weights", "branch-multiplier")):
-        model = build(export(name, placement=placement, base=base, form=form))
-        plain = parameter_groups(model, 0.1, weight_decay=0.1)
-        assert parameter_groups(model, 0.1, weight_decay=0.1, optimizers={"*": name}) == plain
-
-
 @pytest.mark.parametrize(("made_for", "base"), [*zip(BY_RULE, (*BASES, (16, 2)), strict=True)])
 def test_each_role_takes_what_its_own_optimizer_exports_where_sizes_agree(made_for, base):
     """Whichever optimizer the constants were made for, with a base there or asked for here."""
@@ -82,33 +70,6 @@ def test_each_role_takes_what_its_own_optimizer_exports_where_sizes_agree(made_f
         asked = parameter_groups(later, lr, weight_decay=0.1, optimizers=HYBRID, base=base)
     for values, same in zip(knobs(asked).values(), found.values(), strict=True):
         assert values[:4] == pytest.approx(same[:4], rel=1e-12) and values[4:] == same[4:]
-
-
-@pytest.mark.parametrize(
-    ("closure", "stack"),
-    [("complete", "encoder"), ("learning-rate", "encoder"), ("symmetric", "encoder-decoder")],
-)
-def test_the_algebra_finds_an_optimizers_own_rule_at_its_own_sizes(closure, stack):
-    """From every other optimizer's constants with the same sizes."""
-    agree = 0
-    for placement in ("post-ln", "pre-ln"):
-        own = {}
-        for name in ("adamw", "lamb", "sgd", "momentum"):
-            depth = (6, 4) if "-" in stack else 6
-            try:
-                with warnings.catch_warnings(action="ignore"):
-                    own[name] = export(name, depth, placement, stack, closure=closure)
-            except Refusal:
-                continue
-        for made_for, name in product(own, own):
-            found = stepped_by(own[made_for], name)
-            assert sizes(found) == sizes(own[made_for])
-            if np.allclose(sizes(found), sizes(own[name]), rtol=1e-12):
-                agree += made_for != name
-                assert np.allclose(steps(found), steps(own[name]), rtol=1e-12)
-                planted = steps(replace(found, eta=2 * found.eta))
-                assert not np.allclose(planted, steps(own[name]), rtol=1e-12)
-    assert agree > 1
 
 
 def sizes(c):
@@ -243,13 +204,6 @@ def test_rates_are_of_every_optimizer_or_it_is_said():
     assert {g["optimizer"] for g in of if g["weight_decay"]} == {"muon"}
 
 
-def test_constants_of_no_derived_rule_step_by_their_own_optimizer_alone():
-    model = build(replace(export(), origin={}))
-    with pytest.raises(InputError, match=r"not those of a derived rule .* export them again$"):
-        parameter_groups(model, 1.0, optimizers=HYBRID)
-    assert parameter_groups(model, 1.0, optimizers={"*": "adamw"}) == parameter_groups(model, 1.0)
-
-
 def test_a_tied_head_that_muon_steps_or_not_has_one_rate_and_one_multiplier():
     """One matrix of few rows, as torch stores it: Muon's factor of the shape does not grow."""
     assert export("muon", tied_head=True, base=16).head_multiplier == pytest.approx(0.5**0.5)
@@ -258,23 +212,6 @@ def test_a_tied_head_that_muon_steps_or_not_has_one_rate_and_one_multiplier():
         with pytest.warns(UserWarning, match=r"enters its head by 0\.7071$"):
             of = parameter_groups(build(c), 1.0, optimizers=HYBRID, base=16)
         assert {g["role"]: g["optimizer"] for g in of}["token-embedding"] == "adamw"
-
-
-def test_a_decay_names_its_convention():
-    for name, convention in (("adamw", "decoupled"), ("sgd", "coupled"), ("muon-h", "decoupled")):
-        of = parameter_groups(build(export(name)), 1.0, weight_decay=0.1)
-        assert {g["decay"] for g in of if g["weight_decay"]} == {convention}
-        assert not any("decay" in g for g in of if not g["weight_decay"])
-
-
-def test_frozen_parameters_are_left_out():
-    model = build(export())
-    frozen = [p for n, p in model.named_parameters() if "attention" in n or "embed" in n]
-    for p in frozen:
-        p.requires_grad_(False)
-    assert frozen
-    found = knobs(parameter_groups(model, 1.0, optimizers=HYBRID))
-    assert found.keys() == {id(p) for p in model.parameters() if p.requires_grad}
 
 
 # ------------------------------------------------------------------ one factor of several matrices
@@ -309,38 +246,3 @@ def test_a_packed_matrix_is_warned_of_where_it_steps_otherwise(optimizer, make, 
     assert len(said) == bool(query)
     assert all(f"query+key+value are one matrix, and {optimizer} takes" in one for one in said)
     assert all(f"of its own step: query {query(gain):.2g}," in one for one in said)
-
-
-def test_a_block_of_a_whole_factor_is_its_share_of_the_gradients():
-    """Blocks s_b Q_b of orthogonal Q_b over one matrix: proportional Grams."""
-    generator = torch.Generator().manual_seed(0)
-    square = torch.randn(D, D, generator=generator, dtype=torch.float64)
-    sizes = torch.tensor([0.1, 1.0, 3.0], dtype=torch.float64)
-    turned = [torch.linalg.qr(torch.randn(D, D, generator=generator).double())[0] for _ in sizes]
-    blocks = [s * q @ square for s, q in zip(sizes, turned, strict=True)]
-    theta = [torch.randn(D, D, generator=generator).double() * s for s in (1, 2, 0.5)]
-    for name in ("muon-plain", "muon", "muon-h", "lars", "lamb", "adafactor", "adam-mini"):
-        o = optimizer(name)
-        stepped = partial(update, o.expression, 1.0)
-        whole = stepped(torch.cat(blocks)[None], torch.cat(theta)[None])[0].split(D)
-        own = [stepped(g[None], t[None])[0] for g, t in zip(blocks, theta, strict=True)]
-        said = of_its_own(o, [D] * 3, D, sizes.tolist(), [rms(t) for t in theta])
-        assert [rms(a) / rms(b) for a, b in zip(whole, own, strict=True)] == pytest.approx(said)
-
-
-def test_the_step_of_a_packed_key_follows_the_size_of_the_values():
-    """As the page on applying a rule has it, with a standard deviation of 0.01 over seeds."""
-    ids = torch.randint(VOCAB, (4, 16), generator=torch.Generator().manual_seed(0))
-    shares = []
-    for times in (1, 1 / 4, 1 / 16):
-        torch.manual_seed(0)
-        model = GPT(2, d=64)
-        for block in model.h:
-            w = block.attn.c_attn.weight
-            for p in (w, block.attn.c_proj.weight):
-                torch.nn.init.normal_(p, std=64**-0.5)
-            w.data[128:] *= times
-        F.cross_entropy(model(ids).flatten(0, 1), ids.roll(-1).flatten()).backward()
-        g = model.h[1].attn.c_attn.weight.grad
-        shares.append(rms(factor(g)[64:128]) / rms(factor(g[64:128])))
-    assert shares == pytest.approx([0.53, 0.36, 0.21], abs=0.04)

@@ -1,10 +1,8 @@
 """Groups in people's loops: schedules, wrappers, adapters, checkpoints."""
 
 import copy
-import re
 import warnings
 from functools import cache
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +12,6 @@ from written_models import GPT, HEADS, VOCAB, train
 
 import deepnet_theory as dt
 from deepnet_theory import apply_, guard, parameter_groups
-from deepnet_theory.definitions.outcome import InputError
 
 LR, STEPS, BASE = {"muon": 0.02, "adamw": 3e-3}, 12, 16
 IDS = torch.randint(VOCAB, (STEPS, 2, 9), generator=torch.Generator().manual_seed(0))
@@ -138,63 +135,7 @@ def test_a_loop_that_sets_one_rate_is_warned_of_once(model, flattened):
         train(model, silent, IDS[:2], flat)
 
 
-def test_a_group_of_ones_own_is_not_compared_and_some_must_be(model):
-    _, adamw = optimizers(model)
-    extra = nn.Linear(2, 2)
-    adamw.add_param_group({"params": extra.parameters(), "lr": 7.0})
-    guard(adamw)
-    with warnings.catch_warnings(action="error"):
-        adamw.step()
-    with pytest.raises(InputError, match="no group has an lr_scale"):
-        guard(torch.optim.SGD(extra.parameters(), lr=1.0))
-
-
-def test_the_loop_of_the_docs_keeps_them(model):
-    page = (Path(__file__).parents[2] / "docs" / "apply.md").read_text(encoding="utf-8")
-    (loop,) = re.findall(r"^## Muon for .*?^```python\n(.*?)^```", page, re.M | re.S)
-    batches = [(ids, ids.roll(-1)) for ids in IDS]
-    with warnings.catch_warnings(action="error"):
-        warnings.filterwarnings("ignore", ".* are (packed into one|one matrix)")
-        exec(loop, {"model": model, "batches": batches})
-    planted = loop.replace(' * g["lr_scale"]', "")
-    assert planted != loop
-    with pytest.warns(UserWarning, match=FLATTENED):
-        exec(planted, {"model": model, "batches": batches})
-
-
 # ------------------------------------------------------------------ checkpoints
-
-
-def test_what_is_loaded_goes_on_as_if_never_interrupted(model, tmp_path):
-    twin = copy.deepcopy(model)
-    both = optimizers(model)
-    scheduled = [warmed(one) for one in both]
-    whole = train(model, both, IDS, lambda: [s.step() for s in scheduled])
-    both = optimizers(twin)
-    scheduled = [warmed(one) for one in both]
-    first = train(twin, both, IDS[:5], lambda: [s.step() for s in scheduled])
-    torch.save([x.state_dict() for x in (twin, *both, *scheduled)], tmp_path / "c.pt")
-
-    torch.manual_seed(1)
-    again = GPT(2, bias=True)
-    apply_(again, constants(), inputs=IDS[0])
-    both = optimizers(again)
-    flat = copy.deepcopy(both)
-    scheduled = [warmed(one) for one in both]
-    states = torch.load(tmp_path / "c.pt")  # weights_only, torch's default
-    for x, state in zip((again, *both, *scheduled), states, strict=True):
-        x.load_state_dict(state)
-    guard(*both)
-    for one, fresh in zip(both, flat, strict=True):
-        for g, h in zip(one.param_groups, fresh.param_groups, strict=True):
-            kept = ("name", "role", "optimizer", "lr_scale", "eps", "weight_decay")
-            assert [g[k] for k in kept] == [h[k] for k in kept]
-    planted = copy.deepcopy(again), None
-    with warnings.catch_warnings(action="error"):
-        rest = train(again, both, IDS[5:], lambda: [s.step() for s in scheduled])
-    assert first + rest == whole
-    lost = optimizers(planted[0])  # planted: the optimizers' state is not loaded
-    assert train(planted[0], lost, IDS[5:]) != rest
 
 
 class LowRank(nn.Module):
@@ -209,14 +150,6 @@ class LowRank(nn.Module):
 
     def forward(self, x):
         return self.of(x) + self.b(self.a(x))
-
-
-def test_a_compiled_model_has_the_groups_of_the_plain_one(model):
-    told = ("name", "role", "optimizer", "lr", "lr_scale", "eps", "weight_decay")
-    compiled, plain = ([[*(g[k] for k in told), *g["params"]] for g in groups(m)]
-                       for m in (torch.compile(model, backend="eager"), model))  # fmt: skip
-    assert all(a is b or a == b for x, y in zip(compiled, plain, strict=True)
-               for a, b in zip(x, y, strict=True))  # fmt: skip
 
 
 def test_adapters_are_other_and_what_is_frozen_stays(model):

@@ -2,9 +2,6 @@
 
 import json
 import math
-import os
-import sys
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -12,7 +9,6 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-import deepnet_theory as dt
 from deepnet_theory.cli import main
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.laboratory.measuring import measure
@@ -122,22 +118,6 @@ class _Body(nn.Module):
         return self.m.last(x)
 
 
-def test_a_pattern_for_all_layers_takes_no_deeper_name():
-    class Two(PreLN):
-        def __init__(self, depth):
-            super().__init__(depth)
-            self.maps = nn.ModuleList(nn.Sequential(nn.Linear(D, D)) for _ in range(depth))
-            for m in self.maps:
-                m.register_parameter("weight", nn.Parameter(torch.ones(())))
-
-        def forward(self, ids):
-            return super().forward(ids) * self.maps[0].weight
-
-    one = stepped(Two(3), first_step("adamw"))
-    assert one.moving("maps.*.weight") == ["maps.0.weight"]
-    assert len(one.moving("maps.*.*.weight")) == 3
-
-
 # ------------------------------------------------------------------------- F, and the loss
 
 
@@ -164,22 +144,6 @@ def test_f_is_what_enters_the_head(tied):
     assert torch.equal(found_in(called)[1], _Body(called)(IDS))
 
 
-def test_without_a_head_the_output_is_f():
-    body = _Body(PreLN(3))
-    state, f = found_in(body)
-    assert torch.equal(f, body(IDS)) and state.head is None
-    _, loss = state.with_loss()
-    assert math.isclose(loss.item(), math.log(256), rel_tol=0.3)
-    layer = nn.TransformerEncoderLayer(D, 2, 32, 0.0, batch_first=True, norm_first=True)
-    encoder = nn.TransformerEncoder(layer, 2, nn.LayerNorm(D), enable_nested_tensor=False)
-    x = torch.randn(2, 5, D)
-    torch.testing.assert_close(found_in(encoder, x)[1], encoder(x))
-    encoder.layers, encoder.norm = encoder.layers[:1], None
-    state, f = found_in(encoder, x)  # x + branch(x) is no product, though x has no gradient
-    torch.testing.assert_close(f, encoder(x))
-    assert state.head is None
-
-
 def test_the_loss_is_the_models_own_or_that_of_the_next_token():
     model = PreLN(2)
     targets = torch.randint(V, IDS.shape)
@@ -189,45 +153,6 @@ def test_the_loss_is_the_models_own_or_that_of_the_next_token():
     logits = model(IDS)[:, :-1]
     assert torch.allclose(following, F.cross_entropy(logits.flatten(0, 1), IDS[:, 1:].flatten()))
     assert not torch.allclose(own, following)
-
-
-SIZES = {"vocab_size": V, "hidden_size": D, "num_hidden_layers": 2, "num_attention_heads": 2,
-         "intermediate_size": 32}  # fmt: skip
-IMAGES = torch.randn(2, 3, 8, 8)
-
-
-def t5(m):
-    seen = m.encoder(IDS).last_hidden_state
-    decoded = m.decoder(IDS, encoder_hidden_states=seen).last_hidden_state
-    return decoded * D**-0.5  # as T5 does where embedding and head are one
-
-
-FAMILIES = {  # the class, its configuration, what it is given besides, and its final state
-    "GPT2": ("GPT2LMHeadModel", {"vocab_size": V, "n_embd": D, "n_layer": 2, "n_head": 2}, {},
-             lambda m: m.transformer(IDS).last_hidden_state),
-    "Bert": ("BertForMaskedLM", SIZES, {},
-             lambda m: m.cls.predictions.transform(m.bert(IDS).last_hidden_state)),
-    "Llama": ("LlamaForCausalLM", {**SIZES, "num_key_value_heads": 1}, {"labels": IDS},
-              lambda m: m.model(IDS).last_hidden_state),
-    "T5": ("T5ForConditionalGeneration",
-           {"vocab_size": V, "d_model": D, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2},
-           {"decoder_input_ids": IDS}, t5),
-    "ViT": ("ViTForImageClassification",
-            {**{k: v for k, v in SIZES.items() if k != "vocab_size"}, "image_size": 8,
-             "patch_size": 4, "num_labels": 3}, {},
-            lambda m: m.vit(IMAGES).last_hidden_state[:, 0]),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_f_of_families_of_transformers(family):
-    t = pytest.importorskip("transformers")
-    kind, sizes, more, final = FAMILIES[family]
-    model = getattr(t, kind)(getattr(t, f"{family}Config")(**sizes)).eval()
-    given = {"pixel_values": IMAGES} if family == "ViT" else {"input_ids": IDS, **more}
-    state, f = found_in(model, given)
-    torch.testing.assert_close(f, final(model))
-    assert state.with_loss()[1].requires_grad
 
 
 # --------------------------------------------------------------------------- optimizers
@@ -254,37 +179,6 @@ def test_every_way_to_name_an_optimizer_is_one_step():
     assert not math.isclose(size(decayed), adamw, rel_tol=1e-4)  # torch's own decay is 0.01
     half = size(first_step("adamw"), lambda model: model.bfloat16())  # measured in single
     assert math.isclose(half, adamw, rel_tol=0.05)
-
-
-def test_a_rate_that_falls_with_depth_counts():
-    def slower(model):
-        return torch.optim.SGD(model.parameters(), lr=0.1 / len(model.maps))
-
-    found = measure(lambda n: (Sum(n), IDS), [2, 4, 8], optimizer=slower, seeds=3)
-    alike = measure(lambda n: (Sum(n), IDS), [2, 4, 8], optimizer=torch.optim.SGD, seeds=3)
-    assert math.isclose(alike.exponents[0].estimate, 1, abs_tol=0.01)
-    assert math.isclose(found.exponents[0].estimate, 0, abs_tol=0.01)
-    # the unit is the first depth's rate, so that the first point is that of the plain optimizer
-    assert math.isclose(found.points[0].mean, alike.points[0].mean, rel_tol=1e-2)
-
-
-def test_matrices_of_a_convolution_and_a_parameter_without_axes_are_interpreted():
-    model = nn.Sequential(nn.Conv1d(8, 8, 3, padding=1), nn.Linear(8, 4))
-    one = stepped(model, first_step(None, "-eta*polar(g)"), torch.randn(2, 8, 8))
-    change = {n: c for n, _, c in one.changes}["0.weight"]
-    assert change.shape == (8, 8, 3)
-    singular = torch.linalg.svdvals(change.flatten(1) / ETA)
-    assert torch.allclose(singular[singular > 0.5], torch.ones(()), atol=1e-4)
-
-    class Scaled(Sum):
-        def forward(self, ids):
-            return self.times * super().forward(ids)
-
-    scaled = Scaled(2)
-    scaled.times = nn.Parameter(torch.tensor(2.0))
-    one = stepped(scaled, first_step(None, "-eta*sign(g)"))
-    (change,) = (c for n, _, c in one.changes if n == "times")
-    assert change.shape == () and abs(float(change)) == ETA
 
 
 # ------------------------------------------------------------------------------ bad input
@@ -366,48 +260,6 @@ def test_a_factory_that_sets_its_own_seed_and_what_is_not_finite_are_not_decided
     assert "at depth 2 F or its change is not finite" in found.provenance.warnings
 
 
-def test_an_interrupt_keeps_what_was_measured():
-    def impatient(done, total, what):
-        if done >= total / 2:
-            raise KeyboardInterrupt
-
-    found = measure(
-        lambda n: (Sum(n), IDS), [2, 4, 8], update="-eta*sign(g)", seeds=2, progress=impatient
-    )
-    assert found.exit_code == 130 and [p.at["N"] for p in found.points] == [2, 4]
-    assert found.to_dict()["complete"] is False and found.verdict.value == "UNDECIDED"
-
-
-class Encoder(nn.Module):
-    """Read at every update, by a forward pass without torch's fast path."""
-
-    def __init__(self, depth):
-        super().__init__()
-        layer = nn.TransformerEncoderLayer(D, 2, 32, 0.0, batch_first=True)
-        self.embedding, self.head = nn.Embedding(V, D), nn.Linear(D, V)
-        self.body = nn.TransformerEncoder(layer, depth, enable_nested_tensor=False)
-
-    def forward(self, ids):
-        print("forward")
-        return self.head(self.body(self.embedding(ids)))
-
-
-def test_threads_take_turns_and_leave_the_process_as_it_was():
-    def once(_=0):
-        return measure(Encoder, [1, 2, 3], optimizer="adamw", seeds=2, updates=1)
-
-    def state():
-        fast, dtype = torch.backends.mha.get_fastpath_enabled(), torch.get_default_dtype()
-        return sys.stdout, type(os.environ), fast, dtype, torch.get_rng_state().tolist()
-
-    expected, before = once(), state()
-    with ThreadPoolExecutor(4) as pool:
-        found = [*pool.map(once, range(8))]
-    assert [m.points for m in found] == [expected.points] * 8
-    assert [m.updates for m in found] == [expected.updates] * 8
-    assert state() == before
-
-
 # -------------------------------------------------------------------------- command line
 
 
@@ -447,9 +299,3 @@ def test_the_command(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["verdict"] == "SUPPORTED"
     assert main([*words, "--optimizer", "adamv"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
-
-
-def test_it_shows_itself():
-    found = dt.measure(lambda n: (Sum(n), IDS), [2, 4], update="-eta*sign(g)", seeds=2)
-    assert "svg" in dt.plot(found)._repr_svg_() and "GROWS" in found._repr_html_()
-    assert len(repr(found).splitlines()) == 3

@@ -1,16 +1,13 @@
 """A measurement of one's own models goes on, is shared by processes, and is never stale."""
 
 import os
-import pickle
-from functools import partial
 
 import pytest
 import torch
 
-from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.laboratory.measuring import _plain, measure
+from deepnet_theory.laboratory.measuring import measure
 from deepnet_theory.models import factory
-from deepnet_theory.processes import Cache, ThisProcess
+from deepnet_theory.processes import Cache
 
 MODEL = """
 import torch
@@ -64,56 +61,6 @@ def found(file, cache=None, depths=(1, 2), **more):
     more = {"update": "-eta*sign(g)"} | more
     result = measure(f"{file}:make", depths, **{"seeds": 2, "cache": cache} | more)
     return {k: v for k, v in result.to_dict().items() if k != "seconds"}
-
-
-class Elsewhere(ThisProcess):
-    """Work and result travel by pickle, as to a process whose default type is torch's own."""
-
-    def submit(self, fn, /, *given, **more):
-        work, here = pickle.dumps(partial(fn, *given, **more)), torch.get_default_dtype()
-        torch.set_default_dtype(torch.float32)
-        try:
-            done = super().submit(pickle.loads(work))
-        finally:
-            torch.set_default_dtype(here)
-        if done.exception() is None:
-            assert pickle.loads(pickle.dumps(done.result())) == done.result()
-        return done
-
-
-def test_work_that_travels_gives_the_same_bits(own):
-    more = {"update": None, "optimizer": f"{own}:optimizer"}
-    single = found(own, **more)
-    assert found(own, executor=Elsewhere(), **more) == single
-    torch.set_default_dtype(torch.float64)
-    try:
-        double = found(own, **more)
-        assert found(own, executor=Elsewhere(), **more) == double != single
-    finally:
-        torch.set_default_dtype(torch.float32)
-
-
-class Pickles:
-    """An executor that may be given nothing that it does not understand."""
-
-    def submit(self, *given):
-        raise AssertionError("a lambda cannot travel")
-
-
-def test_a_lambda_runs_here_and_is_not_kept(own, tmp_path):
-    cache, make = Cache(tmp_path / "kept"), factory.load_factory(f"{own}:make").function
-    more = {"update": "-eta*sign(g)", "seeds": 2, "cache": cache}
-    here = measure(lambda n: (make(n), IDS), [1, 2], executor=Pickles(), **more)
-    again = measure(lambda n: (make(n), IDS), [1, 2], **more)
-    assert here.points == again.points and not list(cache.files()) and not cache.taken
-    # planted: a text does travel, to an executor that fails
-    with pytest.raises(AssertionError, match="cannot travel"):
-        found(own, executor=Pickles())
-    step = factory.load_factory(f"{own}:optimizer").function  # nor is a function in memory kept
-    found(own, cache, update=None, optimizer=step)
-    assert not list(cache.files())
-    found(own, cache, update=None, optimizer=torch.optim.SGD)
-    assert len(list(cache.files())) == 4
 
 
 def test_a_measurement_that_is_stopped_goes_on(own, tmp_path):
@@ -170,23 +117,3 @@ def test_a_changed_model_file_takes_no_stale_result(own, tmp_path, monkeypatch):
         assert results[-1] not in results[:-1] and not cache.taken, edit
         forget(monkeypatch)
         assert results[-1] == found(own, **more)
-
-
-def test_inputs_are_known_by_all_that_they_are():
-    one = torch.ones(2, 3)
-    given = [(one, 2), (one, 3), [one, 2], (one + 1, 2), (one.double(), 2), (one.T, 2)]
-    given += [{"x": one}, {"y": one}]
-    known = [_plain(inputs) for inputs in given]
-    assert all(a != b for i, a in enumerate(known) for b in known[:i])
-    assert _plain((one.clone(), 2)) == known[0]
-
-
-def test_another_process_takes_no_other_code(own, monkeypatch):
-    given = factory.load_known_factory(f"{own}:make")
-    make, arguments = given.__reduce__()
-    forget(monkeypatch)
-    edited(own, monkeypatch, *EDITS[0])
-    with pytest.raises(InputError, match="has changed since"):
-        make(*arguments).make(2)
-    edited(own, monkeypatch, *EDITS[0][:1], *EDITS[0][:0:-1])  # and back
-    assert make(*arguments).make(2).module.maps

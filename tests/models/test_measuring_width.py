@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 
 import pytest
@@ -10,12 +9,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-import deepnet_theory as dt
 from deepnet_theory.definitions.measurement import Exponent, Result
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.laboratory.measuring import measure
 from deepnet_theory.laboratory.model_steps import ANSWER
-from deepnet_theory.runtime import build
 
 V = 16
 IDS = torch.arange(4).view(1, 4)
@@ -159,61 +156,6 @@ def test_mu_p_is_one_model_however_its_readout_is_written() -> None:
         assert other == pytest.approx(moved[0], abs=0.01)
     off = {e.share for e in wrong.exponents if e.verdict is Verdict.REFUTED}
     assert off == {"head.weight", ANSWER}
-
-
-def exported(depth: int, width: int) -> tuple[nn.Module, torch.Tensor]:
-    sizes = {"width": width, "heads": width // 16, "vocab": V, "ffn_ratio": 1}
-    ruled = dt.export(dt.derive(optimizer="adam"), depth=depth, base=WIDTHS[0], **sizes)
-    return build(ruled), IDS
-
-
-def its_groups(model: nn.Module) -> torch.optim.Optimizer:
-    return torch.optim.Adam(dt.parameter_groups(model, 1e-3), lr=1e-3, eps=1e-12)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_what_export_writes_for_a_base_is_not_refuted() -> None:
-    m = measure(exported, [1], widths=WIDTHS, optimizer=its_groups, seeds=4)
-    assert {e.share for e in m.exponents if e.verdict is Verdict.REFUTED} == set()
-
-
-def fixed_sizes(depth: int, width: int) -> tuple[nn.Module, torch.Tensor]:
-    net, ids = standard(depth, width)
-    for m in (net.head, *net.up, *net.down):
-        nn.init.normal_(m.weight, std=0.02)
-    return net, ids
-
-
-def test_initial_sizes_come_before_learning_rates(found: dict[str, Result]) -> None:
-    m = measure(fixed_sizes, widths=WIDTHS, optimizer="adam", seeds=4)
-    assert m.verdict is Verdict.REFUTED
-    assert not any("learning rate should" in e.because for e in m.exponents)
-    (sentence,) = m.provenance.warnings
-    assert "up.*.weight" in sentence or "down.*.weight" in sentence
-    assert "scale initial sizes (1/sqrt(fan-in) of a matrix)" in sentence
-    assert not found["standard"].provenance.warnings
-
-
-def test_the_json_has_the_width_of_every_point(found: dict[str, Result]) -> None:
-    told = json.loads(found["ruled"].to_json())
-    assert [p["depth"] for p in told["points"]] == [{"d": width} for width in WIDTHS]
-    assert {e["in"] for e in told["exponents"]} == {"d"}
-    assert told["exponent"]["share"] == "all"
-
-
-def test_depth_and_width_at_once() -> None:
-    m = measure(standard, [1, 2], widths=[16, 32, 64], update="-eta*g", seeds=2)
-    assert [p.at for p in m.points[:2]] == [{"N": 1, "d": 16}, {"N": 1, "d": 32}]
-    assert {(e.variable, e.share) for e in m.exponents} >= {("d", "all"), ("N", "all")}
-
-
-def of_width_alone(width: int) -> tuple[nn.Module, torch.Tensor]:
-    return standard(1, width)
-
-
-def test_a_factory_may_take_the_width_alone() -> None:
-    m = measure(of_width_alone, widths=[16, 32, 64], update="-eta*sign(g)", seeds=2)
-    assert len(m.points) == 3
 
 
 @pytest.mark.parametrize(

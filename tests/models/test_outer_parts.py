@@ -14,7 +14,6 @@ from written_models import GPT, Llama, Normed, post, pre
 import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups, start_head_
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.models import applying
 
 D, V, TOKENS = 64, 256, 32
 SMALL = {"d": D, "vocab": V, "std": 0.02}  # GPT-2's sizes
@@ -98,29 +97,6 @@ def adamw(model):
         return torch.optim.AdamW(parameter_groups(model, lr=1e-3), lr=1e-3)
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["nanoGPT", *(pytest.param(name, marks=pytest.mark.slow) for name in ("GPT-2", "Llama"))],
-)
-def test_one_step_moves_a_model_alike_at_every_depth(name):
-    (make, select), ids = FAMILIES[name], batch()[:2, :16]
-
-    def exponent(**options):
-        def ruled(depth):
-            model = make(depth, **({"start": begins} if begins != 1 else {}))
-            generator = torch.Generator().manual_seed(torch.initial_seed())  # alike at each depth
-            apply_(model, exported(select, depth), inputs=ids, generator=generator, **options)
-            return model, ids
-
-        return dt.measure(ruled, [2, 8], optimizer=adamw, seeds=2).exponents[0].estimate
-
-    # planted: the stream starts at 0.02, as it is where embedding and head are left alone
-    begins = 1.0
-    assert exponent(outer=False) > 0.25
-    begins = 1.0 if name == "nanoGPT" else 50 / math.sqrt(len(tables(make(1))))
-    assert abs(exponent()) < 0.1
-
-
 def test_a_tied_matrix_that_was_multiplied_is_refused_with_the_line_that_it_needs():
     """The advice of multiplying an embedding by 50 raises the loss of a tied model tenfold."""
     torch.manual_seed(0)
@@ -145,23 +121,6 @@ def test_a_tied_matrix_that_was_multiplied_is_refused_with_the_line_that_it_need
     assert loss(wide) < 1.05
 
 
-@pytest.mark.parametrize(("wrong", "why"), [("head", "the loss starts at"), ("rows", "stream")])
-def test_a_head_or_rows_of_another_size_are_seen(monkeypatch, wrong, why):
-    """Planted: ten times too large."""
-    torch.manual_seed(0)
-    model = FAMILIES["nanoGPT"][0](2)
-    before, draws = everything(model), applying.outer_draws
-
-    def planted(*given):
-        for name, what, std in draws(*given):
-            yield name, what, 10 * std if what == wrong else std
-
-    monkeypatch.setattr(applying, "outer_draws", planted)
-    with pytest.raises(Refusal, match=rf"{why}.*nothing was changed"):
-        apply_(model, exported(PRE), inputs=batch())
-    assert everything(model) == before
-
-
 def test_what_is_asked_to_stay_stays():
     torch.manual_seed(0)
     c = exported(PRE)
@@ -183,16 +142,6 @@ def test_what_is_asked_to_stay_stays():
     assert torch.equal(model.wpe.weight, kept[0]) and torch.equal(model.lm_head.weight, kept[1])
     assert (model.wte.weight[3] == 0).all() and model.wte.weight.std() < 0.9
     assert apply_(model, c, inputs=batch()).changes == ()
-
-
-def test_what_the_code_multiplies_with_is_counted():
-    torch.manual_seed(0)
-    model = GPT(2, d=D, vocab=V, std=0.02, start=math.sqrt(D))
-    said = str(apply_(model, exported(PRE), inputs=batch()))
-    assert start(model) == pytest.approx(1, rel=0.1)
-    assert model.wte.weight.std().item() == pytest.approx(math.sqrt(2 / 3) / 8, rel=0.05)
-    assert model.wpe.weight.std().item() == pytest.approx(math.sqrt(1 / 3) / 8, rel=0.05)
-    assert "wte.weight 0.102" in said and "ln 256 is 5.55" in said
 
 
 def test_a_small_vocabulary_takes_a_smaller_head():

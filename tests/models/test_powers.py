@@ -8,8 +8,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 import deepnet_theory as dt
-from deepnet_theory.definitions.reading import Measured
-from deepnet_theory.models import branches, read
+from deepnet_theory.models import read
 
 pytestmark = pytest.mark.usefixtures("unmeasured")
 
@@ -56,33 +55,6 @@ def test_whole_powers_are_found(formula, expected):
         assert found == pytest.approx(power, abs=1e-3) and spread < 1e-3
 
 
-def test_a_rotation_answers_as_much_as_its_input_changes():
-    def rotated(x, p):  # along the tokens too, with the others' weight 0
-        return F.conv1d(x.transpose(1, 2), p["w"], padding=1).transpose(1, 2)
-
-    centre = torch.zeros(D, D, 3)
-    centre[..., 1] = torch.linalg.qr(torch.randn(D, D))[0]
-    (s,) = read(Model(rotated, layers=1, w=centre), X).sublayers
-    m = s.measured
-    # a norm stands before it: what it takes out of a change is along a token, and its mean
-    assert m.powers.keys() == {"layers.0.w"} and m.low <= m.response <= m.high
-    (larger,) = read(Model(rotated, layers=1, w=3 * centre), X).sublayers
-    assert larger.measured.response == pytest.approx(m.response, rel=1e-3)
-    assert 0.85 < m.response < 1.0
-
-
-def test_what_is_told_is_measured_no_more():
-    roles = {"value": "*.b", "output": "*.c", "query": "*.a"}
-    model = Model(lambda x, p: torch.cumsum(x @ p["a"] * (x @ p["b"]), 1) @ p["c"] @ (x.mT @ x)[0])
-    assert read(model, X).sublayers[0].measured is not None
-    assert read(model, X, roles).sublayers[0].measured is None
-
-
-def test_what_cannot_be_measured_is_not(monkeypatch):
-    monkeypatch.setattr(branches, "MOST", 2)
-    assert read(Model(squared), X).sublayers[0].measured is None
-
-
 def mamba(depth):
     transformers = pytest.importorskip("transformers")
     torch.manual_seed(0)
@@ -116,15 +88,3 @@ def test_an_audit_says_what_was_measured():
     assert "of layers.0.mixer.in_proj.weight and is linear in " in audit.refusal
     assert "layers.0.mixer.out_proj.weight: no sublayer here has such a law" in audit.refusal
     assert "A branch without a formula here, measured (decoder, layer 0)" in str(audit)
-
-
-def test_what_measured_powers_say():
-    assert Measured({"v": (1.01, 0.0), "q": (0.01, 0.0), "o": (1.0, 0.0)}, 1, 1, 1).law == (
-        "it is linear in v and o alone, as attention is in value and output"
-    )
-
-
-def test_real_steps_measure_a_state_space():
-    found = dt.measure(mamba, [2, 4], optimizer="adamw", seeds=1)
-    first, second = (point.mean for point in found.points)
-    assert first < second < 4 * first  # nothing is scaled: more layers move the output further

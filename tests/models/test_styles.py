@@ -1,7 +1,6 @@
 """The ways in which people write residual sums, norms and branches; and what stays unknown."""
 
 import copy
-import math
 
 import pytest
 import torch
@@ -11,8 +10,6 @@ from written_models import heads, joined
 
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.models import read
-from deepnet_theory.models.factory import made
-from deepnet_theory.models.recording import record
 
 D = 16
 X = torch.randn(2, 6, D, generator=torch.Generator().manual_seed(0))
@@ -57,26 +54,6 @@ LINES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", LINES)
-def test_both_coefficients_of_a_residual_sum(name):
-    line, equation, coefficients, on = LINES[name]
-    reading = read(Stack(line, mlp), X)
-    assert len(reading.sublayers) == 3 and reading.understood
-    for s in reading.sublayers:
-        assert (s.kind, s.equation, s.alpha_on) == ("ffn", equation, on)
-        assert (s.stream, s.branch) == pytest.approx(coefficients, rel=1e-6)
-        assert [m.role for m in s.matrices] == ["fc1", "fc2"]
-    learnt = name in ("a learnt scalar", "a scale a channel", "addcmul", "no norm")
-    assert reading.sublayers[0].learnt == ("s" if learnt else None)
-
-
-@pytest.mark.slow  # importing torch's compiler
-def test_a_compiled_model_is_read_by_its_own_code():
-    model = Stack(LINES["αx + f"][0], mlp)
-    compiled = torch.compile(model, backend="eager")
-    assert read(compiled, X) == read(model, X)
-
-
 # ----------------------------------------------------------------------------------- branches
 
 
@@ -112,35 +89,12 @@ def with_lora(x, p):
     return mixed(heads(q), heads(k), heads(v)) @ p.o
 
 
-def latent(x, p):
-    """Keys and values from one narrow vector, as multi-head latent attention has them."""
-    c = F.layer_norm(x @ p.down, (4,))
-    return mixed(heads(x @ p.q), heads(c @ p.k), heads(c @ p.v)) @ p.o
-
-
-def windowed(x, p):
-    """Every token sees its neighbours, before and behind it."""
-    at = torch.arange(x.shape[1])
-    q, k, v = (heads(x @ w) for w in (p.q, p.k, p.v))
-    near = (at[:, None] - at).abs() <= 1
-    return mixed(q, k, v, near) @ p.o
-
-
-def latent_branch():
-    return Branch(latent, down=(D, 4), q=(D, D), k=(4, D), v=(4, D), o=(D, D))
-
-
 def in_parts(x, p):
     """Queries that are written part by part, as DeepSeek writes those with and without position."""
     q = x.new_empty(*x.shape[:-1], D)
     q[..., :4] = x @ p.q
     q[..., 4:] = x @ p.r
     return mixed(heads(q), heads(x @ p.k), heads(x @ p.v)) @ p.o
-
-
-def normed_heads(x, p):
-    q, k = (F.rms_norm(heads(x @ w), (4,)) for w in (p.q, p.k))
-    return mixed(q, k, heads(x @ p.v)) @ p.o
 
 
 SQUARE = dict.fromkeys("qkvo", (D, D))
@@ -182,40 +136,6 @@ def test_roles_are_what_is_done_with_a_matrix(name):
                                 and m.role == "fc2"))  # fmt: skip
 
 
-class Written(nn.Module):
-    """Other views of one piece of memory are written to, one over the other."""
-
-    def __init__(self):
-        super().__init__()
-        self.w = nn.Parameter(torch.full((D // 2,), 2.0))
-
-    def forward(self, x):
-        whole = x.new_zeros(x.shape)
-        whole[..., ::2].copy_(x[..., : D // 2] * self.w)
-        whole[:, 1:].add_(x[:, 1:])
-        return 3 * whole.transpose(0, 1)
-
-
-def test_what_is_written_in_parts_is_computed_again():
-    model = Written()
-    graph = record(made(model, X))
-    (out,) = graph.outputs
-    for x in (X, X + 1, -2 * X):
-        assert torch.equal(graph.replay(out, {graph.nodes[0]: x}), model(x))
-
-
-def test_norms_of_queries_and_keys_are_told_from_others_and_a_shared_factor_is_known():
-    reading = read(Stack(LINES["x + sf"][0], lambda: Branch(normed_heads, **SQUARE)), X)
-    assert {n.where for s in reading.sublayers for n in s.norms} == {"input", "scores"}
-    reading = read(Stack(LINES["x + sf"][0], latent_branch), X)
-    assert {n.where for s in reading.sublayers for n in s.norms} == {"input", "within"}
-    roles = {(m.role, m.name.split(".")[-1]) for m in reading.sublayers[0].matrices}
-    assert roles >= {("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")}
-    assert {r for r, n in roles if n == "down"} == {"latent"}
-    reading = read(Stack(LINES["x + sf"][0], lambda: Branch(windowed, **SQUARE)), X)
-    assert reading.understood and set(reading.stacks) == {"encoder"}
-
-
 def test_a_weight_that_is_computed_is_read_as_it_is_used():
     formula = lambda x, p: F.relu(x @ (0.5 * p.a)) @ p.b  # noqa: E731
     model = Stack(LINES["x + sf"][0], lambda: Branch(formula, a=(D, 64), b=(64, D)))
@@ -245,19 +165,6 @@ def test_a_gain_in_the_forward_pass_counts(formula, times):
             spread = float(squares.std()) / squares.numel() ** 0.5  # of the mean square
             assert m.size == pytest.approx(size)
             assert m.error / m.size == pytest.approx(spread / float(2 * squares.mean()))
-
-
-def test_what_is_switched_off_or_used_by_nothing_is_said():
-    off = read(Stack(lambda x, f, n, s: x + 0.0 * f(n(x)), mlp), X)
-    assert {(s.branch, s.alpha) for s in off.sublayers} == {(0.0, math.inf)}
-
-    def line(x, f, n, s):
-        f(n(x))
-        _ = x * A
-        return x + f[0](n(x))[..., :D] * A
-
-    reading = read(Stack(line, mlp), X)
-    assert "branches.0.2.weight" in reading.unused and reading.dropped == (A,)
 
 
 # -------------------------------------------------------------------------------- the unknown
@@ -291,24 +198,3 @@ def test_the_model_is_left_as_it_was():
     assert torch.is_grad_enabled() and torch.backends.mha.get_fastpath_enabled()
     assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
     assert all(p.grad is None for p in model.parameters())
-
-
-class Whole(nn.Module):
-    """Tokens to logits: pre-LN feed-forward sublayers between an embedding and a head."""
-
-    def __init__(self):
-        super().__init__()
-        self.embed, self.first, self.last = nn.Embedding(11, D), nn.LayerNorm(D), nn.LayerNorm(D)
-        self.body = Stack(LINES["x − (−f)"][0], mlp)
-        self.head = nn.Linear(D, 11, bias=False)
-
-    def forward(self, tokens):
-        return self.head(self.last(self.body(self.first(self.embed(tokens)))))
-
-
-def test_what_stands_before_and_behind_the_sublayers():
-    reading = read(Whole(), torch.arange(8).view(1, 8) % 11)
-    assert (reading.embeddings, reading.head) == (("embed.weight",), ("head.weight",))
-    assert {(n.gain, n.where) for n in reading.norms} == {
-        ("first.weight", "start"), ("last.weight", "final")
-    }  # fmt: skip

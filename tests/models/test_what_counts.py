@@ -6,7 +6,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from written_models import GPT, MLP, Block, Stack, heads, joined
+from written_models import GPT, Block, Stack, heads, joined
 
 import deepnet_theory as dt
 from deepnet_theory.models import read
@@ -47,58 +47,6 @@ def stack(mix=None, activation=None, line=None, model=Stack, layers=3, **options
     return model(layers, d=D, **parts, **options)
 
 
-def written_out(times):
-    """Scores times a number, written out."""
-
-    def mix(q, k, v, x):
-        scores = q @ k.mT if times == 1 else times * (q @ k.mT)
-        ahead = torch.ones(len(x[0]), len(x[0]), dtype=torch.bool).triu(1)
-        return scores.masked_fill(ahead, -torch.inf).softmax(-1) @ v
-
-    return mix
-
-
-def capped(q, k, v, x):
-    scores = 50 * torch.tanh(q @ k.mT / math.sqrt(K) / 50)
-    return scores.softmax(-1) @ v
-
-
-SCORES = {
-    "not divided": (written_out(1), math.sqrt(K)),
-    "divided": (written_out(K**-0.5), 1.0),
-    "divided twice": (written_out(1 / K), K**-0.5),
-    "the query is multiplied": (lambda q, k, v, x: (q * K**-0.5 @ k.mT).softmax(-1) @ v, 1.0),
-    "one operation, of its own scale": (
-        lambda q, k, v, x: F.scaled_dot_product_attention(q, k, v, scale=1.0), math.sqrt(K)),
-    "one operation, by default": (lambda q, k, v, x: F.scaled_dot_product_attention(q, k, v), 1.0),
-    "softly bounded": (capped, 1.0),
-    "added to something": (
-        lambda q, k, v, x: torch.baddbmm(
-            torch.zeros(1, 1, 1), q.flatten(0, 1), k.flatten(0, 1).mT, alpha=K**-0.5
-        ).softmax(-1).unflatten(0, q.shape[:2]) @ v, 1.0),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", SCORES)
-def test_the_size_of_scores_is_what_counts_of_query_and_key(name):
-    mix, times = SCORES[name]
-    model, sizes = stack(mix, model=GPT), []
-    s = read(model, IDS).sublayers[0]
-    assert (s.kind, s.scores) == ("attention", pytest.approx(times))
-    assert [m.times for m in s.matrices] == pytest.approx([times, 1, 1, 1])
-    constants = dt.export(dt.Selection("adam", placement="pre-ln", stack="decoder"), 3, width=D)
-    if "decoder" not in read(model, IDS).stacks:
-        constants = dt.export(dt.Selection("adam", placement="pre-ln"), 3, width=D)
-    dt.apply_(model, constants, inputs=IDS)
-    assert dt.audit(model, IDS, constants=constants).verdict == "SUPPORTED"
-    q, k = (m.register_forward_hook(lambda *a: sizes.append(a[-1])) for m in
-            (model.h[0].attn.q, model.h[0].attn.k))  # fmt: skip
-    model(IDS)
-    assert q and k
-    scores = times / math.sqrt(K) * heads(sizes[0]) @ heads(sizes[1]).mT
-    assert 0.7 < scores.std().item() < 1.4
-
-
 class Own(torch.autograd.Function):
     """A function with a gradient of its own, as BLOOM's GELU is."""
 
@@ -125,14 +73,6 @@ def test_the_degree_of_an_activation_is_measured(name):
     assert s.why == ("" if degree < 3 else (
         f"its hidden layer grows as the power {degree} of what its first matrices give, which has "
         "no law here"))  # fmt: skip
-
-
-def test_a_squared_activation_takes_its_own_gain():
-    model = stack(activation=lambda z: F.relu(z).square(), layers=4, model=GPT)
-    audit = dt.audit(model, IDS, optimizer="adamw")
-    asked = {g.matrix.role: g.wanted for row in audit.sublayers for g in row.gains}
-    assert asked["fc1"] == asked["fc2"] == pytest.approx(8 ** (-1 / 3))
-    assert asked["value"] == pytest.approx(8**-0.5)
 
 
 def bounded(z, c=15.0):
@@ -162,45 +102,6 @@ def test_a_soft_bound_is_no_multiplier(bound):
             assert [m.times for m in s.matrices] == pytest.approx([1] * len(s.matrices)), where
     half = stack(lambda q, k, v, x: fused(q, k, 7.5 * torch.tanh(v / 15)))
     assert [m.times for m in read(half, X).sublayers[0].matrices] == pytest.approx([1, 1, 0.5, 1])
-
-
-def test_a_stream_that_is_bounded_is_said():
-    reading = read(stack(line=lambda x, f, n: bounded(x + f(n(x)))), X)
-    assert not reading.understood
-
-
-class Choosing(Mixed):
-    """A scorer chooses keys, by a mask that has no gradient, or without gradients by a weight."""
-
-    def __init__(self, d, soft):
-        super().__init__(d, None)
-        self.a, self.c, self.soft = nn.Linear(d, K), nn.Linear(d, K), soft
-
-    @torch.no_grad()
-    def weights(self, x):
-        return self.a(x) @ self.c(x).mT
-
-    def forward(self, x):
-        q, k, v = (heads(f(x)) for f in (self.q, self.k, self.v))
-        scores = q @ k.mT / math.sqrt(K)
-        if self.soft:
-            return self.o(joined((scores + self.weights(x)[:, None]).softmax(-1) @ v))
-        top = (self.a(x) @ self.c(x).mT).topk(4, -1).indices
-        keep = torch.zeros(len(x), x.shape[1], x.shape[1], dtype=torch.bool).scatter(-1, top, True)
-        return self.o(joined(F.scaled_dot_product_attention(q, k, v, keep[:, None])))
-
-
-@pytest.mark.parametrize("soft", [False, True])
-def test_what_no_gradient_reaches_is_no_matrix_of_a_branch(soft):
-    torch.manual_seed(0)
-    model = Stack(2, d=D, attn=lambda d: Choosing(d, soft))
-    reading = read(model, X)
-    assert reading.understood and reading.sublayers[0].kind == "attention"
-    assert [m.name[-8:] for m in reading.sublayers[0].matrices] == [f"{n}.weight" for n in "qkvo"]
-    assert "h.0.attn.a.weight" in reading.unused
-    for p in model.parameters():  # a frozen model is read alike
-        p.requires_grad_(False)
-    assert read(model, X) == reading and not any(p.requires_grad for p in model.parameters())
 
 
 class Open(Block):
@@ -251,28 +152,6 @@ def test_a_long_loop_over_tokens_is_left_alone_with_a_sentence():
     assert seen == [(i, 4, f"sublayer {i + 1} of 4") for i in range(4)]
 
 
-class Emptied(Block):
-    """What a branch reads is multiplied by a buffer that was never filled."""
-
-    def __init__(self, *given, **options):
-        super().__init__(*given, **options)
-        self.register_buffer("s", torch.zeros(()))
-
-    def forward(self, x):
-        x = x + self.attn(self.ln_1(x) * self.s)
-        return x + self.mlp(self.ln_2(x) * self.s)
-
-
-def test_a_multiplier_of_0_in_a_branch_is_a_finding_and_no_crash():
-    torch.manual_seed(0)
-    audit = dt.audit(Stack(2, d=D, block=Emptied, mlp=MLP), X, optimizer="adamw")
-    said = [f.what for f in audit.findings]
-    assert sum("the forward pass multiplies it by 0" in what for what in said) == 4
-    asked = dt.Selection("adam", placement="pre-ln", stack="decoder")
-    with pytest.raises(dt.Refusal, match=r"multiplies h\.0\.attn\.c_attn.* by 0, at any size"):
-        dt.apply_(Stack(2, d=D, block=Emptied), dt.export(asked, 2, width=D), inputs=X)
-
-
 def changed(change):
     torch.manual_seed(0)
     model = GPT(2, d=D)
@@ -300,11 +179,3 @@ def test_weights_that_are_not_to_be_drawn_are_refused_in_one_sentence(name):
     with pytest.raises(dt.DeepNetTheoryError, match=why) as refusal:
         dt.apply_(changed(change), dt.export(asked, 2, width=D), inputs=IDS)
     assert "\n" not in str(refusal.value)
-
-
-def test_a_matrix_between_the_stack_and_the_head_is_said_to_have_no_rule():
-    model = GPT(2, d=D)
-    model.lm_head = nn.Sequential(nn.Linear(D, D), nn.GELU(), nn.LayerNorm(D), model.lm_head)
-    asked = dt.Selection("adam", placement="pre-ln", stack="decoder")
-    said = dt.apply_(model, dt.export(asked, 2, width=D), inputs=IDS).summary
-    assert any(line.startswith("without a rule: lm_head.0.weight") for line in said)

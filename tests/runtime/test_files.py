@@ -17,7 +17,7 @@ from deepnet_theory.definitions.constants import (
     Constants,
     ParameterConstants,
 )
-from deepnet_theory.definitions.outcome import InputError, MissingExtraError
+from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.runtime import build, load, load_constants, save, schema
 
 
@@ -86,17 +86,6 @@ def test_a_damaged_or_foreign_model_file_is_one_sentence(constants, tmp_path):
         save_file(contents, path, told)
         with pytest.raises(InputError):
             load(path)
-
-
-def test_a_missing_extra_names_the_install_command(constants, tmp_path, monkeypatch):
-    for name in [m for m in sys.modules if m.split(".")[0] == "safetensors"]:
-        monkeypatch.setitem(sys.modules, name, None)
-    monkeypatch.setitem(sys.modules, "safetensors.torch", None)
-    monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'deepnet-theory\[runtime\]'"):
-        save(build(constants()), tmp_path / "m")
-    with pytest.raises(MissingExtraError, match="safetensors"):
-        load(tmp_path / "m")
 
 
 def test_the_schema_says_what_the_reader_reads(constants):

@@ -1,20 +1,17 @@
 """Roles, initial laws and the laws of each map, parameter groups, generators."""
 
-import copy
 import math
-from dataclasses import replace
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
 import deepnet_theory as dt
-from deepnet_theory import parameter_groups, start_head_
+from deepnet_theory import start_head_
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.sublayer import Role, norms, sublayer, sublayers
-from deepnet_theory.runtime import branches as branches_module
+from deepnet_theory.definitions.sublayer import Role, norms, sublayers
 from deepnet_theory.runtime import build, described, initialise_, unstack
 from deepnet_theory.runtime.linear import NORM_EPS, normalise
 
@@ -86,46 +83,6 @@ def test_what_is_made_of_meta_is_what_is_made_and_a_tied_head_stays_tied(constan
     assert torch.equal(single.head.weight, stacked.embed.weight[1])
 
 
-def test_a_stacked_gradient_needs_no_copy(constants):
-    """It lies in memory as its weight does, which is how a batched product writes it."""
-    model = build(constants("decoder"), seeds=2, trainable_vectors=False)
-    x = torch.randn(2, 1, 5, 16)
-    produced = {}
-    for residual in model.residuals():
-        for name, linear in residual.branch.named_children():
-            if hasattr(linear, "weight"):
-                linear.weight.register_hook(
-                    lambda g, key=(residual, name): produced.update({key: g})
-                )
-    model.body(x).square().sum().backward()
-    assert len(produced) == 3 * 6
-    for (residual, name), gradient in produced.items():
-        weight = getattr(residual.branch, name).weight
-        assert gradient.stride() == weight.stride()
-
-
-def test_vectors_can_be_left_out(constants):
-    c = constants("decoder")
-    bare = build(c, trainable_vectors=False, generator=torch.Generator().manual_seed(1))
-    full = build(c, generator=torch.Generator().manual_seed(1))
-    assert all(d.is_matrix for _, d in described(bare))
-    tokens = torch.randint(50, (2, 6))
-    torch.testing.assert_close(bare(tokens), full(tokens), rtol=0, atol=1e-6)
-    no_bias = build(constants("decoder", bias=False))
-    assert {d.role for _, d in described(no_bias) if not d.is_matrix} == {Role.NORM_GAIN}
-
-
-def test_hundreds_of_layers_stay_finite_and_a_copy_is_described_alike(constants):
-    model = build(constants(layers=100, alpha=200**0.5, beta=200**-0.5))
-    tokens = torch.randint(50, (1, 8))
-    loss = torch.nn.functional.cross_entropy(model(tokens)[0], tokens[0])
-    loss.backward()
-    assert torch.isfinite(loss)
-    assert all(torch.isfinite(p.grad).all() for p in model.parameters())
-    own, copied = ([d for _, d in described(m)] for m in (model, copy.deepcopy(model)))
-    assert own == copied
-
-
 @pytest.mark.parametrize(
     ("change", "names"),
     [
@@ -180,51 +137,6 @@ def test_the_second_moment_of_a_branch(constants, kind, ratio):
         assert abs(moments.mean().item() - wrong) > 4 * error
 
 
-@pytest.mark.parametrize("kind", ["attention", "ffn"])
-@settings(max_examples=10, deadline=None)
-@given(factor=st.floats(0.1, 10))
-def test_a_branch_is_homogeneous_of_degree_one_in_each_scaled_matrix(constants, kind, factor):
-    """Gain β·c gives c² G: two scaled matrices, and query and key untouched."""
-    x = torch.randn(2, 1, 5, 16, dtype=F64, generator=torch.Generator().manual_seed(1))
-    plain = branches(constants, kind, 2, beta=0.5)(x)
-    scaled = branches(constants, kind, 2, beta=0.5 * factor)(x)
-    torch.testing.assert_close(scaled, factor**2 * plain, rtol=1e-9, atol=1e-12)
-
-
-def test_queries_and_keys_are_normed_head_by_head(constants):
-    """Softmax of q̂·k̂/√h, whatever the size of a head's own queries and keys."""
-    model = build(constants(layers=1, attention="attention-qk-norm"), dtype=F64)
-    (G,) = (r.branch for r in model.residuals() if r.site.kind == "attention-qk-norm")
-    x, heads = torch.randn(1, 5, 16, dtype=F64), (5, 4, 4)
-    with torch.no_grad():
-        q, k, v = (m(x).view(heads).transpose(0, 1) for m in (G.query, G.key, G.value))
-        q, k = (y / y.square().mean(-1, keepdim=True).sqrt() for y in (q, k))
-        mixed = (q @ k.mT / 4**0.5).softmax(-1) @ v
-        torch.testing.assert_close(G(x), G.output(mixed.transpose(0, 1).reshape(1, 5, 16)))
-
-
-@pytest.mark.parametrize(
-    "branch, normed",
-    [
-        (sublayer("attention-qk-norm").branch, {"query", "key"}),
-        (sublayer("attention-qkv-norm").branch, {"query", "key", "value"}),
-        ("softmax(x*query*T(norm(x*key)))*x*value*output", {"key"}),  # no file has it
-    ],
-)
-def test_what_is_normed_is_read_off_the_formula(constants, monkeypatch, branch, normed):
-    own = replace(sublayer("attention-qk-norm"), branch=branch)
-    monkeypatch.setattr(branches_module, "sublayer", lambda name: own)
-    (G,) = (
-        r.branch for r in build(constants(layers=1), dtype=F64).residuals() if r.site.sublayer == 0
-    )
-    x = torch.randn(1, 5, 16, dtype=F64)
-    with torch.no_grad():
-        for name in ("query", "key", "value"):
-            before = G(x)
-            getattr(G, name).weight[:4] *= 30  # the first head's alone
-            assert torch.allclose(G(x), before) is (name in normed)
-
-
 @pytest.mark.parametrize("name", sorted(norms()))
 @given(scale=st.floats(0.5, 1e4), seed=st.integers(0, 99))
 def test_a_norm_forgets_the_scale_and_gives_the_square_root_of_the_width(name, scale, seed):
@@ -236,39 +148,12 @@ def test_a_norm_forgets_the_scale_and_gives_the_square_root_of_the_width(name, s
     torch.testing.assert_close(z.norm(dim=-1), size, rtol=4 * NORM_EPS, atol=0)
 
 
-@pytest.mark.parametrize("placement", ["post-ln", "res-post-ln", "sandwich-ln"])
-def test_what_alpha_does_to_a_layer(constants, placement):
-    """norm(αx + G) is norm(x + G/α); in the others the branch's output is divided by α."""
-    x = torch.randn(1, 5, 16, dtype=F64)
-    x = normalise(x, norms()["layer"])
-    size = {}
-    for alpha in (8.0, 64.0):
-        model = build(
-            constants(placement=placement, alpha=alpha, layers=1),
-            dtype=F64,
-            generator=torch.Generator().manual_seed(0),
-        )
-        size[alpha] = (next(iter(model.residuals()))(x) - x).norm().item()
-    # a change of order 1/α; norm's curvature is of the next order
-    assert size[8.0] / size[64.0] == pytest.approx(8.0, rel=0.1)
-
-
 # ------------------------------------------------------------------ the head's bias
 
 
 def exported(**architecture):
     sizes = {"width": 32, "heads": 4, "vocab": 256, **architecture}
     return dt.export("adam", depth=2, **sizes)
-
-
-def test_the_builder_has_a_bias_where_it_is_asked_for():
-    assert build(exported()).head.bias is None
-    model = build(exported(head_bias=True, bias=False))
-    assert model.head.bias is not None
-    assert model.head.bias.tolist() == [0.0] * 256
-    (group,) = (g for g in parameter_groups(model, 1.0) if g["role"] == "head-bias")
-    assert group["params"][0] is model.head.bias
-    assert group["lr"] == 1.0
 
 
 def test_the_bias_starts_at_the_log_of_the_frequencies():
@@ -296,18 +181,3 @@ def test_the_bias_starts_at_the_log_of_the_frequencies():
 def test_what_is_no_head_or_no_count_is_refused(head, counts, says):
     with pytest.raises(InputError, match=says):
         start_head_(head, counts)
-
-
-def test_the_first_loss_is_the_unigram_entropy():
-    small = exported(head_bias=True)
-    told = dt.train(small, steps=1, seeds=1, batch=8, tokens=64, processes=1)
-    plain = dt.train(exported(), steps=1, seeds=1, batch=8, tokens=64, processes=1)
-    started, zero = (t.runs[0].losses[0] for t in (told, plain))
-    assert zero > 5.5  # ln 256 and what the head draws
-    assert started < 4.2  # the text's unigram entropy is 3.2
-
-
-def test_relative_to_a_base_the_bias_keeps_its_rate():
-    wide = exported(width=128, heads=16, head_bias=True, base=32)
-    assert wide.outer["head_bias"].rate == pytest.approx(1.0)
-    assert "head_bias" not in exported(width=128, heads=16, base=32).outer

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import warnings
 from dataclasses import replace
 from functools import partial
 
@@ -19,8 +18,7 @@ from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.optimizers.muon import MUON
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.laboratory.stepping import update
-from deepnet_theory.models.applying import multiplier_of
-from deepnet_theory.runtime import Constants, build, load, load_constants, save, schema, unstack
+from deepnet_theory.runtime import build, load, load_constants, save, schema, unstack
 
 WIDTHS, BASE, SEEDS = (64, 256), 64, 6
 NEAR = 0.15  # of an exponent; a role out of the rule is off by 1/2 or more
@@ -123,29 +121,6 @@ def test_without_the_rule_they_do():
     assert all(stepped[role] > 0.8 for role in HIDDEN) and abs(stepped["head"]) < NEAR
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "lamb"])
-@pytest.mark.parametrize("placement", ["post-ln", "pre-ln"])
-def test_both_forms_take_the_same_step(optimizer, placement):
-    """With the base's depth alpha is 1 here, so that norms see the same sums in both."""
-    selection = dt.Selection(optimizer=optimizer, placement=placement)
-    made = []
-    for form in ("forward", "weights"):
-        c = constants(selection, 128, (32, 2), form=form)
-        generator = torch.Generator().manual_seed(0)
-        model = build(c, generator=generator, dtype=torch.float64)
-        made.append(step(model, optimizer, lr=1e-2)[:2])
-    (before, after), (same, also) = made
-    torch.testing.assert_close(same, before, rtol=1e-9, atol=1e-12)
-    assert (after - before).abs().max() > 1e-4
-    torch.testing.assert_close(also - same, after - before, rtol=1e-5, atol=1e-12)
-
-
-def test_a_tied_head_keeps_its_step_too():
-    found = measured("adamw", widths=(64, 512), tied_head=True)
-    assert "head" not in found
-    assert all(abs(exponent) < NEAR for exponent in found.values()), found
-
-
 def test_scores_fall_with_the_head_size_where_the_heads_stay():
     c = constants("adamw", 128, 32, heads=4, base_heads=4)
     assert c.scores == pytest.approx(math.sqrt(8 / 32))
@@ -176,23 +151,6 @@ def test_files_seeds_and_generation_follow(tmp_path):
     torch.testing.assert_close(one(x), bare(x) / 2)
     xavier = math.sqrt(2 / (32 + 32))  # of the base's head
     assert one.head.weight.std().item() == pytest.approx(xavier, rel=0.1)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "said"),
-    [
-        ({"head_multiplier": 0.0}, "head_multiplier must be from"),
-        ({"scores": -1.0}, "scores must be from"),
-        ({"form": "weights", "outer": {}}, "head_multiplier must be 1"),
-        ({"outer": {"heads": {}}}, "'heads'"),
-        ({"outer": {"head": {"rate": -1}}}, "outer: 'head': rate must be from 0"),
-        ({"outer": []}, "outer must be a JSON object"),
-    ],
-)
-def test_a_damaged_base_is_refused(wrong, said):
-    data = constants(dt.Selection(optimizer="adamw", placement="pre-ln"), 128).to_dict()
-    with pytest.raises(InputError, match=said):
-        Constants.from_dict({**data, **wrong})
 
 
 def test_groups_name_their_role_and_know_their_base():
@@ -262,61 +220,3 @@ def test_a_model_of_ones_own_steps_its_embedding_in_its_own_gauge():
     assert sizes[1] < 0.8 * math.sqrt(2 / (32 + 32))  # less than Xavier's, for 32 tokens
     rates = {g["role"]: g["lr"] for g in parameter_groups(model, 1.0, base=32)}
     assert rates["token-embedding"] == rates["head"] == 1.0 and rates["query"] == 0.5
-
-
-def test_a_tied_matrix_of_ones_own_takes_the_multiplier_and_the_rate_of_rows_that_stay():
-    """By condition (H) both follow from rows of one size; those that are built are 1/√d."""
-    for optimizer in ("adamw", "sgd", "lamb"):
-        of_built = constants(optimizer, 128, 32, tied_head=True)
-        of_own = constants(optimizer, 128, 32, tied_head=False)
-        assert of_built.head_multiplier != of_own.head_multiplier
-        assert multiplier_of(of_built) == pytest.approx(multiplier_of(of_own))
-        assert of_own.outer["head"].rate == of_own.outer["token_embedding"].rate
-    of_built, (x, _) = constants("adamw", 64, 32, tied_head=True), batch(0)
-    line, _ = apply_(Mine(tied=True, std=0.02), of_built, inputs=x).lines
-    assert line.startswith("logits = logits * 0.5 ")
-
-
-@pytest.mark.parametrize("planted", [False, True])
-def test_a_tied_model_of_ones_own_moves_alike_at_every_width(planted):
-    """Planted: logits that nothing multiplies, and the rate of rows that shrink with the width."""
-
-    def make(width):
-        model = Mine(width, tied=True, times=1.0 if planted else 32 / width, std=0.02)
-        x = torch.randint(32, (4, 16))
-        lines = apply_(model, constants("adamw", width, 32), inputs=x).lines
-        assert planted or not any(line.startswith("logits") for line in lines)
-        return model, x
-
-    def adamw(model):
-        groups = parameter_groups(model, lr=1e-3)
-        for g in groups:
-            if g["role"] == "token-embedding" and planted:
-                g["lr"] *= math.sqrt(32 / model.embedding.embedding_dim)
-        return torch.optim.AdamW(groups)
-
-    told = dt.measure(make, widths=[32, 64, 128], optimizer=adamw, seeds=2)
-    found = {e.share: e.estimate for e in told.exponents}
-    for share in ("the loss, by a move of F", "embedding.weight"):
-        assert (abs(found[share]) < 0.2) is not planted
-
-
-def test_a_tied_matrix_that_two_rates_are_asked_of_is_refused():
-    # a head's inputs are aligned with g, not with theta
-    two_rates = dt.Selection(update="-eta*(sign(theta) + sign(g)/columns(theta))")
-    c, (x, _) = constants(two_rates, 64, 32), batch(0)
-    model = Mine(tied=True, std=0.02)
-    apply_(model, c, inputs=x)  # sizes alone
-    hybrid = parameter_groups(model, 1e-3, optimizers={"hidden": "muon", "*": "adamw"})
-    assert "token-embedding" in {g["role"] for g in hybrid}
-    with pytest.raises(Refusal, match=r"of one matrix: 1 of the base's as the embedding and 1\.4"):
-        parameter_groups(model, 1e-3)
-
-
-def test_a_rival_of_a_run_has_no_base():
-    from deepnet_theory.laboratory.transfer import plain
-
-    rival = plain(constants("adamw", 128))
-    assert (rival.head_multiplier, rival.scores, rival.outer) == (1, 1, {})
-    with warnings.catch_warnings(action="error"):
-        build(rival)
