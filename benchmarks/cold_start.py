@@ -35,9 +35,10 @@ def lap(what):
     last = now
 import sympy
 lap("import sympy")
+from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.parser import command_line
-command_line(["derive"])
-lap("typer and the command's parser")
+command_line(["derive"], COMMANDS)
+lap("click and the command's parser")
 from deepnet_theory.definitions.selection import Selection
 selection = Selection(optimizer="adam")
 lap("spec and its discovered folders")

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import deepnet_theory as dt
-from deepnet_theory.cli import experiments, reporting
+from deepnet_theory.cli import experiments
 from deepnet_theory.cli.deriving import selection_of
-from deepnet_theory.cli.experiments import _one_by_one
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import parse_depth, stack
 from deepnet_theory.laboratory import measuring
@@ -53,9 +52,7 @@ def test_verify_export_build(derivation, tmp_path):
     constants.save(tmp_path / "c.json")
     model = dt.build(tmp_path / "c.json")
     assert torch.isfinite(model(torch.zeros(1, 5, dtype=torch.long))).all()
-    made = dt.make_report(
-        derivation, depths=[1, 2], depth=[50, 100], rivals=False, draws=1, **SMALL
-    )
+    made = dt.make_report(derivation, depths=[1, 2], depth=[50, 100], draws=1, **SMALL)
     assert [c.parts[0].layers for c in made.constants] == [50, 100]
     made.save(tmp_path / "r.html")
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == made.html
@@ -86,44 +83,6 @@ def test_a_depth_reads_the_same_in_every_form(n, m):
 def test_what_is_no_depth(bad):
     with pytest.raises(dt.InputError, match="whole numbers of layers"):
         parse_depth(bad, stack("encoder"))
-
-
-def test_rivals_are_the_rules_of_the_others_and_the_plain_one():
-    names = [r.name for r in experiments.rival_rules(dt.derive(optimizer="adam"))]
-    assert names == ["sgd", "lamb", "plain"]
-    # rules that agree are measured once; the derived rule is no rival of itself
-    res = dt.derive(optimizer="sgd", placement="res-post-ln")
-    assert [r.name for r in experiments.rival_rules(res)] == ["adam, lamb", "plain"]
-    assert "adam" not in [
-        r.name
-        for r in experiments.rival_rules(dt.derive(optimizer="lamb", placement="res-post-ln"))
-    ]
-    told = []
-    found = experiments.verify_rivals(
-        res, [1, 2], progress=lambda done, total, what: told.append((done, total)), **SMALL
-    )
-    assert [v.of["rule"]["name"] for v in found] == ["adam, lamb", "plain"]
-    # of the same seeds, at the same depths; the plain stack is far from the identity
-    own = dt.verify(res, [1, 2], rule=dt.own_rule(res, 1, 1), draws=2, **SMALL)
-    assert [p.values for p in found[1].points] == [p.values for p in own.points]
-    assert [e.predicted for e in found[1].exponents] == [None]
-    assert own.exponents[0].predicted is not None
-    assert found[0].of["select"]["optimizer"] == "sgd" and found[0].assumptions == ()
-    shares = [done / total for done, total in told]
-    assert shares == sorted(shares) and shares[-1] == pytest.approx(1)
-
-
-def test_stages_share_the_progress_and_end_with_the_one_that_was_stopped():
-    told = []
-
-    def measure(name, stage):
-        stage["progress"](1, 2, "half")
-        return SimpleNamespace(stopped="interrupted" * (name == "b"))
-
-    done = _one_by_one("abc", {"progress": lambda *x: told.append(x)}, "rule of ", measure)
-    assert [one.stopped for one in done] == ["", "interrupted"]
-    assert [words for *_, words in told] == ["rule of a, half", "rule of b, half"]
-    assert [share for share, *_ in told] == pytest.approx([1 / 6, 1 / 2])
 
 
 def test_help_is_a_tour():
@@ -160,7 +119,7 @@ def test_the_code_of_the_tour_runs(tmp_path, monkeypatch):
 
     for name in ("verify", "predict_update"):
         small(experiments, name, **tiny, draws=1, depths=[2, 4])
-    small(reporting, "make_report", **tiny, rivals=False, depths=[2, 4])
+    small(experiments, "make_report", **tiny, depths=[2, 4])
     small(measuring, "measure", depths=[2, 4], seeds=2)
     found = {"make_model": plain}
     exec(code, found)

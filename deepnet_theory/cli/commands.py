@@ -1,4 +1,8 @@
-"""The commands: each parses its options, makes one call of the library, and renders."""
+"""The commands: each makes one call of the library and shows what comes back.
+
+A command's options are those of the function that it calls, see :mod:`~deepnet_theory.cli.parser`.
+It imports its rooms when it is called: `derive` must not wait for torch, nor `--help` for SymPy.
+"""
 
 from __future__ import annotations
 
@@ -6,673 +10,661 @@ import json
 import shlex
 import sys
 import warnings
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-import typer
-
-from deepnet_theory.cli import deliver, save, save_page, say, shows_colour
-from deepnet_theory.cli.options import (
-    MEASURE,
-    OWN,
-    SELECT,
-    SIZES,
-    TRAIN,
-    TRANSFER,
-    Given,
-    Takes,
-    Talk,
-    Work,
-    beside_scheme,
-    chosen,
-    file_to_write,
-    flag,
-    goes_on,
-    in_lower_case,
-    of_scheme,
-    one_of,
-    refuse_beside,
-    require_both,
-    rule_of,
-    selection_of,
-    words_of,
-)
-from deepnet_theory.definitions.constants import FORMS, Constants
-from deepnet_theory.definitions.outcome import InputError, UnstableWarning
-from deepnet_theory.definitions.record import Option
-from deepnet_theory.definitions.selection import ACROSS, ALIGNMENTS, DepthLike
+from deepnet_theory.cli.parser import Command, Given
+from deepnet_theory.cli.streams import save, say, shows_colour
+from deepnet_theory.definitions.constants import Architecture, Constants
+from deepnet_theory.definitions.files import require_writable
+from deepnet_theory.definitions.outcome import InputError, UnstableWarning, unknown
+from deepnet_theory.definitions.record import Measurement, Option, ShortRun, require_valid
+from deepnet_theory.definitions.scheme import scheme as scheme_named
+from deepnet_theory.definitions.selection import ACROSS, ALIGNMENTS, Selection
 
 if TYPE_CHECKING:
-    from deepnet_theory.definitions.rule import Rule
-    from deepnet_theory.definitions.selection import Selection
     from deepnet_theory.report.document import Document
 
     Composer = Callable[[Any], Document | str]
 
-# A command imports its rooms when it is called: `derive` must not wait for torch, nor `--help` for
-# SymPy. It parses, calls the library once and shows what comes back; nothing is computed here.
+T = TypeVar("T")
+Y_LABEL = "‖ΔF‖/η per token"
 
-TextOrJson = Annotated[str, one_of("text", "json")]
-Output = Annotated[str | None, file_to_write("Write the JSON there.", "--output", "-o")]
-Page = Annotated[str | None, file_to_write("Write an HTML page there.", "--page")]
-Text = str | None
-Number = int | None
-Across = Annotated[str, Option("NAME", "depth, width or both", ("depth", *ACROSS))]
-Alignment = Annotated[Text, Option("NAME", "In width, full (default) or none", ALIGNMENTS)]
-Widths = Annotated[Text, Option("LIST", "Widths: 64,128,256 or 64:1024")]
-BaseWidth = Annotated[Number, Option("D0", "Width of the model that was tuned")]
-Select = Annotated[Given, SELECT]
-Own = Annotated[Given, OWN]
-MODEL = "FILE.py:FACTORY or package.module:FACTORY"
+# ---- groups of options that several commands take ----
 
 
-def derive(
-    select: Select,
-    talk: Talk,
-    depth: Annotated[Text, Option("N[,M]", "Print numbers for this many layers")] = None,
-    steps: Annotated[bool, Option("", "Show every step")] = False,
-    section: Annotated[Text, Option("NAME", "Show one part, such as assumptions")] = None,
-    compare_closures: Annotated[
-        bool, Option("", "Every closure's rule and what it implies")
-    ] = False,
-    across: Across = "depth",
-    alignment: Alignment = None,
-    form: Annotated[
-        Text,
+@dataclass(frozen=True)
+class Beside:
+    """What a selection is not made of as it is typed."""
+
+    regime: Annotated[
+        Sequence[str], Option("A>B", "Which of two terms of an update is the larger; repeatable")
+    ] = ()
+    scheme: Annotated[
+        str | None, Option("NAME", "A published scheme; see `list schemes`", folder="schemes")
+    ] = None
+
+
+@dataclass(frozen=True)
+class Own:
+    """Your own rule in place of the derived one."""
+
+    alpha: Annotated[str | None, Option("EXPR", 'Your own alpha, e.g. "N**(1/3)"')] = None
+    beta: Annotated[str | None, Option("EXPR", "Your own beta")] = None
+    decoder_alpha: Annotated[str | None, Option("EXPR", "The decoder's alpha, if another")] = None
+    decoder_beta: Annotated[str | None, Option("EXPR", "The decoder's beta, if another")] = None
+
+
+@dataclass(frozen=True)
+class Work:
+    """Where the work is done, and what of it is kept."""
+
+    processes: Annotated[
+        int | None, Option("N", "Processes that share the work; one per core if it is long")
+    ] = None
+    cluster: Annotated[str | None, Option("ADDRESS", "Dask scheduler; its workers do the work")] = (
+        None
+    )
+    cache: Annotated[
+        str | None, Option("DIR", "Keep finished work there; ~/.cache/deepnet-theory")
+    ] = None
+    no_cache: Annotated[
+        bool,
         Option(
-            "NAME", "In width, forward (default): a multiplier on the head; weights: none", FORMS
+            "",
+            "Measure again, keep nothing; not covered: what your code reads besides its folder's "
+            "*.py",
         ),
-    ] = None,
-    width: Annotated[Number, Option("D", "Print numbers for this width")] = None,
-    base_width: BaseWidth = None,
-    base_depth: Annotated[Text, Option("N0[,M0]", "Layers of the model that was tuned")] = None,
-    format: Annotated[str, one_of("text", "latex", "json")] = "text",
-) -> int:
+    ] = False
+
+    @contextmanager
+    def place(self, quiet: bool) -> Iterator[dict[str, Any]]:
+        """The keywords of whatever does the work; at the end, what the cache has spared or lacks.
+
+        Raises :class:`InputError` for options that exclude each other.
+        """
+        for other, value in ("no-cache", self.cache), ("cluster", self.processes):
+            if value is not None and getattr(self, other.replace("-", "_")):
+                name = "cache" if other == "no-cache" else "processes"
+                raise InputError(f"--{name} {value} was given with --{other}")
+        from deepnet_theory.processes import cache_of
+        from deepnet_theory.processes.cluster import cluster
+
+        # A file a finished job, under the name of all that it depends on: a killed run is the same
+        # command once more. Whoever does the work is an executor, and the result hangs on none.
+        cache = cache_of(False if self.no_cache else self.cache or True)
+        elsewhere = nullcontext() if self.cluster is None else cluster(self.cluster, say)
+        try:
+            with elsewhere as executor:
+                yield {"processes": self.processes, "executor": executor, "cache": cache}
+        finally:
+            if cache is not None and not quiet:
+                if cache.trouble:
+                    say(f"warning: {cache.trouble}")
+                if cache.taken:
+                    say(
+                        f"{cache.taken} of {cache.asked} results came from the cache; --no-cache "
+                        "measures again"
+                    )
+
+
+def _json(result: Any) -> str:
+    return f"{result.to_json()}\n"
+
+
+@dataclass(frozen=True)
+class Show:
+    """How a result is shown, where it is saved, and how much is said on standard error."""
+
+    format: Annotated[str, Option("NAME", "text or json", ("text", "json"))] = "text"
+    output: Annotated[str | None, Option("FILE", "Write the JSON there", letter="-o")] = None
+    page: Annotated[str | None, Option("FILE", "Write an HTML page there")] = None
+    verbose: Annotated[bool, Option("", "Log to standard error", letter="-v")] = False
+    quiet: Annotated[bool, Option("", "No progress, no notes on standard error", letter="-q")] = (
+        False
+    )
+
+    def __post_init__(self) -> None:
+        require_valid(self)
+        for file in (self.output, self.page):
+            if file is not None:
+                require_writable(file)  # an impossible one is refused before any work is done
+
+    def result(
+        self,
+        result: Any,
+        page_of: Composer | None = None,
+        saved: Callable[[Any], str] = _json,
+    ) -> int:
+        """Print a result, then save it; each is tried, whatever becomes of the others.
+
+        A full disk takes nothing off the screen, a closed pipe nothing off the disk. What was
+        interrupted before its first point is not saved.
+        """
+        from deepnet_theory.report.formatters import composed, page
+
+        whole = not getattr(result, "stopped", "")
+        if self.verbose and not self.quiet:
+            say(f"{type(result).__name__}: {getattr(result, 'verdict', 'done')}")
+        with ExitStack() as after:
+            if whole or getattr(result, "points", True):
+                for file, text_of in (self.page, page), (self.output, saved):
+                    if file is not None:
+                        after.callback(save, file, text_of, result, self.quiet, whole)
+            if self.format == "json":
+                print(result.to_json())
+            else:
+                print(self.printed((page_of or composed)(result)))
+        return int(getattr(result, "exit_code", 0))
+
+    def printed(self, document: Document | str) -> str:
+        from deepnet_theory.report import text as terminal
+
+        if self.format == "latex":
+            from deepnet_theory.report.latex import latex
+
+            assert not isinstance(document, str)
+            return latex(document)
+        page = document if isinstance(document, str) else terminal.text(document)
+        return terminal.coloured(page) if shows_colour(sys.stdout) else page
+
+
+@dataclass(frozen=True)
+class ShowDerivation(Show):
+    """What of a derivation is shown."""
+
+    format: Annotated[str, Option("NAME", "text, latex or json", ("text", "latex", "json"))] = (
+        "text"
+    )
+    steps: Annotated[bool, Option("", "Show every step")] = False
+    section: Annotated[str | None, Option("NAME", "Show one part, such as assumptions")] = None
+    compare_closures: Annotated[bool, Option("", "Every closure's rule and what it implies")] = (
+        False
+    )
+
+
+@dataclass(frozen=True)
+class Across:
+    """The dimension that an answer is about."""
+
+    across: Annotated[str, Option("NAME", "depth, width or both", ("depth", *ACROSS))] = "depth"
+    alignment: Annotated[str | None, Option("NAME", "In width, full or none; full", ALIGNMENTS)] = (
+        None
+    )
+
+
+@dataclass(frozen=True)
+class OfBase:
+    """The smaller model that was tuned, from which a larger one takes its numbers."""
+
+    base_width: Annotated[int | None, Option("D0", "Width of the model that was tuned")] = None
+    base_depth: Annotated[str | None, Option("N0[,M0]", "Layers of the model that was tuned")] = (
+        None
+    )
+
+
+@dataclass(frozen=True)
+class Checking:
+    """How claims are checked."""
+
+    full: Annotated[bool, Option("", "The long measurements instead of the quick ones")] = False
+    seed: Annotated[int, Option("S", "Seed of all draws; no verdict should depend on it")] = 0
+
+
+# ---- what was typed, as the library takes it ----
+
+
+def taken(given: Given, kind: type[T]) -> T:
+    """Settings of one group, taken out of what was typed."""
+    return kind(**_part(given, kind))
+
+
+def _part(given: Given, kind: type) -> Given:
+    return {f.name: given.pop(f.name) for f in fields(kind) if f.name in given}
+
+
+def subject_of(given: Given, *stack: str) -> Given:
+    """The selection, your own rule or the published scheme, as the library's verbs take it.
+
+    A scheme takes an optimizer, an update and the named parts of the ``stack`` from a selection.
+    """
+    select, own = {**_part(given, Selection), **_part(given, Beside)}, _part(given, Own)
+    name = select.pop("scheme", None)
+    if name is None:
+        selection = selection_of(select)
+        return {"derivation": selection, "rule": rule_of(own, selection)}
+    kept = {"optimizer", "update", *stack}
+    usual = {one.name: one.default for one in fields(Selection)}
+    others = [n for n, value in select.items() if n not in kept and value != usual[n]]
+    for other in (*own, *others):
+        raise InputError(
+            f"{flag(other)} was given with --scheme {name}, which has its own; a scheme is judged "
+            "under --optimizer NAME or --update EXPR"
+        )
+    scheme = scheme_named(name)
+    if not {"optimizer", "update"} & select.keys():
+        select["optimizer"] = scheme.optimizer
+    has = {"stack": scheme.stack, "norm": scheme.norm, "uses": scheme.uses}
+    return {"derivation": Selection(**{**has, **select}), "scheme": name}
+
+
+def selection_of(select: Given) -> Selection:
+    """The selection that was typed; raises :class:`InputError` for anything unknown."""
+    if ("optimizer" in select) == ("update" in select):
+        raise InputError("give exactly one of --optimizer NAME and --update EXPR")
+    regime = []
+    for text in select.get("regime", ()):
+        larger, sign, smaller = text.partition(">")
+        if not (larger.strip() and sign and smaller.strip()):
+            raise InputError(
+                f'the regime {text!r} is not of the form "A>B", e.g. "rms(theta)>1/1000"'
+            )
+        regime.append((larger.strip(), smaller.strip()))
+    return Selection(**{**select, "regime": tuple(regime)})
+
+
+def flag(name: str) -> str:
+    """An option as it is typed."""
+    return f"--{name.replace('_', '-')}"
+
+
+def rule_of(own: Given, selection: Selection | None = None) -> Any:
+    """Your own rule, if one was typed; without a selection, its texts."""
+    if own and not {"alpha", "beta"} <= own.keys():
+        option = flag(next(iter(own)))
+        raise InputError(f"{option} was given: --alpha and --beta must be given together")
+    if not own or selection is None:
+        return own or None
+    from deepnet_theory.cli.deriving import own_rule
+
+    return own_rule(selection, **own)
+
+
+def measured(verb: Callable[..., Any], given: Given, title: str, **shown: Any) -> int:
+    """Have something measured and show it; the exit code. Who watches sees ``title``."""
+    from deepnet_theory.report.text import live
+
+    show, work = taken(given, Show), taken(given, Work)
+    with (
+        warnings.catch_warnings(action="ignore", category=UnstableWarning),  # the page says it
+        work.place(show.quiet) as place,
+        live(title, show.quiet) as seen,
+    ):
+        result = verb(**given, **seen, **place)
+    stopped, cache = getattr(result, "stopped", ""), place["cache"]
+    if stopped and cache is not None and not cache.trouble:
+        say(f"{stopped}: the same command goes on; what is finished is kept in {cache.folder}")
+    return show.result(result, **shown)
+
+
+# ---- the commands ----
+
+
+def derive(given: Given) -> int:
     """Derive alpha and beta: the answer, or with --steps every checked step that leads to it.
 
     With --across width or both: sizes, multipliers and learning rates by role, in the width.
     """
     from deepnet_theory.cli import deriving
 
-    in_width = _typed(
-        alignment=alignment, form=form, width=width, base_width=base_width, base_depth=base_depth
-    )
-    in_one = chosen("across", across, ("depth", *ACROSS)) == "depth"
-    if "scheme" in select:
-        if compare_closures or depth is not None or in_width or not in_one:
+    show, subject = taken(given, ShowDerivation), subject_of(given)
+    selection = subject["derivation"]
+    across, depth = given.pop("across", "depth"), given.pop("depth", None)
+    if "scheme" in subject:
+        if show.compare_closures or depth or given or across != "depth":
             raise InputError("a scheme is judged in every depth: leave the other options out")
-        return _show(deriving.judge_scheme(**of_scheme(select)), format)
-    if not in_one:
-        if compare_closures or section is not None:
+        judged = deriving.judge_scheme(
+            subject["scheme"], selection.optimizer, update=selection.update
+        )
+        return show.result(judged)
+    if across != "depth":
+        if show.compare_closures or show.section is not None:
             raise InputError(
                 f"--across {across} has one table: leave --compare-closures and --section out"
             )
         from deepnet_theory.report import tables
 
-        wide = deriving.derive_across(selection_of(select), across, depth=depth, **in_width)
-        return _show(wide, format, tables.wide if steps else tables.wide_short)
-    _refuse_in_depth(in_width)
+        wide = deriving.derive_across(selection, across, depth=depth, **given)
+        return show.result(wide, tables.wide if show.steps else tables.wide_short)
+    for name, value in given.items():
+        raise InputError(f"{flag(name)} {value} needs --across width or --across both")
+    if show.compare_closures:
+        return show.result(deriving.compare_closures(selection, depth=depth))
     from deepnet_theory.report import rule
 
-    selection = selection_of(select)
-    if compare_closures:
-        compared = deriving.compare_closures(selection, depth=depth)
-        return _show(compared, format)
+    part: Composer = rule.document if show.steps else rule.short
+    if show.section is not None:
+        part = partial(rule.section, name=show.section)
     derivation = deriving.derive(selection, depth=depth)
-    talk.note("".join(rule.conclusion(derivation)))
-    part: Callable[[Any], Document] = rule.document if steps else rule.short
-    if section is not None and format != "json":
-        part = partial(rule.section, name=section)
-    _show(derivation, format, part)
+    show.result(derivation, part)
     return derivation.verdict.exit_code
 
 
-def _typed(**values: object) -> Given:
-    """Those of some options that were typed."""
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _show(result: Any, format: str, page_of: Composer | None = None) -> int:
-    """Print a result, as JSON or as its page, the whole of it or another; its exit code."""
-    from deepnet_theory.report.formatters import composed
-
-    compose = page_of or composed
-    print(result.to_json() if format == "json" else _printed(compose(result), format))
-    return int(getattr(result, "exit_code", 0))
-
-
-def _printed(document: Document | str, format: str = "text") -> str:
-    from deepnet_theory.report import text as terminal
-
-    if format == "text":
-        page = document if isinstance(document, str) else terminal.text(document)
-        return terminal.coloured(page) if shows_colour(sys.stdout) else page
-    assert not isinstance(document, str)
-    from deepnet_theory.report.latex import latex
-
-    return latex(document)
-
-
-def _measured(
-    run: Callable[..., Any],
-    work: Work,
-    talk: Talk,
-    title: str,
-    *,
-    format: str = "text",
-    output: str | None = None,
-    page: str | None = None,
-    page_of: Composer | None = None,
-    saved: Callable[[Any], str] = lambda result: result.to_json() + "\n",
-) -> int:
-    """Have something measured where ``work`` says, show it and save it; the exit code.
-
-    Who watches sees ``title`` and the progress. Work without a first point is not saved.
-    """
-    from deepnet_theory.report.text import live
-
-    with (
-        warnings.catch_warnings(action="ignore", category=UnstableWarning),  # the page says it
-        work.place(talk) as place,
-        live(title, talk.quiet) as seen,
-    ):
-        result = run(**seen, **place)
-    stopped = getattr(result, "stopped", "")
-    goes_on(stopped, place)
-    if stopped and not getattr(result, "points", True):
-        output = page = None
-    deliver(
-        lambda: _show(result, format, page_of),
-        lambda: save(output, saved, result, talk.quiet, whole=not stopped),
-        lambda: save_page(page, result, talk.quiet, whole=not stopped),
-    )
-    return int(getattr(result, "exit_code", 0))
-
-
-def _of_subject(
-    run: Callable[..., Any],
-    select: Select,
-    own: Own,
-    derived: Callable[[Selection], Any] = lambda selection: selection,
-) -> tuple[Callable[..., Any], str]:
-    """What measures the scheme, the derived rule or your own, and its name."""
-    if "scheme" in select:
-        named = f"scheme {select['scheme']}"
-        refuse_beside(own, f"--{named}")
-        stepped = {n: value for n, value in of_scheme(select).items() if n != "scheme"}
-        asked = Selection(**stepped) if stepped else None
-        return partial(run, asked, scheme=select["scheme"]), f"the {named}"
-    from deepnet_theory.report.rule import title
-
-    selection = selection_of(select)
-    rule = rule_of(own, selection)
-    named = f"{'' if rule is None else 'your own rule, '}{title(selection)}"
-    return partial(run, derived(selection), rule=rule), named
-
-
-def _stack_and_rule(select: Select, own: Own) -> tuple[Selection, Rule | None]:
-    """The stack that is made, of a scheme or a rule, and the rule of one's own where one is."""
-    if "scheme" in select:
-        from deepnet_theory.definitions.scheme import scheme as scheme_named
-
-        scheme = select["scheme"]
-        refuse_beside(own, f"--scheme {scheme}")
-        return beside_scheme(select, scheme_named(scheme)), None
-    selection = selection_of(select)
-    return selection, rule_of(own, selection)
-
-
-def _noted(talk: Talk, selection: Selection) -> Any:
-    from deepnet_theory.cli import deriving
-
-    derivation = deriving.derive(selection)
-    talk.note(f"derived the rule for {selection.to_dict()}; measuring")
-    return derivation
-
-
-def verify(
-    select: Select,
-    own: Own,
-    measure: Annotated[Given, MEASURE],
-    work: Work,
-    talk: Talk,
-    across: Across = "depth",
-    widths: Annotated[
-        Text, Option("LIST", "Across the width: 64,128,256 or 64:1024, the default")
-    ] = None,
-    alignment: Alignment = None,
-    format: TextOrJson = "text",
-    output: Output = None,
-) -> int:
+def verify(given: Given) -> int:
     """Measure the exponent of the model update on torch Transformer stacks.
 
     With --across width: how far one update moves the features and the loss at every width.
     """
-    from deepnet_theory.cli import experiments
-    from deepnet_theory.report.experiment import Y_LABEL
 
-    in_width = _typed(widths=widths, alignment=alignment)
-    if chosen("across", across, ("depth", *ACROSS)) != "depth":
-        refuse_beside(own, f"--across {across}")
-        selection = selection_of(select)
-        wide = partial(experiments.verify, selection, across=across, **in_width, **measure)
-        return _measured(
-            wide, work, talk, "one update across the width", format=format,
-            output=output,
-        )  # fmt: skip
-    _refuse_in_depth(in_width)
-    run, named = _of_subject(experiments.verify, select, own, partial(_noted, talk))
-    return _measured(
-        partial(run, **measure), work, talk, f"{Y_LABEL}, {named}", format=format, output=output,
-    )  # fmt: skip
+    from deepnet_theory.cli.experiments import verify as run
+
+    given |= subject_of(given)
+    across = given.get("across", "depth")
+    title = f"{Y_LABEL}, {_named(given)}" if across == "depth" else "one update across the width"
+    return measured(run, given, title)
 
 
-def _refuse_in_depth(in_width: Given) -> None:
-    for name, value in in_width.items():
-        raise InputError(f"{flag(name)} {value} needs --across width or --across both")
+def _named(subject: Given) -> str:
+    """A subject in words."""
+    from deepnet_theory.report.rule import title
+
+    if "scheme" in subject:
+        return f"the scheme {subject['scheme']}"
+    own = "your own rule, " * (subject["rule"] is not None)
+    return f"{own}{title(subject['derivation'])}"
 
 
-def predict(
-    select: Select,
-    own: Own,
-    measure: Annotated[Given, MEASURE, Takes(("updates", "eta"))],
-    work: Work,
-    talk: Talk,
-    format: TextOrJson = "text",
-    page: Page = None,
-) -> int:
+def predict(given: Given) -> int:
     """Predict the model update in absolute size from single sublayers, at any depth."""
-    from deepnet_theory.cli import experiments
+    from deepnet_theory.cli.experiments import predict_update as run
 
-    run, _ = _of_subject(experiments.predict_update, select, own)
-    run = partial(run, **measure)
-    return _measured(run, work, talk, "predict", format=format, page=page)
+    return measured(run, given | subject_of(given), "predict")
 
 
-def check(
-    work: Work,
-    talk: Talk,
-    ids: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[ID]...", help="Claims; all if none is given.", parser=in_lower_case
-        ),
-    ] = None,
-    full: Annotated[bool, Option("", "The long measurements instead of the quick ones")] = False,
-    seed: Annotated[int, Option("S", "Seed of all draws; no verdict should depend on it")] = 0,
-    format: TextOrJson = "text",
-) -> int:
-    """Check the claims of the literature and compare with the recorded verdicts."""
+def check(given: Given) -> int:
+    """Check the claims of the literature and compare with the recorded verdicts.
+
+    IDS are those of `list claims`; all claims are checked if none is given.
+    """
     from deepnet_theory.cli.claims import runner
 
     claims = runner()
-    run = partial(claims.check, tuple(ids or ()), full=full, seed=seed)
-    return _measured(run, work, talk, "check", format=format, page_of=claims.Checked.table)
+    given["ids"] = [name.lower() for name in given.get("ids", ())]
+    return measured(claims.check, given, "check", page_of=claims.Checked.table)
 
 
-def export(
-    select: Annotated[Select, Takes(helps={"scheme": "A published scheme's own constants."})],
-    own: Own,
-    model: Annotated[Given, SIZES],
-    talk: Talk,
-    depth: Annotated[str, Option("N[,M]", "Layers of the model")],
-    form: Annotated[
-        str,
-        Option(
-            "NAME",
-            "forward: alpha in the residual sum; weights: in initial sizes and rates alone",
-            FORMS,
-        ),
-    ] = "forward",
-    base_width: BaseWidth = None,
-    base_depth: Annotated[
-        Text, Option("N0[,M0]", "Layers of that model, if it is a plain one, alpha 1")
-    ] = None,
-    base_heads: Annotated[
-        Number, Option("H0", "Heads of that model, if they are not as wide as this one's")
-    ] = None,
-    alignment: Annotated[str, Option("NAME", "In width, full or none", ALIGNMENTS)] = ALIGNMENTS[0],
-    output: Annotated[
-        str | None, file_to_write("File; standard output if not given.", "--output", "-o")
-    ] = None,
-) -> int:
+def export(given: Given) -> int:
     """Write the constants of one model as JSON, with where each number came from."""
     from deepnet_theory.cli import deriving
 
-    selection, rule = _stack_and_rule(select, own)
-    scheme = select.get("scheme")
+    show, subject = taken(given, Show), subject_of(given, "stack", "layer", "norm")
+    base = given.pop("base_width", None), given.pop("base_depth", None)
     with warnings.catch_warnings(action="ignore", category=UnstableWarning):
-        base = None if base_width is None and base_depth is None else (base_width, base_depth)
         constants = deriving.export(
-            selection, depth, scheme=scheme, rule=rule, form=form, base=base,
-            base_heads=base_heads, alignment=alignment, **model,
+            subject.pop("derivation"), base=None if base == (None, None) else base,
+            **subject, **given,
         )  # fmt: skip
-    if not talk.quiet:
+    if not show.quiet:
         # which rule the constants are of, the other one beside it, and what to know of them
-        rows, row = constants.origin["rows"], constants.origin["row"]
-        for name, formulas in sorted(rows.items(), key=lambda one: one[0] != row):
-            exported = ", exported" * (name == row)
-            say(f"{name}{exported}: {formulas}")
+        row = constants.origin["row"]
+        for name, formulas in sorted(constants.origin["rows"].items(), key=lambda r: r[0] != row):
+            say(f"{name}{', exported' * (name == row)}: {formulas}")
         if constants.condition:
             say(f"note: {constants.condition}")
         if constants.warning:
             say(f"warning: {constants.warning}")
-    if output is None:
+    if show.output is None:
         print(constants.to_json(), end="")
-    save(output, Constants.to_json, constants, talk.quiet)
+    else:
+        save(show.output, Constants.to_json, constants, show.quiet)
     return 0
 
 
-def train(
-    course: Annotated[Given, TRAIN],
-    work: Work,
-    talk: Talk,
-    constants: Annotated[str, typer.Argument(metavar="CONSTANTS.JSON", help="From `export`.")],
-    output: Output = None,
-    format: TextOrJson = "text",
-    page: Page = None,
-) -> int:
-    """Train the model of a constants file for a short while, beside its rivals."""
-    loaded = Constants.load(Path(constants))
-    from deepnet_theory.laboratory.transfer import train as train_constants
+def train(given: Given) -> int:
+    """Train the model of a constants file for a short while, and compare it with its rivals.
 
-    if loaded.warning and not talk.quiet:
-        say(f"warning: {loaded.warning}")
-    run = partial(train_constants, loaded, **course)
-    return _measured(run, work, talk, "train", format=format, output=output, page=page)
+    CONSTANTS is a file that `export` wrote.
+    """
+    from deepnet_theory.laboratory.transfer import train as run
+
+    given["constants"] = constants = Constants.load(Path(given["constants"]))
+    if constants.warning and not given.get("quiet"):
+        say(f"warning: {constants.warning}")
+    return measured(run, given, "train")
 
 
-def transfer(
-    select: Annotated[
-        Select,
-        Takes(
-            helps={"stack": "encoder or decoder; encoder.", "scheme": "Train a published scheme."}
-        ),
-    ],
-    own: Annotated[Own, Takes(("decoder_alpha", "decoder_beta"))],
-    measure: Annotated[
-        Given,
-        TRANSFER,
-        Takes(
-            ("draws", "updates", "eta", "data"),
-            {"depths": "8,16,32 or 8:1000. Default 8,16,32,64,128."},
-        ),
-    ],
-    work: Work,
-    talk: Talk,
-    rates: Annotated[str, Option("LIST", "Learning rates: 1e-4,1e-3 or 1e-4:1e-1")],
-    model: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[MODEL]",
-            help="Your own code instead of a selection, FILE.py:NAME. NAME(depth, width, lr, seed) "
-            "returns step, which trains once, and evaluate, which returns what should be lowest. "
-            "With --optimizer or --update NAME(depth) or NAME(depth, width) gives a model, which "
-            "is trained on text.",
-        ),
-    ] = None,
-    closures: Annotated[
-        Text,
-        Option(
-            "LIST",
-            "One curve each, and the first one's verdict is the exit code; complete, and what "
-            "derive shows",
-            folder="closures",
-        ),
-    ] = None,
-    widths: Widths = None,
-    rules: Annotated[
-        Text,
-        Option(
-            "LIST",
-            "Across widths, one curve each: rule, sp (standard, one rate), sp-sizes (at the "
-            "derived rates); all",
-            ("rule", "sp", "sp-sizes"),
-        ),
-    ] = None,
-    steps: Annotated[int, Option("N", "Steps of the optimizer")] = 100,
-    text: Annotated[Text, Option("FILE", "Text to train on")] = None,
-    outer: Annotated[
-        str,
-        Option(
-            "WHICH",
-            "Embedding and head: stepped, or held as they are drawn",
-            ("stepped", "held"),
-        ),
-    ] = "stepped",
-    format: TextOrJson = "text",
-    output: Output = None,
-    page: Page = None,
-) -> int:
-    """Train at several depths and learning rates: does the best rate transfer?"""
-    stepped: dict[str, Any] = {}
-    if model is not None:
-        refuse_beside([*(select.keys() - {"optimizer", "update"}), *own], model)
-        stepped = {n: v for n, v in select.items() if n in ("optimizer", "update")}
-        if ":" not in model:
-            raise InputError(f"the model {model!r} is not of the form FILE.py:NAME")
-    selection, rule = _stack_and_rule(select, own) if model is None else (None, None)
-    from deepnet_theory.cli import experiments
+def transfer(given: Given) -> int:
+    """Train at several depths and learning rates: does the best rate transfer?
 
-    named = None if closures is None else [name.strip() for name in closures.split(",")]
-    run = partial(
-        experiments.transfer, model or selection, rates=rates, closures=named, rule=rule,
-        scheme=select.get("scheme"),
-        steps=steps, text=text, outer=outer, widths=widths,
-        rules=rules and rules.split(","), **stepped, **measure,
-    )  # fmt: skip
-    return _measured(run, work, talk, "transfer", format=format, output=output, page=page)
+    MODEL is your own code instead of a selection, FILE.py:NAME. NAME(depth, width, lr, seed)
+    returns step, which trains once, and evaluate, which returns the number to minimise. With
+    --optimizer or --update NAME(depth) or NAME(depth, width) gives a model, which is trained on
+    text.
+    """
+
+    from deepnet_theory.cli.experiments import transfer as run
+
+    model = given.pop("model", None)
+    if model is None:
+        subject = subject_of(given, "stack", "layer", "norm")
+        given |= {"selection": subject.pop("derivation"), **subject}
+    elif ":" in model:
+        given["selection"] = model
+    else:
+        raise InputError(f"the model {model!r} is not of the form FILE.py:NAME")
+    return measured(run, given, "transfer")
 
 
-def measure(
-    work: Work,
-    talk: Talk,
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help=f"{MODEL}; it is run, and FACTORY(depth) gives "
-            "a torch.nn.Module, or (module, inputs); FACTORY(depth, width) across widths.",
-        ),
-    ],
-    depths: Annotated[Text, Option("LIST", "Layers: 6,12,24 or 8:128")] = None,
-    widths: Widths = None,
-    optimizer: Annotated[
-        Text,
-        Option(
-            "NAME", "See `list optimizers`; or FILE.py:FUNCTION, which gives a model's optimizer"
-        ),
-    ] = None,
-    update: Annotated[Text, Option("EXPR", "Instead: a first update, in eta, g and theta")] = None,
-    seeds: Annotated[int, Option("N", "Independent repetitions")] = 8,
-    seed: Annotated[int, Option("S", "Seed of all random draws")] = 0,
-    final_state: Annotated[
-        Text, Option("MODULE", "Take its output as F; what enters the head if not given")
-    ] = None,
-    updates: Annotated[
-        int, Option("K", "Also take K steps, and follow what all tokens come to share: R, cosine")
-    ] = 0,
-    eta: Annotated[float | None, Option("ETA", "Their learning rate; the optimizer's own")] = None,
-    format: TextOrJson = "text",
-    output: Output = None,
-    page: Page = None,
-) -> int:
-    """Measure how far one step moves your own models, against depth or width."""
-    from deepnet_theory.laboratory.measuring import measure
-    from deepnet_theory.report.experiment import Y_LABEL
+def measure(given: Given) -> int:
+    """Measure how far one step changes the output of your own models, against depth or width.
 
-    run = partial(
-        measure, model, depths, widths=widths, optimizer=optimizer, update=update,
-        final_state=final_state, updates=updates, eta=eta, seeds=seeds,
-        seed=seed,
-    )  # fmt: skip
-    return _measured(
-        run, work, talk, f"{Y_LABEL}, {model}", format=format,
-        output=output, page=page,
-    )  # fmt: skip
+    MODEL is FILE.py:FACTORY or package.module:FACTORY; it is run. FACTORY(depth) gives a
+    torch.nn.Module, or (module, inputs); FACTORY(depth, width) across widths.
+    """
+    from deepnet_theory.laboratory.measuring import measure as run
+
+    given["make_model"] = model = given.pop("model")
+    return measured(run, given, f"{Y_LABEL}, {model}")
 
 
-def report(
-    select: Annotated[Select, Takes(without=("scheme",))],
-    measure: Annotated[Given, MEASURE],
-    work: Work,
-    talk: Talk,
-    output: Annotated[str, file_to_write("The HTML page.", "--output", "-o")],
-    depth: Annotated[
-        list[str] | None, Option("N[,M]", "Print constants at this depth; repeatable")
-    ] = None,
-    rivals: Annotated[bool, Option("", "Other optimizers' rules beside it; measured")] = True,
-) -> int:
+def report(given: Given) -> int:
     """Derive, verify and export in one self-contained HTML page."""
-    selection = selection_of(select)
-    from deepnet_theory.cli import reporting
-    from deepnet_theory.report.experiment import Y_LABEL, document
-    from deepnet_theory.report.rule import title
+    from deepnet_theory.cli import experiments
+    from deepnet_theory.report.experiment import document
 
-    run = partial(
-        reporting.make_report,
-        _noted(talk, selection),
-        depth=list[DepthLike](depth or ()),
-        command=shlex.join(["deepnet-theory", *sys.argv[1:]]),
-        rivals=rivals,
-        **measure,
-    )
-    return _measured(
-        run,
-        work,
-        talk,
-        f"{Y_LABEL}, {title(selection)}",
-        output=output,
-        page_of=lambda made: document(made.verification, made.rivals),
+    subject = subject_of(given)
+    given["derivation"] = subject["derivation"]
+    given["command"] = shlex.join(["deepnet-theory", *sys.argv[1:]])
+    return measured(
+        experiments.make_report,
+        given,
+        f"{Y_LABEL}, {_named(subject)}",
+        page_of=lambda made: document(made.verification),
         saved=lambda made: str(made.html),
     )
 
 
-def _kinds(incomplete: str) -> list[str]:
-    from deepnet_theory.cli.listing import KINDS
+def audit(given: Given) -> int:
+    """Say whether your model follows a rule, and where it does not.
 
-    return words_of(*KINDS)(incomplete)
-
-
-def list_(
-    talk: Talk,
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="[WHAT]",
-            help="optimizers, placements, norms, sublayers, closures, methods, assumptions, "
-            "claims or schemes; without, these kinds.",
-            autocompletion=_kinds,
-            parser=in_lower_case,
-        ),
-    ] = "kinds",
-    format: TextOrJson = "text",
-) -> int:
-    """List what can be chosen, and where it comes from."""
-    from deepnet_theory.cli.listing import KINDS, listing, listing_text
-
-    rows = listing(chosen("list", what, KINDS))
-    data = {"schema": "deepnet-theory/list/1", "list": what, what: rows}
-    as_json = format == "json"
-    print(json.dumps(data, indent=2, ensure_ascii=False) if as_json else listing_text(rows))
-    return 0
-
-
-def audit(
-    talk: Talk,
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="MODEL",
-            help=f"{MODEL}, whose code is run; the factory gives a module, or (module, inputs).",
-        ),
-    ],
-    own: Own,
-    optimizer: Annotated[
-        Text,
-        Option(
-            "NAME",
-            "Compare with the rules of this one; with those of all if not given",
-            folder="optimizers",
-        ),
-    ] = None,
-    constants: Annotated[Text, Option("FILE", "Compare with exported constants instead")] = None,
-    scheme: Annotated[
-        Text,
-        Option(
-            "NAME", "Compare with this published scheme alone; see `list schemes`", folder="schemes"
-        ),
-    ] = None,
-    depth: Annotated[Number, Option("N", "Depth given to the factory; 12")] = None,
-    format: TextOrJson = "text",
-    page: Page = None,
-) -> int:
-    """Say whether your model follows a rule, and where it does not."""
+    MODEL is FILE.py:FACTORY or package.module:FACTORY, whose code is run; the factory gives a
+    module, or (module, inputs).
+    """
     from deepnet_theory.cli import auditing
-    from deepnet_theory.models.factory import load_factory
     from deepnet_theory.report.text import live
 
-    if scheme is not None and constants is not None:
-        raise InputError(f"--scheme {scheme} was given with --constants {constants}: give one")
-    require_both(own)
-    for other, value in ("scheme", scheme), ("constants", constants):
-        if value is not None:
-            refuse_beside(own, f"{flag(other)} {value}")
-    if own and optimizer is None:
+    show, own = taken(given, Show), rule_of(_part(given, Own))
+    for one in "scheme", "constants":
+        if own and one in given:
+            raise InputError(
+                f"{flag(next(iter(own)))} was given with --{one} {given[one]}, which has its own"
+            )
+    if own and "optimizer" not in given:
         raise InputError(
             f"{flag(next(iter(own)))} was given: a rule of your own needs --optimizer NAME"
         )
-    made = load_factory(model).make(depth)
-    talk.note(f"made {type(made.module).__name__}")
-    with live("Reading the model", talk.quiet) as seen:
-        result = auditing.audit(
-            made,
-            optimizer=optimizer,
-            constants=constants,
-            scheme=scheme,
-            own=own,
-            name=model,
-            **seen,
-        )
-    deliver(lambda: _show(result, format), lambda: save_page(page, result, talk.quiet))
-    return result.exit_code
+    with live("Reading the model", show.quiet) as seen:
+        result = auditing.audit(own=own, **given, **seen)
+    return show.result(result)
 
 
-def cache(
-    talk: Talk,
-    what: Annotated[
-        str, typer.Argument(metavar="[WHAT]", help="show or clear; show.", parser=in_lower_case)
-    ] = "show",
-    cache: Annotated[Text, Option("DIR", "Folder of the cache; the user's own")] = None,
-    format: TextOrJson = "text",
-) -> int:
-    """Show or clear what is kept of finished work."""
-    chosen("cache", what, ("show", "clear"))
-    from deepnet_theory.processes.keep import cache_of
+def list_(given: Given) -> int:
+    """List what can be chosen, and where it comes from.
 
-    kept = cache_of(cache if cache is not None else True)
-    folder = None if kept is None else str(kept.folder)
-    sizes = []
-    for file in () if kept is None else kept.files():
-        with suppress(OSError):  # another process has cleared it meanwhile
-            sizes.append(file.stat().st_size)
-    if what == "clear" and kept is not None:
-        kept.clear()
-    if format == "json":
-        data = {"schema": "deepnet-theory/cache/1", "folder": folder}
-        print(json.dumps({**data, "results": len(sizes), "bytes": sum(sizes)}, indent=2))
-    elif kept is None:
-        print("nothing is kept: DEEPNET_THEORY_CACHE is empty")
-    else:
-        size = f"{len(sizes)} results, {sum(sizes) / 2**20:.1f} MiB"
-        print(f"{folder}: {size}{', cleared' if what == 'clear' else ''}")
+    WHAT is optimizers, placements, norms, sublayers, closures, methods, assumptions, claims or
+    schemes; without it the kinds are listed.
+    """
+    from deepnet_theory.cli import listing
+
+    show, what = taken(given, Show), given.get("what", "kinds").lower()
+    if what not in listing.KINDS:
+        raise unknown("list", what, listing.KINDS)
+    rows = listing.listing(what)
+    data = {"schema": "deepnet-theory/list/1", "list": what, what: rows}
+    as_json = show.format == "json"
+    print(json.dumps(data, indent=2, ensure_ascii=False) if as_json else listing.text(rows))
     return 0
 
 
-_ALL = (
-    derive, verify, predict, check, export, train, transfer, measure, report, audit, list_, cache,
-)  # fmt: skip
-COMMANDS: dict[str, Callable[..., int]] = {run.__name__.rstrip("_"): run for run in _ALL}
+def cache(given: Given) -> int:
+    """Show or clear what is kept of finished work.
+
+    WHAT is show or clear; show.
+    """
+    show, what = taken(given, Show), given.get("what", "show").lower()
+    if what not in ("show", "clear"):
+        raise unknown("cache", what, ("show", "clear"))
+    from deepnet_theory.processes import cache_of
+
+    kept = cache_of(given.get("cache", True))
+    count, size = (0, 0) if kept is None else kept.size()
+    folder = None if kept is None else str(kept.folder)
+    if what == "clear" and kept is not None:
+        kept.clear()
+    if show.format == "json":
+        data = {"schema": "deepnet-theory/cache/1", "folder": folder}
+        print(json.dumps({**data, "results": count, "bytes": size}, indent=2))
+    elif kept is None:
+        print("nothing is kept: DEEPNET_THEORY_CACHE is empty")
+    else:
+        cleared = ", cleared" if what == "clear" else ""
+        print(f"{folder}: {count} results, {size / 2**20:.1f} MiB{cleared}")
+    return 0
+
+
+DERIVING = ("cli.deriving:derive", "cli.deriving:derive_across")
+COMMANDS = {
+    "derive": Command(
+        derive,
+        (
+            "cli.deriving:derive",
+            "cli.deriving:derive_across",
+            Across,
+            OfBase,
+            Beside,
+            Selection,
+            ShowDerivation,
+        ),
+        (
+            "derive --optimizer adam --depth 200 --format latex",
+            'derive --update "-eta*norm(theta)*sign(g)" --compare-closures',
+        ),
+        without=("output", "page"),
+    ),
+    "verify": Command(
+        verify,
+        ("cli.experiments:verify", Across, Beside, Selection, Own, Measurement, Work, Show),
+        (
+            "verify --optimizer adam --depths 8,16,32,64,128",
+            "verify --optimizer adam --across width --widths 64:512",
+            'verify --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
+        ),
+        without=("page",),
+    ),
+    "predict": Command(
+        predict,
+        ("cli.experiments:predict_update", Beside, Selection, Own, Measurement, Work, Show),
+        (
+            "predict --optimizer adam --depths 8,10000",
+            'predict --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
+        ),
+        without=("updates", "eta", "output"),
+    ),
+    "check": Command(
+        check,
+        (Checking, Work, Show),
+        ("check", "check su-lambda-argmin cake-constants --seed 1 --format json"),
+        without=("output", "page"),
+        argument="ids",
+        many=True,
+    ),
+    "export": Command(
+        export,
+        ("cli.deriving:export", OfBase, Across, Beside, Selection, Own, Architecture, Show),
+        (
+            "export --optimizer lamb --depth 200 -o constants.json",
+            "export --optimizer sgd --stack encoder-decoder --depth 9,6",
+        ),
+        without=("across", "format", "page"),
+        required=("depth",),
+    ),
+    "train": Command(
+        train,
+        (ShortRun, Work, Show),
+        ("train constants.json", "train constants.json --text book.txt --steps 300"),
+        argument="constants",
+        required=("constants",),
+    ),
+    "transfer": Command(
+        transfer,
+        ("cli.experiments:transfer", Beside, Selection, Own, Measurement, Work, Show),
+        (
+            "transfer --optimizer adam --depths 8,32 --rates 1e-3:6e-2",
+            "transfer --optimizer adam --widths 32:256 --rates 1e-3:1e-1",
+            "transfer own.py:train_setup --depths 4:16 --rates 1e-3:6e-2",
+        ),
+        without=("decoder_alpha", "decoder_beta", "draws", "updates", "eta", "data"),
+        argument="model",
+        required=("rates",),
+    ),
+    "measure": Command(
+        measure,
+        ("laboratory.measuring:measure", Work, Show),
+        (
+            "measure model.py:make --depths 6,12,24 --optimizer adamw",
+            "measure model.py:make --widths 64:512 --optimizer adamw",
+            'measure model.py:make --depths 8:64 --update "-eta*sign(g)"',
+        ),
+        argument="model",
+        required=("model",),
+    ),
+    "report": Command(
+        report,
+        ("cli.experiments:make_report", Beside, Selection, Measurement, Work, Show),
+        (
+            "report --optimizer sgd -o report.html",
+            "report --optimizer adam --depth 99 --depth 999 -o report.html",
+        ),
+        without=("scheme", "format", "page"),
+        required=("output",),
+    ),
+    "audit": Command(
+        audit,
+        ("cli.auditing:audit", Own, Show),
+        (
+            "audit mine.py:make --optimizer adamw",
+            "audit mine.py:make --constants constants.json --format json",
+        ),
+        without=("output",),
+        argument="model",
+        required=("model",),
+    ),
+    "list": Command(
+        list_,
+        (Show,),
+        ("list", "list schemes --format json"),
+        without=("output", "page"),
+        argument="what",
+    ),
+    "cache": Command(
+        cache,
+        (Work, Show),
+        ("cache", "cache clear"),
+        without=("output", "page", "processes", "cluster", "no_cache"),
+        argument="what",
+    ),
+}

@@ -1,20 +1,22 @@
-"""A rule: derived, beside those of all closures, published, one's own; and its constants."""
+"""A rule: derived, compared over closures, published or your own; and its constants."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions import rule as rules
+from deepnet_theory.definitions import scheme as schemes
+from deepnet_theory.definitions.constants import FORMS, Constants
+from deepnet_theory.definitions.optimizer import custom_optimizer
+from deepnet_theory.definitions.optimizer import optimizer as optimizer_named
 from deepnet_theory.definitions.outcome import InputError, shown, unknown
-from deepnet_theory.definitions.record import record
+from deepnet_theory.definitions.record import Option, record
 from deepnet_theory.definitions.rule import Rule
-from deepnet_theory.definitions.rule import own_rule as _own_rule
 from deepnet_theory.definitions.selection import (
     ALIGNMENTS,
     BaseLike,
@@ -24,25 +26,24 @@ from deepnet_theory.definitions.selection import (
 )
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.norm_epsilon import with_norm_epsilon
-from deepnet_theory.sizes.update import FULL
 
 if TYPE_CHECKING:
     from sympy import Expr
 
-    from deepnet_theory.laboratory.settings import Settings
-    from deepnet_theory.processes import Work
     from deepnet_theory.proof.derivation import Derivation
     from deepnet_theory.proof.width import WidthDerivation
     from deepnet_theory.sizes.answer import Comparison
     from deepnet_theory.sizes.schemes import Judgement
 
-Given = Mapping[str, Any]  # fields of Measurement, and of processes.Work: who does the work
+Given = Mapping[str, Any]
 
 
 def derive(
     selection: Selection | str | None = None,
     *,
-    depth: DepthLike | None = None,
+    depth: Annotated[
+        DepthLike | None, Option("N[,M]", "Print numbers for this many layers")
+    ] = None,
     **select: Any,
 ) -> Derivation:
     r"""Derive the rule for a selection: ``derive("lamb")``, or ``derive(optimizer="lamb")``.
@@ -74,21 +75,23 @@ def derive_across(
     selection: Selection | str | None = None,
     across: str = "width",
     *,
-    alignment: str = "full",
-    form: str = "forward",
+    alignment: str | None = None,
+    form: Annotated[
+        str | None, Option("NAME", "In width, a head's multiplier (forward) or none", FORMS)
+    ] = None,
     depth: DepthLike | None = None,
-    width: int | None = None,
+    width: Annotated[int | None, Option("D", "Print numbers for this width")] = None,
     base_width: int | None = None,
     base_depth: DepthLike | None = None,
     **select: Any,
 ) -> WidthDerivation:
     """Derive what every role takes in the width d, or with ``across="both"`` in N and M too.
 
-    As in ``derive_across("adam")``. ``alignment`` full says that updates meet inputs like those
-    that made them, none that they do not; ``form`` forward puts the head's factor into the forward
-    pass, weights into its initial size. With ``width`` and ``base_width`` (across both: the depths
-    too) the derivation prints numbers: what each size is in units of the base model's own. Raises
-    :class:`InputError` for what is none of these, and :class:`Refusal` where no role has a rate.
+    As in ``derive_across("adam")``. ``alignment`` "full" says that updates meet inputs like those
+    that made them, "none" that they do not. ``form`` "forward" puts the head's factor into the
+    forward pass, "weights" into its initial size. With ``width`` and ``base_width`` (across both:
+    the depths too) each size is also a number, in units of the base model's own. Raises
+    :class:`InputError` for bad input, and :class:`Refusal` where no role has a rate.
 
     Source: the conditions as in arXiv 2011.14522, 2203.03466 and 2310.17813; the sizes of updates
     are derived.
@@ -97,7 +100,7 @@ def derive_across(
     from deepnet_theory.sizes.width import Scale, width_table
 
     selection = selection_of(selection, select)
-    table = width_table(selection, across, alignment, form)
+    table = width_table(selection, across, alignment or ALIGNMENTS[0], form or FORMS[0])
     given = {"width": width, "base width": base_width}
     if across == "both":
         given |= {"depth": depth, "base depth": base_depth}  # type: ignore[dict-item]
@@ -116,15 +119,12 @@ def derive_across(
 
 
 def compare_closures(
-    selection: Selection | str | None = None,
-    *,
-    depth: DepthLike | None = None,
-    **select: Any,
+    selection: Selection | str | None = None, *, depth: DepthLike | None = None, **select: Any
 ) -> Comparison:
     """Every closure's rule and what it implies, side by side.
 
-    As in ``compare_closures(optimizer="sgd")``: ``select`` and ``depth`` are those of
-    :func:`derive`, without ``closure``. Raises :class:`Refusal` where no closure balances.
+    ``select`` and ``depth`` are those of :func:`derive`, without ``closure``. Raises
+    :class:`Refusal` where no closure balances.
     """
     from deepnet_theory.sizes.answer import compare_closures as run
 
@@ -140,27 +140,19 @@ def compare_closures(
 
 
 def judge_scheme(
-    scheme: str,
-    optimizer: str | None = None,
-    *,
-    update: str | None = None,
+    scheme: str, optimizer: str | None = None, *, update: str | None = None
 ) -> Judgement:
     """What a published scheme does, under an optimizer (default: its own) and every other.
 
-    As in ``judge_scheme("gpt-2")``; ``update`` is an update of one's own in eta, g and theta.
+    As in ``judge_scheme("gpt-2")``; ``update`` is your own update in eta, g and theta.
     Raises :class:`InputError` for unknown names and :class:`Refusal` where a law is missing.
     """
-    from deepnet_theory.definitions.optimizer import custom_optimizer
-    from deepnet_theory.definitions.optimizer import optimizer as named
-    from deepnet_theory.definitions.scheme import scheme as scheme_named
     from deepnet_theory.sizes.schemes import judge
 
     if optimizer is not None and update is not None:
         raise InputError("a scheme is judged under one optimizer: give optimizer or update")
-    chosen = scheme_named(scheme)
-    under = None if optimizer is None else named(optimizer)
-    under = custom_optimizer(update) if update is not None else under
-    return judge(chosen, under)
+    under = None if optimizer is None else optimizer_named(optimizer)
+    return judge(schemes.scheme(scheme), under if update is None else custom_optimizer(update))
 
 
 def own_rule(
@@ -170,14 +162,14 @@ def own_rule(
     decoder_alpha: str | float | Expr | None = None,
     decoder_beta: str | float | Expr | None = None,
 ) -> Rule:
-    """A rule of one's own for the stack of ``selection``: α and β in N and M.
+    """Your own rule for the stack of ``selection``: α and β in N and M.
 
     ``own_rule(selection, "N**(1/3)", "N**(-1/3)")``; texts are parsed by the grammar of depths,
     never evaluated as code, numbers and SymPy's expressions as the texts that they print. In
-    place of a selection its derivation serves, or a text as in :func:`derive`. An
-    encoder–decoder's decoder takes α and β of its own where they are given. The ε of a norm on
-    what falls with the depth falls with it, as under a derived rule. Raises
-    :class:`InputError` for what is none of these, or a decoder that is not there.
+    place of a selection its derivation serves, or a text as in :func:`derive`. The decoder of an
+    encoder–decoder takes its own α and β where they are given. The ε of a norm on a branch that
+    falls with the depth falls with it, as under a derived rule. Raises
+    :class:`InputError` for any other value, or a decoder that is not there.
     """
     selection = selection_of(selection, {})
     parts = tuple(part.name for part in selection.the_stack.parts)
@@ -187,19 +179,19 @@ def own_rule(
             "valid with the stack 'encoder-decoder'"
         )
     decoder = [None if value is None else _text(value) for value in (decoder_alpha, decoder_beta)]
-    rule = _own_rule(parts, _text(alpha), _text(beta), *decoder)
+    rule = rules.own_rule(parts, _text(alpha), _text(beta), *decoder)
     return with_norm_epsilon(selection, rule)
 
 
 def _text(value: str | float | Expr) -> str:
     """α or β as a text of the grammar of depths."""
-    if isinstance(value, str):
-        return value
     # bool is a number to Python and never meant as one; SymPy's expressions know what is free
     number = isinstance(value, Real) and not isinstance(value, bool)
-    if number or hasattr(value, "free_symbols"):
-        with suppress(ValueError):  # more digits than Python writes
+    if isinstance(value, str) or number or hasattr(value, "free_symbols"):
+        try:
             return str(value)
+        except ValueError:  # more digits than Python writes
+            pass
     raise InputError(
         f"{shown(value)} is no alpha or beta: give an expression in N and M, as a text such as "
         '"N**(1/4)", or a number'
@@ -208,49 +200,47 @@ def _text(value: str | float | Expr) -> str:
 
 def export(
     answer: Answer | Selection | str | None = None,
-    depth: DepthLike | None = None,
+    depth: Annotated[DepthLike | None, Option("N[,M]", "Layers of the model")] = None,
     *,
     scheme: str | None = None,
     rule: Rule | None = None,
-    form: str = "forward",
+    form: Annotated[
+        str, Option("NAME", "alpha in the residual sum (forward), or none (weights)", FORMS)
+    ] = FORMS[0],
     base: BaseLike | None = None,
-    base_heads: int | None = None,
-    alignment: str = FULL,
+    base_heads: Annotated[
+        int | None, Option("H0", "Heads of that model, if they are not as wide as this one's")
+    ] = None,
+    alignment: str = ALIGNMENTS[0],
     **architecture: Any,
 ) -> Constants:
     """The constants of one model to train: a rule's values at a depth, and where they came from.
 
-    A derivation or selection that names no closure is exported with ``complete``, whose one
-    learning rate serves every depth, if there is such a rule:
-    ``export("adam", depth=200)`` is not the published rule that ``derive("adam")`` shows first,
-    and ``export(derive("adam", closure="symmetric"), depth=200)`` is. ``rule`` replaces the
-    derived one; its learning-rate multipliers are then 1, because none were derived for it.
-    ``scheme`` is a published one in its place, ``export(scheme="deepnorm", depth=24)``, with its
-    own residual equation, sizes and multipliers; a selection beside it says which optimizer and
-    stack they are for. Where an author sets a standard deviation, the gains are those of the
-    ``architecture``'s widths.
-    ``architecture`` are the fields of :class:`~deepnet_theory.definitions.constants.Architecture`
-    (``width``, ``heads``, ``ffn_ratio``, ``vocab`` …).
+    An answer that names no closure is exported with ``complete``, whose one learning rate serves
+    every depth, if there is such a rule: ``export("adam", depth=200)`` is not the published rule
+    that ``derive("adam")`` shows first, and ``export(derive("adam", closure="symmetric"), 200)``
+    is. ``rule`` replaces the derived one; its learning-rate multipliers are then 1, because none
+    were derived for it. A published ``scheme`` has its own residual equation, sizes and
+    multipliers, ``export(scheme="deepnorm", depth=24)``; a selection with it says which optimizer
+    and stack they are for. ``architecture`` are the fields of
+    :class:`~deepnet_theory.definitions.constants.Architecture` (``width``, ``heads``, ``vocab`` …).
 
     With ``form`` "weights" α goes into the last matrix of each branch, its initial size and
-    multipliers, and the model's forward pass is one without α; "forward" leaves it in the residual
-    sum.
+    multipliers; the forward pass is then one without α.
 
-    With ``base``, the width of a smaller model or its (width, depth), every number is what that
-    model's own is multiplied by: initial size, the head's multiplier, learning rate, ε and weight
-    decay of each role. A base width alone leaves the numbers in depth as they are; a base with a
-    depth is a plain model, α and all multipliers 1. ``base_heads`` is its number of heads where
-    they are not as wide as the model's: scores then fall as the alignment asks for.
-    ``alignment`` is that of updates and moved features in the width.
+    With ``base``, the width of a smaller model or its (width, depth), every number is a multiple of
+    that model's own: initial size, the head's multiplier, learning rate, ε and weight decay of each
+    role. A base width alone leaves the numbers in depth as they are; a base with a depth is a plain
+    model, α and all multipliers 1. ``base_heads`` is its number of heads where they are not as wide
+    as the model's. ``alignment`` is that of updates and moved features in the width.
 
     Warns (:class:`~deepnet_theory.definitions.outcome.UnstableWarning`) of a relative update ρ that
-    grows with the depth. Raises :class:`InputError` for a depth that is none, or sizes that do not
-    fit each other, and :class:`Refusal` where no matrix can carry α, where the stream
-    explodes, or for a scheme that constants do not hold.
+    grows with the depth. Raises :class:`InputError` for a bad depth or sizes that do not fit each
+    other, and :class:`Refusal` where no matrix can carry α, where the stream explodes, or for a
+    scheme that constants do not hold.
 
     Source: the rule's own; its formulas go with the numbers, under ``origin``.
     """
-    from deepnet_theory.definitions import scheme as schemes
     from deepnet_theory.sizes.exported import (
         constants_of,
         constants_of_scheme,
@@ -266,9 +256,9 @@ def export(
             )
         given = schemes.scheme(scheme)
         selection = stack_of_scheme(given, None if answer is None else answered(answer).selection)
-        published = constants_of_scheme(given, selection, depth, form, architecture)
-        published.warn()
-        return published
+        constants = constants_of_scheme(given, selection, depth, form, architecture)
+        constants.warn()
+        return constants
     answer = answered(answer)
     trained = answer if rule is not None else to_train_with(answer)
     if alignment not in ALIGNMENTS:
@@ -287,8 +277,7 @@ def export(
 
 
 def to_train_with(answer: Answer) -> Answer:
-    """The answer with the rule to train with, where this one names no closure."""
-    # What is derived first is what is published; of its closures not all can be trained deep.
+    """The answer with the rule recommended for training, where this one names no closure."""
     wanted = for_training(answer.selection)
     return answer if wanted == answer.selection else Answer(wanted)
 
@@ -329,27 +318,3 @@ def derived(given: Derivation | Selection | str | None) -> Derivation:
 def answered(given: Answer | Selection | str | None) -> Answer:
     """An answer, which a derivation is too, as it is; a selection is answered without its proof."""
     return given if isinstance(given, Answer) else Answer(selection_of(given, {}))
-
-
-def settings_and_work(given: Given) -> tuple[Settings, Work]:
-    """The laboratory's settings, and where the work is done.
-
-    Raises :class:`InputError` for a name that neither of them knows.
-    """
-    from deepnet_theory.laboratory.settings import Settings
-    from deepnet_theory.processes import split
-
-    measure, work = split(given)
-    return record(Settings, "a measurement", measure), work
-
-
-def staged(given: Given, start: float, length: float, prefix: str = "") -> Given:
-    """The same, with the progress of one stage told as a share of the whole."""
-    progress = given.get("progress")
-    if progress is None:
-        return given
-
-    def in_stage(done: float, total: float, what: str) -> None:
-        progress(start + length * done / total, 1.0, prefix + what)
-
-    return {**given, "progress": in_stage}

@@ -1,68 +1,87 @@
-"""Experiments: a rule or a published scheme predicted, verified beside its rivals, and trained."""
+"""Experiments: a rule or a published scheme predicted, verified and trained; all in one report."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, replace
+import os
+import platform
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from deepnet_theory.cli.deriving import (
     answered,
     derived,
     export,
-    own_rule,
     selection_of,
-    settings_and_work,
-    staged,
+    to_train_with,
 )
-from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions import __version__
+from deepnet_theory.definitions.constants import FORMS, Constants
+from deepnet_theory.definitions.files import write_text
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown, unknown
-from deepnet_theory.definitions.rule import PLAIN, Rule
+from deepnet_theory.definitions.record import Option, record
+from deepnet_theory.definitions.rule import COMPLETE, Rule
 from deepnet_theory.definitions.scheme import measurable
 from deepnet_theory.definitions.scheme import scheme as scheme_named
-from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.selection import (
+    ACROSS,
+    ALIGNMENTS,
+    DepthLike,
+    Selection,
+    parse_depth,
+)
 from deepnet_theory.definitions.sublayer import EPSILON
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.exponents import predictions, relative_updates
-from deepnet_theory.sizes.exponents import rival_rules as solve
 from deepnet_theory.sizes.exported import constants_of, constants_of_scheme, stack_of_scheme
 from deepnet_theory.sizes.rule import closure_of
 from deepnet_theory.sizes.schemes import predictions as judged
 
 if TYPE_CHECKING:
-    from deepnet_theory.cli.deriving import Given
     from deepnet_theory.definitions.measurement import Predictions, Result
     from deepnet_theory.definitions.scheme import Scheme
     from deepnet_theory.definitions.training import Transfer
     from deepnet_theory.laboratory.settings import Settings
     from deepnet_theory.laboratory.verify import Watch
+    from deepnet_theory.processes import Work
     from deepnet_theory.proof.derivation import Derivation
 
-Depths = str | Iterable[object] | None
-RIVAL_SEEDS, RIVAL_DRAWS = 4, 2  # enough to tell slopes apart by a quarter; a rival is no verdict
+Given = Mapping[str, Any]  # fields of Measurement, and of processes.Work: who does the work
+Depths = Annotated[
+    str | Iterable[object] | None,
+    Option("LIST", "8,16,32 or 8:1000; encoder-decoder 8x6,16x6. Default 8,16,32,64,128"),
+]
+Widths = Annotated[str | Iterable[object] | None, Option("LIST", "Widths: 64,128,256 or 64:1024")]
+Names = str | Iterable[str] | None  # names, or a text of them with commas between
+
 WIDTHS = "64:1024"
 VOCABULARY = 32  # bytes modulo it: fewer than the width, as the law of a table has it
+VOCABULARY = 32  # bytes modulo it: fewer than the width, as the law of a table has it
 WIDE_LAYERS = 4  # of what is trained at several widths
+WIDE_TOKENS = 8  # few beside the width
 RULES = ("rule", "sp", "sp-sizes")
-WIDE: Given = {"tokens": 8}  # few beside the width
-TRANSFER: Given = {"batch": 8, "seeds": 4}  # what training takes where it is not given
+FORWARD = FORMS[0]
 
 
-def predict(
-    derivation: Derivation | Selection | str, rule: Rule | None = None, step: str = "matrices"
-) -> Predictions:
-    """The exponents that the derivation's laws predict for its own rule, or for ``rule``.
+def names_of(given: Names) -> list[str]:
+    """The names that were given, each once, in lower case."""
+    several = given.split(",") if isinstance(given, str) else given or ()
+    return list(dict.fromkeys(name.strip().lower() for name in several))
 
-    ``step`` says which parameters are stepped: the branch ``matrices``, or ``all``. A rule of
-    one's own rests on the premises of the derivation too.
+
+def settings_and_work(given: Given) -> tuple[Settings, Work]:
+    """The laboratory's settings, and where the work is done.
+
+    Raises :class:`InputError` for a name that neither of them knows.
     """
-    derivation = derived(derivation)
-    if rule is None and step == "matrices":
-        return derivation.predictions
-    exponents = predictions(derivation.selection, rule or derivation.rule, step)
-    return replace(exponents, assumptions=derivation.predictions.assumptions)
+    from deepnet_theory.laboratory.settings import Settings
+    from deepnet_theory.processes import split
+
+    measure, work = split(given)
+    return record(Settings, "a measurement", measure), work
 
 
 class Subject(NamedTuple):
@@ -70,16 +89,36 @@ class Subject(NamedTuple):
 
     selection: Selection
     rule: Rule
-    scheme: Scheme | None
+    scheme: Scheme | None = None
 
 
-def _of_scheme(given: Derivation | Selection | str | None, rule: Rule | None, name: str) -> Subject:
-    """A published scheme, stepped by its own optimizer or that of a selection."""
+def subject_of(
+    given: Derivation | Selection | str | None, rule: Rule | None, scheme: str | None
+) -> Subject:
+    """The subject of an experiment; a scheme is stepped by its own optimizer or a selection's."""
+    if scheme is None:
+        return Subject(selection_of(given, {}), answered(given).rule if rule is None else rule)
     if rule is not None:
-        raise InputError(f"rule was given with the scheme {name!r}, which has its own")
-    scheme, asked = scheme_named(name), None if given is None else selection_of(given, {})
+        raise InputError(f"rule was given with the scheme {scheme!r}, which has its own")
+    asked = None if given is None else selection_of(given, {})
     stepped = (None, None) if asked is None else (asked.optimizer, asked.update)
-    return Subject(*measurable(scheme, *stepped), scheme)
+    published = scheme_named(scheme)
+    return Subject(*measurable(published, *stepped), published)
+
+
+def predict(
+    derivation: Derivation | Selection | str, rule: Rule | None = None, step: str = "matrices"
+) -> Predictions:
+    """The exponents that the derivation's laws predict for its own rule, or for ``rule``.
+
+    ``step`` says which parameters are stepped: the branch ``matrices``, or ``all``. Your own
+    rule rests on the premises of the derivation too.
+    """
+    derivation = derived(derivation)
+    if rule is None and step == "matrices":
+        return derivation.predictions
+    exponents = predictions(derivation.selection, rule or derivation.rule, step)
+    return replace(exponents, assumptions=derivation.predictions.assumptions)
 
 
 def predict_update(
@@ -96,34 +135,27 @@ def predict_update(
 
     with V, V' what two of the L layers add. They are sampled with the data, embeddings and heads of
     :func:`verify`; no stack is built, and 10,000 layers cost what 8 do. Where the rule scales a
-    norm's ε, a warning says what a fixed one gives. ``depths``, ``rule``,
-    ``scheme`` and ``given`` are those of :func:`verify`. Raises :class:`InputError` for bad
-    settings.
+    norm's ε, a warning says what a fixed one gives. The parameters are those of :func:`verify`.
+    Raises :class:`InputError` for bad settings.
 
     Source: derived here.
     """
     from deepnet_theory.laboratory.settings import depth_key, wanted_depths
-    from deepnet_theory.laboratory.verify import cases_of, predict
+    from deepnet_theory.laboratory.verify import cases_of
+    from deepnet_theory.laboratory.verify import predict as run
 
-    # Two sampled layers stand for all of them, what they have in common adding as L and the rest as
-    # √L; a closed form would be that of Gaussian entries, and tokens of a text are correlated.
     settings, work = settings_and_work(given)
     if settings.updates > 1:
         raise InputError(
             f"updates {settings.updates} was given, and what is predicted is the first update"
         )
-    if scheme is not None:
-        subject = _of_scheme(derivation, rule, scheme)
-    else:
-        used = answered(derivation).rule if rule is None else rule
-        subject = Subject(selection_of(derivation, {}), used, None)
-    wanted = wanted_depths(depths, subject.selection.the_stack)
-    selection, used, its = subject
-    found = predict(cases_of(selection, used, wanted, settings, its), **work)
+    selection, used, its = subject_of(derivation, rule, scheme)
+    wanted = wanted_depths(depths, selection.the_stack)
+    found = run(cases_of(selection, used, wanted, settings, its), **work)
     fixed = replace(used, entries=tuple(replace(e, norm_epsilon=()) for e in used.entries))
     if fixed == used:
         return found
-    left = predict(cases_of(selection, fixed, wanted, settings, its), **work)
+    left = run(cases_of(selection, fixed, wanted, settings, its), **work)
     sizes = ", ".join(
         f"{one.mean:.4g} ({one.mean / scaled.mean:.0%}) at depth {depth_key(one.at)}"
         for one, scaled in zip(left.points, found.points, strict=True)
@@ -140,7 +172,7 @@ def verify(
     rule: Rule | None = None,
     scheme: str | None = None,
     across: str = "depth",
-    widths: str | Iterable[object] | None = None,
+    widths: Widths = None,
     alignment: str | None = None,
     watch: Watch | None = None,
     **given: Any,
@@ -154,12 +186,11 @@ def verify(
     (tokens T, width d).
 
     ``depths`` is a list, or a text such as ``"8,16,32"``; ``rule`` replaces the derived rule, and
-    ``watch`` receives each depth's point as it is measured. A published ``scheme`` is held against
+    ``watch`` receives each depth's point as it is measured. A published ``scheme`` is compared with
     its judged exponent, under the optimizer of the selection. ``across`` "width" or "both"
     measures the builder's models at several ``widths``, with the rule relative to the least of
-    them: by how much of itself one update moves F, and by how much the loss answers. Both are to be
-    the same at every width; "both" takes several depths too.
-    ``given`` are the fields of
+    them: by how much of itself one update changes F, and by how much the loss. Both are to be the
+    same at every width; "both" takes several depths too. ``given`` are the fields of
     :class:`~deepnet_theory.laboratory.settings.Settings` (``width``, ``seeds``, ``data`` …) and
     of :class:`~deepnet_theory.processes.Work`: ``processes`` share the work (None: one a core,
     where the work is long), or any ``executor`` of ``concurrent.futures`` does it, and the result
@@ -173,46 +204,50 @@ def verify(
     across the width derived here, measured as in Everett et al., arXiv 2407.05872, and Yang et al.,
     arXiv 2310.17813.
     """
-    in_width: dict[str, Any] = {"widths": widths, "alignment": alignment}
-    asked = {name: value for name, value in in_width.items() if value is not None}
+    from deepnet_theory.laboratory.settings import wanted_depths
+    from deepnet_theory.laboratory.verify import verify as run
+
+    if across not in ("depth", *ACROSS):
+        raise unknown("across", across, ("depth", *ACROSS))
+    in_width = {"widths": widths, "alignment": alignment}
+    in_depth = {"rule": rule, "scheme": scheme}
+    for name, value in (in_width if across == "depth" else in_depth).items():
+        if value is not None:
+            where = "across width or both" if across == "depth" else "across depth"
+            raise InputError(f"{name} was given, which is for verify {where}")
     if across != "depth":
-        for name, value in {"rule": rule, "scheme": scheme}.items():
-            if value is not None:
-                raise InputError(f"{name} was given, which is for verify in depth")
         selection = selection_of(derivation, {})
-        return _verify_width(selection, depths, across=across, watch=watch, **asked, **given)
-    for name in asked:
-        raise InputError(f"{name} is for verify across the width: give across='width' or 'both'")
+        alignment = alignment or ALIGNMENTS[0]
+        return _in_width(selection, depths, widths or WIDTHS, across, alignment, watch, given)
     settings, work = settings_and_work(given)
-    if scheme is not None:
-        if settings.step != "matrices":
-            raise InputError(
-                f"step {settings.step!r} was given with the scheme {scheme!r}, whose exponent is "
-                "that of its matrices; valid is 'matrices'"
-            )
-        published = _of_scheme(derivation, rule, scheme)
-        assert published.scheme is not None
-        its = judged(published.scheme, published.selection)
-        return _verified(
-            *published[:2], its, depths, settings, watch=watch, scheme=published.scheme, **work
+    subject = subject_of(derivation, rule, scheme)
+    if subject.scheme is None:
+        derivation = derived(derivation)
+        predicted = predict(derivation, rule, settings.step)
+    elif settings.step == "matrices":
+        predicted = judged(subject.scheme, subject.selection)
+    else:
+        raise InputError(
+            f"step {settings.step!r} was given with the scheme {scheme!r}, whose exponent is "
+            "that of its matrices; valid is 'matrices'"
         )
-    derivation = derived(derivation)
-    subject = (derivation.selection, rule or derivation.rule)
-    predicted = predict(derivation, rule, settings.step)
-    measured = _verified(*subject, predicted, depths, settings, watch=watch, **work)
-    rows = () if rule is not None else derivation.rows
+    wanted = wanted_depths(depths, subject.selection.the_stack)
+    measured = run(
+        *subject[:2], predicted, wanted, settings, watch=watch, shares=True, scheme=subject.scheme,
+        **work,
+    )  # fmt: skip
+    rows = derivation.rows if isinstance(derivation, Answer) and rule is None else ()
     return replace(measured, of={**measured.of, "rows": {row.named: row.told() for row in rows}})
 
 
-def _verify_width(
+def _in_width(
     selection: Selection,
     depths: Depths,
-    *,
+    widths: str | Iterable[object],
     across: str,
+    alignment: str,
     watch: Watch | None,
-    widths: str | Iterable[object] = WIDTHS,
-    alignment: str = "full",
-    **given: Any,
+    given: Given,
 ) -> Result:
     """The builder's models of the exported rule, measured as :func:`measure` does any family."""
     from deepnet_theory.definitions.measurement import VERIFICATION
@@ -230,19 +265,19 @@ def _verify_width(
     if len(selection.the_stack.parts) > 1:
         raise InputError(f"across width stacks have one part, and {selection.stack!r} has two")
     wanted, both = parse_widths(widths), across == "both"
-    deep = parse_depths(depths or ([2, 4, 8] if both else [2]), selection.the_stack)
-    if both and len(deep) < FEWEST:
+    places = parse_depths(depths or ([2, 4, 8] if both else [2]), selection.the_stack)
+    if both and len(places) < FEWEST:
         raise InputError(
-            f"{len(deep)} depths give no exponent beside the width: {FEWEST} are needed"
+            f"{len(places)} depths give no exponent beside the width: {FEWEST} are needed"
         )
-    settings, work = settings_and_work({**WIDE, **given, "width": wanted[0]})
+    layers = [next(iter(depth.values())) for depth in places]
+    settings, work = settings_and_work({"tokens": WIDE_TOKENS, **given, "width": wanted[0]})
     answer = Answer(for_training(selection))
     rule: Given = {"base": wanted[0], "base_heads": settings.heads, "alignment": alignment}
-    made = partial(_built, answer, rule, settings)
     for width in wanted:  # one that the heads do not divide is refused before measuring
-        export(answer, next(iter(deep[0].values())), **rule, **_sizes(settings, width))
+        export(answer, layers[0], **rule, **_sizes(settings, width))
     found = measure(
-        made, [next(iter(depth.values())) for depth in deep], widths=wanted,
+        partial(_built, answer, rule, settings), layers, widths=wanted,
         optimizer=partial(_grouped, selection.the_optimizer), seeds=settings.seeds,
         seed=settings.seed, watch=watch, **work,
     )  # fmt: skip
@@ -263,7 +298,7 @@ def _sizes(settings: Settings, width: int) -> dict[str, Any]:
 
 
 def _built(
-    answer: Answer, rule: Mapping[str, Any], settings: Settings, depth: int, width: int
+    answer: Answer, rule: Given, settings: Settings, depth: int, width: int
 ) -> tuple[Any, Any]:
     """A model of the exported rule, and windows of text that are the same at every size."""
     import torch
@@ -283,98 +318,41 @@ def _grouped(optimizer: Any, model: Any) -> Any:
     return Expressed(parameter_groups(model, RATE), optimizer, RATE)
 
 
-def _verified(
-    selection: Selection,
-    rule: Rule,
-    predicted: Predictions,
-    depths: Depths,
-    settings: Settings,
-    shares: bool = True,
-    **how: Any,
-) -> Result:
-    from deepnet_theory.laboratory.settings import wanted_depths
-    from deepnet_theory.laboratory.verify import verify as run
-
-    wanted = wanted_depths(depths, selection.the_stack)
-    return run(selection, rule, predicted, wanted, settings, shares=shares, **how)
-
-
-def _one_by_one(
-    names: Iterable[str], given: Given, prefix: str, measure: Callable[[str, Given], Result]
-) -> list[Result]:
-    """One measurement after the other, each a stage of the progress, until one is stopped."""
-    names, done = list(names), []
-    for index, name in enumerate(names):
-        share = 1 / len(names)
-        done.append(measure(name, staged(given, index * share, share, f"{prefix}{name}, ")))
-        if done[-1].stopped:
-            break
-    return done
-
-
-def rival_rules(derivation: Derivation | Selection | str) -> tuple[Rule, ...]:
-    """What the theory gives SGD, Adam and LAMB on the same network, and the plain α = β = 1.
-
-    Rules that agree are one, under both names; one that agrees with the derived rule is left out.
-    """
-    derivation = derived(derivation)
-    rules = {**solve(derivation.selection), PLAIN: own_rule(derivation, 1, 1)}
-    alike: dict[object, list[str]] = {}
-    for name, rule in rules.items():
-        alike.setdefault((rule.entries, rule.eta), []).append(name)
-    alike.pop((derivation.rule.entries, derivation.rule.eta), None)
-    return tuple(replace(rules[names[0]], name=", ".join(names)) for names in alike.values())
-
-
-def verify_rivals(
-    derivation: Derivation | Selection | str,
-    depths: Depths = None,
-    **given: Any,
-) -> tuple[Result, ...]:
-    """Measure the rivals' rules, stepped by the derivation's own optimizer, to draw beside its own.
-
-    Each is a :func:`verify` of another rule, with at most four of the same seeds and two draws,
-    of the whole output alone and without the premises, which are the derivation's own. No exponent
-    is predicted where the stack is far from the identity, as a deep plain one is. Raises what
-    ``verify`` raises.
-    """
-    derivation = derived(derivation)
-    settings, _ = settings_and_work(given)
-    fewer = replace(
-        settings,
-        seeds=min(settings.seeds, RIVAL_SEEDS),
-        draws=min(settings.draws, RIVAL_DRAWS),
-    )
-    # of the same seeds, so that what a seed's data does to the rule it does to its rivals
-    rules = {rule.name: rule for rule in rival_rules(derivation)}
-
-    def measured(name: str, stage: Given) -> Result:
-        predicted = predict(derivation, rules[name], settings.step)
-        whole = tuple(
-            replace(e, exponent=None) if predicted.warnings else e
-            for e in predicted.exponents
-            if e.share == "all"
-        )
-        predicted = replace(predicted, exponents=whole, assumptions=())
-        subject, (_, work) = (derivation.selection, rules[name]), settings_and_work(stage)
-        return _verified(*subject, predicted, depths, fewer, shares=False, **work)
-
-    return tuple(_one_by_one(rules, given, "rule of ", measured))
+# ---- trained ----
 
 
 def transfer(
     selection: Selection | Derivation | Callable[..., object] | str | None = None,
     depths: Depths = None,
-    rates: str | Iterable[float] = (),
-    closures: Iterable[str] | None = None,
+    rates: Annotated[
+        str | Iterable[float], Option("LIST", "Learning rates: 1e-4,1e-3 or 1e-4:1e-1")
+    ] = (),
+    closures: Annotated[
+        Names,
+        Option(
+            "LIST",
+            "One curve each, and the first one's verdict is the exit code; complete, and what "
+            "derive shows",
+            folder="closures",
+        ),
+    ] = None,
     *,
-    widths: str | Iterable[object] | None = None,
-    rules: Iterable[str] | None = None,
+    widths: Widths = None,
+    rules: Annotated[
+        Names,
+        Option(
+            "LIST",
+            "Across widths, one curve each: rule, sp (standard, one rate), sp-sizes (at the "
+            "derived rates); all",
+            RULES,
+        ),
+    ] = None,
     rule: Rule | None = None,
     scheme: str | None = None,
-    steps: int = 100,
-    text: str | Path | None = None,
-    outer: str = "stepped",
+    steps: Annotated[int, Option("N", "Steps of the optimizer")] = 100,
+    text: Annotated[str | Path | None, Option("FILE", "Text to train on")] = None,
+    batch: Annotated[int | None, Option("N", "Sequences a batch; 8")] = None,
+    seeds: Annotated[int | None, Option("N", "Independent repetitions; 4")] = None,
     optimizer: object = None,
     update: str | None = None,
     **given: Any,
@@ -384,44 +362,60 @@ def transfer(
     .. math:: \eta^*(N) \propto N^{c}, \qquad \text{it transfers where the interval of } c
               \text{ over seeds lies inside } \pm\tfrac1{16}
 
-    The loss is the held-out one after ``steps`` steps of the selection's optimizer on windows of
-    ``text``, next byte. Every kind of parameter is stepped at its derived multiplier; embedding
-    and head are too, unless ``outer`` is "held", so that the stack alone decides.
+    The loss is the validation loss after ``steps`` steps of the selection's optimizer on windows of
+    ``text``, next byte. Every kind of parameter is trained at its derived multiplier.
     ``transfer("adam", [8, 32], "1e-4:1e-1", ["complete", "symmetric"])`` makes one curve a depth
     and closure; without ``closures`` of ``complete`` and the one that :func:`derive` shows.
-    ``rule`` stands beside them as "own". A published ``scheme`` is trained first, with its own
-    constants and beside the ``closures`` that are named; a selection with it says which optimizer
+    ``rule`` is the curve "own". A published ``scheme`` is trained first, with its own
+    constants, and then the ``closures`` that are named; a selection with it says which optimizer
     and stack they are for.
 
     With ``widths`` every depth, by default one, is trained at each of them. The curves are of
     ``rules``: "rule", relative to the least width; "sp", standard parametrisation at one learning
     rate; "sp-sizes", its initial sizes at the derived rates. Heads become wider with the model.
 
-    A model of one's own is a function or a text ``FILE.py:NAME`` in place of the selection, with
+    Your own model is a function or a text ``FILE.py:NAME`` in place of the selection, with
     data, optimizer and schedule of its own: ``train_setup(depth, width, lr, seed)`` returns
     ``step, evaluate``, as :func:`deepnet_theory.laboratory.setups.transfer` says, which takes
     ``steps``, ``seeds``, ``seed`` and who does the work. Depths and widths are those given.
 
     ``given`` is that of :func:`verify`.
-    Raises :class:`InputError` for what cannot be trained and :class:`Refusal` where a closure
-    gives no rule, or the optimizer is known by its first step alone.
+    Raises :class:`InputError` for bad input and :class:`Refusal` where a closure gives no rule, or
+    the optimizer is known by its first step alone.
     """
-    from deepnet_theory.definitions.rule import COMPLETE
     from deepnet_theory.laboratory.case import VOCAB
     from deepnet_theory.laboratory.optimum import wanted_rates
     from deepnet_theory.laboratory.settings import depth_key, parse_widths, wanted_depths
+    from deepnet_theory.laboratory.setups import transfer as run_own
     from deepnet_theory.laboratory.training import Built, Course
     from deepnet_theory.laboratory.transfer import Candidate, causal, transfer_of
+    from deepnet_theory.processes import split
 
+    in_depth: Given = {
+        "closures": closures,
+        "rule": rule,
+        "scheme": scheme,
+        "width": given.get("width"),
+    }
+    by_a_selection: dict[str, Any] = {"optimizer": optimizer, "update": update}
+    repeated: dict[str, Any] = {} if seeds is None else {"seeds": seeds}
     if callable(selection) or (isinstance(selection, str) and ":" in selection):
-        others: dict[str, object] = {"closures": closures, "rules": rules, "rule": rule}
-        others |= {"scheme": scheme, "text": text}
-        others |= {"outer": outer} if outer != "stepped" else {}
-        stepped = {"optimizer": optimizer, "update": update}
-        return _transfer_of_own(selection, depths, widths, rates, steps, stepped, others, given)
-    for name, value in {"optimizer": optimizer, "update": update}.items():
-        if value is not None:
-            raise InputError(f"{name} was given with a selection, which has its own")
+        measure, work = split(given)
+        if "seed" in measure:
+            repeated["seed"] = measure.pop("seed")
+        held = {"text": text, "batch": batch}
+        _refuse(
+            {**in_depth, **held, "rules": rules, **measure},
+            f"with {shown(selection)}, which has its own",
+        )
+        return run_own(
+            selection, depths, widths, rates, steps=steps, **repeated, **by_a_selection, **work
+        )
+    _refuse(by_a_selection, "with a selection, which has its own")
+    _refuse(
+        {name: given.get(name) for name in ("draws", "updates", "eta")},
+        "which is for verify; leave it out of transfer",
+    )
     published = None if scheme is None else scheme_named(scheme)
     if published is not None:
         asked = None if selection is None else selection_of(selection, {})
@@ -433,101 +427,97 @@ def transfer(
             f"transfer trains stacks of one part, and {selection.stack!r} has two; valid are: "
             "encoder, decoder"
         )
-    for name in ("draws", "updates", "eta"):
-        if name in given:
-            raise InputError(f"{name} was given, which is for verify; leave it out of transfer")
     wide = () if widths is None else parse_widths(widths)
-    in_depth = {"closures": closures, "rule": rule, "scheme": scheme, "width": given.get("width")}
-    for name, value in in_depth.items():
-        if wide and value is not None:
-            raise InputError(f"{name} was given with widths, whose curves are of rules")
-    if rules is not None and not wide:
+    if wide:
+        _refuse(in_depth, "with widths, whose curves are of rules")
+    elif rules is not None:
         raise InputError("rules were given, which are for widths")
-    widest: Given = {"width": wide[-1]} if wide else {}
-    settings, work = settings_and_work({**TRANSFER, **given, **widest})
+    settings, work = settings_and_work(
+        {
+            "batch": batch or 8,
+            "seeds": 4,
+            **repeated,
+            **given,
+            **({"width": wide[-1]} if wide else {}),
+        }
+    )
     wanted = wanted_depths([WIDE_LAYERS] if wide and depths is None else depths, stack)
-    grid = wanted_rates(rates)
+    places = [{**depth, "d": d} for depth in wanted for d in wide] if wide else wanted
     # a worker elsewhere has another folder
-    place = None if text is None else str(Path(text).absolute())
-    course = Course(selection.the_optimizer, settings, steps, place, outer)
+    file = None if text is None else str(Path(text).absolute())
+    course = Course(selection.the_optimizer, settings, steps, file)
     sizes = {
         "width": settings.width, "heads": settings.heads, "ffn_ratio": settings.ffn_ratio,
         "vocab": VOCAB, "activation": settings.activation,
     }  # fmt: skip
-    # what every curve trains: the rule as data, ρ, and its models
-    curves: dict[str, tuple[dict[str, Any], str, Callable[..., Constants]]] = {}
     if wide:
-        answer = Answer(for_training(selection))
-        wanted = tuple({**depth, "d": width} for depth in wanted for width in wide)
-        for name in dict.fromkeys(rules or RULES):
-            make = partial(_wide_constants, name, answer, base=wide[0], sizes=sizes)
-            rho = _relative_update(selection, answer.rule)
-            curves[name] = ({"name": name, "base_width": wide[0]}, rho, make)
+        curves = _curves_in_width(selection, names_of(rules or RULES), wide[0], places, sizes)
     else:
-        if published is not None:
-            make = partial(_scheme_constants, published, selection, sizes=sizes)
-            words = {"name": published.name, "meaning": f"as published: {published.source}"}
-            curves[published.name] = (words, "", make)
-        usual = [] if published else [COMPLETE.name, closure_of(selection).name]
-        names = dict.fromkeys(closures or usual)
-        answers = [(name, Answer(replace(selection, closure=name)), None) for name in names]
-        for name, answer, other in [*answers, *[("own", Answer(selection), rule)] * bool(rule)]:
-            used, make = other or answer.rule, partial(_constants, answer, other, sizes=sizes)
-            rho = _relative_update(selection, used)
-            curves[name] = (asdict(used.plain()), rho, make)
-    candidates = [
-        Candidate(name, words, rho, Built(name, {
-            depth_key(place): causal(make(place=place)) for place in wanted
-        }, course))
-        for name, (words, rho, make) in curves.items()
-    ]  # fmt: skip
+        curves = _curves_in_depth(selection, names_of(closures), rule, published, places, sizes)
+    candidates = []
+    for name, words, rho, made in curves:
+        models = {depth_key(p): causal(c) for p, c in zip(places, made, strict=True)}
+        candidates.append(Candidate(name, words, rho, Built(name, models, course)))
+    grid = wanted_rates(rates)
     select = {k: v for k, v in selection.to_dict().items() if k != "closure"}
-    told = {**course.to_dict(), "depths": [*map(depth_key, wanted)], "rates": list(grid)}
+    told = {**course.to_dict(), "depths": [*map(depth_key, places)], "rates": list(grid)}
     told |= {"width": list(wide)} if wide else {}
-    seeds = range(settings.seed, settings.seed + settings.seeds)
+    drawn = range(settings.seed, settings.seed + settings.seeds)
     device = settings.torch_device
-    return transfer_of(select, told, candidates, wanted, grid, seeds, device, **work)
+    return transfer_of(select, told, candidates, places, grid, drawn, device, **work)
 
 
-def _transfer_of_own(
-    model: Callable[..., object] | str, depths: Depths, widths: Depths,
-    rates: str | Iterable[float], steps: int, stepped: Mapping[str, Any],
-    others: Mapping[str, object], given: Given,
-) -> Transfer:  # fmt: skip
-    """Train the runs of one's own factory, which has everything else: ``others`` are refused."""
-    from deepnet_theory.laboratory.setups import transfer as run
-    from deepnet_theory.processes import split
-
-    measure, work = split(given)
-    seeds = {name: measure.pop(name) for name in ("seeds", "seed") if name in measure}
-    for name, value in {**others, **measure}.items():
+def _refuse(given: Given, why: str) -> None:
+    """Raise :class:`InputError` for the first that was given, of what cannot be."""
+    for name, value in given.items():
         if value is not None:
-            raise InputError(f"{name} was given with {shown(model)}, which has its own")
-    return run(model, depths, widths, rates, steps=steps, **seeds, **stepped, **work)
+            raise InputError(f"{name} was given {why}")
 
 
-def _constants(
-    answer: Answer, rule: Rule | None, place: Mapping[str, int], sizes: Mapping[str, Any]
-) -> Constants:
-    return constants_of(answer, next(iter(place.values())), rule, "forward", sizes)
+Curve = tuple[str, dict[str, Any], str, list[Constants]]  # its name, the rule, ρ, and the models
 
 
-def _scheme_constants(
-    given: Scheme, selection: Selection, place: Mapping[str, int], sizes: Mapping[str, Any]
-) -> Constants:
-    return constants_of_scheme(given, selection, next(iter(place.values())), "forward", sizes)
+def _curves_in_depth(
+    selection: Selection,
+    closures: list[str],
+    own: Rule | None,
+    published: Scheme | None,
+    places: Sequence[Given],
+    sizes: Given,
+) -> Iterator[Curve]:
+    """A published scheme, the rule of every closure, and your own rule."""
+    layers = [next(iter(place.values())) for place in places]
+    if published is not None:
+        words = {"name": published.name, "meaning": f"as published: {published.source}"}
+        made = [constants_of_scheme(published, selection, n, FORWARD, sizes) for n in layers]
+        yield published.name, words, "", made
+    usual = [] if published else [COMPLETE.name, closure_of(selection).name]
+    for name in dict.fromkeys([*(closures or usual), *["own"] * (own is not None)]):
+        other = own if name == "own" else None
+        answer = Answer(selection if other else replace(selection, closure=name))
+        used = other or answer.rule
+        made = [constants_of(answer, n, other, FORWARD, sizes) for n in layers]
+        yield name, asdict(used.plain()), _relative_update(selection, used), made
 
 
-def _wide_constants(
-    name: str, answer: Answer, place: Mapping[str, int], base: int, sizes: Mapping[str, Any]
-) -> Constants:
+def _curves_in_width(
+    selection: Selection, names: list[str], base: int, places: Sequence[Given], sizes: Given
+) -> Iterator[Curve]:
+    """The parametrisations that are named, relative to the width ``base``."""
+    answer = Answer(for_training(selection))
+    rho = _relative_update(selection, answer.rule)
+    for name in names:
+        made = [_wide_constants(name, answer, place, base, sizes) for place in places]
+        yield name, {"name": name, "base_width": base}, rho, made
+
+
+def _wide_constants(name: str, answer: Answer, place: Given, base: int, sizes: Given) -> Constants:
     """The constants of a parametrisation at a depth and a width; all agree at the base width."""
     if name not in RULES:
         raise unknown("rule", name, RULES)
-    wide = {**sizes, "width": place["d"]}
+    wide, layers = {**sizes, "width": place["d"]}, next(iter(place.values()))
     if name == "sp":
-        return _constants(answer, None, place, wide)
-    layers = next(iter(place.values()))
+        return constants_of(answer, layers, None, FORWARD, wide)
     ruled = export(answer, layers, base=base, base_heads=sizes["heads"], **wide)
     if name == "rule":
         return ruled
@@ -543,3 +533,73 @@ def _relative_update(selection: Selection, rule: Rule) -> str:
     if len({*rhos.values()}) == 1:
         return next(iter(rhos.values()))
     return ", ".join(f"{sublayer} {rho}" for sublayer, rho in rhos.items())
+
+
+# ---- derived, verified and exported in one page ----
+
+
+@dataclass(frozen=True)
+class Report:
+    """One self-contained HTML page, and the results that it shows."""
+
+    html: str
+    derivation: Derivation
+    verification: Result
+    constants: tuple[Constants, ...]
+
+    @property
+    def stopped(self) -> str:
+        """What ended the measuring before its end, in words."""
+        return self.verification.stopped
+
+    @property
+    def exit_code(self) -> int:
+        return self.verification.exit_code
+
+    def save(self, path: str | Path) -> None:
+        """Write the page by atomic replacement."""
+        write_text(Path(path), self.html)
+
+
+def make_report(
+    derivation: Derivation | Selection | str | None = None,
+    depths: Depths = None,
+    *,
+    depth: Annotated[
+        Sequence[DepthLike], Option("N[,M]", "Print constants at this depth; repeatable")
+    ] = (),
+    command: str = "",
+    watch: Watch | None = None,
+    **given: Any,
+) -> Report:
+    """Derive → verify → export in one HTML page, which needs no network.
+
+    The rule that :func:`derive` shows first is measured; the constants are those that
+    :func:`export` writes, at each ``depth``, by default the deepest one measured. ``command`` is
+    shown as the way to make the page again. ``given`` and ``watch`` are those of :func:`verify`.
+    Raises what ``verify`` and ``export`` raise.
+    """
+    from deepnet_theory.report.html import page
+    from deepnet_theory.report.one_page import document
+
+    derivation = derived(derivation)
+    # a bad depth is refused before measuring
+    asked = [parse_depth(one, derivation.selection.the_stack) for one in depth]
+    verification = verify(derivation, depths, watch=watch, **given)
+    if not verification.points:
+        raise KeyboardInterrupt  # nothing was measured: there is no page to make
+    wanted = asked or [dict(verification.points[-1].at)]
+    trained = to_train_with(derivation)
+    constants = tuple(
+        constants_of(trained, layers, None, FORWARD, {}, derivation.rows) for layers in wanted
+    )
+    there = derivation.at(**wanted[0])
+    html = page(document(there, verification, constants, command=command, made=made_on()))
+    return Report(html, derivation, verification, constants)
+
+
+def made_on() -> dict[str, str]:
+    """When, by what version and on what machine a page is made."""
+    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs"
+    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
+    return {"date": now, "deepnet-theory": __version__, "machine": system}

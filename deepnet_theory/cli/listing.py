@@ -85,7 +85,7 @@ def listing(what: str) -> list[Row]:
     return [_row(value, keys, computed) for value in values().values()]
 
 
-def listing_text(rows: list[Row]) -> str:
+def text(rows: list[Row]) -> str:
     """A name a line, what else is known indented under it, on the columns there are."""
     lines = []
     for row in rows:

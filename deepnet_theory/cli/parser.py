@@ -1,65 +1,23 @@
-"""The parser of a command line, its help, and what it refuses as one sentence."""
+"""Commands made of the library's own signatures, their help, and usage errors as one sentence."""
 
 from __future__ import annotations
 
-import textwrap
-from collections.abc import Sequence
-from functools import cache
-from typing import Annotated, Any, get_args, get_type_hints
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Annotated, Any, get_origin, get_type_hints
 
-import typer
+import click
 
-from deepnet_theory.cli.commands import COMMANDS
-from deepnet_theory.cli.options import grouped
 from deepnet_theory.definitions import __version__
 from deepnet_theory.definitions.outcome import guess
+from deepnet_theory.definitions.record import Setting, setting, settings_of
 from deepnet_theory.report.text import page_columns
 
-EXAMPLES: dict[str, tuple[str, ...]] = {
-    "derive": (
-        "derive --optimizer adam --depth 200 --format latex",
-        'derive --update "-eta*norm(theta)*sign(g)" --compare-closures',
-    ),
-    "verify": (
-        "verify --optimizer adam --depths 8,16,32,64,128",
-        "verify --optimizer adam --across width --rules rule,sp",
-        'verify --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
-    ),
-    "predict": (
-        "predict --optimizer adam --depths 8,10000",
-        'predict --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
-    ),
-    "check": ("check", "check su-lambda-argmin cake-constants --seed 1 --format json"),
-    "export": (
-        "export --optimizer lamb --depth 200 -o constants.json",
-        "export --optimizer sgd --stack encoder-decoder --depth 9,6",
-    ),
-    "train": (
-        "train constants.json",
-        "train constants.json --text book.txt --steps 300",
-    ),
-    "transfer": (
-        "transfer --optimizer adam --depths 8,32 --rates 1e-3:6e-2",
-        "transfer --optimizer adam --widths 32:256 --rates 1e-3:1e-1",
-        "transfer own.py:train_setup --depths 4:16 --rates 1e-3:6e-2 --page t.html",
-    ),
-    "measure": (
-        "measure model.py:make --depths 6,12,24 --optimizer adamw",
-        "measure model.py:make --widths 64:512 --optimizer adamw",
-        'measure model.py:make --depths 8:64 --update "-eta*sign(g)"',
-    ),
-    "report": (
-        "report --optimizer sgd -o report.html",
-        "report --optimizer adam --depth 99 --depth 999 -o report.html",
-    ),
-    "audit": (
-        "audit mine.py:make --optimizer adamw",
-        "audit mine.py:make --constants constants.json --format json",
-    ),
-    "cache": ("cache", "cache clear"),
-    "list": ("list", "list schemes --format json"),
-}
-
+PROGRAM = "deepnet-theory"
 EXIT_CODES = {
     0: "done; every step PROVED, the exponent SUPPORTED, verdicts as recorded",
     1: "REFUTED, or a verdict that is not as recorded",
@@ -71,110 +29,144 @@ EXIT_CODES = {
     141: "the output's reader has gone",
 }
 
+Given = dict[str, Any]  # what was typed, by the names of the parameters it is meant for
 
-def command_line(words: Sequence[str]) -> Any:
+
+@dataclass(frozen=True)
+class Command:
+    """A command: what it runs, and where its options come from.
+
+    ``takes`` are dataclasses of settings and functions of the library, a function also by its
+    ``module:name`` where importing it costs; ``without`` are those of their options that the
+    command lacks, ``required`` those that it needs. What is typed without an option, once or
+    ``many`` times, is its ``argument``.
+    """
+
+    run: Callable[[Given], int]
+    takes: tuple[Any, ...]
+    examples: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    required: tuple[str, ...] = ()
+    argument: str = ""
+    many: bool = False
+
+    @property
+    def settings(self) -> dict[str, Setting]:
+        """The options by name, of those of one name the first."""
+        found: dict[str, Setting] = {}
+        for source in map(_loaded, self.takes):
+            for one in (settings_of if isinstance(source, type) else _parameters)(source):
+                if one.name not in (*self.without, self.argument):
+                    found.setdefault(one.name, one)
+        return found
+
+
+def _loaded(verb: Any) -> Any:
+    if not isinstance(verb, str):
+        return verb
+    module, _, name = verb.partition(":")
+    return getattr(import_module(f"deepnet_theory.{module}"), name)
+
+
+def _parameters(verb: Callable[..., Any]) -> Iterator[Setting]:
+    """The parameters of a function that have an option; types for checkers alone have none."""
+    for name, one in inspect.signature(verb).parameters.items():
+        alone = SimpleNamespace(__annotations__={name: one.annotation})
+        with suppress(NameError):
+            hint = get_type_hints(alone, verb.__globals__, include_extras=True)[name]
+            if get_origin(hint) is Annotated:
+                yield setting(name, hint, one.default)
+
+
+def option(one: Setting, required: bool) -> click.Option:
+    """The option that a setting becomes; its help ends in the default."""
+    o, name = one.option, one.name.replace("_", "-")
+    names = [f"--{name}", *filter(None, [o.letter])]
+    if one.kind is bool:
+        names[0] += f"/--no-{name}" * bool(one.default)
+        return click.Option(names, is_flag=True, default=None, help=f"{o.help}.")
+    default = f"{one.default:.10g}" if isinstance(one.default, float) else one.default
+    known = default not in (None, (), inspect.Parameter.empty) and not required
+    kind: Any = one.kind if one.kind in (int, float) else str
+    if o.folder or o.words:  # the library says which names are valid; their case does not matter
+        kind = str.lower
+    return click.Option(
+        names,
+        metavar=o.metavar,
+        help=f"{o.help}; {default}." if known else f"{o.help}.",
+        type=kind,
+        multiple=one.kind is list,
+        required=required,
+    )
+
+
+def command_line(words: Sequence[str], commands: dict[str, Command]) -> click.Group:
     """The parser for ``words``; only the command that is called is built, to start quickly."""
-    # to build all twelve takes longer than a listing
-    return _parser(words[0] if words and words[0] in COMMANDS else None, page_columns())
-
-
-@cache
-def _parser(called: str | None, columns: int) -> Any:
-    app = typer.Typer(
-        name="deepnet-theory",
+    how = {"help_option_names": ["-h", "--help"], "max_content_width": page_columns()}
+    group = click.Group(
+        PROGRAM,
         help="Derive and measure how residual connections and initialisation of deep "
         "Transformers must scale with depth.",
         epilog=_epilog(("derive --optimizer adam --depth 200", "list optimizers")),
-        no_args_is_help=True,
-        rich_markup_mode=None,
-        context_settings={
-            "help_option_names": ["-h", "--help"],
-            "max_content_width": columns,
-        },
+        context_settings=how,
     )
-
-    @app.callback()
-    def top(
-        version: Annotated[
-            bool, typer.Option("--version", help="Show the version.", callback=_version)
-        ] = False,
-    ) -> None:
-        pass
-
-    for name, command in COMMANDS.items():
-        if called in (None, name):
-            # given, because one that the parser takes from the docstring is cut to the line
-            summary = (command.__doc__ or "").partition("\n")[0]
-            taken = app.command(name, short_help=summary, epilog=_epilog(EXAMPLES[name]))
-            taken(grouped(command))
-    parser = typer.main.get_command(app)
-    for name, one in getattr(parser, "commands", {called: parser}).items():
-        hints = get_type_hints(COMMANDS[name], include_extras=True)
-        for argument in one.params:
-            if argument.param_type_name == "argument":
-                # a newer click takes from typer what an argument means, or tells it twice
-                record = argument.metavar, get_args(hints[argument.name])[1].help
-                argument.get_help_record = lambda _, record=record: record
-    return parser
+    click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")(group)
+    for name, one in commands.items():
+        called = words[:1] == [name]
+        settings = one.settings if called else {}
+        options = [option(s, s.name in one.required) for s in settings.values()]
+        options.sort(key=lambda option: not option.required)
+        about = inspect.getdoc(one.run) or ""
+        group.add_command(
+            click.Command(
+                name,
+                callback=_typed(one.run),
+                params=[*_arguments(one), *options],
+                help=about,
+                short_help=about.partition("\n")[0],
+                epilog=_epilog(one.examples),
+            )
+        )
+    return group
 
 
-def _version(asked: bool) -> None:
-    if asked:
-        print(f"deepnet-theory {__version__}")
-        raise typer.Exit
+def _arguments(one: Command) -> Iterator[click.Argument]:
+    if one.argument:
+        needed, label = one.argument in one.required, one.argument.upper()
+        yield click.Argument(
+            [one.argument],
+            metavar=label if needed else f"[{label}]" + "..." * one.many,
+            required=needed,
+            nargs=-1 if one.many else 1,
+        )
 
 
-def _epilog(examples: tuple[str, ...]) -> str:
+def _typed(run: Callable[[Given], int]) -> Callable[..., int]:
+    """``run`` with what was typed alone, without what was left out."""
+
+    def typed(**given: Any) -> int:
+        return run({name: v for name, v in given.items() if v is not None and v != ()})
+
+    return typed
+
+
+def _epilog(examples: Iterable[str]) -> str:
     # \b keeps the parser from joining the lines into one paragraph
-    commands = (_hanging(f"deepnet-theory {example}", " \\") for example in examples)
-    codes = (_hanging(f"{code:<4}{meaning}") for code, meaning in EXIT_CODES.items())
-    return "\b\nExamples:\n{}\n\n\b\nExit codes:\n{}".format("\n".join(commands), "\n".join(codes))
+    commands = "\n".join(f"  {PROGRAM} {example}" for example in examples)
+    codes = "\n".join(f"  {code:<4}{meaning}" for code, meaning in EXIT_CODES.items())
+    return f"\b\nExamples:\n{commands}\n\n\b\nExit codes:\n{codes}"
 
 
-def _hanging(line: str, broken: str = "") -> str:
-    """A line of a help on the columns there are; ``broken`` ends all but its last."""
-    lines = textwrap.wrap(
-        line,
-        page_columns() - 2 - len(broken),  # the parser indents by two
-        initial_indent="  ",
-        subsequent_indent=" " * 6,
-        break_on_hyphens=False,
-        break_long_words=False,
-    )
-    return f"{broken}\n".join(lines)
-
-
-def usage_error(error: Exception) -> str | None:
-    """The sentence for one of typer's own errors; None for any other error.
-
-    Typer's parser raises click's exceptions, its own copy of them in newer versions; they are
-    recognised by their common way of showing themselves, not by where they are defined.
-    """
-    if isinstance(error, typer.Abort):  # which the parser makes of Ctrl-C
-        raise KeyboardInterrupt from None
-    format_message = getattr(error, "format_message", None)
-    if format_message is None:
-        return None
-    # versions word an unknown option differently, and some add a guess, or two
-    sentence = str(format_message()).partition(" Did you mean")[0].strip().rstrip(".")
-    name = getattr(error, "option_name", None)
-    if name is not None:
-        sentence = f"No such option: {name}"
+def usage_sentence(error: click.ClickException) -> str:
+    """What the parser refuses, what is valid, and the nearest to what was typed."""
+    # versions word an unknown option differently, and some add a guess
+    said = error.format_message().partition(" Did you mean")[0].strip().rstrip(".")
+    context: Any = getattr(error, "ctx", None)
+    if isinstance(error, click.NoSuchOption):
+        said, name = f"No such option: {error.option_name}", error.option_name
+        valid = [o.opts[0] for o in context.command.params if o.opts[0][:2] == "--"]
+    elif context is not None and isinstance(context.command, click.Group):
+        valid, name = sorted(context.command.commands), said.partition("'")[2].rstrip("'")
     else:
-        name = sentence.partition("'")[2].rstrip("'")
-    context = getattr(error, "ctx", None)
-    if context is None or not sentence:
-        return sentence
-    if type(error).__name__ == "NoArgsIsHelpError":
-        print(context.get_help())
-        return ""
-    valid = _valid(error, context)
-    return f"{sentence}; valid are: {', '.join(valid)}{guess(name, valid)}" if valid else sentence
-
-
-def _valid(error: Exception, context: typer.Context) -> list[str]:
-    command = context.command
-    if type(error).__name__ == "NoSuchOption":
-        return [p.opts[0] for p in command.params if p.opts[0].startswith("--")]
-    commands = getattr(command, "commands", None)
-    return sorted(commands) if commands else []
+        return said
+    return f"{said}; valid are: {', '.join(valid)}{guess(name, valid)}"

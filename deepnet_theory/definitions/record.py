@@ -7,11 +7,11 @@ its annotation, :func:`read` makes it of JSON, :func:`written` makes JSON of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from types import UnionType
+from types import NoneType, UnionType
 from typing import Annotated, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from deepnet_theory.definitions.outcome import InputError, guess, has_controls, shown, unknown
@@ -215,9 +215,15 @@ def settings_of(kind: type) -> Iterator[Setting]:
 
 
 def setting(name: str, annotation: Any, default: Any) -> Setting:
-    """The setting that an annotated field or parameter is."""
-    kind, option, *_ = get_args(annotation)
-    return Setting(name, (get_args(kind) or (kind,))[0], default, option)
+    """The setting that an annotated field or parameter is; one of several types is typed as text.
+
+    A sequence is a list, whose option may be repeated.
+    """
+    hint, option, *_ = get_args(annotation)
+    union = get_origin(hint) in (Union, UnionType)
+    kinds = {kind for kind in (get_args(hint) if union else (hint,)) if kind is not NoneType}
+    kind = kinds.pop() if len(kinds) == 1 else str
+    return Setting(name, list if get_origin(kind) in (list, Sequence) else kind, default, option)
 
 
 def require_valid(settings: object) -> None:

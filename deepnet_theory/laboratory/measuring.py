@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from statistics import fmean
-from typing import Any, Unpack
+from typing import Annotated, Any, Unpack
 
 import numpy as np
 import torch
@@ -25,7 +25,7 @@ from deepnet_theory.definitions.measurement import (
     Result,
 )
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown
-from deepnet_theory.definitions.record import LARGEST, MOST, require_seed
+from deepnet_theory.definitions.record import LARGEST, MOST, Option, require_seed
 from deepnet_theory.definitions.selection import stack
 from deepnet_theory.laboratory.common_mode import columns, warning
 from deepnet_theory.laboratory.judging import (
@@ -66,17 +66,29 @@ Watch = Callable[[Estimate], None]  # receives each point as soon as it is measu
 
 def measure(
     make_model: Callable[..., object] | str,
-    depths: str | Iterable[object] | None = None,
+    depths: Annotated[
+        str | Iterable[object] | None, Option("LIST", "Layers: 6,12,24 or 8:128")
+    ] = None,
     *,
-    widths: str | Iterable[object] | None = None,
-    optimizer: object = None,
-    update: str | None = None,
+    widths: Annotated[
+        str | Iterable[object] | None, Option("LIST", "Widths: 64,128,256 or 64:1024")
+    ] = None,
+    optimizer: Annotated[
+        object, Option("NAME", "See `list optimizers`; or FILE.py:FUNCTION, which gives one")
+    ] = None,
+    update: Annotated[
+        str | None, Option("EXPR", "Instead: a first update, in eta, g and theta")
+    ] = None,
     inputs: object = None,
-    final_state: str | None = None,
-    updates: int = 0,
-    eta: float | None = None,
-    seeds: int = 8,
-    seed: int = 0,
+    final_state: Annotated[
+        str | None, Option("MODULE", "Take its output as F; what enters the head if not given")
+    ] = None,
+    updates: Annotated[
+        int, Option("K", "Also take K steps, and follow what all tokens come to share: R, cosine")
+    ] = 0,
+    eta: Annotated[float | None, Option("ETA", "Their learning rate; the optimizer's own")] = None,
+    seeds: Annotated[int, Option("N", "Independent repetitions")] = 8,
+    seed: Annotated[int, Option("S", "Seed of all random draws")] = 0,
     watch: Watch | None = None,
     **work: Unpack[Work],
 ) -> Result:

@@ -72,6 +72,14 @@ class Cache:
         """The files of the results."""
         return sorted(self.folder.glob(f"{'[0-9a-f]' * 64}.json"))
 
+    def size(self) -> tuple[int, int]:
+        """How many results there are, and their bytes."""
+        sizes = []
+        for file in self.files():
+            with suppress(OSError):  # another process has cleared it meanwhile
+                sizes.append(file.stat().st_size)
+        return len(sizes), sum(sizes)
+
     def clear(self) -> None:
         """Remove the results, and nothing else."""
         for file in self.files():

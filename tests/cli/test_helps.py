@@ -19,7 +19,7 @@ WORDS = {
     "train": "{constants} --steps 1 --batch 1 --tokens 8",
     "transfer": f"{SELECT} --rates 1e-3,1e-2,1e-1 --steps 1",
     "measure": "{model} --depths 1,2 --update -eta*g",
-    "report": f"{SELECT} --no-rivals -o {{page}}",
+    "report": f"{SELECT} -o {{page}}",
     "check": "cake-index-ranges",
     "audit": "{model}",
     "cache": "",
@@ -29,9 +29,8 @@ WORDS = {
 
 def options(command):
     """The options that the help of a command lists."""
-    group = command_line([command])
-    parameters = group.commands[command].params if hasattr(group, "commands") else group.params
-    return [p for p in parameters if p.param_type_name == "option" and not p.hidden]
+    parameters = command_line([command], COMMANDS).commands[command].params
+    return [p for p in parameters if p.param_type_name == "option"]
 
 
 def defaults(command):

@@ -65,12 +65,12 @@ def test_part_of_a_result_replaces_no_whole_one(cli, monkeypatch, tmp_path):
 
 
 def test_every_command_ends_alike(cli, monkeypatch):
-    from deepnet_theory.cli import deriving
+    from deepnet_theory.proof import derivation
 
     def interrupted(*given, **more):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(deriving, "derive", interrupted)
+    monkeypatch.setattr(derivation, "derive", interrupted)
     for words in (["derive", "--optimizer", "adam"], list(SMALL)):
         found = cli(*words)
         assert (found.code, found.err.strip()) == (130, "deepnet-theory: interrupted")
@@ -88,7 +88,7 @@ def test_a_second_command_takes_the_points_that_it_shares(cli, tmp_path):
     first = cli("verify", *FEW, *kept, "-v")
     assert "results came from the cache" not in first.err
     page = str(tmp_path / "report.html")
-    report = cli("report", *FEW, *kept, "--no-rivals", "-o", page, "-v")
+    report = cli("report", *FEW, *kept, "-o", page, "-v")
     assert "8 of 8 results came from the cache" in report.err
     assert untimed(report.out) == untimed(first.out)
     anew = cli("verify", *FEW, "--no-cache", "-v")

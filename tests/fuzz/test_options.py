@@ -33,7 +33,7 @@ BASE = {
     "check": ("no-such-claim",),  # never all of them
     "export": ("--depth", "2"),
     "train": ("constants.json", *["--steps", "1", "--batch", "1", "--tokens", "3", "--seeds", "1"]),
-    "report": (*SMALL, "--no-rivals", "-o", "report.html"),
+    "report": (*SMALL, "-o", "report.html"),
     "list": ("norms",),
     "cache": (),
     "transfer": (*SMALL, "--rates", "1e-3,2e-3,4e-3", "--steps", "1"),
@@ -77,7 +77,7 @@ PLAUSIBLE = {
 
 def options(command):
     """The names of the options of a command that take a value."""
-    parser = command_line([command]).commands[command]
+    parser = command_line([command], COMMANDS).commands[command]
     return [p.name for p in parser.params if p.param_type_name == "option" and not p.is_flag]
 
 

@@ -9,7 +9,7 @@ from html import unescape
 import pytest
 
 from deepnet_theory.cli.deriving import derive, export
-from deepnet_theory.cli.reporting import made_on
+from deepnet_theory.cli.experiments import made_on
 from deepnet_theory.definitions import __version__
 from deepnet_theory.definitions.measurement import AssumptionResult
 from deepnet_theory.definitions.outcome import Verdict
