@@ -14,7 +14,7 @@ from pathlib import Path
 from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.scheme import schemes
 from deepnet_theory.report.tables import power
-from deepnet_theory.sizes.exponents import STEPPED, PartTrial
+from deepnet_theory.sizes.layers import STEPPED, Layers
 from deepnet_theory.sizes.schemes import Judgement, judge
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -82,7 +82,7 @@ def _lines(one: Judgement) -> list[str]:
     return found
 
 
-def _first(one: Judgement, optimizer: str, exponent: Fraction, index: int, part: PartTrial) -> str:
+def _first(one: Judgement, optimizer: str, exponent: Fraction, index: int, part: Layers) -> str:
     """What is derived of the first order, and what was measured of it."""
     found = recorded().get(one.scheme.name, {}).get(optimizer)
     if not found:
@@ -92,20 +92,20 @@ def _first(one: Judgement, optimizer: str, exponent: Fraction, index: int, part:
     return f"{told}; measured {found[index]}"
 
 
-def _power(exponent: Fraction | None, part: PartTrial) -> str:
+def _power(exponent: Fraction | None, part: Layers) -> str:
     told = "—" if exponent is None else power(exponent, part.depth)
     return f"**{told}**" if exponent == 0 else told
 
 
-def _leaves(part: PartTrial) -> str:
+def _leaves(part: Layers) -> str:
     """The largest growth of what the scheme speaks of, and of the other parameters."""
     own = [m for m in part.growing if m.role in STEPPED["matrices"]]
     others = [m for m in part.growing if m.role not in STEPPED["matrices"]]
     told = []
     if part.independent is not None and part.independent > 0:
         told.append(f"S·r² {power(part.independent, part.depth)}, beyond the premises")
-    if part.stream > 0:
-        told.append(f"stream {power(part.stream, part.depth)}")
+    if part.grown > 0:
+        told.append(f"stream {power(part.grown, part.depth)}")
     for label, of in (("", own), ("vectors ", others)):
         if of:
             most = max(m.total for m in of)

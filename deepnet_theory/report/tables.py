@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from deepnet_theory.definitions.scheme import Scheme
     from deepnet_theory.proof.width import WidthDerivation
     from deepnet_theory.sizes.answer import Comparison
-    from deepnet_theory.sizes.exponents import PartTrial
+    from deepnet_theory.sizes.layers import Layers
     from deepnet_theory.sizes.monomial import Monomial
     from deepnet_theory.sizes.schemes import Judgement, Row
     from deepnet_theory.sizes.width import WidthRow
@@ -107,7 +107,7 @@ def _tables(rows: list[Row]) -> Iterator[doc.Table]:
         yield doc.Table((part.part, *(row.optimizers[0] for row in rows)), tuple(body))
 
 
-def _quantities(part: PartTrial) -> dict[str, str]:
+def _quantities(part: Layers) -> dict[str, str]:
     powers = {
         "change of the output": part.first,
         **{f"change of order {k}": order for k, order in enumerate(part.orders[1:], start=2)},

@@ -210,6 +210,10 @@ class Power:
             nodes.append((b, max(most, high)))
         return Power(tuple(nodes))
 
+    def total(self, last: Fraction) -> Fraction:
+        """The exponent of the sum over :math:`N^{last}` layers."""
+        return (self * Power.of(index=1)).largest(last)
+
     def largest(self, last: Fraction = ONE) -> Fraction:
         """The largest exponent of any layer up to :math:`N^{last}`."""
         return max(self.at(last), *(e for t, e in self.nodes if t <= last))

@@ -1,7 +1,6 @@
 r"""Published schemes, judged under every class of optimizers.
 
-A scheme has a gain for every matrix, constants that may depend on the layer's index, and first
-layers that may have another equation; otherwise its exponents are those of a rule's constants.
+A scheme has a gain for every matrix, and constants that may depend on the layer's index.
 """
 
 from __future__ import annotations
@@ -20,17 +19,10 @@ from deepnet_theory.definitions.scheme import Scheme, SchemePart, gain_of
 from deepnet_theory.definitions.selection import Selection, stack
 from deepnet_theory.definitions.sublayer import Role, norm
 from deepnet_theory.sizes import update
-from deepnet_theory.sizes.exponents import (
-    Branch,
-    Exponents,
-    PartTrial,
-    Segment,
-    drift,
-    rival_rules,
-    trial,
-)
-from deepnet_theory.sizes.growth import ONE, ZERO, Power, size_of
+from deepnet_theory.sizes.exponents import Exponents, rival_rules
+from deepnet_theory.sizes.growth import ZERO
 from deepnet_theory.sizes.laws import law
+from deepnet_theory.sizes.layers import Layers, branch_of, drift, positive
 from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.sizes.norm_epsilon import Falling, falling, in_words
 
@@ -40,7 +32,7 @@ BEST_KNOWN = ("sgd", "adam", "lamb")  # what a class of optimizers is called by
 # ---- one scheme under one optimizer ----
 
 
-def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[PartTrial, ...]:
+def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[Layers, ...]:
     """Every part of a scheme under an optimizer.
 
     Raises :class:`Refusal` where the scheme changes in time, its
@@ -51,48 +43,37 @@ def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[PartTrial, ...]:
             f"the scheme {scheme.name!r} multiplies its branch by {scheme.schedule} in the step t "
             "of training, and the law of a residual equation that changes in time is missing"
         )
+    depths = {part.name: part.depth for part in stack(scheme.stack).parts}
     degrees = update.law(optimizer)
-    parts = []
-    for part in scheme.parts:
-        depth = next(p.depth for p in stack(scheme.stack).parts if p.name == part.name)
-        parts.append(trial(part.name, depth, _segment(scheme, part, depth, degrees)))
-    return tuple(parts)
+    return tuple(_layers(scheme, part, depths[part.name], degrees) for part in scheme.parts)
 
 
-def _positive(text: str, depth: str) -> Power:
-    size = size_of(text, depth)
-    assert size is not None
-    return size
-
-
-def _segment(scheme: Scheme, part: SchemePart, depth: str, degrees: update.Update) -> Segment:
-    """The layers of a part."""
-    branches, drifts = [], ZERO
+def _layers(scheme: Scheme, part: SchemePart, depth: str, degrees: update.Update) -> Layers:
+    branches, drifts, placement = [], ZERO, scheme.placement
+    rates = {Role(role): text for role, text in scheme.rates.items()}
     for sublayer in dict.fromkeys(scheme.layer_of(part.name)):
-        gains = {m.name: size_of(part.gain(m.name), depth) for m in sublayer.matrices}
-        rates = {role: _positive(scheme.rate_of(role), depth) for role in Role}
-        one = law(scheme.placement, sublayer, norm(scheme.norm))
-        branches.append(Branch(one, {"alpha": size_of(part.alpha, depth), **gains}, rates))
-        whose = f"the scheme {scheme.name!r}, {scheme.equation},"
-        drifts += drift(one, part.alpha, depth, whose)
-    segment = Segment(
+        of = law(placement, sublayer, norm(scheme.norm))
+        gains = {m.name: part.gain(m.name) for m in sublayer.matrices}
+        branches.append(branch_of(of, part.alpha, gains, rates, depth))
+        drifts += drift(of, part.alpha, depth, placement)
+    layers = Layers(
+        part.name,
+        depth,
         tuple(branches),
         degrees,
-        ONE,
-        uses=_positive(scheme.uses, depth),
-        as_large=not (scheme.final_norm or scheme.placement.normalises_sum),
+        uses=positive(scheme.uses, depth),
+        as_large=not (scheme.final_norm or placement.normalises_sum),
         drift=drifts,
-        embedding=_positive(part.embedding, depth),
+        embedding=positive(part.embedding, depth),
     )
     felt = any(branch.law.added.exponent("stream") for branch in branches)
-    grown = segment.weights(2, segment.embedding) if felt and not segment.normalised else None
+    grown = layers.weights(2, layers.embedding) if felt and not layers.normalised else None
     if grown is not None and grown > 0:
         raise Refusal(
             f"the stream of the scheme {scheme.name!r} explodes: its equation "
-            f"{scheme.equation!r} has no norm, and S*r^2 grows as "
-            f"{depth}^({grown})"
+            f"{scheme.equation!r} has no norm, and S*r^2 grows as {depth}^({grown})"
         )
-    return segment
+    return layers
 
 
 @cache
@@ -113,7 +94,7 @@ class Row:
     """A scheme under one class of optimizers: what every part does."""
 
     optimizers: tuple[str, ...]
-    parts: tuple[PartTrial, ...]
+    parts: tuple[Layers, ...]
 
     @property
     def balanced(self) -> bool:
@@ -189,7 +170,7 @@ class Judgement(Displayed):
         }
 
 
-def _warnings(parts: tuple[PartTrial, ...]) -> Iterator[str]:
+def _warnings(parts: tuple[Layers, ...]) -> Iterator[str]:
     for part in parts:
         if part.relative is not None and part.relative > 0:
             yield (
@@ -202,9 +183,9 @@ def _warnings(parts: tuple[PartTrial, ...]) -> Iterator[str]:
                 f"the {part.part}'s S*r^2 grows as {part.depth}^({part.independent}): the "
                 "near-identity assumption fails, and with it these orders"
             )
-        if part.stream > 0:
+        if part.grown > 0:
             yield (
-                f"the {part.part}'s stream grows as {part.depth}^({part.stream}): these sums take "
+                f"the {part.part}'s stream grows as {part.depth}^({part.grown}): these sums take "
                 "its branches as independent of one another"
             )
 

@@ -80,7 +80,7 @@ def test_a_rule_as_a_scheme_moves_the_output_as_the_rule_does(where, under, uses
 def test_a_stream_adds_the_squares_of_what_its_branches_add(shrinks):
     """N branches of size N^(-w): N^(1/2 - w); S*r^2 is the sum of 1/l, S*r that of l^(-1/2)."""
     (found,) = trials(made("x + branch(norm(x))/alpha", f"N**({shrinks})"), optimizer("adam"))
-    assert found.stream == Fraction(1, 2) - shrinks
+    assert found.grown == Fraction(1, 2) - shrinks
     assert (found.aligned, found.independent) == (Fraction(1, 2), 0)
 
 
@@ -93,7 +93,7 @@ def test_loops_of_one_block_are_balanced_by_1_over_n_and_by_nothing_larger():
     # 1/sqrt(N), which distinct layers take, leaves the neighbourhood of the identity
     weaker = replace(scheme("looped"), parts=(SchemePart("encoder", "sqrt(N)"),))
     (found,) = trials(weaker, optimizer("adam"))
-    assert found.independent > 0 and found.stream == Fraction(1, 2)
+    assert found.independent > 0 and found.grown == Fraction(1, 2)
     # layers of their own are stepped by one use each
     (alone,) = trials(replace(scheme("looped"), uses="1"), optimizer("sgd"))
     assert (alone.first, alone.independent) == (-1, -1)

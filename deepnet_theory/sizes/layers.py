@@ -1,0 +1,296 @@
+r"""Layers at constants of any origin under one update: what grows with the depth, as exponents.
+
+The stream of an identity path is :math:`X_l^2 = X_0^2 + \sum_{k<l} b_k^2`, b the size of what a
+branch adds, so that a change made at layer l arrives relative to :math:`X_l`. The output moves by
+
+.. math:: \sum_l G_l^{1+p}\,|\theta|^q\,\kappa, \qquad G_l = \gamma_l / X_l,
+
+γ the response of a sublayer's output to a parameter. The constants are texts in the depth and the
+layer's index; the laws are the rule's.
+
+Source: derived here.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from functools import cached_property, reduce
+from itertools import combinations
+
+from deepnet_theory.definitions.expression import INDEXED
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.placement import Placement
+from deepnet_theory.definitions.sublayer import MATRICES, Role
+from deepnet_theory.sizes import table, update
+from deepnet_theory.sizes.growth import CONSTANT, ONE, ZERO, Power, size_of, value_at
+from deepnet_theory.sizes.laws import LATER, Law, factors
+from deepnet_theory.sizes.monomial import Monomial
+
+STEPPED = {"matrices": frozenset({Role.SCALED, Role.UNSCALED}), "all": frozenset(Role)}
+
+
+def most(values: Iterable[Fraction | None]) -> Fraction | None:
+    return max((v for v in values if v is not None), default=None)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """A sublayer at constants: the sizes of α and of its gains, None where one is 0, and rates."""
+
+    law: Law
+    sizes: Mapping[str, Power | None]
+    rates: Mapping[Role, Power]
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """A parameter that has a gradient: G, the update's size, and its own, None where it is 0.
+
+    ``layers`` is the exponent of how many layers there are.
+    """
+
+    branch: Branch
+    name: str
+    role: Role
+    gradient: Power
+    update: Power
+    start: Power | None
+    layers: Fraction
+
+    @property
+    def sublayer(self) -> str:
+        return self.branch.law.sublayer.name
+
+    @property
+    def over_itself(self) -> Power | None:
+        return None if self.start is None else self.update * self.start**-1
+
+    @property
+    def total(self) -> Fraction:
+        """The exponent of the change of the output through it, summed over the layers."""
+        return (self.gradient * self.update).total(self.layers)
+
+    @property
+    def relative(self) -> Fraction | None:
+        """The exponent of its update over itself, None where it starts at 0."""
+        return None if self.over_itself is None else self.over_itself.largest(self.layers)
+
+
+@dataclass(frozen=True)
+class Layers:
+    """:math:`N^{count}` layers of a part, alike in their equation, judged at the part's own output.
+
+    ``depth`` is what grows. ``uses`` says how often each layer is used, ``as_large`` whether the
+    part's output is as large as its stream, ``drift`` the power of l in what the layers multiply
+    the stream by. ``fed`` is the stream that a branch without a norm is fed with, where that is
+    not X.
+    """
+
+    part: str
+    depth: str
+    branches: tuple[Branch, ...]
+    law: update.Update
+    uses: Power
+    as_large: bool
+    drift: Fraction = ZERO
+    embedding: Power = CONSTANT
+    count: Fraction = ONE
+    fed: Power | None = None
+
+    def size(self, branch: Branch, monomial: Monomial, stream: Power | None = None) -> Power | None:
+        """The size of a law's monomial at the constants; None where a factor is 0."""
+        total = CONSTANT
+        for base, power in monomial.items:
+            factor: Power | None
+            if base.isdigit():
+                continue
+            if base == "stream":
+                factor = stream or CONSTANT
+            elif base == LATER:
+                later = self.weights(2, stream)
+                factor = None if later is None else Power.of(later / 2)
+            else:
+                factor = branch.sizes.get(base)  # a learnt multiplier that starts at 0 has none
+            if factor is None:
+                return None
+            total = total * factor**power
+        return total
+
+    @property
+    def normalised(self) -> bool:
+        return any(branch.law.normalised for branch in self.branches)
+
+    @cached_property
+    def stream(self) -> Power:
+        """X at layer l."""
+        if self.normalised:
+            return CONSTANT
+        # independent branches add in squares, and a growing stream divides all that comes later:
+        # under pre-LN of gain 1 the l-th sublayer's share falls as 1/sqrt(l)
+        shrunk = Power.of(index=self.drift)
+        squared = self.embedding**2
+        for branch in self.branches:
+            added = self.size(branch, branch.law.added, self.embedding * shrunk)
+            if added is not None:
+                each = added * shrunk**-1
+                alike = self.uses.largest() > 0  # what the uses of one layer add, adds up
+                squared = squared + (each.summed() ** 2 if alike else (each**2).summed())
+        return squared ** Fraction(1, 2) * shrunk
+
+    @property
+    def grown(self) -> Fraction:
+        """The exponent of the stream at the last layer, against its start."""
+        return self.stream.at(self.count) - self.stream.at(ZERO)
+
+    def weights(self, power: int, stream: Power | None = None) -> Fraction | None:
+        """The exponent of the sum of r^power over the sublayers; n uses of one add alike."""
+        return most(self.summed_weight(b, power, stream or self.stream) for b in self.branches)
+
+    def summed_weight(
+        self, branch: Branch, power: int, stream: Power | None = None
+    ) -> Fraction | None:
+        size = self.size(branch, branch.law.weight, stream)
+        return None if size is None else (size**power * self.uses ** (power - 1)).total(self.count)
+
+    @property
+    def aligned(self) -> Fraction | None:
+        """The exponent of S·r, None where no branch adds anything."""
+        return self.weights(1)
+
+    @property
+    def independent(self) -> Fraction | None:
+        """The exponent of S·r²."""
+        return self.weights(2)
+
+    @cached_property
+    def moved(self) -> tuple[Stepped, ...]:
+        """Every parameter that has a gradient."""
+        steps = []
+        end = Power.of(self.stream.at(self.count)) if self.as_large else CONSTANT
+        for branch in self.branches:
+            for name, role in table.parameters(branch.law):
+                paths = branch.law.responses.get(name, ())
+                sizes = [self.size(branch, path, self.fed or self.stream) for path in paths]
+                if not (reached := [size for size in sizes if size is not None]):
+                    continue
+                gradient = reduce(operator.add, reached) * self.stream**-1 * end
+                start = self._start(branch, name, role)
+                change = self.law.stepped(gradient * self.uses, start, branch.rates[role])
+                steps.append(Stepped(branch, name, role, gradient, change, start, self.count))
+        return tuple(steps)
+
+    def _start(self, branch: Branch, name: str, role: Role) -> Power | None:
+        """The size of a parameter at initialisation, None where it is 0."""
+        if role in table.STARTS_AT_ZERO:
+            return None
+        if name in branch.law.starts:
+            start = branch.law.starts[name]
+            return None if start is None else self.size(branch, start)
+        return branch.sizes[name] if role in MATRICES else CONSTANT
+
+    def share(self, roles: frozenset[Role]) -> Fraction:
+        """The exponent of the change through all parameters of some roles."""
+        return max(m.total for m in self.moved if m.role in roles)
+
+    @property
+    def first(self) -> Fraction:
+        """The exponent of the first order, through the matrices."""
+        return self.share(STEPPED["matrices"])
+
+    @property
+    def growing(self) -> tuple[Stepped, ...]:
+        """The parameters whose share of the change grows with depth."""
+        return tuple(m for m in self.moved if m.total > 0)
+
+    @property
+    def relative(self) -> Fraction | None:
+        """The exponent of ρ, the largest of the scaled matrices."""
+        return most(map(self.relative_of, self.branches))
+
+    def relative_of(self, branch: Branch) -> Fraction | None:
+        own = (m for m in self.moved if m.branch is branch and m.role is Role.SCALED)
+        return most(m.relative for m in own)
+
+    @property
+    def orders(self) -> list[Fraction | None]:
+        """The exponent of each order: k scaled matrices of a branch moved at once."""
+        sizes: dict[int, list[Fraction]] = {}
+        for branch in self.branches:
+            scaled = [s for s in self.moved if s.branch is branch and s.role is Role.SCALED]
+            often = [s for name in factors(branch.law.sublayer) for s in scaled if s.name == name]
+            for count in range(1, len(often) + 1):
+                sizes.setdefault(count, []).extend(
+                    _moved_at_once(several).total(self.count)
+                    for several in combinations(often, count)
+                    if sum(s.start is None for s in several) < 2
+                )
+        return [most(sizes[count]) for count in sorted(sizes)]
+
+
+def _moved_at_once(matrices: tuple[Stepped, ...]) -> Power:
+    first, *others = sorted(matrices, key=lambda s: s.start is not None)  # a matrix at 0 goes first
+    change = first.gradient * first.update
+    for step in others:
+        assert step.over_itself is not None
+        change = change * step.over_itself
+    return change
+
+
+def positive(text: str, depth: str) -> Power:
+    """The size of a text that is not 0."""
+    size = size_of(text, depth)
+    assert size is not None
+    return size
+
+
+def branch_of(
+    law: Law, alpha: str, gains: Mapping[str, str], rates: Mapping[Role, str], depth: str
+) -> Branch:
+    """A sublayer at texts of its constants."""
+    sizes = {name: size_of(text, depth) for name, text in {"alpha": alpha, **gains}.items()}
+    return Branch(law, sizes, {role: positive(rates.get(role, "1"), depth) for role in Role})
+
+
+def drift(branch: Law, alpha: str, depth: str, where: Placement) -> Fraction:
+    """The exponent in l of the product of what a sublayer multiplies the stream by.
+
+    Raises :class:`Refusal` where the stream explodes or vanishes.
+    """
+    if branch.keeps_stream:
+        return ZERO
+    assert branch.multiplied is not None
+    terms, expression = branch.multiplied.terms, INDEXED.parse(alpha)
+    symbol = "l" if "l" in expression.names else depth
+
+    def decimal(value: Fraction) -> Decimal:
+        return Decimal(value.numerator) / value.denominator
+
+    def excess(power: int) -> Decimal:
+        """What the stream is multiplied by at layer or depth 10^power, less 1."""
+        place = Decimal(10) ** power
+        values = {**dict.fromkeys(("N", "M", "l"), place.sqrt()), symbol: place}
+        scalar = value_at(expression.root, values)
+        total = sum((decimal(c) * scalar ** decimal(p) for p, c in terms), Decimal(-1))
+        return total if abs(total) > Decimal(10) ** -180 else Decimal(0)
+
+    # S factors of 1 + c/l or closer to 1 have a power of l or a number as their product. What they
+    # differ by from 1 may stand behind leading terms that cancel, so that numbers tell its power.
+    with localcontext(prec=200):
+        near, far = excess(40), excess(80)
+        if far == 0:
+            return ZERO
+        falls = (far / near).ln() / (Decimal(10).ln() * 40) if near * far > 0 else Decimal(0)
+        if falls < Decimal("-1.0001"):
+            return ZERO
+        if falls < Decimal("-0.9999"):
+            tends = Fraction(far * Decimal(10) ** 80).limit_denominator(10**6)
+            return tends if symbol == "l" else ZERO
+    raise Refusal(
+        f"a sublayer of {where.name!r}, {where.equation}, multiplies the stream by "
+        f"{branch.multiplied}, which no norm takes back: the stream "
+        f"{'explodes' if far > 0 else 'vanishes'} with depth; the coefficient of x must be 1"
+    )
