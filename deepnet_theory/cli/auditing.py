@@ -23,7 +23,6 @@ from deepnet_theory.definitions.subject import (
     EXACT,
     Wanted,
     as_asked,
-    differences,
     placed_forms,
     without_law,
 )
@@ -156,10 +155,7 @@ def _asked_rules(
     if constants is not None:
         return [rules_of.with_degrees(of_constants(reading, constants))]
     assert scheme is not None
-    rule = rules_of.of_scheme(reading, scheme, under)
-    forms = [rule, rules_of.in_weights(reading, scheme, rule, under)]
-    # the author's form, unless the other one, whose alpha is in the weights, is nearer
-    return sorted(forms, key=lambda rule: len([*differences(reading, rule)]))[:1]
+    return [rules_of.of_scheme(reading, scheme, under)]
 
 
 def _command(verb: str, words: Mapping[str, object], reading: Reading) -> str:

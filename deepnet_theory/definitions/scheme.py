@@ -158,19 +158,6 @@ class Scheme:
         """The learning-rate multiplier of a role."""
         return self.rates.get(role, "1")
 
-    @property
-    def one_gain(self) -> bool:
-        """Whether α and one β for all scaled matrices say everything, at every layer alike."""
-        if self.layer is not None:
-            return False
-        for part in self.parts:
-            layer = self.layer_of(part.name)
-            scaled = {part.gain(m.name) for sublayer in layer for m in sublayer.scaled}
-            others = {part.gain(m.name) for sublayer in layer for m in sublayer.unscaled}
-            if len(scaled) != 1 or others - {"1"} or part.indexed or part.embedding != "1":
-                return False
-        return True
-
     def value(self, text: str, **where: float) -> float:
         """A text of the scheme as a number, as in ``value("(2*N)**(1/4)", N=8)``."""
         return _value(text, **where)

@@ -47,7 +47,7 @@ class Branch:
 
 
 @dataclass(frozen=True)
-class Stepped:
+class InLayers:
     """A parameter that has a gradient: G, the update's size, and its own, None where it is 0.
 
     ``layers`` is the exponent of how many layers there are.
@@ -167,7 +167,7 @@ class Layers:
         return self.weights(2)
 
     @cached_property
-    def moved(self) -> tuple[Stepped, ...]:
+    def moved(self) -> tuple[InLayers, ...]:
         """Every parameter that has a gradient."""
         steps = []
         end = Power.of(self.stream.at(self.count)) if self.as_large else CONSTANT
@@ -180,7 +180,7 @@ class Layers:
                 gradient = reduce(operator.add, reached) * self.stream**-1 * end
                 start = self._start(branch, name, role)
                 change = self.law.stepped(gradient * self.uses, start, branch.rates[role])
-                steps.append(Stepped(branch, name, role, gradient, change, start, self.count))
+                steps.append(InLayers(branch, name, role, gradient, change, start, self.count))
         return tuple(steps)
 
     def _start(self, branch: Branch, name: str, role: Role) -> Power | None:
@@ -202,7 +202,7 @@ class Layers:
         return self.share(STEPPED["matrices"])
 
     @property
-    def growing(self) -> tuple[Stepped, ...]:
+    def growing(self) -> tuple[InLayers, ...]:
         """The parameters whose share of the change grows with depth."""
         return tuple(m for m in self.moved if m.total > 0)
 
@@ -231,7 +231,7 @@ class Layers:
         return [most(sizes[count]) for count in sorted(sizes)]
 
 
-def _moved_at_once(matrices: tuple[Stepped, ...]) -> Power:
+def _moved_at_once(matrices: tuple[InLayers, ...]) -> Power:
     first, *others = sorted(matrices, key=lambda s: s.start is not None)  # a matrix at 0 goes first
     change = first.gradient * first.update
     for step in others:

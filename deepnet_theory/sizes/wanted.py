@@ -30,10 +30,9 @@ from deepnet_theory.definitions.subject import (
     without_law,
 )
 from deepnet_theory.definitions.sublayer import Role, sublayer
-from deepnet_theory.sizes.laws import carries_alpha
 from deepnet_theory.sizes.schemes import optimizer_classes
 from deepnet_theory.sizes.table import Table, table, texts
-from deepnet_theory.sizes.update import law, powers
+from deepnet_theory.sizes.update import law
 
 OWN = "your own rule"
 
@@ -329,36 +328,3 @@ def _steps_of_scheme(reading: Reading, given: Scheme) -> Iterator[WantedStep]:
             if times and name not in seen:
                 seen.add(name)
                 yield WantedStep(name, s.stack, s.layer, s.kind, what, times)
-
-
-def in_weights(reading: Reading, given: Scheme, rule: Wanted, under: str | None = None) -> Wanted:
-    """The same scheme with α = 1: the last matrix of each branch is α times smaller.
-
-    It steps as the change of its scale asks (:mod:`deepnet_theory.sizes.equivalence`). Where no
-    matrix can carry α, nothing changes.
-    """
-    times = {
-        name: float(power) for name, power in powers(optimizer(under or given.optimizer)).items()
-    }
-    knobs = {"lr": "eta", "eps": "epsilon", "weight_decay": "decay"}  # as powers name them
-    rows, alphas = [], dict[str, float]()
-    for s, row in zip(reading.sublayers, rule.sublayers, strict=True):
-        last = sublayer(s.kind).last_map[0]
-        if not row.learnt and carries_alpha(given.placement):
-            alphas |= {m.name: row.alpha for m in s.matrices if m.role == last}
-            gains = {**row.gains, last: row.gains.get(last, 1.0) / row.alpha}
-            rates = {**row.rates, last: row.rates.get(last, 1.0) * row.alpha ** times["eta"]}
-            row = replace(row, alpha=1.0, gains=gains, rates=rates)
-        rows.append(row)
-    steps = [
-        replace(
-            step,
-            times={
-                knob: value * alphas.get(step.parameter, 1.0) ** times.get(knobs[knob], 0.0)
-                for knob, value in step.times.items()
-            },
-        )
-        for step in rule.steps
-    ]
-    detail = f"{rule.detail}; alpha is in the last matrices"
-    return replace(rule, detail=detail, sublayers=tuple(rows), steps=tuple(steps))
