@@ -80,7 +80,7 @@ class Audited:
             "stack": s.stack, "layer": s.layer, "kind": s.kind, "equation": s.equation,
             "alpha": s.alpha, "alpha_on": s.alpha_on, "alpha_wanted": self.alpha_wanted,
             "stream_coefficient": s.stream, "branch_coefficient": s.branch, "learnt": s.learnt,
-            "norms": written(s.norms), "measured": written(s.measured),
+            "norms": written(s.norms),
             "matrices": [g.to_dict() for g in self.gains],
         }  # fmt: skip
 

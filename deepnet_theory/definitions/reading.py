@@ -132,43 +132,6 @@ class Logits:
         return math.log(self.head.fan_out)
 
 
-@dataclass(frozen=True)
-class Measured:
-    r"""What a branch without a formula did when it was computed again.
-
-    ``powers`` are the p of :math:`\mathrm{rms}(G)\propto t^p`, by the parameter times t near 1, and
-    their difference between t > 1 and t < 1; ``response`` the change of G by a small change of its
-    input at right angles, both relative, ``low`` to ``high`` over draws.
-    """
-
-    powers: dict[str, tuple[float, float]]
-    response: float
-    low: float
-    high: float
-
-    @property
-    def law(self) -> str:
-        """What the powers say, as part of a sentence; those near 0 are left out."""
-        grows = [name for name, (power, _) in self.powers.items() if abs(power) > NEAR]
-        linear = [name for name in grows if abs(self.powers[name][0] - 1) < NEAR]
-        others = [f"{self.powers[n][0]:.2f} of {n}" for n in grows if n not in linear]
-        if not others:
-            alike = ", as attention is in value and output" * (len(linear) == 2)
-            return f"it is linear in {' and '.join(linear)} alone{alike}"
-        also = f" and is linear in {', '.join(linear)}" * bool(linear)
-        return f"it grows as the power {', '.join(others)}{also}: no sublayer here has such a law"
-
-    def __str__(self) -> str:
-        powers = ", ".join(
-            f"{power:.2f}{f' ± {spread:.2f}' * (spread > NEAR / 10)} of {name}"
-            for name, (power, spread) in sorted(self.powers.items(), key=lambda row: -row[1][0])
-        )
-        return (
-            f"it grows as the power {powers}; a change across its input changes it "
-            f"{self.response:.2f} times as much ({self.low:.2f} to {self.high:.2f})"
-        )
-
-
 def residual_equation(norms: frozenset[str], alpha: str = "") -> str:
     """The equation with these norms, and with α, a name or a number, where one is given."""
     inner = "branch(norm(x))" if "input" in norms else "branch(x)"
@@ -186,7 +149,7 @@ class Sublayer:
     ``multiplier`` which. ``carried`` is the product of the a since the last norm on the stream,
     this one left out. ``start`` is the size of a multiplier that is a norm's gain, written as 1 + w
     or as w. ``sums`` counts the stack's residual sums, for branches in parallel; ``why``
-    says what left matrices without a role; the first branch of such a kind is ``measured``.
+    says what left matrices without a role.
     ``activation`` is that between fc1 and fc2, or of those built here the one most like it;
     ``scores`` what multiplies the scores of queries and keys, relative to 1/√k.
     ``line`` is the module and the line of code that add the branch to the stream.
@@ -205,7 +168,6 @@ class Sublayer:
     carried: float = 1.0
     why: str = ""
     multiplier: str = ""
-    measured: Measured | None = None
     start: float = 0.0
     activation: str = ""
     scores: float = 1.0

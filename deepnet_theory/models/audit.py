@@ -42,7 +42,6 @@ from deepnet_theory.models.findings import (
     log,
     of_outer_parts,
     of_start,
-    of_zero_branches,
 )
 from deepnet_theory.runtime.building import checked
 
@@ -223,7 +222,6 @@ def _remarks(
         if not 0.5 < size / aim < 2 and any("sum" not in s.around for s in reading.stacks[stack]):
             yield f"the {stack}'s stream starts at rms {size:.3g}; the rules take it as {aim:.3g}"
     yield from of_outer_parts(reading)
-    yield from of_zero_branches(reading, rule)
     judged = [n for s in reading.sublayers if s.kind != UNKNOWN for n in s.ruled_norms]
     odd = {n.gain: n.size for n in judged if abs(n.size - 1) > EXACT}
     for name, size in list(odd.items())[:1]:

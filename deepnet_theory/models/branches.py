@@ -12,13 +12,11 @@ import math
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
-from statistics import fmean
 
 import torch
 from torch import Tensor
 
-from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.reading import NEAR, UNKNOWN, Matrix, Measured
+from deepnet_theory.definitions.reading import NEAR, UNKNOWN, Matrix
 from deepnet_theory.definitions.sublayer import sublayers
 from deepnet_theory.models.operations import (
     CHOICES,
@@ -38,13 +36,8 @@ from deepnet_theory.models.recording import Graph, Node, walk
 from deepnet_theory.models.sums import Norm
 from deepnet_theory.runtime.branches import ACTIVATIONS
 
-TIMES = 1.1  # a parameter, and as many times less
-ASIDE = 0.01  # of each token's length, at right angles to it
-LEAST = 1e-30  # such a length, of a token that is 0
-DRAWS, SEED = 4, 1_000_003  # not that of somebody's inputs, which a draw would be again
 # operations that feel every entry of what enters them, of x or of −x: no derivative has to say it
 PASSING = LAYOUT - {"native_dropout"} | {"add", "relu", "gelu", "silu"}
-MOST = 32  # parameters: for each of them the branch is computed twice
 LONGEST = 600  # operations of a branch without experts: attention has some fifty, a scan more
 RAISED, OPEN = 30.0, 1e4  # queries and keys at which softmax chooses; a sigmoid of the other is 1
 SAME = 1e-2  # of a size; a weighted mean of equal values is right to the type's rounding
@@ -112,7 +105,7 @@ class Core:
     positions: tuple[tuple[str, Node], ...] = ()
 
 
-class Branch:
+class BranchReader:
     """What lies between the stream and the end of one branch.
 
     ``kind`` and ``matrices`` are those of the sublayer; ``causal`` is None without self-attention.
@@ -689,52 +682,3 @@ def runs(numbers: Iterable[int]) -> list[tuple[int, int]]:
         else:
             ends.append((n, n + 1))
     return ends
-
-
-# --------------------------------------------------------- a branch without a formula
-
-
-@torch.no_grad()
-def measure_powers(
-    graph: Graph, branch: Branch, stream: Node, aside: Container[str | None]
-) -> Measured | None:
-    r"""How a branch without a formula answers its parameters, and its input, by computing it again.
-
-    The power of a parameter W in a branch G is :math:`\partial\ln\mathrm{rms}(G)/\partial\ln t`
-    where tW stands for W: 1 for the value matrix of attention, 2 for fc1 under a squared ReLU, 0
-    for what a norm or the scores take the size of. It is that of the weights that the model was
-    made with. Parameters ``aside`` are left out.
-
-    None for too many parameters or operations, and where the branch is 0 or cannot be computed
-    again.
-    """
-    entering = (n for node in branch.nodes for n in node.inputs if not n.live)
-    made_of = dict.fromkeys(p for n in entering for p in n.parameters)
-    parameters = [p for p in made_of if p.name not in aside and p.value.any()]
-    x, size = stream.value, branch.end.rms
-    if len(parameters) > MOST or branch.is_long or not size:
-        return None
-
-    def change(given: dict[Node, torch.Tensor]) -> torch.Tensor:
-        return graph.replay(branch.end, {stream: x, **given}).float()
-
-    def power(p: Node, times: float) -> float:
-        again = change({p: p.value * times}).square().mean().sqrt()
-        return math.log(float(again) / size) / math.log(times)
-
-    def answer() -> float:
-        z = torch.empty(x.shape).normal_(generator=generator).to(x)
-        length = x.norm(dim=-1, keepdim=True).clamp_min(LEAST)
-        z -= x * (z * x / length).sum(-1, keepdim=True) / length
-        z *= ASIDE * length / z.norm(dim=-1, keepdim=True).clamp_min(LEAST)
-        moved = change({stream: x + z}) - branch.end.value.float()
-        return float(moved.square().mean().sqrt()) / size / ASIDE
-
-    generator = torch.Generator().manual_seed(SEED)
-    try:
-        ends = {p.name or "": (power(p, TIMES), power(p, 1 / TIMES)) for p in parameters}
-        answers = [answer() for _ in range(DRAWS)]
-    except (InputError, RuntimeError, ValueError):  # code that cannot be run again in parts
-        return None
-    powers = {name: (fmean(two), abs(two[0] - two[1]) / 2) for name, two in ends.items()}
-    return Measured(powers, fmean(answers), min(answers), max(answers))

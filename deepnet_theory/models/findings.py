@@ -12,7 +12,6 @@ from torch import nn
 
 from deepnet_theory.definitions.audit import DIFFERENCE, REMARK, Finding
 from deepnet_theory.definitions.reading import (
-    UNKNOWN,
     Matrix,
     Reading,
     Sublayer,
@@ -228,38 +227,6 @@ def of_outer_parts(reading: Reading) -> Iterator[str]:
         f"{sentence}: tokens can become alike in training; start its bias at the log of the text's "
         "token frequencies (deepnet_theory.start_head_)"
     )
-
-
-def of_zero_branches(reading: Reading, rule: Wanted | None) -> Iterator[str]:
-    r"""What the first two steps do where branches add nothing, since one of their factors is 0.
-
-    The factor at 0 alone has a gradient, and takes a step of order η. In the second step the
-    branch is of order η, and so is what its other factors respond with; a gradient of that size
-    moves them by :math:`\eta\cdot\eta^p`, and the output by :math:`\eta^{2 + p}`.
-    """
-    if rule is None or rule.degrees is None:
-        return
-    p, q = rule.degrees
-    at_zero: dict[str, list[list[str]]] = {}
-    for s in reading.sublayers:
-        scaled = {m.name for m in sublayer(s.kind).scaled} if s.kind != UNKNOWN else set()
-        zeros = [m.where for m in s.matrices if m.size == 0 and m.role in scaled]
-        zeros += [s.learnt] if s.learnt and s.branch == 0 else []
-        if zeros:
-            at_zero.setdefault("one" if len(zeros) == 1 else "several", []).append(zeros)
-    for many, rows in at_zero.items():
-        start = f"{len(rows)} of {len(reading.sublayers)} branches add nothing at the start"
-        if many == "several":
-            yield f"{start}, and never do: {' and '.join(rows[0])} are 0, each without a gradient"
-            continue
-        start += f", as {rows[0][0]} is 0"
-        if q:
-            yield f"{start}: a step in proportion to |theta| leaves it there, unless 0 counts as 1"
-            continue
-        yield (
-            f"{start}: the first step moves the output through what is 0 alone, by order eta, and "
-            f"the second through the branch's other matrices too, by order eta^({2 + p:g})"
-        )
 
 
 def _apart(ratio: float) -> float:

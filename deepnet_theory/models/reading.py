@@ -18,9 +18,9 @@ from torch import nn
 
 from deepnet_theory.definitions.outcome import InputError, unknown
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, STREAM_GAIN
-from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Measured, Reading, Sublayer
+from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Reading, Sublayer
 from deepnet_theory.definitions.sublayer import sublayers
-from deepnet_theory.models.branches import Branch, Parts, measure_powers
+from deepnet_theory.models.branches import BranchReader, Parts
 from deepnet_theory.models.factory import Made, made
 from deepnet_theory.models.operations import LAYOUT, SUMS, TOKENS, Term, as_product, bare, stripped
 from deepnet_theory.models.outer import logits_of, tables_of
@@ -69,7 +69,7 @@ def with_roles(reading: Reading, roles: Mapping[str, str]) -> Reading:
         """The kind whose matrices these are, where the branch had none."""
         s = replace(s, matrices=tuple(named(m) for m in s.matrices))
         given = {m.role for m in s.matrices}
-        s = s if UNKNOWN in given else replace(s, why="", measured=None)
+        s = s if UNKNOWN in given else replace(s, why="")
         kinds = [k for k, v in sublayers().items() if {m.name for m in v.matrices} == given]
         return replace(s, kind=kinds[0]) if s.kind == UNKNOWN and kinds else s
 
@@ -107,7 +107,6 @@ class Reader:
         self.placed: set[Norm] = set()  # the norms that are a sublayer's
         self.vectors = {name for norm in self.norms.values() for name in (norm.gain, norm.bias)}
         self.notes: list[str] = []
-        self.measured: set[str] = set()  # the kinds of branches that were
 
     def reading(self) -> Reading:
         """The whole."""
@@ -200,7 +199,7 @@ class Reader:
             self.progress(place, len(self.sums), f"sublayer {place + 1} of {len(self.sums)}")
             following = chain[position + 1].stream.node if position + 1 < len(chain) else None
             terms = sorted(s.branches, key=lambda t: t.node)
-            beside = [(t, Branch(self.parts, stream, t.node)) for t in terms]
+            beside = [(t, BranchReader(self.parts, stream, t.node)) for t in terms]
             beside.sort(key=lambda read: read[1].kind)  # in whatever order the code adds them
             on_sum = self._on_sum(s, following, row, beside[0][1])
             self.broken += self._added_twice(s, [branch for _, branch in beside])
@@ -222,7 +221,6 @@ class Reader:
                         matrices=branch.matrices, learnt=term.learnt or s.stream.learnt,
                         multiplier=_multiplier(term, s.stream),
                         biases=s.biases, carried=carried, why=branch.why(),
-                        measured=self._measured(branch, stream),
                         activation=branch.activation, scores=branch.scores,
                         line=str(s.node.line or ""),
                     )
@@ -230,14 +228,6 @@ class Reader:
             carried = 1.0 if on_sum else carried * s.stream.coefficient
         row = self._with_norm_of_start(chain[0].stream.node, row)
         return _in_layers(row), all(sees) if sees else self._is_causal(chain)
-
-    def _measured(self, branch: Branch, stream: Node) -> Measured | None:
-        """What is measured of the first branch of each kind that was not understood."""
-        kind = _template(branch.matrices[-1].name) if branch.matrices else ""
-        if kind in self.measured or all(m.role != UNKNOWN for m in branch.matrices):
-            return None
-        self.measured.add(kind)
-        return measure_powers(self.graph, branch, stream, self.vectors)
 
     def _is_causal(self, chain: list[ResidualSum]) -> bool:
         """Whether tokens feel those before them and none behind, where no attention says it."""
@@ -263,7 +253,7 @@ class Reader:
         return [first, *row[1:]]
 
     def _on_sum(
-        self, s: ResidualSum, following: Node | None, before: list[Sublayer], branch: Branch
+        self, s: ResidualSum, following: Node | None, before: list[Sublayer], branch: BranchReader
     ) -> dict[Norm, str]:
         """The norm on a sum that alone carries the stream on."""
         on_it = [n for n in self.norms.values() if self._bare(n.start) is s.node]
@@ -273,7 +263,7 @@ class Reader:
         return dict.fromkeys(on_it[:1], "sum") if normed else {}
 
     def _is_last_normed(
-        self, s: ResidualSum, on_it: list[Norm], before: list[Sublayer], branch: Branch
+        self, s: ResidualSum, on_it: list[Norm], before: list[Sublayer], branch: BranchReader
     ) -> bool:
         """Whether the norm on a stack's last sum is that sum's, and not the final one.
 
@@ -296,7 +286,7 @@ class Reader:
         like = next(rows for rows in (*alike, *near) if rows)[-1]
         return any(n.where == "sum" for n in like.norms)
 
-    def _around(self, stream: Node, branch: Branch) -> dict[Norm, str]:
+    def _around(self, stream: Node, branch: BranchReader) -> dict[Norm, str]:
         """The norms before a branch, after it and within it."""
         places: dict[Norm, str] = {}
         inside = set(branch.nodes) - branch.gating
@@ -313,7 +303,7 @@ class Reader:
                 places[norm] = "scores" if branch.is_of_scores(end) else "inside"
         return places
 
-    def _with_norms(self, branch: Branch, around: dict[Norm, str]) -> str:
+    def _with_norms(self, branch: BranchReader, around: dict[Norm, str]) -> str:
         """The kind of a branch with the norms inside it, which are then ``within`` that kind.
 
         Norms before the last matrix are Sub-LN's; norms of the values beside those of the scores
@@ -405,7 +395,7 @@ class Reader:
                 seen = "takes in a branch that starts at an earlier sublayer"
         return seen + (f", in {node.line}" if node.line else "") + f": {law}"
 
-    def _added_twice(self, s: ResidualSum, branches: list[Branch]) -> list[str]:
+    def _added_twice(self, s: ResidualSum, branches: list[BranchReader]) -> list[str]:
         """Branches of one sum that end in the same matrix, as a part orthogonal to the stream."""
         known = [b for b in branches if b.kind != UNKNOWN]
         last = Counter(n for b in known for n in b.origins(b.end) & self.products.keys())

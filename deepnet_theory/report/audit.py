@@ -73,10 +73,6 @@ def _finding(finding: Finding) -> Iterator[doc.Block]:
 
 def _not_understood(audit: Audit) -> Iterator[str]:
     yield from (f"{note}." for note in audit.reading.notes)
-    for s in audit.reading.sublayers:
-        if s.measured is not None:
-            where = f"{s.stack}, layer {s.layer}"
-            yield f"A branch without a formula here, measured ({where}): {s.measured}."
     alike: dict[tuple[str, str], list[str]] = {}
     for s in audit.reading.sublayers:
         if s.why:

@@ -118,8 +118,7 @@ def _require_understood(reading: Reading) -> None:
     if strange is not None:
         where = strange.matrices[0].name if strange.matrices else f"layer {strange.layer}"
         seen = f": {strange.why}" if strange.why else f", that with {where}"
-        measured = f"; measured, {strange.measured.law}" if strange.measured else ""
-        raise Refusal(f"a branch of the {strange.stack} was not understood{seen}{measured}")
+        raise Refusal(f"a branch of the {strange.stack} was not understood{seen}")
     for name, layers in zip(names, reading.layer_texts, strict=True):
         usual, _ = Counter(layers).most_common(1)[0]
         if odd := next((text for text in layers if text != usual), ""):
