@@ -6,12 +6,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import NamedTuple
 
 from deepnet_theory.definitions.constants import Architecture, Constants, PartConstants, Placed
 from deepnet_theory.definitions.expression import Call, Node, Operation, Power
-from deepnet_theory.definitions.placement import Placement, placements
+from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.rule import Rule, RuleEntry
 from deepnet_theory.definitions.scheme import Scheme, SchemePart
 from deepnet_theory.definitions.selection import Selection
@@ -95,20 +94,20 @@ class Case:
 
     @property
     def alike(self) -> bool:
-        """Whether m layers are as one whose branches are √m as large.
+        """Whether layers have one equation and the same sublayers: m of them are one, √m as large.
 
         No law of such a block is known where the stream is multiplied and neither a norm nor the
-        branch's own weight takes it back.
+        branch's own weight takes it back, where a layer is used again or where it depends on its
+        index.
         """
+        if any(part.uses > 1 for part in self.constants.parts):
+            return False
         if self.scheme is None:
             return True
         x, branch = self.scheme.placement.coefficients(2.0)
         kept = x == 1 or math.isclose(x * x + branch * branch, 1)  # the stream, or its variance
-        return kept or self.normalises
-
-    @property
-    def indexed(self) -> bool:
-        return self.scheme is not None and any(part.indexed for part in self.scheme.parts)
+        indexed = any(part.indexed for part in self.scheme.parts)
+        return not indexed and (kept or self.normalises)
 
     @property
     def eta_factor(self) -> float:
@@ -124,8 +123,6 @@ SAMPLED = 2  # layers of a part: the least that have a product of two layers' ch
 # A layer by itself is 7 % short of post-LN under SGD at 8 layers, where S·r² is 1/4, and a quarter
 # short of sandwich-LN, where it is 1: the blocks take that in to first order in S·r².
 NEAR = 1.5  # up to this S·r² a block between two sampled layers is one layer
-BLOCK = 0.5  # S·r² of a block where there are more
-LOOPS = 8  # of a short stack, at most: n uses of a layer are as many of n/8 times the branch
 
 
 class Group(NamedTuple):
@@ -141,79 +138,29 @@ class Sampled(Case):
 
     The L − 2 others are shared out as u : v − u : 1 − v, and m of them are one layer with branches
     :math:`\sqrt m` times as large, as independent branches add up to: the size does not depend on
-    the depth. Layers of n uses are looped ``LOOPS`` times, with branches as much larger. ``index``
-    tells draws of branch weights apart; the same ones are drawn at every depth.
-
-    Where the stream grows, S·r² is a logarithm of the depth, which no bound holds. With the
-    ``growth`` b², what a layer adds to the squared size of the first one's stream,
-
-    .. math:: X_l^2 = 1 + b^2 l, \qquad \tau(l) = \sum_{k<l} r_k^2 = \log(1 + b^2 l),
-
-    places are relative in τ, not in l, and no block is larger than ``BLOCK`` in it.
+    the depth. ``index`` tells draws of branch weights apart; the same ones are drawn at every
+    depth.
     """
 
     places: tuple[float, float] = (1 / 3, 2 / 3)
     index: int = 0
-    growth: float = 0.0
-
-    @property
-    def constants(self) -> Constants:
-        """Those of the distinct layers, looped as often as the short stack is."""
-        constants = super().constants
-        uses = [min(p.uses, LOOPS) for p in constants.parts]
-        each = zip(constants.parts, uses, strict=True)
-        looped = (replace(p, layers=p.distinct * loops, uses=loops) for p, loops in each)
-        return replace(constants, parts=tuple(looped))
-
-    @cached_property
-    def _larger(self) -> dict[str, float]:
-        """What each use of a layer in the short stack stands for, in uses."""
-        short = {p.name: p.uses for p in self.constants.parts}
-        return {p.name: p.uses / short[p.name] for p in super().constants.parts}
 
     def groups(self, layers: int) -> Iterator[Group]:
         count = min(SAMPLED, layers)
         ends = (0.0, *self.places[:count], 1.0)
         for copy in range(count + 1):
-            for low, high in self._blocks(ends[copy], ends[copy + 1], layers):
-                if (others := (layers - count) * (high - low)) > 0:
-                    yield Group(None, others)
+            if (others := (layers - count) * (ends[copy + 1] - ends[copy])) > 0:
+                yield Group(None, others)
             if copy < count:
                 yield Group(copy, 1.0)
 
-    def _blocks(self, start: float, end: float, layers: int) -> Iterator[tuple[float, float]]:
-        """The ends of the blocks between two places, as shares of all layers."""
-        count = max(1, math.ceil((end - start) * self._distance(layers) / BLOCK))
-        cuts = [start + (end - start) * i / count for i in range(count + 1)]
-        yield from pairwise(self._share(place, layers) for place in cuts)
-
-    def _distance(self, layers: int) -> float:
-        """τ of the whole part, 0 where the stream does not grow."""
-        return math.log1p(self.growth * layers)
-
-    def _share(self, place: float, layers: int) -> float:
-        """The share of all layers that lie below a place."""
-        if not self.growth:
-            return place
-        return math.expm1(place * self._distance(layers)) / (self.growth * layers)
-
-    def stands_for(self, copy: int, layers: int) -> float:
-        r"""How many layers a sampled one stands for in a sum over all of them.
-
-        Those of a unit of its place: :math:`dl/du = \tau(L)\,(1/b^2 + l)`.
-        """
-        if not self.growth:
-            return float(layers)
-        below = self._share(self.places[copy], layers) * layers
-        return self._distance(layers) * (1 / self.growth + below)
-
     def layers(self, part: PartConstants) -> Sequence[Sequence[Placed]]:
-        layers, below, times = [], 0.0, self._larger[part.name]
+        layers, below = [], 0.0
         for group in self.groups(part.distinct):
             whole = self.layer(part, max(0.0, below + (group.layers - 1) / 2))
             if group.copy is None:
                 whole = [_standing_for(s, group.layers) for s in whole]
-            layers.append(whole if times == 1 else [_multiplied(s, times) for s in whole])
+            layers.append(whole)
             below += group.layers
         return layers
 
@@ -238,16 +185,6 @@ def _standing_for(placed: Placed, layers: float) -> Placed:
     last = sublayer(s.kind).scaled[-1].name
     gains = {**s.gains, last: s.gain(last) * size}
     return placed._replace(constants=replace(s, gains=gains))
-
-
-def _multiplied(placed: Placed, times: float) -> Placed:
-    """The sublayer with a branch that is multiplied, its matrices as they are."""
-    where, s = placed
-    if where.coefficients(1.0) == where.coefficients(2.0):  # there is no alpha to divide
-        ways = (p for p in placements().values() if (p.norms, p.learnt) == (where.norms, ()))
-        where = next(p for p in ways if p != where)
-    alpha = _weaker(where, s.alpha, times)
-    return placed._replace(placement=where, constants=replace(s, alpha=alpha))
 
 
 def _weaker(where: Placement, alpha: float, size: float) -> float:

@@ -201,7 +201,7 @@ def find_arrival(
     """
     try:
         cases = [case_at({**depth, **dict.fromkeys(symbols, n)}) for n in DEEP]
-        if any(max(distance_from_identity(case).block) > NEAR for case in cases):
+        if any(max(distance_from_identity(case)) > NEAR for case in cases):
             return None
         shallow, deep = ({k: u.mean for k, u in predict_shares(case).items()} for case in cases)
     except InputError:  # the rule has no value there

@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import NormalDist, fmean
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from deepnet_theory.laboratory.case import NEAR, Case, Sampled
+from deepnet_theory.laboratory.case import Case, Sampled
 from deepnet_theory.laboratory.model_update import (
     Direction,
     Key,
@@ -36,7 +36,6 @@ from deepnet_theory.laboratory.trial import Trial
 from deepnet_theory.runtime import Description
 
 PLACES = 1  # pairs of places in a draw, each with its mirror image
-PLACES_OF_GROWTH = 2  # the same where the stream grows: layers then differ in what they change
 COPIES = 4  # of every seed at each pair of places
 EVENLY = 0.7548776662466927  # the root of x³ + x² = 1, whose multiples fill [0, 1] evenly
 
@@ -67,33 +66,30 @@ class PredictedUpdate:
         return self.mean / factor, self.mean * factor
 
 
-def predict_model_update(case: Case, growth: float | None = None) -> PredictedUpdate:
+def predict_model_update(case: Case) -> PredictedUpdate:
     """The predicted ‖ΔF‖/η, seed by seed on the data of the laboratory's own seeds and draws.
 
-    It costs the same at every depth, and as its logarithm where the stream grows. The ``growth`` is
-    that of the case's :class:`Distance`, where it is known.
+    It costs the same at every depth.
     """
-    return _predict(case, by_part, case.settings.draws, growth)[ALL]
+    return _predict(case, by_part, case.settings.draws)[ALL]
 
 
 @dataclass(frozen=True)
 class PredictedDepth:
     """What single sublayers say of one depth: of ``all`` steps, and of each of several parts.
 
-    ``whole`` and ``block`` are S·r² of every seed, as in :class:`Distance`.
+    ``distance`` is the S·r² of every seed.
     """
 
     shares: dict[str, PredictedUpdate]
-    whole: list[float]
-    block: list[float]
+    distance: list[float]
 
 
 def predict_depth(case: Case) -> PredictedDepth:
     """The predicted ‖ΔF‖/η of one depth, and how far its stack is from the identity."""
-    distance = distance_from_identity(case)
-    found = _predict(case, by_part, case.settings.draws, distance.growth)
+    found = _predict(case, by_part, case.settings.draws)
     shares = {share: predicted for (share, _), predicted in found.items()}
-    return PredictedDepth(shares, distance.whole, distance.block)
+    return PredictedDepth(shares, distance_from_identity(case))
 
 
 def predict_shares(case: Case) -> dict[Key, PredictedUpdate]:
@@ -117,75 +113,29 @@ def by_part(trial: Trial, sampled: Sampled, directions: list[Direction]) -> dict
     return {ALL: changes, **(shares if len(parts) > 1 else {})}
 
 
-class Distance(NamedTuple):
-    """S·r² of every seed: of the ``whole`` stack, and of the ``block`` that is farthest.
-
-    The prediction reaches as far as its blocks are near the identity; uncut, the whole stands.
-    ``growth`` is the b² that blocks are cut by, 0 where the stack is not cut.
-    """
-
-    whole: list[float]
-    block: list[float]
-    growth: float
-
-
-def distance_from_identity(case: Case) -> Distance:
+def distance_from_identity(case: Case) -> list[float]:
     r"""S·r² of every seed, the sum over sublayers of :math:`(\|G\|/\|\alpha x\|)^2`."""
-    growth, by_layer = _cut(case)
-    whole: list[float] = by_layer.sum(0).tolist()
-    block: list[float] = by_layer.amax(0).tolist()
-    return Distance(whole, block if growth else whole, growth)
+    with fitting_threads(case.settings):
+        sublayers = take_trace(Trial(_sampled(case))).sublayers
+    found: list[float] = torch.stack([s.square.cpu() for s in sublayers]).sum(0).tolist()
+    return found
 
 
 def _sampled(case: Case, **how: Any) -> Sampled:
     return Sampled(case.selection, case.rule, case.depth, case.settings, scheme=case.scheme, **how)
 
 
-def _weights(sampled: Sampled) -> Tensor:
-    """The squared branch weights of every layer of a short stack: (layers, seeds)."""
-    with fitting_threads(sampled.settings):
-        sublayers = take_trace(Trial(sampled)).sublayers
-    keys = list(dict.fromkeys((s.part, s.layer) for s in sublayers))
-    rows = torch.zeros(len(keys), sampled.settings.seeds, dtype=torch.float64)
-    for s in sublayers:
-        rows[keys.index((s.part, s.layer))] += s.square.cpu()
-    return rows
-
-
-def _may_grow(case: Case) -> bool:
-    return not case.normalises and all(p.uses == 1 for p in case.constants.parts)
-
-
-def _cut(case: Case) -> tuple[float, Tensor]:
-    """b² and the branch weights of the stack, cut into blocks where b² is not 0.
-
-    It is where the stream grows beyond what blocks of equal share can be near, and where layers
-    depend on where they stand.
-    """
-    if not case.indexed:
-        uncut = _weights(_sampled(case))
-        if not (_may_grow(case) and uncut.sum(0).mean() > NEAR):
-            return 0.0, uncut
-    first, *_ = _weights(_sampled(case, places=(0.0, 1.0)))  # the layer that a block goes behind
-    growth = float(first.mean())
-    return growth, _weights(_sampled(case, growth=growth))
-
-
 def _predict(
     case: Case,
     split: Callable[[Trial, Sampled, list[Direction]], dict[Key, Changes]],
     draws: int,
-    growth: float | None = None,
 ) -> dict[Key, PredictedUpdate]:
     sizes: dict[Key, list[tuple[Tensor, Tensor]]] = {}
-    if growth is None:
-        growth = _cut(case)[0] if case.indexed or _may_grow(case) else 0.0
-    pairs = PLACES_OF_GROWTH if growth else PLACES
     with fitting_threads(case.settings):
         for draw in range(draws):
             squares: dict[Key, list[Tensor]] = {}
-            for index, places in enumerate(places_of(draw, draws, pairs)):
-                sampled = _sampled(case, places=places, index=index, growth=growth)
+            for index, places in enumerate(places_of(draw, draws)):
+                sampled = _sampled(case, places=places, index=index)
                 trial = Trial(sampled, draw=draw, copies=COPIES)
                 directions = _sampled_directions(trial, sampled)
                 for key, changes in split(trial, sampled, directions).items():
@@ -241,10 +191,7 @@ def _changes(trial: Trial, sampled: Sampled, directions: Sequence[Direction]) ->
         alike.setdefault((d.part, d.layer is not None), {}).setdefault(copy, []).append(direction)
     return {
         (part, inside): [
-            (
-                sampled.stands_for(c, parts[part].distinct) if inside else 1.0,
-                change_along(trial, copies[c]),
-            )
+            (float(parts[part].distinct) if inside else 1.0, change_along(trial, copies[c]))
             for c in sorted(copies)
         ]
         for (part, inside), copies in alike.items()

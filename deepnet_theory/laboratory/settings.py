@@ -6,13 +6,11 @@ Depths are ``8,16,32``, a geometric range ``8:1000``, and ``8x6,16x6`` for two p
 from __future__ import annotations
 
 import math
-import os
 import platform
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -23,7 +21,7 @@ from deepnet_theory.definitions.measurement import Provenance
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.outcome import shown as written
 from deepnet_theory.definitions.record import Measurement
-from deepnet_theory.definitions.selection import MAX_LAYERS, Selection, Stack
+from deepnet_theory.definitions.selection import MAX_LAYERS, Stack
 from deepnet_theory.processes import cores, require_processes
 from deepnet_theory.runtime import machine
 from deepnet_theory.runtime.machine import device_called
@@ -62,51 +60,6 @@ class Settings(Measurement):
     @property
     def torch_dtype(self) -> torch.dtype:
         return DTYPES[self.dtype]
-
-
-def needed_bytes(selection: Selection, depth: Depth, settings: Settings) -> int:
-    """What one step at one depth holds at least: the weights, and activations until the backward.
-
-    A sublayer keeps about 4 activations of the width and one of the hidden width; with a twin.
-    """
-    width, hidden = settings.width, int(settings.ffn_ratio * settings.width)
-    sublayers = int(sum(depth[p.depth] * p.sublayers_per_layer for p in selection.the_stack.parts))
-    tokens = settings.batch * settings.tokens
-    weights = sublayers * width * (2 * width + hidden)
-    activations = sublayers * tokens * (4 * width + hidden)
-    return (settings.seeds + 1) * (weights + activations) * settings.torch_dtype.itemsize
-
-
-def available_bytes(device: torch.device) -> int:
-    """The memory that can be had: of the GPU, or what the system and its limits leave."""
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    limits = []
-    with suppress(OSError, ValueError, IndexError):
-        text = Path("/proc/meminfo").read_text(encoding="ascii")
-        limits.append(1024 * int(text.partition("MemAvailable:")[2].split()[0]))
-    with suppress(OSError, ValueError):
-        limit, used = (
-            int(Path(f"/sys/fs/cgroup/memory.{name}").read_text(encoding="ascii"))
-            for name in ("max", "current")
-        )
-        limits.append(limit - used)
-    if not limits and hasattr(os, "sysconf"):
-        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
-    return min(limits, default=2**63)
-
-
-def require_memory(selection: Selection, depths: list[Depth], settings: Settings) -> None:
-    """Raise :class:`InputError` where the deepest stack needs more memory than there is."""
-    depth = max(depths, key=lambda d: sum(d.values()))
-    needed = needed_bytes(selection, depth, settings)
-    there = available_bytes(settings.torch_device)
-    if needed > there:
-        raise InputError(
-            f"depth {depth_key(depth)} with {settings.tokens} tokens, batch {settings.batch}, "
-            f"{settings.seeds} seeds and width {settings.width} needs at least "
-            f"{needed / 1e9:.0f} GB of memory, and {there / 1e9:.0f} GB are there; ask for less"
-        )
 
 
 LONG = 2**27  # activations times layers; below it a process takes longer to start than to help
@@ -233,9 +186,7 @@ def _item(item: object, stack: Stack) -> list[tuple[int, ...]]:
             return _geometric(_layers(first), _layers(last))
         numbers = list(text.split("x"))
     elif isinstance(item, Mapping):
-        if set(item) != set(stack.depths):
-            raise ValueError(f"a depth has {' and '.join(stack.depths)}")
-        numbers = [item[symbol] for symbol in stack.depths]
+        numbers = [item.get(symbol, "") for symbol in stack.depths]
     elif isinstance(item, (tuple, list)):
         numbers = list(item)
     if len(numbers) != (parts := len(stack.parts)):

@@ -26,7 +26,7 @@ from deepnet_theory.laboratory.model_update import (
     everything,
     size_along,
 )
-from deepnet_theory.laboratory.stepping import arriving, backward, numel, only
+from deepnet_theory.laboratory.stepping import arriving, backward, only
 from deepnet_theory.laboratory.trial import Trial
 from deepnet_theory.runtime import Description, described
 from deepnet_theory.runtime.branches import Attention, FeedForward, GatedFeedForward
@@ -107,7 +107,7 @@ def take_trace(trial: Trial) -> Trace:
 
     def collect(_: nn.Parameter, g: Tensor) -> None:
         above = (g.abs() >= 10 * EPSILON).flatten(1).double().mean(1)
-        trace.above_epsilon.append((numel(g), above))
+        trace.above_epsilon.append((g[0].numel(), above))
 
     def arrive(gradient: Tensor) -> None:
         trace.loss_gradient = _per_token(gradient)

@@ -66,7 +66,6 @@ from deepnet_theory.laboratory.settings import (
     fitting_processes,
     fitting_threads,
     provenance,
-    require_memory,
 )
 from deepnet_theory.laboratory.statistics import Array, positive_interval
 from deepnet_theory.laboratory.stepping import running_of
@@ -219,12 +218,11 @@ def verify(
     UNDECIDED, with the reason in ``stopped``.
 
     Raises :class:`InputError` where the depths give no exponent, the rule has no value at one of
-    them, or memory does not suffice.
+    them.
     """
     began = time.perf_counter()
     cases = cases_of(selection, rule, depths, settings, scheme)
     wanted, first = [case.depth for case in cases], cases[0]
-    require_memory(selection, wanted, settings)
     plans = plan_exponents(selection, predictions, wanted)
     names = list(dict.fromkeys(a.measurement for a in predictions.assumptions if a.measurement))
     for name in names:
@@ -301,16 +299,16 @@ def predict(cases: Sequence[Case], **work: Unpack[Work]) -> Result:
     for at in rows:
         found, key = at.predicted, depth_key(at.depth)
         assert found is not None
-        mean, whole = found.shares[ALL].mean, fmean(found.whole)
-        if not math.isfinite(mean + whole):
+        mean, distance = found.shares[ALL].mean, fmean(found.distance)
+        if not math.isfinite(mean + distance):
             raise InputError(f"the prediction at depth {key} is not finite: try float64")
         # each seed has data of its own: over seeds the interval is what other data would give
         _, low, high = positive_interval(found.shares[ALL].values).numbers
         values = found.shares[ALL].values
         points.append(Estimate(dict(at.depth), mean, low, high, values=values))
-        if fmean(found.block) > NEAR:
+        if distance > NEAR:
             warnings.append(
-                f"at depth {key} S·r² is {whole:.3g}, above {NEAR:g}: the stack is not near the "
+                f"at depth {key} S·r² is {distance:.3g}, above {NEAR:g}: the stack is not near the "
                 "identity, and the prediction does not reach it"
             )
     shares = []
@@ -370,7 +368,7 @@ def _level(measured: Sequence[AtDepth]) -> AssumptionResult | None:
         return None
     values = _table(at.measured(ALL) or () for at in measured)
     expected = _table(p.shares[ALL].values for p in predicted)
-    identity = _table(p.block for p in predicted)
+    identity = _table(p.distance for p in predicted)
     return judge_level([at.depth for at in measured], values, expected, identity)
 
 

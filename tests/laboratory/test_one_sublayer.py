@@ -3,7 +3,6 @@
 import math
 import re
 from dataclasses import replace
-from itertools import accumulate
 
 import numpy as np
 import pytest
@@ -82,47 +81,10 @@ def test_a_prediction_says_what_a_fixed_epsilon_gives():
     assert not dt.predict_update("adam", [8], **SMALL_GIVEN).provenance.warnings
 
 
-def test_where_the_stream_grows_blocks_grow_with_it():
-    """No block is larger than its share of τ, and together they are all the layers."""
-
-    def growing(layers, *places):
-        return sampled(PLAIN, layers, places, growth=1.0)
-
-    for layers in (16, 10**6):
-        groups, below = list(growing(layers, 0.2, 0.7).groups(layers)), 0.0
-        assert sum(g.layers for g in groups) == pytest.approx(layers) and len(groups) < 40
-        for group in groups:
-            assert group.layers / (1 + below) < math.expm1(0.5) + 1e-9
-            below += group.layers
-    # of 17 layers' log(17) = 2.83 no block has more than 0.5: 2, 3 and 2 of them, alike in a gap
-    groups = list(growing(16, 0.2, 0.7).groups(16))
-    assert [g.copy for g in groups] == [None, None, 0, None, None, None, 1, None, None]
-    shares = accumulate(g.layers / 14 for g in groups if g.copy is None)
-    ends = [math.log1p(16 * share) / math.log(17) for share in shares]
-    assert ends == pytest.approx([0.1, 0.2, 0.2 + 0.5 / 3, 0.2 + 1 / 3, 0.7, 0.85, 1])
-    # u and v are independent and uniform: the layers of a unit of place are all of them
-    counts = [growing(64, u, u).stands_for(0, 64) for u in np.arange(0.0005, 1, 0.001)]
-    assert np.mean(counts) == pytest.approx(64, rel=1e-4)
-
-
 def of_scheme(name, layers):
     given = scheme(name)
     selection, rules = measurable(given, "adam", None)
     return Case(selection, rules, {"N": layers}, LAB, scheme=given)
-
-
-@pytest.mark.parametrize(("name", "twice"), [("admin", 2), ("layernorm-scaling", 1)])
-def test_a_block_has_the_numbers_of_its_middle(name, twice):
-    """α = √(2l) or √l: each block's is that of its layers' middle, times no power of √m."""
-    case = of_scheme(name, 64)
-    short = Sampled(
-        case.selection, case.rule, case.depth, LAB, (0.25, 0.5), growth=1.0, scheme=case.scheme
-    )
-    (part,), below = case.constants.parts, 0.0
-    for group, (first, *_) in zip(short.groups(64), short.layers(part), strict=True):
-        middle = max(1.0, below + (group.layers + 1) / 2)
-        assert first.constants.alpha == pytest.approx(math.sqrt(twice * middle))
-        below += group.layers
 
 
 def test_a_block_is_as_much_larger_in_every_form_of_the_sum():
@@ -132,7 +94,8 @@ def test_a_block_is_as_much_larger_in_every_form_of_the_sum():
     x, branch = block.placement.coefficients(block.constants.alpha)
     assert x * x + branch * branch == pytest.approx(1)
     assert branch / x == pytest.approx(math.sqrt(4 / 16))
-    assert not of_scheme("modula", 8).alike
+    assert not of_scheme("modula", 8).alike and not of_scheme("admin", 8).alike
+    assert not Case(Selection("adam", uses="N"), PLAIN, {"N": 8}, LAB).alike  # a loop
     # nGPT's x + (G − x)/α: the branch's weight is 1/(α − 1), and √m times that in a block
     case = of_scheme("ngpt", 64)
     block = _standing_for(case.layer(case.constants.parts[0], 0)[0], 9.0)

@@ -1,21 +1,18 @@
-"""Settings and depth lists: the first bad value is restated; memory and processes that suit."""
+"""Settings and depth lists: the first bad value is restated; processes that suit."""
 
 import math
 import os
 import sys
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from published_rules import SMALL, depths, predictions, rule
 
 import deepnet_theory as dt
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.selection import stack
-from deepnet_theory.laboratory import settings as memory
 from deepnet_theory.laboratory.settings import (
     Settings,
     default_depths,
@@ -23,7 +20,6 @@ from deepnet_theory.laboratory.settings import (
     fitting_processes,
     parse_depths,
 )
-from deepnet_theory.laboratory.verify import verify
 
 
 @pytest.mark.parametrize(
@@ -50,26 +46,6 @@ def test_defaults_and_data():
     assert Settings().torch_device.type in ("cpu", "cuda")
     assert Settings(dtype="float64").torch_dtype is torch.float64
     assert Settings(**Settings(width=32).to_dict()) == Settings(width=32)
-
-
-def test_a_stack_that_does_not_fit_is_refused(adam, monkeypatch):
-    few, many = (memory.needed_bytes(adam, {"N": n}, SMALL) for n in (2, 4))
-    exact = memory.needed_bytes(adam, {"N": 2}, replace(SMALL, dtype="float64"))
-    assert many == exact == 2 * few
-    huge = replace(SMALL, tokens=2**20, width=64, seeds=1000)
-    with pytest.raises(InputError, match=r"depth 128 with 1048576 tokens, .* GB are there"):
-        verify(adam, rule("adam"), predictions("adam", "adam"), depths(8, 128), huge)
-    monkeypatch.setattr(memory, "available_bytes", lambda device: 1000)
-    with pytest.raises(InputError, match="memory"):
-        memory.require_memory(adam, depths(2), SMALL)
-
-
-def test_the_memory_that_can_be_had_is_the_least_that_system_and_limits_leave(monkeypatch):
-    files = {"meminfo": "MemTotal: 9 kB\nMemAvailable:   7 kB\n", "memory.current": "1000"}
-    monkeypatch.setattr(memory.Path, "read_text", lambda path, **_: files[path.name])
-    for limit, left in (("5000", 4000), ("max", 7 * 1024)):
-        files["memory.max"] = limit
-        assert memory.available_bytes(torch.device("cpu")) == left
 
 
 # 8 seeds of 32 tokens in width 64, 4 draws: 2^16 activations a layer
