@@ -25,9 +25,10 @@ from deepnet_theory.definitions.measurement import Predictions
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.algebra import DEPTHS
-from deepnet_theory.proof.facts import Fact, facts
+from deepnet_theory.proof.facts import Fact
 from deepnet_theory.proof.notation import meaning, named
 from deepnet_theory.proof.rule import Problem, SolvedRule, rule_of, supporting
+from deepnet_theory.proof.seen import facts
 from deepnet_theory.proof.step import Relation, Step, join
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.exponents import predictions

@@ -1,107 +1,62 @@
-r"""The explicit sublayers at the constants that an answer prints, and what they show of sizes.
+"""What explicit sublayers show of an answer, leaf by leaf.
 
-No entry of the table of sizes enters: the printed rule alone, the sublayers' own formulas and the
-optimizer's own expression.
+The sublayers stand at the printed rule (:mod:`~deepnet_theory.proof.stack`). No entry of the table
+of sizes enters: the rule alone, the sublayers' own formulas and the optimizer's own expression.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+from itertools import product
 from typing import Any
 
-from deepnet_theory.definitions.expression import DEPTH, evaluate
-from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.rule import Rule, RuleEntry, closure
+from deepnet_theory.definitions.expression import evaluate
+from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.rule import COMPLETE, Rule, RuleEntry, closure
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Role, Sublayer
-from deepnet_theory.proof.explicit import SAME, degrees, practised
+from deepnet_theory.proof.explicit import SAME, degrees, practised, regimes_of
+from deepnet_theory.proof.facts import (
+    CONSTANT,
+    DEEP,
+    DEPTHS,
+    SHALLOW,
+    Fact,
+    Leaf,
+    Path_,
+    Shown,
+    Shows,
+    compared,
+    exactly,
+    grows,
+    leaves,
+    near,
+    numbers,
+    power,
+    told,
+    value,
+    value_at,
+)
 from deepnet_theory.proof.stack import Depth, ExplicitStack, Moved, Place, explicit_stack
-
-DEPTHS: tuple[Depth, ...] = (
-    {"N": 6, "M": 4}, {"N": 10**4, "M": 700}, {"N": 10**8, "M": 10**6},
-)  # fmt: skip
-SHALLOW, DEEP = 10**3, 10**12  # a power of the depth is what lies between
-CONSTANT = 1e-3  # a size that must not change with the depth, by a difference quotient
-Leaf = Any
-Shows = Callable[[Leaf], bool]
+from deepnet_theory.sizes.exponents import rival_rules
+from deepnet_theory.sizes.laws import factors
+from deepnet_theory.sizes.table import by_closure
 
 
-# ---- what is shown of one printed leaf ----
+def facts(selection: Selection, printed: Mapping[str, Any]) -> tuple[Fact, ...]:
+    """A fact for every leaf of an answer's plain data, and for every leaf that it lacks."""
+    try:
+        shown = dict(AtRule(selection, printed).all())
+    except InputError:  # constants that are not positive, or no formulas: nothing is seen at them
+        shown = {}
+    return compared(leaves(printed), shown)
 
 
-@dataclass(frozen=True)
-class Shown:
-    """What the explicit sublayers show of one leaf."""
-
-    test: Shows | None  # None: no sublayer can show it
-    because: str
-    found: str
-
-    def agrees(self, stated: Leaf) -> bool:
-        """Whether a printed leaf is what is shown; False where it cannot be read."""
-        try:
-            return self.test is not None and self.test(stated)
-        except (InputError, ArithmeticError, ValueError, TypeError):
-            return False
-
-
-def near(one: float, other: float) -> bool:
-    return abs(one - other) <= SAME * max(abs(one), abs(other))
-
-
-def numbers(values: Sequence[float], because: str, *, up_to_constant: bool = False) -> Shown:
-    """A formula that has these values at :data:`DEPTHS`."""
-
-    def agrees(stated: Leaf) -> bool:
-        said = [value_at(stated, depth) for depth in DEPTHS]
-        if not any(values) or not any(said):
-            return not any(values) and not any(said)
-        ratios = [a / b for a, b in zip(said, values, strict=True)]
-        level = ratios[0] if up_to_constant else 1.0
-        if level <= 0:
-            return False
-        tolerance = CONSTANT if up_to_constant else SAME
-        return all(abs(ratio / level - 1) <= tolerance for ratio in ratios)
-
-    return Shown(agrees, because, ", ".join(f"{value:.6g}" for value in values))
-
-
-def exactly(value: Leaf, because: str) -> Shown:
-    return Shown(lambda stated: bool(stated == value), because, str(value))
-
-
-def told(holds: bool, because: str, found: str) -> Shown:
-    """What is decided before the leaf is read."""
-    return Shown(lambda _: holds, because, found)
-
-
-def grows(shallow: float, deep: float) -> bool:
-    return deep > shallow * (1 + CONSTANT)
-
-
-def power(sizes: Sequence[float]) -> float:
-    """The exponent of a size between the two depths."""
-    shallow, deep = sizes
-    return math.log(deep / shallow) / math.log(DEEP / SHALLOW)
-
-
-def value_at(text: str, depth: Depth) -> float:
-    """A printed formula at a depth."""
-    return float(evaluate(DEPTH.parse(text), **depth))
-
-
-def value(text: str, depth: Depth) -> Shown:
-    """The number of a formula at a depth."""
-    number = value_at(text, depth)
-    return Shown(lambda stated: near(stated, number), "the formula there", f"{number:.6g}")
-
-
-# ---- sublayers at the printed rule ----
+# ---- an answer, with the explicit sublayers at its rule ----
 
 
 class AtRule:
@@ -125,7 +80,7 @@ class AtRule:
         every = dict.fromkeys(s.name for s in stack.part(part).layer)
         if kind == "*":
             return list(every)
-        rows = [e["sublayer"] for e in self.data["orders"] if e["stack"] == part]
+        rows = [name for name, of in self.data["consequences"][part].items() if "order-1" in of]
         own = [name for name in every if name == kind]
         return own or [name for name in every if name not in rows]
 
@@ -141,13 +96,6 @@ class AtRule:
     def sized(self, values: Sequence[float], because: str) -> Shown:
         return numbers(values, because, up_to_constant=self.stack.numbered)
 
-    def deep(
-        self, stack: ExplicitStack, part: str, name: str, depth: Depth, layers: float
-    ) -> Place:
-        """A sublayer at a number of layers that solves an equation, and need not be whole."""
-        there: dict[str, Any] = {**depth, stack.part(part).depth: layers}
-        return stack.at(part, name, there)
-
     def ends(self, part: str, name: str, depth: str = "") -> list[Place]:
         """A sublayer at two depths, the other part's held."""
         symbol = depth or self.stack.part(part).depth
@@ -155,15 +103,16 @@ class AtRule:
 
     def kinds(self) -> Iterator[tuple[str, str, list[str]]]:
         """Part, name and members of every kind of sublayer: those of one number of matrices."""
-        for entry in self.data["orders"]:
-            part, kind = entry["stack"], entry["sublayer"]
-            yield part, kind, self.members(self.stack, part, kind)
+        for part, kinds in self.data["consequences"].items():
+            for kind, sizes in kinds.items():
+                if "order-1" in sizes:
+                    yield part, kind, self.members(self.stack, part, kind)
 
-    def failing(self, part: str, name: str) -> Shown:
+    def failing(self, part: str, name: str) -> list[float]:
         """The rate where aligned steps have moved the branch by as much as itself."""
         places, rises = self.places(part, name), grows(*(p.rho for p in self.ends(part, name)))
         inverse = 1 / places[0].degree - 1 if rises else 0
-        return self.sized([p.rho**inverse for p in places], "rho at two depths")
+        return [p.rho**inverse for p in places]
 
     def powers(self, part: str, name: str) -> list[float]:
         """The exponents of every order, in every depth."""
@@ -179,16 +128,6 @@ class AtRule:
         falls = "lazy" if min(powers) < -CONSTANT else "stable"
         return "unstable" if max(powers) > CONSTANT else falls
 
-    def power_of(self, part: str, name: str, size: Callable[[Place], float]) -> str:
-        """The powers of a size in the depths, as sentences write them."""
-        powers = {
-            depth: Fraction(
-                power([size(p) for p in self.ends(part, name, depth)])
-            ).limit_denominator(10**4)
-            for depth in sorted(self.selection.the_stack.depths)
-        }
-        return "*".join(f"{depth}^({p})" for depth, p in powers.items() if p) or "1"
-
     @cached_property
     def whole(self) -> str:
         """The state of all kinds together."""
@@ -203,6 +142,260 @@ class AtRule:
                 for name, role in parameters_of(self.selection, sublayer):
                     if role is not Role.NORM_BIAS or bias:
                         yield part.name, sublayer.name, name, role
+
+    # ---- leaf by leaf ----
+
+    def all(self) -> Iterator[tuple[Path_, Shown]]:
+        yield from self.rule("rule", self.data["closure"])
+        yield from self.training()
+        yield from self.consequences()
+        yield from self.parameters()
+        yield from self.predictions()
+        yield from self.sentences()
+
+    def rule(self, which: str, closed: str) -> Iterator[tuple[Path_, Shown]]:
+        """α, β and κ, which meet the balance and the closure; ρ and ε of a norm at them."""
+        entries, eta = self.data[which], self.data["eta"]
+        stack = self.stack
+        if which != "rule":
+            eta = self.data["eta"] if closed == self.data["closure"] else "1"
+            stack = self.stack_of(entries, eta, closure=closed)
+        conditions, balanced = Conditions(stack, closed), list[bool]()
+        for entry in entries:
+            part, kind = entry["stack"], entry["sublayer"]
+            at, members = (which, f"{part}/{kind}"), self.members(stack, part, kind)
+            met, words = conditions.of(part, members)
+            balanced.append(met)
+            for knob in ("alpha", "beta", "rate"):
+                yield (*at, knob), told(met, "balance and closure there", words)
+            rhos = [at.rho for at in self.places(part, members[0], stack=stack)]
+            yield (*at, "rho"), self.sized(rhos, "an update of a scaled matrix over the matrix")
+            for place, shown in self.epsilons(stack, part, members):
+                yield (*at, "norm_epsilon", place), shown
+            if depth := self.data.get("depth"):
+                for knob in ("alpha", "beta", "rate"):
+                    yield (*at, f"{knob}_value"), value(entry[knob], depth)
+                for place, text in entry.get("norm_epsilon", {}).items():
+                    yield (*at, "norm_epsilon_value", place), value(text, depth)
+        if which == "rule":
+            yield ("eta",), told(all(balanced), "every balance and closure", "")
+            if depth := self.data.get("depth"):
+                yield ("eta_value",), value(eta, depth)
+
+    def training(self) -> Iterator[tuple[Path_, Shown]]:
+        if self.data["training"]:
+            yield from self.rule("training", self.data["training_closure"])
+        complete = dict(by_closure(self.selection))[COMPLETE.name]
+        if not self.data["training"] and not isinstance(complete, Refusal):
+            yield ("training",), told(False, "the closure complete has a rule", COMPLETE.name)
+        needs = self.selection.the_placement.training_condition
+        if needs and self.data["training"]:
+            agrees: Shows = lambda stated: stated == needs  # noqa: E731
+            yield ("training_condition",), Shown(agrees, "as its placement says", needs)
+
+    def consequences(self) -> Iterator[tuple[Path_, Shown]]:
+        for part, kind, members in self.kinds():
+            at, places = ("consequences", part, kind), self.places(part, members[0])
+            scaled = places[0].sublayer.scaled[0].name
+            moved = [place.moved_by(scaled, Role.SCALED) for place in places]
+            found: dict[str, tuple[Sequence[float], str]] = {
+                "initial-weight": ([p.knobs[1] for p in places], "the rule's own constant"),
+                "gradient": ([m.gradient for m in moved if m], "an explicit response"),
+                "update": ([m.update for m in moved if m], "the optimizer's own expression"),
+                "relative-update": ([p.rho for p in places], "an update over the matrix"),
+                "branch-weight": ([p.weight for p in places], "one branch in place of another"),
+                "aligned-sum": ([p.aligned for p in places], "S such branches"),
+                "self-consistency": ([p.independent for p in places], "S such branches, squared"),
+            }
+            for order in range(1, places[0].degree + 1):
+                sizes = [place.order(order) for place in places]
+                found[f"order-{order}"] = sizes, f"{order} of a branch's matrices at once"
+            for name, (values, because) in found.items():
+                yield (*at, name, "value"), self.sized(values, because)
+                yield (*at, name, "remark"), exactly("", "nothing is said")
+            sizes = self.failing(part, members[0])
+            yield (*at, "failing-rate", "value"), self.sized(sizes, "rho at two depths")
+            state = self.state(part, members[0])
+            yield (*at, "failing-rate", "remark"), exactly(state, "every order at two depths")
+        for part, sublayer, name, role in self.every_parameter():
+            if role is not Role.SCALED:
+                row = Parameter(self, part, sublayer, name, role)
+                share = ("consequences", part, sublayer, f"share-{name}")
+                yield (*share, "value"), self.sized(row.shares, "S responses to such an update")
+                yield (*share, "remark"), row.standing
+
+    def parameters(self) -> Iterator[tuple[Path_, Shown]]:
+        for part, sublayer, name, role in self.every_parameter():
+            row, at = (
+                Parameter(self, part, sublayer, name, role),
+                ("parameters", f"{part}/{sublayer}/{name}"),
+            )
+            yield (*at, "gain"), self.sized(row.starts, "what the branch's own formula starts with")
+            yield (*at, "rate"), self.sized(row.rates, "its share of order one where that grows")
+            yield (*at, "epsilon"), row.epsilon
+            yield (*at, "weight_decay"), row.decay
+
+    def epsilons(
+        self, stack: ExplicitStack, part: str, members: list[str]
+    ) -> Iterator[tuple[str, Shown]]:
+        """The ε of every norm on what falls: the variance in the deepest branch of the entry."""
+        branches = {s.name: s for s in stack.part(part).layer if s.name in members}
+        deepest = max(branches.values(), key=lambda s: len(factors(s))).name
+        ends = self.places(part, deepest, [{**DEPTHS[0], stack.part(part).depth: n}
+                                           for n in (SHALLOW, DEEP)], stack)  # fmt: skip
+        places = self.places(part, deepest, stack=stack)
+        for place in places[0].sizes.variances:
+            variances = [p.variance(place) for p in ends]
+            if variances[1] < variances[0] * (1 - CONSTANT):
+                shown = [p.variance(place) for p in places]
+                yield place, self.sized(shown, "the variance that an explicit norm divides")
+
+    def predictions(self) -> Iterator[tuple[Path_, Shown]]:
+        """The exponents of this rule and of others, each that of the matrix with the largest share.
+
+        Each share is a power of the depth, while the slope of a sum of unlike powers is none of
+        them at any finite depth. Of two parts cross-attentions amplify as independent ones,
+        whatever the rule was balanced with.
+        """
+        stack, aligned = (
+            explicit_stack(self.selection, self.stack.rule, crossings)
+            for crossings in ("independent", "aligned")
+        )
+        rivals = {
+            name: explicit_stack(self.selection, rule, "independent")
+            for name, rule in rival_rules(self.selection).items()
+        }
+        parts = [part.name for part in self.selection.the_stack.parts]
+        shares = ["all", *(parts if len(parts) > 1 else ())]
+        for variable, share in product(self.selection.the_stack.depths, shares):
+            at = ("predictions", f"{variable}/{share}")
+            yield (*at, "exponent"), self.exponent(stack, variable, share)
+            for name, rival in rivals.items():
+                yield (*at, "rivals", name), self.exponent(rival, variable, share)
+            if share == parts[0]:
+                shown = self.exponent(aligned, variable, share)
+                yield (*at, "rivals", "aligned cross-attentions"), shown
+
+    def exponent(self, stack: ExplicitStack, variable: str, share: str) -> Shown:
+        rows = [
+            (part, sublayer, name, role)
+            for part, sublayer, name, role in self.every_parameter()
+            if role in MATRICES and share in ("all", part)
+        ]
+        depths = [{**DEPTHS[0], variable: layers} for layers in (SHALLOW, DEEP)]
+        sizes = []
+        for part, sublayer, name, role in rows:
+            moved = [stack.at(part, sublayer, depth).moved_by(name, role) for depth in depths]
+            if moved[0] and moved[1] and moved[0].share:
+                sizes.append(power([one.share for one in moved if one]))
+        far = any(
+            grows(*(stack.at(part, sublayer, depth).independent for depth in depths))
+            for part, sublayer, *_ in self.every_parameter()
+        )
+        several = len(self.selection.the_stack.parts) > 1 and self.selection.uses != "1"
+        if far or several or not sizes:
+            return Shown(None, "beyond the neighbourhood of the identity no sublayer shows it", "")
+        largest = max(sizes)
+        agrees: Shows = lambda stated: abs(float(Fraction(stated)) - largest) < SAME  # noqa: E731
+        return Shown(agrees, "the largest power among the shares of all matrices", f"{largest:.6g}")
+
+    # ---- sentences: each formula in them is a size that explicit sublayers have ----
+
+    def sentences(self) -> Iterator[tuple[Path_, Shown]]:
+        """The state in depth, and every remark; a size that must be remarked is."""
+        sizes, wanted, words = [*self.sizes()], [*self.wanted()], [*self.words()]
+        yield ("in_depth",), Shown(
+            lambda stated: self.tells_the_state(stated) and self.tells(stated, sizes),
+            "the orders at two depths", self.whole,
+        )  # fmt: skip
+        remarks, found = self.data["remarks"], "; ".join(words)
+        for index in range(len(remarks)):
+            yield ("remarks", str(index)), Shown(
+                lambda stated: stated in words or self.tells(stated, [*sizes, *wanted], least=1),
+                "found again", found,
+            )  # fmt: skip
+        said = [formula for remark in remarks for formula in formulas(remark)]
+        for size in wanted:
+            if not any(self.is_size(formula, size) for formula in said):
+                yield ("remarks", f"{size}"), told(False, "measured, and not said", "")
+        for sentence in words:
+            if sentence not in remarks:
+                yield ("remarks", sentence), told(False, "measured, and not said", "")
+
+    def tells_the_state(self, stated: str) -> bool:
+        """Its first word, and the rule that it recommends."""
+        trained, closed = self.data["training"], self.data["training_closure"]
+        same = trained == self.data["rule"]
+        return (
+            stated.lower().startswith(f"{self.whole} in depth")
+            and ("One learning rate serves every depth" in stated) == bool(trained and same)
+            and (f"take the closure {closed}." in stated) == bool(trained and not same)
+            and (self.data.get("training_condition") or "") in stated
+        )
+
+    def tells(self, stated: str, sizes: Sequence[Sequence[float]], least: int = 0) -> bool:
+        """Whether every formula of a sentence is one of the sizes, and there are enough."""
+        text = stated.replace(self.data.get("training_refused") or "", "")
+        said = formulas(text)
+        return len(said) >= least and all(
+            formula in DEPTHS[0] or any(self.is_size(formula, size) for size in sizes)
+            for formula in said  # a depth by itself may be named alone
+        )
+
+    def is_size(self, formula: str, size: Sequence[float]) -> bool:
+        """Whether a formula is a size; one that is written ``N^(1/2)`` is a power alone."""
+        power = "^" in formula or self.stack.numbered
+        seen = numbers(size, "", up_to_constant=power)
+        return seen.agrees(formula.replace("^", "**"))
+
+    def sizes(self) -> Iterator[Sequence[float]]:
+        """What the state in depth may speak of: ρ, failing rates, and the ε of norms."""
+        for part, _, members in self.kinds():
+            yield [p.rho for p in self.places(part, members[0])]
+            yield self.failing(part, members[0])
+        which = "rule" if self.selection.closure or not self.data["training"] else "training"
+        stack = self.stack
+        if which == "training":
+            closed = self.data["training_closure"]
+            stack = self.stack_of(self.data["training"], "1", closure=closed)
+        for entry in self.data[which]:
+            part = entry["stack"]
+            for member in self.members(stack, part, entry["sublayer"]):
+                places = self.places(part, member, stack=stack)
+                for place in places[0].sizes.variances:
+                    yield [p.variance(place) for p in places]
+
+    def wanted(self) -> Iterator[Sequence[float]]:
+        """What must be remarked: S·r² where it grows, and shares that grow with their inverse."""
+        depths = self.selection.the_stack.depths
+        for part, _, members in self.kinds():
+            name = members[0]
+            if any(grows(*(p.independent for p in self.ends(part, name, d))) for d in depths):
+                yield [p.independent for p in self.places(part, name)]
+        for row in self.every_parameter():
+            parameter = Parameter(self, *row)
+            if parameter.dominant:
+                yield parameter.shares
+                yield [1 / share for share in parameter.shares]
+
+    def words(self) -> Iterator[str]:
+        """Remarks without a formula of the depth: the regime, and what an optimizer's file says."""
+        optimizer = self.selection.the_optimizer
+        if regimes := regimes_of(optimizer):
+            yield f"holds where {' and '.join(f'{a} > {b}' for a, b in regimes)}"
+        if optimizer.mind:
+            yield f"{optimizer.name}: {optimizer.mind}"
+
+
+FORMULA = re.compile(r"[\w*/^().+-]*\b[NM]\b[\w*/^().+-]*")
+
+
+def formulas(sentence: str) -> list[str]:
+    """The formulas in the depths that a sentence holds."""
+    found = (text.rstrip(".") for text in FORMULA.findall(sentence))
+    kept = (t[1:] if t.count("(") > t.count(")") else t for t in found)
+    kept = (t[:-1] if t.count(")") > t.count("(") else t for t in kept)
+    return list(kept)
 
 
 # ---- one parameter ----
@@ -258,20 +451,13 @@ class Parameter:
         falls = bool(self.ends) and self.ends[1] < self.ends[0] * (1 - CONSTANT)
         word = "dominant" if self.dominant else "negligible" if falls or not self.ends else "equal"
 
+        inverse = [1 / share for share in self.shares if share]
+
         def agrees(stated: Leaf) -> bool:
-            found = re.fullmatch(
-                r"(\w+)(?:; the learning-rate multiplier (.+?) (would balance|balances) it)?",
-                stated,
-            )
-            if not self.ends:
-                return bool(stated.startswith(f"{word}: its gradient is exactly zero"))
-            if not found or found[1] != word or (found[2] is None) != (word == "equal"):
-                return False
-            inverse = self.seen.sized([1 / share for share in self.shares], "")
-            return word == "equal" or (
-                inverse.agrees(found[2])
-                and found[3] == ("balances" if self.dominant else "would balance")
-            )
+            said = formulas(stated)
+            right = [f for f in said if inverse and self.seen.sized(inverse, "").agrees(f)]
+            told = stated.startswith(word) and said == right
+            return bool(told and (len(said) == (word != "equal") or not self.ends))
 
         return Shown(agrees, "its share at two depths", word)
 

@@ -25,8 +25,7 @@ from deepnet_theory.proof import explicit
 from deepnet_theory.proof.algebra import from_plain, plain
 from deepnet_theory.proof.derivation import SCHEMA, Chain, Derivation, Meaning, derive, symbols_of
 from deepnet_theory.proof.explicit import Drawn, Seen, Slope
-from deepnet_theory.proof.facts import Fact, fact
-from deepnet_theory.proof.seen import Shown, exactly, told
+from deepnet_theory.proof.facts import Fact, Shown, exactly, fact, told
 from deepnet_theory.proof.step import Check, Relation, Step
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse

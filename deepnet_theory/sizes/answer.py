@@ -242,19 +242,7 @@ class Answer(Displayed):
                 for p in self.predictions.exponents
             ],
             "parameters": [asdict(parameter) for parameter in self.parameters],
-            "orders": [
-                {
-                    "stack": row.part,
-                    "sublayer": row.sublayer,
-                    "state": row.state,
-                    "rho": str(row.rho),
-                    "orders": [str(size) for size in row.orders],
-                    "failing_rate": str(row.failing),
-                }
-                for row in self.orders
-            ],
             "in_depth": self.in_depth,
-            "norm_epsilon": [norm.to_dict() for norm in self.falling],
             "remarks": list(self.remarks),
         }
         if depth:

@@ -60,7 +60,7 @@ def test_the_json_has_both_rules_and_says_what_is_proved(cli):
     assert found["training_refused"] is None and HEAD in found["training_condition"]
     assert found["verdict_of"] == ["rule", "steps", "measured"]
     measured = {row["of"].partition("/")[0] for row in found["measured"]}
-    assert {"training", "parameters", "predictions", "orders"} <= measured <= set(found)
+    assert {"training", "parameters", "predictions", "consequences"} <= measured <= set(found)
 
 
 def test_where_there_is_no_rule_to_train_with_the_reason_is_given(cli):

@@ -11,7 +11,8 @@ from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.proof.derivation import derive
-from deepnet_theory.proof.facts import facts, leaves
+from deepnet_theory.proof.facts import leaves
+from deepnet_theory.proof.seen import facts, formulas
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.update import Degrees
 
@@ -79,10 +80,14 @@ def errors(path, leaf):
 
 
 def sentences(text):
+    """The first word that decides, and every formula."""
     for one, other in WORDS:
-        if re.search(rf"\b{one}\b", text.lower()):
-            yield re.sub(rf"\b{one}\b", other, text, count=1, flags=re.IGNORECASE)
+        if text.lower().startswith(one):
+            yield other + text[len(one) :]
             break
+    for formula in formulas(text):
+        if formula not in ("N", "M"):
+            yield text.replace(formula, f"{formula}*N**(1/16)")
 
 
 @pytest.fixture(scope="session", params=PRINTED)
@@ -168,7 +173,7 @@ def test_the_other_side_of_a_regime_is_refuted(monkeypatch):
 @pytest.mark.parametrize("name", ["adafactor", "adam post-ln"])
 def test_a_row_that_is_missing_or_not_there_is_refuted(name):
     selection, right = answer(name).selection, answer(name).to_dict()
-    for key in ("parameters", "orders", "predictions", "remarks"):
+    for key in ("parameters", "predictions", "remarks"):
         for index in range(len(right[key])):
             data = {**right, key: [row for i, row in enumerate(right[key]) if i != index]}
             assert Verdict.REFUTED in verdicts(selection, data).values(), (key, index)
