@@ -18,10 +18,10 @@ BUDGETS = {
     "laboratory": 5149,
     "models": 5410,
     "processes": 662,
-    "proof": 5677,
+    "proof": 5578,
     "report": 2217,
     "runtime": 1232,
-    "sizes": 5831,
+    "sizes": 5819,
 }
 FORMATTED_BY_HAND = 151
 
