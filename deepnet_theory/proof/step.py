@@ -13,7 +13,7 @@ from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
 from functools import partial, partialmethod
-from typing import Any, ClassVar, Protocol, TypedDict, Unpack
+from typing import Any, ClassVar
 
 import mpmath
 import sympy as sp
@@ -443,29 +443,6 @@ def defines(name: str, recompute: Callable[[], sp.Expr]) -> Check:
 # ---- a section: steps that share a title and a source ----
 
 
-class Options(TypedDict, total=False):
-    """What a step says besides its two sides, as :class:`Step` describes it."""
-
-    source: str
-    uses: tuple[str, ...]
-    assumptions: tuple[str, ...]
-    establishes: tuple[sp.Symbol, ...]
-    bounded: tuple[sp.Symbol, ...]
-    regime: Regime | None
-    imposed: bool
-    checks: tuple[Check, ...]
-    left: sp.Expr
-
-
-class Maker(Protocol):
-    """Makes a step of one relation."""
-
-    def __call__(
-        self, name: str, lhs: sp.Expr, rhs: sp.Expr, because: str, **more: Unpack[Options]
-    ) -> Step:
-        """The step."""
-
-
 @dataclass(frozen=True)
 class Section:
     """Makes the steps of a section: ``section.equal(name, lhs, rhs, because, …)``."""
@@ -474,20 +451,14 @@ class Section:
     source: str = "derived here"
 
     def step(
-        self,
-        relation: Relation,
-        name: str,
-        lhs: sp.Expr,
-        rhs: sp.Expr,
-        because: str,
-        **more: Unpack[Options],
+        self, relation: Relation, name: str, lhs: sp.Expr, rhs: sp.Expr, because: str, **more: Any
     ) -> Step:
-        """lhs relation rhs."""
+        """lhs relation rhs; ``more`` are other fields of :class:`Step`."""
         more.setdefault("source", self.source)
         return Step(name, lhs, rhs, relation, because, section=self.title, **more)
 
-    equal: ClassVar[Maker] = partialmethod(step, Relation.EQUAL)  # type: ignore[assignment]
-    asymptotic: ClassVar[Maker] = partialmethod(step, Relation.ASYMPTOTIC)  # type: ignore[assignment]
-    at_most: ClassVar[Maker] = partialmethod(step, Relation.AT_MOST)  # type: ignore[assignment]
-    order: ClassVar[Maker] = partialmethod(step, Relation.ORDER)  # type: ignore[assignment]
-    bound: ClassVar[Maker] = partialmethod(step, Relation.BOUND)  # type: ignore[assignment]
+    equal: ClassVar[Callable[..., Step]] = partialmethod(step, Relation.EQUAL)  # type: ignore[assignment]
+    asymptotic: ClassVar[Callable[..., Step]] = partialmethod(step, Relation.ASYMPTOTIC)  # type: ignore[assignment]
+    at_most: ClassVar[Callable[..., Step]] = partialmethod(step, Relation.AT_MOST)  # type: ignore[assignment]
+    order: ClassVar[Callable[..., Step]] = partialmethod(step, Relation.ORDER)  # type: ignore[assignment]
+    bound: ClassVar[Callable[..., Step]] = partialmethod(step, Relation.BOUND)  # type: ignore[assignment]

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
 from itertools import combinations, count, permutations, product
-from typing import NamedTuple, TypeAlias, TypeVar, Unpack
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import sympy as sp
 
@@ -29,7 +29,7 @@ from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.proof.notation import Labelled
 from deepnet_theory.proof.notation import NamedQuantity as NamedQuantity
 from deepnet_theory.proof.notation import norm_of as norm_of
-from deepnet_theory.proof.step import Check, Options, Relation, Section, Step
+from deepnet_theory.proof.step import Check, Relation, Section, Step
 
 T = TypeVar("T")
 Model: TypeAlias = Mapping[sp.Expr, sp.Expr]  # an exact value for each named quantity
@@ -567,7 +567,7 @@ def moment(
     because: str,
     known: tuple[Known, ...] = (),
     value: sp.Expr | None = None,
-    **more: Unpack[Options],
+    **more: Any,
 ) -> Step:
     """The step that gives an expectation its value, held against explicit sums.
 

@@ -1,7 +1,6 @@
 """Every printed number, and every word that decides, has one fact; an error in it is REFUTED."""
 
 import copy
-import re
 from functools import cache
 
 import derivations

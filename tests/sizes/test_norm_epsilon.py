@@ -45,7 +45,7 @@ def test_epsilon_falls_as_the_square_of_the_gains(placement, update, layer, epsi
     answer = Answer(Selection(update=update, placement=placement, layer=layer, closure="complete"))
     found = answer.to_dict()
     assert [entry.get("norm_epsilon") for entry in found["rule"]] == epsilons
-    shown = [{norm.norm: norm.epsilon} for norm in answer.falling]
+    shown = [{norm.place: norm.epsilon} for norm in answer.falling]
     assert shown == [e for e in epsilons if e]
     assert shown or "epsilon" not in found["in_depth"]
 
