@@ -18,7 +18,7 @@ BUDGETS = {
     "laboratory": 5149,
     "models": 5410,
     "processes": 662,
-    "proof": 5578,
+    "proof": 5549,
     "report": 2217,
     "runtime": 1232,
     "sizes": 5819,
