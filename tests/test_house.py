@@ -14,8 +14,8 @@ PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 130,
     "cli": 2381,
-    "definitions": 6112,
-    "laboratory": 5149,
+    "definitions": 6097,
+    "laboratory": 4845,
     "models": 5410,
     "processes": 662,
     "proof": 5549,

@@ -56,16 +56,6 @@ ALIGNED_WITH_INPUTS = Assumption(
     source="Yang et al., arXiv 2203.03466; Everett et al., arXiv 2407.05872",
 )
 
-ALIKE_EXPERTS = Assumption(
-    name="alike-experts",
-    statement=(
-        "all experts are chosen equally often and weighed equally, their outputs are independent, "
-        "and the tokens of a batch push them in one direction; tokens that each push their own way "
-        "give SGD up to E/k times more and sign-like updates up to sqrt(E/k) times more"
-    ),
-    source="derived here",
-)
-
 ATTENTION_KEEPS_MAGNITUDE = Assumption(
     name="attention-keeps-magnitude",
     statement=(

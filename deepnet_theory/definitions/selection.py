@@ -177,11 +177,6 @@ class Part:
     uses: str = "1"
 
     @property
-    def sublayers_per_layer(self) -> int:
-        """S over the number of layers."""
-        return len(self.layer)
-
-    @property
     def sums(self) -> tuple[int, ...]:
         """How many branches each residual sum of one layer has."""
         starts = [i for i, joins in enumerate(self.parallel) if not joins] + [len(self.layer)]

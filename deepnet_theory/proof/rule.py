@@ -82,7 +82,7 @@ _ONE = sp.Integer(1)
 
 def sublayers(part: Part) -> sp.Expr:
     """S, the residual sublayers of all layers of a part."""
-    return part.sublayers_per_layer * DEPTHS[part.depth]
+    return len(part.layer) * DEPTHS[part.depth]
 
 
 def crossings(part: Part) -> sp.Expr:
@@ -372,7 +372,7 @@ def count_step(bare: Balanced) -> Step:
     part = bare.part
     return SECTION.equal(
         f"sublayers-{part.name}",
-        sp.Sum(part.sublayers_per_layer, (l, 1, bare.depth)), bare.sublayers,
+        sp.Sum(len(part.layer), (l, 1, bare.depth)), bare.sublayers,
         f"S, the {'branches' if any(part.parallel) else 'residual sublayers'} of the {part.name}: "
         f"{part.described} in each of {part.depth} layers",
         source=COUNTED, establishes=(l,), checks=(listed(part, lambda _: True),), left=S,

@@ -80,7 +80,7 @@ class Balanced:
     @cached_property
     def count(self) -> Monomial:
         """S, the residual sublayers of the part."""
-        return Monomial.number(self.part.sublayers_per_layer) * Monomial.of(self.part.depth)
+        return Monomial.number(len(self.part.layer)) * Monomial.of(self.part.depth)
 
     @property
     def uses(self) -> Monomial:

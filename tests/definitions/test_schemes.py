@@ -32,12 +32,6 @@ def test_gpt_2_and_deepnorm_are_their_papers():
     assert value(decoder.gain("output"), M=108) == pytest.approx(1296 ** (-1 / 4))
 
 
-def test_only_a_scheme_of_one_gain_is_a_rule_of_alpha_and_beta():
-    names = {s.name for s in SCHEMES if s.one_gain}
-    assert {"deepnorm", "deepnorm-glm", "completep", "modula"} <= names
-    assert not names & {"gpt-2", "layernorm-scaling", "sub-ln"}
-
-
 @pytest.mark.parametrize(
     "wrong",
     [

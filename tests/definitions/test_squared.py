@@ -17,13 +17,6 @@ def test_its_beta_follows_from_its_degree_and_is_found_on_matrices(placement):
     assert gated.rule.entries[1].beta == betas["ffn-relu2"]  # of degree 3 in three matrices
 
 
-def test_the_rule_to_train_with_is_that_of_degree_three():
-    layer = "attention,ffn:relu2"
-    answer = dt.derive(optimizer="adamw", placement="pre-ln", closure="complete", layer=layer)
-    beta = {entry.sublayer: entry.beta for entry in answer.rule.entries}
-    assert beta == {"attention": "(2*N)**(-1/2)", "ffn-relu2": "(2*N)**(-1/3)"}
-
-
 def test_the_lemma_route_refuses_it():
     with pytest.raises(Refusal, match="a matrix is there more than once"):
         dt.derive(optimizer="sgd", method="lemma", layer="ffn:relu2")
