@@ -20,7 +20,6 @@ from deepnet_theory.definitions.measurement import (
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.selection import MAX_LAYERS, Selection
 from deepnet_theory.laboratory.case import NEAR, Case
-from deepnet_theory.laboratory.model_update import Key
 from deepnet_theory.laboratory.one_sublayer import distance_from_identity, predict_shares
 from deepnet_theory.laboratory.settings import FEWEST, Depth, depth_key
 from deepnet_theory.laboratory.statistics import (
@@ -171,33 +170,13 @@ def _advice(verdict: Verdict, interval: Interval, edge: float) -> str:
 DEEP = (MAX_LAYERS // 16, MAX_LAYERS)  # the powers are read off between these
 
 
-@dataclass(frozen=True)
-class Arrival:
-    """Which shares of ΔF have the predicted power deep down, none where ``power`` is larger."""
+def power_deep_down(
+    case_at: Callable[[Depth], Case], depth: Depth, symbols: Sequence[str]
+) -> float | None:
+    """The power that the prediction has far beyond the measured depths.
 
-    leading: tuple[Key, ...]
-    depth: float | None  # where they equal all the others; None where no other is left
-    power: float = math.nan
-
-    def words(self, variable: str) -> str:
-        """What leads, and from where."""
-        if not self.leading:
-            return f"deeper down they lead to {self.power:+.2f}"
-        names = " and ".join(name for _, name in self.leading)
-        if self.depth is None or self.depth < 1:
-            return "deep down all that counts have the predicted power"
-        where = f"{variable} = {self.depth:.2g}"
-        return f"{names}, which have the predicted power, lead from about {where}"
-
-
-def find_arrival(
-    case_at: Callable[[Depth], Case], depth: Depth, symbols: Sequence[str], exponent: float
-) -> Arrival | None:
-    """Whether the prediction has the power ``exponent`` far beyond the measured depths, and why.
-
-    At two great depths the share of each kind of parameter is one power of the depth. The largest
-    must be the predicted one; it leads from where the lines of the two kinds cross. None where the
-    stack there is not near the identity, or the rule has no value.
+    At two great depths the share of each kind of parameter is one power of the depth, and the
+    largest leads. None where the stack there is not near the identity, or the rule has no value.
     """
     try:
         cases = [case_at({**depth, **dict.fromkeys(symbols, n)}) for n in DEEP]
@@ -206,22 +185,9 @@ def find_arrival(
         shallow, deep = ({k: u.mean for k, u in predict_shares(case).items()} for case in cases)
     except InputError:  # the rule has no value there
         return None
-    span = math.log(DEEP[1] / DEEP[0])
     moved = [key for key in deep if deep[key] > 0 and shallow[key] > 0]
-    powers = {key: math.log(deep[key] / shallow[key]) / span for key in moved}
-    leading = [key for key in moved if abs(powers[key] - exponent) <= TOLERANCE]
-    others = [key for key in moved if key not in leading]
-    most = max(powers.values(), default=-math.inf)
-    if not leading or any(powers[key] > exponent for key in others):
-        return Arrival((), None, most)
-    if not others:
-        return Arrival(tuple(leading), None, most)
-    near, far = (
-        math.log(math.hypot(*(x[k] for k in leading)) / math.hypot(*(x[k] for k in others)))
-        for x in (shallow, deep)
-    )
-    crossing = math.log(DEEP[1]) - far * span / (far - near)
-    return Arrival(tuple(leading), math.exp(crossing), most)
+    powers = [math.log(deep[key] / shallow[key]) / math.log(DEEP[1] / DEEP[0]) for key in moved]
+    return max(powers, default=None)
 
 
 ALL = "all"
@@ -310,12 +276,12 @@ def judge_exponent(
     values: Array,
     wanted: int,
     expected: Array | None = None,
-    arrival: Callable[[float], Arrival | None] = lambda _: None,
+    deep_down: Callable[[], float | None] = lambda: None,
 ) -> Exponent:
     """The exponent of ``values`` (seeds, depths), measured at these of the ``wanted`` depths.
 
     A slope off the exponent is SUPPORTED where it is the one ``expected`` from single sublayers
-    over these depths and that has an ``arrival`` at the exponent; too blunt for that, it does not
+    over these depths, which has the exponent ``deep_down``; too blunt for that, it does not
     refute either. A seed that was not finite takes SUPPORTED to UNDECIDED, missing depths any
     verdict.
     """
@@ -336,7 +302,7 @@ def judge_exponent(
     if here is not None:
         because += f"; single sublayers predict {here.slope:+.3f} over these depths"
         if verdict is not Verdict.SUPPORTED and predicted is not None:
-            verdict, reason = _by_prediction(verdict, here, predicted, rivals, arrival, variable)
+            verdict, reason = _by_prediction(verdict, here, predicted, rivals, deep_down)
             because += reason
     if plan.total:
         because = f"all depths grow together, so the exponents add; {because}"
@@ -360,8 +326,7 @@ def _by_prediction(
     here: Here,
     predicted: float,
     rivals: Sequence[tuple[str, float]],
-    arrival: Callable[[float], Arrival | None],
-    variable: str,
+    deep_down: Callable[[], float | None],
 ) -> tuple[Verdict, str]:
     """The verdict where the measured slope is not the exponent's, and what is said of it."""
     off = here.off
@@ -373,12 +338,13 @@ def _by_prediction(
     like = [name for name, e in rivals if e != predicted and e - predicted in off]
     if sharp and like:
         return verdict, f"{reason}, which does not exclude the rival {like[0]}"
-    deep = arrival(predicted)
+    deep = deep_down()
     if deep is None:
         return verdict, f"{reason}, but do not reach deeper down"
-    reason += f"; {deep.words(variable)}"
-    if not deep.leading or sharp:
-        return Verdict.SUPPORTED if deep.leading else verdict, reason
+    reason += f"; deeper down they lead to {deep:+.2f}"
+    leading = abs(deep - predicted) <= TOLERANCE
+    if not leading or sharp:
+        return Verdict.SUPPORTED if leading else verdict, reason
     shallow = f"these depths are too shallow to show {predicted:+g}, or to refute it"
     return Verdict.UNDECIDED, f"{reason}: {shallow}"
 

@@ -33,13 +33,12 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.case import NEAR, Case
 from deepnet_theory.laboratory.judging import (
     ALL,
-    Arrival,
     Plan,
-    find_arrival,
     judge_assumption,
     judge_exponent,
     judge_level,
     plan_exponents,
+    power_deep_down,
     varies_alone,
 )
 from deepnet_theory.laboratory.model_update import (
@@ -354,12 +353,12 @@ def _exponent(plan: Plan, rows: Sequence[AtDepth], case_at: Callable[[Depth], Ca
     predicted = [p.values for at, _ in found if (p := at.expected(share)) is not None]
     expected = _table(predicted) if found and len(predicted) == len(found) else None
 
-    def arrival(exponent: float) -> Arrival | None:
+    def deep_down() -> float | None:
         symbols = list(depths[-1]) if plan.total else [plan.prediction.variable]
-        return find_arrival(case_at, depths[-1], symbols, exponent) if share == ALL else None
+        return power_deep_down(case_at, depths[-1], symbols) if share == ALL else None
 
     table = _table(values for _, values in found)
-    return judge_exponent(plan, depths, table, len(rows), expected, arrival)
+    return judge_exponent(plan, depths, table, len(rows), expected, deep_down)
 
 
 def _level(measured: Sequence[AtDepth]) -> AssumptionResult | None:

@@ -15,7 +15,7 @@ from deepnet_theory.definitions.rule import Rule, RuleEntry, own_rule
 from deepnet_theory.definitions.scheme import measurable, scheme
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.case import Case, Sampled, _standing_for
-from deepnet_theory.laboratory.judging import find_arrival, judge_level, ratio_interval
+from deepnet_theory.laboratory.judging import judge_level, power_deep_down, ratio_interval
 from deepnet_theory.laboratory.model_update import measure_model_update, measure_shares
 from deepnet_theory.laboratory.one_sublayer import (
     places_of,
@@ -201,19 +201,14 @@ def test_shares_say_in_which_matrix_a_gain_is_wrong():
         assert ratios["ffn fc2"].estimate == pytest.approx(1, rel=0.1)
 
 
-def test_a_power_that_leads_later_is_found_with_the_depth_from_which_it_does(adam):
+def test_a_power_that_leads_later_is_found_deep_down(adam):
     """Under ‖θ‖² sign(g) query and key grow as N^{1/4}, and are a small part at first."""
 
-    def arrival(selection, given, exponent):
-        return find_arrival(lambda d: Case(selection, given, d, SMALL), {"N": 64}, ["N"], exponent)
+    def deep_down(selection, given):
+        return power_deep_down(lambda d: Case(selection, given, d, SMALL), {"N": 64}, ["N"])
 
     squared = Selection(update="-eta*norm(theta)**2*sign(g)")
-    own = own_rule(("encoder",), "(2*N)**(1/4)", BETA)
-    found = arrival(squared, own, 0.25)
-    assert [name for _, name in found.leading] == ["attention query", "attention key"]
-    assert 1e3 < found.depth < 1e6
-    wrong = arrival(squared, own, 0.0)
-    assert not wrong.leading and "lead to +0.25" in wrong.words("N")
-    # one power needs no crossing, and far from the identity none arrives
-    assert "have the predicted power" in arrival(adam, rule("adam"), 0.0).words("N")
-    assert arrival(adam, PLAIN, 1.0) is None
+    found = deep_down(squared, own_rule(("encoder",), "(2*N)**(1/4)", BETA))
+    assert found == pytest.approx(0.25, abs=0.05)
+    assert deep_down(adam, rule("adam")) == pytest.approx(0, abs=0.05)
+    assert deep_down(adam, PLAIN) is None  # far from the identity
