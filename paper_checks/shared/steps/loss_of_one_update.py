@@ -6,15 +6,17 @@ Source: Su, §Increment explosion and §Multiple optimizers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.definitions.expression import fold
+from deepnet_theory.definitions.expression import Node, OperatorAlgebra, fold
 from deepnet_theory.definitions.optimizer import Optimizer
 from deepnet_theory.proof.algebra import eta, rational
 from deepnet_theory.proof.step import Check, Section, Step
-from deepnet_theory.sizes.entries import OnEntries, pair
 from deepnet_theory.sizes.update import law
 
 SECTION = Section("The increment", "Su, §Increment explosion; §Multiple optimizers")
@@ -30,6 +32,50 @@ _SYMBOLIC: dict[str, Callable[..., sp.Expr]] = {
 }
 
 
+class OnEntries(OperatorAlgebra[Any]):
+    """Values are expressions, or the two entries of a 1 × 2 matrix."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self.values = values
+
+    def number(self, value: Fraction) -> Any:
+        return rational(value)
+
+    def name(self, name: str) -> Any:
+        return self.values[name]
+
+    def operate(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        if any(isinstance(a, tuple) for a in arguments):
+            return tuple(function(*a) for a in zip(*map(pair, arguments), strict=True))
+        return function(*arguments)
+
+    def power(self, base: Any, exponent: Fraction) -> Any:
+        return self.operate(operator.pow, base, rational(exponent))
+
+    def blocks(self, inner: Node, rows: int) -> Any:
+        return fold(inner, self)  # there is one row
+
+    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+        match function:
+            case "rows":
+                return sp.Integer(1)
+            case "columns" | "numel":
+                return sp.Integer(2)
+            case "norm" | "rms":
+                square = sum(entry**2 for entry in pair(*arguments))
+                return sp.sqrt(square if function == "norm" else square / 2)
+            case "polar":  # of one row: its direction
+                return self.divide(pair(*arguments), self.call("norm", arguments))
+            case "clip":
+                value, low, high = arguments
+                return self.call("min", (self.call("max", (value, low)), high))
+        return self.operate(_SYMBOLIC[function], *arguments)
+
+
+def pair(value: Any) -> tuple[Any, Any]:
+    return value if isinstance(value, tuple) else (value, value)
+
+
 def loss_increment(optimizer: Optimizer) -> Step:
     r"""ΔL ≈ ⟨∇L, Δθ⟩ for the optimizer's own step, on two entries.
 
@@ -38,7 +84,7 @@ def loss_increment(optimizer: Optimizer) -> Step:
     g = sp.symbols("g_1 g_2", real=True, nonzero=True)
     theta = sp.symbols("theta_1 theta_2", real=True, nonzero=True)
     values = {"eta": eta, "g": g, "theta": theta}
-    update = pair(fold(law(optimizer).reduced, OnEntries(values, _SYMBOLIC, rational)))
+    update = pair(fold(law(optimizer).reduced, OnEntries(values)))
     product = sum(a * b for a, b in zip(g, update, strict=True))
     return SECTION.equal(
         "loss-increment",
