@@ -308,6 +308,10 @@ def derive(given: Given) -> int:
     """Derive alpha and beta: the answer, or with --steps every checked step that leads to it.
 
     With --across width or both: sizes, multipliers and learning rates by role, in the width.
+
+    Examples:
+        derive --optimizer adam --depth 200 --format latex
+        derive --update "-eta*norm(theta)*sign(g)" --compare-closures
     """
     from deepnet_theory.cli import deriving
 
@@ -348,6 +352,11 @@ def verify(given: Given) -> int:
     """Measure the exponent of the model update on torch Transformer stacks.
 
     With --across width: how far one update moves the features and the loss at every width.
+
+    Examples:
+        verify --optimizer adam --depths 8,16,32,64,128
+        verify --optimizer adam --across width --widths 64:512
+        verify --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"
     """
 
     from deepnet_theory.cli.experiments import verify as run
@@ -369,7 +378,12 @@ def _named(subject: Given) -> str:
 
 
 def predict(given: Given) -> int:
-    """Predict the model update in absolute size from single sublayers, at any depth."""
+    """Predict the model update in absolute size from single sublayers, at any depth.
+
+    Examples:
+        predict --optimizer adam --depths 8,10000
+        predict --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"
+    """
     from deepnet_theory.cli.experiments import predict_update as run
 
     return measured(run, given | subject_of(given), "predict")
@@ -379,6 +393,10 @@ def check(given: Given) -> int:
     """Check the claims of the literature and compare with the recorded verdicts.
 
     IDS are those of `list claims`; all claims are checked if none is given.
+
+    Examples:
+        check
+        check su-lambda-argmin cake-constants --seed 1 --format json
     """
     from deepnet_theory.cli.claims import runner
 
@@ -388,7 +406,12 @@ def check(given: Given) -> int:
 
 
 def export(given: Given) -> int:
-    """Write the constants of one model as JSON, with where each number came from."""
+    """Write the constants of one model as JSON, with where each number came from.
+
+    Examples:
+        export --optimizer lamb --depth 200 -o constants.json
+        export --optimizer sgd --stack encoder-decoder --depth 9,6
+    """
     from deepnet_theory.cli import deriving
 
     show, subject = taken(given, Show), subject_of(given, "stack", "layer", "norm")
@@ -418,6 +441,10 @@ def train(given: Given) -> int:
     """Train the model of a constants file for a short while, and compare it with its rivals.
 
     CONSTANTS is a file that `export` wrote.
+
+    Examples:
+        train constants.json
+        train constants.json --text book.txt --steps 300
     """
     from deepnet_theory.laboratory.transfer import train as run
 
@@ -434,6 +461,11 @@ def transfer(given: Given) -> int:
     returns step, which trains once, and evaluate, which returns the number to minimise. With
     --optimizer or --update NAME(depth) or NAME(depth, width) gives a model, which is trained on
     text.
+
+    Examples:
+        transfer --optimizer adam --depths 8,32 --rates 1e-3:6e-2
+        transfer --optimizer adam --widths 32:256 --rates 1e-3:1e-1
+        transfer own.py:train_setup --depths 4:16 --rates 1e-3:6e-2
     """
 
     from deepnet_theory.cli.experiments import transfer as run
@@ -454,6 +486,11 @@ def measure(given: Given) -> int:
 
     MODEL is FILE.py:FACTORY or package.module:FACTORY; it is run. FACTORY(depth) gives a
     torch.nn.Module, or (module, inputs); FACTORY(depth, width) across widths.
+
+    Examples:
+        measure model.py:make --depths 6,12,24 --optimizer adamw
+        measure model.py:make --widths 64:512 --optimizer adamw
+        measure model.py:make --depths 8:64 --update "-eta*sign(g)"
     """
     from deepnet_theory.laboratory.measuring import measure as run
 
@@ -462,7 +499,12 @@ def measure(given: Given) -> int:
 
 
 def report(given: Given) -> int:
-    """Derive, verify and export in one self-contained HTML page."""
+    """Derive, verify and export in one self-contained HTML page.
+
+    Examples:
+        report --optimizer sgd -o report.html
+        report --optimizer adam --depth 99 --depth 999 -o report.html
+    """
     from deepnet_theory.cli import experiments
     from deepnet_theory.report.experiment import document
 
@@ -483,6 +525,10 @@ def audit(given: Given) -> int:
 
     MODEL is FILE.py:FACTORY or package.module:FACTORY, whose code is run; the factory gives a
     module, or (module, inputs).
+
+    Examples:
+        audit mine.py:make --optimizer adamw
+        audit mine.py:make --constants constants.json --format json
     """
     from deepnet_theory.cli import auditing
     from deepnet_theory.report.text import live
@@ -507,6 +553,10 @@ def list_(given: Given) -> int:
 
     WHAT is optimizers, placements, norms, sublayers, closures, methods, assumptions, claims or
     schemes; without it the kinds are listed.
+
+    Examples:
+        list
+        list schemes --format json
     """
     from deepnet_theory.cli import listing
 
@@ -524,6 +574,10 @@ def cache(given: Given) -> int:
     """Show or clear what is kept of finished work.
 
     WHAT is show or clear; show.
+
+    Examples:
+        cache
+        cache clear
     """
     show, what = taken(given, Show), given.get("what", "show").lower()
     if what not in ("show", "clear"):
@@ -546,7 +600,6 @@ def cache(given: Given) -> int:
     return 0
 
 
-DERIVING = ("cli.deriving:derive", "cli.deriving:derive_across")
 COMMANDS = {
     "derive": Command(
         derive,
@@ -559,111 +612,55 @@ COMMANDS = {
             Selection,
             ShowDerivation,
         ),
-        (
-            "derive --optimizer adam --depth 200 --format latex",
-            'derive --update "-eta*norm(theta)*sign(g)" --compare-closures',
-        ),
         without=("output", "page"),
     ),
     "verify": Command(
         verify,
         ("cli.experiments:verify", Across, Beside, Selection, Own, Measurement, Work, Show),
-        (
-            "verify --optimizer adam --depths 8,16,32,64,128",
-            "verify --optimizer adam --across width --widths 64:512",
-            'verify --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
-        ),
         without=("page",),
     ),
     "predict": Command(
         predict,
         ("cli.experiments:predict_update", Beside, Selection, Own, Measurement, Work, Show),
-        (
-            "predict --optimizer adam --depths 8,10000",
-            'predict --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"',
-        ),
         without=("updates", "eta", "output"),
     ),
     "check": Command(
-        check,
-        (Checking, Work, Show),
-        ("check", "check su-lambda-argmin cake-constants --seed 1 --format json"),
-        without=("output", "page"),
-        argument="ids",
-        many=True,
+        check, (Checking, Work, Show), without=("output", "page"), argument="ids", many=True
     ),
     "export": Command(
         export,
         ("cli.deriving:export", OfBase, Across, Beside, Selection, Own, Architecture, Show),
-        (
-            "export --optimizer lamb --depth 200 -o constants.json",
-            "export --optimizer sgd --stack encoder-decoder --depth 9,6",
-        ),
         without=("across", "format", "page"),
         required=("depth",),
     ),
-    "train": Command(
-        train,
-        (ShortRun, Work, Show),
-        ("train constants.json", "train constants.json --text book.txt --steps 300"),
-        argument="constants",
-        required=("constants",),
-    ),
+    "train": Command(train, (ShortRun, Work, Show), argument="constants", required=("constants",)),
     "transfer": Command(
         transfer,
         ("cli.experiments:transfer", Beside, Selection, Own, Measurement, Work, Show),
-        (
-            "transfer --optimizer adam --depths 8,32 --rates 1e-3:6e-2",
-            "transfer --optimizer adam --widths 32:256 --rates 1e-3:1e-1",
-            "transfer own.py:train_setup --depths 4:16 --rates 1e-3:6e-2",
-        ),
         without=("decoder_alpha", "decoder_beta", "draws", "updates", "eta", "data"),
         argument="model",
         required=("rates",),
     ),
     "measure": Command(
-        measure,
-        ("laboratory.measuring:measure", Work, Show),
-        (
-            "measure model.py:make --depths 6,12,24 --optimizer adamw",
-            "measure model.py:make --widths 64:512 --optimizer adamw",
-            'measure model.py:make --depths 8:64 --update "-eta*sign(g)"',
-        ),
-        argument="model",
-        required=("model",),
+        measure, ("laboratory.measuring:measure", Work, Show), argument="model", required=("model",)
     ),
     "report": Command(
         report,
         ("cli.experiments:make_report", Beside, Selection, Measurement, Work, Show),
-        (
-            "report --optimizer sgd -o report.html",
-            "report --optimizer adam --depth 99 --depth 999 -o report.html",
-        ),
         without=("scheme", "format", "page"),
         required=("output",),
     ),
     "audit": Command(
         audit,
         ("cli.auditing:audit", Own, Show),
-        (
-            "audit mine.py:make --optimizer adamw",
-            "audit mine.py:make --constants constants.json --format json",
-        ),
         without=("output",),
         argument="model",
         required=("model",),
     ),
-    "list": Command(
-        list_,
-        (Show,),
-        ("list", "list schemes --format json"),
-        without=("output", "page"),
-        argument="what",
-    ),
+    "list": Command(list_, (Show,), without=("output", "page"), argument="what"),
     "cache": Command(
         cache,
         (Work, Show),
-        ("cache", "cache clear"),
         without=("output", "page", "processes", "cluster", "no_cache"),
         argument="what",
     ),

@@ -226,13 +226,10 @@ def export(
     :class:`~deepnet_theory.definitions.constants.Architecture` (``width``, ``heads``, ``vocab`` …).
 
     With ``form`` "weights" α goes into the last matrix of each branch, its initial size and
-    multipliers; the forward pass is then one without α.
-
-    With ``base``, the width of a smaller model or its (width, depth), every number is a multiple of
-    that model's own: initial size, the head's multiplier, learning rate, ε and weight decay of each
-    role. A base width alone leaves the numbers in depth as they are; a base with a depth is a plain
-    model, α and all multipliers 1. ``base_heads`` is its number of heads where they are not as wide
-    as the model's. ``alignment`` is that of updates and moved features in the width.
+    multipliers. With ``base``, the width of a smaller model or its (width, depth), every number is
+    a multiple of that model's own, which with a depth is a plain one, α and all multipliers 1;
+    ``base_heads`` is its number of heads where they are not as wide as the model's. ``alignment``
+    is that of updates and moved features in the width.
 
     Warns (:class:`~deepnet_theory.definitions.outcome.UnstableWarning`) of a relative update ρ that
     grows with the depth. Raises :class:`InputError` for a bad depth or sizes that do not fit each

@@ -186,17 +186,14 @@ def verify(
     (tokens T, width d).
 
     ``depths`` is a list, or a text such as ``"8,16,32"``; ``rule`` replaces the derived rule, and
-    ``watch`` receives each depth's point as it is measured. A published ``scheme`` is compared with
-    its judged exponent, under the optimizer of the selection. ``across`` "width" or "both"
-    measures the builder's models at several ``widths``, with the rule relative to the least of
-    them: by how much of itself one update changes F, and by how much the loss. Both are to be the
-    same at every width; "both" takes several depths too. ``given`` are the fields of
-    :class:`~deepnet_theory.laboratory.settings.Settings` (``width``, ``seeds``, ``data`` …) and
-    of :class:`~deepnet_theory.processes.Work`: ``processes`` share the work (None: one a core,
-    where the work is long), or any ``executor`` of ``concurrent.futures`` does it, and the result
-    is the same; ``cache`` is a folder where finished work is kept and found again, True for the
-    user's own; ``progress`` hears of the work done. Across the width 8 tokens are the default: few
-    beside the width.
+    ``watch`` receives each depth's point. A published ``scheme`` is compared with its judged
+    exponent. ``across`` "width" or "both" measures the builder's models at several ``widths``, with
+    the rule relative to the least of them: by how much of itself one update changes F, and by how
+    much the loss. Both are to be the same at every width; "both" takes several depths too.
+    ``given`` are the fields of :class:`~deepnet_theory.laboratory.settings.Settings` (``width``,
+    ``seeds``, ``data`` …) and of :class:`~deepnet_theory.processes.Work`: the same result comes
+    from any number of ``processes`` (None: one a core, where the work is long) or any ``executor``
+    of ``concurrent.futures``; ``cache`` is a folder of finished work, True for the user's own.
 
     Raises :class:`InputError` for bad settings and :class:`Refusal` where no law is known.
 
@@ -364,20 +361,14 @@ def transfer(
 
     The loss is the validation loss after ``steps`` steps of the selection's optimizer on windows of
     ``text``, next byte. Every kind of parameter is trained at its derived multiplier.
-    ``transfer("adam", [8, 32], "1e-4:1e-1", ["complete", "symmetric"])`` makes one curve a depth
-    and closure; without ``closures`` of ``complete`` and the one that :func:`derive` shows.
-    ``rule`` is the curve "own". A published ``scheme`` is trained first, with its own
-    constants, and then the ``closures`` that are named; a selection with it says which optimizer
-    and stack they are for.
-
-    With ``widths`` every depth, by default one, is trained at each of them. The curves are of
+    One curve a depth and closure, by default of ``complete`` and the one that :func:`derive`
+    shows; ``rule`` is the curve "own". A published ``scheme`` is trained first, with its own
+    constants. With ``widths`` every depth is trained at each of them, and the curves are of
     ``rules``: "rule", relative to the least width; "sp", standard parametrisation at one learning
     rate; "sp-sizes", its initial sizes at the derived rates. Heads become wider with the model.
 
-    Your own model is a function or a text ``FILE.py:NAME`` in place of the selection, with
-    data, optimizer and schedule of its own: ``train_setup(depth, width, lr, seed)`` returns
-    ``step, evaluate``, as :func:`deepnet_theory.laboratory.setups.transfer` says, which takes
-    ``steps``, ``seeds``, ``seed`` and who does the work. Depths and widths are those given.
+    Your own runs are a function or a text ``FILE.py:NAME`` in place of the selection, see
+    :func:`deepnet_theory.laboratory.setups.transfer`.
 
     ``given`` is that of :func:`verify`.
     Raises :class:`InputError` for bad input and :class:`Refusal` where a closure gives no rule, or

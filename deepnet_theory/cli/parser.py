@@ -39,16 +39,24 @@ class Command:
     ``takes`` are dataclasses of settings and functions of the library, a function also by its
     ``module:name`` where importing it costs; ``without`` are those of their options that the
     command lacks, ``required`` those that it needs. What is typed without an option, once or
-    ``many`` times, is its ``argument``.
+    ``many`` times, is its ``argument``. Its docstring is its help, with examples at the end.
     """
 
     run: Callable[[Given], int]
     takes: tuple[Any, ...]
-    examples: tuple[str, ...]
     without: tuple[str, ...] = ()
     required: tuple[str, ...] = ()
     argument: str = ""
     many: bool = False
+
+    @property
+    def about(self) -> str:
+        return (inspect.getdoc(self.run) or "").partition("\n\nExamples:\n")[0]
+
+    @property
+    def examples(self) -> list[str]:
+        lines = (inspect.getdoc(self.run) or "").partition("\n\nExamples:\n")[2].splitlines()
+        return [line.strip() for line in lines]
 
     @property
     def settings(self) -> dict[str, Setting]:
@@ -116,14 +124,13 @@ def command_line(words: Sequence[str], commands: dict[str, Command]) -> click.Gr
         settings = one.settings if called else {}
         options = [option(s, s.name in one.required) for s in settings.values()]
         options.sort(key=lambda option: not option.required)
-        about = inspect.getdoc(one.run) or ""
         group.add_command(
             click.Command(
                 name,
                 callback=_typed(one.run),
                 params=[*_arguments(one), *options],
-                help=about,
-                short_help=about.partition("\n")[0],
+                help=one.about,
+                short_help=one.about.partition("\n")[0],
                 epilog=_epilog(one.examples),
             )
         )

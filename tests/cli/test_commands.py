@@ -32,7 +32,7 @@ def test_help_has_examples_that_parse(cli):
         outcome = cli(command, "--help")
         assert outcome.code == 0 and outcome.err == ""
         shown = re.findall(rf"^ *deepnet-theory ({command}\b.*)$", outcome.out, re.M)
-        assert tuple(shown) == call.examples and len(shown) in (2, 3)
+        assert shown == call.examples and len(shown) in (2, 3)
         assert max(map(len, outcome.out.splitlines())) <= 80
         # what stands without an option is explained
         assert f"\n  {call.argument.upper()} " in outcome.out or not call.argument
@@ -94,7 +94,7 @@ def test_verbose_and_quiet_before_and_behind_the_command(cli):
     assert nothing.code == 2
     for name, command in COMMANDS.items():
         assert f"\n  {name} " in nothing.out
-        summary = command.run.__doc__.partition("\n")[0]  # none is cut
+        summary = command.about.partition("\n")[0]  # none is cut
         assert summary.endswith((".", "?")) and "".join(summary.split()) in whole
 
 

@@ -63,13 +63,6 @@ def test_the_json_has_both_rules_and_says_what_is_proved(cli):
     assert {"training", "parameters", "predictions", "consequences"} <= measured <= set(found)
 
 
-def test_where_there_is_no_rule_to_train_with_the_reason_is_given(cli):
-    words = "--optimizer sgd --placement res-post-ln --method lemma --layer attention,ffn:swiglu"
-    found = json.loads(cli("derive", *words.split(), "--one-alpha", "--format", "json").out)
-    assert found["training"] is None and found["training_refused"]
-    assert found["training_condition"] is None
-
-
 @pytest.mark.parametrize(
     ("optimizer", "select"), [("adam", {"method": "lemma"}), ("lamb", {"placement": "pre-ln"})]
 )
@@ -133,10 +126,7 @@ def test_an_audit_ends_in_the_rule_to_train_with(cli, model):
     shown = cli("audit", model, "--optimizer", "adam", "--depth", "4").out
     (command,) = re.findall(r"deepnet-theory (derive(?:.*\\\n)*.*)$", shown, re.M)
     told = cli(*command.replace("\\\n", " ").split()).out
-    assert (
-        "encoder, recommended for training (complete), at N = 4\n      alpha = 2*N = 8, beta = 1"
-        in told
-    )
+    assert "recommended for training (complete), at N = 4" in told and "alpha = 2*N = 8" in told
     shown = plain(shown)
     assert f"{BOTH[0]}: encoder alpha = (2*N)**(1/2) = 2.82843" in shown
     assert f"{BOTH[1]}: encoder alpha = 2*N = 8, beta = 1. {BOTH[0]}" in shown and HEAD in shown
