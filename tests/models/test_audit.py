@@ -366,31 +366,6 @@ def test_what_steps_otherwise_than_its_kind_is_named(name):
     assert what in finding.what and f'"{knob}": ' in finding.mend
 
 
-class LowRank(nn.Module):
-    """Pre-LN feed-forward sublayers whose last matrix is a product of two."""
-
-    def __init__(self, layers=4):
-        super().__init__()
-        torch.manual_seed(0)
-        shapes = ((WIDTH, 4 * WIDTH), (4 * WIDTH, 8), (8, WIDTH))
-        self.maps = nn.ModuleList(
-            nn.ParameterList(nn.init.xavier_normal_(torch.empty(s), layers**-0.5) for s in shapes)
-            for _ in range(layers)
-        )
-
-    def forward(self, x):
-        for a, b, c in self.maps:
-            x = x + F.relu(F.layer_norm(x, (WIDTH,)) @ a) @ b @ c
-        return x
-
-
-def test_a_matrix_of_low_rank_is_not_judged_by_its_factors():
-    audit = dt.audit(LowRank(), X, optimizer="lamb")
-    assert (audit.verdict, audit.findings) == ("UNDECIDED", ())
-    assert "4 matrices of low rank" in audit.remarks[0] and "fc2" in audit.remarks[0]
-    assert {g.verdict for s in audit.sublayers for g in s.gains if g.matrix.factor} == {"unknown"}
-
-
 @pytest.mark.usefixtures("measured")
 def test_matrices_of_zeros_have_no_ratio_and_are_no_rule():
     model = Net(post, SCALED)

@@ -156,6 +156,26 @@ def test_one_step_moves_a_model_that_takes_its_constants_alike_at_every_depth(
     assert wrong.exponents[0].estimate > least
 
 
+def test_an_expert_that_no_token_chose_asks_for_more_tokens():
+    s = sentence(**PLAIN | {"placement": "pre-ln", "feed": "ffn@2/4", "experts": "apart"})
+    reading = read(Model(s), tokens()[:1, :1])
+    assert not reading.understood
+    assert "of 4 experts were chosen in the forward pass: give it more tokens" in reading.notes[0]
+
+
+def test_an_epsilon_that_is_to_be_smaller_is_set_and_one_that_is_small_stays():
+    words = {"placement": "res-post-gain", "optimizer": "sgd"}
+    s = sentence(layers=4, **PLAIN | words)
+    model = Model(s)
+    norms = [residual.norms["output"] for layer in model.parts[0].h for residual in layer]
+    (times,) = {row.norm_epsilon["output"] for row in s.constants.parts[0].sublayers}
+    norms[0].eps = 1e-12
+    told = str(dt.apply_(model, s.constants, inputs=tokens()))
+    assert [n.eps for n in norms[:2]] == [1e-12, pytest.approx(times * 1e-5)] and times < 0.5
+    assert "was set in the norms that need it" in told
+    assert model.parts[0].f.eps == 1e-5  # no rule speaks of it
+
+
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_model_in_another_type_is_read_alike(seed, dtype):

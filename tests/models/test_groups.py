@@ -3,7 +3,6 @@
 import warnings
 from functools import partial
 
-import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -92,26 +91,6 @@ def moved(model, optimizers, ids):
         one.step()
     with torch.no_grad():
         return float((model(ids) - logits.detach()).square().mean().sqrt())
-
-
-def exponent(at, change):
-    return np.polyfit(np.log(at), np.log(change), 1)[0]
-
-
-def test_at_sizes_of_another_optimizer_one_step_is_the_same_at_every_depth():
-    """LAMB's post-LN has alpha 1; AdamW's own has 2N, and LAMB's rates are not AdamW's."""
-    depths, right, wrong = (4, 24), [], []
-    for depth in depths:
-        c = export("lamb", depth, "post-ln", "encoder", width=16, heads=2)
-        assert sizes(c) != sizes(export("adamw", depth, "post-ln", "encoder"))
-        ids = torch.randint(VOCAB, (2, 16), generator=torch.Generator().manual_seed(7))
-        for found, by in ((right, {"*": "adamw"}), (wrong, None)):
-            model = build(c, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-            stepped = parameter_groups(model, 1e-5, optimizers=by)
-            matrices = [g for g in stepped if not HIDDEN.isdisjoint(g["role"].split("+"))]
-            found.append(moved(model, [torch.optim.AdamW(matrices, weight_decay=0.0)], ids))
-    assert abs(exponent(depths, right)) < 0.15, right
-    assert exponent(depths, wrong) > 0.35, "LAMB's rates under AdamW"
 
 
 SETTING = {"muon": None, "muon-moonlight": "match_rms_adamw"}

@@ -15,25 +15,24 @@ import torch.nn.functional as F
 W, H, V = 32, 4, 64
 
 class Att(nn.Module):
-    twice, alpha = False, 1.0
+    twice = False
     def __init__(self):
         super().__init__()
         self.q, self.k, self.v, self.o = (nn.Linear(W, W, bias=False) for _ in range(4))
     def forward(self, x):
         b, t, _ = x.shape
-        q, k = self.q(self.alpha * x), self.k(self.alpha * x)
+        q, k = self.q(x), self.k(x)
         q, k, v = (z.view(b, t, H, -1).transpose(1, 2) for z in (q, k, self.v(x)))
         q = q / math.sqrt(W // H) if self.twice else q
         return self.o(F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2)
                       .reshape(b, t, W))
 
 class Mlp(nn.Module):
-    times = 1.0
     def __init__(self):
         super().__init__()
         self.up, self.down = nn.Linear(W, 4 * W, bias=False), nn.Linear(4 * W, W, bias=False)
     def forward(self, x):
-        return self.down(F.gelu(self.times * self.up(x)))
+        return self.down(F.gelu(self.up(x)))
 
 class Net(nn.Module):
     def __init__(self, n, rule, std, final):
@@ -84,19 +83,6 @@ def strayed(n):
     return deepnorm(n, rule=lambda x, f, m: m(a * x + f(x))), IDS
 
 def alias_divided(n): return alias(n, (2 * n) ** -0.25)
-
-def scores_alias(n):
-    net = deepnorm(n)
-    for f in net.branches[::2]:
-        f.alpha = (2 * n) ** 0.25
-    return net, IDS
-
-def times(n):
-    net = deepnorm(n)
-    for f in net.branches[1::2]:
-        f.times = 3.0
-        f.up.weight.data /= 3.0
-    return net, IDS
 
 def res_post(n):
     return Net(n, lambda x, f, m: x + m(f(x)), lambda role, s: 0.02, True), IDS
@@ -174,19 +160,6 @@ def test_a_branch_that_reads_alpha_x_is_told_to_read_x(ask, optimizer):
     # to divide the weights leaves the rate
     code, told = ask("alias_divided", "--optimizer", optimizer, "--format", "json")
     assert (code, of(told)) == (1, {"ffn: rate of fc1"})
-
-
-def test_query_and_key_that_read_alpha_x_are_seen(ask):
-    code, told = ask("scores_alias", "--format", "json")
-    assert code == 1 and of(told) == {"attention: reads"}
-
-
-def test_a_number_that_multiplies_a_matrix_counts_in_its_rate(ask):
-    code, told = ask("times", "--optimizer", "sgd", "--format", "json")
-    assert code == 1 and of(told) == {"ffn: rate of fc1"}
-    (finding,) = told["findings"]
-    assert finding["size"] == pytest.approx(9, rel=1e-6)  # the gradient and its effect
-    assert told["effect_low"] > 1.05
 
 
 def test_the_nearest_rule_is_of_the_models_own_placement(ask):

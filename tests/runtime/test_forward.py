@@ -79,6 +79,22 @@ def test_nothing_leaks_from_the_future_or_from_padding(constants, stack):
 
 
 @pytest.mark.parametrize("stack", ["decoder", "encoder-decoder"])
+@pytest.mark.parametrize("kv_heads", [None, 2, 1])
+def test_generation_with_the_cache_is_generation_without(constants, stack, kv_heads):
+    model = build(constants(stack, kv_heads=kv_heads), dtype=F64)
+    tokens = torch.randint(50, (2, 4))
+    memory = sources(stack, tokens)
+    slow = tokens
+    for _ in range(6):
+        slow = torch.cat([slow, model(slow, memory)[:, -1:].argmax(-1)], dim=1)
+    assert torch.equal(model.generate(tokens, 6, memory), slow)
+    sampled = model.generate(
+        tokens, 6, memory, temperature=1.0, generator=torch.Generator().manual_seed(1)
+    )
+    assert sampled.shape == (2, 10)
+
+
+@pytest.mark.parametrize("stack", ["decoder", "encoder-decoder"])
 @pytest.mark.parametrize("kv_heads", [1, 2])
 def test_grouped_heads_are_heads_that_share_their_keys_and_values(constants, stack, kv_heads):
     grouped = build(constants(stack, kv_heads=kv_heads), dtype=F64)
