@@ -42,7 +42,7 @@ def test_a_recorded_pass_has_the_common_mode_that_hooks_take(placement):
     with watch.watching():
         model(IDS)
     handle.remove()
-    (expected,) = watch.found
+    expected = watch.found
     found, normed = common_mode(made(model, IDS), states[0].detach())
     assert normed is (placement == "post-ln")
     assert found.weight == pytest.approx(expected.weight, rel=1e-3)
