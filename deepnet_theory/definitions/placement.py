@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from fractions import Fraction
-from functools import cached_property, lru_cache
-from typing import Any
+from functools import cached_property
 
 from deepnet_theory.definitions.discovery import builtin, choose
 from deepnet_theory.definitions.expression import (
     Call,
     Expression,
+    FloatAlgebra,
     Grammar,
     Name,
     Node,
-    OperatorAlgebra,
+    Operation,
     fold,
     parts,
 )
@@ -37,72 +36,41 @@ HEAD = (
 )
 
 
-# ------------------------------------------------------------------- an equation to first order
+class _Summed(FloatAlgebra):
+    """The residual sum at numbers for x, α and the branch; what its norms divide by is left out.
 
-
-@dataclass(frozen=True)
-class Sum:
-    """A value to first order: its shares of the stream and of the branch.
-
-    ``norms`` says where those within it stand, in the order of application.
+    ``learnt`` are other values of the learnt numbers, by position; ``starts`` are their own.
     """
 
-    stream: float
-    branch: float
-    norms: tuple[str, ...] = ()
+    def __init__(
+        self, x: float, branch: float, alpha: float, learnt: Mapping[int, float] | None = None
+    ) -> None:
+        super().__init__(x=x, alpha=alpha)
+        self.branch, self.learnt, self.starts = branch, learnt or {}, list[float]()
 
-    def __add__(self, other: Sum) -> Sum:
-        norms = self.norms + other.norms
-        return Sum(self.stream + other.stream, self.branch + other.branch, norms)
-
-    def __sub__(self, other: Sum) -> Sum:
-        return self + other * -1
-
-    def __mul__(self, by: float) -> Sum:
-        if isinstance(by, Sum):
-            return NotImplemented
-        return Sum(self.stream * by, self.branch * by, self.norms)
-
-    __rmul__ = __mul__
-
-    def __truediv__(self, by: float) -> Sum:
-        return self * (1 / by)
-
-
-class FirstOrder(OperatorAlgebra[Any]):
-    """Interprets an equation at a number α, with other ``values`` of learnt numbers by position.
-
-    A norm's division is left out: the laws of sizes say what it divides by.
-    """
-
-    def __init__(self, alpha: float, values: Mapping[int, float] | None = None) -> None:
-        self.values: dict[str, Sum | float] = {"alpha": alpha, "x": Sum(1.0, 0.0)}
-        self.learnt, self.starts = values or {}, list[float]()
-
-    def number(self, value: Fraction) -> float:
-        return float(value)
-
-    def name(self, name: str) -> Sum | float:
-        return self.values[name]
-
-    def power(self, base: Any, exponent: Fraction) -> float:
-        return float(base ** float(exponent))
-
-    def call(self, function: str, arguments: tuple[Any, ...]) -> Any:
+    def call(self, function: str, arguments: tuple[float, ...]) -> float:
         (argument,) = arguments
         if function == "learnt":
-            self.starts.append(float(argument))
+            self.starts.append(argument)
             return self.learnt.get(len(self.starts) - 1, argument)
-        if not isinstance(argument, Sum):
-            raise TypeError("a number where a value stands")
-        if function == "branch":
-            return Sum(0.0, 1.0, ("input",) * len(argument.norms))
-        place = "output" if argument.branch else "stream"
-        return Sum(argument.stream, argument.branch, (*argument.norms, place))
+        return self.branch if function == "branch" else argument
 
 
 def calls(node: Node, function: str) -> list[Call]:
     return [p for p in parts(node) if isinstance(p, Call) and p.function == function]
+
+
+def _norms(node: Node, where: str = "") -> Iterator[str]:
+    """Where each norm stands, innermost first."""
+    match node:
+        case Call("branch", (inner,)):
+            yield from _norms(inner, "input")
+        case Call("norm", (inner,)):
+            yield from _norms(inner, where)
+            yield where or ("output" if calls(inner, "branch") else "stream")
+        case Operation(_, left, right):
+            yield from _norms(left, where)
+            yield from _norms(right, where)
 
 
 @dataclass(frozen=True)
@@ -156,22 +124,22 @@ class Placement:
 
         On the ``sum``, on the branch's ``input`` or ``output``, or on the ``stream`` alone.
         """
-        norms = self._sum(2.0).norms
+        norms = tuple(_norms(self.expression.root))
         return (*norms[:-1], "sum") if self.normalises_sum else norms
 
-    def _sum(self, alpha: float, learnt: Mapping[int, float] | None = None) -> Sum:
-        result: Sum = fold(self.expression.root, FirstOrder(float(alpha), learnt))
-        return result
-
-    def coefficients(self, alpha: float) -> tuple[float, float]:
+    def coefficients(
+        self, alpha: float, learnt: Mapping[int, float] | None = None
+    ) -> tuple[float, float]:
         """What x and the branch are multiplied by in the residual sum, norms left out."""
-        return _coefficients(self, float(alpha))
+        root, at = self.expression.root, float(alpha)
+        x, branch = (fold(root, _Summed(*one, at, learnt)) for one in ((1.0, 0.0), (0.0, 1.0)))
+        return x, branch
 
     def starts(self, alpha: float = 1.0) -> tuple[float, ...]:
         """What every learnt multiplier starts at, in the order of application."""
         if not self.learnt:
             return ()
-        fold(self.expression.root, algebra := FirstOrder(float(alpha)))
+        fold(self.expression.root, algebra := _Summed(1.0, 1.0, float(alpha)))
         return tuple(algebra.starts)
 
     @cached_property
@@ -183,8 +151,8 @@ class Placement:
         """
         names = []
         for index in range(len(calls(self.expression.root, "learnt"))):
-            one, other = (self._sum(2.0, {index: value}) for value in (2.0, 3.0))
-            changes = one.stream != other.stream, one.branch != other.branch
+            one, other = (self.coefficients(2.0, {index: value}) for value in (2.0, 3.0))
+            changes = [a != b for a, b in zip(one, other, strict=True)]
             if sum(changes) != 1:
                 raise InputError(
                     f"placement {self.name!r}: a learnt number multiplies the stream or the branch "
@@ -206,12 +174,6 @@ class Placement:
         """Whether alpha stands within the branch, where it multiplies no term of the sum."""
         inner = (call.arguments[0] for call in calls(self.expression.root, "branch"))
         return any(Name("alpha") in parts(node) for node in inner)
-
-
-@lru_cache(4096)  # an audit asks the same of every layer
-def _coefficients(where: Placement, alpha: float) -> tuple[float, float]:
-    total = where._sum(alpha)
-    return total.stream, total.branch
 
 
 def placements() -> dict[str, Placement]:
