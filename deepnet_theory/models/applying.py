@@ -589,35 +589,42 @@ def is_high(logits: Logits, loss: float) -> bool:
 def _summary(
     reading: Reading, rule: Wanted, c: Constants, changes: Sequence[Change], lines: Sequence[str],
     large: Mapping[str, float],
-) -> list[str]:  # fmt: skip
+) -> Iterator[str]:  # fmt: skip
     layers = " and ".join(f"{n} layers of the {name}" for name, n in reading.layers.items())
     gains: dict[str, dict[str, None]] = {}
     for s, row in zip(reading.sublayers, rule.sublayers, strict=True):
         for m in s.matrices:
             gains.setdefault(f"{row.gain(m):.4g}", {})[m.role] = None
-    by_gain = "; ".join(f"{', '.join(roles)} {gain}" for gain, roles in gains.items())
     matrices = sum("gain" in change.what for change in changes)
     biases = sum(change.what == "bias, 0" for change in changes)
+    yield (
+        f"{c.placement} under {c.optimizer}, {layers}: {matrices} matrices drawn, {biases} biases 0"
+    )
+    if matrices:
+        by_gain = (f"{', '.join(roles)} {gain}" for gain, roles in gains.items())
+        yield f"gains: {'; '.join(by_gain)}"
     alpha = ", ".join(f"{a:.4g}" for a in sorted({row.alpha for row in rule.sublayers}))
-    if any(row.learnt for row in rule.sublayers):
-        into = "1/alpha is what the learnt multipliers start at"
-    elif any("·x + G(x)" in change.what for change in changes):
-        into = "put into the forward pass and the state_dict"
-    else:
-        into = "nothing to put in"
+    put = any("·x + G(x)" in change.what for change in changes)
+    yield f"alpha {alpha}" + ": put into the forward pass and the state_dict" * put
     rates = _rates(reading, rule, c)
     spans = " to ".join(f"{rate:.4g}" for rate in dict.fromkeys((rates[0], rates[-1])))
-    return [
-        f"{c.placement} under {c.optimizer}, {layers}: {matrices} matrices drawn, "
-        f"{biases} biases 0",
-        f"gains: {by_gain}" if matrices else "gains: left as they were",
-        f"alpha {alpha}: {into}",
-        f"learning rates: × {spans} by kind, parameter_groups(model, lr)",
-        f"outer parts: {_outside(reading, changes, large)}",
-        *_between_stack_and_head(reading),
-        *(f"to be written in the model's code: {line}" for line in lines),
-        *([f"to train with it: {c.condition}"] if c.condition else []),
-    ]
+    yield f"learning rates: × {spans} by kind, parameter_groups(model, lr)"
+    drawn = [f"{change.name}: {change.what}" for change in changes
+             if change.what.startswith(("rows,", "head,"))]  # fmt: skip
+    starts = [f"the {stack}'s stream starts at rms {x:.3g}" for stack, x in reading.stream.items()]
+    if (logits := reading.logits) is not None:
+        starts.append(
+            f"the loss at {logits.loss:.3g}, ln {logits.head.fan_out} is {logits.even:.3g}"
+        )
+    yield f"outside the layers: {'; '.join((*drawn, *starts))}"
+    smaller = dict.fromkeys(c.what for c in changes if c.what.startswith("epsilon"))
+    yield from (f"{what} was set in the norms that need it" for what in smaller)
+    for place, aim in large.items():
+        yield f"set the epsilon of norms on the {place} to {aim:.3g} in their code"
+    yield from _between_stack_and_head(reading)
+    yield from (f"to be written in the model's code: {line}" for line in lines)
+    if c.condition:
+        yield f"to train with it: {c.condition}"
 
 
 def _between_stack_and_head(reading: Reading) -> Iterator[str]:
@@ -629,24 +636,3 @@ def _between_stack_and_head(reading: Reading) -> Iterator[str]:
             "size and learning rate stay as they are, so the logits may change with depth in one "
             "update; remove it, or give it a rate of its own and measure"
         )
-
-
-def _outside(reading: Reading, changes: Sequence[Change], large: Mapping[str, float]) -> str:
-    """What was drawn of embedding and head, what stays, and where stream and loss start."""
-    drawn = {c.name: c.what for c in changes if c.what.startswith(("rows,", "head,"))}
-    words = [f"{name} {what.rpartition(' ')[2]}" for name, what in drawn.items()]
-    words = [f"drawn: {', '.join(words)}"] if words else []
-    left = [name for name in (*reading.embeddings, *reading.head) if name not in drawn]
-    more = ["…"] if len(left) > 2 else []
-    words.append(f"left alone: {', '.join(('norms', *dict.fromkeys(left[:2]), *more))}")
-    smaller = dict.fromkeys(c.what for c in changes if c.what.startswith("epsilon"))
-    words += [f"{what} was set in the norms that need it" for what in smaller]
-    words += [
-        f"set the epsilon of norms on the {place} to {aim:.3g} in their code"
-        for place, aim in large.items()
-    ]
-    words += [f"the {stack}'s stream starts at rms {x:.3g}" for stack, x in reading.stream.items()]
-    if (logits := reading.logits) is not None:
-        even = f"ln {logits.head.fan_out} is {logits.even:.3g}"
-        words.append(f"the loss at {logits.loss:.3g}, {even}")
-    return "; ".join(words)

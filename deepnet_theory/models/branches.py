@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cache, cached_property
 
 import torch
 from torch import Tensor
@@ -25,7 +25,6 @@ from deepnet_theory.models.operations import (
     PRODUCTS,
     Product,
     Term,
-    as_product,
     factors,
     is_linear,
     multiple,
@@ -93,8 +92,7 @@ def _passes(graph: Graph, node: Node, start: Node) -> bool:
 class Core:
     """Where values are mixed: ``scores`` of ``query`` and ``key`` times ``value``.
 
-    ``positions`` are tables that no input is seen in, each with the role that it has in scores of
-    its own. ``times`` multiplies the scores before the softmax, relative to 1/√k.
+    ``times`` multiplies the scores before the softmax, relative to 1/√k.
     """
 
     node: Node
@@ -102,7 +100,6 @@ class Core:
     key: Node
     value: Node
     times: float
-    positions: tuple[tuple[str, Node], ...] = ()
 
 
 class BranchReader:
@@ -247,34 +244,16 @@ class BranchReader:
     def _mixture(self, node: Node, weights: Node, value: Node) -> Core | None:
         """The attention that a product is; None where its weights are no scores of query and key.
 
-        Beside them there may be scores of either with a table of positions.
+        Scores have one term: tables of positions that meet a query or a key have no law here.
         """
-        inner = sorted(n for n in self.origins(weights) if n in self.bilinear)
-        both = [n for n in inner if FUSED not in n.op and all(f.live for f in factors(n))]
-        if len(both) != 1 or any(FUSED in n.op for n in inner):
+        inner = [n for n in self.origins(weights) if n in self.bilinear]
+        if len(inner) != 1 or FUSED in inner[0].op or not all(f.live for f in factors(inner[0])):
             return None
-        query, key = factors(both[0])
-        times = float(both[0].keywords.get("alpha", 1.0)) * math.sqrt(query.value.shape[-1])
-        *_, (_, factor, _) = (Term(both[0]), *onward(self.graph, both[0]))
-        positions = []
-        for n in inner:
-            if n is not both[0]:
-                (moving,) = (f for f in factors(n) if f.live)
-                (table,) = (f for f in factors(n) if not f.live)
-                roles = [r for r, slot in (("key", query), ("query", key))
-                         if self._made_of(moving) <= self._made_of(slot)]  # fmt: skip
-                if not roles:
-                    return None
-                positions.append((roles[0], table))
-        return Core(node, query, key, value, times * factor, tuple(positions))
-
-    def _made_of(self, node: Node) -> set[tuple[Node, int]]:
-        """The products, each with its outputs, that a node is made of."""
-        return {
-            (n, o)
-            for n in self.origins(node)
-            for o in (self._outputs(n, node) if n in self.products else [0])
-        }
+        (both,) = inner
+        query, key = factors(both)
+        times = float(both.keywords.get("alpha", 1.0)) * math.sqrt(query.value.shape[-1])
+        *_, (_, factor, _) = (Term(both), *onward(self.graph, both))
+        return Core(node, query, key, value, times * factor)
 
     def _is_causal(self, core: Core) -> bool:
         """Whether the first token's mixture feels no other token's value."""
@@ -400,8 +379,6 @@ class BranchReader:
     def _attention(self, core: Core, stream: Node) -> str:
         for role, slot in (("query", core.query), ("key", core.key), ("value", core.value)):
             self._assign(role, self.origins(slot), slot)
-        for role, table in core.positions:
-            self._of_positions(role, table)
         after = [n for n in self.products if core.node in self.origins(self.products[n].source)]
         for node in after:
             beside = self.origins(self.products[node].source) - {core.node}
@@ -468,15 +445,6 @@ class BranchReader:
             self.roles.insert(last_map, (product, gating))
             self.beside = set()
         return opens
-
-    def _of_positions(self, role: str, table: Node) -> None:
-        """The matrix that a table of positions enters, where it is no query's or key's own."""
-        known = {p.parameter for p, _ in self.roles}
-        entered = cache(partial(as_product, self.graph))
-        for node in walk(table, lambda n: n.inputs if entered(n) is None else ()):
-            p = entered(node)
-            if p is not None and p.parameter not in known:
-                self.roles.append((p, matrix_of(role, p, range(len(p.matrix)))))
 
     def _compress(self) -> bool:
         """Take latent vectors, which a norm divides before queries, keys or values are made.

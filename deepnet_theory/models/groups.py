@@ -90,10 +90,12 @@ def parameter_groups(
         )
     packed = described_blocks(model)
     described = [d for blocks in packed.values() for d in blocks]
-    if base is not None and built_with is not None:
-        apart = any(d.role is Role.HEAD for d in described)
-        if left := _left_to_set(built_with, used, apart):
-            warnings.warn(f"the model's own constants have not this base: {left}", stacklevel=2)
+    if base is not None and built_with is not None and _starts(used) != _starts(built_with):
+        warnings.warn(
+            "the model's own constants have not this base: build the model of constants that are "
+            "exported with it",
+            stacklevel=2,
+        )
     valid = dict.fromkeys(("*", HIDDEN, OTHER, *map(role_of, described)))
     for key in optimizers or ():
         if key not in valid:
@@ -199,24 +201,11 @@ def _optimizer_of(p: nn.Parameter, blocks: Blocks, by_role: Mapping[str, str]) -
     return first
 
 
-def _left_to_set(built_with: Constants, used: Constants, apart: bool) -> str:
-    """What a model with its own constants, and a head ``apart``, lacks for those of a base."""
-
-    def head(c: Constants) -> tuple[float, float]:
-        return c.head_multiplier, c.outer["head"].gain if "head" in c.outer else 1.0
-
-    def sizes(c: Constants) -> list[Any]:
-        return [(s.alpha, s.beta, s.gains) for p in c.parts for s in p.sublayers]
-
-    left = []
-    if head(used) != head(built_with):
-        drawn = f" and draw it {head(used)[1]:.4g} times Xavier's size" if apart else ""
-        left.append(f"multiply what enters its head by {used.head_multiplier:.4g}{drawn}")
-    if used.scores != built_with.scores:
-        left.append(f"multiply its scores by {used.scores:.4g}")
-    if sizes(used) != sizes(built_with):
-        left.append("put alpha and gains into it from constants exported with this base")
-    return "; ".join(left)
+def _starts(c: Constants) -> object:
+    """What constants ask of the forward pass and of initial sizes."""
+    head = c.outer["head"].gain if "head" in c.outer else 1.0
+    sizes = [(s.alpha, s.beta, s.gains) for part in c.parts for s in part.sublayers]
+    return c.head_multiplier, head, c.scores, sizes
 
 
 def _layers(c: Constants) -> str:
