@@ -94,9 +94,10 @@ def _all() -> list[tuple[float, dict[str, str]]]:
 
 def _cross_table() -> tuple[int, float]:
     start = time.process_time()
+    from deepnet_theory.definitions.optimizer import optimizers
     from deepnet_theory.sizes.exponents import cross_table
 
-    return len(cross_table().cells), time.process_time() - start
+    return len(cross_table(optimizers())), time.process_time() - start
 
 
 def _growth() -> list[tuple[int, int, float]]:

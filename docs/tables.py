@@ -69,7 +69,7 @@ def cross() -> list[str]:
     lines = ["| rule of ↓, stepped by → | " + " | ".join(SHOWN[n] for n in OPTIMIZERS) + " |"]
     lines.append("|---" * (len(OPTIMIZERS) + 1) + "|")
     for rule in OPTIMIZERS:
-        cells = [_power(table.cell(rule, o).exponents["N"]) for o in OPTIMIZERS]
+        cells = [_power(table[rule, o]) for o in OPTIMIZERS]
         lines.append(f"| {SHOWN[rule]} | {' | '.join(cells)} |")
     return lines
 

@@ -188,13 +188,3 @@ def test_both_forms_train_alike(name, placement, monkeypatch):
     )
     wrong = losses(replace(weights, parts=(planted,)), name)
     assert (wrong - ours).abs().max() > 1e-4
-
-
-def test_a_rule_of_ones_own_moves_too():
-    derivation = dt.derive("sgd")
-    rule = dt.own_rule(derivation, "1 + N", "N**(-1/3)")
-    c = dt.export(derivation, 7, rule=rule, form="weights")
-    output = c.parts[0].sublayers[0].parameters["output"]
-    assert output.gain == pytest.approx(7 ** (-1 / 3) / 8) and output.rate == pytest.approx(8**-2)
-    assert output.weight_decay == pytest.approx(8**2)
-    assert set(c.parts[0].sublayers[0].parameters) == {"output", "output_bias"}

@@ -25,22 +25,6 @@ def constants():
     return dt.export(derivation, depth=4, width=16, heads=2)
 
 
-def test_each_kind_steps_at_its_own_rate_and_the_file_keeps_it(constants):
-    again = Constants.from_json(constants.to_json())
-    assert again == constants
-    assert [s.rate for s in again.parts[0].sublayers] == [8 ** (-1 / 2), 8 ** (-1 / 3)]
-    formulas = [row["rate"] for row in constants.origin["formulas"]]
-    assert formulas == ["(2*N)**(-1/2)", "(2*N)**(-1/3)"]
-    model = build(constants)
-    groups = parameter_groups(model, lr=1.0)
-    rates = {g["name"]: g["lr"] for g in groups}
-    assert rates["encoder/scaled/attention"] == pytest.approx(8 ** (-1 / 2))
-    assert rates["encoder/scaled/ffn-swiglu"] == pytest.approx(8 ** (-1 / 3))
-    assert rates["encoder/unscaled"] == 1.0
-    together = sum(p.numel() for g in groups for p in g["params"])
-    assert together == sum(p.numel() for p in model.parameters())
-
-
 @pytest.mark.parametrize(
     ("change", "told"),
     [

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
 
 from deepnet_theory.definitions.measurement import Prediction, Predictions
-from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.selection import Part, Selection
@@ -213,49 +212,15 @@ def predictions(selection: Selection, rule: Rule, step: str = "matrices") -> Pre
 # ---- every rule under every optimizer ----
 
 
-@dataclass(frozen=True)
-class Cell:
-    """The exponents of one optimizer's rule under another optimizer, by depth symbol."""
+def cross_table(names: Iterable[str]) -> dict[tuple[str, str], Fraction]:
+    """The exponent in N of every rule, the first name, under every optimizer, in post-LN encoders.
 
-    rule: str
-    optimizer: str
-    exponents: dict[str, Fraction]
-
-    @property
-    def balanced(self) -> bool:
-        """Whether the update stays of order η at any depth."""
-        return all(e == 0 for e in self.exponents.values())
-
-
-@dataclass(frozen=True)
-class CrossTable:
-    """All pairs; ``refused`` holds the sentence where an optimizer has no rule here."""
-
-    select: Selection
-    rules: dict[str, Rule]
-    cells: tuple[Cell, ...]
-    refused: dict[str, str]
-
-    def cell(self, rule: str, optimizer: str) -> Cell:
-        return next(c for c in self.cells if (c.rule, c.optimizer) == (rule, optimizer))
-
-
-def cross_table(names: tuple[str, ...] | None = None, base: Selection | None = None) -> CrossTable:
-    """Every rule under every optimizer, for the network of ``base`` (default: post-LN encoder)."""
-    chosen = names or tuple(optimizers())
-    start = base or Selection(optimizer=chosen[0])
-    rules: dict[str, Rule] = {}
-    refused: dict[str, str] = {}
-    selections = {n: replace(start, optimizer=n, update=None, regime=()) for n in chosen}
-    for name, selection in selections.items():
-        try:
-            rules[name] = table.texts(solve_rule(selection))
-        except Refusal as refusal:
-            refused[name] = str(refusal)
-    cells = []
-    for under in rules:
-        for name, rule in rules.items():
-            exponents = Exponents(selections[under], rule).all()
-            whole = {v: e for (v, share), e in exponents.items() if share == "all"}
-            cells.append(Cell(name, under, whole))
-    return CrossTable(start, rules, tuple(cells), refused)
+    Raises :class:`Refusal` where an optimizer has no rule.
+    """
+    selections = [Selection(optimizer=name) for name in names]
+    rules = {s.optimizer: table.texts(solve_rule(s)) for s in selections}
+    return {
+        (str(name), str(under.optimizer)): Exponents(under, rule).all()["N", "all"]
+        for under in selections
+        for name, rule in rules.items()
+    }

@@ -45,11 +45,11 @@ def own(lab: Lab) -> Finding:
 
 @CLAIM.ours("under another optimizer's rule the exponent is the derived one, not 0", SUPPORTED)
 def other(lab: Lab) -> Finding:
-    cells = symbolic.cross_table(tuple(PUBLISHED))
+    cells = symbolic.cross_table(PUBLISHED)
     judged, shown = [], {}
     for (rule, optimizer), fit in table(lab).items():
         if rule != optimizer:
-            predicted = float(cells.cell(rule, optimizer).exponents["N"])
+            predicted = float(cells[rule, optimizer])
             shown[f"{optimizer} under the rule of {rule}"] = f"predicted {predicted:+.2f}, {fit}"
             rivals = (("constant", 0.0),) if predicted else ()
             judged.append(lab.exponent(fit, predicted, rivals, table=shown))

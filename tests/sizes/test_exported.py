@@ -110,18 +110,6 @@ def test_a_base_of_the_same_size_changes_nothing(optimizer, form):
             assert {getattr(p, knob) for knob in KNOBS} <= {0, 1} and p.rate == p.epsilon == 1
 
 
-def test_a_rule_of_ones_own_takes_the_width_alone():
-    rule = dt.own_rule("adamw", "2*N + 1", "1")
-    plain = dt.export("adamw", 6, rule=rule, **SIZES)
-    c = dt.export("adamw", 6, rule=rule, base=32, **SIZES)
-    for s, t in zip(c.parts[0].sublayers, plain.parts[0].sublayers, strict=True):
-        assert (s.alpha, s.beta) == (t.alpha, t.beta)
-        assert all(p.rate == (1 / 3 if n in s.gains or "_" not in n else 1)
-                   for n, p in s.parameters.items())  # fmt: skip
-    relative = dt.export("adamw", 6, rule=rule, base=BASE, **SIZES).parts[0].sublayers[0]
-    assert (relative.alpha, relative.beta) == pytest.approx((13 / 5, 1))
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -169,21 +157,6 @@ def test_a_bias_that_never_moves_is_refused_and_left_out_where_there_is_none():
     with pytest.raises(Refusal, match=r"query-bias: .* never leaves it"):
         dt.export(update, 6, base=32, **SIZES)
     assert dt.export(update, 6, base=32, bias=False, **SIZES).outer["head"].rate
-
-
-def test_the_head_that_width_makes_small_is_said_beside_what_was_recorded():
-    clipping = "A threshold of the gradients' global norm does not carry over from the base."
-    said = {
-        (placement, base): dt.export(
-            Selection(optimizer="adamw", placement=placement), 6, base=base, **SIZES
-        ).condition
-        for placement in ("post-ln", "pre-ln")
-        for base in (None, 32, 96)
-    }
-    small = said["post-ln", 32]
-    assert all(word in small for word in ("0.471", "log-unigram", "1 seed of 4", clipping))
-    assert said["post-ln", 96] == f"{said['post-ln', None]} {clipping}"
-    assert said["pre-ln", 32] == said["pre-ln", 96] == clipping and not said["pre-ln", None]
 
 
 def exportable():

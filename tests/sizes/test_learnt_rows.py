@@ -50,15 +50,6 @@ def test_learnt_numbers_stand_on_one_term_each(equation, says):
         Placement("own", equation, True)
 
 
-@pytest.mark.parametrize(("where", "times"), [("layer-scale", 1 / 2), ("stream-scalar", 0.5**0.5)])
-def test_over_a_base_the_share_of_the_depth_is_kept(where, times):
-    """8 layers over 4, at twice the base's width: a sign-like step of one entry is of any width."""
-    derived = dt.derive("adamw", placement=where, closure="complete")
-    sublayer_of = dt.export(derived, 8, width=64, base=(32, 4)).parts[0].sublayers[0]
-    (name,) = placement(where).learnt
-    assert sublayer_of.parameters[name].rate == pytest.approx(times)
-
-
 def test_one_number_for_all_channels_has_no_law_in_the_width_under_sgd():
     derived = dt.derive("sgd", placement="stream-scalar", closure="complete")
     with pytest.raises(Refusal, match="one learnt number for all channels"):

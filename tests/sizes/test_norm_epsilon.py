@@ -77,26 +77,6 @@ def test_at_a_fixed_epsilon_an_update_is_lost_that_this_one_keeps(optimizer, clo
     assert change(FIXED) < 0.5 * change(0.0)
 
 
-def test_constants_hold_it_and_the_model_is_built_with_it(tmp_path, falling):
-    held = json.loads(dt.export(falling, 100, width=32, heads=2).to_json())
-    jsonschema.validate(held, schema())
-    for sublayer in held["parts"][0]["sublayers"]:
-        assert sublayer["norm_epsilon"] == {"output": pytest.approx(1 / 200**2)}
-    path = tmp_path / "constants.json"
-    path.write_text(json.dumps(held), encoding="utf-8")
-    model = build(path, generator=torch.Generator().manual_seed(0))
-    x = torch.randn(1, 8, 32, generator=torch.Generator().manual_seed(1))
-    for residual in list(model.residuals())[:2]:
-        with torch.no_grad():
-            put_out = (residual(x) - x) * residual.alpha
-            assert residual.branch(x).var() < FIXED  # a fixed one would be the larger
-        assert put_out.var().item() == pytest.approx(1, rel=0.01)
-    held["parts"][0]["sublayers"][0]["norm_epsilon"] = {"input": 1.0}
-    path.write_text(json.dumps(held), encoding="utf-8")
-    with pytest.raises(dt.InputError, match="norm of 'res-post-ln' 'input'"):
-        build(path)
-
-
 def test_a_rule_of_ones_own_has_it_too(falling):
     own = dt.own_rule(falling, "2*N", "(2*N)**(-1/2)")
     assert own.entries[0].norm_epsilon == falling.rule.entries[0].norm_epsilon != ()
@@ -124,3 +104,23 @@ def test_one_scheme_alone_has_a_norm_on_what_falls_and_says_so():
     given = scheme("pangu")
     plain = replace(given, parts=(replace(given.parts[0], gains={}),))
     assert not list(falling_in(plain))
+
+
+def test_constants_hold_it_and_the_model_is_built_with_it(tmp_path, falling):
+    held = json.loads(dt.export(falling, 100, width=32, heads=2).to_json())
+    jsonschema.validate(held, schema())
+    for sublayer in held["parts"][0]["sublayers"]:
+        assert sublayer["norm_epsilon"] == {"output": pytest.approx(1 / 200**2)}
+    path = tmp_path / "constants.json"
+    path.write_text(json.dumps(held), encoding="utf-8")
+    model = build(path, generator=torch.Generator().manual_seed(0))
+    x = torch.randn(1, 8, 32, generator=torch.Generator().manual_seed(1))
+    for residual in list(model.residuals())[:2]:
+        with torch.no_grad():
+            put_out = (residual(x) - x) * residual.alpha
+            assert residual.branch(x).var() < FIXED  # a fixed one would be the larger
+        assert put_out.var().item() == pytest.approx(1, rel=0.01)
+    held["parts"][0]["sublayers"][0]["norm_epsilon"] = {"input": 1.0}
+    path.write_text(json.dumps(held), encoding="utf-8")
+    with pytest.raises(dt.InputError, match="norm of 'res-post-ln' 'input'"):
+        build(path)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from deepnet_theory.definitions.optimizer import custom_optimizer, optimizers
+from deepnet_theory.definitions.optimizer import custom_optimizer
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.sizes import update
 from deepnet_theory.sizes.update import law as degrees
@@ -79,14 +79,3 @@ def test_a_constant_takes_the_degrees_of_what_it_stands_beside(text, degrees):
     assert constants(text) == degrees
     with pytest.raises(Refusal, match="different degrees"):
         constants("-eta*g/(abs(g) + epsilon)/(norm(theta) + epsilon)")
-
-
-def test_epsilon_and_decay_take_the_degrees_of_what_they_stand_beside():
-    found = {
-        name: {c: str(d) for c, d in update.practised(o).constants.items()}
-        for name, o in optimizers().items()
-    }
-    assert found["adam"] == {"epsilon": "g", "decay": "g/theta"}
-    assert found["adamw"] == {"epsilon": "g", "decay": "1/theta"}
-    assert found["sgd"] == {"decay": "g/theta"}
-    assert found["lamb"]["decay"] == "1"

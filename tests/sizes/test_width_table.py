@@ -12,7 +12,6 @@ from deepnet_theory.definitions.constants import FORMS
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection
-from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.sizes.update import GRADIENT, PARAMETER, step
 from deepnet_theory.sizes.width import (
@@ -84,32 +83,6 @@ def two_forms_are_one_model(selection: Selection, forward: WidthRow, weights: Wi
     assert forward.rate == weights.rate * forward.multiplier ** (q - p - 1)
 
 
-@plain
-def test_a_head_stepped_by_itself_is_another_law(name: str) -> None:
-    of = width_table(Selection(optimizer=name))
-    changed = {row.place.parameter for row in of.blocks}
-    # polar counts the entries of what it is given; a sum of independent entries does not
-    assert changed == ({"query", "key", "value"} if name == "muon" else set())
-
-
-@plain
-@pytest.mark.parametrize("placement", ("post-ln", "pre-ln", "branch-multiplier"))
-def test_depth_and_width_multiply(name: str, placement: str) -> None:
-    selection = Selection(optimizer=name, placement=placement)
-    both, width = width_table(selection, "both"), width_table(selection)
-    depth = {(p.sublayer, p.name): p for p in Answer(for_training(selection)).parameters}
-    for joint, alone in zip(both.rows, width.rows, strict=True):
-        own = depth.get((joint.place.sublayer, joint.place.parameter))
-        if own is None or alone.rate is None:
-            assert joint == alone
-            continue
-        assert joint.rate == alone.rate * parse(own.rate)
-        if alone.epsilon is not None:
-            assert joint.epsilon == alone.epsilon * parse(own.epsilon)
-        if alone.init is not None:
-            assert joint.init == alone.init * parse(own.gain)
-
-
 @pytest.mark.parametrize("closure", ("learning-rate", "symmetric"))
 @pytest.mark.parametrize("name", ("adamw", "lamb", "muon"))
 def test_a_decoupled_decay_keeps_its_share_in_width_and_depth(name: str, closure: str) -> None:
@@ -145,14 +118,6 @@ def test_a_tied_head_asks_for_one_rate() -> None:
     walk = Selection(update="-eta*theta*sign(g)")  # as the head
     refused = width_table(walk).row("tied-head").refused
     assert "two rates of one matrix" in (refused or "")
-
-
-def test_a_coupled_decay_needs_an_update_linear_in_g_on_hidden_maps() -> None:
-    sgd, adam = (width_table(Selection(optimizer=name)) for name in ("sgd", "adam"))
-    assert sgd.row("query").coupled_decay == ONE
-    assert adam.row("query").coupled_decay is None
-    assert adam.row("query").coupled_refused
-    assert adam.row("token-embedding").coupled_decay == D**-1
 
 
 def test_what_is_forced_has_one_value_in_every_gauge() -> None:
