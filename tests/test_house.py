@@ -16,10 +16,10 @@ BUDGETS = {
     "cli": 2346,
     "definitions": 6059,
     "laboratory": 4810,
-    "models": 5410,
+    "models": 5353,
     "processes": 651,
     "proof": 5549,
-    "report": 2217,
+    "report": 2165,
     "runtime": 1232,
     "sizes": 5562,
 }

@@ -333,7 +333,7 @@ def derive(given: Given) -> int:
         from deepnet_theory.report import tables
 
         wide = deriving.derive_across(selection, across, depth=depth, **given)
-        return show.result(wide, tables.wide if show.steps else tables.wide_short)
+        return show.result(wide, partial(tables.wide, proof=show.steps))
     for name, value in given.items():
         raise InputError(f"{flag(name)} {value} needs --across width or --across both")
     if show.compare_closures:

@@ -6,7 +6,7 @@ Each kind of result is composed once. A printer knows these blocks and no result
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -96,6 +96,9 @@ class Listing:
     text: str
 
 
+Point = tuple[float, float]
+
+
 class Mark(NamedTuple):
     """A point and the ends of its interval; ``of_x`` where they are ends of x."""
 
@@ -104,6 +107,16 @@ class Mark(NamedTuple):
     low: float
     high: float
     of_x: bool = False
+
+
+def through(
+    marks: Sequence[Mark], slope: float, start: float = 0
+) -> tuple[tuple[float, float], ...]:
+    """A line of a slope on logarithmic axes, through the first mark from ``start`` on."""
+    first = next((m for m in marks if m.x >= start and 0 < m.y < math.inf), None)
+    if first is None:
+        return ()
+    return tuple((m.x, first.y * (m.x / first.x) ** slope) for m in marks)
 
 
 @dataclass(frozen=True)
@@ -115,7 +128,7 @@ class Series:
 
     label: str
     marks: tuple[Mark, ...] = ()
-    line: tuple[tuple[float, float], ...] = ()
+    line: tuple[Point, ...] = ()
     band: tuple[Mark, ...] = ()
     colour: int = 0
     shade: float = 1.0

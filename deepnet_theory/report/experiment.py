@@ -30,8 +30,8 @@ COMMON = (
 )
 
 
-def document(m: Result, rivals: Sequence[Result] = ()) -> doc.Document:
-    """The whole experiment; ``rivals`` are measurements of other rules on the same network."""
+def document(m: Result) -> doc.Document:
+    """The whole experiment, and those on the same network under other rules."""
     keys = ("data", "width", "tokens", "batch", "step", "seeds")
     settings = ", ".join(f"{key} {m.settings[key]}" for key in keys if key in m.settings)
     how = "Predicted from single sublayers, with no free constant" if _predicted(m) else "Measured"
@@ -41,21 +41,20 @@ def document(m: Result, rivals: Sequence[Result] = ()) -> doc.Document:
         answer(m),
         level(m),
         f"{how}: {settings}.",
-        *sections(m, rivals),
+        *sections(m),
         doc.Document("Assumptions", (assumptions(m.assumptions),)),
         m.provenance.ran if _predicted(m) else (m.verdict, f" ({m.provenance.ran})"),
     )
     return doc.Document(f"{y_label(m)}, {subject(m)}", body)
 
 
-def sections(m: Result, rivals: Sequence[Result] = ()) -> tuple[doc.Document, ...]:
-    """Exponents with their figures, rivals, points, shares, several updates, warnings."""
+def sections(m: Result) -> tuple[doc.Document, ...]:
+    """Exponents with their figures, points, shares, several updates, warnings."""
     shares, left = m.shares[:MOST_SHARES], len(m.shares) - MOST_SHARES
     more = f"{left} more, each smaller than these." * (left > 0)
     at = depth_words(m.points[-1].at) if m.points else "the last point"
     return (
-        doc.Document("Exponents", (*figures(m, rivals=rivals), judged(m.exponents))),
-        doc.Document("Other rules", tuple(_rivals(rivals))),
+        doc.Document("Exponents", (*figures(m), judged(m.exponents))),
         doc.Document("Points", (points(m.points),)),
         doc.Document(f"Trained alone, at {at}", (_shares(shares), more)),
         doc.Document("Common to all tokens, over the updates", tuple(_over_updates(m))),
@@ -214,22 +213,6 @@ def _because(e: Exponent) -> str:
     return "; ".join(filter(None, parts))
 
 
-def _rivals(rivals: Sequence[Result]) -> Iterator[doc.Block]:
-    # Rivals see the same data, embedding and head: what a seed does to one rule it does to the
-    # other, so that a difference of rules is free of it.
-    if rivals:
-        seeds, draws = (rivals[0].settings.get(key) for key in ("seeds", "draws"))
-        yield (
-            "The rules of other optimizers and the plain network, trained with this optimizer, are "
-            f"no part of the verdict. They were measured on {seeds} of the same seeds, {draws} "
-            "draws each."
-        )
-    for r in rivals:
-        unpredicted = any(e.predicted is None for e in r.exponents)
-        why = f" No slope is predicted: {'; '.join(r.provenance.warnings)}." * unpredicted
-        yield (f"{rule_words(r)}: ", *answer(r), why)
-
-
 def assumptions(
     measured: Sequence[AssumptionResult], stated: Mapping[str, str] | None = None
 ) -> doc.Table:
@@ -296,21 +279,10 @@ def _series(m: Result, variable: str, colour: int) -> doc.Series:
     if exponent is None or exponent.predicted is None:
         # what is far from the identity has no law, and no size to be held against
         return doc.Series(label, marks, colour=colour)
-    line = _line(shown, variable, exponent.predicted, exponent.fitted_from or 0)
+    line = doc.through(marks, exponent.predicted, exponent.fitted_from or 0)
     band = tuple(doc.Mark(p.at[variable], *p.predicted) for p in shown if p.predicted is not None)
     label += f" ({power(exponent.predicted)})"
     return doc.Series(label, marks, line, band, colour, dashed=colour > 0)
-
-
-def _line(
-    shown: Points, variable: str, slope: float, start: int = 0
-) -> tuple[tuple[float, float], ...]:
-    """A line of a slope over the points, through the first one from ``start`` on."""
-    first = next((p for p in shown if p.at[variable] >= start), None)
-    if first is None or not 0 < first.mean < float("inf"):
-        return ()
-    xs = (shown[0].at[variable], shown[-1].at[variable])
-    return tuple((x, first.mean * (x / first.at[variable]) ** slope) for x in xs)
 
 
 def along(points: Points, variable: str) -> list[Estimate]:

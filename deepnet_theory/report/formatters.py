@@ -144,10 +144,8 @@ def draw(
     series = []
     for colour, (label, at) in enumerate(measured.items()):
         marks = tuple(doc.Mark(place, value, value, value) for place, value in at.items())
-        line: tuple[tuple[float, float], ...] = ()
-        if slopes and label in slopes:
-            slope, first = slopes[label], marks[0]
-            line = tuple((m.x, first.y * (m.x / first.x) ** slope) for m in marks)
-            label = f"{label} ({doc.power(slope)})"
-        series.append(doc.Series(label, marks, line, colour=min(colour, 3)))
+        slope = (slopes or {}).get(label)
+        line = () if slope is None else doc.through(marks, slope)
+        named = label if slope is None else f"{label} ({doc.power(slope)})"
+        series.append(doc.Series(named, marks, line, colour=min(colour, 3)))
     return drawn(doc.Figure(((title, tuple(series)),), x, y))

@@ -25,7 +25,6 @@ def document(
     derivation: Derivation,
     verification: Result,
     constants: Sequence[Constants],
-    rivals: Sequence[Result] = (),
     command: str = "",
     made: Mapping[str, str] | None = None,
 ) -> doc.Document:
@@ -39,7 +38,7 @@ def document(
         doc.Document("The constants", _constants(derivation, constants)),
         doc.Document("The rule", tuple(rule.consequences(derivation))),
         doc.Document("The setting", (rule.setting(derivation.selection),)),
-        doc.Document("The measurement", experiment.sections(verification, rivals)),
+        doc.Document("The measurement", experiment.sections(verification)),
         doc.Document(
             "The assumptions", (experiment.assumptions(verification.assumptions, stated),)
         ),

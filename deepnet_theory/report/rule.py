@@ -104,23 +104,17 @@ def box(derivation: Derivation) -> Iterator[doc.Block]:
     for row in derivation.rows:
         for e in row.rule.entries:
             yield f"{owner(e.part, e.sublayer)}, {row.named}{at}:"
-            knobs = {"alpha =": e.alpha, "beta =": e.beta}
-            knobs |= {
-                n: f for n, f in (("kappa =", e.rate), ("eta times", row.rule.eta)) if f != "1"
-            }
-            yield doc.Table(
-                (),
-                tuple(
-                    (
-                        (
-                            f"{name} ",
-                            doc.Formula(f),
-                            f" = {evaluated(f, **depth):.6g}" if at and f != "1" else "",
-                        ),
-                    )
-                    for name, f in knobs.items()
-                ),
+            knobs = {"alpha =": e.alpha, "beta =": e.beta, "kappa =": e.rate}
+            rows = (
+                ((f"{name} ", doc.Formula(text), _value(text, depth)),)
+                for name, text in (knobs | {"eta times": row.rule.eta}).items()
+                if text != "1" or name in ("alpha =", "beta =")
             )
+            yield doc.Table((), tuple(rows))
+
+
+def _value(formula: str, depth: dict[str, int]) -> str:
+    return f" = {evaluated(formula, **depth):.6g}" if depth and formula != "1" else ""
 
 
 def meaning(derivation: Derivation) -> Iterator[doc.Words]:

@@ -145,35 +145,26 @@ def wide_line(derivation: WidthDerivation) -> str:
     return f"<WidthDerivation of {wide_title(derivation)}: rates {once}; {derivation.verdict}>"
 
 
-def wide_short(derivation: WidthDerivation) -> doc.Document:
-    """The table and its numbers, what is refused, and what is forced or chosen."""
-    end = (f"The {len(derivation.steps)} steps: --steps.", conclusion(derivation))
-    return doc.Document(wide_title(derivation), (*_answer(derivation), *_chosen(derivation), *end))
-
-
-def wide(derivation: WidthDerivation) -> doc.Document:
-    """All of it: the sizes behind the table, and every step."""
-    rows = derivation.table.rows
-    refused = doc.gathered((r.coupled_refused, r.role) for r in rows if r.coupled_refused)
+def wide(derivation: WidthDerivation, proof: bool = True) -> doc.Document:
+    """The table, its numbers and conventions; with the ``proof`` sizes and every step too."""
+    table = derivation.table
+    refused = doc.gathered((r.coupled_refused, r.role) for r in table.rows if r.coupled_refused)
     coupled = (f"{', '.join(roles)}: {why}." for why, roles in refused.items())
+    behind = (
+        doc.Document(
+            "Sizes of one update, per unit of learning rate", (_table(table.rows, SIZES),)
+        ),
+        doc.Document("Coupled weight decay", (_table(table.rows, COUPLED), *coupled)),
+        doc.Document("Derivation", steps(derivation)),
+    )
     body: doc.Body = (
         *_answer(derivation),
-        doc.Document("Sizes of one update, per unit of learning rate", (_table(rows, SIZES),)),
-        doc.Document("Coupled weight decay", (_table(rows, COUPLED), *coupled)),
-        *_chosen(derivation),
-        doc.Document("Derivation", steps(derivation)),
-        conclusion(derivation),
+        doc.Document("Conventions", table.conventions),
+        doc.Document("Forced, whatever the conventions", table.forced),
+        *(behind if proof else (f"The {len(derivation.steps)} steps: --steps.",)),
+        (derivation.verdict, f": {derivation.shown}."),
     )
     return doc.Document(wide_title(derivation), body)
-
-
-def conclusion(derivation: WidthDerivation) -> tuple[doc.Inline, ...]:
-    return derivation.verdict, f": {derivation.shown}."
-
-
-def _chosen(derivation: WidthDerivation) -> Iterator[doc.Document]:
-    yield doc.Document("Conventions", derivation.table.conventions)
-    yield doc.Document("Forced, whatever the conventions", derivation.table.forced)
 
 
 def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
@@ -37,18 +36,14 @@ def transfer(t: Transfer) -> doc.Document:
     subject = t.select.get("model") or f"{t.select['placement']}, trained with {stepped}"
     keys = ("steps", "batch", "tokens", "width", "seeds")
     settings = ", ".join(f"{key} {t.measure[key]}" for key in keys if key in t.measure)
-    exponents = [(c, e) for c in t.closures for e in c.exponents]
     stopped = f"{t.provenance.stopped}: a part of what was asked for." * bool(t.provenance.stopped)
     baseline = f"; baseline {number(t.baseline, '.3f')}" * (t.baseline is not None)
-    columns = "closure | ρ/η | exponent of | >measured | >95 % interval"
-    measured: doc.Body = (
-        doc.table(columns, (_exponent(c, e) for c, e in exponents)),
-        doc.terms((f"{c.closure}, {_what(e)}", e.because) for c, e in exponents),
-    )
+    columns = "closure | ρ/η | exponent of | >measured | >95 % interval | …because"
+    rows = (_exponent(c, e) for c in t.closures for e in c.exponents)
     body: doc.Body = (
         *map(_answer, t.closures),
         f"{settings}. {JUDGED}",
-        doc.Document("Exponents", measured),
+        doc.Document("Exponents", (doc.table(columns, rows),)),
         doc.Document("Best learning rates", (*transfer_figures(t), _rates(t))),
         *(doc.Document(f"Losses, {c.closure}", (_losses_by_rate(c),)) for c in t.closures),
         doc.Document("Warnings", t.provenance.warnings),
@@ -62,10 +57,6 @@ def transfer_line(t: Transfer) -> str:
     """A transfer as an interpreter shows it."""
     reasons = "; ".join(f"{c.closure}: {c.exponent.because}" for c in t.closures)
     return f"<Transfer {reasons}: {t.verdict.value}>"
-
-
-def _what(e: Exponent) -> str:
-    return f"{e.share} in {e.variable}"
 
 
 def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
@@ -89,7 +80,8 @@ def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
 
 def _exponent(c: ClosureTransfer, e: Exponent) -> tuple[doc.Words, ...]:
     estimate = "-" if math.isnan(e.estimate) else number(e.estimate, SIGNED)
-    return c.closure, c.rho or "-", _what(e), estimate, interval(e.low, e.high, SIGNED)
+    ends = interval(e.low, e.high, SIGNED)
+    return c.closure, c.rho or "-", f"{e.share} in {e.variable}", estimate, ends, e.because
 
 
 def _losses_by_rate(closure: ClosureTransfer) -> doc.Table:
@@ -120,22 +112,11 @@ def _rates(t: Transfer) -> doc.Table:
 
 
 def transfer_figures(t: Transfer) -> tuple[doc.Figure]:
-    """Loss against rate, a panel a closure, beside the loss of a model that ignores its input."""
+    """Loss against rate, a panel a closure, compared with a model that ignores its input."""
     level = None if t.baseline is None else (t.baseline, "baseline")
     y_label = "evaluate()" if "model" in t.select else f"validation loss, {LOSS}"
-    return (doc.Figure(tuple(_panels(t)), "learning rate", y_label, CURVES, True, level),)
-
-
-def _panels(t: Transfer) -> Iterator[tuple[str, tuple[doc.Series, ...]]]:
-    """A panel a closure, and where depth and width vary a panel a width."""
-    for c in t.closures:
-        for width in sorted({curve.depth.get("d", 0) for curve in c.curves}):
-            curves = [curve for curve in c.curves if curve.depth.get("d", 0) == width]
-            if len(curves) == 1:
-                yield c.closure, tuple(_curves(c))
-                break
-            title = f"{c.closure}, width {width}" if width else c.closure
-            yield title, tuple(_curves(replace(c, curves=tuple(curves))))
+    panels = tuple((c.closure, tuple(_curves(c))) for c in t.closures)
+    return (doc.Figure(panels, "learning rate", y_label, CURVES, True, level),)
 
 
 def _curves(c: ClosureTransfer) -> Iterator[doc.Series]:

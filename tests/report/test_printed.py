@@ -12,7 +12,6 @@ import sympy as sp
 import deepnet_theory as dt
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.report import document as doc
-from deepnet_theory.report import experiment
 from deepnet_theory.report.formatters import FIGURES, SHOWN, html, line, text
 from deepnet_theory.report.html import page
 from deepnet_theory.report.latex import latex
@@ -20,7 +19,7 @@ from deepnet_theory.report.text import coloured
 from deepnet_theory.report.text import text as printed
 
 from .balanced import balanced
-from .stored import MODEL, PLAIN, RESULTS, RIVAL, TRAINING, TRANSFER, VERIFICATION
+from .stored import MODEL, RESULTS, TRAINING, TRANSFER, VERIFICATION
 
 SIGNS = {"alpha", "beta", "epsilon", "sqrt"}  # words that a page sets as signs
 APPROVED = Path(__file__).parent / "approved"  # `make outputs` writes them anew
@@ -107,14 +106,6 @@ def test_latex_is_closed_and_escapes_what_is_typed():
     assert r"alpha = $\left(2 N\right)^{1/2}$ = 4" in shown
     assert r"N = \Theta\left(\log{\left(N \right)}\right)" in shown
     assert "Nothing" not in shown and r"\texttt{derive --steps}" in shown
-
-
-def test_rivals_stand_beside_the_rule_with_their_own_exponents():
-    told = printed(experiment.document(VERIFICATION, (RIVAL, PLAIN)))
-    assert "rule of sgd: ‖ΔF‖ GROWS as N^0.50" in told
-    why_not = "No slope is predicted: S*r^2 grows."
-    assert why_not in " ".join(told.split()) and told.count("No slope is predicted") == 1
-    assert told.splitlines()[-1].startswith("SUPPORTED")  # the rule's own verdict comes last
 
 
 def test_an_interpreter_shows_a_result_in_a_few_lines():
