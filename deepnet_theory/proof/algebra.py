@@ -8,7 +8,7 @@ at A in the direction H.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -53,7 +53,7 @@ def gains(count: int) -> tuple[sp.Symbol, ...]:
     return tuple(sp.Symbol(f"b_{index}", positive=True) for index in range(1, count + 1))
 
 
-# ---- Positive monomials: exact exponents, linear solving in logarithms, and a readable form ----
+# ---- Positive monomials: exact exponents, and a readable form ----
 
 Exponents = dict[sp.Expr, sp.Rational]  # a prime or a symbol → its exponent
 
@@ -98,41 +98,6 @@ def simplified(expression: sp.Expr) -> sp.Expr:
         return monomial(exponents(expression))
     except ValueError:
         return sp.powdenest(expression, force=True)
-
-
-def solve(
-    equations: Sequence[tuple[sp.Expr, sp.Expr]], unknowns: Sequence[sp.Symbol]
-) -> dict[sp.Symbol, sp.Expr] | None:
-    """Solve ``left = right`` for positive unknowns, all sides monomials; None: contradiction.
-
-    Unknowns that are not determined have no value.
-    """
-    # In logarithms the system is linear, and the rank decides existence and uniqueness exactly.
-    # sympy.solve takes it for polynomials with roots: on DeepNet's closure it does not return.
-    powers = [exponents(sp.sympify(left) / sp.sympify(right)) for left, right in equations]
-    bases = sorted({base for row in powers for base in row} - {*unknowns}, key=str)
-    signed = [*((u, 1) for u in unknowns), *((b, -1) for b in bases)]
-    system = sp.Matrix([[sign * row.get(b, sp.S.Zero) for b, sign in signed] for row in powers])
-    reduced, pivots = system.rref()
-    count = len(unknowns)
-    if any(pivot >= count for pivot in pivots):
-        return None
-    return {
-        unknowns[pivot]: monomial({b: reduced[row, count + n] for n, b in enumerate(bases)})
-        for row, pivot in enumerate(pivots)
-        if all(reduced[row, c] == 0 for c in range(count) if c != pivot)
-    }
-
-
-def exponent_in(expression: sp.Expr, variable: sp.Symbol) -> sp.Rational:
-    r"""The growth exponent :math:`\lim_{N\to\infty}\log f(N)/\log N`; exact for monomials."""
-    try:
-        return exponents(expression).get(variable, sp.Integer(0))
-    except ValueError:
-        limit = sp.limit(sp.log(expression) / sp.log(variable), variable, sp.oo)
-        if not limit.is_Rational:
-            raise ValueError(f"{expression} has no growth exponent in {variable}") from None
-        return limit
 
 
 def present(expression: sp.Expr) -> sp.Expr:

@@ -147,22 +147,7 @@ def meaning(name: str) -> str | None:
     return f"Euclidean norm of {words}" if norm and words else words
 
 
-# ---- atoms that are shown by words of their own ----
-
-
-class Labelled(sp.AtomicExpr):  # type: ignore[misc]
-    """An atom of SymPy that is shown as its ``label``, in LaTeX as ``latex``."""
-
-    is_commutative = True
-    shown, shown_in_latex = "{}", "{{{}}}"  # braces, so that a power of a square stays valid
-    label: str
-    latex: str
-
-    def _sympystr(self, printer: Printer) -> str:
-        return self.shown.format(self.label)
-
-    def _latex(self, printer: Printer) -> str:
-        return self.shown_in_latex.format(self.latex)
+# ---- named sizes ----
 
 
 class NamedQuantity(sp.Symbol):  # type: ignore[misc]

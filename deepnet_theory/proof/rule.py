@@ -37,7 +37,6 @@ from deepnet_theory.proof.algebra import (
     beta,
     depth_expression,
     eta,
-    exponent_in,
     exponents,
     from_plain,
     in_sympy,
@@ -222,20 +221,6 @@ class Balanced:
         """The steps that state the solution."""
         return tuple(s.name for s in self.steps if s.name.startswith("solution-"))
 
-    @property
-    def rate(self) -> sp.Expr:
-        """The learning rate's factor."""
-        return self.values.get(rate, _ONE)
-
-    def rate_of(self, kind: Kind) -> sp.Expr:
-        """κ, the learning-rate multiplier of a kind's scaled matrices."""
-        return self.values.get(kind.rate, _ONE)
-
-    def relative_update(self, kind: Kind) -> sp.Expr:
-        """ρ = ‖ΔW‖/(η‖W‖) of a scaled matrix at the solution."""
-        times = self.rate * self.rate_of(kind) * self.together
-        return simplified(times * self.at_solution(kind.relative))
-
     def at_solution(self, expression: sp.Expr) -> sp.Expr:
         """An expression in α's and β's with the solved values put in."""
         return simplified(sp.sympify(expression).xreplace(self.values))
@@ -268,7 +253,8 @@ class Problem:
     def degrees(self) -> Update:
         return degrees(self.selection.the_optimizer)
 
-    def law(self, sublayer: Sublayer) -> PlacementLaw:
+    @cached_property
+    def law(self) -> PlacementLaw:
         return placement_law(self.selection.the_placement)
 
     @cached_property
@@ -301,7 +287,7 @@ class Problem:
             own=own,
             increment=sp.powsimp(increments[0].rhs / eta).xreplace(own),
             weight=self.route.weights[first.name].rhs.xreplace(own),
-            relative=relative_update(first, self.law(first), self.degrees).xreplace(own),
+            relative=relative_update(first, self.law, self.degrees).xreplace(own),
             rate=part_symbol("kappa", part.name, len(parts), name),
             rests_on=tuple(increment.name for increment in increments),
             members=members,
@@ -455,7 +441,7 @@ def passage_steps(problem: Problem, part: Part, later: Balanced) -> Iterator[Ste
         assumptions=("aligned-updates",), establishes=(A,),
         checks=(at_points("cross-attention by cross-attention", points), NAMED),
     )  # fmt: skip
-    grows = exponent_in(size.rhs, later.depth) > 0
+    grows = exponents(size.rhs).get(later.depth, 0) > 0
 
     def order_one(step: Step) -> bool:
         ratio = (step.lhs / step.rhs).xreplace({A: size.rhs})
@@ -535,7 +521,7 @@ def _closures(problem: Problem, sized: SizedPart, bare: Balanced) -> Iterator[St
             if index == 0 or not one_alpha or "rate" in closure.knobs:
                 yield from _conditions(closure, kind, part, times, first)
                 first += len(closure.expressions)
-        if not problem.law(kind.sublayer).has_alpha:
+        if not problem.law.has_alpha:
             yield CLOSURE.equal(
                 f"fixed-alpha-{kind.tag(part.name)}", kind.alpha, _ONE,
                 f"the placement '{problem.selection.placement}' has no residual multiplier",

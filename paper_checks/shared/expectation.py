@@ -24,9 +24,9 @@ from itertools import combinations, count, permutations, product
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import sympy as sp
+from sympy.printing.printer import Printer
 
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.proof.notation import Labelled
 from deepnet_theory.proof.notation import NamedQuantity as NamedQuantity
 from deepnet_theory.proof.notation import norm_of as norm_of
 from deepnet_theory.proof.step import Check, Relation, Section, Step
@@ -226,6 +226,21 @@ class Known:
         """A name for the norm of all entries of a tensor."""
         indices = tuple(Index(f"i{axis}", size) for axis, size in enumerate(tensor.axes))
         return cls(symbol, (tensor[indices] * tensor[indices]).sum(*indices), 2)
+
+
+class Labelled(sp.AtomicExpr):  # type: ignore[misc]
+    """An atom of SymPy that is shown as its ``label``, in LaTeX as ``latex``."""
+
+    is_commutative = True
+    shown, shown_in_latex = "{}", "{{{}}}"  # braces, so that a power of a square stays valid
+    label: str
+    latex: str
+
+    def _sympystr(self, printer: Printer) -> str:
+        return self.shown.format(self.label)
+
+    def _latex(self, printer: Printer) -> str:
+        return self.shown_in_latex.format(self.latex)
 
 
 class IndexSum(Labelled):

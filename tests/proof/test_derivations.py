@@ -13,10 +13,12 @@ import sympy as sp
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.proof import notation as meanings
+from deepnet_theory.proof.algebra import plain
 from deepnet_theory.proof.notation import meaning, named
 from deepnet_theory.report.notation import lettered
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.exponents import Exponents
+from deepnet_theory.sizes.monomial import solve
 from deepnet_theory.sizes.table import texts
 
 N, M, alpha = sp.symbols("N M alpha", positive=True)
@@ -225,6 +227,18 @@ def test_a_value_of_the_table_that_does_not_fit_the_route_is_refuted(name):
         for by in (N**SIXTEENTH, 2):
             wrong = replace(step, rhs=step.rhs * by)
             assert "satisfies its conditions" in wrong.failures()
+
+
+@pytest.mark.parametrize(
+    "name", [f"{o} {p}" for o in ("sgd", "adam", "lamb") for p in ("post-ln", "pre-ln")]
+)
+def test_alpha_and_beta_follow_from_the_conditions_by_logarithms(name):
+    """Without the table: the imposed steps are linear in logarithms, with one solution."""
+    right = derivations.derivation(name)
+    imposed = [plain(s.lhs / s.rhs) for s in right.steps if s.imposed]
+    steps = [right.step(conclusion) for conclusion in right.conclusion]
+    found = solve(imposed, [str(step.lhs) for step in steps])
+    assert found.values == {str(step.lhs): plain(step.rhs) for step in steps}
 
 
 def test_steps_out_of_order_are_no_derivation():

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sympy as sp
 
-from deepnet_theory.proof.algebra import N, alpha, beta, present, solve, v, w
+from deepnet_theory.proof.algebra import DEPTHS, N, alpha, beta, from_plain, plain, present, v, w
 from deepnet_theory.proof.step import SQUARES_AT_MOST, Check, Section, Step
+from deepnet_theory.sizes.monomial import solve
 from paper_checks.shared.expectation import expect
 from paper_checks.shared.steps.moments.route import PARAMETERS, RECURSION, WIDE
 from paper_checks.shared.steps.moments.setting import (
@@ -59,8 +60,9 @@ def sharper_rule_steps() -> tuple[Step, ...]:
         (2 * N * beta**2 / alpha**2, sp.Integer(1)),
         (sp.sqrt(2) * beta, 1 / alpha),
     )
-    values = solve(conditions, (alpha, beta))
-    assert values is not None
+    solution = solve((plain(left / right) for left, right in conditions), ("alpha", "beta"))
+    assert solution is not None
+    values = {s: from_plain(solution.values[str(s)], DEPTHS) for s in (alpha, beta)}
 
     def holds(step: Step) -> bool:
         # both conditions with this step's value and the other's, at exact depths
@@ -72,7 +74,7 @@ def sharper_rule_steps() -> tuple[Step, ...]:
         return True
 
     def unique(step: Step) -> bool:
-        return step.lhs in values and set(values) == {alpha, beta}
+        return step.lhs in values and not solution.free
 
     return tuple(
         RULE.equal(
