@@ -18,7 +18,7 @@ BUDGETS = {
     "laboratory": 4810,
     "models": 5353,
     "processes": 651,
-    "proof": 5549,
+    "proof": 5485,
     "report": 2165,
     "runtime": 1232,
     "sizes": 5562,
