@@ -236,11 +236,14 @@ def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
             stated, bare = getattr(printed, name), getattr(row, name)
             own = fact(f"{of}/{name}", bare, seen)
             alone = bare is None or bare.symbols <= {"d", "k"}  # the rule in depth has the others
-            text = None if stated is None else str(stated)
-            yield replace(own, stated=text, holds=own.holds and alone)
+            yield replace(own, stated=_text(stated), holds=own.holds and alone)
         yield fact(f"{of}/refused", row.refused, refused)
-        starved = shares.get((place.part, place.sublayer, place.parameter))
-        yield fact(f"{of}/starved", printed.starved, exactly(starved, "its share in depth"))
+        starved = _text(shares.get((place.part, place.sublayer, place.parameter)))
+        yield fact(f"{of}/starved", _text(printed.starved), exactly(starved, "its share in depth"))
+
+
+def _text(size: Monomial | None) -> str | None:
+    return None if size is None else str(size)
 
 
 def in_width(table: WidthTable, depth: Derivation | None) -> WidthTable:

@@ -1,4 +1,4 @@
-from deepnet_theory.definitions.scheme import Scheme, SchemePart
+from deepnet_theory.definitions.scheme import ALL_SCALED, Scheme, SchemePart
 
 PANGU = Scheme(
     name="pangu",
@@ -9,14 +9,7 @@ PANGU = Scheme(
         SchemePart(
             "encoder",
             alpha="sqrt(N)",
-            gains={
-                "query": "(2*N)**(-1/2)",
-                "key": "(2*N)**(-1/2)",
-                "value": "(2*N)**(-1/2)",
-                "output": "(2*N)**(-1/2)",
-                "fc1": "(2*N)**(-1/2)",
-                "fc2": "(2*N)**(-1/2)",
-            },
+            gains=dict.fromkeys(("query", "key", *ALL_SCALED), "(2*N)**(-1/2)"),
         ),
     ),
     summary="sandwich-LN whose outer norm starts at 1/sqrt(N), every matrix drawn small",
