@@ -18,7 +18,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
-from typing import TypedDict
 
 import torch
 from torch import Tensor, nn
@@ -47,23 +46,12 @@ def tokens_of(x: Tensor) -> Tensor:
     return x.detach().float().flatten(0, -2)
 
 
-class Sum:
-    """R, branch by branch; tensors are (tokens, width)."""
-
-    common: Tensor | None = None
-
-    def add(self, branch: Tensor, beside: Tensor) -> None:
-        """Join a branch, counted ``beside`` one length of the stream."""
-        mean = branch.mean(0) / beside
-        self.common = mean if self.common is None else self.common + mean
-
-    def found(self, output: Tensor) -> CommonMode:
-        """R, with the mean cosine between tokens of an ``output``."""
-        unit = nn.functional.normalize(output, dim=-1)
-        n = len(unit)
-        assert self.common is not None
-        cosine = (unit.sum(0).square().sum() - n) / max(1, n * (n - 1))
-        return CommonMode(float(self.common.norm()), float(cosine))
+def common_to(terms: Sequence[Tensor], output: Tensor) -> CommonMode:
+    """R of branches, each as its mean over tokens beside the stream; cosines of an ``output``."""
+    unit = nn.functional.normalize(output, dim=-1)
+    n = len(unit)
+    cosine = (unit.sum(0).square().sum() - n) / max(1, n * (n - 1))
+    return CommonMode(float(torch.stack(list(terms)).sum(0).norm()), float(cosine))
 
 
 def length(x: Tensor) -> Tensor:
@@ -83,8 +71,8 @@ class Watch:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """Within this context a forward pass of the model leaves ``found``."""
-        total, streams = Sum(), list[Tensor]()  # the stream's length before each sublayer
-        handles = [self.part.register_forward_hook(partial(self._end, total))]
+        terms, streams = list[Tensor](), list[Tensor]()  # the stream's length before each sublayer
+        handles = [self.part.register_forward_hook(partial(self._end, terms))]
         for residual in self.residuals:
             places = residual.placement.places
             last = residual.norms[places.index("output")] if "output" in places else residual.branch
@@ -92,7 +80,7 @@ class Watch:
                 residual.register_forward_pre_hook(
                     lambda _, given: streams.append(length(tokens_of(given[0])))
                 ),
-                last.register_forward_hook(partial(self._add, total, residual, streams)),
+                last.register_forward_hook(partial(self._add, terms, residual, streams)),
             ]
         try:
             yield
@@ -102,34 +90,29 @@ class Watch:
 
     @torch.no_grad()
     def _add(
-        self, total: Sum, residual: Residual, streams: list[Tensor], branch: nn.Module,
+        self, terms: list[Tensor], residual: Residual, streams: list[Tensor], branch: nn.Module,
         inputs: object, moved: Tensor,
     ) -> None:  # fmt: skip
         stream, times = residual.placement.coefficients(residual.alpha)
         beside = streams[-1] if residual.placement.normalises_sum else streams[0]
-        total.add(tokens_of(moved) * (times / stream), beside)
+        terms.append(tokens_of(moved).mean(0) * (times / stream) / beside)
 
     @torch.no_grad()
-    def _end(self, total: Sum, part: nn.Module, inputs: object, output: Tensor) -> None:
-        self.found = total.found(tokens_of(output))
+    def _end(self, terms: list[Tensor], part: nn.Module, inputs: object, output: Tensor) -> None:
+        self.found = common_to(terms, tokens_of(output))
 
 
-class Columns(TypedDict):
-    """What was common at some steps, as results have it."""
-
-    common_mode_steps: tuple[int, ...]
-    common_mode: tuple[float, ...]
-    token_cosine: tuple[float, ...]
-
-
-def columns(steps: Sequence[int], seeds: Iterable[Sequence[CommonMode]]) -> Columns:
-    """The largest R of the seeds and their mean cosine, up to where all seeds went."""
-    each = list(zip(*seeds, strict=False))
-    return {
-        "common_mode_steps": tuple(steps[: len(each)]),
-        "common_mode": tuple(max(one.weight for one in now) for now in each),
-        "token_cosine": tuple(fmean(one.cosine for one in now) for now in each),
-    }
+def over_seeds(
+    steps: Iterable[Sequence[int]], taken: Iterable[Sequence[CommonMode]]
+) -> tuple[tuple[int, ...], tuple[float, ...], tuple[float, ...]]:
+    """Steps, the largest R of the seeds and their mean cosine, up to where all seeds went."""
+    each = list(zip(*taken, strict=False))
+    weights = tuple(max(one.weight for one in now) for now in each)
+    return (
+        min(map(tuple, steps), key=len),
+        weights,
+        tuple(fmean(o.cosine for o in now) for now in each),
+    )
 
 
 def warning(normed: bool, steps: Sequence[int], weights: Sequence[float]) -> str:

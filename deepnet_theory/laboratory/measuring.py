@@ -27,7 +27,7 @@ from deepnet_theory.definitions.measurement import (
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST, MOST, Option, require_seed
 from deepnet_theory.definitions.selection import stack
-from deepnet_theory.laboratory.common_mode import columns, warning
+from deepnet_theory.laboratory.common_mode import over_seeds, warning
 from deepnet_theory.laboratory.judging import (
     ALL,
     Plan,
@@ -422,10 +422,8 @@ class _Runs:
         """The updates of all seeds as one, and whether a norm takes every sum back."""
         seeds = [self.followed[depth_key(place)][seed] for seed in self.seeds]
         losses = zip(*(one.losses for one in seeds), strict=False)
-        # the seed that ended first has no steps that others lack
-        steps = min((one.steps for one in seeds), key=len)
-        taken = columns(steps, (one.taken for one in seeds))
-        return Following(dict(place), tuple(map(fmean, losses)), **taken), seeds[0].normed
+        common = over_seeds((one.steps for one in seeds), (one.taken for one in seeds))
+        return Following(dict(place), tuple(map(fmean, losses)), *common), seeds[0].normed
 
     def alone(self, place: Depth) -> tuple[Estimate, ...]:
         """What each pattern contributes, the largest first."""

@@ -17,7 +17,13 @@ from torch import Tensor, nn
 from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer
 from deepnet_theory.definitions.optimizer import optimizer as named
 from deepnet_theory.definitions.outcome import InputError, shown
-from deepnet_theory.laboratory.common_mode import CommonMode, Sum, is_taken, length, tokens_of
+from deepnet_theory.laboratory.common_mode import (
+    CommonMode,
+    common_to,
+    is_taken,
+    length,
+    tokens_of,
+)
 from deepnet_theory.laboratory.judging import ALL
 from deepnet_theory.laboratory.stepping import RATE, Expressed
 from deepnet_theory.laboratory.text import Text, entropy
@@ -406,10 +412,11 @@ def common_mode(made: Made, state: Tensor) -> tuple[CommonMode, bool]:
     chain = reader.chains()[-1]
     *_, row = reader.reading().stacks.values()
     normed = all("sum" in s.around for s in row)
-    total, entering, carried = Sum(), tokens_of(chain[0].stream.node.value), 1.0
+    terms, entering, carried = list[Tensor](), tokens_of(chain[0].stream.node.value), 1.0
     for s in chain:
         carried = s.stream.coefficient * (1.0 if normed else carried)
         for branch in s.branches:
-            moved = tokens_of(branch.node.value) * (branch.coefficient / carried)
-            total.add(moved, length(tokens_of(s.stream.node.value) if normed else entering))
-    return total.found(tokens_of(state)), normed
+            beside = length(tokens_of(s.stream.node.value) if normed else entering)
+            moved = tokens_of(branch.node.value).mean(0) * (branch.coefficient / carried)
+            terms.append(moved / beside)
+    return common_to(terms, tokens_of(state)), normed

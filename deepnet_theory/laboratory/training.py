@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.optimizer import Optimizer
-from deepnet_theory.definitions.outcome import InputError, unknown
-from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.laboratory.common_mode import CommonMode, Watch, is_taken
 from deepnet_theory.laboratory.optimum import require_steps
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key
@@ -24,10 +23,9 @@ from deepnet_theory.laboratory.text import BYTES, Text, Windows, entropy
 from deepnet_theory.laboratory.trial import generator_for
 from deepnet_theory.models.factory import alone
 from deepnet_theory.models.groups import parameter_groups
-from deepnet_theory.runtime import build, described, machine, start_head_
+from deepnet_theory.runtime import build, machine, start_head_
 from deepnet_theory.runtime.model import Model
 
-OUTER = ("stepped", "held")  # what becomes of embedding and head
 HELD_OUT_BATCHES = 8
 
 
@@ -51,21 +49,17 @@ class Ended:
 class Course:
     """What every model goes through: ``steps`` of the optimizer on windows of a text.
 
-    At the full learning rate from the first step: no warm-up, decay or clipping. ``outer``
-    embedding and head are ``stepped`` at their multipliers, or ``held`` as drawn.
+    At the full learning rate from the first step: no warm-up, decay or clipping.
     """
 
     optimizer: Optimizer
     settings: Settings
     steps: int
     text: str | None = None
-    outer: str = "stepped"
 
     def __post_init__(self) -> None:
         going(self.optimizer)  # one that is known by its first step alone is refused
         require_steps(self.steps)
-        if self.outer not in OUTER:
-            raise unknown("outer", self.outer, OUTER)
         if self.settings.correlation is not None:
             raise InputError(
                 f"the data {self.settings.data!r} have nothing to learn; valid is: text"
@@ -84,7 +78,7 @@ class Course:
         """Plain data, without what changes no result."""
         others = ("draws", "data", "updates", "eta")
         settings = {k: v for k, v in self.settings.to_dict().items() if k not in others}
-        return {**settings, "steps": self.steps, "text": self.text, "outer": self.outer}
+        return {**settings, "steps": self.steps, "text": self.text}
 
 
 @dataclass(frozen=True)
@@ -114,7 +108,8 @@ class Built:
             torch.manual_seed(seed)  # of dropout
             corpus, model = course.corpus(len(constants.parts)), begun(constants, course, seed)
             losses, taken = list[float](), dict[int, CommonMode]()
-            optimizer = going(course.optimizer)(_groups(model, rate, course.outer), lr=rate)
+            groups = [{k: g[k] for k in ("params", "lr")} for g in parameter_groups(model, rate)]
+            optimizer = going(course.optimizer)(groups, lr=rate)
             for step in range(course.steps):
                 windows = corpus.batch(settings.batch, generator_for(seed, f"batch {step}"))
                 watch = Watch(model) if is_taken(step) else None
@@ -140,17 +135,6 @@ class Built:
 
 def _so_far(losses: list[float], taken: dict[int, CommonMode]) -> tuple[Any, ...]:
     return tuple(losses), tuple(taken), tuple(taken.values())
-
-
-def _groups(model: Model, rate: float, outer: str) -> list[dict[str, Any]]:
-    """The parameters that are stepped, at the rates of the model's rule."""
-    roles = (Role.EMBEDDING, Role.HEAD) if outer == "held" else ()
-    held = {id(p) for p, d in described(model) if d.role in roles}
-    groups = [
-        {"params": [p for p in group["params"] if id(p) not in held], "lr": group["lr"]}
-        for group in parameter_groups(model, rate)
-    ]
-    return [group for group in groups if group["params"]]
 
 
 def begun(constants: Constants, course: Course, seed: int) -> Model:

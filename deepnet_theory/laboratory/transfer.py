@@ -20,7 +20,7 @@ from deepnet_theory.definitions.outcome import INTERRUPTION, InputError, Refusal
 from deepnet_theory.definitions.placement import placement
 from deepnet_theory.definitions.record import ShortRun, record
 from deepnet_theory.definitions.training import ClosureTransfer, Run, Training, Transfer
-from deepnet_theory.laboratory.common_mode import columns, warning
+from deepnet_theory.laboratory.common_mode import over_seeds, warning
 from deepnet_theory.laboratory.measuring import cost_of
 from deepnet_theory.laboratory.optimum import judged
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, provenance
@@ -304,9 +304,9 @@ def _run(rule: str, where: str, seeds: Sequence[Ended], course: Course) -> Run:
     finding = f"a loss was not finite at step {len(losses)}" if len(losses) < course.steps else ""
     finding = finding or next((one.why for one in seeds if one.why), "")
     by_seed = () if finding else tuple(one.value for one in seeds)
-    common = columns(min((one.steps for one in seeds), key=len), (one.taken for one in seeds))
+    common = over_seeds((one.steps for one in seeds), (one.taken for one in seeds))
     mean = fmean(by_seed) if by_seed else None
-    return Run(rule, where, losses, mean, finding, by_seed, **common)
+    return Run(rule, where, losses, mean, finding, by_seed, *common)
 
 
 def compared(run: Run, rival: Run, baseline: float) -> tuple[Verdict, str]:

@@ -14,7 +14,6 @@ from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.scheme import scheme as scheme_named
-from deepnet_theory.laboratory import training
 from deepnet_theory.laboratory.optimum import parse_rates
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.text import entropy
@@ -69,24 +68,6 @@ def test_a_seed_begins_alike_at_every_depth():
     assert torch.equal(shallow.embed.weight, deep.embed.weight)
     assert torch.equal(shallow.head.weight, deep.head.weight)
     assert not torch.equal(shallow.head.weight, other.head.weight)
-
-
-def test_embedding_and_head_are_held_where_it_is_asked_for(monkeypatch):
-    c, models = constants(), []
-
-    def kept(*given):
-        models.append(begun(*given))
-        return models[-1]
-
-    monkeypatch.setattr(training, "begun", kept)
-    losses = [run(c, 1e-2, one).value for one in (course(), replace(course(), outer="held"))]
-    fresh = begun(c, course(), 0)
-    for model, same in zip(models, (False, True), strict=True):
-        assert torch.equal(model.embed.weight, fresh.embed.weight) is same
-        assert torch.equal(model.head.weight, fresh.head.weight) is same
-        branch = next(model.parts.parameters())
-        assert not torch.equal(branch, next(fresh.parts.parameters()))
-    assert losses[0] != losses[1]
 
 
 def test_a_run_that_diverges_has_no_loss():
@@ -240,7 +221,6 @@ def test_what_cannot_be_trained_is_refused():
         ({"steps": 0}, "steps"),
         ({"draws": 2}, "draws"),
         ({"updates": 2}, "updates"),
-        ({"outer": "frozen"}, "valid are: stepped, held"),
     ):
         with pytest.raises(InputError, match=word):
             dt.transfer("adam", [2], RATES, ["symmetric"], **{**SMALL, **given})
