@@ -19,7 +19,7 @@ BUDGETS = {
     "models": 5353,
     "processes": 651,
     "proof": 5488,
-    "report": 2165,
+    "report": 2147,
     "runtime": 1232,
     "sizes": 5562,
 }

@@ -27,14 +27,7 @@ class Formula:
     expression: Expr | str
 
 
-@dataclass(frozen=True)
-class Code:
-    """A command, a setting or an expression to be typed."""
-
-    text: str
-
-
-Inline = str | Formula | Code | Verdict
+Inline = str | Formula | Verdict
 Words = Inline | tuple[Inline, ...]  # as a block, a paragraph
 
 

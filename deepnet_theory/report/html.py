@@ -91,8 +91,6 @@ def _words(words: doc.Words) -> str:
         match piece:
             case doc.Formula():
                 line += math(formula_latex(piece.expression))
-            case doc.Code():
-                line += f"<code>{escape(piece.text)}</code>"
             case Verdict():
                 line += f'<span class="verdict {piece}">{piece}</span>'
             case _:

@@ -49,8 +49,6 @@ def _words(words: doc.Words) -> str:
         match piece:
             case doc.Formula():
                 line += f"${formula_latex(piece.expression)}$"
-            case doc.Code():
-                line += rf"\texttt{{{piece.text.translate(_TYPED)}}}"
             case Verdict():
                 line += rf"\textbf{{{piece}}}"
             case _:

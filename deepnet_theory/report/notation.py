@@ -20,7 +20,7 @@ _FUNCTIONS = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min
 # all that a selection or a rule writes as a formula
 _WRITTEN = Grammar(
     "a formula",
-    tuple(dict.fromkeys((*DEPTH.symbols, *UPDATE.symbols, *PLACEMENT.symbols, "d", "k"))),
+    tuple(dict.fromkeys((*DEPTH.symbols, *UPDATE.symbols, *PLACEMENT.symbols, "d", "k", "l"))),
     UPDATE.functions | PLACEMENT.functions,
 )
 

@@ -18,6 +18,7 @@ from deepnet_theory import build, parameter_groups
 
 model = build("constants.json")  # a torch.nn.Module on token ids; the file is below
 groups = parameter_groups(model, lr=1e-3)  # for a torch optimizer
+# deepnet_theory.apply_(model, constants) changes your own model
 """
 
 
@@ -56,13 +57,11 @@ def _constants(derivation: Derivation, constants: Sequence[Constants]) -> tuple[
         for part in c.parts
         for s in part.sublayers
     )
-    change = doc.Code("deepnet_theory.apply_(model, constants)")
     row, measured = constants[0].origin.get("row"), derivation.rows[0].named
     return (
         f"Measured here: the rule {measured}. In the constants: the rule {row}." * bool(row),
         doc.table("layers | sublayer | >α | >β | >factor on η", rows),
         doc.Listing(USE),
-        ("Change your own model with ", change, "."),
         *(
             doc.Document(
                 f"constants.json of {', '.join(f'{part.layers} {part.name}' for part in c.parts)}",
@@ -74,9 +73,9 @@ def _constants(derivation: Derivation, constants: Sequence[Constants]) -> tuple[
     )
 
 
-def _provenance(v: Result, command: str, made: Mapping[str, str]) -> doc.Table:
+def _provenance(v: Result, command: str, made: Mapping[str, str]) -> doc.Listing:
     settings = "; ".join(f"{k} {value}" for k, value in v.settings.items())
     software = ", ".join(f"{name} {version}" for name, version in v.provenance.versions.items())
     rows = {"command": command, **made, "device": v.provenance.ran}
     rows |= {"settings": settings, "software": software}
-    return doc.terms((label, doc.Code(value)) for label, value in rows.items() if value)
+    return doc.Listing("\n".join(f"{label}: {value}" for label, value in rows.items() if value))

@@ -49,7 +49,7 @@ def scheme(judgement: Judgement) -> doc.Document:
     # which optimizers a column stands for
     columns = ((r.optimizers[0], ", ".join(r.optimizers)) for r in rows)
     body: doc.Body = (
-        (f"{published.summary}: ", doc.Code(published.equation), "."),
+        (f"{published.summary}: ", doc.Formula(published.equation), "."),
         standing(row),
         *(f"Warning: {warning}." for warning in judgement.warnings),
         doc.Document("What it does", tuple(_tables(rows))),
@@ -91,10 +91,10 @@ def _constants(scheme: Scheme) -> Iterator[tuple[str, doc.Words]]:
         factors = {"alpha": part.alpha, **part.gains, "embedding": part.embedding}
         for name, formula in factors.items():
             if formula not in (None, "1"):
-                yield f"{part.name}: {name}", doc.Code(str(formula))
+                yield f"{part.name}: {name}", doc.Formula(str(formula))
     several = {"rate": scheme.rates, "epsilon": scheme.epsilon, "decay": scheme.weight_decay}
     for what, texts in several.items():
-        yield from ((f"{what} of {role}", doc.Code(text)) for role, text in texts.items())
+        yield from ((f"{what} of {role}", doc.Formula(text)) for role, text in texts.items())
     if scheme.mind:
         yield "mind", scheme.mind
 

@@ -56,22 +56,16 @@ def _blocks(document: doc.Document, level: int) -> Iterator[str]:
                 yield "\n".join(_table(block))
             case doc.Listing():
                 yield textwrap.indent(block.text.rstrip(), " " * GAP)
-            case str() | tuple() | doc.Formula() | doc.Code():
+            case str() | tuple() | doc.Formula():
                 yield "\n".join(_folded(plain(block)))
 
 
 def plain(words: doc.Words) -> str:
     """A line in which a formula can be typed again."""
-    line = ""
-    for piece in doc.pieces(words):
-        match piece:
-            case doc.Formula():
-                line += str(piece.expression)
-            case doc.Code():
-                line += piece.text
-            case _:
-                line += piece
-    return line
+    return "".join(
+        str(piece.expression) if isinstance(piece, doc.Formula) else piece
+        for piece in doc.pieces(words)
+    )
 
 
 def _folded(words: str, indent: int = 0, first: str | None = None) -> list[str]:

@@ -68,7 +68,7 @@ def test_the_snippet_runs_on_the_constants_of_the_page(derivation, tmp_path, mon
     (part,) = CONSTANTS.parts
     deeper = replace(CONSTANTS, parts=(replace(part, layers=100),))
     html = page(one_page.document(derivation, VERIFICATION, [CONSTANTS, deeper]))
-    snippet, data, more = map(unescape, re.findall(r"<pre><code>(.*?)</code></pre>", html, re.S))
+    snippet, data, more, _ = map(unescape, re.findall(r"<pre><code>(.*?)</code></pre>", html, re.S))
     assert data == CONSTANTS.to_json() and more == deeper.to_json()
     (tmp_path / "constants.json").write_text(data, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
