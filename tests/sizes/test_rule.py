@@ -167,8 +167,9 @@ def test_it_is_the_rule_that_the_steps_prove(drawn):
     try:
         proved = derive(selection).rule
     except Refusal as refusal:
-        with pytest.raises(Refusal, match=re.escape(str(refusal))):
-            solve_rule(selection)
+        if "the lemma route covers" not in str(refusal):  # it narrates fewer than have a rule
+            with pytest.raises(Refusal, match=re.escape(str(refusal))):
+                solve_rule(selection)
         return
     sized = texts(solve_rule(selection))
     for ours, theirs in zip(sized.entries, proved.entries, strict=True):
