@@ -370,7 +370,7 @@ class Experts(nn.Module):
         gates, which = self.router(rows).topk(self.chosen, -1)
         gates = gates.softmax(-1)
         if self.s["experts"] == "stacked":
-            gates = torch.zeros(len(rows), self.count).scatter(1, which, gates)
+            gates = gates.new_zeros(len(rows), self.count).scatter(1, which, gates)
             z = phi(torch.bmm(rows.expand(self.count, -1, -1), self.into))
             return (torch.bmm(z, self.out) * gates.T[..., None]).sum(0).view_as(x)
         y = torch.zeros_like(rows)

