@@ -15,7 +15,7 @@ BUDGETS = {
     "(top level)": 130,
     "cli": 2346,
     "definitions": 6052,
-    "laboratory": 4810,
+    "laboratory": 4782,
     "models": 5353,
     "processes": 651,
     "proof": 5488,
