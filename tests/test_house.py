@@ -17,7 +17,7 @@ BUDGETS = {
     "definitions": 6052,
     "laboratory": 4782,
     "models": 5353,
-    "processes": 651,
+    "processes": 662,
     "proof": 5488,
     "report": 2147,
     "runtime": 1232,

@@ -26,10 +26,10 @@ Environment = dict[str, str]
 def cluster(address: str, note: Callable[[str], object] = lambda _: None) -> Iterator[Executor]:
     """An executor whose work is done by the workers of the scheduler at ``address``.
 
-    One that dies is replaced; they may come later, and ``note`` hears that none is there. Work is
-    refused by a worker of other versions, another kind of processor or several threads, since
-    results would depend on who computes them. Raises :class:`MissingExtraError` without
-    dask.distributed, else :class:`InputError`.
+    One that dies is replaced; they may come later, and ``note`` hears that none is there. One of
+    other versions, another kind of processor or several threads is refused, since results would
+    depend on who computes them. Raises :class:`MissingExtraError` without dask.distributed, else
+    :class:`InputError`.
     """
     if not ADDRESS.fullmatch(address):
         raise InputError(
@@ -85,7 +85,20 @@ class _Workers(Executor):
 
     def __init__(self, client: Any, address: str) -> None:
         self._address, self._here = address, _own()
-        self._max_workers = max(MANY, len(client.nthreads()))
+        threads = client.nthreads()
+
+        def describe() -> Environment | None:  # a nested function travels with its body
+            try:
+                from deepnet_theory.processes import cluster
+            except ImportError:
+                return None
+            return cluster._own()
+
+        for worker, there in client.run(describe).items():
+            if there is None:
+                raise InputError(f"the worker {worker} cannot import deepnet_theory: install it")
+            _require_alike(self._here, there, worker, threads.get(worker, 1))
+        self._max_workers = max(MANY, len(threads))
         self._executor = client.get_executor(pure=False)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -100,8 +113,6 @@ class _Workers(Executor):
                 error = ProcessDied(f"the scheduler at {self._address} has gone")
             elif type(error := theirs.exception()).__name__ == "KilledWorker":
                 error = ProcessDied("several workers died of the same work, one by one")
-            elif isinstance(error, ModuleNotFoundError):
-                error = InputError(f"a worker cannot import {error.name}: install it there")
             if error is None:
                 ours.set_result(theirs.result())
             else:

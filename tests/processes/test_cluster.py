@@ -127,7 +127,7 @@ def test_a_scheduler_that_is_killed_is_one_sentence_and_loses_nothing(dask, tmp_
     [
         ({"threads": "2"}, "does 2 jobs at once in one process; start it with --nthreads 1"),
         ({"ATEN_CPU_CAPABILITY": "default"}, "has cpu .*DEFAULT.*, and this machine"),
-        ({"PYTHONPATH": "without"}, "cannot import deepnet_theory.*: install it there"),
+        ({"PYTHONPATH": "without"}, "cannot import deepnet_theory: install it"),
     ],
 )
 def test_workers_that_would_give_other_results_are_refused(tmp_path, given, said):
