@@ -51,7 +51,7 @@ REMARKS = (
     ({"optimizer": "adam", "closure": "learning-rate"}, "near-identity assumption fails"),
     (
         {"optimizer": "adafactor"},
-        r"regime ends for fc1 of ffn of the encoder at a depth of 1000000/\(d \+ m\) layers",
+        r"^holds where rms\(theta\) > 1/1000$",
     ),
 )
 

@@ -71,7 +71,7 @@ def test_experts_that_did_otherwise_would_refute_the_table(field, monkeypatch):
         return numbers._replace(**twice) if of.experts > 1 else numbers
 
     monkeypatch.setattr(witness, "mixed", other)
-    monkeypatch.setattr("deepnet_theory.proof.explicit.mixed", other)
+    monkeypatch.setattr("deepnet_theory.proof.stack.mixed", other)
     refuted = {row.verdict for row in derive(derivations.selection("experts sgd")).measured}
     assert Verdict.REFUTED in refuted
 
