@@ -97,7 +97,7 @@ def test_the_constants_of_a_report_are_those_that_export_writes(cli, tmp_path):
     words = ("report", "--optimizer", "adam", *SMALL, "--depth", "200")
     shown = cli(*words, "-o", str(page))
     html = page.read_text(encoding="utf-8")
-    *_, data = re.findall(r"<pre><code>(.*?)</code></pre>", html, re.S)
+    *_, data, _ = re.findall(r"<pre><code>(.*?)</code></pre>", html, re.S)
     handed = json.loads(unescape(data))
     assert handed == json.loads(cli("export", "--optimizer", "adam", "--depth", "200").out)
     assert handed["parts"][0]["sublayers"][0]["alpha"] == 400
