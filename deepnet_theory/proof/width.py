@@ -381,6 +381,7 @@ class WidthConditions:
             f"(U) {words}: one update moves the outputs by order one; per unit of learning rate "
             "it moves them as explicit matrices show",
             premise,
+            "bounded-loss-gradient",
         )
         if omega in own:
             impose(
