@@ -87,6 +87,7 @@ class Norm:
     On the residual ``sum``, at the branch's ``input`` or ``output``, ``within`` it as its kind has
     it, ``inside`` as no kind does, on queries and keys alone (``scores``); of no sublayer at the
     ``start`` or end (``final``) of a stack. ``enters`` are the roles that multiply what it gives.
+    ``bias_behind``: its gain is taken as the branch's multiplier, which its bias is added behind.
     """
 
     where: str
@@ -95,6 +96,7 @@ class Norm:
     bias: str | None
     size: float
     enters: tuple[str, ...] = ()
+    bias_behind: bool = False
 
 
 @dataclass(frozen=True)
@@ -179,7 +181,8 @@ class Sublayer:
         outer = next((n for n in self.norms if n.where == "output" and n.gain), None)
         if outer is None or self.learnt:
             return self
-        norms = (replace(n, gain=None, size=1.0) if n is outer else n for n in self.norms)
+        plain = replace(outer, gain=None, size=1.0, bias_behind=True)
+        norms = (plain if n is outer else n for n in self.norms)
         return replace(
             self, branch=self.branch * outer.size, norms=tuple(norms), learnt=outer.gain,
             multiplier=RESIDUAL_GAIN, start=outer.size,

@@ -85,7 +85,10 @@ def describe(reading: Reading, rule: Wanted) -> dict[str, tuple[Description, ...
             inner = norm.where == "within" and sublayer(s.kind).inner is not None
             prefix = "inner_" if inner else ""
             add(norm.gain, Description(*site, Role.NORM_GAIN, f"{prefix}gain"))
-            add(norm.bias, Description(*site, Role.NORM_BIAS, f"{prefix}bias", 0.0))
+            # the rule's bias is multiplied by 1/α too
+            times = row.alpha if norm.bias_behind else 1.0
+            bias = Description(*site, Role.NORM_BIAS, f"{prefix}bias", 0.0, times=times)
+            add(norm.bias, bias)
     for norm in reading.norms:
         part = rule.sublayers[-1 if norm.where == "final" else 0].part
         add(norm.gain, Description(part, role=Role.NORM_GAIN, name="gain"))

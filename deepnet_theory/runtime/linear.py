@@ -38,7 +38,7 @@ class Description(Site):
 
     A matrix is drawn from :math:`\mathcal N(0, \mathrm{gain}^2\cdot 2/(\text{fan\_in} +
     \text{fan\_out}))`; a vector, which has no fans, is filled with ``gain``. ``times`` is what the
-    forward pass multiplies a matrix by.
+    forward pass multiplies it by, against what the rule does.
     """
 
     role: Role = Role.SCALED

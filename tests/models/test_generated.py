@@ -1,6 +1,7 @@
 """Laws of reading and applying, over models that are written at random from a grammar."""
 
 import warnings
+from dataclasses import replace
 
 import pytest
 import torch
@@ -114,6 +115,8 @@ STEPS = [  # words, an optimizer, and the least exponent of the model as it is w
     ({"placement": "pre-ln"}, "adam", 0.2),
     ({"placement": "pre-ln", "uses": "N"}, "sgd", 0.3),
     ({"placement": "layer-scale"}, "adam", 0.2),
+    ({"placement": "res-post-gain"}, "adam", 0.2),
+    ({"placement": "pre-ln", "feed": "ffn@2/4"}, "sgd", 0.3),
     ({"placement": "pre-ln", "attention": "attention-gated"}, "sgd", 0.2),
     ({"placement": "stream-scalar"}, "adam", 0.2),
 ]  # fmt: skip
@@ -136,7 +139,7 @@ def test_one_step_moves_a_model_that_takes_its_constants_alike_at_every_depth(
 ):
     def plain(layers):
         s = sentence(layers=layers, **PLAIN | words | {"optimizer": optimizer})
-        model = Model(s)
+        model = Model(replace(s, seed=torch.initial_seed()))  # the measurement's
         torch.nn.init.normal_(model.e.weight)  # the stream starts where rules have it
         return model, tokens()[:2], s
 
@@ -150,11 +153,25 @@ def test_one_step_moves_a_model_that_takes_its_constants_alike_at_every_depth(
         with warnings.catch_warnings(action="ignore"):  # of packed matrices
             return kinds[optimizer](dt.parameter_groups(model, 2.0**-10), lr=2.0**-10)
 
-    with warnings.catch_warnings(action="ignore"):  # the factory sets a seed
-        right = dt.measure(applied, [2, 8], optimizer=stepped, seeds=2)
-        wrong = dt.measure(lambda n: plain(n)[:2], [2, 8], optimizer=optimizer, seeds=2)
+    right = dt.measure(applied, [2, 8], optimizer=stepped, seeds=2)
+    wrong = dt.measure(lambda n: plain(n)[:2], [2, 8], optimizer=optimizer, seeds=2)
     assert abs(right.exponents[0].estimate) < 0.15
     assert wrong.exponents[0].estimate > least
+
+
+@pytest.mark.parametrize(("optimizer", "power"), [("adam", 1), ("sgd", 2)])
+def test_a_bias_behind_the_gain_that_alpha_is_in_steps_as_one_before_it(optimizer, power):
+    """Where b = b'/α, a step of b' moves b by 1/α, and b's gradient is α times that of b'."""
+    s = sentence(layers=4, **PLAIN | {"placement": "res-post-gain", "optimizer": optimizer})
+    model = Model(s)
+    dt.apply_(model, s.constants, inputs=tokens(), outer=False)
+    residual = model.parts[0].h[0][0]
+    row = s.constants.parts[0].sublayers[0]
+    with warnings.catch_warnings(action="ignore"):  # of packed matrices
+        groups = dt.parameter_groups(model, 1.0)
+    (rate,) = (g["lr"] for g in groups for p in g["params"] if p is residual.norms["output"].b)
+    before = s.constants.eta * row.parameters["norm_bias"].rate
+    assert row.alpha > 1 and rate == pytest.approx(before / row.alpha**power)
 
 
 def test_an_expert_that_no_token_chose_asks_for_more_tokens():
