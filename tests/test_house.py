@@ -37,7 +37,7 @@ UPWARD: set[tuple[str, str]] = set()
 NAMED_TWICE = {
     2: """
         Amplification Balanced Cache Change FirstStep Group Kind Law Part Place Point Power
-        Practised Regime Row Rule Scale Section Sublayer Sum Work _Hidden _Runs
+        Regime Row Rule Scale Section Sublayer Sum Work _Hidden _Runs
     """,
     3: "Matrix Measured Moved Step Table",
     4: "Branch Norm",

@@ -48,7 +48,6 @@ from deepnet_theory.definitions.selection import BaseLike, DepthLike, Selection,
 from deepnet_theory.definitions.sublayer import MATRICES, Matrix, Role, Sublayer, sublayer
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.sizes.descent import of_its_own
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
@@ -545,6 +544,8 @@ def steps_of_a_packed_matrix(
     ``gains`` has their gains and ``rows`` their rows, in one order. A gradient is as large as the
     branch's response to its matrix.
     """
+    from deepnet_theory.sizes.descent import of_its_own
+
     branch = sublayer(kind)
     sizes = {m.name: gains.get(m.name, 1.0) for m in branch.matrices}
     moved = laws.branch(branch).moved

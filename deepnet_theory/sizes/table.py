@@ -184,7 +184,7 @@ class Table:
         # what moves less is left alone, since a larger rate for it is a choice and no necessity
         dominant = share is not None and share.exponent(part.part.depth) > 0
         rate = kappa / share if share and dominant else kappa
-        constants = update.practised(self.selection.the_optimizer).constants
+        constants = update.practised(self.selection.the_optimizer)
 
         def of_size(constant: str) -> Monomial:
             """The size of a term of the constant's degrees in this gradient and this parameter."""

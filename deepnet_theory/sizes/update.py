@@ -49,7 +49,6 @@ from deepnet_theory.definitions.expression import (
 from deepnet_theory.definitions.optimizer import Optimizer, sign, text
 from deepnet_theory.definitions.outcome import Refusal, shown
 from deepnet_theory.definitions.selection import ALIGNMENTS, RANKS
-from deepnet_theory.sizes.descent import descent, is_zero
 from deepnet_theory.sizes.monomial import ONE, Monomial
 
 FULL, NONE = ALIGNMENTS
@@ -298,6 +297,8 @@ class Fold:
         below, above = sign(low), sign(high)
         if below.factor != -1 or below.of or not above.never_negative:
             return False
+        from deepnet_theory.sizes.descent import is_zero
+
         alike = self.value(low).parts == self.value(high).parts
         return alike and is_zero(Operation("+", low, high))  # of one size, and of one number
 
@@ -576,28 +577,41 @@ def _no_degree(optimizer: Optimizer, why: str) -> Refusal:
 
 
 @cache
+def degrees_of(optimizer: Optimizer) -> tuple[Degrees, Monomial]:
+    """The degrees of an optimizer's first update, without a number: those of :func:`law`."""
+    degrees = Degrees(optimizer)
+    try:
+        degrees.require_regimes()
+        value = degrees.value(optimizer.expression.root)
+    except MissingLaw as missing:
+        raise _no_degree(optimizer, str(missing)) from None
+    if not value.parts:
+        raise _no_degree(optimizer, "it is identically zero")
+    degree = degrees.degree(value)
+    if degree.exponent("eta") != 1:
+        why = f"it is of degree {degree.exponent('eta')} in eta, not 1"
+        raise _no_degree(optimizer, why)
+    return degrees, degree
+
+
+@cache
 def law(optimizer: Optimizer) -> Update:
     """The law of an optimizer's first update.
 
     Raises :class:`Refusal` where the update is not homogeneous, not proportional to η, or
     vanishes identically.
     """
-    degrees, root = Degrees(optimizer), optimizer.expression.root
+    from deepnet_theory.sizes.descent import descent  # NumPy, which apply_ does without
+
+    degrees, degree = degrees_of(optimizer)
     try:
-        degrees.require_regimes()
-        value, reduced = degrees.value(root), degrees.reduced(root)
+        reduced = degrees.reduced(optimizer.expression.root)
         signs = descent(reduced)
-    except MissingLaw as missing:
-        raise _no_degree(optimizer, str(missing)) from None
     except (ArithmeticError, ValueError):
         why = "it is not finite and real at every sign of g and theta"
         raise _no_degree(optimizer, why) from None
-    if not value.parts or signs is None:
+    if signs is None:
         raise _no_degree(optimizer, "it is identically zero")
-    degree = degrees.degree(value)
-    if degree.exponent("eta") != 1:
-        why = f"it is of degree {degree.exponent('eta')} in eta, not 1"
-        raise _no_degree(optimizer, why)
     p, q = degree.exponent(GRADIENT), degree.exponent(PARAMETER)
     return Update(p, q, tuple(degrees.used), reduced, signs)
 
@@ -625,34 +639,25 @@ def descending(optimizer: Optimizer) -> Update:
     return update
 
 
-@dataclass(frozen=True)
-class Practised:
-    """The first update with ε and weight decay: their degrees, its regimes and winning terms."""
-
-    constants: Mapping[str, Monomial]
-    regimes: tuple[Regime, ...]
-    reduced: Node
-
-
 @cache
-def practised(optimizer: Optimizer) -> Practised:
+def practised(optimizer: Optimizer) -> Mapping[str, Monomial]:
     """The degrees in g and θ that ``epsilon`` and ``decay`` need in the update as it is practised.
 
     Each stands in a sum, and a sum is homogeneous where its terms are alike: beside |g| an
     epsilon is of degree 1 in g; a decay times θ beside g is of degree 1 in g and −1 in θ. One that
     does not occur is absent. Raises :class:`Refusal` where one would need two degrees.
     """
-    degrees, root = Degrees(optimizer), optimizer.practised.root
+    degrees = Degrees(optimizer)
     try:
-        degrees.value(root)
+        degrees.value(optimizer.practised.root)
     except MissingLaw as missing:
         raise _no_degree(optimizer, str(missing)) from None
-    return Practised(degrees.constants, tuple(degrees.used), degrees.reduced(root))
+    return degrees.constants
 
 
 def is_coupled(optimizer: Optimizer) -> bool:
     """Whether weight decay is a term beside g in the update as it is practised."""
-    decay = practised(optimizer).constants.get("decay", ONE)
+    decay = practised(optimizer).get("decay", ONE)
     return decay == Monomial.of(GRADIENT) / Monomial.of(PARAMETER)
 
 
@@ -747,16 +752,16 @@ def powers(optimizer: Optimizer, starts_at_zero: bool = False) -> dict[str, Frac
 
     A parameter that starts at 0 steps, at first, by an update of degree 0 in it.
     """
-    degrees = law(optimizer)
-    q = Fraction(0) if starts_at_zero else degrees.q
+    _, degree = degrees_of(optimizer)
+    q = Fraction(0) if starts_at_zero else degree.exponent(PARAMETER)
     return {
-        "eta": q - degrees.p - 1,
+        "eta": q - degree.exponent(GRADIENT) - 1,
         "g": Fraction(1),
         "theta": Fraction(-1),
         "m": Fraction(1),
         "v": Fraction(2),
         **{
             name: degree.exponent("g") - degree.exponent("theta")
-            for name, degree in practised(optimizer).constants.items()
+            for name, degree in practised(optimizer).items()
         },
     }

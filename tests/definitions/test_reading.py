@@ -9,7 +9,6 @@ from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.reading import (
     Logits,
     Matrix,
-    Measured,
     Norm,
     Range,
     Reading,
@@ -205,24 +204,6 @@ def test_a_block_of_a_parameter_is_written_as_in_code():
 
 def test_even_logits_lose_the_logarithm_of_the_vocabulary():
     assert Logits(matrix("head", "head"), 1.0, 0.0, 4.0, 4.0).even == pytest.approx(math.log(32))
-
-
-def test_a_measured_branch_says_its_powers():
-    def powers(**of):
-        return Measured({name: (power, 0.0) for name, power in of.items()}, 0.5, 0.25, 0.75)
-
-    assert powers(v=1.01, o=0.97, q=0.02).law == (
-        "it is linear in v and o alone, as attention is in value and output"
-    )
-    assert powers(v=1.0).law == "it is linear in v alone"
-    assert powers(v=1.0, w=2.0).law == (
-        "it grows as the power 2.00 of w and is linear in v: no sublayer here has such a law"
-    )
-    told = str(Measured({"a": (0.5, 0.04), "b": (2.0, 0.001)}, 0.5, 0.25, 0.75))
-    assert told == (
-        "it grows as the power 2.00 of b, 0.50 ± 0.04 of a; a change across its input changes it "
-        "0.50 times as much (0.25 to 0.75)"
-    )
 
 
 def test_constants_of_other_norms_are_refused_with_what_to_derive():

@@ -11,8 +11,8 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.text import text_bytes, text_windows
-from deepnet_theory.laboratory.trial import Trial, gaussian_tokens, generator_for
-from deepnet_theory.runtime import build, described
+from deepnet_theory.laboratory.trial import Trial, gaussian_tokens
+from deepnet_theory.runtime import described
 
 
 def test_seeds_are_paired_across_depths_and_rules_in_every_draw_of_its_own(adam):
@@ -45,26 +45,6 @@ def test_targets_are_the_next_bytes_and_a_decoder_reads_the_window_after_the_sou
     assert torch.equal(target[..., 1:], trial.batch.targets[..., :-1])
     assert not torch.equal(source, target)
     assert trial.output().shape == (3, 1, 8, 16)
-
-
-@pytest.mark.parametrize("data", ["text", "gaussian:0.3"])
-def test_a_twin_copies_the_first_seed_and_leaves_the_builders_own_as_they_are(adam, data):
-    case = Case(adam, rule("adam"), {"N": 2}, replace(SMALL, data=data))
-    plain, trial = Trial(case), Trial(case, twin=True)
-    assert trial.seeds == SMALL.seeds + 1
-    assert torch.equal(plain.inputs[0], trial.inputs[0][:-1])
-    assert torch.equal(plain.batch.targets, trial.batch.targets[:-1])
-    built = build(
-        case.constants,
-        seeds=SMALL.seeds,
-        generator=generator_for(0, "branches 2 0"),
-        embedding_generator=generator_for(0, "embedding and head 0"),
-        trainable_vectors=False,
-    )
-    named = dict(trial.model.named_parameters())
-    assert all(torch.equal(named[name][:-1], p) for name, p in built.named_parameters())
-    assert all(torch.equal(p[0], p[-1]) for p in named.values())
-    torch.testing.assert_close(trial.output()[0], trial.output()[-1])
 
 
 @pytest.mark.parametrize("step", ["matrices", "all"])

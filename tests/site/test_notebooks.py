@@ -13,7 +13,7 @@ nbclient = pytest.importorskip("nbclient")
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 assert len(NOTEBOOKS) >= 6
-HANGS = 1200  # seconds of one cell: a limit against waiting for ever, on a busy machine, too
+SECONDS = 1200  # of one cell: a limit against waiting for ever, on a busy machine, too
 OURS = {"deepnet_theory", "nano_gpt", "paper_checks"}
 ALLOWED = OURS | {"sympy", "torch", "collections", "dataclasses", "math"}
 
@@ -77,7 +77,7 @@ def test_it_ends_in_exercises_whose_answers_a_command_or_a_cell_shows(path):
 def test_it_runs(path):
     notebook = read(path)
     client = nbclient.NotebookClient(
-        notebook, timeout=HANGS, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}
+        notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": FOLDER}}
     )
     client.execute()
 

@@ -73,7 +73,7 @@ def test_the_winning_term_keeps_its_sign(text, regime, same):
 )
 def test_a_constant_takes_the_degrees_of_what_it_stands_beside(text, degrees):
     def constants(practice):
-        found = update.practised(replace(custom_optimizer("-eta*g"), practice=practice)).constants
+        found = update.practised(replace(custom_optimizer("-eta*g"), practice=practice))
         return {name: str(degree) for name, degree in found.items()}
 
     assert constants(text) == degrees
