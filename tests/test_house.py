@@ -21,7 +21,7 @@ BUDGETS = {
     "proof": 5489,
     "report": 2147,
     "runtime": 1232,
-    "sizes": 5562,
+    "sizes": 5568,
 }
 FORMATTED_BY_HAND = 150
 
