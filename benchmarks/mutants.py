@@ -46,21 +46,19 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "deepnet_theory"
 RESULTS = ROOT / "benchmarks" / "results" / "mutants.md"
 # published values, which importing makes: judged, not computed
-TRANSCRIBED = ("definitions/schemes/", "definitions/parametrisation.py")
+TRANSCRIBED = ("definitions/schemes/",)
 TESTS = (
     *(
         f"tests/{room}"
         for room in (
-            "symbolic", "sizes", "spec", "runtime", "models", "numeric", "training", "report",
+            "definitions", "sizes", "proof", "runtime", "models", "laboratory", "report",
             "processes", "cli", "claims",
         )
     ),
+    *(f"tests/test_{law}.py" for law in ("equivalence", "outputs", "rates", "workflow")),
     *(
-        f"tests/test_{law}.py"
-        for law in (
-            "derivation_in_prose", "equations", "equivalence", "norm_epsilon", "outputs", "rates",
-            "scheme_table", "workflow",
-        )
+        f"tests/site/test_{page}.py"
+        for page in ("derivation_in_prose", "equations", "scheme_table")
     ),
 )  # fmt: skip
 OPTIONS = ("-m", "not slow and not notebooks", "--hypothesis-seed=0")

@@ -233,8 +233,8 @@ def train(arm: Arm, rate: float, seed: int) -> Run:
         taken = step % EVERY == 0
         with watch.watching() if taken else nullcontext():
             loss = cross_entropy(model, corpus.batch(arm.batch, generator(seed, step)))
-        if taken and watch.found:
-            largest = max(largest, watch.found[0].weight)
+        if taken:
+            largest = max(largest, watch.found.weight)
         if not math.isfinite(float(loss.detach())):
             return Run(math.nan, largest, math.nan, time.perf_counter() - began)
         model.zero_grad()
@@ -246,7 +246,7 @@ def train(arm: Arm, rate: float, seed: int) -> Run:
     with torch.no_grad(), watch.watching():
         losses = [cross_entropy(model, b) for b in held_out(arm.tokens)]
         found = statistics.fmean(map(float, losses))
-    return Run(found, largest, watch.found[0].cosine, time.perf_counter() - began)
+    return Run(found, largest, watch.found.cosine, time.perf_counter() - began)
 
 
 @cache

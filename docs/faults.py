@@ -92,7 +92,7 @@ def audited(fault: Fault) -> Any:
     torch.manual_seed(0)
     made: dict[str, Any] = {"__name__": fault.name}
     exec(compile(source(fault), f"{fault.name}.py", "exec"), made)  # our own text
-    return dt.audit(*made["faithful"](LAYERS), optimizer="adamw", name=fault.name)
+    return dt.audit(*made["faithful"](LAYERS), optimizer="adamw")
 
 
 def _said(fault: Fault) -> str:

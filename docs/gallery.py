@@ -20,6 +20,7 @@ from deepnet_theory.sizes.schemes import Judgement, Row, optimizer_classes, tria
 from deepnet_theory.sizes.update import descending
 
 ROOT = Path(__file__).parents[1]
+TABLE = "docs/schemes.md"
 MEASURED = "benchmarks/results/schemes.md"
 FOLDER = "schemes"
 

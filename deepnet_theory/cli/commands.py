@@ -199,7 +199,7 @@ class Across:
 
 @dataclass(frozen=True)
 class OfBase:
-    """The smaller model that was tuned, from which a larger one takes its numbers."""
+    """The smaller model that was tuned: a larger one takes its numbers from it."""
 
     base_width: Annotated[int | None, Option("D0", "Width of the model that was tuned")] = None
     base_depth: Annotated[str | None, Option("N0[,M0]", "Layers of the model that was tuned")] = (

@@ -195,7 +195,7 @@ class Result(Concluded):
     """What ``verify``, ``predict`` or ``measure`` found, as its ``schema`` says.
 
     ``of`` is the selection and the rule, or the model and its optimizer. ``points`` hold ‖ΔF‖/η per
-    token, ``exponents`` their log–log slopes, the first of which has the verdict of a verification,
+    token, ``exponents`` their log–log slopes, whose first has the verdict of a verification,
     and ``shares`` the same size where parameters are stepped alone, at the last point. ``level``
     compares the absolute sizes with those of single sublayers.
     """

@@ -281,7 +281,7 @@ class Stepped:
         return {name: share for name, share in shares.items() if share > ROUNDED}
 
     def linear_rate(self) -> tuple[float, float]:
-        r"""A share of the step by which F changes linearly, and how far from that it is there.
+        r"""A share of the step where F changes linearly, and how far from that it is there.
 
         .. math:: \Delta F(s) - 2\,\Delta F(s/2) = \tfrac12 s^2 F'' + O(s^3)
 

@@ -226,7 +226,7 @@ def _inhomogeneity(branch: nn.Module, x: Tensor) -> Tensor:
 
 @dataclass
 class Probe:
-    """A case of which measurements ask: one draw of its stacks, with what their steps move."""
+    """One draw of a case's stacks, with what their steps move."""
 
     case: Case
 

@@ -182,7 +182,7 @@ def measuring(
     case: Case, what: str, cost: float, work: Callable[[], T], keep: Callable[[T], None],
     threads: int,
 ) -> Job:  # fmt: skip
-    """``work`` on a case as a job of so many threads."""
+    """``work`` on a case as a job of that number of threads."""
     alone = partial(in_threads, threads, work)
     return Job(f"{what} at depth {depth_key(case.depth)}", cost, alone, keep, depends_on=alone)
 

@@ -38,7 +38,7 @@ from deepnet_theory.runtime.branches import ACTIVATIONS
 # operations that feel every entry of what enters them, of x or of −x: no derivative has to say it
 PASSING = LAYOUT - {"native_dropout"} | {"add", "relu", "gelu", "silu"}
 LONGEST = 600  # operations of a branch without experts: attention has some fifty, a scan more
-RAISED, OPEN = 30.0, 1e4  # queries and keys at which softmax chooses; a sigmoid of the other is 1
+RAISED, OPEN = 30.0, 1e4  # queries and keys where softmax chooses; a sigmoid of the other is 1
 SAME = 1e-2  # of a size; a weighted mean of equal values is right to the type's rounding
 LARGE = 16.0  # of an activation's inputs: there GELU is as good as ReLU, and 16 bits hold a square
 

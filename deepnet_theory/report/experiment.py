@@ -88,7 +88,7 @@ def y_label(m: Result) -> str:
 
 
 def subject(m: Result, nameless: str = "") -> str:
-    """Which network was measured, trained with what, under which rule.
+    """Which network was measured, what trained it, and its rule.
 
     An update that has no name is called ``nameless``, or by its expression.
     """

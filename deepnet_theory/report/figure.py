@@ -31,6 +31,7 @@ SETTINGS = {
     "text.color": INK, "axes.labelcolor": INK, "xtick.color": INK, "ytick.color": INK,
     "axes.edgecolor": INK, "axes.spines.top": False, "axes.spines.right": False,
     "axes.grid": True, "grid.color": GRID, "grid.linewidth": 0.6, "legend.frameon": False,
+    "figure.facecolor": "none", "axes.facecolor": "none",
     "axes.titlesize": 9.0, "axes.titleweight": "bold", "axes.titlelocation": "left",
 }  # fmt: skip
 PANEL, HEIGHT, LEGEND = 2.9, 3.1, 1.7  # inches
@@ -49,10 +50,7 @@ class Plot:
     def save(self, path: str | Path) -> None:
         """Write the SVG; raises :class:`InputError` for a name of another kind of picture."""
         if Path(path).suffix.lower() not in ("", ".svg"):
-            raise InputError(
-                f"cannot write {str(path)!r}: the plot is an SVG picture; "
-                "give a name that ends in .svg"
-            )
+            raise InputError(f"cannot write {str(path)!r}: give a name that ends in .svg")
         write_text(Path(path), self.svg)
 
 
@@ -95,6 +93,7 @@ def _panel(axes: Axes, series: tuple[Series, ...], figure: Figure) -> None:
         _series(axes, one, figure.linear)
     if figure.level is not None:
         axes.axhline(figure.level[0], color=INK, ls="--", lw=1, label=figure.level[1])
+    axes.xaxis.set_major_locator(LogLocator(subs=(1, 3)))
     # depths or widths that were measured: each is named, few are round
     if 0 < len(named) <= 9:
         axes.set_xticks(sorted(named))

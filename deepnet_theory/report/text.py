@@ -61,7 +61,7 @@ def _blocks(document: doc.Document, level: int) -> Iterator[str]:
 
 
 def plain(words: doc.Words) -> str:
-    """A line in which a formula can be typed again."""
+    """A line whose formula can be typed again."""
     return "".join(
         str(piece.expression) if isinstance(piece, doc.Formula) else piece
         for piece in doc.pieces(words)

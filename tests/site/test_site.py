@@ -16,6 +16,8 @@ import deepnet_theory as dt
 from deepnet_theory.definitions.placement import placement, placements
 from deepnet_theory.definitions.scheme import schemes
 from deepnet_theory.definitions.selection import METHODS, Selection
+from deepnet_theory.report.html import math
+from deepnet_theory.report.notation import formula_latex
 from deepnet_theory.sizes.answer import Answer
 
 pytest.importorskip("mkdocs")
@@ -160,8 +162,10 @@ def test_every_scheme_has_a_page_that_its_table_leads_to(monkeypatch):
     for name, scheme in few.items():
         page = pages[f"schemes/{name}.md"]
         assert f"](schemes/{name}.md)" in table
-        assert scheme.equation in page and scheme.source.split(";")[0] in page
-    cells = ("first order", "N<sup>1/2</sup>", "N<sup>1/4</sup>", "constant")
+        drawn = math(formula_latex(scheme.equation))
+        assert (f"`{scheme.equation}`" if "\nRefused: " in page else drawn) in page
+        assert scheme.source.split(";")[0] in page
+    cells = ("change of the output", "N<sup>1/2</sup>", "N<sup>1/4</sup>", "constant")
     assert "".join(f"<td>{cell}</td>" for cell in cells) in pages["schemes/deepnorm.md"]
     assert "deepnorm-glm" not in pages["schemes/deepnorm.md"]  # not the rows of its namesakes
     assert "changes in time" in pages["schemes/branchnorm.md"]
