@@ -44,10 +44,11 @@ def attained(lab: Lab) -> Finding:
     "with Xavier's variance the feed-forward term is d/(d + m)·β²‖Δθ‖², for every d and m", PROVED
 )
 def xavier(lab: Lab) -> Finding:
-    d, m = sp.symbols("d m", positive=True)
-    same = sp.simplify(term("ffn-xavier-parameter-term") - d / (d + m) * squared()) == 0
+    beta, d, m = sp.symbols("beta d m", positive=True)
+    v, w = (beta * sp.sqrt(n / (d + m)) for n in (2 * m, d))  # v²/m = 2w²/d = 2β²/(d + m)
+    same = sp.simplify(term("ffn-parameter-term", v, w) - d / (d + m) * squared()) == 0
     because = "the engine's term with both variances 2β²/(d + m)"
-    return lab.proved(same and holds("moments", "ffn-xavier-parameter-term"), because)
+    return lab.proved(same and holds("moments", "ffn-parameter-term"), because)
 
 
 @CLAIM.stated("α and β change", PROVED)
@@ -86,10 +87,10 @@ def twice(lab: Lab) -> Finding:
     return lab.within(means, 1.9, 2.1, "ratio of ‖ΔF‖/η, sharper over published")
 
 
-def term(name: str) -> Expr:
-    """The engine's parameter term at v = w = β."""
+def term(name: str, *gains: Expr) -> Expr:
+    """The engine's parameter term at the gains v and w; both are β if not given."""
     v, w, beta = sp.symbols("v w beta", positive=True)
-    return value("moments", name).subs({v: beta, w: beta})
+    return value("moments", name).subs(dict(zip((v, w), gains or (beta, beta), strict=True)))
 
 
 def squared() -> Expr:
