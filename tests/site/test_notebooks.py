@@ -54,7 +54,9 @@ def test_they_import_the_package_and_end_in_asserts(path):
         elif isinstance(node, ast.ImportFrom):
             names = [node.module or ""]
         assert {n.split(".")[0] for n in names} <= ALLOWED
-        assert not isinstance(node, ast.FunctionDef), "mathematics belongs in the package"
+        if isinstance(node, ast.FunctionDef):  # it may lay out a table
+            sums = [n for n in ast.walk(node) if isinstance(n, ast.BinOp | ast.AugAssign)]
+            assert not sums, "mathematics belongs in the package"
     assert any(isinstance(node, ast.Assert) for node in ast.parse(cells[-1]).body)
 
 
