@@ -16,7 +16,7 @@ BUDGETS = {
     "cli": 2346,
     "definitions": 6055,
     "laboratory": 4782,
-    "models": 5356,
+    "models": 5365,
     "processes": 662,
     "proof": 5489,
     "report": 2146,

@@ -426,7 +426,8 @@ class BranchReader:
 
     def _gated(self, core: Core, after: Sequence[Node]) -> bool:
         """Whether one bounded gate of the branch's input multiplies what enters the output."""
-        if len(self.beside) != 1 or len(after) != 1:
+        roles = [m.role for _, m in self.roles]
+        if len(self.beside) != 1 or len(after) != 1 or "output" not in roles:
             return False
         (made,), (last,) = self.beside, after
         node, _ = stripped(self.products[last].source, self.norms)
@@ -440,9 +441,9 @@ class BranchReader:
         ]
         opens = all(torch.equal(end, torch.full_like(end, i)) for i, end in enumerate(ends))
         if opens:
-            product, last_map = self.products[made], [m.role for _, m in self.roles].index("output")
+            product = self.products[made]
             gating = matrix_of("gate", product, self._outputs(made, gate))
-            self.roles.insert(last_map, (product, gating))
+            self.roles.insert(roles.index("output"), (product, gating))
             self.beside = set()
         return opens
 
@@ -515,9 +516,13 @@ class BranchReader:
             if not any(self.graph.depends(n, p.node) for p in entered)
             and not any(self.graph.depends(p.node, n) for p in entered)
         }  # fmt: skip
-        # what the gates of a token add up to: a number that multiplies what leaves the experts
+        # what the gates of a token add up to: a number that multiplies what leaves the experts,
+        # before a norm on it takes numbers away
+        normed = (n.start for n in self.norms.values() if self.graph.depends(self.end, n.end))
+        behind = [x for x in normed if all(self.graph.depends(x, down) for down in last)]
+        added = min(behind, default=self.end)
         ones, none = (
-            self.graph.replay(self.end, {n: torch.full_like(n.value, v) for n in last})
+            self.graph.replay(added, {n: torch.full_like(n.value, v) for n in last})
             for v in (1.0, 0.0)
         )
         total = abs(float((ones - none).mean()))

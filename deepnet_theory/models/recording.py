@@ -258,7 +258,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         entries = t.untyped_storage().nbytes() // t.element_size()
         return _Overwritten(tuple(self.views[part] for part in parts), entries)
 
-    def add(self, value: Tensor, **made: Any) -> Node:
+    def add(self, value: Tensor, view: bool = False, **made: Any) -> Node:
+        """A new node; a ``view`` that is what a tensor is, as x.mT.mT, does not take its place."""
         if len(self.nodes) == MOST:
             raise InputError(
                 f"the forward pass has more than {MOST:,} operations, and no more are read; give "
@@ -270,7 +271,10 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         node = Node(len(self.nodes), value=value, **made)
         self.nodes.append(node)
         self.alive.append(value)
-        self.latest[_place(value)] = self.own[id(value)] = node
+        self.own[id(value)] = node
+        known = self.latest.get(_place(value)) if view and node.differentiable else None
+        if known is None or known.op == "detach":
+            self.latest[_place(value)] = node
         self.views[node] = (value.shape, value.stride(), value.storage_offset())
         self.stored.setdefault(_storage(value), []).append(node)
         return node
@@ -306,7 +310,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if isinstance(t, Tensor) and t.numel():
                 made = self.add(
                     t, op=name, function=func, args=nodes, keywords=keywords, inputs=inputs,
-                    which=which if several else None, line=line,
+                    which=which if several else None, line=line, view=not written,
                 )  # fmt: skip
                 if _storage(t) in written:
                     self.written.setdefault(_storage(t), []).append(made)

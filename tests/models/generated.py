@@ -76,7 +76,7 @@ ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 GATES = {"of each": torch.sigmoid, "by hand": lambda z: 1 / (1 + torch.exp(-z))}
 NORMED = {"attention-qk-norm", "attention-qkv-norm"}  # whose queries and keys are
 LEARNT = {"layer-scale": 0.8, "stream-scalar": 1.0}  # where the multiplier starts
-IN_GAIN = {"res-post-gain", "sandwich-gain"}
+IN_GAIN = "res-post-gain", "sandwich-gain"  # in order, for the seeds
 APART = {*LEARNT, *IN_GAIN}  # whose sums have one branch, here and in the builder
 GRAMMAR = {
     "placement": (
@@ -149,10 +149,6 @@ def sentence(seed=0, layers=2, **pinned):
         said["uses"] = "1"
     if two or said["uses"] == "N":
         said["learnt"] = "own"
-    if "output" in placement(said["placement"]).norms and "@" in said["feed"]:
-        said["placement"] = "pre-ln"
-    if said["sum"] == "flat" and said["matrix"] == "left":  # what one does to the other
-        said["sum"] = "plain"
     if said["sum"] in WEIGHED and (said["placement"] != "post-ln" or said["beside"]):
         said["sum"] = "plain"
     if "swiglu" in said["feed"]:  # the builder has one activation for each
@@ -179,6 +175,8 @@ def sentence(seed=0, layers=2, **pinned):
         kv_heads=1 if said["shared keys"] else None, activation=said["activation"],
         tied_head=said["tied"],
     )  # fmt: skip
+    if said["beside"] and len({row.alpha for row in constants.parts[0].sublayers}) > 1:
+        return sentence(seed, layers, **pinned | {"beside": False})  # one sum has one alpha
     return Sentence(seed, said, constants)
 
 

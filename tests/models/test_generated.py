@@ -20,6 +20,11 @@ PINNED = [
       for choice in GRAMMAR[word]),
     {"stack": "encoder-decoder", "uses": "1"}, {"stack": "decoder", "uses": "N"},
     {"feed": "ffn@2/4", "experts": "stacked"},
+    *({"feed": "ffn@2/4", "placement": placed, "experts": "apart"}
+      for placed in ("res-post-ln", "sandwich-ln", "res-post-gain")),
+    {"feed": "ffn@2/4", "placement": "sandwich-gain", "experts": "stacked"},
+    {"attention": "attention-gated", "placement": "res-post-ln", "stack": "decoder",
+     "uses": "1", "beside": True, "matrix": "left", "sum": "flat"},
     *({"placement": "layer-scale", "learnt": way, "uses": "1"} for way in GRAMMAR["learnt"]),
 ]  # fmt: skip
 
@@ -30,7 +35,7 @@ def said_by(row):
 
 
 def named(row):
-    return "-".join(row.values()) if isinstance(row, dict) else str(row)
+    return "-".join(map(str, row.values())) if isinstance(row, dict) else str(row)
 
 
 def numbered(matrices):
@@ -179,6 +184,20 @@ def test_an_expert_that_no_token_chose_asks_for_more_tokens():
     reading = read(Model(s), tokens()[:1, :1])
     assert not reading.understood
     assert "of 4 experts were chosen in the forward pass: give it more tokens" in reading.notes[0]
+
+
+def test_a_gated_attention_that_a_feed_forward_follows_in_its_branch_has_no_law():
+    words = {"placement": "pre-ln", "attention": "attention-gated"}
+    model = Model(sentence(**PLAIN | words))
+    for attention, _ in model.parts[0].h:
+        (of,) = attention.branches
+        more = torch.nn.Sequential(
+            torch.nn.Linear(16, 16), torch.nn.GELU(), torch.nn.Linear(16, 16)
+        )
+        attention.branches[0] = torch.nn.Sequential(of, more)
+    reading = read(model, tokens())
+    assert not reading.understood
+    assert "enter its output matrix beside those that attention mixes" in reading.sublayers[0].why
 
 
 def test_an_epsilon_that_is_to_be_smaller_is_set_and_one_that_is_small_stays():
