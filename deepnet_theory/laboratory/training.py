@@ -89,6 +89,10 @@ class Built:
     constants: Mapping[str, Constants]
     course: Course
 
+    @property
+    def steps(self) -> int:
+        return self.course.steps
+
     def depends_on(self, place: Depth) -> object:
         """What a run depends on beside its rate and seed."""
         constants = self.constants[depth_key(place)]

@@ -39,7 +39,7 @@ from deepnet_theory.processes import (
 from deepnet_theory.runtime.building import checked
 
 NEEDS_LESS = "fewer seeds, tokens or layers or a smaller width need less"
-LONG = 1_000  # runs of one layer; below it a process takes longer to start than to help
+LONG = 10_000  # steps of one layer; below it a process takes longer to start than to help
 
 
 class Trainer(Protocol):
@@ -47,6 +47,9 @@ class Trainer(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def steps(self) -> int: ...
 
     def train(self, place: Depth, rate: float, seed: int) -> Ended:
         """One run."""
@@ -108,8 +111,11 @@ def train_all(
         for rate, seed in product(rates, seeds)
     ]
     if work.get("processes", 1) is None:
-        long = len(jobs) >= LONG and not torch.cuda.is_available()
-        work["processes"] = cores() if long else 1
+        layers = sum(
+            n for place in places for symbol, n in {"N": 1, **place}.items() if symbol != "d"
+        )
+        steps = layers * len(rates) * len(seeds) * sum(one.steps for one in trainers.values())
+        work["processes"] = cores() if steps >= LONG and not torch.cuda.is_available() else 1
     stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
     if stopped and stopped != INTERRUPTION and not any(grid.ended for grid in grids.values()):
         raise InputError(with_advice(stopped, NEEDS_LESS))

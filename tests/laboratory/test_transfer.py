@@ -18,7 +18,7 @@ from deepnet_theory.laboratory.optimum import parse_rates
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.text import entropy
 from deepnet_theory.laboratory.training import Built, Course, Ended, begun
-from deepnet_theory.laboratory.transfer import causal
+from deepnet_theory.laboratory.transfer import causal, train_all
 from deepnet_theory.laboratory.trial import generator_for
 from deepnet_theory.sizes.table import table, texts
 
@@ -97,7 +97,7 @@ def test_the_json_says_what_was_measured():
 
 
 def test_a_scheme_is_trained_as_the_rule_that_it_is():
-    """DeepNorm as it is published, and typed as a rule of one's own."""
+    """DeepNorm as it is published, and typed as a rule of your own."""
     deepnorm = dt.own_rule("adam", "(2*N)**(1/4)", "(8*N)**(-1/4)")
     scheme = dt.transfer(None, [2, 4], RATES, ["symmetric"], scheme="deepnorm", **SMALL)
     own = dt.transfer("adam", [2, 4], RATES, ["symmetric"], rule=deepnorm, **SMALL)
@@ -255,3 +255,19 @@ def test_4_and_64_layers_train_alike_under_complete(name, rate):
     if name == "adam":  # LAMB's ρ is 1 under every closure, and SGD's falls with depth
         shallow, deep = at_both_depths("adam", "symmetric", 2e-3)
         assert all(b - a > 0.2 for a, b in zip(shallow, deep, strict=True))
+
+
+@pytest.mark.parametrize(("steps", "wanted"), [(50, 7), (1, 1)])
+def test_long_trainings_share_the_cores_and_short_ones_do_not(monkeypatch, steps, wanted):
+    """Long is what takes many steps of many layers, however few runs there are."""
+    asked = []
+
+    def run(jobs, cost, **work):
+        asked.append(work["processes"])
+        return ""
+
+    monkeypatch.setattr("deepnet_theory.laboratory.transfer.run_until_stopped", run)
+    monkeypatch.setattr("deepnet_theory.laboratory.transfer.cores", lambda: 7)
+    trainers = {"own": Built("own", {}, course(steps=steps))}
+    train_all(trainers, [{"N": 2}, {"N": 32}], RATES, range(5), {"processes": None})
+    assert asked == [wanted]
