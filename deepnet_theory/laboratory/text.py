@@ -7,7 +7,7 @@ from start to end.
 from __future__ import annotations
 
 import math
-from functools import cache
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from pydoc_data.topics import topics  # type: ignore[import-untyped]
@@ -70,12 +70,18 @@ class Text:
         # cycles of ten pieces; the last is held out and has room for some windows
         self.cycles = max(1, min(MAX_CYCLES, len(text) // (40 * self.span)))
         self.piece = len(text) // (10 * self.cycles)
-        cycles = text[: 10 * self.cycles * self.piece].view(self.cycles, -1)
-        # of what is learnt from, whose name says nothing of its content
-        self.digest = sha256(cycles.numpy().data).hexdigest()
-        self.train, self.held_out = cycles[:, : -self.piece], cycles[:, -self.piece :]
-        # no model that ignores its input has a mean loss below the entropy of what it is tried on
-        self.baseline = min(entropy(self.train), entropy(self.held_out))
+        self.whole = text[: 10 * self.cycles * self.piece].view(self.cycles, -1)
+        self.train, self.held_out = self.whole[:, : -self.piece], self.whole[:, -self.piece :]
+
+    @cached_property
+    def digest(self) -> str:
+        """Of what is learnt from, whose name says nothing of its content."""
+        return sha256(self.whole.numpy().data).hexdigest()
+
+    @cached_property
+    def baseline(self) -> float:
+        """No model that ignores its input has a mean loss below it on what it is tried on."""
+        return min(entropy(self.train), entropy(self.held_out))
 
     @property
     def counts(self) -> Tensor:
