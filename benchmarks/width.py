@@ -20,8 +20,8 @@ from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.stepping import arriving, backward, only
-from deepnet_theory.laboratory.stepping import update as of
 from deepnet_theory.laboratory.trial import Trial
+from deepnet_theory.models.step import update as of
 from deepnet_theory.proof.derivation import derive
 
 LAYERS, SEEDS = 4, 4

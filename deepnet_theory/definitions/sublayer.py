@@ -41,6 +41,10 @@ class Role(StrEnum):
 
 
 MATRICES = frozenset({Role.SCALED, Role.UNSCALED, Role.EMBEDDING, Role.HEAD})
+STEPPED = {  # of the stack itself, by the name of what is stepped
+    "matrices": frozenset({Role.SCALED, Role.UNSCALED}),
+    "all": frozenset(Role) - {Role.EMBEDDING, Role.HEAD, Role.HEAD_BIAS},
+}
 
 
 @dataclass(frozen=True)

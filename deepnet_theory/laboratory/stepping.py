@@ -10,51 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from deepnet_theory.definitions.arrays import on
-from deepnet_theory.definitions.expression import Expression
 from deepnet_theory.definitions.optimizer import Optimizer, Running, optimizers
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.models.step import library_optimizer
+from deepnet_theory.models.step import library_optimizer, of_one_seed, update
 
 RATE = 2.0**-10  # where the caller sets none
-
-
-def norm(x: Tensor) -> Tensor:
-    """The Frobenius (for vectors Euclidean) norm of each seed's parameter: (k, …) → (k, 1, …)."""
-    size: Tensor = torch.linalg.vector_norm(x, dim=tuple(range(1, x.ndim)), keepdim=True)
-    return size
-
-
-def polar(g: Tensor) -> Tensor:
-    r"""The polar factor :math:`UV^\top` of each seed's :math:`g = U\Sigma V^\top`: (k, out, in).
-
-    .. math:: UV^\top = (gg^\top)^{-1/2} g
-
-    on singular values above the numerical rank's threshold: few tokens give low rank, and rounding.
-    Where ``g`` is not finite, so is the result.
-    """
-    wide = g if g.shape[-2] <= g.shape[-1] else g.mT
-    finite = wide.isfinite().all(-1).all(-1)[..., None, None]
-    exact = torch.where(finite, wide, torch.zeros_like(wide)).double()
-    threshold = max(g.shape[-2:]) * torch.finfo(g.dtype).eps
-    squares, vectors = torch.linalg.eigh(exact @ exact.mT)
-    kept = squares > threshold**2 * squares[..., -1:]
-    inverse = torch.where(kept, squares, torch.ones_like(squares)).rsqrt() * kept
-    factor = ((vectors * inverse[..., None, :]) @ vectors.mT @ exact).to(g.dtype)
-    factor = torch.where(finite, factor, torch.full_like(wide, torch.nan))
-    return factor if g.shape[-2] <= g.shape[-1] else factor.mT
-
-
-def update(expression: Expression, eta: float, g: Tensor, theta: Tensor, **beside: Any) -> Tensor:
-    """The Δθ of stacked parameters (k, out, in) or (k, n).
-
-    ``beside`` are values of other names in the expression, such as running means.
-    """
-    if g.ndim == 2:  # a vector is a column
-        columns = {n: x[..., None] if isinstance(x, Tensor) else x for n, x in beside.items()}
-        return update(expression, eta, g[..., None], theta[..., None], **columns)[..., 0]
-    change: Tensor = on(torch, expression.root, g, theta, polar, eta=eta, **beside)
-    return change
 
 
 def backward(losses: Tensor) -> None:
@@ -130,9 +90,7 @@ class Expressed(torch.optim.Optimizer):
             for p in group["params"]:
                 if p.grad is None:
                     continue
-                # (1, out, in): one seed; the axes of a convolution's input are one
-                shape = (1, *p.shape[:1], -1) if p.dim() > 2 else (1, *(p.shape or (1,)))
-                g, theta = p.grad.reshape(shape), p.detach().reshape(shape)
+                g, theta = map(of_one_seed, (p.grad, p.detach()))
                 change = update(self.expression, group["lr"], g, theta, **self._means(p, g))
                 p.add_(change.reshape(p.shape))
 

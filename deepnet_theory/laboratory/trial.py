@@ -12,11 +12,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.definitions.sublayer import STEPPED, Role
 from deepnet_theory.laboratory.case import VOCAB, Case
 from deepnet_theory.laboratory.settings import Settings
-from deepnet_theory.laboratory.stepping import arriving, backward, only, update
+from deepnet_theory.laboratory.stepping import arriving, backward, only
 from deepnet_theory.laboratory.text import text_windows
+from deepnet_theory.models.step import update
 from deepnet_theory.runtime import Description, Model, described
 from deepnet_theory.runtime.linear import Make
 
@@ -32,13 +33,6 @@ def gaussian_tokens(
     common = torch.randn((seeds, batch, 1, width), generator=generator, dtype=torch.float64)
     each = torch.randn(shape, generator=generator, dtype=torch.float64)
     return math.sqrt(correlation) * common + math.sqrt(1 - correlation) * each
-
-
-MATRICES = frozenset({Role.SCALED, Role.UNSCALED})
-STEPPED = {
-    "matrices": MATRICES,
-    "all": frozenset(Role) - {Role.EMBEDDING, Role.HEAD, Role.HEAD_BIAS},
-}
 
 
 def generator_for(seed: int, purpose: str, device: torch.device | str = "cpu") -> torch.Generator:

@@ -20,7 +20,6 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from deepnet_theory.definitions import arrays
 from deepnet_theory.definitions.optimizer import Optimizer
 from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
 from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Reading
@@ -28,7 +27,7 @@ from deepnet_theory.definitions.subject import RATE_OF, Difference, Wanted, read
 from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.models.asked import blocks, multiplier
 from deepnet_theory.models.factory import Made, told
-from deepnet_theory.models.step import FinalState
+from deepnet_theory.models.step import FinalState, of_one_seed, update
 
 DRAWS = 3  # of targets
 LEVEL = 0.95
@@ -143,18 +142,8 @@ class Effects:
 def _update(optimizer: Optimizer, p: nn.Parameter) -> Tensor:
     """The first update of a parameter with a gradient, per unit of the learning rate."""
     assert p.grad is not None
-    rows = p.shape[:1] or (1,)
-    g, theta = p.grad.reshape(*rows, -1), p.detach().reshape(*rows, -1)
-    update: Tensor = arrays.on(torch, optimizer.expression.root, g, theta, _polar, eta=1.0)
-    return update.reshape(p.shape).clone()
-
-
-def _polar(g: Tensor) -> Tensor:
-    """UVᵀ of g = UΣVᵀ, on the singular values above rounding."""
-    u, sizes, v = torch.linalg.svd(g, full_matrices=False)
-    kept = sizes > max(g.shape) * torch.finfo(g.dtype).eps * sizes[:1]
-    factor: Tensor = (u * kept) @ v
-    return factor
+    g, theta = map(of_one_seed, (p.grad, p.detach()))
+    return update(optimizer.expression, 1.0, g, theta).reshape(p.shape).clone()
 
 
 @contextmanager

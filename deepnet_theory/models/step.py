@@ -17,6 +17,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from deepnet_theory.definitions.arrays import on
+from deepnet_theory.definitions.expression import Expression
 from deepnet_theory.definitions.optimizer import Reference
 from deepnet_theory.definitions.outcome import InputError, MissingExtraError, unknown
 from deepnet_theory.models.factory import Made, tensors
@@ -211,3 +213,43 @@ def library_optimizer(reference: Reference) -> Callable[..., torch.optim.Optimiz
     except ImportError:
         raise MissingExtraError(module.partition(".")[0], reference.requires or "verify") from None
     return partial(optimizer, **dict(reference.options))
+
+
+# ---- an update on stacked parameters, a seed each ----
+
+
+def polar(g: Tensor) -> Tensor:
+    r"""The polar factor :math:`UV^\top` of each seed's :math:`g = U\Sigma V^\top`: (k, out, in).
+
+    .. math:: UV^\top = (gg^\top)^{-1/2} g
+
+    on singular values above the numerical rank's threshold: few tokens give low rank, and rounding.
+    Where ``g`` is not finite, so is the result.
+    """
+    wide = g if g.shape[-2] <= g.shape[-1] else g.mT
+    finite = wide.isfinite().all(-1).all(-1)[..., None, None]
+    exact = torch.where(finite, wide, torch.zeros_like(wide)).double()
+    threshold = max(g.shape[-2:]) * torch.finfo(g.dtype).eps
+    squares, vectors = torch.linalg.eigh(exact @ exact.mT)
+    kept = squares > threshold**2 * squares[..., -1:]
+    inverse = torch.where(kept, squares, torch.ones_like(squares)).rsqrt() * kept
+    factor = ((vectors * inverse[..., None, :]) @ vectors.mT @ exact).to(g.dtype)
+    factor = torch.where(finite, factor, torch.full_like(wide, torch.nan))
+    return factor if g.shape[-2] <= g.shape[-1] else factor.mT
+
+
+def update(expression: Expression, eta: float, g: Tensor, theta: Tensor, **beside: Any) -> Tensor:
+    """The Δθ of stacked parameters (k, out, in) or (k, n).
+
+    ``beside`` are values of other names in the expression, such as running means.
+    """
+    if g.ndim == 2:  # a vector is a column
+        columns = {n: x[..., None] if isinstance(x, Tensor) else x for n, x in beside.items()}
+        return update(expression, eta, g[..., None], theta[..., None], **columns)[..., 0]
+    change: Tensor = on(torch, expression.root, g, theta, polar, eta=eta, **beside)
+    return change
+
+
+def of_one_seed(x: Tensor) -> Tensor:
+    """A parameter or its gradient as a stack of one; the axes of a convolution's input are one."""
+    return x.reshape((1, *x.shape[:1], -1) if x.dim() > 2 else (1, *(x.shape or (1,))))

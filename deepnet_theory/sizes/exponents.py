@@ -1,4 +1,4 @@
-"""The growth of ‖ΔF‖ with depth under a rule, derived or of one's own, and under its rivals'."""
+"""The growth of ‖ΔF‖ with depth under a rule, derived or custom, and under its rivals'."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from deepnet_theory.definitions.measurement import Prediction, Predictions
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.selection import Part, Selection
-from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.definitions.sublayer import STEPPED, Role
 from deepnet_theory.sizes import table, update
 from deepnet_theory.sizes.growth import CONSTANT, ZERO
 from deepnet_theory.sizes.laws import BETA, common_gains, law
-from deepnet_theory.sizes.layers import STEPPED, Branch, Layers, branch_of, drift, positive
+from deepnet_theory.sizes.layers import Branch, Layers, branch_of, drift, positive
 from deepnet_theory.sizes.monomial import ONE, parse
 from deepnet_theory.sizes.rule import solve_rule
 
@@ -24,7 +24,7 @@ RIVALS = ("sgd", "adam", "lamb")
 
 @dataclass(frozen=True)
 class Exponents:
-    """The exponents of a rule, derived or of one's own, in the network of a selection.
+    """The exponents of a rule, derived or of your own, in the network of a selection.
 
     Raises :class:`Refusal` where the stream explodes.
     """
@@ -146,7 +146,7 @@ class Exponents:
 
 
 def relative_updates(selection: Selection, rule: Rule) -> dict[str, str]:
-    """ρ = ‖ΔW‖/(η‖W‖) of the scaled matrices at a rule of one's own, by kind of sublayer.
+    """ρ = ‖ΔW‖/(η‖W‖) of the scaled matrices at a rule of your own, by kind of sublayer.
 
     Texts in N and M, of a stack of one part, where no later one multiplies the gradients.
     """

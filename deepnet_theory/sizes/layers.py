@@ -24,13 +24,11 @@ from itertools import combinations
 from deepnet_theory.definitions.expression import INDEXED
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import Placement
-from deepnet_theory.definitions.sublayer import MATRICES, Role
+from deepnet_theory.definitions.sublayer import MATRICES, STEPPED, Role
 from deepnet_theory.sizes import table, update
 from deepnet_theory.sizes.growth import CONSTANT, ONE, ZERO, Power, size_of, value_at
 from deepnet_theory.sizes.laws import LATER, Law, factors
 from deepnet_theory.sizes.monomial import Monomial
-
-STEPPED = {"matrices": frozenset({Role.SCALED, Role.UNSCALED}), "all": frozenset(Role)}
 
 
 def most(values: Iterable[Fraction | None]) -> Fraction | None:

@@ -2,6 +2,7 @@ import math
 from typing import Any
 
 from deepnet_theory.definitions.constants import Constants
+from deepnet_theory.definitions.sublayer import STEPPED
 from paper_checks.shared.bench import Claim, Finding, Interval, Lab, Tensor, numeric, once, torch
 from paper_checks.shared.record import DEEPNET, MARGIN, SUPPORTED, UNDECIDED
 from paper_checks.shared.training import above_bytes, deepnorm, ends, model_constants, train_model
@@ -138,7 +139,7 @@ def first_step(layers: int, seed: int) -> tuple[float, float]:
     """
     inner, outer, data = (torch.Generator().manual_seed(seed + n) for n in (0, 1000, 2000))
     model = numeric.build(deepnorm(layers, 16), generator=inner, embedding_generator=outer)
-    matrices = [p for p, d in numeric.described(model) if d.role in numeric.MATRICES]
+    matrices = [p for p, d in numeric.described(model) if d.role in STEPPED["matrices"]]
     window = numeric.text_windows(1, 17, data)
     x = model.embed(window[:, :-1]).detach()
     before = model.body(x)

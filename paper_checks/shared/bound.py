@@ -13,8 +13,9 @@ from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.settings import fitting_threads
-from deepnet_theory.laboratory.stepping import norm, only, update
+from deepnet_theory.laboratory.stepping import only
 from deepnet_theory.laboratory.trial import Trial, generator_for
+from deepnet_theory.models.step import update
 from deepnet_theory.runtime import Description
 
 DIRECTIONS = ("optimizer", "random")
@@ -22,6 +23,12 @@ SIZE = 1e-6  # ‖Δθ‖ of the whole stack: small enough that a central differ
 ETA = 2.0**-10
 
 Group = list[tuple[nn.Parameter, Description]]
+
+
+def norm(x: Tensor) -> Tensor:
+    """The Frobenius (for vectors Euclidean) norm of each seed's parameter: (k, …) → (k, 1, …)."""
+    size: Tensor = torch.linalg.vector_norm(x, dim=tuple(range(1, x.ndim)), keepdim=True)
+    return size
 
 
 @dataclass(frozen=True)

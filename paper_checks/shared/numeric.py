@@ -11,14 +11,10 @@ from deepnet_theory.laboratory.statistics import (
     t_interval,
     to_decide,
 )
-from deepnet_theory.laboratory.stepping import only, update
+from deepnet_theory.laboratory.stepping import only
 from deepnet_theory.laboratory.text import text_bytes, text_windows
 from deepnet_theory.laboratory.trace import correlation, take_trace
-from deepnet_theory.laboratory.trial import (
-    MATRICES,
-    Trial,
-    draw_batch,
-    generator_for,
-)
+from deepnet_theory.laboratory.trial import Trial, draw_batch, generator_for
+from deepnet_theory.models.step import update
 from deepnet_theory.runtime import build, described
 from deepnet_theory.runtime.linear import NORM_EPS, Linear

@@ -13,8 +13,8 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.settings import Settings
-from deepnet_theory.laboratory.stepping import update
 from deepnet_theory.laboratory.trial import Trial
+from deepnet_theory.models.step import update
 from deepnet_theory.proof.algebra import beta
 from paper_checks.shared.bound import _steps, measure_bound
 from paper_checks.shared.steps.magnitude import magnitude_steps

@@ -11,13 +11,8 @@ from hypothesis import strategies as st
 from deepnet_theory.definitions.expression import UPDATE
 from deepnet_theory.definitions.optimizer import custom_optimizer, optimizer, optimizers
 from deepnet_theory.definitions.outcome import MissingExtraError, Refusal
-from deepnet_theory.laboratory.stepping import (
-    going,
-    polar,
-    running_of,
-    update,
-)
-from deepnet_theory.models.step import library_optimizer
+from deepnet_theory.laboratory.stepping import going, running_of
+from deepnet_theory.models.step import library_optimizer, polar, update
 
 LIBRARIES = {name: o for name, o in optimizers().items() if o.reference is not None}
 RUNNING = {name: o for name, o in optimizers().items() if o.running is not None}

@@ -12,7 +12,7 @@ import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.laboratory.stepping import polar, update
+from deepnet_theory.models.step import polar, update
 from deepnet_theory.runtime import build
 
 HYBRID = {"hidden": "muon", "*": "adamw"}
@@ -119,7 +119,7 @@ def test_a_step_of_torchs_muon_is_that_of_the_file_that_stands_for_it(name, sett
     assert not 0.7 < min(wrong) < max(wrong) < 1.2, "the other setting's factor of the shape"
 
 
-# ------------------------------------------------------------------ one's own model
+# ------------------------------------------------------------------ your own model
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -17,7 +17,7 @@ import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.optimizers.muon import MUON
 from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.laboratory.stepping import update
+from deepnet_theory.models.step import update
 from deepnet_theory.runtime import build, load, load_constants, save, schema, unstack
 
 WIDTHS, BASE, SEEDS = (64, 256), 64, 6
@@ -188,7 +188,7 @@ def test_a_coupled_decay_that_has_no_law_is_refused_where_it_is_asked_for():
 
 
 class Mine(torch.nn.Module):
-    """A model of one's own: its embedding has no multiplier but that of its rows' size."""
+    """A model of your own: its embedding has no multiplier but that of its rows' size."""
 
     def __init__(self, width=64, tied=False, times=1.0, std=1.0):
         super().__init__()

@@ -8,7 +8,7 @@ import torch
 
 from deepnet_theory.cli import main
 from deepnet_theory.definitions.optimizer import custom_optimizer
-from deepnet_theory.laboratory import stepping
+from deepnet_theory.models import step
 from deepnet_theory.proof.explicit import evaluated
 
 MUON = "-eta*polar(g)/rms(polar(g))"
@@ -75,9 +75,7 @@ def test_what_has_no_gradient_takes_no_step(update):
         g = np.array(rows)[:, None] * np.array([3.0, 4.0])
         theta = np.ones_like(g)
         on_arrays = evaluated(expression.root, g, theta, eta=1.0)
-        on_tensors = stepping.update(
-            expression, 1.0, torch.tensor(g)[None], torch.tensor(theta)[None]
-        )
+        on_tensors = step.update(expression, 1.0, torch.tensor(g)[None], torch.tensor(theta)[None])
         size = np.linalg.norm(g) or 1.0
         for change in (on_arrays, on_tensors[0].numpy()):
             assert change == pytest.approx(-g / size)
