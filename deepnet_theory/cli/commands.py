@@ -21,6 +21,7 @@ from deepnet_theory.cli.parser import Command, Given
 from deepnet_theory.cli.streams import save, say, shows_colour
 from deepnet_theory.definitions.constants import Architecture, Constants
 from deepnet_theory.definitions.files import require_writable
+from deepnet_theory.definitions.measurement import QUANTITY
 from deepnet_theory.definitions.outcome import InputError, UnstableWarning, unknown
 from deepnet_theory.definitions.record import Measurement, Option, ShortRun, require_valid
 from deepnet_theory.definitions.scheme import scheme as scheme_named
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     Composer = Callable[[Any], Document | str]
 
 T = TypeVar("T")
-Y_LABEL = "‖ΔF‖/η per token"
 
 # ---- groups of options that several commands take ----
 
@@ -363,7 +363,7 @@ def verify(given: Given) -> int:
 
     given |= subject_of(given)
     across = given.get("across", "depth")
-    title = f"{Y_LABEL}, {_named(given)}" if across == "depth" else "one update across the width"
+    title = f"{QUANTITY}, {_named(given)}" if across == "depth" else "one update across the width"
     return measured(run, given, title)
 
 
@@ -495,7 +495,7 @@ def measure(given: Given) -> int:
     from deepnet_theory.laboratory.measuring import measure as run
 
     given["make_model"] = model = given.pop("model")
-    return measured(run, given, f"{Y_LABEL}, {model}")
+    return measured(run, given, f"{QUANTITY}, {model}")
 
 
 def report(given: Given) -> int:
@@ -514,7 +514,7 @@ def report(given: Given) -> int:
     return measured(
         experiments.make_report,
         given,
-        f"{Y_LABEL}, {_named(subject)}",
+        f"{QUANTITY}, {_named(subject)}",
         page_of=lambda made: document(made.verification),
         saved=lambda made: str(made.html),
     )

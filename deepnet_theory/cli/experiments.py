@@ -59,7 +59,6 @@ Names = str | Iterable[str] | None  # names, or a text of them with commas betwe
 
 WIDTHS = "64:1024"
 VOCABULARY = 32  # bytes modulo it: fewer than the width, as the law of a table has it
-VOCABULARY = 32  # bytes modulo it: fewer than the width, as the law of a table has it
 WIDE_LAYERS = 4  # of what is trained at several widths
 WIDE_TOKENS = 8  # few beside the width
 RULES = ("rule", "sp", "sp-sizes")

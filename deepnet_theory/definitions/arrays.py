@@ -34,7 +34,10 @@ class OnArrays(OperatorAlgebra[Any]):
         return base ** (exponent.numerator if exponent.denominator == 1 else float(exponent))
 
     def multiply(self, left: Any, right: Any) -> Any:
-        return self._kept_at_zero(left * right, left, right)
+        product = left * right
+        # a number is finite: only of two arrays can one be infinite where the other is 0
+        both = hasattr(left, "shape") and hasattr(right, "shape")
+        return self._kept_at_zero(product, left, right) if both else product
 
     def divide(self, left: Any, right: Any) -> Any:
         """0/0 is 0: a row without a gradient, as of a unit that no token reaches, takes no step."""

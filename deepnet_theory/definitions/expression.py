@@ -408,6 +408,18 @@ def _digits(node: Node) -> float:
             return _digits(left) + _digits(right) + (0.31 if symbol in "+-" else 0.0)
 
 
+def mapped(node: Node, change: Callable[[Node], Node]) -> Node:
+    """A node with its own parts changed."""
+    match node:
+        case Operation(symbol, left, right):
+            return Operation(symbol, change(left), change(right))
+        case Power(base, exponent):
+            return Power(change(base), exponent)
+        case Call(function, arguments):
+            return Call(function, tuple(map(change, arguments)))
+    return node
+
+
 def parts(node: Node) -> Iterator[Node]:
     """All that a tree is made of, innermost first."""
     match node:

@@ -14,6 +14,7 @@ from deepnet_theory.definitions.outcome import Verdict, exit_code_after
 VERIFICATION, MODEL, PREDICTION = (
     f"deepnet-theory/{kind}/1" for kind in ("verification", "model", "prediction")
 )
+QUANTITY = "‖ΔF‖/η per token"
 
 # ------------------------------------------------------------------------------- what is predicted
 

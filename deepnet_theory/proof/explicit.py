@@ -31,8 +31,8 @@ from deepnet_theory.definitions.expression import (
     Node,
     Number,
     Operation,
-    Power,
     constant,
+    mapped,
     parts,
 )
 from deepnet_theory.definitions.optimizer import Optimizer
@@ -116,19 +116,7 @@ def decided(node: Node, regime: Regime, used: dict[tuple[str, str], None]) -> No
                     kept = decided(sides[place][1], regime, used)
                     negative = sign == "-" and place == 1
                     return Operation("*", Number(Fraction(-1)), kept) if negative else kept
-    return _mapped(node, lambda inner: decided(inner, regime, used))
-
-
-def _mapped(node: Node, change: Callable[[Node], Node]) -> Node:
-    """A node with its own parts changed."""
-    match node:
-        case Operation(symbol, left, right):
-            return Operation(symbol, change(left), change(right))
-        case Power(base, exponent):
-            return Power(change(base), exponent)
-        case Call(function, arguments):
-            return Call(function, tuple(map(change, arguments)))
-    return node
+    return mapped(node, lambda inner: decided(inner, regime, used))
 
 
 def _bare(node: Node) -> Node:
@@ -348,7 +336,7 @@ def at_large_widths(node: Node) -> Node:
                         for of, number in zip(arguments, numbers, strict=True)
                     ),
                 )
-    return _mapped(node, at_large_widths)
+    return mapped(node, at_large_widths)
 
 
 def beside_epsilon(practice: Node) -> tuple[Node, Node] | None:

@@ -303,7 +303,7 @@ def values_of(witness: Witness) -> dict[sp.Symbol, Any]:
 def value_of(node: sp.Expr, values: Mapping[sp.Symbol, Any], maps: NodeMaps | None = None) -> Any:
     """A SymPy expression of nodes, scalars and matrix symbols, at the values of its symbols.
 
-    ``maps`` are what stands for nodes of one's own. Differentials are central differences here,
+    ``maps`` are what stands for nodes of your own. Differentials are central differences here,
     not the witness's complex steps: two ways to a derivative.
     """
     known = {**_ON_ARRAYS, **(maps or {})}

@@ -56,6 +56,11 @@ def facts(selection: Selection, printed: Mapping[str, Any]) -> tuple[Fact, ...]:
     return compared(leaves(printed), shown)
 
 
+def two_depths(symbol: str) -> list[Depth]:
+    """A small and a large depth, the other part's held."""
+    return [{**DEPTHS[0], symbol: layers} for layers in (SHALLOW, DEEP)]
+
+
 # ---- an answer, with the explicit sublayers at its rule ----
 
 
@@ -96,10 +101,11 @@ class AtRule:
     def sized(self, values: Sequence[float], because: str) -> Shown:
         return numbers(values, because, up_to_constant=self.stack.numbered)
 
-    def ends(self, part: str, name: str, depth: str = "") -> list[Place]:
+    def ends(
+        self, part: str, name: str, depth: str = "", stack: ExplicitStack | None = None
+    ) -> list[Place]:
         """A sublayer at two depths, the other part's held."""
-        symbol = depth or self.stack.part(part).depth
-        return self.places(part, name, [{**DEPTHS[0], symbol: n} for n in (SHALLOW, DEEP)])
+        return self.places(part, name, two_depths(depth or self.stack.part(part).depth), stack)
 
     def kinds(self) -> Iterator[tuple[str, str, list[str]]]:
         """Part, name and members of every kind of sublayer: those of one number of matrices."""
@@ -241,9 +247,7 @@ class AtRule:
         """The ε of every norm on what falls: the variance in the deepest branch of the entry."""
         branches = {s.name: s for s in stack.part(part).layer if s.name in members}
         deepest = max(branches.values(), key=lambda s: len(factors(s))).name
-        ends = self.places(part, deepest, [{**DEPTHS[0], stack.part(part).depth: n}
-                                           for n in (SHALLOW, DEEP)], stack)  # fmt: skip
-        places = self.places(part, deepest, stack=stack)
+        ends, places = (at(part, deepest, stack=stack) for at in (self.ends, self.places))
         for place in places[0].sizes.variances:
             variances = [p.variance(place) for p in ends]
             if variances[1] < variances[0] * (1 - CONSTANT):
@@ -282,7 +286,7 @@ class AtRule:
             for part, sublayer, name, role in self.every_parameter()
             if role in MATRICES and share in ("all", part)
         ]
-        depths = [{**DEPTHS[0], variable: layers} for layers in (SHALLOW, DEEP)]
+        depths = two_depths(variable)
         sizes = []
         for part, sublayer, name, role in rows:
             moved = [stack.at(part, sublayer, depth).moved_by(name, role) for depth in depths]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from deepnet_theory.definitions.measurement import MODEL, PREDICTION
+from deepnet_theory.definitions.measurement import MODEL, PREDICTION, QUANTITY
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.rule import PLAIN
 from deepnet_theory.report import document as doc
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     Points = Sequence[Estimate]
 
-Y_LABEL = "‖ΔF‖/η per token"
 MOST_SHARES = 12  # on a page; the JSON has all
 CAPTION = (
     "One step's change of the output per unit of learning rate{held}. Bars are 95 % intervals over "
@@ -84,7 +83,7 @@ def _wide(m: Result) -> bool:
 
 def y_label(m: Result) -> str:
     """What the points are."""
-    return "‖ΔF‖/η over ‖F‖" if m.points and "d" in m.points[0].at else Y_LABEL
+    return "‖ΔF‖/η over ‖F‖" if m.points and "d" in m.points[0].at else QUANTITY
 
 
 def subject(m: Result, nameless: str = "") -> str:

@@ -37,11 +37,8 @@ class _OfEntries(OnArrays):
         least = ROUNDING * np.maximum(np.abs(left), np.abs(right))
         return np.where(np.abs(value) <= least, 0.0, value)
 
-    def multiply(self, left: Any, right: Any) -> Any:
-        return left * right
-
-    def divide(self, left: Any, right: Any) -> Any:
-        return np.divide(left, right)
+    def _kept_at_zero(self, value: Any, *factors: Any) -> Any:
+        return value
 
 
 def direction(matrix: Array) -> Array:

@@ -45,6 +45,7 @@ from deepnet_theory.definitions.expression import (
     Number,
     Operation,
     Power,
+    mapped,
 )
 from deepnet_theory.definitions.optimizer import Optimizer, sign, text
 from deepnet_theory.definitions.outcome import Refusal, shown
@@ -505,14 +506,7 @@ class Degrees(Fold):
         """The tree with the winning term in place of each sum or extreme that a regime decides."""
         if node in self.winners:
             return self.reduced(self.winners[node])
-        match node:
-            case Operation(symbol, left, right):
-                return Operation(symbol, self.reduced(left), self.reduced(right))
-            case Power(base, exponent):
-                return Power(self.reduced(base), exponent)
-            case Call(function, arguments):
-                return Call(function, tuple(map(self.reduced, arguments)))
-        return node
+        return mapped(node, self.reduced)
 
 
 def _same(node: Node, stated: Node) -> bool:
