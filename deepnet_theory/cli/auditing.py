@@ -100,9 +100,9 @@ def audit(
     elif optimizer is not None:
         under, groups = name_and_groups(optimizer, model)
     if own and (scheme is not None or constants is not None):
-        raise InputError("a rule of one's own was given beside constants or a scheme")
+        raise InputError("a rule of your own was given beside constants or a scheme")
     if own and under is None:
-        raise InputError("a rule of one's own is audited under an optimizer: name it")
+        raise InputError("a rule of your own is audited under an optimizer: name it")
     eager = getattr(model, "_orig_mod", model)  # a compiled model's own code
     whole = eager if isinstance(eager, Made) else made(eager, inputs)
     # By what it does in one recorded pass and never by names, which lie: a block named as a pre-LN

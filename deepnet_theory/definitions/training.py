@@ -75,7 +75,7 @@ class Transfer(Concluded):
     """Loss against learning rate after a fixed number of steps, by closure and depth.
 
     ``measure`` and ``select`` say what was trained; ``baseline`` is the held-out unigram entropy,
-    or what a factory of one's own gives, or None.
+    or what a factory of your own gives, or None.
     """
 
     schema = "deepnet-theory/transfer/1"

@@ -1,4 +1,4 @@
-"""‖ΔF‖/η of a family of models of one's own, against depth and width."""
+"""‖ΔF‖/η of a family of models of your own, against depth and width."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def measure(
     watch: Watch | None = None,
     **work: Unpack[Work],
 ) -> Result:
-    r"""Measure ‖ΔF‖/η per token of one's own models at several depths: is it constant?
+    r"""Measure ‖ΔF‖/η per token of your own models at several depths: is it constant?
 
     .. math:: \frac{\|\Delta F\|}{\eta} = \lim_{s\to0} \frac1{s\,\eta\,T} \sum_{t=1}^{T}
               \|F_t(\theta + s\Delta\theta) - F_t(\theta)\|

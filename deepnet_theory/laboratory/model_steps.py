@@ -99,7 +99,7 @@ def expressed(ours: Optimizer) -> FirstStep:
 
 
 def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
-    """What ``optimizer`` stands for, or an update of one's own in eta, g and theta.
+    """What ``optimizer`` stands for, or an update of your own in eta, g and theta.
 
     An optimizer is a name of ours (its library's optimizer where there is one), a class of
     ``torch.optim`` or one like it, an optimizer of another model whose settings are meant, or a

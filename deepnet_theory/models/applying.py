@@ -542,7 +542,7 @@ def lines_of_logits(reading: Reading, c: Constants) -> Iterator[str]:
 
 
 def multiplier_of(c: Constants) -> float:
-    r"""What the logits of a model of one's own are multiplied by, relative to the base.
+    r"""What the logits of a model of your own are multiplied by, relative to the base.
 
     By condition (H) :math:`m\,d\,\eta` stays, η the step of the head's entries. The rows of a tied
     matrix keep one size σ, brought to 1 in the forward pass: its step is the base's, and mdσ stays.

@@ -1,4 +1,4 @@
-"""A model of one's own: ``FILE.py:FACTORY`` or ``package.module:FACTORY``, and its inputs.
+"""A model of your own: ``FILE.py:FACTORY`` or ``package.module:FACTORY``, and its inputs.
 
 This runs the code that the user names. What it prints goes to standard error, and each
 failure ends in one sentence.

@@ -157,7 +157,7 @@ def conclusion(derivation: Derivation) -> tuple[Verdict, str]:
     )
 
 
-# ---- what stands beside the steps ----
+# ---- what is measured, and not a step ----
 
 
 def _beside(derivation: Derivation) -> tuple[doc.Document, ...]:

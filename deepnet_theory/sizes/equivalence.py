@@ -127,5 +127,5 @@ def _times(value: str, alpha_text: str, power: Fraction) -> str:
         return value
     try:
         return str(parse(value) * parse(alpha_text) ** power)
-    except ValueError:  # not a monomial: a rule of one's own
+    except ValueError:  # not a monomial: a rule of your own
         return f"({value})*({alpha_text})**({power})"

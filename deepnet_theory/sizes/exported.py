@@ -84,10 +84,10 @@ def constants_of(
     rows: tuple[Row, ...] = (),
     parameters: tuple[ParameterRule, ...] = (),
 ) -> Constants:
-    """The constants of the rule of an answer, or of one's own in its place.
+    """The constants of the rule of an answer, or of your own in its place.
 
     ``rows`` are the named rules that it is one of; its own if none are given. ``parameters`` are
-    those of a rule of one's own.
+    those of a rule of your own.
     """
     selection, derived = answer.selection, rule is None
     layers = parse_depth(depth, selection.the_stack)
@@ -457,7 +457,7 @@ def _product(text: str, by: Monomial) -> str:
         return text
     try:
         return str(parse(text) * by)
-    except ValueError:  # an expression of one's own
+    except ValueError:  # an expression of your own
         return f"({text})*{by}"
 
 

@@ -65,7 +65,7 @@ def wanted(
 
 
 def of_own(reading: Reading, under: str, make: Callable[[Selection], Rule]) -> list[Wanted]:
-    """A rule of one's own for a model's stacks, in every placement with its norms.
+    """A rule of your own for a model's stacks, in every placement with its norms.
 
     ``make`` gives it for a selection, and what it raises is raised here. Raises :class:`Refusal` as
     :func:`wanted` does.

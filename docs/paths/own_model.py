@@ -1,4 +1,4 @@
-"""A decoder of one's own, 100 layers under AdamW: measure it, put the rule in, check.
+"""A decoder of your own, 100 layers under AdamW: measure it, put the rule in, check.
 
     python docs/paths/own_model.py
 

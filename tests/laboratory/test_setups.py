@@ -1,4 +1,4 @@
-"""Training runs of one's own: the contract, what is kept, and a nanoGPT from end to end."""
+"""Training runs of your own: the contract, what is kept, and a nanoGPT from end to end."""
 
 import json
 import math

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from mended import everything
+from fixed import everything
 from torch import nn
 from written_models import Stack, post, pre
 
@@ -228,7 +228,7 @@ REFUSED = {  # a model, and why it is refused: of an encoder the first five, of 
     "a linear map": (lambda: nn.Linear(D, D), ""),
     "pre-LN": (lambda: encoder(first=True), ""),
     "four layers": (lambda: encoder(4), ""),
-    "a layer of one's own": (
+    "a layer of your own": (
         lambda: nn.TransformerEncoder(
             OwnLayer(D, 4, 4 * D, **OTHER), 3, enable_nested_tensor=False
         ),

@@ -1,4 +1,4 @@
-"""R of one's own models over updates: as the laboratory takes it, and warned of in time."""
+"""R of your own models over updates: as the laboratory takes it, and warned of in time."""
 
 import json
 

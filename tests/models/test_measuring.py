@@ -1,4 +1,4 @@
-"""‖ΔF‖/η of one's own models: against closed forms, a Jacobian, and planted faults."""
+"""‖ΔF‖/η of your own models: against closed forms, a Jacobian, and planted faults."""
 
 import json
 import math

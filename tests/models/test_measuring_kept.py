@@ -1,4 +1,4 @@
-"""A measurement of one's own models goes on, is shared by processes, and is never stale."""
+"""A measurement of your own models goes on, is shared by processes, and is never stale."""
 
 import os
 

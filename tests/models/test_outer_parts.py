@@ -1,4 +1,4 @@
-"""Embedding and head of one's own model: where the stream starts, where the loss starts."""
+"""Embedding and head of your own model: where the stream starts, where the loss starts."""
 
 import math
 import warnings
@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from mended import everything
+from fixed import everything
 from torch import nn
 from written_models import GPT, Llama, Normed, post, pre
 

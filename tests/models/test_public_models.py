@@ -11,7 +11,7 @@ from itertools import groupby
 
 import pytest
 import torch
-from mended import put_right
+from fixed import put_right
 from torch import nn
 from written_models import Normed
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 import torch
-from mended import everything
+from fixed import everything
 from torch import nn
 from written_models import GPT
 

@@ -15,7 +15,7 @@ A = 2.5
 
 
 class Stack(nn.Module):
-    """Three residual feed-forward sublayers around a line of one's own."""
+    """Three residual feed-forward sublayers around a line of your own."""
 
     def __init__(self, line, branch, **own):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Predicted exponents: the cross table, and rules of one's own."""
+"""Predicted exponents: the cross table, and rules of your own."""
 
 from fractions import Fraction
 

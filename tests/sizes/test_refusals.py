@@ -63,7 +63,7 @@ REFUSED = (
         r"rule of the update '-eta\*sign\(g\).*smaller denom",
     ),
 )  # fmt: skip
-# an equation of one's own, and the sentence that refuses it
+# an equation of your own, and the sentence that refuses it
 EQUATIONS = (
     ("alpha*x + branch(norm(x))", r"multiplies the stream by 2\*N.*explodes with depth"),
     ("x/alpha + branch(norm(x))", "must be 1"),
