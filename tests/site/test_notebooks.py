@@ -1,11 +1,14 @@
 """The notebooks run, end in asserts, and carry no timings, paths, warnings or own mathematics."""
 
 import ast
+import importlib
 import re
 from pathlib import Path
 
 import pytest
 from quoted import is_taken
+
+import deepnet_theory
 
 nbformat = pytest.importorskip("nbformat")
 nbclient = pytest.importorskip("nbclient")
@@ -58,6 +61,18 @@ def test_they_import_the_package_and_end_in_asserts(path):
             sums = [n for n in ast.walk(node) if isinstance(n, ast.BinOp | ast.AugAssign)]
             assert not sums, "mathematics belongs in the package"
     assert any(isinstance(node, ast.Assert) for node in ast.parse(cells[-1]).body)
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
+def test_what_it_imports_is_there(path, monkeypatch):
+    """A name that has moved is seen here, and not after the minutes of a notebook's trainings."""
+    monkeypatch.syspath_prepend(FOLDER)
+    for node in ast.walk(ast.parse("\n".join(code_of(read(path))))):
+        if isinstance(node, ast.ImportFrom):
+            module = importlib.import_module(node.module)
+            assert [a.name for a in node.names if not hasattr(module, a.name)] == []
+        elif isinstance(node, ast.Attribute) and getattr(node.value, "id", "") == "dt":
+            assert hasattr(deepnet_theory, node.attr)
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
