@@ -533,18 +533,9 @@ def audit(given: Given) -> int:
     from deepnet_theory.cli import auditing
     from deepnet_theory.report.text import live
 
-    show, own = taken(given, Show), rule_of(_part(given, Own))
-    for one in "scheme", "constants":
-        if own and one in given:
-            raise InputError(
-                f"{flag(next(iter(own)))} was given with --{one} {given[one]}, which has its own"
-            )
-    if own and "optimizer" not in given:
-        raise InputError(
-            f"{flag(next(iter(own)))} was given: a rule of your own needs --optimizer NAME"
-        )
+    show = taken(given, Show)
     with live("Reading the model", show.quiet) as seen:
-        result = auditing.audit(own=own, **given, **seen)
+        result = auditing.audit(**given, **seen)
     return show.result(result)
 
 
@@ -652,7 +643,7 @@ COMMANDS = {
     ),
     "audit": Command(
         audit,
-        ("cli.auditing:audit", Own, Show),
+        ("cli.auditing:audit", Show),
         without=("output",),
         argument="model",
         required=("model",),

@@ -91,8 +91,7 @@ class Audit(Displayed):
 
     ``follows`` is the optimizer or scheme whose rule fits, ``alike`` others that do, ``against``
     the one that it was held against, or ``refusal`` why none. ``growth`` says how one update of
-    what is published grows under the optimizer. ``plan`` is what to change; ``command`` derives or
-    exports what ``apply_`` needs.
+    what is published grows under the optimizer. ``plan`` is what to change.
     """
 
     schema = "deepnet-theory/audit/1"
@@ -114,13 +113,9 @@ class Audit(Displayed):
     effect_low: float | None = None
     effect_high: float | None = None
     rates: dict[str, float] = field(default_factory=dict)  # learning rates by parameter
-    closure: str | None = None  # of the rule to train with, where there is one
-    rows: dict[str, str] = field(default_factory=dict)  # the optimizer's rules by their names
-    condition: str = ""  # what training needs beside that rule
     refusal: str = ""
     growth: str = ""
     scheme: str | None = None
-    command: str = ""
 
     @property
     def differences(self) -> tuple[Finding, ...]:

@@ -29,7 +29,6 @@ def document(audit: Audit) -> doc.Document:
         doc.Document("Gains", (_gains(audit),)),
         doc.Document("Not understood", tuple(_not_understood(audit))),
         doc.Document("Remarks", remarks),
-        doc.Document("To derive for it", tuple(_to_derive(audit))),
     )
     by = f" by {audit.scheme}" * bool(audit.scheme)
     under = f" under {audit.optimizer}" * bool(audit.optimizer)
@@ -84,18 +83,6 @@ def _not_understood(audit: Audit) -> Iterator[str]:
     if strange := [where for where in audit.reading.strange if where not in understood]:
         more = f" and {len(strange) - FIRST} more" if len(strange) > FIRST else ""
         yield f"The role of {', '.join(strange[:FIRST])}{more}; in Python, roles={{…}} names it."
-
-
-def _to_derive(audit: Audit) -> Iterator[doc.Block]:
-    if not audit.command:
-        return
-    yield from (f"{name}: {formulas}." for name, formulas in reversed(audit.rows.items()))
-    yield audit.condition
-    yield doc.Listing(audit.command)
-    if not audit.scheme:
-        beside = "" if audit.placement else "; Constants.beside puts those of two together"
-        export = "export with the same options writes the constants for apply_"
-        yield f"{export}{beside}."
 
 
 def _gains(audit: Audit) -> doc.Table:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
@@ -13,7 +13,7 @@ from deepnet_theory.definitions.optimizer import Optimizer, optimizer
 from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement, placements
 from deepnet_theory.definitions.reading import UNKNOWN, Reading
-from deepnet_theory.definitions.rule import Rule, closures
+from deepnet_theory.definitions.rule import closures
 from deepnet_theory.definitions.scheme import WIDTH, Scheme, SchemePart, gain_of, schemes
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.subject import (
@@ -33,8 +33,6 @@ from deepnet_theory.definitions.sublayer import Role, sublayer
 from deepnet_theory.sizes.schemes import optimizer_classes
 from deepnet_theory.sizes.table import Table, table, texts
 from deepnet_theory.sizes.update import law
-
-OWN = "your own rule"
 
 
 def wanted(
@@ -62,26 +60,6 @@ def wanted(
     if without_law(reading):
         return []
     raise Refusal(f"norms stand in several ways, {reading.said_ranges()}: no rule here has them so")
-
-
-def of_own(reading: Reading, under: str, make: Callable[[Selection], Rule]) -> list[Wanted]:
-    """A rule of your own for a model's stacks, in every placement with its norms.
-
-    ``make`` gives it for a selection, and what it raises is raised here. Raises :class:`Refusal` as
-    :func:`wanted` does.
-    """
-    chosen = selection_of(reading, under)
-
-    def solved(where: Selection) -> Solved:
-        return make(where), None
-
-    rules = [
-        _placed_rule(reading, chosen, where, solved, OWN, f"under {under}", depth_of(reading))
-        for where in _placements_of(reading)
-    ]
-    if not rules:
-        raise Refusal(f"norms stand as no placement has them: {reading.said_ranges()}")
-    return rules
 
 
 def with_degrees(rule: Wanted) -> Wanted:
@@ -134,18 +112,15 @@ def _derived(reading: Reading, chosen: Selection, depth: Mapping[str, int]) -> I
     shown = [name for name, closure in closures().items() if "eta" not in closure.knobs]
     route = "" if chosen.method == "probe" else f", {chosen.method} route"
 
-    def solved(where: Selection) -> Solved:
-        sizes = table(where)
-        return texts(sizes.rule), sizes
-
     for where, name in product(_placements_of(reading), shown):
-        closed, detail = replace(chosen, closure=name), f"closure {name}{route}"
+        placed, detail = (
+            replace(chosen, placement=where.name, closure=name),
+            f"closure {name}{route}",
+        )
         with suppress(DeepNetTheoryError):  # there is no such rule
-            optimizer = str(chosen.optimizer)
-            yield _placed_rule(reading, closed, where, solved, optimizer, detail, depth)
-
-
-Solved = tuple[Rule, Table | None]  # a rule, and its table where it was derived
+            rows = tuple(_of_rule(reading, where, table(placed), depth))
+            degrees = _degrees(chosen.the_optimizer)
+            yield Wanted(str(chosen.optimizer), detail, where.name, rows, degrees, selection=placed)
 
 
 def _placements_of(reading: Reading) -> list[Placement]:
@@ -157,21 +132,6 @@ def _placements_of(reading: Reading) -> list[Placement]:
     return [p for p in placements().values() if {(p.norms, p.learnt)} == ways]
 
 
-def _placed_rule(
-    reading: Reading,
-    chosen: Selection,
-    where: Placement,
-    solved: Callable[[Selection], Solved],
-    name: str,
-    detail: str,
-    depth: Mapping[str, int],
-) -> Wanted:
-    """What ``solved`` gives in a placement."""
-    placed = replace(chosen, placement=where.name)
-    rows = tuple(_of_rule(reading, where, *solved(placed), depth))
-    return Wanted(name, detail, where.name, rows, _degrees(chosen.the_optimizer), selection=placed)
-
-
 def depth_of(reading: Reading) -> dict[str, int]:
     """N and M; a single stack answers to both."""
     layers = list(reading.layers.values())
@@ -179,19 +139,16 @@ def depth_of(reading: Reading) -> dict[str, int]:
 
 
 def _of_rule(
-    reading: Reading,
-    placement: Placement,
-    rule: Rule,
-    sizes: Table | None,
-    depth: Mapping[str, int],
+    reading: Reading, placement: Placement, sizes: Table, depth: Mapping[str, int]
 ) -> Iterator[WantedSublayer]:
+    rule = texts(sizes.rule)
     for s in reading.sublayers:
         entry = rule.entry(s.stack, s.kind)
         alpha, beta = entry.at(**depth)
         stream, branch = placement.coefficients(alpha)
         scaled = [m.name for m in sublayer(s.kind).scaled]
         rates = dict.fromkeys(scaled, entry.rate_at(**depth))
-        for row in sizes.parameters if sizes and placement.learnt else ():
+        for row in sizes.parameters if placement.learnt else ():
             if row.parameter in placement.learnt and (row.part, row.sublayer) == (s.stack, s.kind):
                 rates[row.parameter] = row.rate.at(**depth)
         yield WantedSublayer(

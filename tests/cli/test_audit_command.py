@@ -1,13 +1,8 @@
 """``audit`` on the command line."""
 
 import json
-import shlex
 
 import pytest
-import torch
-
-import deepnet_theory as dt
-from deepnet_theory.runtime import build
 
 pytestmark = pytest.mark.usefixtures("unmeasured")
 SOURCE = """
@@ -61,27 +56,6 @@ def test_the_verdict_is_the_exit_code(cli, mine, name, code, says):
     assert {0: "SUPPORTED", 3: "UNDECIDED"}[code] in told.out
 
 
-def test_a_rule_of_ones_own_is_audited(cli, mine):
-    """Gains of N^(−1/2) follow it, and no other exponent."""
-
-    def told(beta, *more):
-        words = ("--optimizer", "lamb", "--alpha", "1", "--beta", beta, "--format", "json", *more)
-        return cli("audit", f"{mine}:faithful", *words)
-
-    right = told("N**(-1/2)")
-    assert (right.code, json.loads(right.out)["follows"]) == (0, "your own rule")
-    wrong = told("N**(-1/4)")
-    assert wrong.code == 1
-    wanted = [m["wanted"] for m in json.loads(wrong.out)["sublayers"][0]["matrices"]]
-    assert wanted == [pytest.approx(4**-0.25)] * 2
-    away = told("N - 4")
-    assert away.code == 2 and "must be positive at N = 4" in away.err
-    own = {"alpha": 1, "beta": "N**(-1/2)"}
-    for given, why in ({}, "under an optimizer"), ({"scheme": "gpt-2"}, "beside constants or a sc"):
-        with pytest.raises(dt.InputError, match=why):
-            dt.audit(torch.nn.Identity(), own=own, **given)
-
-
 def test_findings_fit_a_screen_and_a_page_is_written(cli, mine, tmp_path):
     page = tmp_path / "audit.html"
     told = cli("audit", f"{mine}:faulty", "--optimizer", "lamb", "--page", str(page))
@@ -121,30 +95,3 @@ def forgotten():
     assert wrong.code == 1 and "1 difference from deepnorm" in " ".join(wrong.out.split())
     other = cli("audit", f"{tmp_path}/own.py:right", "--scheme", "t-fixup")
     assert other.code == 3 and "for the stack 'encoder-decoder'" in " ".join(other.out.split())
-    command = shlex.split(json.loads(right.out)["command"])
-    again = cli(*command[1:], "--width", "16", "--heads", "2")
-    assert (
-        json.loads(again.out)["parts"]
-        == json.loads((tmp_path / "constants.json").read_text())["parts"]
-    )
-
-
-@pytest.mark.parametrize(("placement", "closure"), [("post-ln", "unit-residual"), ("pre-ln", None)])
-def test_the_command_of_an_audit_gives_the_constants_that_apply_takes(cli, placement, closure):
-    """The closure to train with, or that of the constants, which another one would not give."""
-    constants = dt.export(
-        dt.derive("adam", placement=placement, closure=closure), 3, width=16, heads=2
-    )
-    audit = dt.audit(build(constants), torch.arange(16).view(2, 8), constants=constants)
-    command = shlex.split(audit.command)
-    assert f"--closure {closure or 'complete'}" in audit.command
-
-    def derived(words):
-        rule = json.loads(cli(*words, "--format", "json").out)["rule"]
-        return [(row["alpha_value"], row["beta_value"]) for row in rule]
-
-    wanted = {(s.alpha, s.beta) for s in constants.parts[0].sublayers}
-    assert set(derived(command[1:])) == wanted
-    cut = command.index("--closure")
-    if placement == "post-ln":  # what derive gives without that word is another rule
-        assert set(derived([*command[1:cut], *command[cut + 2 :]])) != wanted

@@ -121,17 +121,6 @@ def test_train_apply_and_verify_say_which_rule_is_meant(cli, exported):
     assert json.loads(cli(*words, "--alpha", "N", "--beta", "1").out)["rows"] == {}
 
 
-@pytest.mark.usefixtures("unmeasured")
-def test_an_audit_ends_in_the_rule_to_train_with(cli, model):
-    shown = cli("audit", model, "--optimizer", "adam", "--depth", "4").out
-    (command,) = re.findall(r"deepnet-theory (derive(?:.*\\\n)*.*)$", shown, re.M)
-    told = cli(*command.replace("\\\n", " ").split()).out
-    assert "recommended for training (complete), at N = 4" in told and "alpha = 2*N = 8" in told
-    shown = plain(shown)
-    assert f"{BOTH[0]}: encoder alpha = (2*N)**(1/2) = 2.82843" in shown
-    assert f"{BOTH[1]}: encoder alpha = 2*N = 8, beta = 1. {BOTH[0]}" in shown and HEAD in shown
-
-
 def test_a_training_warns_of_unstable_constants_unless_quiet(cli, monkeypatch, tmp_path):
     def run_jobs(*_):
         raise Refusal("nothing is done")
