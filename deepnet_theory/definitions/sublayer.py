@@ -15,6 +15,7 @@ from deepnet_theory.definitions.expression import (
     Name,
     Node,
     Operation,
+    Power,
     parts,
 )
 from deepnet_theory.definitions.outcome import InputError, Refusal
@@ -40,6 +41,7 @@ class Role(StrEnum):
     RESIDUAL_GAIN = "residual-gain"  # a learnable scalar on the whole branch, off by default
 
 
+ROUTER = "router"
 MATRICES = frozenset({Role.SCALED, Role.UNSCALED, Role.EMBEDDING, Role.HEAD})
 STEPPED = {  # of the stack itself, by the name of what is stepped
     "matrices": frozenset({Role.SCALED, Role.UNSCALED}),
@@ -66,16 +68,29 @@ class Vector:
     size: str = "d"
 
 
+_FUNCTIONS = {
+    **dict.fromkeys(("phi", "softmax", "T"), (1, 1)),
+    "norm": (1, 3),
+    "hadamard": (2, 2),
+}
+_VECTORS = {
+    "query_bias": Role.QUERY_BIAS,
+    "key_bias": Role.KEY_BIAS,
+    "inner_gain": Role.NORM_GAIN,
+    "inner_bias": Role.NORM_BIAS,
+}
+
+
 @dataclass(frozen=True)
 class Sublayer:
     r"""A residual branch :math:`G(x)`.
 
-    ``branch`` is a formula in ``x`` (and ``memory`` for cross-attention), the names of the
+    ``branch`` is a formula in ``x`` (and ``memory`` for cross-attention), the names of its
     matrices and vectors, the functions ``phi`` (the activation, positively homogeneous of
     degree 1), ``softmax`` (over the last axis), ``norm`` (of every token, with the names of its
     gain and bias where they are parameters), ``T`` (transpose) and ``hadamard``. Products do not
-    commute. Rows are tokens. A matrix whose size a norm within the branch takes back is unscaled:
-    at gain 1 the norm's ε stays as small beside what it divides as in a shallow model.
+    commute. Rows are tokens. A name that ends in ``_bias`` or ``_gain`` is a vector. The width
+    between the first matrix and the last is ``hidden`` where there is an activation, else d.
 
     Of ``experts`` alike a router picks ``chosen`` for every token: the branch is the sum of these,
     each weighed by its gate, and ``branch`` is one of them with its gate.
@@ -83,34 +98,58 @@ class Sublayer:
 
     name: str
     branch: str
-    matrices: tuple[Matrix, ...]
-    vectors: tuple[Vector, ...] = ()
     summary: str = ""
     source: str = ""
     chosen: int = 1
     experts: int = 1
 
-    def __post_init__(self) -> None:
-        used = self.expression.names - {"x", "memory"}
-        named = {p.name for p in self.parameters}
-        if used != named:
-            raise InputError(
-                f"sublayer {self.name!r}: its branch uses {sorted(used)}, it lists {sorted(named)}"
-            )
-
     @cached_property
     def expression(self) -> Expression:
-        names = tuple(p.name for p in self.parameters)
-        grammar = Grammar(
-            purpose="a residual branch",
-            symbols=("x", "memory", *names),
-            functions={
-                **dict.fromkeys(("phi", "softmax", "T"), (1, 1)),
-                "norm": (1, 3),
-                "hadamard": (2, 2),
-            },
+        words = dict.fromkeys(re.findall(r"[A-Za-z_]\w*", self.branch))
+        names = tuple(word for word in words if word not in {*_FUNCTIONS, "x", "memory"})
+        return Grammar("a residual branch", ("x", "memory", *names), _FUNCTIONS).parse(self.branch)
+
+    @property
+    def _named(self) -> list[str]:
+        """The parameters, in the order in which the branch names them."""
+        return list(self.expression.grammar.symbols[2:])
+
+    @property
+    def _last(self) -> str:
+        """The matrix that the branch names last, a router aside."""
+        return [n for n in self._named if not _is_vector(n) and n != ROUTER][-1]
+
+    @cached_property
+    def matrices(self) -> tuple[Matrix, ...]:
+        """The matrices with what the formula says of them.
+
+        One is unscaled where a softmax bounds or a norm takes back what it gives, wherever it
+        occurs: at gain 1 that norm's ε stays as small beside what it divides as in a shallow model.
+        """
+        names = [name for name in self._named if not _is_vector(name)]
+        kept, first = _outside(self.expression.root), set()
+        for node in parts(self.expression.root):
+            match node:
+                case Operation("*", Name("x" | "memory"), Name(name)):
+                    first.add(name)
+        inner = "hidden" if "phi" in self.expression.functions else "d"
+        fans = {name: ("d" if name in first else inner, inner) for name in names}
+        fans[self._last] = (fans[self._last][0], "d")
+        if self.experts > 1:
+            fans[ROUTER] = ("d", "experts")
+        roles = {name: Role.SCALED if name in kept else Role.UNSCALED for name in names}
+        return tuple(Matrix(name, roles[name], *fans[name]) for name in names)
+
+    @cached_property
+    def vectors(self) -> tuple[Vector, ...]:
+        """The vectors, each as long as the output of what it is behind."""
+        sizes = {m.name: m.fan_out for m in self.matrices}
+        inner = next(m.fan_in for m in self.matrices if m.name == self._last)
+        roles = {**_VECTORS, f"{self._last}_bias": Role.OUTPUT_BIAS}
+        return tuple(
+            Vector(name, roles.get(name, Role.INNER_BIAS), sizes.get(name.partition("_")[0], inner))
+            for name in filter(_is_vector, self._named)
         )
-        return grammar.parse(self.branch)
 
     @property
     def reads_memory(self) -> bool:
@@ -125,7 +164,7 @@ class Sublayer:
         """
         node = self.expression.root
         if self.experts > 1 and isinstance(node, Call):
-            _, node = node.arguments  # behind the gate
+            node, _ = node.arguments  # before the gate
         behind: tuple[str, ...] = ()
         match node:
             case Operation("+", left, Name(bias)):
@@ -178,6 +217,26 @@ def _names(tree: Node) -> set[str]:
     return {node.name for node in parts(tree) if isinstance(node, Name)}
 
 
+def _outside(node: Node) -> set[str]:
+    """The names of a formula that stand outside every softmax and norm."""
+    match node:
+        case Name(name):
+            return {name}
+        case Call("softmax" | "norm", _):
+            return set()
+        case Call(_, inner):
+            return set[str]().union(*map(_outside, inner))
+        case Operation(_, left, right):
+            return _outside(left) | _outside(right)
+        case Power(base, _):
+            return _outside(base)
+    return set()
+
+
+def _is_vector(name: str) -> bool:
+    return name.endswith(("_bias", "_gain"))
+
+
 _PUBLIC = {"up": "fc1", "down": "fc2"}  # of a gated feed-forward, as a plain one calls them
 
 
@@ -203,11 +262,8 @@ def sublayer(name: str) -> Sublayer:
     name = name.strip().replace(":", "-")
     if not (routed := _EXPERTS.fullmatch(name)):
         return choose("sublayer", name, sublayers())
-    one, chosen, experts = (
-        choose("sublayer", routed[1], sublayers()),
-        int(routed[2]),
-        int(routed[3]),
-    )
+    one = choose("sublayer", routed[1], sublayers())
+    chosen, experts = int(routed[2]), int(routed[3])
     if one.unscaled or not 1 <= chosen <= experts or experts < 2:
         raise InputError(
             f"{name!r} is no mixture of experts: k of E feed-forwards are written ffn@k/E, such as "
@@ -221,8 +277,7 @@ def _mixture(one: Sublayer, chosen: int, experts: int) -> Sublayer:
     return replace(
         one,
         name=f"{one.name}@{chosen}/{experts}",
-        branch=f"hadamard(softmax(x*router), {one.branch})",
-        matrices=(*one.matrices, Matrix("router", Role.UNSCALED, "d", "experts")),
+        branch=f"hadamard({one.branch}, softmax(x*{ROUTER}))",
         summary=f"{chosen} of {experts} experts, each a {one.summary}",
         source="Shazeer et al., arXiv 1701.06538",
         chosen=chosen,

@@ -13,7 +13,7 @@ import deepnet_theory
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.placement import Placement, placements
 from deepnet_theory.definitions.selection import METHODS, Selection
-from deepnet_theory.definitions.sublayer import Matrix, Role, Sublayer, Vector, sublayers
+from deepnet_theory.definitions.sublayer import Sublayer, sublayers
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.sizes.answer import Answer
 
@@ -158,12 +158,7 @@ def test_a_path_is_read_however_it_is_written(monkeypatch):
     assert derive(stream).verdict is Verdict.PROVED
 
 
-LINEAR = Sublayer(
-    name="linear",
-    branch="x*out + out_bias",
-    matrices=(Matrix("out", Role.SCALED, "d", "d"),),
-    vectors=(Vector("out_bias", Role.OUTPUT_BIAS),),
-)
+LINEAR = Sublayer("linear", "x*out + out_bias")
 
 
 def test_one_matrix_a_branch_has_no_second_order_and_leaves_rho_to_decide(monkeypatch):

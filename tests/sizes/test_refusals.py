@@ -9,7 +9,7 @@ from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.rule import Closure, own_rule
 from deepnet_theory.definitions.selection import METHODS, Selection
-from deepnet_theory.definitions.sublayer import Matrix, Role, Sublayer
+from deepnet_theory.definitions.sublayer import Sublayer
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.sizes.answer import compare_closures
 from deepnet_theory.sizes.exponents import Exponents
@@ -102,16 +102,8 @@ def test_an_equation_that_keeps_no_stream_is_refused(equation, says, method, mon
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(
-    ("branch", "role"),
-    [
-        ("phi(x*inner)*out", Role.UNSCALED),
-        ("x*inner + phi(x*inner)*out", Role.SCALED),
-        ("softmax(x*inner)*out", Role.SCALED),
-    ],
-)
-def test_a_branch_that_no_one_gain_balances_is_refused(branch, role, method, monkeypatch):
-    mine = Sublayer("mine", branch, tuple(Matrix(m, role, "d", "d") for m in ("inner", "out")))
+def test_a_branch_that_no_one_gain_balances_is_refused(method, monkeypatch):
+    mine = Sublayer("mine", "x*inner + phi(x*inner)*out")
     monkeypatch.setattr("deepnet_theory.definitions.sublayer.sublayers", lambda: {"mine": mine})
     says = r"no law for the sublayer 'mine'.*no one beta balances it"
     refused_alike(Selection(optimizer="sgd", layer="mine", method=method), says)

@@ -1,5 +1,5 @@
 from deepnet_theory.definitions.scheme import Scheme, SchemePart
-from deepnet_theory.definitions.sublayer import Matrix, Role, Sublayer
+from deepnet_theory.definitions.sublayer import Sublayer
 
 SPECTRAL_ONE_MATRIX = Scheme(
     name="spectral-one-matrix",
@@ -10,5 +10,5 @@ SPECTRAL_ONE_MATRIX = Scheme(
     summary="pre-LN, the branch of one matrix divided by sqrt(N), a normalised update too",
     source="Zheng et al., arXiv 2603.00541, branches of one transformation",
     rates={"scaled": "N**(-1/2)"},
-    layer=(Sublayer("linear", "phi(x)*fc", (Matrix("fc", Role.SCALED),)),),
+    layer=(Sublayer("linear", "phi(x)*fc"),),
 )

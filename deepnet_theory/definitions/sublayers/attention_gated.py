@@ -1,23 +1,10 @@
-from deepnet_theory.definitions.sublayer import Matrix, Role, Sublayer, Vector
+from deepnet_theory.definitions.sublayer import Sublayer
 
 ATTENTION_GATED = Sublayer(
     name="attention-gated",
     branch=(
-        "hadamard(softmax(x*gate), softmax((x*query + query_bias)*T(x*key + key_bias))"
-        "*(x*value + value_bias))*output + output_bias"
-    ),
-    matrices=(
-        Matrix("query", Role.UNSCALED),
-        Matrix("key", Role.UNSCALED),
-        Matrix("gate", Role.UNSCALED),
-        Matrix("value", Role.SCALED),
-        Matrix("output", Role.SCALED),
-    ),
-    vectors=(
-        Vector("query_bias", Role.QUERY_BIAS),
-        Vector("key_bias", Role.KEY_BIAS),
-        Vector("value_bias", Role.INNER_BIAS),
-        Vector("output_bias", Role.OUTPUT_BIAS),
+        "hadamard(softmax((x*query + query_bias)*T(x*key + key_bias))*(x*value + value_bias), "
+        "softmax(x*gate))*output + output_bias"
     ),
     summary="self-attention with a bounded gate on what it mixes, computed of its input",
     source="Qiu et al., arXiv 2505.06708",

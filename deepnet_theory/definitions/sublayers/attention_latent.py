@@ -1,15 +1,8 @@
-from deepnet_theory.definitions.sublayer import Matrix, Role, Sublayer
+from deepnet_theory.definitions.sublayer import Sublayer
 
 ATTENTION_LATENT = Sublayer(
     name="attention-latent",
     branch=("softmax(norm(x*latent)*query*T(norm(x*latent)*key))*norm(x*latent)*value*output"),
-    matrices=(
-        Matrix("latent", Role.UNSCALED),
-        Matrix("query", Role.UNSCALED),
-        Matrix("key", Role.UNSCALED),
-        Matrix("value", Role.SCALED),
-        Matrix("output", Role.SCALED),
-    ),
     summary="self-attention of latent vectors, with a norm on them",
     source="DeepSeek-V2, arXiv 2405.04434",
 )
