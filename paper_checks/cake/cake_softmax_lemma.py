@@ -5,7 +5,6 @@ from typing import Any
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, numeric, once, sp
 from paper_checks.shared.record import CAKE, DEEPNET, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import PLAIN
-from paper_checks.shared.sublayer import normalised
 
 CLAIM = Claim(
     name="cake-softmax-lemma",
@@ -86,19 +85,6 @@ def mean_square(lab: Lab) -> Finding:
     moment = sum(s[i] * s[j] * (1 if i == j else rho) for i in range(4) for j in range(4))
     law = rho * sum(s) ** 2 + (1 - rho) * sum(a**2 for a in s)
     return lab.proved(sp.expand(moment - law) == 0, "expanded exactly, for four tokens")
-
-
-@CLAIM.ours("drawn tokens and weights agree with it", SUPPORTED)
-def drawn(lab: Lab) -> Finding:
-    g, ratios = lab.generator(2), {}
-    for rho in (0.0, 0.3, 0.9):
-        common = normalised(g, 4000, 1, 32)
-        tokens = rho**0.5 * common + (1 - rho) ** 0.5 * normalised(g, 4000, 12, 32)
-        weights = lab.normal(g, 4000, 1, 12).softmax(-1)
-        size = (weights @ tokens).square().sum((1, 2)) / 32
-        law = rho + (1 - rho) * weights.square().sum((1, 2))
-        ratios[f"ρ = {rho}"] = lab.mean(size / law)
-    return lab.ratio(ratios, "drawn over predicted")
 
 
 @CLAIM.ours(

@@ -1,7 +1,6 @@
 from typing import Any
 
 from paper_checks.shared.bench import Array, Claim, Finding, Lab, np, once, sp
-from paper_checks.shared.engine import holds
 from paper_checks.shared.record import CAKE, DEEPNET, MARGIN, PROVED, REFUTED, SUPPORTED
 from paper_checks.shared.stacks import PLAIN, residual_sums
 
@@ -36,7 +35,7 @@ def order(lab: Lab) -> Finding:
     above, below = ratio - 1 - 2 * r / (1 + r**2), 2 - ratio - (1 - r) ** 2 / (1 + r**2)
     same = sp.simplify(above) == 0 == sp.simplify(below)
     because = "(1 + r)²/(1 + r²) = 1 + 2r/(1 + r²) = 2 − (1 − r)²/(1 + r²) lies in [1, 2]"
-    return lab.proved(same and holds("lemma", "variance-with-one-sign"), because)
+    return lab.proved(same, because)
 
 
 @CLAIM.ours("as an order at every r, for the random sign's G = −vwx", REFUTED)
@@ -65,7 +64,7 @@ def random_sign(lab: Lab) -> Finding:
     a, b = sp.symbols("alpha b", positive=True)
     gap = ((a + b) ** 2 + (a - b) ** 2) / 2 - a**2 - b**2
     because = "½(α + vw)² + ½(α − vw)² = α² + v²w²"
-    return lab.proved(sp.expand(gap) == 0 and holds("lemma", "variance-with-random-sign"), because)
+    return lab.proved(sp.expand(gap) == 0, because)
 
 
 @CLAIM.correction("real branches: equality to a few percent at width 64", SUPPORTED)

@@ -1,6 +1,6 @@
-from paper_checks.shared.bench import Claim, Expr, Finding, Lab, Tensor, judge, once, sp, torch
+from paper_checks.shared.bench import Claim, Expr, Finding, Lab, judge, sp
 from paper_checks.shared.engine import equal
-from paper_checks.shared.record import PROVED, REFUTED, SU, SUPPORTED
+from paper_checks.shared.record import PROVED, REFUTED, SU
 
 CLAIM = Claim(
     name="su-rezero",
@@ -10,8 +10,7 @@ CLAIM = Claim(
         ReLU""",
     finding="""ReZero's scalar equals λ/α in what it does to the matrices' gradients, and λ²/α in
         what it does to the forward pass: no single value plays both parts unless λ = 1, where a =
-        1/α. It is Su's second alternative (λ = 1), made trainable and started at 0, where the first
-        step moves only the scalars.""",
+        1/α. It is Su's second alternative (λ = 1), made trainable and started at 0.""",
     counterexample="λ = 1/2, α = 1: a = λ/α = 1/2 doubles the branch weight λ²/α = 1/4.",
     corrected="""a = λ²/α for the branch weight, a = λ/α for the gradients; both only for λ = 1, a =
         1/α.""",
@@ -43,21 +42,6 @@ def both(lab: Lab) -> Finding:
     return lab.proved(found == [{a: 1 / alpha, lam: 1}], f"solved: {found}")
 
 
-@CLAIM.ours("drawn matrices with ReLU agree with both", SUPPORTED)
-def drawn(lab: Lab) -> Finding:
-    off = 0.0
-    for lam, alpha in ((0.25, 4.0), (0.5, 1.0), (1.0, 8.0)):
-        theirs, mine = sizes(lab, 1.0, lam / alpha), sizes(lab, lam, 1 / alpha)
-        off = max(off, abs(theirs[1] / mine[1] - 1), abs(theirs[0] / mine[0] * lam - 1))
-    return lab.seen(off < 1e-9, f"gradients agree, and branches differ by λ, within {off:.0e}")
-
-
-@CLAIM.ours("at ReZero's a = 0 no matrix has a gradient, which no λ/α > 0 has", SUPPORTED)
-def zero(lab: Lab) -> Finding:
-    size = sizes(lab, 1.0, 0.0)[1]
-    return lab.seen(size == 0.0, f"the gradient's norm at a = 0 is {size:g}")
-
-
 def quotients() -> tuple[Expr, Expr, tuple[Expr, ...]]:
     """DeepNet's branch over ReZero's, its gradient over ReZero's, and the symbols a, λ, α.
 
@@ -71,19 +55,3 @@ def quotients() -> tuple[Expr, Expr, tuple[Expr, ...]]:
         for own, theirs in ((deepnet, rezero), (sp.diff(deepnet, w1), sp.diff(rezero, w1)))
     )
     return weight, slope, (a, lam, alpha)
-
-
-@once
-def matrices(lab: Lab) -> tuple[Tensor, ...]:
-    """x, U₁, U₂ and the signal that comes back."""
-    generator, shapes = lab.generator(), ((16, 32), (32, 64), (64, 32), (16, 32))
-    return tuple(lab.normal(generator, *shape) for shape in shapes)
-
-
-def sizes(lab: Lab, gain: float, factor: float) -> tuple[float, float]:
-    """The norms of factor·φ(xU₁)U₂, matrices of so much gain, and of their gradients."""
-    x, u1, u2, back = matrices(lab)
-    first, second = (gain * u1).requires_grad_(), (gain * u2).requires_grad_()
-    branch = factor * torch.relu(x @ first) @ second
-    g = torch.autograd.grad((branch * back).sum(), (first, second))
-    return float(branch.detach().norm()), float(torch.cat([t.flatten() for t in g]).norm())

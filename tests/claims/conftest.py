@@ -1,12 +1,13 @@
 """What plants an opposite in a claim's own file and judges its parts with it."""
 
 import sys
-from importlib import import_module
 from inspect import unwrap
 
 import pytest
 
 from deepnet_theory.cli.claims import importable, location, runner
+
+importable(location())  # the claims' own ``paper_checks``
 
 
 def of_claims():
@@ -24,10 +25,9 @@ def the_claims_own_modules_come_back():
 
 
 @pytest.fixture
-def shared():
-    """A module that the claims share: other tests read folders of their own, and another one."""
-    importable(location())
-    return lambda name: import_module(f"paper_checks.shared.{name}")
+def own():
+    """The module-level names of a claim's own file."""
+    return lambda claim: unwrap(runner().load(location(), claim).parts[0].check).__globals__
 
 
 @pytest.fixture
@@ -35,14 +35,13 @@ def plant(monkeypatch):
     """``plant(claim, name=value, …)`` gives the verdict on the part whose label has the words."""
 
     def planted(name, **values):
-        claim = runner().load(location(), name)
-        own = unwrap(claim.parts[0].check).__globals__
-        for key, value in values.items():
-            assert key in own
-            monkeypatch.setitem(own, key, value)
         from paper_checks.shared.bench import Lab
 
-        lab = Lab()
+        claim, lab = runner().load(location(), name), Lab()
+        names = unwrap(claim.parts[0].check).__globals__
+        for key, value in values.items():
+            assert key in names
+            monkeypatch.setitem(names, key, value)
 
         def judge(words):
             exact = [p for p in claim.parts if p.about == words]
@@ -52,10 +51,3 @@ def plant(monkeypatch):
         return judge
 
     return planted
-
-
-@pytest.fixture
-def own():
-    """The module-level names of a claim's own file."""
-
-    return lambda claim: unwrap(runner().load(location(), claim).parts[0].check).__globals__

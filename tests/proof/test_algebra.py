@@ -29,7 +29,6 @@ from deepnet_theory.proof.algebra import (
     vanishes,
     w,
 )
-from paper_checks.shared.steps.nodes import Above, Beside
 
 N, M = DEPTHS["N"], DEPTHS["M"]
 a, b, c, t = sp.symbols("a b c t", positive=True)
@@ -197,8 +196,6 @@ def test_softmax_does_not_feel_what_is_added_to_a_whole_row():
 @pytest.mark.parametrize(
     ("node", "text", "latex"),
     [
-        (Beside(A, B), "[A, B]", "A&B"),
-        (Above(A, B), "[A; B]", r"A\\B"),
         (Transpose(A), "A.T", r"A^{\top}"),
         (Hadamard(A, B), "hadamard(A, B)", r"\left(A \odot B\right)"),
         (Softmax(A), "softmax(A)", r"\mathrm{softmax}\left(A\right)"),

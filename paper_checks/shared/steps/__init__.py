@@ -1,1 +1,0 @@
-"""What the sources write on the way and no conclusion rests on."""
