@@ -49,17 +49,16 @@ class FinalState:
         model.eval()
         if any(p.dtype in HALVES for p in model.parameters()):
             model.float()
-        with torch.enable_grad(), _Watch(made) as watch:
-            result = made()
-        output = _output(result)
-        if output is None:
-            raise InputError(f"the output of {type(model).__name__} holds no floating-point tensor")
-        self.head = None if name is not None else watch.head(output)
         if name is not None and name not in dict(model.named_modules()):
             names = [child for child, _ in model.named_children()]
             raise unknown("module for the final state", name, names)
+        with torch.enable_grad():
+            state, result = self._pass()
+        output = _output(result)
+        output = state if output is None else output
         own = own_loss(result) is not None and not drawn
-        self.random = None if own else self._random(output, generator, drawn)
+        headless = name is not None or state is output
+        self.random = None if own else self._random(output, headless, generator, drawn)
 
     def draw(self, generator: torch.Generator) -> None:
         """Take other random targets."""
@@ -90,13 +89,10 @@ class FinalState:
 
     def _pass(self) -> tuple[Tensor, Any]:
         """F, and what the model gives."""
-        if self.head is not None:
-            with _Catch(self.head) as catch:
+        if self.name is None:
+            with _Watch(self.made) as watch:
                 result = self.made()
-            state = catch.state
-        elif self.name is None:
-            result = self.made()
-            state = _output(result)
+            state = watch.entering(_output(result))
         else:
             outputs: list[Any] = []
             module = self.made.module.get_submodule(self.name)
@@ -107,17 +103,16 @@ class FinalState:
                 handle.remove()
             state = _output(outputs[-1]) if outputs else None
         if state is None:
-            raise InputError(
-                f"the module {self.name!r} gives no floating-point tensor in the forward pass"
-            )
+            what = f"module {self.name!r}" if self.name else type(self.made.module).__name__
+            raise InputError(f"the output of {what} holds no floating-point tensor")
         return state, result
 
     def _random(
-        self, output: Tensor, generator: torch.Generator, drawn: bool
+        self, output: Tensor, headless: bool, generator: torch.Generator, drawn: bool
     ) -> tuple[Tensor | None, Tensor]:
         """A head where the model has none, and targets: −1 where there is none."""
         head, classes = None, output.shape[-1]
-        if self.head is None:
+        if headless:
             width, classes = classes, CLASSES
             head = torch.randn(width, CLASSES, generator=generator, dtype=torch.float32)
             head = (head * (2 / (width + CLASSES)) ** 0.5).to(output.device)
@@ -138,8 +133,7 @@ class _Watch(TorchFunctionMode):
         # parameters, and what is made of nothing else, as a transpose
         self.weights = {id(p) for p in made.module.parameters()}
         self.states = {id(t) for t in made.tensors()}  # inputs, and all that is made with them
-        self.made: dict[int, tuple[int, Any, list[Tensor], Tensor]] = {}
-        self.calls = 0
+        self.made: dict[int, tuple[Any, list[Tensor], Tensor]] = {}
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -150,45 +144,26 @@ class _Watch(TorchFunctionMode):
         of_states = any(id(t) in self.states for t in operands)
         for tensor in tensors(result):
             if not any(tensor is operand for operand in operands):
-                self.made[id(tensor)] = (self.calls, func, operands, tensor)
+                self.made[id(tensor)] = func, operands, tensor
                 if of_weights:
                     self.weights.add(id(tensor))
                 if of_states:
                     self.states.add(id(tensor))
-        self.calls += 1
         return result
 
-    def head(self, output: Tensor) -> tuple[int, int] | None:
-        """The call that is the head, and which of its operands is F; None where there is none."""
+    def entering(self, output: Tensor | None) -> Tensor | None:
+        """What enters the head that gives an output; the output itself where there is none."""
         now = output
         while (maker := self.made.get(id(now))) is not None:
-            call, func, operands, _ = maker
+            func, operands, _ = maker
             weights = [t for t in operands if t.dim() > 1 and id(t) in self.weights]
             states = [t for t in operands if id(t) in self.states]
             if len(states) != 1:
-                return None
+                break
+            (now,) = states
             if func in PRODUCTS and weights:
-                return call, next(i for i, t in enumerate(operands) if t is states[0])
-            now = states[0]
-        return None
-
-
-class _Catch(TorchFunctionMode):
-    """The activation that enters one call of a forward pass, as :meth:`_Watch.head` tells it."""
-
-    def __init__(self, head: tuple[int, int]) -> None:
-        super().__init__()
-        self.call, self.operand = head
-        self.calls = 0
-        self.state: Tensor | None = None
-
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
-    ) -> Any:
-        if self.calls == self.call:
-            self.state = list(tensors((args, kwargs or {})))[self.operand]
-        self.calls += 1
-        return func(*args, **(kwargs or {}))
+                return now
+        return output
 
 
 def own_loss(result: Any) -> Tensor | None:
