@@ -16,7 +16,7 @@ BUDGETS = {
     "cli": 2263,
     "definitions": 6070,
     "laboratory": 4750,
-    "models": 5396,
+    "models": 5293,
     "processes": 662,
     "proof": 5481,
     "report": 2132,

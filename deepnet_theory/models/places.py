@@ -1,7 +1,7 @@
 """Where a model's forward pass has a place for α, and how a model is left as it was.
 
-A layer of ``torch.nn`` takes a class of ours; a module called with (h, x) that normalises its
-residual sum takes a hook that multiplies x. Reading the forward pass again judges it.
+Layers of ``torch.nn`` take it, and modules called with (h, x) that normalise their residual sum.
+Reading the forward pass again judges it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from copy import copy
 from functools import partial
 from itertools import takewhile
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,11 +21,45 @@ from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.reading import Sublayer
 from deepnet_theory.models.factory import require_weights
 
+LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
+NAME = "residual_multiplier"
+
 
 class Scaled(nn.Module):
-    """A module whose α are saved and loaded with the weights, strictly."""
+    """Hooks that put α before x in norm(x + G(x)): each such norm is given (α − 1)x more.
 
-    alphas: tuple[float, ...]
+    The first x is argument number ``which`` of the ``owner``, the next one what a norm gives. As a
+    child of the owner it saves and loads α with the weights, strictly. ``from_pretrained`` only
+    warns of what has no place: so a ``gain`` is saved as (1, width), which fits no model without α.
+    """
+
+    def __init__(self, owner: nn.Module, norms: Sequence[nn.Module], which: int, gain: str) -> None:
+        super().__init__()
+        self.alphas, self.which, self.gain = (1.0,) * len(norms), which, gain
+        self.x: Tensor | None = None
+        owner.add_module(NAME, self)
+        owner.register_forward_pre_hook(self.enter, with_kwargs=True)
+        owner.register_forward_hook(self.end)
+        for index, norm in enumerate(norms):
+            norm.register_forward_pre_hook(partial(self.scale, index))
+            norm.register_forward_hook(self.go_on)
+        # torch writes an attribute to what it is given here, which a method has no place for
+        owner.register_state_dict_post_hook(partial(Scaled.save_gain, self))  # type: ignore[no-untyped-call]
+        owner.register_load_state_dict_pre_hook(partial(Scaled.load_gain, self))  # type: ignore[no-untyped-call]
+
+    def enter(self, owner: object, inputs: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        self.x = (*inputs, *keywords.values())[self.which]
+
+    def scale(self, index: int, norm: object, inputs: tuple[Tensor]) -> Tensor:
+        """x + G(x) → αx + G(x)."""
+        assert self.x is not None
+        return inputs[0] + (self.alphas[index] - 1) * self.x
+
+    def go_on(self, norm: object, inputs: object, x: Tensor) -> None:
+        self.x = x
+
+    def end(self, *_: object) -> None:
+        self.x = None  # no activation outlives the forward pass
 
     def get_extra_state(self) -> Tensor:
         """The α, as a tensor that every format of files can hold."""
@@ -34,83 +69,14 @@ class Scaled(nn.Module):
         """Take the α from a state_dict."""
         self.alphas = tuple(state.flatten().tolist())
 
-
-class ScaledEncoderLayer(Scaled, nn.TransformerEncoderLayer):
-    """``torch.nn.TransformerEncoderLayer``, post-LN, with norm(αx + G(x))."""
-
-    def forward(
-        self,
-        src: Tensor,
-        src_mask: Tensor | None = None,
-        src_key_padding_mask: Tensor | None = None,
-        is_causal: bool = False,
-    ) -> Tensor:
-        """Without torch's fast path, which knows no α."""
-        α, α_ff = self.alphas
-        x: Tensor = src
-        x = self.norm1(α * x + self._sa_block(x, src_mask, src_key_padding_mask, is_causal))
-        x = self.norm2(α_ff * x + self._ff_block(x))
-        return x
-
-
-class ScaledDecoderLayer(Scaled, nn.TransformerDecoderLayer):
-    """``torch.nn.TransformerDecoderLayer``, post-LN, with norm(αx + G(x))."""
-
-    def forward(
-        self,
-        tgt: Tensor,
-        memory: Tensor,
-        tgt_mask: Tensor | None = None,
-        memory_mask: Tensor | None = None,
-        tgt_key_padding_mask: Tensor | None = None,
-        memory_key_padding_mask: Tensor | None = None,
-        tgt_is_causal: bool = False,
-        memory_is_causal: bool = False,
-    ) -> Tensor:
-        α, α_cross, α_ff = self.alphas
-        among, cross = (tgt_mask, tgt_key_padding_mask), (memory_mask, memory_key_padding_mask)
-        x: Tensor = tgt
-        x = self.norm1(α * x + self._sa_block(x, *among, tgt_is_causal))
-        x = self.norm2(α_cross * x + self._mha_block(x, memory, *cross, memory_is_causal))
-        x = self.norm3(α_ff * x + self._ff_block(x))
-        return x
-
-
-SCALED: dict[type, type] = {
-    nn.TransformerEncoderLayer: ScaledEncoderLayer,
-    nn.TransformerDecoderLayer: ScaledDecoderLayer,
-}
-
-
-class ScaledInput(Scaled):
-    """A forward pre-hook on a module that computes norm(G(h) + x): multiplies x by α.
-
-    As a child of that module it saves and loads α with the weights. ``from_pretrained`` only warns
-    of what has no place: so the norm's ``gain`` is saved as (1, width), the wrong shape for a
-    model without α.
-    """
-
-    def __init__(self, end: nn.Module, alpha: float, gain: str) -> None:
-        super().__init__()
-        self.alphas, self.gain = (alpha,), gain
-        end.add_module("residual_multiplier", self)
-        end.register_forward_pre_hook(self)
-        # torch writes an attribute to what it is given here, which a method has no place for
-        end.register_state_dict_post_hook(partial(ScaledInput.save_gain, self))  # type: ignore[no-untyped-call]
-        end.register_load_state_dict_pre_hook(partial(ScaledInput.load_gain, self))  # type: ignore[no-untyped-call]
-
-    def forward(self, end: nn.Module, inputs: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-        """(h, x) → (h, αx)."""
-        h, x = inputs
-        return h, self.alphas[0] * x
-
-    def save_gain(self, end: object, state: dict[str, Tensor], prefix: str, *rest: object) -> None:
+    def save_gain(self, owner: object, state: dict[str, Tensor], prefix: str, *_: object) -> None:
         """(width,) → (1, width)."""
-        state[prefix + self.gain] = state[prefix + self.gain].unsqueeze(0)
+        if self.gain:
+            state[prefix + self.gain] = state[prefix + self.gain].unsqueeze(0)
 
-    def load_gain(self, end: object, state: dict[str, Tensor], prefix: str, *rest: object) -> None:
+    def load_gain(self, owner: object, state: dict[str, Tensor], prefix: str, *_: object) -> None:
         """(1, width) → (width,)."""
-        if (gain := prefix + self.gain) in state:
+        if self.gain and (gain := prefix + self.gain) in state:
             state[gain] = state[gain].flatten()
 
 
@@ -119,36 +85,30 @@ class Places:
 
     def __init__(self, model: nn.Module, sublayers: Sequence[Sublayer]) -> None:
         self.model = model
-        self.layers: dict[nn.Module, list[int]] = {}  # torch.nn's, with their sublayers' indices
-        self.ends: dict[int, tuple[nn.Module, str]] = {}  # with the norm's gain in them
-        ours = (*SCALED, *SCALED.values())
-        known = [(n, m) for n, m in model.named_modules() if type(m) in ours]
+        self.owners: dict[str, list[tuple[int, str]]] = {}  # sublayers and gains of norms, by path
+        layers = [f"{name}." if name else "" for name, m in model.named_modules()
+                  if type(m) in LAYERS]  # fmt: skip
         for index, s in enumerate(sublayers):
             names = [matrix.name for matrix in s.matrices]
-            inside = [m for n, m in known if all(x.startswith(f"{n}." if n else "") for x in names)]
             gain = next((n.gain for n in s.norms if n.where == "sum" and n.gain), None)
-            if inside:
-                self.layers.setdefault(inside[-1], []).append(index)
-            elif gain and names:
-                # the innermost module that holds the branch's last matrix and the norm on the sum
+            if gain and names:
+                inside = [path for path in layers if all(n.startswith(path) for n in names)]
+                # else the innermost module that holds the branch's last matrix and the norm
                 both = zip(names[-1].split("."), gain.split("."), strict=False)
-                path = ".".join(a for a, _ in takewhile(lambda ab: ab[0] == ab[1], both))
-                inner = gain.removeprefix(f"{path}." if path else "")
-                self.ends[index] = model.get_submodule(path), inner
-        self.whole = len(self.ends) + sum(map(len, self.layers.values())) == len(sublayers)
+                path = "".join(f"{a}." for a, _ in takewhile(lambda ab: ab[0] == ab[1], both))
+                self.owners.setdefault((inside or [path])[-1], []).append((index, gain))
+        self.whole = sum(map(len, self.owners.values())) == len(sublayers)
 
     def multiply(self, ratios: Sequence[float]) -> None:
-        for layer, indices in self.layers.items():
-            now = getattr(layer, "alphas", (1.0,) * len(indices))
-            layer.__class__ = SCALED.get(type(layer), type(layer))
-            layer.alphas = tuple(a * ratios[i] for a, i in zip(now, indices, strict=True))  # type: ignore[assignment]
-        for index, (end, gain) in self.ends.items():
-            hooks = end._forward_pre_hooks.values()
-            hook = next((h for h in hooks if isinstance(h, ScaledInput)), None)
-            if hook is None:
-                ScaledInput(end, ratios[index], gain)
-            else:
-                hook.alphas = (hook.alphas[0] * ratios[index],)
+        for path, rows in self.owners.items():
+            owner = self.model.get_submodule(path.removesuffix("."))
+            hook = owner._modules.get(NAME)
+            if not isinstance(hook, Scaled):
+                norms = [self.model.get_submodule(gain.rpartition(".")[0]) for _, gain in rows]
+                of_torch = type(owner) in LAYERS
+                gain = "" if of_torch else rows[0][1].removeprefix(path)
+                hook = Scaled(owner, norms, 0 if of_torch else 1, gain)
+            hook.alphas = tuple(a * ratios[i] for a, (i, _) in zip(hook.alphas, rows, strict=True))
         for module in self.model.modules():
             if isinstance(module, nn.TransformerEncoder):
                 module.use_nested_tensor = False  # its fast path for padding knows no α

@@ -60,7 +60,7 @@ def test_an_applied_encoder_is_the_built_one(constants, placement, padded, activ
     torch.testing.assert_close(query, packed[:D], rtol=1e-10, atol=1e-9)
     if placement == "post-ln":  # planted error: without α the outputs differ
         for layer in model.layers:
-            layer.alphas = (1.0, 1.0)
+            layer.residual_multiplier.alphas = (1.0, 1.0)
         assert not torch.allclose(model(x)[seen], expected, atol=1e-3)
 
 
