@@ -11,7 +11,6 @@ A tour::
     v = dt.verify(d, depths=[8, 16, 32, 64, 128])  # measured on torch Transformer stacks
     v.verdict, dt.plot(v)                          # SUPPORTED, UNDECIDED or REFUTED; a figure
     v.exponents[0].estimate, v.assumptions         # with intervals; every premise measured too
-    dt.make_report(d).save("report.html")          # all of it in one page
     constants = dt.export(d, depth=200, width=512)
     constants.save("constants.json")
 
@@ -56,7 +55,6 @@ if TYPE_CHECKING:
     from deepnet_theory.cli.deriving import export as export
     from deepnet_theory.cli.deriving import judge_scheme as judge_scheme
     from deepnet_theory.cli.deriving import own_rule as own_rule
-    from deepnet_theory.cli.experiments import make_report as make_report
     from deepnet_theory.cli.experiments import predict_update as predict_update
     from deepnet_theory.cli.experiments import transfer as transfer
     from deepnet_theory.cli.experiments import verify as verify
@@ -97,7 +95,7 @@ _HOMES = {
     "laboratory.transfer": ("train",),
     "cli.auditing": ("audit",),
     "cli.deriving": ("derive", "derive_across", "export", "judge_scheme", "own_rule"),
-    "cli.experiments": ("make_report", "predict_update", "transfer", "verify"),
+    "cli.experiments": ("predict_update", "transfer", "verify"),
     "report.formatters": ("plot",),
 }  # fmt: skip
 __all__ = sorted(name for names in _HOMES.values() for name in names)

@@ -41,9 +41,6 @@ def test_what_would_decide_is_said_of_what_is_undecided_alone():
 def test_verify_export_build(derivation, tmp_path):
     for value in (derivation.rule.alpha, derivation.rule.beta):
         assert isinstance(value, sp.Expr) and value.free_symbols <= {N}
-    matrices, everything = (experiments.predict(derivation, step=s) for s in ("matrices", "all"))
-    assert matrices.assumptions == everything.assumptions
-    assert everything.exponents[0].exponent >= matrices.exponents[0].exponent
     v = dt.verify(derivation, depths=[1, 2], draws=1, **SMALL)
     assert [p.at["N"] for p in v.points] == [1, 2]
     assert dt.plot(v).svg.startswith("<svg")
@@ -52,10 +49,6 @@ def test_verify_export_build(derivation, tmp_path):
     constants.save(tmp_path / "c.json")
     model = dt.build(tmp_path / "c.json")
     assert torch.isfinite(model(torch.zeros(1, 5, dtype=torch.long))).all()
-    made = dt.make_report(derivation, depths=[1, 2], depth=[50, 100], draws=1, **SMALL)
-    assert [c.parts[0].layers for c in made.constants] == [50, 100]
-    made.save(tmp_path / "r.html")
-    assert (tmp_path / "r.html").read_text(encoding="utf-8") == made.html
 
 
 def test_multipliers_are_exported_for_the_derived_rule_alone(derivation):
@@ -88,7 +81,7 @@ def test_what_is_no_depth(bad):
 def test_help_is_a_tour():
     """Every public name is documented, and the tour names what it takes from clone to model."""
     tour = inspect.getdoc(dt) or ""
-    for name in ("derive", "verify", "export", "make_report", "own_rule"):
+    for name in ("derive", "verify", "export", "own_rule"):
         assert f"dt.{name}(" in tour
         documented = inspect.getdoc(getattr(dt, name)) or ""
         assert "aise" in documented, name  # what it raises
@@ -119,11 +112,10 @@ def test_the_code_of_the_tour_runs(tmp_path, monkeypatch):
 
     for name in ("verify", "predict_update"):
         small(experiments, name, **tiny, draws=1, depths=[2, 4])
-    small(experiments, "make_report", **tiny, depths=[2, 4])
     small(measuring, "measure", depths=[2, 4], seeds=2)
     found = {"make_model": plain}
     exec(code, found)
-    assert found["model"] is not None and (tmp_path / "report.html").stat().st_size > 0
+    assert found["model"] is not None
 
 
 def test_a_name_or_an_update_stands_for_a_selection():
@@ -146,12 +138,12 @@ def test_a_rule_of_ones_own_in_every_form(derivation):
     assert ones.entry("encoder", "ffn").at(N=7) == (1.0, 1.0)
 
 
-ASKED = r"derive\(optimizer=\"adam\"\)"
+ASKED = "exactly one of optimizer, a name such as adam, and update"
 # a call that is not meant, and what its one sentence says
 WRONG_CALLS = [
-    (lambda d: dt.derive(), f'{ASKED} or derive\\(update="-eta\\*g"\\)'),
+    (lambda d: dt.derive(), ASKED),
     *((lambda d, call=call: call(), ASKED)
-      for call in (dt.verify, dt.predict_update, dt.make_report, dt.transfer, dt.export)),
+      for call in (dt.verify, dt.predict_update, dt.transfer, dt.export)),
     (lambda d: dt.export("adam"), "depth"),
     (lambda d: dt.export(None, 12), "exactly one of optimizer"),
     (lambda d: dt.export(d, 8, widht=8), "no 'widht'; valid are: width"),
@@ -159,7 +151,6 @@ WRONG_CALLS = [
     (lambda d: dt.verify("adam", sedes=2), "did you mean 'seeds'"),
     (lambda d: dt.verify(7), "7 is no selection"),
     (lambda d: dt.transfer("adam"), "the rates"),
-    (lambda d: dt.make_report("adan"), "unknown optimizer"),
     (lambda d: dt.derive("adan"), "unknown optimizer 'adan'; valid are: adafactor.*did you mean"),
     (lambda d: dt.derive(optimiser="sgd"), "no 'optimiser'; valid are: optimizer, update"),
     (lambda d: dt.derive("adam", optimiser="adam"), "did you mean 'optimizer'"),

@@ -17,15 +17,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
-from deepnet_theory.cli.parser import Command, Given
+from deepnet_theory.cli.parser import Command, Given, Verb
 from deepnet_theory.cli.streams import save, say, shows_colour
 from deepnet_theory.definitions.constants import Architecture, Constants
 from deepnet_theory.definitions.files import require_writable
-from deepnet_theory.definitions.measurement import QUANTITY
 from deepnet_theory.definitions.outcome import InputError, UnstableWarning, unknown
 from deepnet_theory.definitions.record import Measurement, Option, ShortRun, require_valid
-from deepnet_theory.definitions.scheme import scheme as scheme_named
-from deepnet_theory.definitions.selection import ACROSS, ALIGNMENTS, Selection
+from deepnet_theory.definitions.selection import ACROSS, Selection, parse_depth
 
 if TYPE_CHECKING:
     from deepnet_theory.report.document import Document
@@ -33,30 +31,19 @@ if TYPE_CHECKING:
     Composer = Callable[[Any], Document | str]
 
 T = TypeVar("T")
+COMMANDS: dict[str, Command] = {}
+
+
+def command(*takes: Any, **more: str) -> Callable[[Callable[[Verb, Given], int]], None]:
+    """Make a function a command of its name; see :class:`Command`."""
+
+    def made(run: Callable[[Verb, Given], int]) -> None:
+        COMMANDS[run.__name__.strip("_")] = Command(run, takes, **more)
+
+    return made
+
 
 # ---- groups of options that several commands take ----
-
-
-@dataclass(frozen=True)
-class Beside:
-    """What a selection is not made of as it is typed."""
-
-    regime: Annotated[
-        Sequence[str], Option("A>B", "Which of two terms of an update is the larger; repeatable")
-    ] = ()
-    scheme: Annotated[
-        str | None, Option("NAME", "A published scheme; see `list schemes`", folder="schemes")
-    ] = None
-
-
-@dataclass(frozen=True)
-class Own:
-    """Your own rule in place of the derived one."""
-
-    alpha: Annotated[str | None, Option("EXPR", 'Your own alpha, e.g. "N**(1/3)"')] = None
-    beta: Annotated[str | None, Option("EXPR", "Your own beta")] = None
-    decoder_alpha: Annotated[str | None, Option("EXPR", "The decoder's alpha, if another")] = None
-    decoder_beta: Annotated[str | None, Option("EXPR", "The decoder's beta, if another")] = None
 
 
 @dataclass(frozen=True)
@@ -145,6 +132,7 @@ class Show:
         A full disk takes nothing off the screen, a closed pipe nothing off the disk. What was
         interrupted before its first point is not saved.
         """
+        from deepnet_theory.report import text as terminal
         from deepnet_theory.report.formatters import composed, page
 
         whole = not getattr(result, "stopped", "")
@@ -157,43 +145,30 @@ class Show:
                         after.callback(save, file, text_of, result, self.quiet, whole)
             if self.format == "json":
                 print(result.to_json())
+                return int(getattr(result, "exit_code", 0))
+            document: Any = (page_of or composed)(result)
+            if self.format == "latex":
+                from deepnet_theory.report.latex import latex
+
+                print(latex(document))
             else:
-                print(self.printed((page_of or composed)(result)))
+                shown = document if isinstance(document, str) else terminal.text(document)
+                print(terminal.coloured(shown) if shows_colour(sys.stdout) else shown)
         return int(getattr(result, "exit_code", 0))
-
-    def printed(self, document: Document | str) -> str:
-        from deepnet_theory.report import text as terminal
-
-        if self.format == "latex":
-            from deepnet_theory.report.latex import latex
-
-            assert not isinstance(document, str)
-            return latex(document)
-        page = document if isinstance(document, str) else terminal.text(document)
-        return terminal.coloured(page) if shows_colour(sys.stdout) else page
 
 
 @dataclass(frozen=True)
 class ShowDerivation(Show):
-    """What of a derivation is shown."""
+    """What a derivation is about, and what of it is shown."""
 
     format: Annotated[str, Option("NAME", "text, latex or json", ("text", "latex", "json"))] = (
         "text"
     )
+    across: Annotated[str, Option("NAME", "depth, width or both", ("depth", *ACROSS))] = "depth"
     steps: Annotated[bool, Option("", "Show every step")] = False
     section: Annotated[str | None, Option("NAME", "Show one part, such as assumptions")] = None
     compare_closures: Annotated[bool, Option("", "Every closure's rule and what it implies")] = (
         False
-    )
-
-
-@dataclass(frozen=True)
-class Across:
-    """The dimension that an answer is about."""
-
-    across: Annotated[str, Option("NAME", "depth, width or both", ("depth", *ACROSS))] = "depth"
-    alignment: Annotated[str | None, Option("NAME", "In width, full or none; full", ALIGNMENTS)] = (
-        None
     )
 
 
@@ -215,84 +190,26 @@ class Checking:
     seed: Annotated[int, Option("S", "Seed of all draws; no verdict should depend on it")] = 0
 
 
-# ---- what was typed, as the library takes it ----
+SELECT = ("cli.deriving:Instead", Selection)
+OWN = "alpha beta decoder_alpha decoder_beta"
+WIDE = "cli.deriving:derive_across"  # alignment, and the base
+RUN = (Measurement, Work, Show)
 
 
 def taken(given: Given, kind: type[T]) -> T:
     """Settings of one group, taken out of what was typed."""
-    return kind(**_part(given, kind))
+    return kind(**{f.name: given.pop(f.name) for f in fields(kind) if f.name in given})  # type: ignore[arg-type]
 
 
-def _part(given: Given, kind: type) -> Given:
-    return {f.name: given.pop(f.name) for f in fields(kind) if f.name in given}
-
-
-def subject_of(given: Given, *stack: str) -> Given:
-    """The selection, your own rule or the published scheme, as the library's verbs take it.
-
-    A scheme takes an optimizer, an update and the named parts of the ``stack`` from a selection.
-    """
-    select, own = {**_part(given, Selection), **_part(given, Beside)}, _part(given, Own)
-    name = select.pop("scheme", None)
-    if name is None:
-        selection = selection_of(select)
-        return {"derivation": selection, "rule": rule_of(own, selection)}
-    kept = {"optimizer", "update", *stack}
-    usual = {one.name: one.default for one in fields(Selection)}
-    others = [n for n, value in select.items() if n not in kept and value != usual[n]]
-    for other in (*own, *others):
-        raise InputError(
-            f"{flag(other)} was given with --scheme {name}, which has its own; a scheme is judged "
-            "under --optimizer NAME or --update EXPR"
-        )
-    scheme = scheme_named(name)
-    if not {"optimizer", "update"} & select.keys():
-        select["optimizer"] = scheme.optimizer
-    has = {"stack": scheme.stack, "norm": scheme.norm, "uses": scheme.uses}
-    return {"derivation": Selection(**{**has, **select}), "scheme": name}
-
-
-def selection_of(select: Given) -> Selection:
-    """The selection that was typed; raises :class:`InputError` for anything unknown."""
-    if ("optimizer" in select) == ("update" in select):
-        raise InputError("give exactly one of --optimizer NAME and --update EXPR")
-    regime = []
-    for text in select.get("regime", ()):
-        larger, sign, smaller = text.partition(">")
-        if not (larger.strip() and sign and smaller.strip()):
-            raise InputError(
-                f'the regime {text!r} is not of the form "A>B", e.g. "rms(theta)>1/1000"'
-            )
-        regime.append((larger.strip(), smaller.strip()))
-    return Selection(**{**select, "regime": tuple(regime)})
-
-
-def flag(name: str) -> str:
-    """An option as it is typed."""
-    return f"--{name.replace('_', '-')}"
-
-
-def rule_of(own: Given, selection: Selection | None = None) -> Any:
-    """Your own rule, if one was typed; without a selection, its texts."""
-    if own and not {"alpha", "beta"} <= own.keys():
-        option = flag(next(iter(own)))
-        raise InputError(f"{option} was given: --alpha and --beta must be given together")
-    if not own or selection is None:
-        return own or None
-    from deepnet_theory.cli.deriving import own_rule
-
-    return own_rule(selection, **own)
-
-
-def measured(verb: Callable[..., Any], given: Given, title: str, **shown: Any) -> int:
-    """Have something measured and show it; the exit code. Who watches sees ``title``."""
+def measured(verb: Verb, given: Given, **shown: Any) -> int:
+    """Have something measured and show it; the exit code."""
     from deepnet_theory.report.text import live
 
     show, work = taken(given, Show), taken(given, Work)
     with (
         warnings.catch_warnings(action="ignore", category=UnstableWarning),  # the page says it
         work.place(show.quiet) as place,
-        live(title, show.quiet) as seen,
+        live(show.quiet) as seen,
     ):
         result = verb(**given, **seen, **place)
     stopped, cache = getattr(result, "stopped", ""), place["cache"]
@@ -301,10 +218,11 @@ def measured(verb: Callable[..., Any], given: Given, title: str, **shown: Any) -
     return show.result(result, **shown)
 
 
-# ---- the commands ----
+# ---- the commands, in the order of the help ----
 
 
-def derive(given: Given) -> int:
+@command("cli.deriving:derive", ShowDerivation, WIDE, *SELECT, without=f"output page {OWN}")
+def derive(verb: Verb, given: Given) -> int:
     """Derive alpha and beta: the answer, or with --steps every checked step that leads to it.
 
     With --across width or both: sizes, multipliers and learning rates by role, in the width.
@@ -314,41 +232,37 @@ def derive(given: Given) -> int:
         derive --update "-eta*norm(theta)*sign(g)" --compare-closures
     """
     from deepnet_theory.cli import deriving
+    from deepnet_theory.report import rule
 
-    show, subject = taken(given, ShowDerivation), subject_of(given)
-    selection = subject["derivation"]
-    across, depth = given.pop("across", "depth"), given.pop("depth", None)
-    if "scheme" in subject:
-        if show.compare_closures or depth or given or across != "depth":
+    show = taken(given, ShowDerivation)
+    wide = {"form", "width", "alignment", "base_width", "base_depth"} & given.keys()
+    if "scheme" in given:
+        if show.compare_closures or show.across != "depth" or wide or "depth" in given:
             raise InputError("a scheme is judged in every depth: leave the other options out")
-        judged = deriving.judge_scheme(
-            subject["scheme"], selection.optimizer, update=selection.update
-        )
-        return show.result(judged)
-    if across != "depth":
+        return show.result(deriving.judge_scheme(**given))
+    if show.across != "depth":
         if show.compare_closures or show.section is not None:
             raise InputError(
-                f"--across {across} has one table: leave --compare-closures and --section out"
+                f"--across {show.across} has one table: leave --compare-closures and --section out"
             )
         from deepnet_theory.report import tables
 
-        wide = deriving.derive_across(selection, across, depth=depth, **given)
-        return show.result(wide, partial(tables.wide, proof=show.steps))
-    for name, value in given.items():
-        raise InputError(f"{flag(name)} {value} needs --across width or --across both")
+        table = deriving.derive_across(across=show.across, **given)
+        return show.result(table, partial(tables.wide, proof=show.steps))
+    for name in wide:
+        raise InputError(
+            f"--{name.replace('_', '-')} {given[name]} needs --across width or --across both"
+        )
     if show.compare_closures:
-        return show.result(deriving.compare_closures(selection, depth=depth))
-    from deepnet_theory.report import rule
-
+        return show.result(deriving.compare_closures(**given))
     part: Composer = rule.document if show.steps else rule.short
     if show.section is not None:
         part = partial(rule.section, name=show.section)
-    derivation = deriving.derive(selection, depth=depth)
-    show.result(derivation, part)
-    return derivation.verdict.exit_code
+    return show.result(verb(**given), part)
 
 
-def verify(given: Given) -> int:
+@command("cli.experiments:verify", *SELECT, *RUN, without="page")
+def verify(verb: Verb, given: Given) -> int:
     """Measure the exponent of the model update on torch Transformer stacks.
 
     With --across width: how far one update moves the features and the loss at every width.
@@ -358,38 +272,22 @@ def verify(given: Given) -> int:
         verify --optimizer adam --across width --widths 64:512
         verify --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"
     """
-
-    from deepnet_theory.cli.experiments import verify as run
-
-    given |= subject_of(given)
-    across = given.get("across", "depth")
-    title = f"{QUANTITY}, {_named(given)}" if across == "depth" else "one update across the width"
-    return measured(run, given, title)
+    return measured(verb, given)
 
 
-def _named(subject: Given) -> str:
-    """A subject in words."""
-    from deepnet_theory.report.rule import title
-
-    if "scheme" in subject:
-        return f"the scheme {subject['scheme']}"
-    own = "your own rule, " * (subject["rule"] is not None)
-    return f"{own}{title(subject['derivation'])}"
-
-
-def predict(given: Given) -> int:
+@command("cli.experiments:predict_update", *SELECT, *RUN, without="updates eta output")
+def predict(verb: Verb, given: Given) -> int:
     """Predict the model update in absolute size from single sublayers, at any depth.
 
     Examples:
         predict --optimizer adam --depths 8,10000
         predict --optimizer sgd --alpha "N**(1/3)" --beta "N**(-1/3)"
     """
-    from deepnet_theory.cli.experiments import predict_update as run
-
-    return measured(run, given | subject_of(given), "predict")
+    return measured(verb, given)
 
 
-def check(given: Given) -> int:
+@command("cli.claims:runner", Checking, Work, Show, without="output page", argument="ids...")
+def check(verb: Verb, given: Given) -> int:
     """Check the claims of the literature and compare with the recorded verdicts.
 
     IDS are those of `list claims`; all claims are checked if none is given.
@@ -398,38 +296,41 @@ def check(given: Given) -> int:
         check
         check su-lambda-argmin cake-constants --seed 1 --format json
     """
-    from deepnet_theory.cli.claims import runner
-
-    claims = runner()
+    claims = verb()
     given["ids"] = [name.lower() for name in given.get("ids", ())]
-    return measured(claims.check, given, "check", page_of=claims.Checked.table)
+    return measured(claims.check, given, page_of=claims.Checked.table)
 
 
-def export(given: Given) -> int:
+@command(
+    "cli.deriving:export",
+    OfBase,
+    *SELECT,
+    Architecture,
+    WIDE,
+    Show,
+    without="format page",
+    required="depth",
+)
+def export(verb: Verb, given: Given) -> int:
     """Write the constants of one model as JSON, with where each number came from.
 
     Examples:
         export --optimizer lamb --depth 200 -o constants.json
         export --optimizer sgd --stack encoder-decoder --depth 9,6
     """
-    from deepnet_theory.cli import deriving
-
-    show, subject = taken(given, Show), subject_of(given, "stack", "layer", "norm")
-    base = given.pop("base_width", None), given.pop("base_depth", None)
+    show, base = taken(given, Show), taken(given, OfBase)
+    if base != OfBase():
+        given["base"] = base.base_width, base.base_depth
     with warnings.catch_warnings(action="ignore", category=UnstableWarning):
-        constants = deriving.export(
-            subject.pop("derivation"), base=None if base == (None, None) else base,
-            **subject, **given,
-        )  # fmt: skip
+        constants = verb(**given)
     if not show.quiet:
         # which rule the constants are of, the other one beside it, and what to know of them
         row = constants.origin["row"]
         for name, formulas in sorted(constants.origin["rows"].items(), key=lambda r: r[0] != row):
             say(f"{name}{', exported' * (name == row)}: {formulas}")
-        if constants.condition:
-            say(f"note: {constants.condition}")
-        if constants.warning:
-            say(f"warning: {constants.warning}")
+        for label, said in ("note", constants.condition), ("warning", constants.warning):
+            if said:
+                say(f"{label}: {said}")
     if show.output is None:
         print(constants.to_json(), end="")
     else:
@@ -437,7 +338,8 @@ def export(given: Given) -> int:
     return 0
 
 
-def train(given: Given) -> int:
+@command("laboratory.transfer:train", ShortRun, Work, Show, argument="constants")
+def train(verb: Verb, given: Given) -> int:
     """Train the model of a constants file for a short while, and compare it with its rivals.
 
     CONSTANTS is a file that `export` wrote.
@@ -446,15 +348,21 @@ def train(given: Given) -> int:
         train constants.json
         train constants.json --text book.txt --steps 300
     """
-    from deepnet_theory.laboratory.transfer import train as run
-
     given["constants"] = constants = Constants.load(Path(given["constants"]))
     if constants.warning and not given.get("quiet"):
         say(f"warning: {constants.warning}")
-    return measured(run, given, "train")
+    return measured(verb, given)
 
 
-def transfer(given: Given) -> int:
+@command(
+    "cli.experiments:transfer",
+    Selection,
+    *RUN,
+    without="draws updates eta data",
+    argument="[model]",
+    required="rates",
+)
+def transfer(verb: Verb, given: Given) -> int:
     """Train at several depths and learning rates: does the best rate transfer?
 
     MODEL is your own code instead of a selection, FILE.py:NAME. NAME(depth, width, lr, seed)
@@ -467,21 +375,15 @@ def transfer(given: Given) -> int:
         transfer --optimizer adam --widths 32:256 --rates 1e-3:1e-1
         transfer own.py:train_setup --depths 4:16 --rates 1e-3:6e-2
     """
-
-    from deepnet_theory.cli.experiments import transfer as run
-
-    model = given.pop("model", None)
-    if model is None:
-        subject = subject_of(given, "stack", "layer", "norm")
-        given |= {"selection": subject.pop("derivation"), **subject}
-    elif ":" in model:
+    if (model := given.pop("model", None)) is not None:
+        if ":" not in model:
+            raise InputError(f"the model {model!r} is not of the form FILE.py:NAME")
         given["selection"] = model
-    else:
-        raise InputError(f"the model {model!r} is not of the form FILE.py:NAME")
-    return measured(run, given, "transfer")
+    return measured(verb, given)
 
 
-def measure(given: Given) -> int:
+@command("laboratory.measuring:measure", Work, Show, argument="model")
+def measure(verb: Verb, given: Given) -> int:
     """Measure how far one step changes the output of your own models, against depth or width.
 
     MODEL is FILE.py:FACTORY or package.module:FACTORY; it is run. FACTORY(depth) gives a
@@ -492,35 +394,54 @@ def measure(given: Given) -> int:
         measure model.py:make --widths 64:512 --optimizer adamw
         measure model.py:make --depths 8:64 --update "-eta*sign(g)"
     """
-    from deepnet_theory.laboratory.measuring import measure as run
-
-    given["make_model"] = model = given.pop("model")
-    return measured(run, given, f"{QUANTITY}, {model}")
+    given["make_model"] = given.pop("model")
+    return measured(verb, given)
 
 
-def report(given: Given) -> int:
+@dataclass(frozen=True)
+class Reported:
+    """What a report shows beside what it measures."""
+
+    depth: Annotated[
+        Sequence[str], Option("N[,M]", "Print constants at this depth; repeatable")
+    ] = ()
+
+
+@command(
+    "cli.experiments:verify",
+    Reported,
+    Selection,
+    *RUN,
+    without="across widths alignment format page",
+    required="output",
+)
+def report(verb: Verb, given: Given) -> int:
     """Derive, verify and export in one self-contained HTML page.
 
     Examples:
         report --optimizer sgd -o report.html
         report --optimizer adam --depth 99 --depth 999 -o report.html
     """
-    from deepnet_theory.cli import experiments
-    from deepnet_theory.report.experiment import document
+    from deepnet_theory.cli.deriving import derived, subject_of
+    from deepnet_theory.cli.deriving import export as constants_at
+    from deepnet_theory.report.html import page
+    from deepnet_theory.report.one_page import document
 
-    subject = subject_of(given)
-    given["derivation"] = subject["derivation"]
-    given["command"] = shlex.join(["deepnet-theory", *sys.argv[1:]])
-    return measured(
-        experiments.make_report,
-        given,
-        f"{QUANTITY}, {_named(subject)}",
-        page_of=lambda made: document(made.verification),
-        saved=lambda made: str(made.html),
-    )
+    derivation, asked = derived(subject_of(None, given).given), taken(given, Reported).depth
+    # a bad depth is refused before measuring
+    depths = [parse_depth(one, derivation.selection.the_stack) for one in asked]
+
+    def saved(found: Any) -> str:
+        wanted = depths or [dict(found.points[-1].at)]
+        constants = [constants_at(derivation, layers) for layers in wanted]
+        typed = shlex.join(["deepnet-theory", *sys.argv[1:]])
+        return page(document(derivation.at(**wanted[0]), found, constants, typed))
+
+    return measured(verb, {**given, "derivation": derivation}, saved=saved)
 
 
-def audit(given: Given) -> int:
+@command("cli.auditing:audit", Show, without="output", argument="model")
+def audit(verb: Verb, given: Given) -> int:
     """Say whether your model follows a rule, and where it does not.
 
     MODEL is FILE.py:FACTORY or package.module:FACTORY, whose code is run; the factory gives a
@@ -530,16 +451,16 @@ def audit(given: Given) -> int:
         audit mine.py:make --optimizer adamw
         audit mine.py:make --constants constants.json --format json
     """
-    from deepnet_theory.cli import auditing
     from deepnet_theory.report.text import live
 
     show = taken(given, Show)
-    with live("Reading the model", show.quiet) as seen:
-        result = auditing.audit(**given, **seen)
+    with live(show.quiet) as seen:
+        result = verb(**given, **seen)
     return show.result(result)
 
 
-def list_(given: Given) -> int:
+@command("cli.listing:listing", Show, without="output page", argument="[what]")
+def list_(verb: Verb, given: Given) -> int:
     """List what can be chosen, and where it comes from.
 
     WHAT is optimizers, placements, norms, sublayers, closures, methods, assumptions, claims or
@@ -549,19 +470,18 @@ def list_(given: Given) -> int:
         list
         list schemes --format json
     """
-    from deepnet_theory.cli import listing
+    from deepnet_theory.cli.listing import text
 
     show, what = taken(given, Show), given.get("what", "kinds").lower()
-    if what not in listing.KINDS:
-        raise unknown("list", what, listing.KINDS)
-    rows = listing.listing(what)
+    rows = verb(what)
     data = {"schema": "deepnet-theory/list/1", "list": what, what: rows}
     as_json = show.format == "json"
-    print(json.dumps(data, indent=2, ensure_ascii=False) if as_json else listing.text(rows))
+    print(json.dumps(data, indent=2, ensure_ascii=False) if as_json else text(rows))
     return 0
 
 
-def cache(given: Given) -> int:
+@command(Work, Show, without="output page processes cluster no_cache", argument="[what]")
+def cache(_: Verb, given: Given) -> int:
     """Show or clear what is kept of finished work.
 
     WHAT is show or clear; show.
@@ -570,14 +490,13 @@ def cache(given: Given) -> int:
         cache
         cache clear
     """
+    from deepnet_theory.processes import cache_of
+
     show, what = taken(given, Show), given.get("what", "show").lower()
     if what not in ("show", "clear"):
         raise unknown("cache", what, ("show", "clear"))
-    from deepnet_theory.processes import cache_of
-
     kept = cache_of(given.get("cache", True))
-    count, size = (0, 0) if kept is None else kept.size()
-    folder = None if kept is None else str(kept.folder)
+    folder, (count, size) = (None, (0, 0)) if kept is None else (str(kept.folder), kept.size())
     if what == "clear" and kept is not None:
         kept.clear()
     if show.format == "json":
@@ -589,70 +508,3 @@ def cache(given: Given) -> int:
         cleared = ", cleared" if what == "clear" else ""
         print(f"{folder}: {count} results, {size / 2**20:.1f} MiB{cleared}")
     return 0
-
-
-COMMANDS = {
-    "derive": Command(
-        derive,
-        (
-            "cli.deriving:derive",
-            "cli.deriving:derive_across",
-            Across,
-            OfBase,
-            Beside,
-            Selection,
-            ShowDerivation,
-        ),
-        without=("output", "page"),
-    ),
-    "verify": Command(
-        verify,
-        ("cli.experiments:verify", Across, Beside, Selection, Own, Measurement, Work, Show),
-        without=("page",),
-    ),
-    "predict": Command(
-        predict,
-        ("cli.experiments:predict_update", Beside, Selection, Own, Measurement, Work, Show),
-        without=("updates", "eta", "output"),
-    ),
-    "check": Command(
-        check, (Checking, Work, Show), without=("output", "page"), argument="ids", many=True
-    ),
-    "export": Command(
-        export,
-        ("cli.deriving:export", OfBase, Across, Beside, Selection, Own, Architecture, Show),
-        without=("across", "format", "page"),
-        required=("depth",),
-    ),
-    "train": Command(train, (ShortRun, Work, Show), argument="constants", required=("constants",)),
-    "transfer": Command(
-        transfer,
-        ("cli.experiments:transfer", Beside, Selection, Own, Measurement, Work, Show),
-        without=("decoder_alpha", "decoder_beta", "draws", "updates", "eta", "data"),
-        argument="model",
-        required=("rates",),
-    ),
-    "measure": Command(
-        measure, ("laboratory.measuring:measure", Work, Show), argument="model", required=("model",)
-    ),
-    "report": Command(
-        report,
-        ("cli.experiments:make_report", Beside, Selection, Measurement, Work, Show),
-        without=("scheme", "format", "page"),
-        required=("output",),
-    ),
-    "audit": Command(
-        audit,
-        ("cli.auditing:audit", Show),
-        without=("output",),
-        argument="model",
-        required=("model",),
-    ),
-    "list": Command(list_, (Show,), without=("output", "page"), argument="what"),
-    "cache": Command(
-        cache,
-        (Work, Show),
-        without=("output", "page", "processes", "cluster", "no_cache"),
-        argument="what",
-    ),
-}

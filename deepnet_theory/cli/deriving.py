@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from deepnet_theory.definitions import rule as rules
 from deepnet_theory.definitions import scheme as schemes
 from deepnet_theory.definitions.constants import FORMS, Constants
-from deepnet_theory.definitions.optimizer import custom_optimizer
-from deepnet_theory.definitions.optimizer import optimizer as optimizer_named
 from deepnet_theory.definitions.outcome import InputError, shown, unknown
 from deepnet_theory.definitions.record import Option, record
 from deepnet_theory.definitions.rule import Rule
+from deepnet_theory.definitions.scheme import Scheme, measurable
 from deepnet_theory.definitions.selection import (
     ALIGNMENTS,
     BaseLike,
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from deepnet_theory.sizes.answer import Comparison
     from deepnet_theory.sizes.schemes import Judgement
 
-Given = Mapping[str, Any]
+Alignment = Annotated[str | None, Option("NAME", "In width, full or none; full", ALIGNMENTS)]
 
 
 def derive(
@@ -75,14 +74,16 @@ def derive_across(
     selection: Selection | str | None = None,
     across: str = "width",
     *,
-    alignment: str | None = None,
+    alignment: Alignment = None,
     form: Annotated[
         str | None, Option("NAME", "In width, a head's multiplier (forward) or none", FORMS)
     ] = None,
     depth: DepthLike | None = None,
     width: Annotated[int | None, Option("D", "Print numbers for this width")] = None,
-    base_width: int | None = None,
-    base_depth: DepthLike | None = None,
+    base_width: Annotated[int | None, Option("D0", "Width of the model that was tuned")] = None,
+    base_depth: Annotated[
+        DepthLike | None, Option("N0[,M0]", "Layers of the model that was tuned")
+    ] = None,
     **select: Any,
 ) -> WidthDerivation:
     """Derive what every role takes in the width d, or with ``across="both"`` in N and M too.
@@ -139,24 +140,23 @@ def compare_closures(
     return replace(run(selection), training=training, values=tuple(values.items()))
 
 
-def judge_scheme(
-    scheme: str, optimizer: str | None = None, *, update: str | None = None
-) -> Judgement:
+def judge_scheme(scheme: str, **given: Any) -> Judgement:
     """What a published scheme does, under an optimizer (default: its own) and every other.
 
-    As in ``judge_scheme("gpt-2")``; ``update`` is your own update in eta, g and theta.
-    Raises :class:`InputError` for unknown names and :class:`Refusal` where a law is missing.
+    As in ``judge_scheme("gpt-2")``; ``given`` is an ``optimizer``, or your own ``update`` in eta,
+    g and theta. Raises :class:`InputError` for unknown names and :class:`Refusal` where a law is
+    missing.
     """
     from deepnet_theory.sizes.schemes import judge
 
-    if optimizer is not None and update is not None:
-        raise InputError("a scheme is judged under one optimizer: give optimizer or update")
-    under = None if optimizer is None else optimizer_named(optimizer)
-    return judge(schemes.scheme(scheme), under if update is None else custom_optimizer(update))
+    subject = subject_of(None, {"scheme": scheme, **given})
+    assert subject.scheme is not None
+    under = subject.selection
+    return judge(subject.scheme, None if under is None else under.the_optimizer)
 
 
 def own_rule(
-    selection: Selection | Derivation | str,
+    selection: Answer | Selection | str,
     alpha: str | float | Expr,
     beta: str | float | Expr,
     decoder_alpha: str | float | Expr | None = None,
@@ -202,8 +202,6 @@ def export(
     answer: Answer | Selection | str | None = None,
     depth: Annotated[DepthLike | None, Option("N[,M]", "Layers of the model")] = None,
     *,
-    scheme: str | None = None,
-    rule: Rule | None = None,
     form: Annotated[
         str, Option("NAME", "alpha in the residual sum (forward), or none (weights)", FORMS)
     ] = FORMS[0],
@@ -212,18 +210,19 @@ def export(
         int | None, Option("H0", "Heads of that model, if they are not as wide as this one's")
     ] = None,
     alignment: str = ALIGNMENTS[0],
-    **architecture: Any,
+    **given: Any,
 ) -> Constants:
     """The constants of one model to train: a rule's values at a depth, and where they came from.
 
     An answer that names no closure is exported with ``complete``, whose one learning rate serves
     every depth, if there is such a rule: ``export("adam", depth=200)`` is not the published rule
     that ``derive("adam")`` shows first, and ``export(derive("adam", closure="symmetric"), 200)``
-    is. ``rule`` replaces the derived one; its learning-rate multipliers are then 1, because none
-    were derived for it. A published ``scheme`` has its own residual equation, sizes and
-    multipliers, ``export(scheme="deepnorm", depth=24)``; a selection with it says which optimizer
-    and stack they are for. ``architecture`` are the fields of
-    :class:`~deepnet_theory.definitions.constants.Architecture` (``width``, ``heads``, ``vocab`` …).
+    is. ``rule``, or ``alpha`` and ``beta``, replaces the derived one; its learning-rate multipliers
+    are then 1, because none were derived for it. A published ``scheme`` has its own residual
+    equation, sizes and multipliers, ``export(scheme="deepnorm", depth=24)``; a selection with it
+    says which optimizer and stack they are for. ``given`` has these, the fields of a selection, and
+    those of :class:`~deepnet_theory.definitions.constants.Architecture` (``width``, ``heads``,
+    ``vocab`` …).
 
     With ``form`` "weights" α goes into the last matrix of each branch, its initial size and
     multipliers. With ``base``, the width of a smaller model or its (width, depth), every number is
@@ -245,26 +244,26 @@ def export(
         stack_of_scheme,
     )
 
-    if scheme is not None:
-        others = {"rule": rule, "base": base, "base_heads": base_heads}
-        if beside := [name for name, value in others.items() if value is not None]:
+    subject = subject_of(answer, given, "stack", "layer", "norm")
+    if subject.scheme is not None:
+        if base is not None or base_heads is not None:
+            name = "base" if base is not None else "base_heads"
             raise InputError(
-                f"the scheme {scheme!r} has constants of its own: leave {beside[0]} out"
+                f"the scheme {subject.scheme.name!r} has constants of its own: leave {name} out"
             )
-        given = schemes.scheme(scheme)
-        selection = stack_of_scheme(given, None if answer is None else answered(answer).selection)
-        constants = constants_of_scheme(given, selection, depth, form, architecture)
+        selection = stack_of_scheme(subject.scheme, subject.selection)
+        constants = constants_of_scheme(subject.scheme, selection, depth, form, given)
         constants.warn()
         return constants
-    answer = answered(answer)
-    trained = answer if rule is not None else to_train_with(answer)
+    answer = subject.answer
+    trained = answer if subject.rule is not None else to_train_with(answer)
     if alignment not in ALIGNMENTS:
         raise unknown("alignment", alignment, ALIGNMENTS)
     if base is None and base_heads is not None:
         raise InputError(f"base_heads {shown(base_heads)} was given without a base width")
     # the constants at another depth too: those of the base model
     there = partial(
-        constants_of, trained, rule=rule, form=form, sizes=architecture, rows=answer.rows
+        constants_of, trained, rule=subject.rule, form=form, sizes=given, rows=answer.rows
     )
     constants = there(depth)
     if base is not None:
@@ -282,8 +281,89 @@ def to_train_with(answer: Answer) -> Answer:
 # ---- what the verbs are given, as values ----
 
 
+@dataclass(frozen=True)
+class Instead:
+    """In place of the derived rule: your own, or a published scheme."""
+
+    alpha: Annotated[Any, Option("EXPR", 'Your own alpha, e.g. "N**(1/3)"')] = None
+    beta: Annotated[Any, Option("EXPR", "Your own beta")] = None
+    decoder_alpha: Annotated[Any, Option("EXPR", "The decoder's alpha, if another")] = None
+    decoder_beta: Annotated[Any, Option("EXPR", "The decoder's beta, if another")] = None
+    scheme: Annotated[
+        str | None, Option("NAME", "A published scheme; see `list schemes`", folder="schemes")
+    ] = None
+
+
+class Subject(NamedTuple):
+    """What a verb is about: a rule, the derived one or your own, or a published scheme."""
+
+    given: Answer | Selection | None  # None: as the scheme has it
+    rule: Rule | None = None
+    scheme: Scheme | None = None
+
+    @property
+    def selection(self) -> Selection | None:
+        return None if self.given is None else selection_of(self.given, {})
+
+    @property
+    def answer(self) -> Answer:
+        return (
+            self.given if isinstance(self.given, Answer) else Answer(selection_of(self.given, {}))
+        )
+
+    def measured(self) -> tuple[Selection, Rule]:
+        """The stack that is built, and what it is scaled by."""
+        if self.scheme is None:
+            return self.answer.selection, self.rule or self.answer.rule
+        under = self.selection
+        names = (None, None) if under is None else (under.optimizer, under.update)
+        return measurable(self.scheme, *names)
+
+
+SELECT, INSTEAD = ([one.name for one in fields(kind)] for kind in (Selection, Instead))
+
+
+def taken(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """What was given by these names, which ``given`` loses."""
+    return {name: given.pop(name) for name in names if name in given}
+
+
+def subject_of(
+    subject: Answer | Selection | str | None, given: dict[str, Any], *stack: str
+) -> Subject:
+    """The subject of a verb; ``given`` loses the keywords that say it.
+
+    They are the fields of a selection and of :class:`Instead`, or a ``rule``. A scheme takes an
+    optimizer, an update and these parts of the ``stack`` from a selection. Raises
+    :class:`InputError` for what does not go together.
+    """
+    select, own = taken(given, SELECT), taken(given, INSTEAD)
+    rule, scheme = given.pop("rule", None), own.pop("scheme", None)
+    if scheme is None:
+        if select or not isinstance(subject, Answer):
+            subject = selection_of(subject, select)
+        if own and not {"alpha", "beta"} <= own.keys():
+            raise InputError(f"{next(iter(own))} was given: alpha and beta must be given together")
+        return Subject(subject, own_rule(subject, **own) if own else rule)
+    published, usual = schemes.scheme(scheme), {one.name: one.default for one in fields(Selection)}
+    kept = ("optimizer", "update", *stack)
+    others = [name for name, value in select.items() if name not in kept and value != usual[name]]
+    for other in (*own, *others, *["rule"] * (rule is not None)):
+        raise InputError(
+            f"{other} was given with the scheme {scheme!r}, which has its own; a scheme is judged "
+            "under an optimizer or an update"
+        )
+    if select:
+        under = (
+            {} if {"optimizer", "update"} & select.keys() else {"optimizer": published.optimizer}
+        )
+        has = {"stack": published.stack, "norm": published.norm, "uses": published.uses}
+        return Subject(selection_of(subject, {**has, **under, **select}), None, published)
+    return Subject(None if subject is None else selection_of(subject, {}), None, published)
+
+
 def selection_of(
-    selection: Selection | Derivation | str | None, select: Mapping[str, object]
+    selection: Answer | Selection | str | None, select: Mapping[str, object]
 ) -> Selection:
     """The selection that is meant: its own, a derivation's, a text's or that of its fields."""
     match selection:
@@ -305,13 +385,8 @@ def selection_of(
     )
 
 
-def derived(given: Derivation | Selection | str | None) -> Derivation:
+def derived(given: Answer | Selection | str | None) -> Derivation:
     """A derivation as it is; a selection, or a text that stands for one, is derived."""
     from deepnet_theory.proof.derivation import Derivation, derive
 
     return given if isinstance(given, Derivation) else derive(selection_of(given, {}))
-
-
-def answered(given: Answer | Selection | str | None) -> Answer:
-    """An answer, which a derivation is too, as it is; a selection is answered without its proof."""
-    return given if isinstance(given, Answer) else Answer(selection_of(given, {}))

@@ -1,48 +1,36 @@
-"""Experiments: a rule or a published scheme predicted, verified and trained; all in one report."""
+"""Experiments: a rule or a published scheme predicted, verified and trained."""
 
 from __future__ import annotations
 
-import os
-import platform
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 from deepnet_theory.cli.deriving import (
-    answered,
+    SELECT,
+    Alignment,
     derived,
     export,
     selection_of,
-    to_train_with,
+    subject_of,
+    taken,
 )
-from deepnet_theory.definitions import __version__
 from deepnet_theory.definitions.constants import FORMS, Constants
-from deepnet_theory.definitions.files import write_text
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown, unknown
 from deepnet_theory.definitions.record import Option, record
 from deepnet_theory.definitions.rule import COMPLETE, Rule
-from deepnet_theory.definitions.scheme import measurable
-from deepnet_theory.definitions.scheme import scheme as scheme_named
-from deepnet_theory.definitions.selection import (
-    ACROSS,
-    ALIGNMENTS,
-    DepthLike,
-    Selection,
-    parse_depth,
-)
+from deepnet_theory.definitions.selection import ALIGNMENTS, Selection
 from deepnet_theory.definitions.sublayer import EPSILON
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.exponents import predictions, relative_updates
-from deepnet_theory.sizes.exported import constants_of, constants_of_scheme, stack_of_scheme
+from deepnet_theory.sizes.exported import constants_of
 from deepnet_theory.sizes.rule import closure_of
 from deepnet_theory.sizes.schemes import predictions as judged
 
 if TYPE_CHECKING:
-    from deepnet_theory.definitions.measurement import Predictions, Result
-    from deepnet_theory.definitions.scheme import Scheme
+    from deepnet_theory.definitions.measurement import Result
     from deepnet_theory.definitions.training import Transfer
     from deepnet_theory.laboratory.settings import Settings
     from deepnet_theory.laboratory.verify import Watch
@@ -83,49 +71,9 @@ def settings_and_work(given: Given) -> tuple[Settings, Work]:
     return record(Settings, "a measurement", measure), work
 
 
-class Subject(NamedTuple):
-    """What is measured or predicted: a rule, the derived one or your own, or a published scheme."""
-
-    selection: Selection
-    rule: Rule
-    scheme: Scheme | None = None
-
-
-def subject_of(
-    given: Derivation | Selection | str | None, rule: Rule | None, scheme: str | None
-) -> Subject:
-    """The subject of an experiment; a scheme is stepped by its own optimizer or a selection's."""
-    if scheme is None:
-        return Subject(selection_of(given, {}), answered(given).rule if rule is None else rule)
-    if rule is not None:
-        raise InputError(f"rule was given with the scheme {scheme!r}, which has its own")
-    asked = None if given is None else selection_of(given, {})
-    stepped = (None, None) if asked is None else (asked.optimizer, asked.update)
-    published = scheme_named(scheme)
-    return Subject(*measurable(published, *stepped), published)
-
-
-def predict(
-    derivation: Derivation | Selection | str, rule: Rule | None = None, step: str = "matrices"
-) -> Predictions:
-    """The exponents that the derivation's laws predict for its own rule, or for ``rule``.
-
-    ``step`` says which parameters are stepped: the branch ``matrices``, or ``all``. Your own
-    rule rests on the premises of the derivation too.
-    """
-    derivation = derived(derivation)
-    if rule is None and step == "matrices":
-        return derivation.predictions
-    exponents = predictions(derivation.selection, rule or derivation.rule, step)
-    return replace(exponents, assumptions=derivation.predictions.assumptions)
-
-
 def predict_update(
     derivation: Derivation | Selection | str | None = None,
     depths: Depths = None,
-    *,
-    rule: Rule | None = None,
-    scheme: str | None = None,
     **given: Any,
 ) -> Result:
     r"""Predict :math:`\|\Delta F\|/\eta` per token in absolute size, at any depth.
@@ -143,18 +91,19 @@ def predict_update(
     from deepnet_theory.laboratory.verify import cases_of
     from deepnet_theory.laboratory.verify import predict as run
 
+    subject = subject_of(derivation, given)
     settings, work = settings_and_work(given)
     if settings.updates > 1:
         raise InputError(
             f"updates {settings.updates} was given, and what is predicted is the first update"
         )
-    selection, used, its = subject_of(derivation, rule, scheme)
+    selection, used = subject.measured()
     wanted = wanted_depths(depths, selection.the_stack)
-    found = run(cases_of(selection, used, wanted, settings, its), **work)
+    found = run(cases_of(selection, used, wanted, settings, subject.scheme), **work)
     fixed = replace(used, entries=tuple(replace(e, norm_epsilon=()) for e in used.entries))
     if fixed == used:
         return found
-    left = run(cases_of(selection, fixed, wanted, settings, its), **work)
+    left = run(cases_of(selection, fixed, wanted, settings, subject.scheme), **work)
     sizes = ", ".join(
         f"{one.mean:.4g} ({one.mean / scaled.mean:.0%}) at depth {depth_key(one.at)}"
         for one, scaled in zip(left.points, found.points, strict=True)
@@ -168,11 +117,9 @@ def verify(
     derivation: Derivation | Selection | str | None = None,
     depths: Depths = None,
     *,
-    rule: Rule | None = None,
-    scheme: str | None = None,
-    across: str = "depth",
+    across: Annotated[str, Option("NAME", "depth or width", ("depth", "width"))] = "depth",
     widths: Widths = None,
-    alignment: str | None = None,
+    alignment: Alignment = None,
     watch: Watch | None = None,
     **given: Any,
 ) -> Result:
@@ -184,15 +131,16 @@ def verify(
     after one step on the batch at hand; F is the stack's output before the head, of shape
     (tokens T, width d).
 
-    ``depths`` is a list, or a text such as ``"8,16,32"``; ``rule`` replaces the derived rule, and
-    ``watch`` receives each depth's point. A published ``scheme`` is compared with its judged
-    exponent. ``across`` "width" or "both" measures the builder's models at several ``widths``, with
-    the rule relative to the least of them: by how much of itself one update changes F, and by how
-    much the loss. Both are to be the same at every width; "both" takes several depths too.
-    ``given`` are the fields of :class:`~deepnet_theory.laboratory.settings.Settings` (``width``,
-    ``seeds``, ``data`` …) and of :class:`~deepnet_theory.processes.Work`: the same result comes
-    from any number of ``processes`` (None: one a core, where the work is long) or any ``executor``
-    of ``concurrent.futures``; ``cache`` is a folder of finished work, True for the user's own.
+    ``depths`` is a list, or a text such as ``"8,16,32"``; ``watch`` receives each depth's point.
+    ``across`` "width" measures the builder's models at several ``widths``, with the rule relative
+    to the least of them: by how much of itself one update changes F, and by how much the loss. Both
+    are to be the same at every width.
+    ``given`` are the fields of a selection; your own rule in place of the derived one (``rule``, or
+    ``alpha`` and ``beta``), or a published ``scheme``, which is compared with its judged exponent;
+    the fields of :class:`~deepnet_theory.laboratory.settings.Settings` (``width``, ``seeds``,
+    ``data`` …) and of :class:`~deepnet_theory.processes.Work`: the same result comes from any
+    number of ``processes`` (None: one a core, where the work is long) or any ``executor`` of
+    ``concurrent.futures``; ``cache`` is a folder of finished work, True for the user's own.
 
     Raises :class:`InputError` for bad settings and :class:`Refusal` where no law is known.
 
@@ -203,44 +151,53 @@ def verify(
     from deepnet_theory.laboratory.settings import wanted_depths
     from deepnet_theory.laboratory.verify import verify as run
 
-    if across not in ("depth", *ACROSS):
-        raise unknown("across", across, ("depth", *ACROSS))
-    in_width = {"widths": widths, "alignment": alignment}
-    in_depth = {"rule": rule, "scheme": scheme}
-    for name, value in (in_width if across == "depth" else in_depth).items():
-        if value is not None:
-            where = "across width or both" if across == "depth" else "across depth"
-            raise InputError(f"{name} was given, which is for verify {where}")
-    if across != "depth":
-        selection = selection_of(derivation, {})
+    subject = subject_of(derivation, given)
+    if across == "width":
+        if subject.rule is not None or subject.selection is None or subject.scheme is not None:
+            raise InputError("verify across width takes the derived rule: leave rule or scheme out")
         alignment = alignment or ALIGNMENTS[0]
-        return _in_width(selection, depths, widths or WIDTHS, across, alignment, watch, given)
+        return _in_width(subject.selection, depths, widths or WIDTHS, alignment, watch, given)
+    if across != "depth":
+        raise unknown("across", across, ("depth", "width"))
+    for name, value in (("widths", widths), ("alignment", alignment)):
+        if value is not None:
+            raise InputError(f"{name} was given, which is for verify across width")
     settings, work = settings_and_work(given)
-    subject = subject_of(derivation, rule, scheme)
+    (selection, used), rows = subject.measured(), {}
     if subject.scheme is None:
-        derivation = derived(derivation)
-        predicted = predict(derivation, rule, settings.step)
+        proved = derived(subject.given)
+        expected, used = proved.predictions, subject.rule or proved.rule
+        if subject.rule is not None or settings.step != "matrices":
+            exponents = predictions(selection, used, settings.step)
+            expected = replace(exponents, assumptions=expected.assumptions)
+        if subject.rule is None:
+            rows = {row.named: row.told() for row in proved.rows}
     elif settings.step == "matrices":
-        predicted = judged(subject.scheme, subject.selection)
+        expected = judged(subject.scheme, selection)
     else:
         raise InputError(
-            f"step {settings.step!r} was given with the scheme {scheme!r}, whose exponent is "
-            "that of its matrices; valid is 'matrices'"
+            f"step {settings.step!r} was given with the scheme {subject.scheme.name!r}, whose "
+            "exponent is that of its matrices; valid is 'matrices'"
         )
-    wanted = wanted_depths(depths, subject.selection.the_stack)
+    wanted = wanted_depths(depths, selection.the_stack)
     measured = run(
-        *subject[:2], predicted, wanted, settings, watch=watch, shares=True, scheme=subject.scheme,
+        selection,
+        used,
+        expected,
+        wanted,
+        settings,
+        watch=watch,
+        shares=True,
+        scheme=subject.scheme,
         **work,
-    )  # fmt: skip
-    rows = derivation.rows if isinstance(derivation, Answer) and rule is None else ()
-    return replace(measured, of={**measured.of, "rows": {row.named: row.told() for row in rows}})
+    )
+    return replace(measured, of={**measured.of, "rows": rows})
 
 
 def _in_width(
     selection: Selection,
     depths: Depths,
     widths: str | Iterable[object],
-    across: str,
     alignment: str,
     watch: Watch | None,
     given: Given,
@@ -250,7 +207,7 @@ def _in_width(
     from deepnet_theory.laboratory.judging import ALL, verdict_on
     from deepnet_theory.laboratory.measuring import measure
     from deepnet_theory.laboratory.model_steps import ANSWER
-    from deepnet_theory.laboratory.settings import FEWEST, parse_depths, parse_widths
+    from deepnet_theory.laboratory.settings import parse_depths, parse_widths
 
     for name in ("width", "step", "updates", "eta", "draws", "data"):
         if name in given:
@@ -260,12 +217,7 @@ def _in_width(
             )
     if len(selection.the_stack.parts) > 1:
         raise InputError(f"across width stacks have one part, and {selection.stack!r} has two")
-    wanted, both = parse_widths(widths), across == "both"
-    places = parse_depths(depths or ([2, 4, 8] if both else [2]), selection.the_stack)
-    if both and len(places) < FEWEST:
-        raise InputError(
-            f"{len(places)} depths give no exponent beside the width: {FEWEST} are needed"
-        )
+    wanted, places = parse_widths(widths), parse_depths(depths or [2], selection.the_stack)
     layers = [next(iter(depth.values())) for depth in places]
     settings, work = settings_and_work({"tokens": WIDE_TOKENS, **given, "width": wanted[0]})
     answer = Answer(for_training(selection))
@@ -277,7 +229,7 @@ def _in_width(
         optimizer=partial(_grouped, selection.the_optimizer), seeds=settings.seeds,
         seed=settings.seed, watch=watch, **work,
     )  # fmt: skip
-    of = {"select": {**selection.to_dict(), "across": across}, "rule": asdict(answer.rule.plain())}
+    of = {"select": {**selection.to_dict(), "across": "width"}, "rule": asdict(answer.rule.plain())}
     told = {**settings.to_dict(), "width": list(wanted), "depths": found.settings["depths"]}
     # a parameter by itself is measured with less certainty, and decides nothing here
     decisive = tuple(e for e in found.exponents if e.share in (ALL, ANSWER))
@@ -343,14 +295,10 @@ def transfer(
             RULES,
         ),
     ] = None,
-    rule: Rule | None = None,
-    scheme: str | None = None,
     steps: Annotated[int, Option("N", "Steps of the optimizer")] = 100,
     text: Annotated[str | Path | None, Option("FILE", "Text to train on")] = None,
     batch: Annotated[int | None, Option("N", "Sequences a batch; 8")] = None,
     seeds: Annotated[int | None, Option("N", "Independent repetitions; 4")] = None,
-    optimizer: object = None,
-    update: str | None = None,
     **given: Any,
 ) -> Transfer:
     r"""Train at every depth with every learning rate, and say whether the best one transfers.
@@ -361,15 +309,14 @@ def transfer(
     The loss is the validation loss after ``steps`` steps of the selection's optimizer on windows of
     ``text``, next byte. Every kind of parameter is trained at its derived multiplier.
     One curve a depth and closure, by default of ``complete`` and the one that :func:`derive`
-    shows; ``rule`` is the curve "own". A published ``scheme`` is trained first, with its own
-    constants. With ``widths`` every depth is trained at each of them, and the curves are of
+    shows. With ``widths`` every depth is trained at each of them, and the curves are of
     ``rules``: "rule", relative to the least width; "sp", standard parametrisation at one learning
     rate; "sp-sizes", its initial sizes at the derived rates. Heads become wider with the model.
 
     Your own runs are a function or a text ``FILE.py:NAME`` in place of the selection, see
     :func:`deepnet_theory.laboratory.setups.transfer`.
 
-    ``given`` is that of :func:`verify`.
+    ``given`` is that of :func:`verify`, without a rule of your own or a scheme.
     Raises :class:`InputError` for bad input and :class:`Refusal` where a closure gives no rule, or
     the optimizer is known by its first step alone.
     """
@@ -381,36 +328,22 @@ def transfer(
     from deepnet_theory.laboratory.transfer import Candidate, causal, transfer_of
     from deepnet_theory.processes import split
 
-    in_depth: Given = {
-        "closures": closures,
-        "rule": rule,
-        "scheme": scheme,
-        "width": given.get("width"),
-    }
-    by_a_selection: dict[str, Any] = {"optimizer": optimizer, "update": update}
+    in_depth: Given = {"closures": closures, "width": given.get("width")}
+    select = taken(given, SELECT)
     repeated: dict[str, Any] = {} if seeds is None else {"seeds": seeds}
     if callable(selection) or (isinstance(selection, str) and ":" in selection):
         measure, work = split(given)
         if "seed" in measure:
             repeated["seed"] = measure.pop("seed")
-        held = {"text": text, "batch": batch}
-        _refuse(
-            {**in_depth, **held, "rules": rules, **measure},
-            f"with {shown(selection)}, which has its own",
-        )
-        return run_own(
-            selection, depths, widths, rates, steps=steps, **repeated, **by_a_selection, **work
-        )
-    _refuse(by_a_selection, "with a selection, which has its own")
+        stepped = taken(select, ("optimizer", "update"))
+        held = {"text": text, "batch": batch, "rules": rules, **select, **measure}
+        _refuse({**in_depth, **held}, f"with {shown(selection)}, which has its own")
+        return run_own(selection, depths, widths, rates, steps=steps, **repeated, **stepped, **work)
     _refuse(
-        {name: given.get(name) for name in ("draws", "updates", "eta")},
+        {name: given.get(name) for name in ("draws", "updates", "eta", "rule", "scheme", "alpha")},
         "which is for verify; leave it out of transfer",
     )
-    published = None if scheme is None else scheme_named(scheme)
-    if published is not None:
-        asked = None if selection is None else selection_of(selection, {})
-        selection = stack_of_scheme(published, asked)
-    selection = selection_of(selection, {})
+    selection = selection_of(selection, select)
     stack = selection.the_stack
     if len(stack.parts) > 1:
         raise InputError(
@@ -443,18 +376,18 @@ def transfer(
     if wide:
         curves = _curves_in_width(selection, names_of(rules or RULES), wide[0], places, sizes)
     else:
-        curves = _curves_in_depth(selection, names_of(closures), rule, published, places, sizes)
+        curves = _curves_in_depth(selection, names_of(closures), places, sizes)
     candidates = []
     for name, words, rho, made in curves:
         models = {depth_key(p): causal(c) for p, c in zip(places, made, strict=True)}
         candidates.append(Candidate(name, words, rho, Built(name, models, course)))
     grid = wanted_rates(rates)
-    select = {k: v for k, v in selection.to_dict().items() if k != "closure"}
+    asked = {k: v for k, v in selection.to_dict().items() if k != "closure"}
     told = {**course.to_dict(), "depths": [*map(depth_key, places)], "rates": list(grid)}
     told |= {"width": list(wide)} if wide else {}
     drawn = range(settings.seed, settings.seed + settings.seeds)
     device = settings.torch_device
-    return transfer_of(select, told, candidates, places, grid, drawn, device, **work)
+    return transfer_of(asked, told, candidates, places, grid, drawn, device, **work)
 
 
 def _refuse(given: Given, why: str) -> None:
@@ -468,26 +401,14 @@ Curve = tuple[str, dict[str, Any], str, list[Constants]]  # its name, the rule, 
 
 
 def _curves_in_depth(
-    selection: Selection,
-    closures: list[str],
-    own: Rule | None,
-    published: Scheme | None,
-    places: Sequence[Given],
-    sizes: Given,
+    selection: Selection, closures: list[str], places: Sequence[Given], sizes: Given
 ) -> Iterator[Curve]:
-    """A published scheme, the rule of every closure, and your own rule."""
+    """The rule of every closure."""
     layers = [next(iter(place.values())) for place in places]
-    if published is not None:
-        words = {"name": published.name, "meaning": f"as published: {published.source}"}
-        made = [constants_of_scheme(published, selection, n, FORWARD, sizes) for n in layers]
-        yield published.name, words, "", made
-    usual = [] if published else [COMPLETE.name, closure_of(selection).name]
-    for name in dict.fromkeys([*(closures or usual), *["own"] * (own is not None)]):
-        other = own if name == "own" else None
-        answer = Answer(selection if other else replace(selection, closure=name))
-        used = other or answer.rule
-        made = [constants_of(answer, n, other, FORWARD, sizes) for n in layers]
-        yield name, asdict(used.plain()), _relative_update(selection, used), made
+    for name in closures or dict.fromkeys([COMPLETE.name, closure_of(selection).name]):
+        answer = Answer(replace(selection, closure=name))
+        made = [constants_of(answer, n, None, FORWARD, sizes) for n in layers]
+        yield name, asdict(answer.rule.plain()), _relative_update(selection, answer.rule), made
 
 
 def _curves_in_width(
@@ -523,73 +444,3 @@ def _relative_update(selection: Selection, rule: Rule) -> str:
     if len({*rhos.values()}) == 1:
         return next(iter(rhos.values()))
     return ", ".join(f"{sublayer} {rho}" for sublayer, rho in rhos.items())
-
-
-# ---- derived, verified and exported in one page ----
-
-
-@dataclass(frozen=True)
-class Report:
-    """One self-contained HTML page, and the results that it shows."""
-
-    html: str
-    derivation: Derivation
-    verification: Result
-    constants: tuple[Constants, ...]
-
-    @property
-    def stopped(self) -> str:
-        """What ended the measuring before its end, in words."""
-        return self.verification.stopped
-
-    @property
-    def exit_code(self) -> int:
-        return self.verification.exit_code
-
-    def save(self, path: str | Path) -> None:
-        """Write the page by atomic replacement."""
-        write_text(Path(path), self.html)
-
-
-def make_report(
-    derivation: Derivation | Selection | str | None = None,
-    depths: Depths = None,
-    *,
-    depth: Annotated[
-        Sequence[DepthLike], Option("N[,M]", "Print constants at this depth; repeatable")
-    ] = (),
-    command: str = "",
-    watch: Watch | None = None,
-    **given: Any,
-) -> Report:
-    """Derive → verify → export in one HTML page, which needs no network.
-
-    The rule that :func:`derive` shows first is measured; the constants are those that
-    :func:`export` writes, at each ``depth``, by default the deepest one measured. ``command`` is
-    shown as the way to make the page again. ``given`` and ``watch`` are those of :func:`verify`.
-    Raises what ``verify`` and ``export`` raise.
-    """
-    from deepnet_theory.report.html import page
-    from deepnet_theory.report.one_page import document
-
-    derivation = derived(derivation)
-    # a bad depth is refused before measuring
-    asked = [parse_depth(one, derivation.selection.the_stack) for one in depth]
-    verification = verify(derivation, depths, watch=watch, **given)
-    if not verification.points:
-        raise KeyboardInterrupt  # nothing was measured: there is no page to make
-    wanted = asked or [dict(verification.points[-1].at)]
-    trained = to_train_with(derivation)
-    constants = tuple(
-        constants_of(trained, layers, None, FORWARD, {}, derivation.rows) for layers in wanted
-    )
-    there = derivation.at(**wanted[0])
-    html = page(document(there, verification, constants, command=command, made=made_on()))
-    return Report(html, derivation, verification, constants)
-
-
-def made_on() -> dict[str, str]:
-    """When, by what version and on what machine a page is made."""
-    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs"
-    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    return {"date": now, "deepnet-theory": __version__, "machine": system}

@@ -9,6 +9,7 @@ from typing import Any
 from deepnet_theory.cli.claims import runner
 from deepnet_theory.definitions.assumption import assumptions
 from deepnet_theory.definitions.optimizer import optimizers
+from deepnet_theory.definitions.outcome import unknown
 from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.rule import closures
 from deepnet_theory.definitions.scheme import schemes
@@ -51,6 +52,8 @@ def listing(what: str) -> list[Row]:
     if what == "kinds":
         named = {kind: [row["name"] for row in listing(kind)] for kind in KINDS[:-1]}
         return [{"name": kind, "names": names} for kind, names in named.items()]
+    if what not in FOLDERS:
+        raise unknown("list", what, KINDS)
     values, keys = FOLDERS[what]
     return [
         {k: COMPUTED[k](one) if k in COMPUTED else getattr(one, k) for k in keys.split()}

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from types import SimpleNamespace
 from typing import Annotated, Any, get_origin, get_type_hints
@@ -30,24 +31,25 @@ EXIT_CODES = {
 }
 
 Given = dict[str, Any]  # what was typed, by the names of the parameters it is meant for
+Verb = Callable[..., Any]  # a function of the library
 
 
 @dataclass(frozen=True)
 class Command:
     """A command: what it runs, and where its options come from.
 
-    ``takes`` are dataclasses of settings and functions of the library, a function also by its
-    ``module:name`` where importing it costs; ``without`` are those of their options that the
-    command lacks, ``required`` those that it needs. What is typed without an option, once or
-    ``many`` times, is its ``argument``. Its docstring is its help, with examples at the end.
+    ``takes`` are dataclasses of settings and functions of the library, by their ``module:name``
+    where importing costs; ``run`` is given the first. ``without`` are those of their options that
+    the command lacks, ``required`` those that it needs. What is typed without an option is its
+    ``argument``, which ``[…]`` may be left out and ``…...`` repeated. Its docstring is its help,
+    with examples at the end.
     """
 
-    run: Callable[[Given], int]
+    run: Callable[[Verb, Given], int]
     takes: tuple[Any, ...]
-    without: tuple[str, ...] = ()
-    required: tuple[str, ...] = ()
+    without: str = ""
+    required: str = ""
     argument: str = ""
-    many: bool = False
 
     @property
     def about(self) -> str:
@@ -64,7 +66,7 @@ class Command:
         found: dict[str, Setting] = {}
         for source in map(_loaded, self.takes):
             for one in (settings_of if isinstance(source, type) else _parameters)(source):
-                if one.name not in (*self.without, self.argument):
+                if one.name not in (*self.without.split(), self.argument):
                     found.setdefault(one.name, one)
         return found
 
@@ -76,7 +78,7 @@ def _loaded(verb: Any) -> Any:
     return getattr(import_module(f"deepnet_theory.{module}"), name)
 
 
-def _parameters(verb: Callable[..., Any]) -> Iterator[Setting]:
+def _parameters(verb: Verb) -> Iterator[Setting]:
     """The parameters of a function that have an option; types for checkers alone have none."""
     for name, one in inspect.signature(verb).parameters.items():
         alone = SimpleNamespace(__annotations__={name: one.annotation})
@@ -122,12 +124,12 @@ def command_line(words: Sequence[str], commands: dict[str, Command]) -> click.Gr
     for name, one in commands.items():
         called = words[:1] == [name]
         settings = one.settings if called else {}
-        options = [option(s, s.name in one.required) for s in settings.values()]
+        options = [option(s, s.name in one.required.split()) for s in settings.values()]
         options.sort(key=lambda option: not option.required)
         group.add_command(
             click.Command(
                 name,
-                callback=_typed(one.run),
+                callback=partial(_called, one),
                 params=[*_arguments(one), *options],
                 help=one.about,
                 short_help=one.about.partition("\n")[0],
@@ -138,23 +140,17 @@ def command_line(words: Sequence[str], commands: dict[str, Command]) -> click.Gr
 
 
 def _arguments(one: Command) -> Iterator[click.Argument]:
-    if one.argument:
-        needed, label = one.argument in one.required, one.argument.upper()
-        yield click.Argument(
-            [one.argument],
-            metavar=label if needed else f"[{label}]" + "..." * one.many,
-            required=needed,
-            nargs=-1 if one.many else 1,
-        )
+    if name := one.argument.strip("[.]"):
+        many = one.argument.endswith("...")
+        label = f"[{name.upper()}]..." if many else one.argument.upper()
+        needed = one.argument == name
+        yield click.Argument([name], metavar=label, required=needed, nargs=-1 if many else 1)
 
 
-def _typed(run: Callable[[Given], int]) -> Callable[..., int]:
-    """``run`` with what was typed alone, without what was left out."""
-
-    def typed(**given: Any) -> int:
-        return run({name: v for name, v in given.items() if v is not None and v != ()})
-
-    return typed
+def _called(one: Command, **given: Any) -> int:
+    """Run a command on what was typed, without what was left out."""
+    typed = {name: v for name, v in given.items() if v is not None and v != ()}
+    return one.run(_loaded(one.takes[0]), typed)
 
 
 def _epilog(examples: Iterable[str]) -> str:

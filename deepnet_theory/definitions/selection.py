@@ -90,8 +90,8 @@ class Selection:
                 object.__setattr__(self, name, value.lower())
         if (self.optimizer is None) == (self.update is None):
             raise InputError(
-                "a selection needs exactly one of optimizer, a name, and update, an expression: "
-                'derive(optimizer="adam") or derive(update="-eta*g")'
+                "give exactly one of optimizer, a name such as adam, and update, an expression "
+                "such as -eta*g"
             )
         if self.method == "moments":
             raise InputError(

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import platform
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from deepnet_theory.definitions import __version__
 from deepnet_theory.report import document as doc
 from deepnet_theory.report import experiment, rule
 
@@ -27,9 +31,8 @@ def document(
     verification: Result,
     constants: Sequence[Constants],
     command: str = "",
-    made: Mapping[str, str] | None = None,
 ) -> doc.Document:
-    """Everything on one page; ``command`` is the way to make it again, ``made`` when and where."""
+    """Everything on one page; ``command`` is the way to make it again."""
     stated = {a.name: a.statement for a in derivation.assumptions}
     measured = (*experiment.answer(verification), " ", *experiment.level(verification))
     body: doc.Body = (
@@ -44,7 +47,7 @@ def document(
             "The assumptions", (experiment.assumptions(verification.assumptions, stated),)
         ),
         doc.Document("The derivation", (rule.conclusion(derivation), *rule.steps(derivation))),
-        doc.Document("Provenance", (_provenance(verification, command, made or {}),)),
+        doc.Document("Provenance", (_provenance(verification, command),)),
     )
     return doc.Document(rule.title(derivation.selection), body)
 
@@ -73,9 +76,17 @@ def _constants(derivation: Derivation, constants: Sequence[Constants]) -> tuple[
     )
 
 
-def _provenance(v: Result, command: str, made: Mapping[str, str]) -> doc.Listing:
+def _provenance(v: Result, command: str) -> doc.Listing:
+    """How the page was made, when, by what version and on what machine."""
     settings = "; ".join(f"{k} {value}" for k, value in v.settings.items())
     software = ", ".join(f"{name} {version}" for name, version in v.provenance.versions.items())
-    rows = {"command": command, **made, "device": v.provenance.ran}
-    rows |= {"settings": settings, "software": software}
+    rows = {
+        "command": command,
+        "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        "deepnet-theory": __version__,
+        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
+        "device": v.provenance.ran,
+        "settings": settings,
+        "software": software,
+    }
     return doc.Listing("\n".join(f"{label}: {value}" for label, value in rows.items() if value))

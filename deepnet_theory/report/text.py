@@ -134,7 +134,7 @@ def _fitting(columns: Sequence[int], widths: Sequence[int]) -> Iterator[list[int
 
 
 @contextmanager
-def live(title: str, quiet: bool) -> Iterator[dict[str, Any]]:
+def live(quiet: bool) -> Iterator[dict[str, Any]]:
     """What a person who watches standard error is shown: the keyword of whatever measures.
 
     ``progress`` moves a bar with the time left; None where nobody watches or ``quiet``.
@@ -147,7 +147,7 @@ def live(title: str, quiet: bool) -> Iterator[dict[str, Any]]:
     from rich.progress import Progress
 
     with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(title, total=None)
+        task = bar.add_task("", total=None)
 
         def progress(done: float, total: float, what: str) -> None:
             bar.update(task, completed=done, total=total, description=what, refresh=True)

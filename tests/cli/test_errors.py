@@ -20,7 +20,7 @@ BAD = {  # what is typed, and what its one sentence says
     "verify --optimizer adam --processes 0": "processes 0 is not a whole number",
     "derive --optimizer adamm": "unknown optimizer 'adamm'; valid are: adafactor",
     "derive --optimizer ''": "unknown optimizer ''",
-    "derive": "exactly one of --optimizer NAME and --update EXPR",
+    "derive": "exactly one of optimizer, a name such as adam, and update",
     "derive --optimizer sgd --update '-eta*g'": "exactly one of",
     "derive --update ''": "must not be empty",
     "derive --update \"__import__('os')\"": "is not an update",
@@ -42,14 +42,13 @@ BAD = {  # what is typed, and what its one sentence says
     "derive --optimizer sgd --depth ''": "the depth '' is not valid",
     "derive --optimizer sgd --depth nan": "the depth 'nan' is not valid",
     "derive --optimizer sgd --depth 8,8": ("the depth '8,8' is not valid", "for example 200"),
-    "derive --optimizer sgd --regime nonsense": 'not of the form "A>B"',
     "derive --optimiser sgd": ("No such option: --optimiser", "; did you mean '--optimizer'?"),
     "deriv": ("No such command 'deriv'; valid are: audit, cache", "; did you mean 'derive'?"),
     "export --optimizer sgd": "Missing option '--depth'",
     "export --optimizer sgd --depth 8 --width nan": "'nan' is not a valid integer",
     "export --optimizer sgd --depth 8 --ffn-ratio nan": "ffn_ratio",
     "export --optimizer sgd --depth 8 --width 10 --heads 4": "multiple",
-    "export --optimizer sgd --depth 8 --alpha N": "--alpha and --beta must be given together",
+    "export --optimizer sgd --depth 8 --alpha N": "alpha and beta must be given together",
     "verify --optimizer sgd --alpha 'N*' --beta 1": "cannot be read",
     "verify --optimizer sgd --alpha q --beta 1": "'q' is not known",
     "verify --optimizer sgd --depths ''": "cannot be read",
@@ -78,27 +77,31 @@ BAD = {  # what is typed, and what its one sentence says
     "derive --optimizer sgd --section ''": "valid are: consequences",
     "derive --compare-closures --optimizer sgd --closure symmetric": "all closures are compared",
     "derive --scheme gpt2": "unknown scheme 'gpt2'",
-    "derive --scheme gpt-2 --placement pre-ln": "--placement was given with --scheme gpt-2",
+    "derive --scheme gpt-2 --placement pre-ln": "placement was given with the scheme 'gpt-2'",
     "derive --scheme gpt-2 --depth 8": "a scheme is judged in every depth",
     "derive --scheme gpt-2 --form weights": "a scheme is judged in every depth",
     "derive --scheme gpt-2 --across both": "a scheme is judged in every depth",
     "derive --scheme gpt-2 --across width": "a scheme is judged in every depth",
     "derive --scheme gpt-2 --alignment none": "a scheme is judged in every depth",
-    "derive --optimizer sgd --across depths": "unknown across 'depths'; valid are: width, both",
+    "derive --optimizer sgd --across depths": "unknown across 'depths'; valid are: depth, width",
     "verify --optimizer sgd --across depths": "unknown across 'depths'; valid are: depth, width",
     "verify --scheme mup": "unknown scheme 'mup'",
     "derive --scheme gpt-2 --optimizer sgd --update=-eta*g": "exactly one of optimizer",
-    "export --scheme gpt-2 --depth 8 --placement pre-ln": "--placement was given with --scheme",
-    "export --scheme gpt-2 --depth 8 --alpha 1 --beta 1": "--alpha was given with --scheme gpt-2",
+    "export --scheme gpt-2 --depth 8 --placement pre-ln": "placement was given with the scheme",
+    "export --scheme gpt-2 --depth 8 --alpha 1 --beta 1": "alpha was given with the scheme",
     "derive --optimizer adam --across both --width 512 --base-width 64": "missing: depth",
     "export --scheme gpt-2 --depth 8 --base-width 64": "has constants of its own: leave base out",
     "export --scheme gpt-2 --depth 8,8 --stack encoder-decoder": "for the stack 'encoder', not",
     "export --scheme gpt-2 --depth 8 --heads 0": "heads must be from 1",
     "audit mine.py:plain --scheme gpt2": "unknown scheme 'gpt2'",
     "audit mine.py:plain --scheme gpt-2 --constants c.json": "constants were given with",
-    "verify --scheme gpt-2 --alpha 1 --beta 1": "--alpha was given with --scheme gpt-2",
+    "verify --scheme gpt-2 --alpha 1 --beta 1": "alpha was given with the scheme 'gpt-2'",
+    "verify --optimizer adam --across both": "unknown across 'both'; valid are: depth, width",
+    "verify --scheme gpt-2 --across width": "verify across width takes the derived rule",
+    "verify --optimizer adam --widths 8,16": "widths was given, which is for verify across width",
+    "derive --optimizer adam --form weights": "--form weights needs --across width",
     "verify --scheme gpt-2 --step all": "step 'all' was given with the scheme",
-    "verify --scheme gpt-2 --closure symmetric": "--closure was given with --scheme gpt-2",
+    "verify --scheme gpt-2 --closure symmetric": "closure was given with the scheme",
     "verify --optimizer adam --draws 0": "draws 0 is not",
     "transfer --optimizer sgd --depths 2,4 --rates 0": "the rates '0' are not positive",
     "transfer mine.py:plain --depths 4 --rates 1e-3:1e-1": "plain takes no lr",
@@ -111,7 +114,6 @@ BAD = {  # what is typed, and what its one sentence says
     "verify --optimizer sgd --cache /dev/null": "cannot keep anything in '/dev/null'",
     "verify --optimizer sgd --cache /": "name a folder of its own",
     "predict mine.py:plain --optimizer adam": "unexpected extra argument (mine.py:plain)",
-    "transfer --scheme gpt-2 --alpha 1 --beta 1 --rates 1e-3": "--alpha was given with --scheme",
     "audit mine.py": "is not of the form FILE.py:FACTORY",
     "audit absent.py:make": "there is no file 'absent.py'",
     "audit mine.py:plain": "Linear has no residual stream",
@@ -126,7 +128,6 @@ REFUSED = {
     "derive --scheme gpt-2 --update=-eta*theta": "gradient",
     "export --scheme ngpt --depth 8": "constants have no place for the residual equation",
     "export --scheme u-mup --depth 8": "depend on where a layer stands",
-    "transfer --scheme u-mup --rates 1e-3:1e-1": "depend on where a layer stands",
     "verify --scheme branchnorm": "changes in time",
 }
 
@@ -179,10 +180,6 @@ def test_a_crash_does_not_look_like_a_verdict(cli, monkeypatch):
 
 
 def test_too_little_memory_is_one_sentence(cli, monkeypatch):
-    huge = ("verify", "--optimizer", "sgd", "--depths", "1,2", "--width", "1048576")
-    outcome = cli(*huge)
-    assert outcome.code == 2 and "there is no memory for a parameter of" in outcome.err
-
     def allocate(*_, **__):
         torch.empty(2**60)
 

@@ -88,8 +88,8 @@ TRANSFER = "transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1"
     ("words", "option"),
     [
         *((TRANSFER, option) for option in (
-            "--draws 2", "--updates 2", "--eta 1", "--data gaussian:0.5")),
-        (f"{TRANSFER} --alpha 1 --beta 1", "--decoder-alpha 2"),
+            "--draws 2", "--updates 2", "--eta 1", "--data gaussian:0.5", "--alpha 1",
+            "--scheme deepnorm")),
         ("report --optimizer adam --depths 1,2 -o p.html", "--scheme deepnet-adam"),
         ("predict --optimizer adam --depths 1,2", "--updates 2"),
     ],

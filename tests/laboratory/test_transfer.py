@@ -2,7 +2,6 @@
 
 import json
 import math
-from dataclasses import replace
 from itertools import pairwise
 from statistics import fmean
 
@@ -13,14 +12,12 @@ import deepnet_theory as dt
 from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.definitions.scheme import scheme as scheme_named
 from deepnet_theory.laboratory.optimum import parse_rates
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.text import entropy
 from deepnet_theory.laboratory.training import Built, Course, Ended, begun
 from deepnet_theory.laboratory.transfer import causal, train_all
 from deepnet_theory.laboratory.trial import generator_for
-from deepnet_theory.sizes.table import table, texts
 
 TINY = {"width": 16, "heads": 2, "tokens": 8, "batch": 2, "seeds": 2, "device": "cpu"}
 SMALL = {"steps": 3, **TINY}
@@ -94,53 +91,6 @@ def test_the_json_says_what_was_measured():
             }
     assert result.exit_code == result.closures[0].verdict.exit_code
     assert "<svg" in dt.plot(result).svg and "transfer" in result._repr_html_()
-
-
-def test_a_scheme_is_trained_as_the_rule_that_it_is():
-    """DeepNorm as it is published, and typed as a rule of your own."""
-    deepnorm = dt.own_rule("adam", "(2*N)**(1/4)", "(8*N)**(-1/4)")
-    scheme = dt.transfer(None, [2, 4], RATES, ["symmetric"], scheme="deepnorm", **SMALL)
-    own = dt.transfer("adam", [2, 4], RATES, ["symmetric"], rule=deepnorm, **SMALL)
-    assert [c.closure for c in scheme.closures] == ["deepnorm", "symmetric"]
-    first, second = scheme.closures
-    for published, typed in (first, own.closures[1]), (second, own.closures[0]):
-        for one, other in zip(published.curves, typed.curves, strict=True):
-            assert one.losses == pytest.approx(other.losses, rel=1e-6)
-    assert first.curves[1].losses != pytest.approx(second.curves[1].losses, rel=1e-3)
-    pre = dt.transfer(None, [2, 4], RATES, scheme="gpt-2", **SMALL)
-    assert pre.select["placement"] == "pre-ln" and len(pre.closures) == 1
-    own_layer = dt.transfer(None, [2, 4], RATES, ["complete"], scheme="sub-ln", **SMALL)
-    assert own_layer.select["layer"] == scheme_named("sub-ln").named_layer  # of the closure too
-    with pytest.raises(InputError, match="scheme was given with widths"):
-        dt.transfer("adam", rates=RATES, widths=[16, 32, 64], scheme="deepnorm", steps=3)
-    with pytest.raises(InputError, match="two; valid are: encoder, decoder"):
-        dt.transfer(None, [2], RATES, scheme="deepnorm-encoder-decoder", **SMALL)
-
-
-@pytest.mark.parametrize(
-    ("optimizer", "alpha", "beta", "rho"),
-    [
-        ("lamb", "N/2", "1/4", "1"),
-        ("adam", "sqrt(N)", "(2*N)**(-1/2)", "(2*N)**(1/2)"),
-        ("sgd", "N", "1/2", "1/N"),  # β of the other matrix, over β
-    ],
-)
-def test_a_rule_of_ones_own_has_its_relative_update(optimizer, alpha, beta, rho):
-    selection = dt.Selection(optimizer=optimizer)
-    rule = dt.own_rule(selection, alpha, beta)
-    result = dt.transfer(selection, [1], RATES, ["complete"], rule=rule, **{**SMALL, "steps": 1})
-    assert json.loads(result.to_json())["closures"][1]["rho"] == rho
-
-
-def test_a_multiplier_of_the_matrices_is_stepped_with():
-    """κ of pre-LN under Adam: planted, a rule without it is another rule."""
-    given = {"placement": "pre-ln", "optimizer": "adam"}
-    rule = texts(table(dt.Selection(**given, closure="complete")).rule)
-    wrong = replace(rule, entries=(replace(rule.entries[0], rate="1"),))
-    result = dt.transfer(dt.Selection(**given), [4], RATES, ["complete"], rule=wrong, **SMALL)
-    complete, own = result.closures
-    assert own.closure == "own" and complete.rule != own.rule
-    assert complete.curves[0].values[2] != pytest.approx(own.curves[0].values[2], rel=1e-3)
 
 
 def test_finished_runs_are_not_trained_again_and_an_interrupt_keeps_them(monkeypatch, tmp_path):
