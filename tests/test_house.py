@@ -14,7 +14,7 @@ PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 128,
     "cli": 2040,
-    "definitions": 6070,
+    "definitions": 6009,
     "laboratory": 4750,
     "models": 5293,
     "processes": 662,
