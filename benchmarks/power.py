@@ -1,13 +1,10 @@
-"""How often the laboratory accepts a right rule, and rejects one that is wrong by an eighth, or a
-model with one gain that is wrong by 1.3.
+"""How often the laboratory accepts a right rule, and rejects one that is wrong by an eighth.
 
-    python benchmarks/power.py [adam] [lamb] [sgd] [--experiments 200] [--levels 40]
+    python benchmarks/power.py [adam] [lamb] [sgd] [--experiments 200]
 
 For each optimizer two hundred small experiments on its own rule, and two hundred on a rule whose
 exponent of the model update is wrong by 1/8 (toward the side where the finite depth's bend
-leads back). Beside them the level at the shallowest depth alone: of models with the rule's gains,
-and of ones whose last feed-forward matrix has 1.3 times the gain. The tables go to standard output
-and to ``benchmarks/results/power.md``.
+leads back). The table goes to standard output and to ``benchmarks/results/power.md``.
 """
 
 from __future__ import annotations
@@ -29,9 +26,7 @@ from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.rule import Rule, own_rule
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.case import Case
-from deepnet_theory.laboratory.judging import judge_level
 from deepnet_theory.laboratory.model_update import measure_model_update
-from deepnet_theory.laboratory.one_sublayer import predict_model_update
 from deepnet_theory.laboratory.settings import Depth, Settings, fitting_threads
 from deepnet_theory.laboratory.statistics import Array, Interval, fit_exponent, judge
 from deepnet_theory.processes import Job, Work, run_where
@@ -170,48 +165,10 @@ def rows(name: str, experiments: int, processes: int) -> list[str]:
     return found
 
 
-def levels(name: str, experiments: int) -> list[str]:
-    """The level of models with the rule's gains, and with one that is wrong, at one depth."""
-    selection = Selection(optimizer=name)
-    right = derive(selection).rule.plain()
-    (entry,) = right.entries
-    wrong = replace(entry, gains=(("fc2", f"1.3*({entry.beta})"),))
-    layers, settings = PLANS[name]
-    depth = {"N": layers[0]}
-    many = replace(settings, seeds=settings.seeds * STACKED)
-    found: dict[Verdict, list[Verdict]] = {Verdict.SUPPORTED: [], Verdict.REFUTED: []}
-    for first in range(0, experiments, STACKED):
-        here = replace(many, seed=first)
-        predicted = predict_model_update(Case(selection, right, depth, here)).values
-        for verdict, gains in ((Verdict.SUPPORTED, entry), (Verdict.REFUTED, wrong)):
-            case = Case(selection, replace(right, entries=(gains,)), depth, here)
-            measured = measure_model_update(case, draws=here.draws)
-            for start in range(0, here.seeds, settings.seeds):
-                own = slice(start, start + settings.seeds)
-                pair = (np.array([x[own]]).T for x in (measured, predicted))
-                level = judge_level([depth], *pair, np.zeros((settings.seeds, 1)))
-                assert level is not None
-                found[verdict].append(level.verdict)
-    rows = []
-    for gain, (wanted, verdicts) in zip(
-        ("as the rule", "fc2 1.3 times"), found.items(), strict=True
-    ):
-        power = Power(tuple(verdicts), ())
-        share = power.share(wanted)
-        others = len(verdicts) - verdicts.count(wanted) - verdicts.count(Verdict.UNDECIDED)
-        rows.append(
-            f"| {name} | {gain} | {layers[0]} | {settings.seeds} × {settings.draws} "
-            f"| {settings.data} | {wanted.value} {verdicts.count(wanted)} of {len(verdicts)} "
-            f"| {share.low:.1%} – {share.high:.1%} | {others} |"
-        )
-    return rows
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("optimizer", nargs="*", default=list(PLANS), help=", ".join(PLANS))
     parser.add_argument("--experiments", type=whole(), default=200)
-    parser.add_argument("--levels", type=whole(), default=40)
     parser.add_argument("--processes", type=whole(), default=2)
     asked = parser.parse_args()
     for name in asked.optimizer:
@@ -228,15 +185,6 @@ def main() -> None:
     ]  # fmt: skip
     for name in asked.optimizer:
         lines += rows(name, asked.experiments, asked.processes)
-        print("\n".join(lines[-2:]), flush=True)
-    lines += [
-        "", "## The level, at one depth", "",
-        f"With `--levels {asked.levels}`; \"wrong\" counts the opposite verdict.", "",
-        "| stepped by | gains | layers | seeds × draws | data | verdict | interval | wrong |",
-        "|---|---|---|---|---|---|---|---|",
-    ]  # fmt: skip
-    for name in asked.optimizer:
-        lines += levels(name, asked.levels)
         print("\n".join(lines[-2:]), flush=True)
     write_text(RESULTS, "\n".join(lines) + "\n")
 

@@ -25,10 +25,10 @@ from arguments import depths, output, whole
 from deepnet_theory.definitions.files import write_text
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.case import Case
-from deepnet_theory.laboratory.judging import ratio_interval
 from deepnet_theory.laboratory.model_update import measure_model_update
 from deepnet_theory.laboratory.one_sublayer import predict_model_update
 from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.laboratory.statistics import t_interval
 from deepnet_theory.proof.rule import rule_of
 
 HALVES = (("sgd", "adam", "muon"), ("momentum", "lamb", "lion"))
@@ -73,15 +73,16 @@ def row(what: str, selection: Selection, depth: int, settings: Settings) -> str:
     case = Case(selection, rule_of(selection), {"N": depth}, settings)
     measured = np.array(measure_model_update(case, draws=settings.draws))
     found = predict_model_update(case)
-    ratio = ratio_interval(measured, np.array(found.values))
+    logs = t_interval(np.log(measured / np.array(found.values)))
+    ratio, least, most = map(float, np.exp(logs.numbers))
     name = str(selection.optimizer)
     within = WITHIN.get(name, 0.05)
-    off = max(abs(ratio.low - 1), abs(ratio.high - 1))
-    near = "yes" if off <= within else "beyond" if ratio.outside(1 - within, 1 + within) else "open"
+    apart = most < 1 - within or least > 1 + within
+    near = "yes" if max(1 - least, most - 1) <= within else "beyond" if apart else "open"
     low, high = found.interval_given_data
     return (
         f"| {what} | {name} | {depth} | {found.mean:.4g} [{low:.4g}, {high:.4g}] "
-        f"| {measured.mean():.4g} | {ratio.estimate:.3f} [{ratio.low:.3f}, {ratio.high:.3f}] "
+        f"| {measured.mean():.4g} | {ratio:.3f} [{least:.3f}, {most:.3f}] "
         f"| {within:.0%} | {near} |"
     )
 

@@ -387,6 +387,7 @@ def transfer(
     told |= {"width": list(wide)} if wide else {}
     drawn = range(settings.seed, settings.seed + settings.seeds)
     device = settings.torch_device
+    work.setdefault("processes", None)  # the builder's models are trained on all cores
     return transfer_of(asked, told, candidates, places, grid, drawn, device, **work)
 
 

@@ -13,9 +13,9 @@ class Assumption:
     """A premise, and what would refute it.
 
     ``measurement`` names a quantity of the laboratory. ``slope`` is the exponent in depth that
-    the premise predicts for it (0 for an O(1) quantity), ``at_most`` is a ceiling on its
-    value, ``at_least`` a floor; exactly the criteria that are given are tested. An assumption
-    without a measurement is reported ASSUMED.
+    the premise predicts for it (0 for an O(1) quantity), ``slope_at_most`` a ceiling on that,
+    ``at_least`` a floor of its value; the one that is given is tested. An assumption without a
+    measurement is reported ASSUMED.
     """
 
     name: str
@@ -23,7 +23,6 @@ class Assumption:
     measurement: str | None = None
     slope: float | None = None
     slope_at_most: float | None = None
-    at_most: float | None = None
     at_least: float | None = None
     source: str = ""
 
@@ -78,8 +77,6 @@ BOUNDED_LOSS_GRADIENT = Assumption(
 BOUNDED_NORM_JACOBIAN = Assumption(
     name="bounded-norm-jacobian",
     statement="the Jacobian of the normalisation is of order one in depth",
-    measurement="norm_jacobian",
-    slope=0.0,
     source="Su, §Feed-forward gradient",
 )
 
@@ -123,8 +120,6 @@ HOMOGENEOUS_ACTIVATION = Assumption(
         "the activation is positively homogeneous of degree "
         "1 (ReLU exactly, GELU and SiLU approximately)"
     ),
-    measurement="activation_homogeneity",
-    at_most=0.5,
     source="Su, §Feed-forward gradient",
 )
 
@@ -183,15 +178,11 @@ STATED_REGIME = Assumption(
 UNIT_ACTIVATIONS = Assumption(
     name="unit-activations",
     statement="E x² = 1 for the entries of what a norm puts out, at every depth",
-    measurement="activation_size",
-    slope=0.0,
     source="layer cake, §4.2",
 )
 
 UNIT_BRANCH = Assumption(
     name="unit-branch",
     statement="a branch with its gains taken out maps inputs of order one to outputs of order one",
-    measurement="branch_input_response",
-    slope=0.0,
     source="Su, §Feed-forward gradient",
 )

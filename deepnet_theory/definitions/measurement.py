@@ -197,8 +197,7 @@ class Result(Concluded):
 
     ``of`` is the selection and the rule, or the model and its optimizer. ``points`` hold ‖ΔF‖/η per
     token, ``exponents`` their log–log slopes, whose first has the verdict of a verification,
-    and ``shares`` the same size where parameters are stepped alone, at the last point. ``level``
-    compares the absolute sizes with those of single sublayers.
+    and ``shares`` the same size where parameters are stepped alone, at the last point.
     """
 
     schema: str
@@ -210,7 +209,6 @@ class Result(Concluded):
     verdict: Verdict = Verdict.UNDECIDED
     provenance: Provenance = field(default_factory=Provenance)
     assumptions: tuple[AssumptionResult, ...] = ()
-    level: AssumptionResult | None = None
     updates: tuple[Following, ...] = ()  # the first updates of the models of each depth
 
     @property

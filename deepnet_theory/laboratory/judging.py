@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from fractions import Fraction
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +25,6 @@ from deepnet_theory.laboratory.statistics import (
     TOLERANCE,
     Array,
     Interval,
-    exponent_of,
     fit_exponent,
     judge,
     positive_interval,
@@ -36,60 +34,7 @@ from deepnet_theory.laboratory.statistics import (
     what_decides,
 )
 
-LEVEL = 0.05  # a size within this share of the prediction is equivalent to it
 WORST_FIRST = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED)
-
-
-def ratio_interval(measured: Array, predicted: Array) -> Interval:
-    r"""Measured over predicted, paired by seed, with an interval made in logarithms.
-
-    .. math:: \exp\Bigl(\overline{\log(b/\hat b)} \pm t_{n-1}\,s/\sqrt n\Bigr)
-    """
-    logs = _log_ratio(measured, predicted)
-    with np.errstate(over="ignore"):
-        estimate, low, high = (float(np.exp(x)) for x in logs.numbers)
-    return Interval(estimate, low, high, logs.samples)
-
-
-def _log_ratio(measured: Array, predicted: Array) -> Interval:
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        return t_interval(np.log(measured / predicted))
-
-
-def judge_level(
-    depths: Sequence[Depth], measured: Array, expected: Array, identity: Array
-) -> AssumptionResult | None:
-    """The verdict on the sizes at every depth, (seeds, depths): that of the worst one.
-
-    SUPPORTED where the ratio's interval lies within ``LEVEL`` of 1, REFUTED beyond, else UNDECIDED,
-    and where the prediction's blocks are far from the ``identity``, by S·r². None without a depth.
-    """
-    levels = []
-    for index, depth in enumerate(depths):
-        ratio = ratio_interval(measured[:, index], expected[:, index])
-        distance = float(identity[:, index].mean())
-        place = ", ".join(f"{symbol} = {n}" for symbol, n in depth.items())
-        because = f"measured/predicted at {place}: {ratio.low:.3f} to {ratio.high:.3f}"
-        verdict = Verdict.UNDECIDED
-        if not math.isfinite(ratio.estimate):
-            because = f"nothing finite at {depth_key(depth)}"
-        elif not distance <= NEAR:
-            because += f"; the prediction ends before: S·r² = {distance:.3g} is above {NEAR:g}"
-        elif (verdict := ratio.verdict(1 - LEVEL, 1 + LEVEL)) is Verdict.UNDECIDED:
-            logs = _log_ratio(measured[:, index], expected[:, index])
-            more = what_decides(logs, math.log(1 - LEVEL), math.log(1 + LEVEL))
-            because += f"; it must lie inside 1 ± {LEVEL:g}, or beyond it, to decide; {more}"
-        else:
-            where = "inside" if verdict is Verdict.SUPPORTED else "beyond"
-            because += f", {where} 1 ± {LEVEL:g}"
-        levels.append(AssumptionResult("level", verdict, *ratio.numbers, because=because))
-
-    def severity(level: AssumptionResult) -> tuple[int, float]:
-        ratio = level.estimate or 0.0
-        far = abs(math.log(ratio)) if 0 < ratio < math.inf else math.inf
-        return WORST_FIRST.index(level.verdict), -far
-
-    return min(levels, key=severity, default=None)
 
 
 def judge_assumption(
@@ -98,44 +43,28 @@ def judge_assumption(
     values: Array,
     groups: Sequence[object] | None = None,
 ) -> AssumptionResult:
-    """Test exactly the criteria that ``assumption`` gives against ``values`` (seeds, depths).
+    """Test the criterion that ``assumption`` gives against ``values`` (seeds, depths).
 
-    Slopes within the tolerance of exponents; a ceiling or a floor at every depth, by the interval
-    over seeds. Shown is the slope, else the value nearest to failing. Without criteria: ASSUMED.
+    A slope within the tolerance of exponents, a ceiling of the slope, or a floor at every depth by
+    the interval over seeds. Shown is the slope, else the lowest value. Without one: ASSUMED.
     """
-    judged: list[tuple[Verdict, str]] = []
-    shown: Interval | None = None
-    if assumption.slope is not None or assumption.slope_at_most is not None:
-        shown, start = _slope(depths, values, groups)
-        since = f" (from {start} layers)" if start > min(depths) else ""
-        if assumption.slope is not None:
-            verdict, because = judge(shown, assumption.slope)
-            if verdict is Verdict.UNDECIDED:
-                since += f"; {to_decide(shown, assumption.slope)}".rstrip("; ")
-            judged.append((verdict, f"exponent in depth {because}{since}"))
-        if assumption.slope_at_most is not None:
-            judged.append(_ceiling(shown, assumption.slope_at_most + TOLERANCE, f"exponent{since}"))
-    for word, bound, sign in (("most", assumption.at_most, 1), ("least", assumption.at_least, -1)):
-        if bound is None:
-            continue
-        # what is nowhere negative is a size or a share of one
-        interval = t_interval if (values < 0).any() else positive_interval
-        points = [interval(column) for column in values.T]
-        worst = max(points, key=lambda p: sign * p.estimate if math.isfinite(p.estimate) else 1e99)
-        band = (-math.inf, bound) if sign > 0 else (bound, math.inf)
-        verdict = worst.verdict(*band) if math.isfinite(worst.estimate) else Verdict.UNDECIDED
-        because = (
-            f"{worst.estimate:.3g} [{worst.low:.3g}, {worst.high:.3g}] at "
-            f"{depths[points.index(worst)]} layers, where at {word} {bound:g} is assumed"
-        )
-        judged.append((verdict, because + _advice(verdict, worst, bound)))
-        shown = worst if shown is None else shown
-    if not judged:
-        shown, _ = _slope(depths, values, groups)
-        judged.append((Verdict.ASSUMED, "no criterion is given; the exponent in depth is shown"))
-    assert shown is not None
-    verdict = min((v for v, _ in judged), key=[*WORST_FIRST, Verdict.ASSUMED].index)
-    because = "; ".join(because for _, because in judged)
+    shown, start = _slope(depths, values, groups)
+    since = f" (from {start} layers)" if start > min(depths) else ""
+    if assumption.slope is not None:
+        verdict, because = judge(shown, assumption.slope)
+        because = f"exponent in depth {because}{since}"
+        if verdict is Verdict.UNDECIDED and (more := to_decide(shown, assumption.slope)):
+            because += f"; {more}"
+    elif assumption.slope_at_most is not None:
+        ceiling = assumption.slope_at_most + TOLERANCE
+        verdict, because = _bounded(shown, -math.inf, ceiling, f"exponent{since}")
+    elif assumption.at_least is not None:
+        points = [positive_interval(column) for column in values.T]
+        shown = min(points, key=lambda p: p.estimate if math.isfinite(p.estimate) else -math.inf)
+        what = f"the value at {depths[points.index(shown)]} layers"
+        verdict, because = _bounded(shown, assumption.at_least, math.inf, what)
+    else:
+        verdict, because = Verdict.ASSUMED, "no criterion is given; the exponent in depth is shown"
     return AssumptionResult(assumption.name, verdict, *shown.numbers, assumption.statement, because)
 
 
@@ -150,36 +79,31 @@ def _slope(
     return fit.interval, fit.fitted_from
 
 
-def _ceiling(interval: Interval, ceiling: float, what: str) -> tuple[Verdict, str]:
+def _bounded(interval: Interval, low: float, high: float, what: str) -> tuple[Verdict, str]:
+    """The verdict on an interval that should lie between two bounds, one of them infinite."""
     if not math.isfinite(interval.estimate):
         return Verdict.UNDECIDED, f"{what}: nothing finite was measured"
-    verdict = interval.verdict(-math.inf, ceiling)
-    verb = {Verdict.SUPPORTED: "is at most", Verdict.REFUTED: "is above"}.get(
-        verdict, "reaches above"
+    verdict = interval.verdict(low, high)
+    edge, side = (high, "at most") if low == -math.inf else (low, "at least")
+    because = (
+        f"{what} [{interval.low:+.3g}, {interval.high:+.3g}], where {side} {edge:g} is assumed"
     )
-    shown = f"{what} [{interval.low:+.3f}, {interval.high:+.3f}] {verb} {ceiling:g}"
-    return verdict, shown + _advice(verdict, interval, ceiling)
-
-
-def _advice(verdict: Verdict, interval: Interval, edge: float) -> str:
-    """How many seeds would decide what is UNDECIDED, behind a semicolon."""
-    more = what_decides(interval, edge) if verdict is Verdict.UNDECIDED else ""
-    return f"; {more}" if more else ""
+    if verdict is Verdict.UNDECIDED and (more := what_decides(interval, edge)):
+        because += f"; {more}"
+    return verdict, because
 
 
 DEEP = (MAX_LAYERS // 16, MAX_LAYERS)  # the powers are read off between these
 
 
-def power_deep_down(
-    case_at: Callable[[Depth], Case], depth: Depth, symbols: Sequence[str]
-) -> float | None:
+def power_deep_down(case_at: Callable[[Depth], Case], depth: Depth, symbol: str) -> float | None:
     """The power that the prediction has far beyond the measured depths.
 
     At two great depths the share of each kind of parameter is one power of the depth, and the
     largest leads. None where the stack there is not near the identity, or the rule has no value.
     """
     try:
-        cases = [case_at({**depth, **dict.fromkeys(symbols, n)}) for n in DEEP]
+        cases = [case_at({**depth, symbol: n}) for n in DEEP]
         if any(max(distance_from_identity(case)) > NEAR for case in cases):
             return None
         shallow, deep = ({k: u.mean for k, u in predict_shares(case).items()} for case in cases)
@@ -193,62 +117,77 @@ def power_deep_down(
 ALL = "all"
 
 
-@dataclass(frozen=True)
-class Plan:
-    """One exponent to be fitted; ``total`` where all depths grow together and exponents add."""
-
-    prediction: Prediction
-    total: bool
-
-    def groups(self, depths: Sequence[Depth]) -> list[object]:
-        if self.total:
-            return [None] * len(depths)
-        variable = self.prediction.variable
-        return [tuple(n for s, n in d.items() if s != variable) for d in depths]
-
-
 def plan_exponents(
     selection: Selection, predictions: Predictions, depths: Sequence[Depth]
-) -> list[Plan]:
-    """Which exponents these depths can give.
+) -> list[Prediction]:
+    """The predictions that these depths can test: one in N needs two that differ in N alone.
 
-    One in N needs two depths that differ in N alone; where all have one ratio of N to M, the sum
-    of both is fitted. Raises :class:`InputError` where the depths give neither.
+    Raises :class:`InputError` where there is none.
     """
     symbols = selection.the_stack.depths
     given = predictions.exponents or tuple(Prediction(s, ALL, None) for s in symbols)
-    free = [s for s in symbols if varies_alone(s, depths)]
-    if free:
-        alone = [Plan(p, total=False) for p in given if p.variable in free]
-        if alone:
-            return alone
-    ratios = {Fraction(*d.values()) for d in depths} if len(symbols) == 2 else set()
-    if len(depths) < 2 or len(ratios) != 1:
-        shown = ", ".join(depth_key(d) for d in depths)
-        raise InputError(
-            f"the depths {shown} give no exponent: two that differ in "
-            f"{' or in '.join(symbols)} alone are needed"
-            + (", or equal ratios of N to M" if len(symbols) == 2 else "")
-        )
-    return [Plan(_sum_of(p, given), total=True) for p in given if p.variable == symbols[0]]
+    if tested := [p for p in given if varies_alone(p.variable, depths)]:
+        return tested
+    raise InputError(
+        f"the depths {', '.join(map(depth_key, depths))} give no exponent: two that differ in "
+        f"{' or in '.join(symbols)} alone are needed"
+    )
 
 
-def varies_alone(symbol: str, depths: Sequence[Depth]) -> bool:
-    seen: dict[tuple[int, ...], set[int]] = {}
-    for d in depths:
-        others = tuple(n for s, n in d.items() if s != symbol)
-        seen.setdefault(others, set()).add(d[symbol])
+def groups_of(variable: str, places: Sequence[Depth]) -> list[object]:
+    """What else is varied, of each place: it is held fixed."""
+    return [tuple(n for symbol, n in place.items() if symbol != variable) for place in places]
+
+
+def varies_alone(symbol: str, places: Sequence[Depth]) -> bool:
+    """Whether two places differ in this symbol alone."""
+    seen = dict[object, set[int]]()
+    for group, place in zip(groups_of(symbol, places), places, strict=True):
+        seen.setdefault(group, set()).add(place[symbol])
     return any(len(values) > 1 for values in seen.values())
 
 
-def _sum_of(first: Prediction, given: Sequence[Prediction]) -> Prediction:
-    """The prediction where all depths grow together: exponents of the same share add."""
-    same = [p for p in given if p.share == first.share]
-    exponents = [p.exponent for p in same]
-    total = None if None in exponents else sum((e for e in exponents if e), Fraction(0))
-    by_name = [dict(p.rivals) for p in same]
-    rivals = tuple((n, sum((r[n] for r in by_name), Fraction(0))) for n in by_name[0])
-    return Prediction(first.variable, first.share, total, rivals)
+def exponent_from(
+    prediction: Prediction,
+    places: Sequence[Depth],
+    values: Array,
+    tolerance: float = TOLERANCE,
+    slack: Sequence[float] = (),
+) -> Exponent:
+    """The exponent of ``values`` (seeds, places), judged; ``slack`` as in :func:`fit_exponent`."""
+    variable, predicted, rivals = _numbers(prediction)
+    numbers = [place[variable] for place in places]
+    fit = fit_exponent(numbers, values, groups_of(variable, places), slack)
+    verdict, because = judge(fit.interval, predicted, rivals, tolerance)
+    if not values.any():
+        because = "the step moves nothing: an update as large as a parameter leaves 0 where it is"
+    if grid := fit.interval.slack:
+        because += f"; ±{grid:.3f} of it is the grid's"
+    more = to_decide(fit.interval, predicted, rivals, tolerance)
+    return Exponent(
+        variable, prediction.share, *fit.interval.numbers, predicted, verdict, because,
+        fitted_from=fit.fitted_from,
+        rivals=rivals,
+        constant=fit.interval.within(-tolerance, tolerance),
+        would_decide=more if verdict is Verdict.UNDECIDED else "",
+    )  # fmt: skip
+
+
+def not_measured(prediction: Prediction, because: str) -> Exponent:
+    """The exponent where too little is there to fit one."""
+    variable, predicted, rivals = _numbers(prediction)
+    nothing = (math.nan,) * 3
+    return Exponent(
+        variable, prediction.share, *nothing, predicted, Verdict.UNDECIDED, because, rivals=rivals
+    )
+
+
+def _numbers(
+    prediction: Prediction,
+) -> tuple[str, float | None, tuple[tuple[str, float], ...]]:
+    exponent = prediction.exponent
+    predicted = None if exponent is None else float(exponent)
+    return prediction.variable, predicted, tuple((n, float(e)) for n, e in prediction.rivals)
 
 
 class Here(NamedTuple):
@@ -258,20 +197,21 @@ class Here(NamedTuple):
     off: Interval  # measured minus predicted, paired by seed
 
 
-def slope_here(plan: Plan, depths: Sequence[Depth], values: Array, expected: Array) -> Here | None:
+def slope_here(
+    variable: str, depths: Sequence[Depth], values: Array, expected: Array
+) -> Here | None:
     """The predicted slope over all measured depths; None where it is not finite."""
     good = (np.isfinite(values) & (values > 0) & np.isfinite(expected) & (expected > 0)).all(1)
     if not good.any():
         return None
-    layers = np.log([float(d[plan.prediction.variable]) for d in depths])
-    groups = plan.groups(depths)
+    layers, groups = np.log([float(d[variable]) for d in depths]), groups_of(variable, depths)
     predicted = slopes(layers, np.log(expected[good]), groups)
     measured = slopes(layers, np.log(values[good]), groups)
     return Here(float(predicted.mean()), t_interval(measured - predicted))
 
 
 def judge_exponent(
-    plan: Plan,
+    prediction: Prediction,
     depths: Sequence[Depth],
     values: Array,
     wanted: int,
@@ -285,40 +225,29 @@ def judge_exponent(
     refute either. A seed that was not finite takes SUPPORTED to UNDECIDED, missing depths any
     verdict.
     """
-    prediction = plan.prediction
-    variable, share = prediction.variable, prediction.share
-    predicted = None if prediction.exponent is None else float(prediction.exponent)
-    rivals = tuple((name, float(e)) for name, e in prediction.rivals)
-    if not (len(depths) > 1 if plan.total else varies_alone(variable, depths)):
-        nothing, because = Interval(math.nan, math.nan, math.nan), "too few depths were measured"
-        return exponent_of(
-            variable, share, nothing, predicted, Verdict.UNDECIDED, because, rivals=rivals, more=""
-        )
-    fit = fit_exponent([d[variable] for d in depths], values, plan.groups(depths))
-    verdict, because = judge(fit.interval, predicted, rivals)
-    if not values.any():
-        because = "the step moves nothing: an update as large as a parameter leaves 0 where it is"
-    here = None if expected is None else slope_here(plan, depths, values, expected)
+    if not varies_alone(prediction.variable, depths):
+        return not_measured(prediction, "too few depths were measured")
+    e = exponent_from(prediction, depths, values)
+    verdict, because = e.verdict, e.because
+    here = None if expected is None else slope_here(e.variable, depths, values, expected)
     if here is not None:
         because += f"; single sublayers predict {here.slope:+.3f} over these depths"
-        if verdict is not Verdict.SUPPORTED and predicted is not None:
-            verdict, reason = _by_prediction(verdict, here, predicted, rivals, deep_down)
+        if verdict is not Verdict.SUPPORTED and e.predicted is not None:
+            verdict, reason = _by_prediction(verdict, here, e.predicted, e.rivals, deep_down)
             because += reason
-    if plan.total:
-        because = f"all depths grow together, so the exponents add; {because}"
-    lost = values.shape[0] - len(fit.per_seed)
-    if lost:
-        because += f"; {lost} of {values.shape[0]} seeds were not finite and are left out"
+    if lost := int((~(np.isfinite(values) & (values > 0)).all(1)).sum()):
+        because += f"; {lost} of {len(values)} seeds were not finite and are left out"
     if few := len(depths) < wanted:
         because += f"; only {len(depths)} of {wanted} depths were measured"
     if few or (verdict is Verdict.SUPPORTED and lost):
         verdict = Verdict.UNDECIDED
-    return exponent_of(
-        variable, share, fit.interval, predicted, verdict, because, rivals=rivals,
-        fitted_from=fit.fitted_from,
+    return replace(
+        e,
+        verdict=verdict,
+        because=because,
         here=None if here is None else here.slope,
-        more="" if few else None,  # more seeds would not decide it
-    )  # fmt: skip
+        would_decide="" if few or verdict is not Verdict.UNDECIDED else e.would_decide,
+    )
 
 
 def _by_prediction(
@@ -358,50 +287,28 @@ APART = 0.5  # the exponents at full and at no alignment; many tokens lie betwee
 
 
 def judge_power(
-    prediction: Prediction,
-    places: Sequence[Depth],
-    values: Array,
-    tokens: int,
+    prediction: Prediction, places: Sequence[Depth], values: Array, tokens: int
 ) -> Exponent:
     """The exponent of ``values`` (seeds, places) in one symbol, the others held fixed.
 
     In d it is fitted from ``LEAST`` on, where enough widths are left. With ``tokens`` above a
     ``FEW``-th of the width, what is off by up to ``APART`` may be theirs: UNDECIDED.
     """
-    symbol, groups = prediction.variable, Plan(prediction, total=False).groups(places)
-    numbers, widths = (np.array([place[name] for place in places]) for name in (symbol, "d"))
-    kept = widths >= LEAST
-    if len({*widths[kept].tolist()}) < FEWEST:
-        kept[:] = True
-    narrow = widths[kept].min()
-
-    held = [group for group, inside in zip(groups, kept, strict=True) if inside]
-    fit = fit_exponent(numbers[kept].tolist(), values[:, kept], held)
-    predicted = None if prediction.exponent is None else float(prediction.exponent)
-    verdict, because = judge(fit.interval, predicted, tolerance=WIDE_TOLERANCE)
-    more = to_decide(fit.interval, predicted, tolerance=WIDE_TOLERANCE)
-    if not values.any():
-        because = "the update moves nothing: it leaves 0 where it is"
-    elif (
-        verdict is Verdict.REFUTED
-        and predicted is not None
-        and tokens * FEW > narrow
-        and not fit.interval.outside(
-            predicted - APART - WIDE_TOLERANCE, predicted + APART + WIDE_TOLERANCE
-        )
-    ):
-        verdict, low, high = Verdict.UNDECIDED, fit.interval.low, fit.interval.high
-        because = (
-            f"[{low:+.3f}, {high:+.3f}] is off {predicted:+g} ± {WIDE_TOLERANCE:g} by no more than "
-            f"{tokens} tokens can make it beside a width of {narrow}"
-        )
-        more = "fewer tokens or larger widths would decide, not more seeds"
-    return exponent_of(
-        symbol, prediction.share, fit.interval, predicted, verdict, because,
-        tolerance=WIDE_TOLERANCE,
-        more=more,
-        fitted_from=fit.fitted_from,
-    )  # fmt: skip
+    kept = [i for i, place in enumerate(places) if place["d"] >= LEAST]
+    if len({places[i]["d"] for i in kept}) < FEWEST:
+        kept = [*range(len(places))]
+    narrow = min(places[i]["d"] for i in kept)
+    e = exponent_from(prediction, [places[i] for i in kept], values[:, kept], WIDE_TOLERANCE)
+    far = APART + WIDE_TOLERANCE
+    near = e.predicted is not None and e.low <= e.predicted + far and e.high >= e.predicted - far
+    if e.verdict is not Verdict.REFUTED or tokens * FEW <= narrow or not near:
+        return e
+    because = (
+        f"[{e.low:+.3f}, {e.high:+.3f}] is off {e.predicted:+g} ± {WIDE_TOLERANCE:g} by no more "
+        f"than {tokens} tokens can make it beside a width of {narrow}"
+    )
+    more = "fewer tokens or larger widths would decide, not more seeds"
+    return replace(e, verdict=Verdict.UNDECIDED, because=because, would_decide=more)
 
 
 def verdict_on(exponents: Sequence[Exponent]) -> Verdict:

@@ -30,7 +30,6 @@ from deepnet_theory.definitions.selection import stack
 from deepnet_theory.laboratory.common_mode import over_seeds, warning
 from deepnet_theory.laboratory.judging import (
     ALL,
-    Plan,
     judge_exponent,
     judge_power,
     varies_alone,
@@ -52,7 +51,7 @@ from deepnet_theory.laboratory.settings import (
     parse_widths,
     provenance,
 )
-from deepnet_theory.laboratory.statistics import Array, fit_exponent, positive_interval
+from deepnet_theory.laboratory.statistics import Array, positive_interval
 from deepnet_theory.models.factory import Factory, alone, factory_of
 from deepnet_theory.processes import Job, Work, cache_of, run_until_stopped, travels
 from deepnet_theory.processes.keep import digest
@@ -60,7 +59,6 @@ from deepnet_theory.runtime import machine
 
 LAYERS = stack("encoder")  # whose depths are numbers of layers, N
 MOST_SEEDS = 1024
-UNEVEN = 0.25  # a share of F that scales as a larger power of the width: half of what one size does
 Watch = Callable[[Estimate], None]  # receives each point as soon as it is measured
 
 
@@ -109,9 +107,8 @@ def measure(
 
     Across ``widths`` it is ``make_model(depth, width)``, or ``make_model(width)`` without depths,
     and every parameter is stepped alone: ‖ΔF‖ is then compared with ‖F‖, of the head's parameters
-    the loss is taken, and an exponent in d says of each how far it is off. The sentence beside it
-    names a learning rate only where the initial sizes are right: where the parameters' shares of F
-    (what F changes by as they grow) change with the width, these come first.
+    the loss is taken, and an exponent in d says of each how far it is off. Scale initial sizes
+    (1/sqrt(fan-in) of a matrix) and multipliers first, then learning rates by the inverse power.
 
     With ``updates`` each model also takes that many steps of its optimizer, at ``eta`` or the
     optimizer's own rate. Followed are the loss, R (the summed weight of what the branches add to
@@ -159,8 +156,6 @@ def measure(
             f"{factory.name} gives the same model at all {seeds} seeds (does it set a seed "
             "itself?): the first seed alone counts, and one gives no interval"
         )
-    if widths is not None and (first := runs.uneven(measured)):
-        warnings.append(first)
     exponents = tuple(runs.exponents(measured, across_width=widths is not None))
     # the whole's in depth; in width the worst of all parameters
     verdict = exponents[0].verdict if widths is None else verdict_on(exponents)
@@ -229,8 +224,7 @@ class Stretch:
 
     ``bend`` is the part of ΔF that is not linear, NaN where F is not finite, ``rate`` the
     optimizer's learning rate. ``shapes`` is a digest of the parameters' names and shapes,
-    ``weights`` tells weights drawn anew, ``tokens`` counts F's; ``starts`` is what F changes by as
-    parameters grow, across the width alone.
+    ``weights`` tells weights drawn anew, ``tokens`` counts F's.
     """
 
     sizes: dict[str, float]
@@ -240,7 +234,6 @@ class Stretch:
     weights: float
     tokens: int
     device: str
-    starts: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -263,9 +256,8 @@ class Family:
             with machine.threads(machine.fitting_threads(entries)):
                 share, bend = stepped.linear_rate()
                 names = stepped.patterns() if patterns else []
-                starts = dict[str, float]()
                 if "d" in place:
-                    sizes, starts = stepped.moves(names, share), stepped.starts(names)
+                    sizes = stepped.moves(names, share)
                 else:
                     sizes = {name: stepped.size_of(share, name) for name in (ALL, *names)}
             return Stretch(
@@ -276,7 +268,6 @@ class Family:
                 weights=stepped.weights,
                 tokens=entries // stepped.before.shape[-1],
                 device=str(stepped.before.device),
-                starts=starts,
             )
 
     def follow(self, place: Depth, seed: int, updates: int, eta: float | None) -> Followed:
@@ -441,14 +432,10 @@ class _Runs:
         return np.array([self.sizes(name, place) for place in places], dtype=float).T
 
     def exponents(self, places: Sequence[Depth], across_width: bool) -> Iterator[Exponent]:
-        """In depth that of the whole, judged against a constant.
-
-        In width those of the whole and of every parameter, and what would mend one.
-        """
+        """In depth that of the whole, in width those of every parameter too; against a constant."""
         if not across_width:
-            plan = Plan(Prediction("N", ALL, Fraction(0)), total=False)
-            values = self._values(ALL, places)
-            e = judge_exponent(plan, places, values, len(self.places))
+            constant, values = Prediction("N", ALL, Fraction(0)), self._values(ALL, places)
+            e = judge_exponent(constant, places, values, len(self.places))
             if e.verdict is Verdict.SUPPORTED and (bent := self.findings(places)):
                 e = replace(e, verdict=Verdict.UNDECIDED, because=f"{e.because}; but {bent[0]}")
             yield e
@@ -457,45 +444,9 @@ class _Runs:
             return
         everywhere = [m for place in places for m in self.row(place)]
         names = [name for name in everywhere[0].sizes if all(name in m.sizes for m in everywhere)]
-        fitting = not self.uneven(places)
         for variable in reversed(places[0]):
             for name in names if variable == "d" else (ALL,):
                 if varies_alone(variable, places):
                     constant = Prediction(variable, name, Fraction(0))
                     values = self._values(name, places)
-                    e = judge_power(constant, places, values, everywhere[0].tokens)
-                    off = e.verdict is Verdict.REFUTED and variable == "d" and name != ALL
-                    yield replace(e, because=f"{_mend(e)}; {e.because}") if off and fitting else e
-
-    def uneven(self, places: Sequence[Depth]) -> str:
-        """What is to be scaled before any learning rate; no word where all starts are right.
-
-        A parameter's share of F before any step is the same at every width where initial sizes and
-        multipliers fit the width. Where they do not, a step's effect has their powers in it.
-        """
-        rows = [[m.starts for m in self.row(place)] for place in places]
-        numbers = [place["d"] for place in places]
-        groups = [tuple(n for symbol, n in place.items() if symbol != "d") for place in places]
-        off = {}
-        for name in rows[0][0]:
-            if all(name in starts for row in rows for starts in row):
-                shares = np.array([[starts[name] for starts in row] for row in rows]).T
-                power = fit_exponent(numbers, shares, groups).interval
-                if power.outside(-UNEVEN, UNEVEN):
-                    off[name] = power.estimate
-        if not off:
-            return ""
-        worst = max(off, key=lambda name: abs(off[name]))
-        return (
-            f"before any step the share of F that {worst} makes scales as width^{off[worst]:+.2f}: "
-            "scale initial sizes (1/sqrt(fan-in) of a matrix) and multipliers first, then judge "
-            "learning rates"
-        )
-
-
-def _mend(e: Exponent) -> str:
-    """What would make the update as large at every width."""
-    power = f"width^{-e.estimate:+.2f} ({-e.high:+.2f} to {-e.low:+.2f})"
-    if e.share == ANSWER:
-        return f"the head's initial size, or the logits' multiplier, should scale as {power} of it"
-    return f"its learning rate should scale as {power} of it"
+                    yield judge_power(constant, places, values, everywhere[0].tokens)

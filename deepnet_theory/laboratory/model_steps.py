@@ -165,8 +165,6 @@ SEEN = 0.1  # of the whole step's ‖ΔF‖, by a step that should move F as far
 SHORT = 1e-3  # ‖ΔF‖/‖F‖ aimed at: far above float32's rounding, far below curvature
 LINEAR = 0.01  # the part of ΔF that is not linear is kept under this
 WIDE = 30.0  # how many times more or less is accepted where the step is linear
-GROWN = 2.0**-7  # how much parameters grow where their share of F is asked for
-ROUNDED = 1e-3  # of F: a share this small may be rounding
 
 
 class Stepped:
@@ -220,18 +218,14 @@ class Stepped:
         """The names of what moves, one for all layers: numbers are ``*``."""
         return list(dict.fromkeys(_in_all_layers(name) for name, _, _ in self.changes))
 
+    @torch.no_grad()
     def change(self, scale: float, pattern: str = ALL) -> Tensor:
         """ΔF where what a pattern tells moves by ``scale`` times its change: as F, float64."""
-        moves = set(self.moving(pattern))
-        return self._changed((p, c * scale) for name, p, c in self.changes if name in moves)
-
-    @torch.no_grad()
-    def _changed(self, changes: Iterable[tuple[nn.Parameter, Tensor]]) -> Tensor:
-        """ΔF where these parameters change; they change back."""
-        kept = []
-        for p, change in changes:
-            kept.append((p, p.detach().clone()))
-            p.add_(change)
+        kept, moves = [], set(self.moving(pattern))
+        for name, p, change in self.changes:
+            if name in moves:
+                kept.append((p, p.detach().clone()))
+                p.add_(change * scale)
         try:
             return (self.final() - self.before).double()
         finally:
@@ -265,20 +259,6 @@ class Stepped:
                 moves[name] = size / times / own
         answer = abs(math.fsum(self.slopes.values()) - behind) * scale
         return {**moves, ANSWER: answer / moves[ALL]}
-
-    def starts(self, names: Iterable[str]) -> dict[str, float]:
-        """By how much F changes, in its own size, where a name's parameters grow by one part.
-
-        What changes F by less than ``ROUNDED`` is left out: a part that starts at zero, and one
-        whose size a norm takes away.
-        """
-        own, named = self.size, dict(self.model.named_parameters())
-        grown = {
-            name: self._changed((named[n], named[n].detach() * GROWN) for n in self.moving(name))
-            for name in names
-        }
-        shares = {n: float(f.norm(dim=-1).mean()) / GROWN / own for n, f in grown.items()}
-        return {name: share for name, share in shares.items() if share > ROUNDED}
 
     def linear_rate(self) -> tuple[float, float]:
         r"""A share of the step where F changes linearly, and how far from that it is there.

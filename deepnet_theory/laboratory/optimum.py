@@ -5,25 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from deepnet_theory.definitions.measurement import Exponent
+from deepnet_theory.definitions.measurement import Exponent, Prediction
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST
 from deepnet_theory.definitions.training import ClosureTransfer, Cost, Curve
-from deepnet_theory.laboratory.judging import WORST_FIRST, varies_alone
-from deepnet_theory.laboratory.settings import Depth, depth_key
-from deepnet_theory.laboratory.statistics import (
-    Array,
-    Interval,
-    exponent_of,
-    fit_exponent,
-    judge,
-    t_interval,
+from deepnet_theory.laboratory.judging import (
+    WORST_FIRST,
+    exponent_from,
+    not_measured,
+    varies_alone,
 )
+from deepnet_theory.laboratory.settings import Depth, depth_key
+from deepnet_theory.laboratory.statistics import Array, Interval, t_interval
 
 TOLERANCE = 1 / 16  # a best rate whose exponent in depth lies within it transfers
 MATERIAL = 0.1  # of what the shallowest stack has learnt: more than that is lost, not noise
@@ -139,47 +137,22 @@ def geometric(rates: Sequence[float]) -> Interval:
 
 
 def best_exponent(
-    variable: str,
-    depths: Sequence[int],
+    symbol: str,
+    places: Sequence[Depth],
     best: Array,
-    outside: Sequence[str],
+    outside: Sequence[str] = (),
     slack: Sequence[float] = (),
-    groups: Sequence[object] | None = None,
 ) -> Exponent:
-    """The exponent in depth of the best rates (seeds, depths), and whether the rate transfers.
+    """The exponent in one symbol of the best rates (seeds, places): does the rate transfer?
 
-    SUPPORTED where its interval lies inside ±1/16, fitted as in :func:`fit_exponent`, ``groups``
-    too. ``outside`` are sentences on depths that the grid does not bracket: UNDECIDED. ``slack``,
-    each depth's in log η, widens the interval by what the slope can change.
+    SUPPORTED where its interval lies inside ±1/16. ``outside`` are sentences on places that the
+    grid does not bracket: UNDECIDED. ``slack``, each place's in log η, widens the interval by what
+    the slope can change.
     """
-    if outside or len(set(depths)) < 2 or not len(best):
-        nothing = Interval(math.nan, -math.inf, math.inf)
-        because = "; ".join(outside) or "an exponent needs two depths"
-        return exponent_of(variable, "best rate", nothing, None, Verdict.UNDECIDED, because)
-    fit = fit_exponent(depths, best, groups)
-    labels = groups or [None] * len(depths)
-    each = zip(depths, slack or [0.0] * len(depths), labels, strict=True)
-    grid = _reach([row for row in each if row[0] >= fit.fitted_from])
-    interval = fit.interval.widened(grid)
-    verdict, because = judge(interval, 0.0, tolerance=TOLERANCE)
-    because += f"; ±{grid:.3f} of it is the grid's" * bool(grid)
-    if fit.fitted_from > min(depths):
-        because += f", from {variable} = {fit.fitted_from} on, where it has settled"
-    return exponent_of(
-        variable, "best rate", interval, 0.0, verdict, because, tolerance=TOLERANCE,
-        fitted_from=fit.fitted_from,
-    )  # fmt: skip
-
-
-def _reach(points: Sequence[tuple[int, float, object]]) -> float:
-    """How far a slope in log depth can change where each point may lie its slack away.
-
-    A point is a depth, its slack, and the group whose intercept it shares.
-    """
-    depths, slack, labels = zip(*points, strict=True)
-    x = np.log(np.asarray(depths, dtype=float))
-    centred = x - [fmean(x[[g == label for g in labels]]) for label in labels]
-    return float(np.abs(centred) @ np.asarray(slack) / (centred @ centred)) if any(slack) else 0.0
+    constant = Prediction(symbol, "best rate", Fraction(0))
+    if outside or not len(best) or not varies_alone(symbol, places):
+        return not_measured(constant, "; ".join(outside) or "an exponent needs two depths")
+    return exponent_from(constant, places, best, TOLERANCE, slack)
 
 
 def cost_of_depth(
@@ -220,13 +193,7 @@ def judged(
     free = [symbol for symbol in symbols if varies_alone(symbol, depths)] or symbols[:1]
     best = np.array([curve.best_by_seed for curve in curves if curve.best_by_seed]).T
     findings, slack = [c.finding for c in curves if c.finding], [c.slack for c in curves]
-    exponents = tuple(
-        best_exponent(
-            symbol, [d[symbol] for d in depths], best, findings, slack,
-            [tuple(n for s, n in d.items() if s != symbol) for d in depths],
-        )
-        for symbol in free
-    )  # fmt: skip
+    exponents = tuple(best_exponent(symbol, depths, best, findings, slack) for symbol in free)
     shallow, deep = curves[0], curves[-1]
     cost = Cost()
     if math.isfinite(shallow.best) and shallow.rates == deep.rates:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import cast
 
 import numpy as np
 import scipy
@@ -21,7 +21,7 @@ from deepnet_theory.definitions.measurement import Provenance
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.outcome import shown as written
 from deepnet_theory.definitions.record import Measurement
-from deepnet_theory.definitions.selection import MAX_LAYERS, Stack
+from deepnet_theory.definitions.selection import DepthLike, Stack, parse_depth
 from deepnet_theory.processes import cores, require_processes
 from deepnet_theory.runtime import machine
 from deepnet_theory.runtime.machine import device_called
@@ -29,7 +29,6 @@ from deepnet_theory.runtime.machine import device_called
 Depth = dict[str, int]
 MOST_WIDTH = 2**20
 FEWEST = 3  # widths that show whether a line is one
-_T = TypeVar("_T")
 
 
 def provenance(
@@ -104,27 +103,37 @@ def parse_depths(depths: str | Iterable[object], stack: Stack) -> tuple[Depth, .
     An item is a number of layers, or a pair ``NxM``, tuple or mapping where the stack has two
     parts; ``a:b`` are depths in equal ratios close to 2. Raises :class:`InputError`.
     """
-    whole = written(depths) if isinstance(depths, str) else None
+    found: set[tuple[int, ...]] = set()
     try:
-        items: list[object] = list(depths.split(",") if isinstance(depths, str) else depths)
+        items = depths.split(",") if isinstance(depths, str) else list(depths)
     except TypeError:
         raise InputError(f"the depths {written(depths)} are not a list") from None
-    numbers: set[tuple[int, ...]] = set()
-    shown = whole or "[]"
     try:
-        if not items:
-            raise ValueError("it is empty")
         for item in items:
-            shown = whole or written(item)
-            numbers.update(_item(item, stack))
-    except ValueError as why:
-        form = (
-            "pairs such as 8x6,16x6 (encoder x decoder layers)"
-            if len(stack.parts) > 1
-            else "whole numbers of layers from 1, such as 8,16,32 or 8:1000"
-        )
-        raise InputError(f"the depths {shown} cannot be read: {why}; valid are {form}") from None
-    return tuple(dict(zip(stack.depths, d, strict=True)) for d in sorted(numbers))
+            if isinstance(item, str) and ":" in item and len(stack.parts) == 1:
+                found.update((n,) for n in _geometric(item, stack))
+            else:
+                one = item.replace("x", ",") if isinstance(item, str) else cast(DepthLike, item)
+                found.add(tuple(parse_depth(one, stack).values()))
+        if not found:
+            raise InputError("it is empty")
+    except InputError as why:
+        form = "8x6,16x6 (encoder x decoder layers)" if len(stack.parts) > 1 else "8,16 or 8:1000"
+        raise InputError(
+            f"the depths {written(depths)} cannot be read: {why}; a list is {form}"
+        ) from None
+    return tuple(dict(zip(stack.depths, depth, strict=True)) for depth in sorted(found))
+
+
+def _geometric(text: str, stack: Stack) -> list[int]:
+    """The depths of a range, in equal ratios close to 2."""
+    ends = (parse_depth(end.strip(), stack) for end in text.split(":", 1))
+    first, last = (n for end in ends for n in end.values())
+    if last <= first:
+        raise InputError(f"the range from {first} to {last} does not rise")
+    steps = max(1, round(math.log2(last / first)))
+    ratio = (last / first) ** (1 / steps)
+    return [*(round(first * ratio**i) for i in range(steps)), last]
 
 
 def parse_widths(widths: str | Iterable[object], fewest: int = FEWEST) -> tuple[int, ...]:
@@ -174,43 +183,3 @@ def default_depths(stack: Stack) -> str:
 
 def wanted_depths(depths: str | Iterable[object] | None, stack: Stack) -> tuple[Depth, ...]:
     return parse_depths(default_depths(stack) if depths is None else depths, stack)
-
-
-def _item(item: object, stack: Stack) -> list[tuple[int, ...]]:
-    """The depths of one item; raises ValueError that says what is wrong with it."""
-    numbers: list[object] = [item]
-    if isinstance(item, str):
-        text = item.strip()
-        if len(stack.parts) == 1 and ":" in text:
-            first, _, last = text.partition(":")
-            return _geometric(_layers(first), _layers(last))
-        numbers = list(text.split("x"))
-    elif isinstance(item, Mapping):
-        numbers = [item.get(symbol, "") for symbol in stack.depths]
-    elif isinstance(item, (tuple, list)):
-        numbers = list(item)
-    if len(numbers) != (parts := len(stack.parts)):
-        raise ValueError(f"a depth of this stack is {parts} number{'s' * (parts > 1)}")
-    return [tuple(map(_layers, numbers))]
-
-
-def _layers(number: object) -> int:
-    value: object = number
-    if isinstance(number, str):
-        number = number.strip()
-        if not number:
-            raise ValueError("a depth is missing")
-        value = int(number[:20]) if number.isascii() and number.isdigit() else None
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{written(number)} is not a positive whole number")
-    if not 1 <= value <= MAX_LAYERS:
-        raise ValueError(f"{written(value)} is not from 1 to {MAX_LAYERS}")
-    return value
-
-
-def _geometric(first: int, last: int) -> list[tuple[int, ...]]:
-    if last <= first:
-        raise ValueError(f"the range from {first} to {last} does not rise")
-    steps = max(1, round(math.log2(last / first)))
-    ratio = (last / first) ** (1 / steps)
-    return [*((round(first * ratio**i),) for i in range(steps)), (last,)]

@@ -6,13 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from deepnet_theory.definitions.measurement import Exponent
 from deepnet_theory.definitions.outcome import Verdict
 
 CONFIDENCE = 0.95
@@ -161,13 +159,17 @@ class Fit:
 
 
 def fit_exponent(
-    depths: Sequence[float], values: Array, groups: Sequence[object] | None = None
+    depths: Sequence[float],
+    values: Array,
+    groups: Sequence[object] | None = None,
+    slack: Sequence[float] = (),
 ) -> Fit:
     """The exponent in depth of positive ``values`` (seeds, depths), from where it has settled.
 
     The least depth is left out as long as the slope that leads away from it differs from that of
     what lies deeper by more than half the tolerance and the seeds' noise; three depths remain.
     Seeds are paired: the interval is over their slopes; those not positive and finite are left out.
+    ``slack`` says how far the logarithm at each depth may be off, which widens the interval.
     """
     # What a seed's data do to one depth they do to the others: a slope within a seed is free of it.
     # A fit through pooled points would take the points of one seed for independent ones.
@@ -183,8 +185,8 @@ def fit_exponent(
         }
         return {label for label, n in Counter(label for _, label in there).items() if n > 1}
 
-    def slopes_where(mask: NDArray[np.bool_]) -> Array:
-        return slopes(x[mask], y[:, mask], [g for g, m in zip(labels, mask, strict=True) if m])
+    def slopes_where(mask: NDArray[np.bool_], rows: Array = y) -> Array:
+        return slopes(x[mask], rows[:, mask], [g for g, m in zip(labels, mask, strict=True) if m])
 
     whole = varying(np.ones(len(d), dtype=bool))
     starts = sorted({n for n, label in zip(d.tolist(), labels, strict=True) if label in whole})
@@ -198,8 +200,13 @@ def fit_exponent(
         if abs(bend.estimate) <= SETTLED or 0.0 in bend:
             break
         starts.pop(0)
-    per_seed = slopes_where(d >= starts[0])
-    return Fit(t_interval(per_seed), tuple(per_seed.tolist()), starts[0])
+    deep = d >= starts[0]
+    interval = t_interval(per_seed := slopes_where(deep))
+    if any(slack):
+        # a slope is the sum of weights times values: each may be off to its worst side
+        weights = slopes_where(deep, np.eye(len(d)))
+        interval = interval.widened(float(np.abs(weights) @ np.asarray(slack)))
+    return Fit(interval, tuple(per_seed.tolist()), starts[0])
 
 
 def judge(
@@ -237,28 +244,3 @@ def judge(
         f" and excludes the nearest rival, {name} ({e:+g})" for _, name, e in others[:1]
     )
     return verdict, f"{shown} lies inside {band}{nearest}{equivalent}"
-
-
-def exponent_of(
-    variable: str,
-    share: str,
-    interval: Interval,
-    predicted: float | None,
-    verdict: Verdict,
-    because: str,
-    *,
-    rivals: Sequence[tuple[str, float]] = (),
-    tolerance: float = TOLERANCE,
-    more: str | None = None,
-    **others: Any,
-) -> Exponent:
-    """A judged exponent; where it is UNDECIDED with ``more``, or :func:`to_decide`, of it."""
-    if more is None:
-        more = to_decide(interval, predicted, rivals, tolerance)
-    return Exponent(
-        variable, share, *interval.numbers, predicted, verdict, because,
-        rivals=tuple(rivals),
-        constant=interval.within(-tolerance, tolerance),
-        would_decide=more if verdict is Verdict.UNDECIDED else "",
-        **others,
-    )  # fmt: skip

@@ -16,7 +16,6 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from deepnet_theory.definitions.discovery import choose
-from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.model_update import (
     Chosen,
@@ -28,11 +27,9 @@ from deepnet_theory.laboratory.model_update import (
 )
 from deepnet_theory.laboratory.stepping import arriving, backward, only
 from deepnet_theory.laboratory.trial import Trial
-from deepnet_theory.runtime import Description, described
-from deepnet_theory.runtime.branches import Attention, FeedForward, GatedFeedForward
-from deepnet_theory.runtime.linear import Norm
+from deepnet_theory.runtime import Description
+from deepnet_theory.runtime.branches import Attention
 from deepnet_theory.runtime.model import Residual
-from deepnet_theory.sizes.laws import factors
 
 EPSILON = 1e-8  # what Adam's libraries add to the root of the second moment by default
 
@@ -44,25 +41,16 @@ NOTHING = torch.empty(0)  # where a sublayer has no such quantity
 class SublayerTrace:
     r"""One residual sublayer; every tensor has shape (seeds,), sizes are roots of token means.
 
-    ``branch_weight`` is :math:`\|G\|/\|\alpha x\|`; ``branch_response``
-    :math:`\|G\|/(\sqrt d\,\prod\beta)`; ``norm_jacobian`` the greatest :math:`\sqrt d/\|Pz\|`, z in
-    units of x; ``upstream_gradient`` the size of :math:`\partial L/\partial x_{l+1}` for the loss
-    of one token.
+    ``branch_weight`` is :math:`\|G\|/\|\alpha x\|`, ``upstream_gradient`` the size of
+    :math:`\partial L/\partial x_{l+1}` for the loss of one token, ``attention_average``
+    ‖softmax·x‖/‖x‖, the tokens averaged by each head's weights.
     """
 
-    part: str
-    layer: int
-    kind: str
     uses: int
-    input_size: Tensor
     token_correlation: Tensor
     branch_weight: Tensor = NOTHING
-    branch_response: Tensor = NOTHING
-    norm_jacobian: Tensor = NOTHING
-    norm_output: Tensor = NOTHING
     upstream_gradient: Tensor = NOTHING
-    attention_average: Tensor | None = None
-    inhomogeneity: Tensor | None = None
+    attention_average: Tensor = NOTHING
 
     @property
     def square(self) -> Tensor:
@@ -81,7 +69,7 @@ class Trace:
     def over_sublayers(self, quantity: str) -> Tensor:
         """One quantity of all sublayers that have it: (sublayers, seeds)."""
         values = [getattr(s, quantity) for s in self.sublayers]
-        return torch.stack([x for x in values if x is not None and len(x)])
+        return torch.stack([x for x in values if len(x)])
 
 
 def size(x: Tensor) -> Tensor:
@@ -136,41 +124,22 @@ def _watch(
     residual: Residual, trial: Trial, sublayers: list[SublayerTrace]
 ) -> list[RemovableHandle]:
     """Hooks on one residual sublayer; the record is made when its forward pass begins."""
-    width = trial.settings.width
     normalises_sum = residual.placement.normalises_sum
     inputs: list[Tensor] = []
 
     def begin(_: nn.Module, args: tuple[Tensor, ...]) -> None:
         inputs[:] = [x := args[0].detach()]
-        site = residual.site
-        assert site.layer is not None and site.part is not None and site.kind is not None
-        uses, sizes = trial.uses[site.part], (size(x) / math.sqrt(width), correlation(x))
-        sublayers.append(SublayerTrace(site.part, site.layer, site.kind, uses, *sizes))
+        assert residual.site.part is not None
+        sublayers.append(SublayerTrace(trial.uses[residual.site.part], correlation(x)))
 
     def at_branch(branch: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-        now, y = sublayers[-1], output.detach()
-        of = {d.name: d.gain for _, d in described(branch)}
-        gains = math.prod(of[name] for name in factors(sublayer(sublayers[-1].kind)))
-        now.branch_response = size(y) / (math.sqrt(width) * gains)
         if normalises_sum:
-            now.branch_weight = size(y) / (residual.alpha * size(inputs[0]))
-        with torch.no_grad():
-            if isinstance(branch, Attention):
-                source = args[0] if not branch.crosses else args[1]
-                now.attention_average = _attention_average(branch, args[0], source)
-            else:
-                now.inhomogeneity = _inhomogeneity(branch, args[0])
-
-    def at_norm(module: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-        now, z = sublayers[-1], args[0].detach()
-        assert isinstance(module, Norm)
-        if module.spec.centred:
-            z = z - z.mean(-1, keepdim=True)
-        units = residual.placement.coefficients(residual.alpha)[0] if normalises_sum else 1.0
-        inverse = z.double().square().sum(-1).reciprocal().flatten(1).mean(1).sqrt()
-        jacobian, before = units * math.sqrt(width) * inverse, now.norm_jacobian
-        now.norm_jacobian = torch.maximum(before, jacobian) if len(before) else jacobian
-        now.norm_output = size(output.detach()) / math.sqrt(width)
+            weight = size(output.detach()) / (residual.alpha * size(inputs[0]))
+            sublayers[-1].branch_weight = weight
+        if isinstance(branch, Attention):
+            with torch.no_grad():
+                source = args[1] if branch.crosses else args[0]
+                sublayers[-1].attention_average = _attention_average(branch, args[0], source)
 
     def end(_: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         now = sublayers[-1]
@@ -187,7 +156,6 @@ def _watch(
     return [
         residual.register_forward_pre_hook(begin),
         residual.branch.register_forward_hook(at_branch),
-        *(module.register_forward_hook(at_norm) for module in residual.norms),
         residual.register_forward_hook(end),
     ]
 
@@ -204,21 +172,6 @@ def _attention_average(branch: Attention, x: Tensor, source: Tensor) -> Tensor:
     tokens = source.reshape(-1, 1, *source.shape[-2:])  # (k·batch, 1, keys, d)
     averaged = scores.softmax(-1) @ tokens
     return size(averaged.reshape(x.shape[0], -1, x.shape[-1])) / size(source)
-
-
-SCALES = (0.5, 2.0)
-
-
-def _inhomogeneity(branch: nn.Module, x: Tensor) -> Tensor:
-    r"""The worst ‖φ(λz) − λφ(z)‖/‖λφ(z)‖ on the branch's own z, for λ = 1/2 and 2: (k,)."""
-    if isinstance(branch, FeedForward):
-        z, phi = branch.fc1(x).double(), branch.activation
-    else:
-        assert isinstance(branch, GatedFeedForward)
-        z, phi = branch.gate(x).double(), nn.functional.silu
-    base = phi(z)
-    deviations = [size(phi(c * z) - c * base) / (c * size(base)) for c in SCALES]
-    return torch.stack(deviations).amax(0)
 
 
 # ---- what assumptions ask for ----
@@ -284,17 +237,6 @@ def _root_mean_square(quantity: str) -> Callable[[Probe], Tensor]:
     return lambda probe: probe.trace.over_sublayers(quantity).square().mean(0).sqrt()
 
 
-def _greatest(quantity: str) -> Callable[[Probe], Tensor]:
-    return lambda probe: probe.trace.over_sublayers(quantity).amax(0)
-
-
-def _worst_inhomogeneity(probe: Probe) -> Tensor:
-    """The worst ‖φ(λz) − λφ(z)‖/‖λφ(z)‖ over sublayers, λ = 1/2 and 2."""
-    if all(s.inhomogeneity is None for s in probe.trace.sublayers):
-        return torch.zeros(probe.trial.seeds)  # no activation at all
-    return probe.trace.over_sublayers("inhomogeneity").amax(0)
-
-
 def _above_epsilon(probe: Probe) -> Tensor:
     """The share of all stepped entries with |g| ≥ 10 ε, which an optimizer's ε does not reach."""
     traced = probe.trace.above_epsilon
@@ -303,30 +245,16 @@ def _above_epsilon(probe: Probe) -> Tensor:
 
 # By the name that an assumption of ``definitions/assumption.py`` asks for.
 QUANTITIES: dict[str, Callable[[Probe], Tensor]] = {
-    "activation_homogeneity": _worst_inhomogeneity,
-    # the norms' outputs, per entry
-    "activation_size": _root_mean_square("norm_output"),
     # ‖Σ ΔF_l‖ / Σ ‖ΔF_l‖ of single-sublayer steps, 1 where all point one way
     "aligned_updates": lambda probe: probe.size() / probe.sum_of_sublayer_updates,
-    # ‖softmax·x‖/‖x‖
     "attention_average": _root_mean_square("attention_average"),
-    # ‖G‖/(√d Πβ)
-    "branch_input_response": _root_mean_square("branch_response"),
-    # ‖G‖/‖αx‖
     "branch_weight": _root_mean_square("branch_weight"),
     "gradient_above_epsilon": _above_epsilon,
     # ‖∂L/∂F‖ for a loss that is one token's
     "loss_gradient": lambda probe: probe.trace.loss_gradient,
-    # √d/‖Pz‖, z in units of x
-    "norm_jacobian": _greatest("norm_jacobian"),
-    # ‖ΔF‖ of queries and keys alone, over ‖ΔF‖
-    "query_key_share": lambda p: p.size(lambda d: d.name in ("query", "key")) / p.size(),
     # S·r², the sum over sublayers of (‖G‖/‖αx‖)², n times where n of them are one
     "self_consistency": lambda probe: probe.trace.over_sublayers("square").sum(0),
-    # the mean cosine of two tokens at the last sublayer's input
-    "token_correlation": lambda probe: probe.trace.sublayers[-1].token_correlation,
-    # ‖∂L/∂x_{l+1}‖ for a loss that is one token's
-    "upstream_gradient": _greatest("upstream_gradient"),
+    "upstream_gradient": lambda probe: probe.trace.over_sublayers("upstream_gradient").amax(0),
 }
 
 

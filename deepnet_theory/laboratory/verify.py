@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from statistics import fmean
-from typing import TypeVar, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -33,16 +33,14 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.case import NEAR, Case
 from deepnet_theory.laboratory.judging import (
     ALL,
-    Plan,
+    groups_of,
     judge_assumption,
     judge_exponent,
-    judge_level,
     plan_exponents,
     power_deep_down,
     varies_alone,
 )
 from deepnet_theory.laboratory.model_update import (
-    Key,
     Sizes,
     counts,
     mean_of,
@@ -78,26 +76,19 @@ from deepnet_theory.processes import (
 )
 from deepnet_theory.runtime.machine import in_threads
 
-T = TypeVar("T")
-Shares = dict[Key, tuple[float, ...]]
 Watch = Callable[[Estimate], None]  # receives each point as soon as it is measured
 NEEDS_LESS = "fewer tokens, seeds or layers, a smaller batch or width, or fewer processes need less"
+# what is asked of a depth, beside its draws
+FORESEEN, LATER, PREMISES = "one sublayer", "later updates", "assumptions"
+KINDS, SHARES = "every kind of parameter", "shares"
 
 
 @dataclass
 class AtDepth:
-    """What is known of one depth, in whatever order it comes.
-
-    ``drawn`` are ‖ΔF‖/η of each draw, of the whole step and of parts stepped alone; ``more`` what
-    it is after several updates, and what assumptions ask for.
-    """
+    """What is known of one depth, by what was asked, in whatever order it comes."""
 
     case: Case
-    drawn: dict[int, Sizes] = field(default_factory=dict)
-    predicted: PredictedDepth | None = None
-    more: Sizes = field(default_factory=dict)
-    kinds: Shares | None = None
-    foreseen: dict[Key, PredictedUpdate] | None = None
+    found: dict[str, Any] = field(default_factory=dict)
 
     @property
     def depth(self) -> Depth:
@@ -106,85 +97,86 @@ class AtDepth:
     @property
     def complete(self) -> bool:
         """Whether the update is there, and what is predicted of it where something is."""
-        predicted = self.predicted is not None or not self.case.alike
-        return predicted and len(self.drawn) == self.case.settings.draws
+        draws = range(self.case.settings.draws)
+        predicted = FORESEEN in self.found or not self.case.alike
+        return predicted and all(_draw(draw) in self.found for draw in draws)
+
+    @property
+    def more(self) -> Sizes:
+        """What ‖F‖ has moved by after several updates, and what assumptions ask for."""
+        later: Sizes = self.found.get(LATER, {})
+        return {**later, **self.found.get(PREMISES, {})}
 
     def measured(self, share: str) -> tuple[float, ...] | None:
         """‖ΔF‖/η by seed, of the whole step or of one share; None where it has not come."""
         if share in self.more or not self.complete:
             return self.more.get(share)
-        return mean_of([self.drawn[draw] for draw in sorted(self.drawn)]).get(share)
+        drawn = [self.found[_draw(draw)] for draw in range(self.case.settings.draws)]
+        return mean_of(drawn).get(share)
 
     def expected(self, share: str) -> PredictedUpdate | None:
-        return None if self.predicted is None else self.predicted.shares.get(share)
+        known: PredictedDepth | None = self.found.get(FORESEEN)
+        return None if known is None else known.shares.get(share)
 
     @property
     def point(self) -> Estimate:
         """The mean over seeds, its interval, and what single sublayers predict of it."""
-        values, expected = self.measured(ALL), self.expected(ALL)
+        values = self.measured(ALL)
         assert values is not None
-        return Estimate(
-            dict(self.depth), *positive_interval(values).numbers,
-            # a point is measured on the same data
-            predicted=None if expected is None else (expected.mean, *expected.interval_given_data),
-            values=values,
-            finding=not_finite(self.case, values),
-        )  # fmt: skip
+        finding = not_finite(self.case, values)
+        return _estimate(dict(self.depth), values, self.expected(ALL), finding)
 
-    def jobs(
-        self, shares: Sequence[str], quantities: Sequence[str], by_kind: bool, threads: int,
-        watch: Watch | None,
-    ) -> Iterator[Job]:  # fmt: skip
-        """All that is asked of a depth; ``by_kind`` steps every kind of parameter by itself, too.
+    def shares(self) -> Iterator[Estimate]:
+        """Each kind of parameter stepped alone, beside what is predicted of it."""
+        for (part, name), values in self.found.get(KINDS, {}).items():
+            if (predicted := self.found.get(SHARES)) is None:
+                return
+            yield _estimate({"part": part, "name": name}, values, predicted[part, name])
 
-        ``watch`` receives the point when it is complete.
-        """
+    def asked(
+        self, shares: Sequence[str], quantities: Sequence[str], by_kind: bool
+    ) -> Iterator[tuple[str, float, Callable[[], Any]]]:
+        """The name, cost and work of each thing; ``by_kind`` steps every kind by itself, too."""
         case, layers = self.case, float(sum(self.depth.values()))
-        several = f"{case.settings.updates} updates"
-
-        def keep(took: Callable[[T], object]) -> Callable[[T], None]:
-            def kept(found: T) -> None:
-                before = self.complete
-                took(found)
-                if watch is not None and self.complete > before:
-                    watch(self.point)
-
-            return kept
-
         if case.alike:
-            foreseen = partial(setattr, self, "predicted")
-            yield measuring(
-                case, "one sublayer", 1, partial(predict_depth, case), keep(foreseen), threads
-            )
+            yield FORESEEN, 1, partial(predict_depth, case)
         for draw in range(case.settings.draws):
-            work, took = (
-                partial(measure_draw, case, draw, shares),
-                partial(self.drawn.__setitem__, draw),
-            )
-            yield measuring(
-                case, "model update", layers / case.settings.draws, work, keep(took), threads
-            )
+            work = partial(measure_draw, case, draw, shares)
+            yield _draw(draw), layers / case.settings.draws, work
         if case.settings.updates > 1:
-            yield measuring(
-                case, several, layers, partial(measure_updates, case), self.more.update, threads
-            )
+            yield LATER, layers, partial(measure_updates, case)
         if quantities:
-            probed = partial(measure_quantities, case, quantities)
-            yield measuring(case, "assumptions", layers, probed, self.more.update, threads)
+            yield PREMISES, layers, partial(measure_quantities, case, quantities)
         if by_kind and case.alike:
-            each, half = "every kind of parameter", layers / 2
-            kinds, foreseen = (partial(setattr, self, name) for name in ("kinds", "foreseen"))
-            yield measuring(case, each, half, partial(measure_shares, case), kinds, threads)
-            yield measuring(case, each, half, partial(predict_shares, case), foreseen, threads)
+            yield KINDS, layers / 2, partial(measure_shares, case)
+            yield SHARES, layers / 2, partial(predict_shares, case)
+
+    def job(
+        self, threads: int, watch: Watch | None, what: str, cost: float, work: Callable[[], Any]
+    ) -> Job:
+        """The job of one of :meth:`asked`; ``watch`` receives the point when it is complete."""
+        alone = partial(in_threads, threads, work)
+
+        def keep(found: Any) -> None:
+            before = self.complete
+            self.found[what] = found
+            if watch is not None and self.complete > before:
+                watch(self.point)
+
+        return Job(f"{what} at depth {depth_key(self.depth)}", cost, alone, keep, depends_on=alone)
 
 
-def measuring(
-    case: Case, what: str, cost: float, work: Callable[[], T], keep: Callable[[T], None],
-    threads: int,
-) -> Job:  # fmt: skip
-    """``work`` on a case as a job of that number of threads."""
-    alone = partial(in_threads, threads, work)
-    return Job(f"{what} at depth {depth_key(case.depth)}", cost, alone, keep, depends_on=alone)
+def _draw(index: int) -> str:
+    return f"model update, draw {index}"
+
+
+def _estimate(
+    at: dict[str, Any], values: tuple[float, ...], expected: PredictedUpdate | None = None,
+    finding: str = "",
+) -> Estimate:  # fmt: skip
+    """The mean of seeds beside its prediction on the same data."""
+    told = None if expected is None else (expected.mean, *expected.interval_given_data)
+    return Estimate(at, *positive_interval(values).numbers, told, values, finding)
 
 
 def _table(rows: Iterable[Sequence[float]]) -> Array:
@@ -229,12 +221,14 @@ def verify(
     if settings.updates > 1:
         running_of(selection.the_optimizer)  # one that has a first step alone is refused
     rows, warnings = [AtDepth(case) for case in cases], list(predictions.warnings)
-    parts = list(dict.fromkeys([ALL, *(plan.prediction.share for plan in plans)]))
+    parts = list(dict.fromkeys([ALL, *(prediction.share for prediction in plans)]))
     work["processes"] = fitting_processes(work.get("processes", 1), wanted, settings)
-    last = rows[-1]
     with fitting_threads(settings) as threads:
-        asked = (at.jobs(parts, names, shares and at is last, threads, watch) for at in rows)
-        jobs = [job for one in asked for job in one]
+        jobs = [
+            at.job(threads, watch, *one)
+            for at in rows
+            for one in at.asked(parts, names, shares and at is rows[-1])
+        ]
         stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
     measured = [at for at in rows if at.complete]
     if stopped:
@@ -245,27 +239,27 @@ def verify(
         warnings.append(
             "measured on CUDA: repeatable bit for bit only where torch warns of nothing"
         )
-    warnings += [at.point.finding for at in measured if at.point.finding]
+    points = tuple(at.point for at in measured)
+    warnings += [point.finding for point in points if point.finding]
     later = (updates_share(n) for n in counts(settings.updates))  # nothing predicts these
     several = [
-        Plan(Prediction(plan.prediction.variable, share, None), plan.total)
+        Prediction(first.variable, share, None)
         for share in later
-        for plan in plans
-        if plan.prediction.share == ALL
+        for first in plans
+        if first.share == ALL
     ]
     case_at = partial(_case, selection, rule, settings, scheme)
-    exponents = tuple(_exponent(plan, rows, case_at) for plan in (*plans, *several))
+    exponents = tuple(_exponent(one, rows, case_at) for one in (*plans, *several))
     return Result(
         VERIFICATION,
         of={"select": first.select, "rule": asdict(first.rule)},
         settings={**settings.to_dict(), "depths": [depth_key(d) for d in wanted]},
-        points=tuple(at.point for at in measured),
+        points=points,
         exponents=exponents,
         assumptions=tuple(_assumption(a, measured) for a in predictions.assumptions),
         verdict=Verdict.UNDECIDED if stopped else exponents[0].verdict,
         provenance=provenance(began, settings.torch_device, stopped, warnings),
-        level=_level(measured),
-        shares=tuple(_shares(last.kinds, last.foreseen)) if last.kinds and last.foreseen else (),
+        shares=tuple(rows[-1].shares()),
     )
 
 
@@ -282,45 +276,32 @@ def predict(cases: Sequence[Case], **work: Unpack[Work]) -> Result:
             f"the {'scheme' if cases[0].scheme else 'rule'} {rule.name!r} is not predicted from "
             "single sublayers: what multiplies the stream does not say what all of them do together"
         )
-    rows, kinds = [AtDepth(case) for case in cases], list[dict[Key, PredictedUpdate]]()
+    rows, wanted = [AtDepth(case) for case in cases], [case.depth for case in cases]
+    work["processes"] = fitting_processes(work.get("processes", 1), wanted, settings)
     with fitting_threads(settings) as threads:
-        jobs = [
-            measuring(at.case, "one sublayer", 1, partial(predict_depth, at.case),
-                      partial(setattr, at, "predicted"), threads)
-            for at in rows
-        ]  # fmt: skip
+        jobs = [at.job(threads, None, FORESEEN, 1, partial(predict_depth, at.case)) for at in rows]
         last = partial(predict_shares, cases[-1])
-        jobs.append(measuring(cases[-1], "shares", 1, last, kinds.append, threads))
-        wanted = [case.depth for case in cases]
-        work["processes"] = fitting_processes(work.get("processes", 1), wanted, settings)
-        run_where(jobs, len(jobs), **work)
+        run_where([*jobs, rows[-1].job(threads, None, SHARES, 1, last)], len(jobs) + 1, **work)
     points, warnings = [], []
     for at in rows:
-        found, key = at.predicted, depth_key(at.depth)
-        assert found is not None
-        mean, distance = found.shares[ALL].mean, fmean(found.distance)
-        if not math.isfinite(mean + distance):
-            raise InputError(f"the prediction at depth {key} is not finite: try float64")
+        found, key = at.found[FORESEEN], depth_key(at.depth)
         # each seed has data of its own: over seeds the interval is what other data would give
-        _, low, high = positive_interval(found.shares[ALL].values).numbers
-        values = found.shares[ALL].values
-        points.append(Estimate(dict(at.depth), mean, low, high, values=values))
+        points.append(point := _estimate(dict(at.depth), found.shares[ALL].values))
+        distance = fmean(found.distance)
+        if not math.isfinite(point.mean + distance):
+            raise InputError(f"the prediction at depth {key} is not finite: try float64")
         if distance > NEAR:
             warnings.append(
                 f"at depth {key} S·r² is {distance:.3g}, above {NEAR:g}: the stack is not near the "
                 "identity, and the prediction does not reach it"
             )
-    shares = []
-    for (part, name), share in kinds[0].items():
-        _, low, high = positive_interval(share.values).numbers
-        at_share = {"part": part, "name": name}
-        shares.append(Estimate(at_share, share.mean, low, high, values=share.values))
+    shares = rows[-1].found[SHARES].items()
     return Result(
         PREDICTION,
         of={"select": cases[0].select, "rule": asdict(rule)},
         settings={**settings.to_dict(), "depths": [depth_key(at.depth) for at in rows]},
         points=tuple(points),
-        shares=tuple(shares),
+        shares=tuple(_estimate({"part": p, "name": n}, one.values) for (p, n), one in shares),
         provenance=provenance(began, settings.torch_device, warnings=warnings),
     )
 
@@ -346,37 +327,21 @@ def cases_of(
 # ---- what was measured, judged ----
 
 
-def _exponent(plan: Plan, rows: Sequence[AtDepth], case_at: Callable[[Depth], Case]) -> Exponent:
-    share = plan.prediction.share
+def _exponent(
+    prediction: Prediction, rows: Sequence[AtDepth], case_at: Callable[[Depth], Case]
+) -> Exponent:
+    share = prediction.share
     found = [(at, values) for at in rows if (values := at.measured(share)) is not None]
     depths = [at.depth for at, _ in found]
     predicted = [p.values for at, _ in found if (p := at.expected(share)) is not None]
     expected = _table(predicted) if found and len(predicted) == len(found) else None
 
     def deep_down() -> float | None:
-        symbols = list(depths[-1]) if plan.total else [plan.prediction.variable]
-        return power_deep_down(case_at, depths[-1], symbols) if share == ALL else None
+        at = case_at, depths[-1], prediction.variable
+        return power_deep_down(*at) if share == ALL else None
 
     table = _table(values for _, values in found)
-    return judge_exponent(plan, depths, table, len(rows), expected, deep_down)
-
-
-def _level(measured: Sequence[AtDepth]) -> AssumptionResult | None:
-    predicted = [p for at in measured if (p := at.predicted) is not None]
-    if len(predicted) < len(measured) or not measured:
-        return None
-    values = _table(at.measured(ALL) or () for at in measured)
-    expected = _table(p.shares[ALL].values for p in predicted)
-    identity = _table(p.distance for p in predicted)
-    return judge_level([at.depth for at in measured], values, expected, identity)
-
-
-def _shares(measured: Shares, predicted: Mapping[Key, PredictedUpdate]) -> Iterator[Estimate]:
-    for (part, name), values in measured.items():
-        expected = predicted[part, name]
-        told = (expected.mean, *expected.interval_given_data)
-        interval = positive_interval(values).numbers
-        yield Estimate({"part": part, "name": name}, *interval, predicted=told, values=values)
+    return judge_exponent(prediction, depths, table, len(rows), expected, deep_down)
 
 
 def _assumption(a: Assumption, measured: Sequence[AtDepth]) -> AssumptionResult:
@@ -387,7 +352,6 @@ def _assumption(a: Assumption, measured: Sequence[AtDepth]) -> AssumptionResult:
     depths = [depth for depth, _ in rows]
     # The first depth that varies carries the slope, with the others held fixed.
     variable = next((s for s in depths[0] if varies_alone(s, depths)), None)
-    groups = [tuple(n for s, n in d.items() if variable and s != variable) for d in depths]
     carrier = variable or next(iter(depths[0]))
     values = _table(values for _, values in rows)
-    return judge_assumption(a, [d[carrier] for d in depths], values, groups)
+    return judge_assumption(a, [d[carrier] for d in depths], values, groups_of(carrier, depths))

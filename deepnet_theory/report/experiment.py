@@ -38,7 +38,6 @@ def document(m: Result) -> doc.Document:
     body: doc.Body = (
         *rows_named(rows, next(iter(rows), None), "measured here"),
         answer(m),
-        level(m),
         f"{how}: {settings}.",
         *sections(m),
         doc.Document("Assumptions", (assumptions(m.assumptions),)),
@@ -118,13 +117,6 @@ def answer(m: Result) -> tuple[doc.Inline, ...]:
     else:
         told = f"‖ΔF‖ {m.trend}"
     return f"{told}: ", m.verdict, to_decide(m.verdict, deciding)
-
-
-def level(m: Result) -> tuple[doc.Inline, ...]:
-    """The absolute size against the prediction of single sublayers, where it was compared."""
-    if m.level is None:
-        return ()
-    return f"Absolute size against single sublayers, {m.level.because}: ", m.level.verdict, "."
 
 
 def to_decide(verdict: Verdict, exponents: Iterable[Exponent]) -> str:

@@ -34,7 +34,7 @@ def document(
 ) -> doc.Document:
     """Everything on one page; ``command`` is the way to make it again."""
     stated = {a.name: a.statement for a in derivation.assumptions}
-    measured = (*experiment.answer(verification), " ", *experiment.level(verification))
+    measured = experiment.answer(verification)
     body: doc.Body = (
         *rule.box(derivation),
         *rule.meaning(derivation),

@@ -1,7 +1,6 @@
 """Each measurement against its definition on a stack small enough to write out."""
 
 import math
-from dataclasses import replace
 
 import pytest
 import torch
@@ -63,15 +62,13 @@ def test_post_ln_quantities_written_out():
     trial = Trial(Case(selection, own, {"N": 1}, EXACT))
     trace = take_trace(trial)
     first, second = trace.sublayers
-    assert (first.kind, second.kind) == ("attention", "ffn")
     for k in range(trial.seeds):
         attention, ffn = (r.branch for r in unstack(trial.model, k).residuals())
         x0 = trial.inputs[0][k]
         g1 = attention(x0)
         x1 = nn.functional.layer_norm(3 * x0 + g1, (16,)).detach().requires_grad_()
         g2 = ffn(x1)
-        z2 = 3 * x1 + g2
-        x2 = nn.functional.layer_norm(z2, (16,))
+        x2 = nn.functional.layer_norm(3 * x1 + g2, (16,))
         logits = x2 @ trial.model.head.weight[k].T
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), trial.batch.targets[k].flatten())
         at_x1, at_x2 = torch.autograd.grad(loss, (x1, x2))
@@ -85,37 +82,9 @@ def test_post_ln_quantities_written_out():
         assert trace.loss_gradient[k].item() == pytest.approx(n * rms(at_x2))
         assert first.branch_weight[k].item() == pytest.approx(rms(g1) / (3 * rms(x0)))
         assert second.branch_weight[k].item() == pytest.approx(rms(g2) / (3 * rms(x1)))
-        assert second.branch_response[k].item() == pytest.approx(rms(g2) / (4 * 0.25))
-        centred = z2 - z2.mean(-1, keepdim=True)
-        spectral = 3 * math.sqrt(16) / centred.norm(dim=-1)  # z in units of x
-        assert second.norm_jacobian[k].item() == pytest.approx(
-            spectral.square().mean().sqrt().item()
-        )
-        assert second.inhomogeneity[k].item() == 0  # ReLU
         weights = _weights(attention, x0)
         averaged = weights @ x0[:, None]
         assert first.attention_average[k].item() == pytest.approx(rms(averaged) / rms(x0), rel=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("activation", "phi"), [("relu", nn.functional.relu), ("gelu", nn.functional.gelu)]
-)
-def test_how_far_an_activation_is_from_homogeneous(activation, phi):
-    settings = replace(EXACT, activation=activation)
-    selection = Selection(optimizer="adam", placement="pre-ln")
-    trial = Trial(Case(selection, own_rule(("encoder",), "1", "1"), {"N": 1}, settings))
-    inputs = []
-    ffn = list(trial.model.residuals())[1].branch
-    with ffn.register_forward_pre_hook(lambda _, args: inputs.append(args[0].detach())):
-        (_, seen) = take_trace(trial).sublayers
-    z = ffn.fc1(inputs[0]).detach()
-    worst = [
-        (phi(c * z) / c - phi(z)).square().mean((1, 2, 3)) / phi(z).square().mean((1, 2, 3))
-        for c in (1 / 2, 2)
-    ]
-    expected = torch.stack(worst).amax(0).sqrt()
-    assert torch.allclose(seen.inhomogeneity, expected)
-    assert (expected > 0.05).all() == (activation == "gelu")
 
 
 def _weights(attention, x):
@@ -144,9 +113,3 @@ def test_aligned_updates_is_exact_where_every_layer_is_sampled(adam):
     ]
     torch.testing.assert_close(probe.sum_of_sublayer_updates, sum(single), rtol=0.01, atol=0.0)
     assert (quantity("aligned_updates")(probe) <= 1.01).all()
-
-
-def test_a_stream_behind_a_norm_has_entries_of_size_one():
-    trace = probe_of(Selection(optimizer="adam"), rule("adam"), {"N": 2}).trace
-    for sublayer in trace.sublayers:
-        assert sublayer.input_size.tolist() == pytest.approx([1] * 3, rel=0.05)

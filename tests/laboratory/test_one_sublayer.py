@@ -10,12 +10,11 @@ import torch
 from published_rules import SMALL, rule
 
 import deepnet_theory as dt
-from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.rule import Rule, RuleEntry, own_rule
 from deepnet_theory.definitions.scheme import measurable, scheme
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.case import Case, Sampled, _standing_for
-from deepnet_theory.laboratory.judging import judge_level, power_deep_down, ratio_interval
+from deepnet_theory.laboratory.judging import power_deep_down
 from deepnet_theory.laboratory.model_update import measure_model_update, measure_shares
 from deepnet_theory.laboratory.one_sublayer import (
     places_of,
@@ -75,8 +74,7 @@ def test_a_prediction_says_what_a_fixed_epsilon_gives():
             measure_model_update(Case(told.selection, r.plain(), {"N": layers}, settings))
             for r in (told.rule, fixed)
         )
-        ratio = ratio_interval(np.array(left), np.array(scaled))
-        assert share == pytest.approx(ratio.estimate, abs=0.05)
+        assert share == pytest.approx(np.mean(left) / np.mean(scaled), abs=0.05)
     assert shares[0] > 0.9 > 0.6 > shares[1]
     assert not dt.predict_update("adam", [8], **SMALL_GIVEN).provenance.warnings
 
@@ -160,52 +158,27 @@ def test_a_softmax_does_not_see_what_is_added_to_all_of_its_scores(adam):
     assert min(shares["encoder", "attention value_bias"]) > 1e-3 * largest
 
 
-def faulty(gains, **lab):
-    """A case under SGD whose matrices have these gains, and the one that the rule has."""
-    settings = Settings(width=32, heads=2, tokens=16, seeds=8, data="gaussian:0", **lab)
-    entry = RuleEntry("encoder", "*", "(2*N)**(1/4)", BETA)
-    entries = replace(entry, gains=gains), entry
-    return [Case(Selection("sgd"), Rule("own", (e,)), {"N": 12}, settings) for e in entries]
-
-
-FAULTS = {
-    "none": (),
-    "fc2 of another convention": (("fc2", "(8*N)**(-1/4)"),),
-    "value not scaled": (("value", "1"),),
-    **{name: ((name, "1.3*" + BETA),) for name in ("value", "output", "fc1", "fc2")},
-}
-SLOW = [pytest.param(name, marks=pytest.mark.slow) for name in list(FAULTS)[2:]]
-
-
-@pytest.mark.parametrize("fault", [*list(FAULTS)[:2], *SLOW])
-def test_a_fault_in_one_matrix_kind_is_seen_at_one_depth(fault):
-    """A gain of one kind that is wrong by a constant leaves the exponent alone, not the level."""
-    model, ruled = faulty(FAULTS[fault], draws=4)
-    measured = np.array([measure_model_update(model, draws=4)]).T
-    predicted = np.array([predict_model_update(ruled).values]).T
-    found = judge_level([{"N": 12}], measured, predicted, np.full((8, 1), 0.2))
-    assert found.verdict is (Verdict.SUPPORTED if fault == "none" else Verdict.REFUTED)
-
-
 def test_shares_say_in_which_matrix_a_gain_is_wrong():
     """Under SGD fc1's gradient and its effect pass through fc2: a gain of 1.3 there squares."""
-    model, ruled = faulty(FAULTS["fc2"])
+    settings = Settings(width=32, heads=2, tokens=16, seeds=8, data="gaussian:0")
+    entry = RuleEntry("encoder", "*", "(2*N)**(1/4)", BETA)
+    entries = replace(entry, gains=(("fc2", "1.3*" + BETA),)), entry
+    model, ruled = (Case(Selection("sgd"), Rule("own", (e,)), {"N": 12}, settings) for e in entries)
     predicted = predict_shares(ruled)
     for case, expected in ((ruled, 1.0), (model, 1.3**2)):
         ratios = {
-            name: ratio_interval(np.array(values), np.array(predicted["encoder", name].values))
+            name: np.mean(values) / predicted["encoder", name].mean
             for (_, name), values in measure_shares(case).items()
         }
-        assert ratios["ffn fc1"].estimate == pytest.approx(expected, rel=0.1)
-        assert (ratios["ffn fc1"].low > 1.3) == (case is model)
-        assert ratios["ffn fc2"].estimate == pytest.approx(1, rel=0.1)
+        assert ratios["ffn fc1"] == pytest.approx(expected, rel=0.1)
+        assert ratios["ffn fc2"] == pytest.approx(1, rel=0.1)
 
 
 def test_a_power_that_leads_later_is_found_deep_down(adam):
     """Under ‖θ‖² sign(g) query and key grow as N^{1/4}, and are a small part at first."""
 
     def deep_down(selection, given):
-        return power_deep_down(lambda d: Case(selection, given, d, SMALL), {"N": 64}, ["N"])
+        return power_deep_down(lambda d: Case(selection, given, d, SMALL), {"N": 64}, "N")
 
     squared = Selection(update="-eta*norm(theta)**2*sign(g)")
     found = deep_down(squared, own_rule(("encoder",), "(2*N)**(1/4)", BETA))

@@ -20,6 +20,7 @@ from deepnet_theory.laboratory.statistics import Interval
 
 RATES = [1e-3 * 2**i for i in range(8)]
 DEPTHS = [8, 16, 32, 64]
+PLACES = [{"N": n} for n in DEPTHS]
 FAILED = 50.0  # no run of these tests that is as bad has learnt
 CLIFF = [4.0, 3.5, 3.1, 2.8, 2.6, 900.0, math.nan, math.nan]
 
@@ -82,13 +83,13 @@ SAME = np.full((4, len(DEPTHS)), RATES[4])
         (best(0.25), {}, Verdict.REFUTED, 8, "beyond"),
         (best(0.0, 0.3), {}, Verdict.UNDECIDED, 8, "nor beyond"),
         (best(0.0), {"outside": ["at depth 8 it is not"]}, Verdict.UNDECIDED, None, "depth 8"),
-        (BENT, {}, Verdict.SUPPORTED, 16, "from N = 16 on"),
+        (BENT, {}, Verdict.SUPPORTED, 16, "inside"),
         # rates of the grid are known to half a step: an interval of no width would be the grid's
         (SAME, {"slack": [math.log(2) / 2] * 4}, Verdict.UNDECIDED, 8, "is the grid's"),
     ],
 )
 def test_a_planted_exponent_is_told_from_transfer(rates, given, verdict, fitted_from, because):
-    found = best_exponent("N", DEPTHS, rates, **{"outside": [], **given})
+    found = best_exponent("N", PLACES, rates, **given)
     assert found.verdict is verdict and because in found.because
     assert found.fitted_from == fitted_from and (found.constant == (verdict is Verdict.SUPPORTED))
     if verdict is Verdict.REFUTED:
@@ -105,8 +106,8 @@ def test_what_depth_costs_is_paired_by_seed():
     assert found.estimate == pytest.approx(3.1 - 2.75)
 
 
-FLAT = best_exponent("N", DEPTHS, best(0.0), [])
-OPEN = best_exponent("N", DEPTHS, best(0.0), ["?"])
+FLAT = best_exponent("N", PLACES, best(0.0))
+OPEN = best_exponent("N", PLACES, best(0.0), ["?"])
 
 
 @pytest.mark.parametrize(

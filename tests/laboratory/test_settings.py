@@ -104,7 +104,7 @@ def test_refused_with_one_sentence(bad, of):
         parse_depths(bad, of)
     assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
     if bad == []:
-        assert str(caught.value).startswith("the depths [] cannot be read: it is empty")
+        assert str(caught.value).startswith("the depths [] cannot be read: it is empty;")
 
 
 def test_one_hidden_unit_is_the_least():

@@ -105,8 +105,8 @@ def test_a_share_that_moves_nothing():
 
 
 def test_assumptions_are_measured_beside(measured):
-    chosen = [assumptions()[n] for n in ("near-identity", "unit-activations", "equal-gains")]
-    chosen.append(Assumption("planted", "‖x‖ halves", "activation_size", slope=-1.0))
+    chosen = [assumptions()[n] for n in ("near-identity", "bounded-loss-gradient", "equal-gains")]
+    chosen.append(Assumption("planted", "r² S grows", "self_consistency", slope=1.0))
     asked = predictions("adam", "adam", chosen)
     found = verify(SELECTION, rule("adam"), asked, DEEP, LAB, cache=measured)
     assert [a.verdict for a in found.assumptions] == [

@@ -61,8 +61,6 @@ VERIFICATION = Result(
     provenance=Provenance("cpu", 1.5, {"torch": "2.13"}, ("a planted warning",)),
     assumptions=(AssumptionResult("near-identity", Verdict.REFUTED, 1.0, 0.9, 1.1, "S r²",
                                   "1.0 [0.9, 1.1] is not small"),),
-    level=AssumptionResult("level", Verdict.REFUTED, 1.3, 1.28, 1.32,
-                           because="at 8 [1.28, 1.32] of it"),
 )  # fmt: skip
 RIVAL = replace(
     VERIFICATION, of={"select": SELECT, "rule": {"name": "sgd"}}, provenance=Provenance(),
