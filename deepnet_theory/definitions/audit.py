@@ -136,7 +136,6 @@ class Audit(Displayed):
             **super().to_dict(),
             "layers": self.layers,
             "layers_by_stack": reading.layers,
-            "ranges": [run._asdict() for run in reading.ranges],
             **{name: written(getattr(reading, name)) for name in kept},
             "sublayers": [s.to_dict() for s in self.sublayers],
         }

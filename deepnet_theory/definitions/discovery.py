@@ -36,14 +36,16 @@ def discover(folder: Path, kind: type[T], besides: tuple[str, ...] = ()) -> dict
         if path.stem.startswith("_") or path.name in besides:
             continue
         value = load_value(path, kind)
-        name = path.stem.replace("_", "-")
-        if getattr(value, "name", None) != name:
-            raise TypeError(
-                f"{path.name}: its {kind.__name__} is named {getattr(value, 'name', None)!r}, "
-                f"the file says {name!r}"
-            )
-        values[name] = value
+        values[_named(value, path.stem, f"{path.name}: its {kind.__name__}")] = value
     return values
+
+
+def _named(value: object, stem: str, what: str) -> str:
+    """The name of a value, which is that of its file or constant; raises ``TypeError``."""
+    name, own = stem.lower().replace("_", "-"), getattr(value, "name", None)
+    if own != name:
+        raise TypeError(f"{what} is named {own!r}, and not {name!r}")
+    return name
 
 
 def declared(namespace: Mapping[str, object], kind: type[T]) -> dict[str, T]:
@@ -52,17 +54,11 @@ def declared(namespace: Mapping[str, object], kind: type[T]) -> dict[str, T]:
     A constant's name is its value's in capitals, with ``-`` written ``_``; anything else raises
     ``TypeError``.
     """
-    values: dict[str, T] = {}
-    for constant, value in namespace.items():
-        if not isinstance(value, kind):
-            continue
-        name = constant.lower().replace("_", "-")
-        if getattr(value, "name", None) != name:
-            raise TypeError(
-                f"{constant}: its {kind.__name__} is named {getattr(value, 'name', None)!r}, "
-                f"the constant says {name!r}"
-            )
-        values[name] = value
+    values = {
+        _named(value, constant, f"{constant}: its {kind.__name__}"): value
+        for constant, value in namespace.items()
+        if isinstance(value, kind)
+    }
     return dict(sorted(values.items()))
 
 

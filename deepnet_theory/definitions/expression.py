@@ -346,20 +346,20 @@ def _rational(value: float, refuse: Callable[[str], InputError]) -> Fraction:
 
 
 class _Exact(OperatorAlgebra[Fraction]):
-    """Exact numbers; what is none raises ``ValueError``, in words for an exponent."""
+    """Exact numbers; raises ``ValueError`` for what is none."""
 
     def number(self, value: Fraction) -> Fraction:
         return value
 
     def name(self, name: str) -> Fraction:
-        raise ValueError(f"the exponent depends on {name}")
+        raise ValueError(name)
 
     def call(self, function: str, arguments: tuple[Fraction, ...]) -> Fraction:
-        raise ValueError(f"an exponent holds {function}")
+        raise ValueError(function)
 
     def power(self, base: Fraction, exponent: Fraction) -> Fraction:
         if exponent.denominator != 1:
-            raise ValueError("an exponent holds a power that is not small and whole")
+            raise ValueError(f"{base}**({exponent})")
         return Fraction(base**exponent.numerator)
 
 
@@ -375,17 +375,11 @@ def constant(node: Node) -> Fraction | None:
 
 
 def _exponent(node: Node, refuse: Callable[[str], InputError]) -> Fraction:
-    beyond = f"an exponent is beyond {MAX_EXPONENT}"
-    if _digits(node) > MAX_DIGITS:
-        raise refuse(beyond)
-    try:
-        value: Fraction = fold(node, _Exact())
-    except ValueError as why:
-        raise refuse(str(why)) from None
-    except ZeroDivisionError:
-        raise refuse("an exponent divides by zero") from None
+    value = constant(node)
+    if value is None:
+        raise refuse("an exponent is no rational number, or too long a one")
     if abs(value.numerator) > MAX_EXPONENT or value.denominator > MAX_EXPONENT:
-        raise refuse(beyond)
+        raise refuse(f"an exponent is beyond {MAX_EXPONENT}")
     return value
 
 

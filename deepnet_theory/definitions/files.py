@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import tempfile
@@ -14,13 +13,10 @@ PIECE = 2**20  # read at once: the memory for a whole limit would be asked for b
 
 
 def read_bytes(path: str | Path, limit: int) -> bytes:
-    """The content of a file of at most ``limit`` bytes; raises :class:`InputError` otherwise.
-
-    A pipe is read to its end; one that nobody writes to is empty, not waited for.
-    """
+    """The content of a file of at most ``limit`` bytes; raises :class:`InputError` otherwise."""
     try:
         raw = bytearray()
-        with open(path, "rb", opener=_open_at_once) as file:
+        with Path(path).open("rb") as file:
             while len(raw) <= limit and (piece := file.read(PIECE)):
                 raw += piece
     except (OSError, ValueError) as error:
@@ -28,14 +24,6 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
     if len(raw) > limit:
         raise InputError(f"{str(path)!r} is larger than {limit} bytes")
     return bytes(raw)
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    """Open; a pipe opened in the ordinary way would wait for its other end, maybe forever."""
-    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-    if hasattr(os, "O_NONBLOCK"):
-        os.set_blocking(handle, True)
-    return handle
 
 
 def read_text(path: str | Path, limit: int) -> str:
@@ -62,29 +50,32 @@ def require_writable(path: str | Path) -> Path:
     Raises :class:`InputError` where it cannot be written, so that it can be asked before the
     work whose result it is to hold.
     """
-    shown = f"cannot write {str(path)!r}"
+
+    def refuse(why: str) -> InputError:
+        return InputError(f"cannot write {str(path)!r}: {why}")
+
     if not str(path).strip():
-        raise InputError(f"{shown}: give the name of a file")
+        raise refuse("give the name of a file")
     try:
-        before: os.stat_result | None = Path(path).stat()
+        mode = Path(path).stat().st_mode
     except FileNotFoundError:
-        before = None
+        mode = None
     except (OSError, ValueError) as error:  # too long a name, a loop of links, a zero byte …
-        raise InputError(f"{shown}: {_why(error)}") from None
-    if before is not None and stat.S_ISDIR(before.st_mode):
-        raise InputError(f"{shown}: it is a folder; give the name of a file")
+        raise refuse(_why(error)) from None
+    target = Path(path)  # a device or a pipe is itself, whatever it links to
+    if mode is None or stat.S_ISREG(mode):
+        target = Path(os.path.realpath(path))
+        if not target.parent.is_dir():
+            raise refuse("the folder does not exist")
+        if not os.access(target.parent, os.W_OK):
+            raise refuse("no permission to write in its folder")
+    elif stat.S_ISDIR(mode):
+        raise refuse("it is a folder; give the name of a file")
     # root may write whatever the mode says, but whoever has set a file read-only means it
-    if before is not None and not before.st_mode & 0o222:
-        raise InputError(f"{shown}: it is read-only")
-    if before is not None and not os.access(path, os.W_OK):
-        raise InputError(f"{shown}: no permission to write it")
-    if before is not None and not stat.S_ISREG(before.st_mode):
-        return Path(path)
-    target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise InputError(f"{shown}: the folder does not exist")
-    if not os.access(target.parent, os.W_OK):
-        raise InputError(f"{shown}: no permission to write in its folder")
+    if mode is not None and not mode & 0o222:
+        raise refuse("it is read-only")
+    if mode is not None and not os.access(path, os.W_OK):
+        raise refuse("no permission to write it")
     return target
 
 
@@ -106,13 +97,11 @@ def write_bytes(path: str | Path, content: bytes) -> None:
     target = require_writable(path)
     try:
         if target.exists() and not target.is_file():
-            with open(target, "wb", opener=_open_at_once) as file:
-                file.write(content)
+            target.write_bytes(content)
         else:
             replace_bytes(target, content)
     except OSError as error:
-        why = "no process reads the pipe" if error.errno == errno.ENXIO else _why(error)
-        raise InputError(f"cannot write {str(path)!r}: {why}") from None
+        raise InputError(f"cannot write {str(path)!r}: {_why(error)}") from None
 
 
 def replace_bytes(path: Path, content: bytes) -> None:

@@ -27,12 +27,10 @@ PLACEMENT = Grammar(
 )
 RESIDUAL_GAIN, STREAM_GAIN = "residual_gain", "stream_gain"  # learnt, on the branch or the stream
 
-# measured, not derived: benchmarks/practice.py
+# measured, not derived: benchmarks/results/practice.md
 HEAD = (
-    "Start the head's bias at the log-unigram: with it no post-LN seed died below eight times the "
-    "best rate, whatever the head, and the loss was level with pre-LN's or up to 0.02 nats below "
-    "(widths 64 and 128, to 48 layers). Without it a head of 0.02 or an embedding of 1/8 lost 1 "
-    "seed of 4, a head at zero all (16 layers, width 64; AdamW with warm-up, 150 steps)."
+    "Start the head's bias at the log-unigram: without it some post-LN runs diverge at learning "
+    "rates that work with it."
 )
 
 

@@ -12,14 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import NamedTuple
 
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, placements
 from deepnet_theory.definitions.selection import PLAIN_LAYER, described_layer
 
 UNKNOWN = "unknown"
 NEAR = 0.05  # of a measured power: nearer to 0 or 1, it is taken as that
-NAMED = 6  # ranges of layers that one sentence names
 
 
 @dataclass(frozen=True)
@@ -270,21 +268,6 @@ def described(row: Iterable[Sublayer], between: str = ", ") -> str:
     return described_layer(kinds, between)
 
 
-class Range(NamedTuple):
-    """Layers that follow each other and are alike, from the ``first`` to the ``last``."""
-
-    stack: str
-    first: int
-    last: int
-    layer: str
-    equations: tuple[str, ...]  # of its sublayers, each once
-
-    def __str__(self) -> str:
-        several = self.first < self.last
-        layers = f"layers {self.first}-{self.last}" if several else f"layer {self.first}"
-        return f"{layers}: {' and '.join(self.equations)}"
-
-
 @dataclass(frozen=True)
 class Reading:
     """The residual stacks of a model, in the order of the forward pass.
@@ -357,26 +340,10 @@ class Reading:
             **({"uses": self.uses} if self.uses not in ("", "1") else {}),
         }
 
-    @property
-    def ranges(self) -> tuple[Range, ...]:
-        """The layers of every stack, those that follow each other and are alike together."""
-        runs: list[Range] = []
-        for row in by_layer(self.sublayers):
-            equations = tuple(dict.fromkeys(s.equation for s in row))
-            layer = row[0].layer
-            new = Range(row[0].stack, layer, layer, described(row), equations)
-            if runs and runs[-1]._replace(first=layer, last=layer) == new:
-                new = runs.pop()._replace(last=layer)
-            runs.append(new)
-        return tuple(runs)
-
-    def said_ranges(self) -> str:
-        """Where norms stand, range by range."""
-        named = [
-            str(r).replace(":", f" of the {r.stack}:") if len(self.stacks) > 1 else str(r)
-            for r in self.ranges
-        ]
-        return "; ".join([*named[:NAMED], *["…"] * (len(named) > NAMED)])
+    def said_equations(self) -> str:
+        """Each residual equation with the first layer that has it."""
+        first = {s.equation: f"layer {s.layer} of the {s.stack}" for s in self.sublayers[::-1]}
+        return "; ".join(f"{where}: {equation}" for equation, where in [*first.items()][::-1])
 
     @property
     def starts(self) -> dict[str, float]:
@@ -414,27 +381,11 @@ class Reading:
         return tuple(first.values())
 
     @property
-    def shared(self) -> tuple[str, ...]:
-        """Matrices that several layers use, those of the same layers in one sentence."""
-        places: dict[tuple[str, tuple[tuple[int, int], ...]], dict[tuple[str, int], None]] = {}
-        whole: dict[tuple[str, int], set[str]] = {}
-        for s in self.sublayers:
-            whole.setdefault((s.stack, s.layer), set()).update(m.name for m in s.matrices)
-            for m in (m for m in s.matrices if m.role != UNKNOWN):
-                places.setdefault((m.name, m.outputs), {})[s.stack, s.layer] = None
-        groups: dict[tuple[tuple[str, int], ...], list[str]] = {}
-        for (name, _), layers in places.items():
-            if len(layers) > 1:
-                groups.setdefault(tuple(layers), []).append(name)
-        sentences = []
-        for users, names in groups.items():
-            stack, layer = users[0]
-            which = (
-                "the matrices" if whole[users[0]] == set(names) else ", ".join(dict.fromkeys(names))
-            )
-            owner = f"layer {layer}" + f" of the {stack}" * (len(self.stacks) > 1)
-            sentences.append(f"{which} of {owner} are used {len(users)} times")
-        return tuple(sentences)
+    def shared(self) -> str:
+        """How often the matrix that most sublayers use is used; "" where none is used again."""
+        matrices = (m.where for s in self.sublayers for m in s.matrices if m.role != UNKNOWN)
+        name = max(matrices, key=self.users.__getitem__, default="")
+        return f"{name} is used by {self.users[name]} sublayers" * (self.users[name] > 1)
 
     @property
     def strange(self) -> tuple[str, ...]:

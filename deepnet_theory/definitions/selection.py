@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer, optimizer
 from deepnet_theory.definitions.outcome import InputError, shown, unknown
 from deepnet_theory.definitions.placement import Placement, placement
-from deepnet_theory.definitions.record import Option, record
+from deepnet_theory.definitions.record import Option, record, require_valid
 from deepnet_theory.definitions.rule import Closure, closure
 from deepnet_theory.definitions.sublayer import Norm, Sublayer, norm, sublayer
 
@@ -99,12 +99,8 @@ class Selection:
                 "(deepnet-theory check cake-update-bound cake-ffn-moment); valid methods are "
                 f"{' and '.join(METHODS)}"
             )
-        if self.method not in METHODS:
-            raise unknown("method", self.method, METHODS)
-        if self.rank not in RANKS:
-            raise unknown("rank", self.rank, RANKS)
-        _ = (self.the_optimizer, self.the_placement, self.the_norm, self.the_stack)
-        _ = self.the_closure
+        require_valid(self)
+        _ = self.named  # each is refused here where it is none
 
     @cached_property
     def the_optimizer(self) -> Optimizer:
@@ -137,13 +133,8 @@ class Selection:
     @property
     def named(self) -> tuple[object, ...]:
         """What its names stand for, which tells apart what two files of one name held."""
-        return (
-            self.the_optimizer,
-            self.the_placement,
-            self.the_norm,
-            self.the_stack,
-            self.the_closure,
-        )
+        first = self.the_optimizer, self.the_placement, self.the_norm
+        return (*first, self.the_stack, self.the_closure)
 
     def to_dict(self) -> dict[str, object]:
         """The selection as plain data, for JSON."""

@@ -21,7 +21,7 @@ FIRST = 3  # findings that fit a screen with the verdict
 def document(audit: Audit) -> doc.Document:
     """The verdict and the first findings; then the others, the gains and what was not read."""
     told = [tuple(_finding(finding)) for finding in audit.findings]
-    remarks = tuple(f"{remark}." for remark in (*audit.reading.shared, *audit.remarks))
+    remarks = tuple(f"{remark}." for remark in (audit.reading.shared, *audit.remarks) if remark)
     body: doc.Body = (
         answer(audit),
         *(block for finding in told[:FIRST] for block in finding),
@@ -38,7 +38,7 @@ def document(audit: Audit) -> doc.Document:
 def answer(audit: Audit) -> doc.Words:
     layers = " and ".join(f"{n} of the {name}" for name, n in audit.reading.layers.items())
     alike = len({s.sublayer.equation for s in audit.sublayers}) == 1
-    nameless = "of a placement that has no name here" if alike else audit.reading.said_ranges()
+    nameless = "of a placement that has no name here" if alike else audit.reading.said_equations()
     placement = audit.placement or nameless
     held, count = f"{audit.against} ({audit.detail})", len(audit.differences)
     if audit.growth:

@@ -59,7 +59,9 @@ def wanted(
         return [*derived("probe"), *published, *derived("lemma")]
     if without_law(reading):
         return []
-    raise Refusal(f"norms stand in several ways, {reading.said_ranges()}: no rule here has them so")
+    raise Refusal(
+        f"norms stand in several ways, {reading.said_equations()}: no rule here has them so"
+    )
 
 
 def with_degrees(rule: Wanted) -> Wanted:
@@ -224,7 +226,7 @@ def _sizes_of_scheme(
         whose = "of their own" if given.uses == "1" else f"that are used {given.uses} times"
         raise Refusal(
             f"the scheme {given.name!r} sets constants for layers {whose}: "
-            f"{reading.shared[0] if reading.shared else 'no layer of the model is used twice'}"
+            f"{reading.shared or 'no layer of the model is used twice'}"
         )
     inside = next((s for s in reading.sublayers if INSIDE in norms_of(s)), None)
     if inside is not None and not _has_inner(given):

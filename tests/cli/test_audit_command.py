@@ -46,7 +46,7 @@ def mine(tmp_path):
     ("name", "code", "says"),
     [
         ("faithful", 0, "SUPPORTED, pre-ln, layers: 4 of the encoder"),
-        ("shared", 0, "the matrices of layer 0 are used 4 times"),
+        ("shared", 0, "is used by 4 sublayers"),
         ("odd", 3, "The role of 0.up.weight"),
     ],
 )

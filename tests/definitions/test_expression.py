@@ -1,13 +1,12 @@
 """The grammar: any string gives a value or the one clear error; updates that are not real."""
 
-import contextlib
 import math
 import re
 from fractions import Fraction
 from typing import ClassVar
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import deepnet_theory as dt
@@ -35,35 +34,7 @@ HOSTILE = [
 def test_hostile_text_gets_one_clear_sentence_and_hangs_nothing(text):
     with pytest.raises(InputError) as caught:
         UPDATE.parse(text)
-    message = str(caught.value)
-    assert len(message) < 500
-
-
-@given(st.text(max_size=300))
-def test_any_string_parses_or_gives_the_one_error(text):
-    with contextlib.suppress(InputError):
-        UPDATE.parse(text)
-
-
-_SMALL = st.sampled_from(["eta", "g", "theta", "1", "2", "0.5", "7/3", "1e-3"])
-
-
-def _grow(inner):
-    binary = st.tuples(inner, st.sampled_from("+-*/"), inner).map(lambda t: f"({t[0]}{t[1]}{t[2]})")
-    power = st.tuples(inner, st.sampled_from(["2", "-1", "(1/4)", "0.5"])).map(
-        "({0[0]})**{0[1]}".format
-    )
-    call = st.tuples(st.sampled_from(["sign", "norm", "abs", "rms", "polar"]), inner).map(
-        "{0[0]}({0[1]})".format
-    )
-    return binary | power | call
-
-
-@given(st.recursive(_SMALL, _grow, max_leaves=8))
-def test_every_sentence_of_the_grammar_parses_and_reads_back(text):
-    expression = UPDATE.parse(text)
-    assert expression.root == UPDATE.parse(str(expression)).root
-    assert expression.names <= {"eta", "g", "theta"}
+    assert len(str(caught.value)) < 500
 
 
 @given(
@@ -73,12 +44,6 @@ def test_every_sentence_of_the_grammar_parses_and_reads_back(text):
 def test_depth_expressions_have_the_value_that_python_gives(depth, power):
     text = f"(2*N)**({power.numerator}/{power.denominator})"
     assert evaluate(DEPTH.parse(text), N=depth) == pytest.approx((2 * depth) ** float(power))
-
-
-@settings(max_examples=30)
-@given(st.floats(allow_nan=False, allow_infinity=False, min_value=1e-6, max_value=1e6))
-def test_numbers_keep_their_value(value):
-    assert math.isclose(evaluate(DEPTH.parse(repr(value)), N=1), value)
 
 
 @pytest.mark.parametrize(
@@ -97,10 +62,10 @@ def test_numbers_keep_their_value(value):
         ("norm(g, ord=1)", "only arithmetic may occur"),
         ("g % 2", "an operator is not known"),
         ("1e999*g", "a number is not finite"),
-        ("g**g", "the exponent depends on g"),
-        ("g**(1/0)", "an exponent divides by zero"),
-        ("g**sqrt(4)", "an exponent holds sqrt"),
-        ("g**2**0.5", "an exponent holds a power that is not small and whole"),
+        ("g**g", "an exponent is no rational number, or too long a one"),
+        ("g**(1/0)", "an exponent is no rational number, or too long a one"),
+        ("g**sqrt(4)", "an exponent is no rational number, or too long a one"),
+        ("g**2**0.5", "an exponent is no rational number, or too long a one"),
         ("g**2000**2", "an exponent is beyond 256"),
         ("g**257", "an exponent is beyond 256"),
         ("g**(1/257)", "an exponent is beyond 256"),
@@ -183,18 +148,13 @@ class _Signed(FloatAlgebra):
     functions: ClassVar = {**FloatAlgebra.functions, "sign": lambda x: (x > 0) - (x < 0)}
 
 
-_TERMS = st.recursive(
-    st.sampled_from(["g", "theta", "eta", "2", "0.5", "(-1)", "0"]),
-    lambda inner: (
-        st.tuples(inner, st.sampled_from("+-*/"), inner).map(lambda t: f"({t[0]}{t[1]}{t[2]})")
-        | st.tuples(inner, st.sampled_from(["2", "3", "-1"])).map("({0[0]})**({0[1]})".format)
-        | st.tuples(st.sampled_from(["sign", "abs"]), inner).map("{0[0]}({0[1]})".format)
-        | st.tuples(st.sampled_from(["max", "min"]), inner, inner).map(
-            "{0[0]}({0[1]},{0[2]})".format
-        )
-    ),
-    max_leaves=8,
-)
+def _grow(inner):
+    one = st.sampled_from(["sign({0})", "abs({0})", "({0})**(2)", "({0})**(3)", "({0})**(-1)"])
+    two = st.sampled_from(["max({0},{1})", "min({0},{1})", *(f"({{0}}{s}{{1}})" for s in "+-*/")])
+    return st.builds(str.format, one | two, inner, inner)
+
+
+_TERMS = st.recursive(st.sampled_from(["g", "theta", "eta", "2", "0.5", "(-1)", "0"]), _grow)
 
 
 @given(_TERMS, st.sampled_from([-1.7, -0.3, 0.4, 2.1]), st.sampled_from([-3.1, -0.2, 0.7, 1.9]))
@@ -211,6 +171,7 @@ def test_what_is_said_never_to_be_negative_is_not(term, g, theta):
 @given(_TERMS)
 def test_a_term_reads_back_as_it_is_written(term):
     root = UPDATE.parse(term).root
+    assert UPDATE.parse(term).names <= {"eta", "g", "theta"}
     again = UPDATE.parse(written(root)).root
     try:
         first, second = (fold(r, _Signed(eta=0.6, g=-1.3, theta=0.7)) for r in (root, again))

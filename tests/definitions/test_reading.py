@@ -1,4 +1,4 @@
-"""Readings written by hand: their equations, layers, ranges and uses, and how they differ."""
+"""Readings written by hand: their equations, layers and uses, and how they differ."""
 
 import math
 from dataclasses import replace
@@ -7,10 +7,8 @@ import pytest
 
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.reading import (
-    Logits,
     Matrix,
     Norm,
-    Range,
     Reading,
     Sublayer,
     residual_equation,
@@ -114,22 +112,11 @@ def test_layers_are_said_as_a_selection_says_them():
     assert rms.select["norm"] == "rms" and rms.select["placement"] == "post-ln"
 
 
-def test_layers_that_are_alike_are_one_range():
-    mixed = reading(
-        *(sublayer(n, where="sum" if n < 2 else "input") for n in range(5)),
-        sublayer(5, "attention", where="sum"), sublayer(5, where="input"),
-    )  # fmt: skip
-    assert [str(r) for r in mixed.ranges] == [
-        "layers 0-1: norm(x + branch(x))", "layers 2-4: x + branch(norm(x))",
-        "layer 5: norm(x + branch(x)) and x + branch(norm(x))",
-    ]  # fmt: skip
-    assert mixed.ranges[1] == Range("decoder", 2, 4, "ffn", ("x + branch(norm(x))",))
-    assert mixed.said_ranges() == "; ".join(map(str, mixed.ranges))
-    assert mixed.placement is None
-    two = reading(sublayer(0, stack="encoder"), sublayer(0))
-    assert two.said_ranges().startswith("layer 0 of the encoder: x + ")
-    many = reading(*(sublayer(n, where="sum" if n % 2 else "input") for n in range(30)))
-    assert many.said_ranges().endswith("; …") and many.said_ranges().count(";") < 10
+def test_each_equation_is_said_with_the_first_layer_that_has_it():
+    mixed = reading(*(sublayer(n, where="sum" if n < 2 else "input") for n in range(5)))
+    assert mixed.placement is None and mixed.said_equations() == (
+        "layer 0 of the decoder: norm(x + branch(x)); layer 2 of the decoder: x + branch(norm(x))"
+    )
 
 
 def test_a_norm_that_one_layer_lacks_is_meant_to_stand_there():
@@ -200,10 +187,6 @@ def test_a_block_of_a_parameter_is_written_as_in_code():
     assert (block.where, block.rows) == ("w[:, 0:32]", [0, 32])
     several = replace(block, axis=0, outputs=((0, 4), (8, 12)))
     assert (several.where, several.rows) == ("w[0:4, … 2 blocks]", [[0, 4], [8, 12]])
-
-
-def test_even_logits_lose_the_logarithm_of_the_vocabulary():
-    assert Logits(matrix("head", "head"), 1.0, 0.0, 4.0, 4.0).even == pytest.approx(math.log(32))
 
 
 def test_constants_of_other_norms_are_refused_with_what_to_derive():

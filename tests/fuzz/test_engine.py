@@ -4,16 +4,12 @@ import pytest
 
 from deepnet_theory.cli.deriving import own_rule
 from deepnet_theory.definitions.expression import DEPTH, UPDATE
-from deepnet_theory.definitions.optimizer import custom_optimizer
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.placement import PLACEMENT
 from deepnet_theory.definitions.rule import CLOSURE
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.derivation import derive
-from deepnet_theory.proof.explicit import homogeneity_step
 from deepnet_theory.sizes.exponents import Exponents
-from deepnet_theory.sizes.update import Update
-from deepnet_theory.sizes.update import law as degrees
 
 from .texts import any_text, nested, text
 
@@ -44,19 +40,6 @@ def _update(rng):
     return f"-eta*{written}", tuple(regimes)
 
 
-def test_every_update_has_degrees_or_is_refused(fuzz):
-    for case, rng in fuzz.cases(60):
-        update, regime = _update(rng)
-
-        def counted(update=update, regime=regime):
-            optimizer = custom_optimizer(update, regime)
-            found = degrees(optimizer)
-            assert homogeneity_step(optimizer, found).check() is Verdict.PROVED
-            return found
-
-        fuzz.ends(case, (update, regime), counted)
-
-
 def test_every_update_is_derived_or_refused(fuzz):
     for case, rng in fuzz.cases(15):
         update, regime = _update(rng)
@@ -64,28 +47,23 @@ def test_every_update_is_derived_or_refused(fuzz):
             "placement": rng.choice(["post-ln", "pre-ln", "res-post-ln", "sandwich-ln"]),
             "stack": rng.choice(["encoder", "decoder"]),
             "method": rng.choice(["probe"] * 4 + ["lemma"]),
-            "closure": rng.choice(
-                [None, "symmetric", "unit-residual", "unit-init", "learning-rate"]
-            ),
+            "closure": rng.choice([None, "symmetric", "unit-init", "learning-rate"]),
         }
 
         def derived(update=update, regime=regime, select=select):
-            assert (
-                derive(Selection(update=update, regime=regime, **select)).verdict is Verdict.PROVED
-            )
+            found = derive(Selection(update=update, regime=regime, **select))
+            assert found.verdict is Verdict.PROVED
 
         fuzz.ends(case, (update, regime, select), derived, seconds=20)
 
 
 def test_every_own_rule_has_exponents_or_is_refused(fuzz):
-    selections = [
-        Selection(optimizer=optimizer, placement=placement, stack=stack)
-        for optimizer in ("sgd", "adam", "lamb")
-        for placement in ("post-ln", "pre-ln", "res-post-ln")
-        for stack in ("encoder", "encoder-decoder")
-    ]
     for case, rng in fuzz.cases(150):
-        selection = rng.choice(selections)
+        selection = Selection(
+            optimizer=rng.choice(["sgd", "adam", "lamb"]),
+            placement=rng.choice(["post-ln", "pre-ln", "res-post-ln"]),
+            stack=rng.choice(["encoder", "encoder-decoder"]),
+        )
         alpha, beta = (_knob(rng) for _ in range(2))
 
         def predicted(selection=selection, alpha=alpha, beta=beta):
@@ -113,4 +91,4 @@ def test_a_case_that_does_not_end_or_breaks_is_caught(fuzz):
         fuzz.ends(3, "x", late, seconds=0.05)
     with pytest.raises(AssertionError, match="ends in ZeroDivisionError"):
         fuzz.ends(0, "x", lambda: 1 / 0)
-    assert isinstance(fuzz.ends(0, "g", lambda: degrees(custom_optimizer("-eta*g"))), Update)
+    assert fuzz.ends(0, "g", lambda: UPDATE.parse("-eta*g")).names == {"eta", "g"}

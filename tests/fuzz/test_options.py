@@ -6,7 +6,7 @@ from pathlib import Path
 from deepnet_theory.cli import main
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.parser import command_line
-from deepnet_theory.definitions.discovery import names
+from deepnet_theory.definitions.discovery import KINDS, names
 
 ORDINARY = 45
 SECONDS = 30.0  # for one command of the smallest sizes
@@ -42,22 +42,17 @@ BASE = {
 }
 VERDICTS = ("verify", "report", "train", "check", "transfer", "measure", "audit")  # may be REFUTED
 SELECTS = ("derive", "verify", "predict", "export", "report", "transfer")
-# values that get through to where others meet them; an option that is not named takes a number
-NUMBERS = ("1", "2", "3", "4", "0.5")
+NUMBERS = ("1", "2", "3", "4", "0.5")  # for an option that is not named here
 PLAUSIBLE = {
-    "optimizer": tuple(names("optimizers")),
-    "update": ("-eta*g", "-eta*sign(g)*abs(g)**(1/3)", "-eta*norm(theta)*sign(g)", "-eta/g",
-               "-eta*max(g,theta)", "-eta*(g+theta)", "-eta*theta", "-eta*clip(g,1)", "eta*g"),
-    "regime": ("abs(g)>abs(theta)", "g>theta", "rms(theta)>1/1000", "1>N"),
-    "placement": tuple(names("placements")),
-    "norm": tuple(names("norms")),
+    **{kind.removesuffix("s"): tuple(names(kind)) for kind in KINDS},
+    "update": ("-eta*g", "-eta*sign(g)*abs(g)**(1/3)", "-eta/g", "-eta*max(g,theta)", "eta*g"),
+    "regime": ("abs(g)>abs(theta)", "g>theta", "1>N"),
     "stack": ("encoder", "decoder", "encoder-decoder"),
     "layer": ("ffn", "attention", "ffn:swiglu,ffn", "attention,cross,ffn"),
     "method": ("probe", "lemma"),
-    "closure": tuple(names("closures")),
-    "closures": ("complete,symmetric", "unit-init", "unit-residual,x"),
-    "rates": ("1e-3,2e-3", "1e-4:1e-3", "1,0", "0.001"),
-    "alpha": ("1", "N", "N**(1/4)", "1/N", "N**20", "N-2", "10**30", "log(N)"),
+    "closures": ("complete,symmetric", "unit-residual,x"),
+    "rates": ("1e-3,2e-3", "1e-4:1e-3", "1,0"),
+    "alpha": ("1", "N", "N**(1/4)", "1/N", "N-2", "10**30", "log(N)"),
     "depth": ("1", "200", "1000000", "3,2"),
     "depths": ("1,2", "1:4", "1x1,2x2", "3,1"),
     "data": ("text", "gaussian:0", "gaussian:1"),
@@ -67,12 +62,11 @@ PLAUSIBLE = {
     "device": ("auto", "cpu"),
     "format": ("text", "json", "latex"),
     "output": ("made", "made/", "constants.json"),
-    "state": ("state", "constants.json"),
     "cache": ("kept", "constants.json"),
     "processes": ("1", "0", "1.5"),  # to start more takes seconds, and has its own tests
     "cluster": ("8786", "tcp://", "here"),
     "text": ("constants.json", "."),
-}  # fmt: skip
+}
 
 
 def options(command):

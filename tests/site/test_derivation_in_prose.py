@@ -105,8 +105,3 @@ def test_a_typical_change_shrinks_as_the_page_says():
     one = sp.log(1 + r) / 2 + sp.log(1 - r) / 2 - sp.log(1 + r**2) / 2
     assert sp.series(one, r, 0, 3).removeO() == -(r**2)
     assert "The logarithm has the mean −r² to leading order" in PAGE
-
-
-def test_the_gradients_that_are_balanced_pass_no_softmax():
-    because = derive("sgd").step("gradient-attention").because
-    assert because.endswith("the gradients of value, output") and "softmax" not in because

@@ -23,13 +23,6 @@ def maker(folder=DOCS):
     return SimpleNamespace(**runpy.run_path(str(folder / "schemes.py")))
 
 
-@pytest.mark.slow  # .ci/run asks `docs/schemes.py --check` beside the pages of the claims
-def test_the_page_is_current_and_names_every_scheme():
-    page = (DOCS / "schemes.md").read_text(encoding="utf-8")
-    assert maker().page() == page, "run: python docs/schemes.py"
-    assert all(name in page for name in schemes())
-
-
 def test_a_wrong_gain_changes_the_table():
     made, right = maker(), schemes()["deepnorm"]
     gains = {**right.parts[0].gains, "fc1": "1"}

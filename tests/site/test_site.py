@@ -1,9 +1,6 @@
 """What the site adds to its pages: rules as data for its form, links, mathematics."""
 
-import json
 import re
-import shutil
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -53,40 +50,6 @@ def test_the_form_offers_what_the_engine_derives(monkeypatch):
         rates = {role: group["rate"] for group in groups for role in group["roles"]}
         assert rates["gate"] == rates["fc1"] == {"adamw": "1/d", "sgd": "1"}[name]
         assert all(readable.fullmatch(g[k]) for g in groups for k in ("init", "multiplier", "rate"))
-
-
-FORM = """<form id="rule-form">{fields}</form><div id="rule-answer"></div>
-<script>{rules}</script><script src="{script}"></script>"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not shutil.which("chromium"), reason="no Chromium is installed")
-def test_an_address_is_a_choice_of_the_form(monkeypatch, tmp_path):
-    monkeypatch.setattr(site, "OPTIMIZERS", ("adamw", "sgd"))
-    monkeypatch.setattr(site, "placements", lambda: ("post-ln", "pre-ln"))
-    made = {"deepnetRules": site.rules(), "deepnetWidths": site.widths(), "deepnetDrawn": {}}
-    selects = "".join(
-        f"<select name={n}></select>" for n in ("placement", "norm", "layer", "optimizer")
-    )
-    inputs = "".join(f"<input name={n}>" for n in ("depth", "width", "base"))
-    page = tmp_path / "form.html"
-    page.write_text(
-        FORM.format(
-            fields=selects + inputs, script=(DOCS / "choose.js").as_uri(),
-            rules="".join(f"window.{name} = {json.dumps(of)};" for name, of in made.items()),
-        )
-    )  # fmt: skip
-    address = f"{page.as_uri()}?placement=pre-ln&norm=rms&optimizer=sgd&depth=8&width=512&base=64"
-    done = subprocess.run(
-        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--dump-dom", address],
-        capture_output=True, text=True, timeout=120, check=True,
-    ).stdout  # fmt: skip
-    command = (
-        "deepnet-theory derive --optimizer sgd --placement pre-ln --norm rms --layer attention,ffn"
-    )
-    assert f"{command} --depth 8\n{command} --across width --width 512 --base-width 64" in done
-    assert "<td>0.25</td>" in done, "β of pre-LN at 8 layers"
-    assert "From width 64 to 512" in done and "norm=rms&amp;" in done
 
 
 def shown(source, markdown):
@@ -171,31 +134,6 @@ def test_every_scheme_has_a_page_that_its_table_leads_to(monkeypatch):
     assert "changes in time" in pages["schemes/branchnorm.md"]
     heads = ("decoder", "adam", "lamb", "sgd")
     assert "".join(f"<th>{head}</th>" for head in heads) in pages["schemes/t-fixup.md"]
-
-
-def test_what_was_measured_is_read_as_it_stands_or_left_out(monkeypatch, tmp_path):
-    monkeypatch.setattr(site.gallery, "schemes", lambda: {"gpt-2": schemes()["gpt-2"]})
-    monkeypatch.setattr(site.gallery, "ROOT", tmp_path)
-    (tmp_path / site.gallery.MEASURED).parent.mkdir(parents=True)
-    (tmp_path / site.gallery.MEASURED).write_text("# another form\n", encoding="utf-8")
-    (page,) = site.gallery.pages().values()
-    assert "## Measured" not in page
-    told = "# M\n\n| name | adam |\n|:--|--|\n| gpt-2 | 1.2 |\n| gpt-20 | 7 |\n"
-    (tmp_path / site.gallery.MEASURED).write_text(told, encoding="utf-8")
-    (page,) = site.gallery.pages().values()
-    assert "## Measured\n\n| name | adam |\n|:--|--|\n| gpt-2 | 1.2 |\n\n" in page
-
-
-def test_pages_fetch_nothing_from_elsewhere():
-    config = load_config(str(DOCS.parent / "mkdocs.yml"))
-
-    def scripts():
-        config.plugins["material/offline"].on_config(config)
-        return [*config.extra["polyfills"], *config.extra_css, *map(str, config.extra_javascript)]
-
-    assert not [script for script in scripts() if not (DOCS / script).exists()]
-    config.extra["polyfills"].clear()
-    assert any("://" in script for script in scripts()), "which the plugin asks for unless told"
 
 
 def test_every_fault_has_a_page_that_its_row_leads_to(monkeypatch):

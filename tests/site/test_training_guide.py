@@ -68,15 +68,6 @@ def test_the_trainer_steps_with_the_groups(session):
     assert len(rates) > 1 and max(rates) == pytest.approx(session["LR"], rel=0.01)
 
 
-def test_a_planted_flattening_is_seen(session):
-    optimizer = torch.optim.AdamW(session["parameter_groups"](session["again"], lr=1e-3))
-    session["guard"](optimizer)
-    for g in optimizer.param_groups:
-        g["lr"] = 1e-3
-    with pytest.warns(UserWarning, match="flattened"):
-        optimizer.step()
-
-
 def test_a_model_off_its_rule_fails_the_test_of_the_page(session):
     model, ids = session["ruled"](session["DEPTH"])
     with torch.no_grad():
