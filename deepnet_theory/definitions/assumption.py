@@ -18,8 +18,8 @@ class Assumption:
     measurement is reported ASSUMED.
     """
 
-    name: str
-    statement: str
+    name: str = ""
+    statement: str = ""
     measurement: str | None = None
     slope: float | None = None
     slope_at_most: float | None = None
@@ -37,7 +37,6 @@ def assumption(name: str) -> Assumption:
 
 
 ALIGNED_UPDATES = Assumption(
-    name="aligned-updates",
     statement=(
         "the sublayers' changes of the output point in similar directions, so that their sizes add"
     ),
@@ -47,7 +46,6 @@ ALIGNED_UPDATES = Assumption(
 )
 
 ALIGNED_WITH_INPUTS = Assumption(
-    name="aligned-with-inputs",
     statement=(
         "an update meets inputs like those that made it, and features move along the rows of the "
         "head, so that sums over the width add up"
@@ -56,7 +54,6 @@ ALIGNED_WITH_INPUTS = Assumption(
 )
 
 ATTENTION_KEEPS_MAGNITUDE = Assumption(
-    name="attention-keeps-magnitude",
     statement=(
         "a softmax average of tokens has the tokens' magnitude up to a constant, "
         "which needs correlated tokens or concentrated weights"
@@ -67,7 +64,6 @@ ATTENTION_KEEPS_MAGNITUDE = Assumption(
 )
 
 BOUNDED_LOSS_GRADIENT = Assumption(
-    name="bounded-loss-gradient",
     statement="‖∂L/∂F‖ = O(1): the loss's gradient at the stack's output does not grow with depth",
     measurement="loss_gradient",
     slope=0.0,
@@ -75,13 +71,11 @@ BOUNDED_LOSS_GRADIENT = Assumption(
 )
 
 BOUNDED_NORM_JACOBIAN = Assumption(
-    name="bounded-norm-jacobian",
     statement="the Jacobian of the normalisation is of order one in depth",
     source="Su, §Feed-forward gradient",
 )
 
 BOUNDED_UPSTREAM_GRADIENT = Assumption(
-    name="bounded-upstream-gradient",
     statement="the gradient with respect to a sublayer's output is of order one in depth",
     measurement="upstream_gradient",
     slope=0.0,
@@ -89,13 +83,11 @@ BOUNDED_UPSTREAM_GRADIENT = Assumption(
 )
 
 EQUAL_GAINS = Assumption(
-    name="equal-gains",
     statement="all scaled matrices of a branch start with the same gain",
     source="Su, §First conclusions",
 )
 
 FRESH_WEIGHTS = Assumption(
-    name="fresh-weights",
     statement=(
         "a branch's weights are independent centred Gaussians of the stated variance and do not "
         "depend on the branch's input (true at initialisation, before the first step)"
@@ -104,7 +96,6 @@ FRESH_WEIGHTS = Assumption(
 )
 
 GRADIENT_ABOVE_EPSILON = Assumption(
-    name="gradient-above-epsilon",
     statement=(
         "gradient entries are far above the optimizer's epsilon, "
         "so that a normalised step is a sign step"
@@ -115,7 +106,6 @@ GRADIENT_ABOVE_EPSILON = Assumption(
 )
 
 HOMOGENEOUS_ACTIVATION = Assumption(
-    name="homogeneous-activation",
     statement=(
         "the activation is positively homogeneous of degree "
         "1 (ReLU exactly, GELU and SiLU approximately)"
@@ -124,7 +114,6 @@ HOMOGENEOUS_ACTIVATION = Assumption(
 )
 
 INDEPENDENT_SIGNS = Assumption(
-    name="independent-signs",
     statement=(
         "a branch's output is independent of the direction of its input, afresh in every "
         "sublayer, so that a signal passes the stack with mean-square gain 1"
@@ -135,7 +124,6 @@ INDEPENDENT_SIGNS = Assumption(
 )
 
 INDEPENDENT_UPDATE = Assumption(
-    name="independent-update",
     statement=(
         "the changes of one step are independent of what they are multiplied with: Δx of the "
         "branch's weights, Δθ of its weights and of its input (an optimizer's Δθ is made of "
@@ -145,13 +133,11 @@ INDEPENDENT_UPDATE = Assumption(
 )
 
 LINEAR_STEP = Assumption(
-    name="linear-step",
     statement="the update is so small that the output changes linearly in it",
     source="layer cake, §4.2; Su, §Increment explosion",
 )
 
 NEAR_IDENTITY = Assumption(
-    name="near-identity",
     statement=(
         "S r² (n S r² where n sublayers are one) stays bounded: the stack is near the identity in "
         "independent directions"
@@ -162,7 +148,6 @@ NEAR_IDENTITY = Assumption(
 )
 
 SMALL_BRANCH_WEIGHT = Assumption(
-    name="small-branch-weight",
     statement="the branch weight r = |G(x)|/|αx| does not grow with depth (leading orders: r → 0)",
     measurement="branch_weight",
     slope_at_most=0.0,
@@ -170,19 +155,16 @@ SMALL_BRANCH_WEIGHT = Assumption(
 )
 
 STATED_REGIME = Assumption(
-    name="stated-regime",
     statement="where the update adds or compares unlike terms, the stated side is the larger",
     source="derived here",
 )
 
 UNIT_ACTIVATIONS = Assumption(
-    name="unit-activations",
     statement="E x² = 1 for the entries of what a norm puts out, at every depth",
     source="layer cake, §4.2",
 )
 
 UNIT_BRANCH = Assumption(
-    name="unit-branch",
     statement="a branch with its gains taken out maps inputs of order one to outputs of order one",
     source="Su, §Feed-forward gradient",
 )

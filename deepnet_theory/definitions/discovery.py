@@ -9,10 +9,11 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from deepnet_theory.definitions.outcome import unknown
 
@@ -23,29 +24,30 @@ MODULES = {"norms": "sublayer", "closures": "rule"}
 KINDS = (*FOLDERS, *MODULES)
 
 
-def discover(folder: Path, kind: type[T], besides: tuple[str, ...] = ()) -> dict[str, T]:
+def discover(folder: Path, kind: type[T]) -> dict[str, T]:
     """Load every ``*.py`` of ``folder``; each must define exactly one value of type ``kind``.
 
-    The value's ``name`` must be the file's name with ``_`` written ``-``. Files that begin
-    with an underscore, and those named in ``besides``, are not values. Anything irregular
-    raises ``TypeError``: a folder that is silently half-read would be worse than one that
-    does not load.
+    The value's ``name`` is the file's name with ``_`` written ``-``; a file may leave it out. Files
+    that begin with an underscore are not values. Anything irregular raises ``TypeError``: a folder
+    that is silently half-read would be worse than one that does not load.
     """
     values: dict[str, T] = {}
     for path in sorted(Path(folder).glob("*.py")):
-        if path.stem.startswith("_") or path.name in besides:
+        if path.stem.startswith("_"):
             continue
         value = load_value(path, kind)
-        values[_named(value, path.stem, f"{path.name}: its {kind.__name__}")] = value
+        name = path.stem.replace("_", "-")
+        values[name] = _named(value, name, f"{path.name}: its {kind.__name__}")
     return values
 
 
-def _named(value: object, stem: str, what: str) -> str:
-    """The name of a value, which is that of its file or constant; raises ``TypeError``."""
-    name, own = stem.lower().replace("_", "-"), getattr(value, "name", None)
-    if own != name:
+def _named(value: T, name: str, what: str) -> T:
+    """The value with the name of its file or constant; ``TypeError`` where it has another."""
+    own = getattr(value, "name", None)
+    if own and own != name:
         raise TypeError(f"{what} is named {own!r}, and not {name!r}")
-    return name
+    made: Any = value
+    return value if own else cast(T, replace(made, name=name))
 
 
 def declared(namespace: Mapping[str, object], kind: type[T]) -> dict[str, T]:
@@ -54,11 +56,11 @@ def declared(namespace: Mapping[str, object], kind: type[T]) -> dict[str, T]:
     A constant's name is its value's in capitals, with ``-`` written ``_``; anything else raises
     ``TypeError``.
     """
-    values = {
-        _named(value, constant, f"{constant}: its {kind.__name__}"): value
-        for constant, value in namespace.items()
-        if isinstance(value, kind)
-    }
+    values = {}
+    for constant, value in namespace.items():
+        if isinstance(value, kind):
+            name = constant.lower().replace("_", "-")
+            values[name] = _named(value, name, f"{constant}: its {kind.__name__}")
     return dict(sorted(values.items()))
 
 

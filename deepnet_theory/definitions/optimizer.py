@@ -80,8 +80,8 @@ class Optimizer:
     expression would leave it there.
     """
 
-    name: str
-    update: str
+    name: str = ""
+    update: str = ""
     regime: tuple[tuple[str, str], ...] = ()
     summary: str = ""
     mind: str = ""

@@ -81,9 +81,9 @@ class Placement:
     ``per_channel`` one for every channel.
     """
 
-    name: str
-    equation: str
-    final_norm: bool
+    name: str = ""
+    equation: str = ""
+    final_norm: bool = True
     summary: str = ""
     source: str = ""
     per_channel: bool = False

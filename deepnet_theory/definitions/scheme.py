@@ -68,10 +68,10 @@ class Scheme:
     ``uses`` is how often each layer is used.
     """
 
-    name: str
-    equation: str
-    final_norm: bool
-    optimizer: str
+    name: str = ""
+    equation: str = ""
+    final_norm: bool = True
+    optimizer: str = ""
     parts: tuple[SchemePart, ...] = (SchemePart("encoder"),)
     summary: str = ""
     source: str = ""

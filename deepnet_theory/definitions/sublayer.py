@@ -96,8 +96,8 @@ class Sublayer:
     each weighed by its gate, and ``branch`` is one of them with its gate.
     """
 
-    name: str
-    branch: str
+    name: str = ""
+    branch: str = ""
     summary: str = ""
     source: str = ""
     chosen: int = 1

@@ -20,8 +20,11 @@ MINE = Optimizer(name="my-rule", update="-eta*g*norm(theta)")
 
 def test_adding_one_file_is_enough(tmp_path):
     (tmp_path / "my_rule.py").write_text(GOOD, encoding="utf-8")
+    (tmp_path / "nameless.py").write_text(GOOD.replace('name="my-rule", ', ""), encoding="utf-8")
     found = discover(tmp_path, Optimizer)
-    assert list(found) == ["my-rule"]
+    assert {key: value.name for key, value in found.items()} == {
+        n: n for n in ("my-rule", "nameless")
+    }
     assert found["my-rule"].expression.names == {"eta", "g", "theta"}
 
 

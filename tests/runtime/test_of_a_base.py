@@ -15,12 +15,13 @@ from torch.nn import functional
 
 import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
-from deepnet_theory.definitions.optimizers.muon import MUON
+from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.models.step import update
 from deepnet_theory.runtime import build, load, load_constants, save, schema, unstack
 
 WIDTHS, BASE, SEEDS = (64, 256), 64, 6
+MUON = optimizer("muon").expression
 NEAR = 0.15  # of an exponent; a role out of the rule is off by 1/2 or more
 HIDDEN = {"query", "key", "value", "output", "fc1", "fc2"}
 
@@ -42,7 +43,7 @@ class OfAnUpdate:
     def step(self):
         for group in self.groups:
             for p in group["params"]:
-                p += update(MUON.expression, group["lr"], p.grad[None], p[None].clone())[0]
+                p += update(MUON, group["lr"], p.grad[None], p[None].clone())[0]
 
 
 OPTIMIZERS = {

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Reference
 
 ADAFACTOR = Optimizer(
-    name="adafactor",
     update="-eta*max(1/1000, rms(theta))*sign(g)",
     regime=(("rms(theta)", "1/1000"),),
     summary=(

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Reference
 
 ADAGRAD = Optimizer(
-    name="adagrad",
     update="-eta*sign(g)",
     summary="Adagrad with an empty accumulator",
     mind="a non-zero initial accumulator restores degree 1 in g",

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Reference, Running
 
 ADAM = Optimizer(
-    name="adam",
     update="-eta*sign(g)",
     summary="Adam: bias-corrected first step",
     mind="holds where |g| is far above epsilon",

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Running
 
 ADAM_MINI = Optimizer(
-    name="adam-mini",
     update="-eta*g/blocks(rms(g), 64)",
     summary="Adam with one second moment for each head of 64 rows",
     mind="the library takes one for each row of value, output and feed-forward: blocks(rms(g), 1)",

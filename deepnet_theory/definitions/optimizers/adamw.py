@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Reference, Running
 
 ADAMW = Optimizer(
-    name="adamw",
     update="-eta*sign(g)",
     summary="Adam with decoupled weight decay, here 0",
     mind="torch's default weight decay is 0.01, not 0",

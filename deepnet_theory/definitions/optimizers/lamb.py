@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Reference, Running
 
 LAMB = Optimizer(
-    name="lamb",
     update="-eta*norm(theta)*sign(g)/sqrt(numel(theta))",
     summary="LAMB: Adam's direction, scaled to the parameter's norm",
     mind=(

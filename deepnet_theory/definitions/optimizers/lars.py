@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Reference, Running
 
 LARS = Optimizer(
-    name="lars",
     update="-eta*0.001*norm(theta)*g/norm(g)",
     summary="LARS with trust coefficient 0.001",
     mind="a zero parameter takes the plain step in libraries",

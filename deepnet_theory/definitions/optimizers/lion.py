@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Reference
 
 LION = Optimizer(
-    name="lion",
     update="-eta*sign(g)",
     summary="Lion: sign of the interpolated momentum",
     source="Chen et al., arXiv 2302.06675",

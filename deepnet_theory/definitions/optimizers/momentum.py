@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Reference, Running
 
 MOMENTUM = Optimizer(
-    name="momentum",
     update="-eta*g",
     summary="SGD with momentum: the first step has no history",
     mind="Nesterov's variant multiplies the first step by 1 + momentum",

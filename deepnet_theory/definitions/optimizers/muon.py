@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Running
 
 MUON = Optimizer(
-    name="muon",
     update="-eta*sqrt(max(1, rows(theta)/columns(theta)))*polar(g)",
     summary="Muon as torch ships it: the polar factor of the gradient",
     mind="Newton-Schulz iterations only approach the polar factor, and not at low rank",

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Running
 
 MUON_H = Optimizer(
-    name="muon-h",
     update="-eta*norm(theta)*polar(g)/norm(polar(g))",
     summary="Muon whose step is a share of the matrix's norm",
     mind="Newton-Schulz iterations only approach the polar factor, and not at low rank",

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Running
 
 MUON_MOONLIGHT = Optimizer(
-    name="muon-moonlight",
     update="-eta*0.2*sqrt(max(rows(theta), columns(theta)))*polar(g)",
     summary="Muon at the root mean square of an Adam step",
     mind="Newton-Schulz iterations only approach the polar factor, and not at low rank",

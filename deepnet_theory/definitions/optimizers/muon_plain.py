@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Running
 
 MUON_PLAIN = Optimizer(
-    name="muon-plain",
     update="-eta*polar(g)",
     summary="Muon without a factor of the shape",
     mind="Newton-Schulz iterations only approach the polar factor, and not at low rank",

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Running
 
 MUON_SPECTRAL = Optimizer(
-    name="muon-spectral",
     update="-eta*sqrt(rows(theta)/columns(theta))*polar(g)",
     summary="Muon whose step moves every output by the same root mean square",
     mind="Newton-Schulz iterations only approach the polar factor, and not at low rank",

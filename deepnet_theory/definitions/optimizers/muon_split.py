@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Running
 
 MUON_SPLIT = Optimizer(
-    name="muon-split",
     update="-eta*blocks(sqrt(max(1, rows(theta)/columns(theta)))*polar(g), 64)",
     summary="Muon with a polar factor of its own for each head of 64 rows",
     mind="heads are blocks of rows, of query, key and value; for other heads write your own update",

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Reference, Running
 
 NESTEROV = Optimizer(
-    name="nesterov",
     update="-eta*(1 + 0.9)*g",
     summary="SGD with Nesterov momentum 0.9",
     source="Nesterov, 1983",

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Reference
 
 RMSPROP = Optimizer(
-    name="rmsprop",
     update="-eta*sign(g)/sqrt(1 - 0.99)",
     summary="RMSProp with smoothing 0.99",
     mind="not bias-corrected: the first step is ten times Adam's",

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Reference, Running
 
 SGD = Optimizer(
-    name="sgd",
     update="-eta*g",
     summary="plain stochastic gradient descent",
     source="Su, §Multiple optimizers",

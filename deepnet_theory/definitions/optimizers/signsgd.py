@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.optimizer import Optimizer, Reference, Running
 
 SIGNSGD = Optimizer(
-    name="signsgd",
     update="-eta*sign(g)",
     summary="sign of the gradient",
     source="Bernstein et al., arXiv 1802.04434",

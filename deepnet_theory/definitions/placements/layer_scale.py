@@ -1,9 +1,7 @@
 from deepnet_theory.definitions.placement import Placement
 
 LAYER_SCALE = Placement(
-    name="layer-scale",
     equation="x + learnt(1/alpha)*branch(norm(x))",
-    final_norm=True,
     summary="Pre-LN with a learnt multiplier for every channel of the branch (LayerScale)",
     source="Touvron et al., arXiv 2103.17239",
     per_channel=True,

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.placement import Placement
 
 POST_LN = Placement(
-    name="post-ln",
     equation="norm(alpha*x + branch(x))",
     final_norm=False,
     summary="Post-LN with a residual multiplier (DeepNorm)",

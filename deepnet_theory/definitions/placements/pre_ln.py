@@ -1,9 +1,7 @@
 from deepnet_theory.definitions.placement import Placement
 
 PRE_LN = Placement(
-    name="pre-ln",
     equation="x + branch(norm(x))",
-    final_norm=True,
     summary="Pre-LN; the residual multiplier is fixed at 1",
     source="Pre/Post norm note, §1; Su, §Post-hoc analysis",
 )

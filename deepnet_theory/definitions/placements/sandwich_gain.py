@@ -1,9 +1,7 @@
 from deepnet_theory.definitions.placement import Placement
 
 SANDWICH_GAIN = Placement(
-    name="sandwich-gain",
     equation="x + learnt(1/alpha)*norm(branch(norm(x)))",
-    final_norm=True,
     summary="sandwich-LN with 1/alpha as the start of the outer norm's gain (Gemma 2 and 3)",
     source="Yin et al., arXiv 2504.07866, depth-scaled sandwich norm; Gemma 2, arXiv 2408.00118",
     per_channel=True,

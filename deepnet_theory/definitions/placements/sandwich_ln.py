@@ -1,9 +1,7 @@
 from deepnet_theory.definitions.placement import Placement
 
 SANDWICH_LN = Placement(
-    name="sandwich-ln",
     equation="x + norm(branch(norm(x)))/alpha",
-    final_norm=True,
     summary="a norm before and one after the branch (CogView)",
     source="Ding et al., arXiv 2105.13290",
 )

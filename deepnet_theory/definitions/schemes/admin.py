@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.scheme import Scheme, SchemePart
 
 ADMIN = Scheme(
-    name="admin",
     equation="norm(alpha*x + branch(x))",
     final_norm=False,
     optimizer="adam",

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.scheme import Scheme
 
 BRANCHNORM = Scheme(
-    name="branchnorm",
     equation="norm(alpha*x + branch(x))",
     final_norm=False,
     optimizer="adam",

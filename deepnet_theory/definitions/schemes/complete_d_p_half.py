@@ -1,9 +1,7 @@
 from deepnet_theory.definitions.scheme import IN_STACK, Scheme, SchemePart
 
 COMPLETE_D_P_HALF = Scheme(
-    name="complete-d-p-half",
     equation="x + branch(norm(x))/alpha",
-    final_norm=True,
     optimizer="adamw",
     parts=(SchemePart("encoder", alpha="sqrt(N)"),),
     summary="pre-LN, the branch divided by sqrt(N), every rate in the stack too",

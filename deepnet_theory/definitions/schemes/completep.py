@@ -1,9 +1,7 @@
 from deepnet_theory.definitions.scheme import Scheme, SchemePart
 
 COMPLETEP = Scheme(
-    name="completep",
     equation="x + branch(norm(x))/alpha",
-    final_norm=True,
     optimizer="adamw",
     parts=(SchemePart("encoder", alpha="N"),),
     summary="pre-LN, the branch divided by N, every rate as it is",

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.scheme import ALL_SCALED, Scheme, SchemePart
 
 DEEPNORM = Scheme(
-    name="deepnorm",
     equation="norm(alpha*x + branch(x))",
     final_norm=False,
     optimizer="adam",

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.scheme import ALL_SCALED, Scheme, SchemePart
 
 DEEPNORM_GLM = Scheme(
-    name="deepnorm-glm",
     equation="norm(alpha*x + branch(x))",
     final_norm=False,
     optimizer="adam",

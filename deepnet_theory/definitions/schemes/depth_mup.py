@@ -1,9 +1,7 @@
 from deepnet_theory.definitions.scheme import Scheme, SchemePart
 
 DEPTH_MUP = Scheme(
-    name="depth-mup",
     equation="x + branch(norm(x))/alpha",
-    final_norm=True,
     optimizer="adam",
     parts=(SchemePart("encoder", alpha="sqrt(N)"),),
     summary="pre-LN, the branch divided by sqrt(N), Adam's rate too",

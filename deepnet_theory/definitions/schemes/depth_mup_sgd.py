@@ -1,9 +1,7 @@
 from deepnet_theory.definitions.scheme import Scheme, SchemePart
 
 DEPTH_MUP_SGD = Scheme(
-    name="depth-mup-sgd",
     equation="x + branch(norm(x))/alpha",
-    final_norm=True,
     optimizer="sgd",
     parts=(SchemePart("encoder", alpha="sqrt(N)"),),
     summary="pre-LN, the branch divided by sqrt(N), SGD's rate as it is",

@@ -1,9 +1,7 @@
 from deepnet_theory.definitions.scheme import Scheme, SchemePart
 
 GPT_2 = Scheme(
-    name="gpt-2",
     equation="x + branch(norm(x))",
-    final_norm=True,
     optimizer="adam",
     parts=(SchemePart("encoder", gains={"output": "(2*N)**(-1/2)", "fc2": "(2*N)**(-1/2)"}),),
     summary="pre-LN whose residual projections are drawn smaller by sqrt(2N)",

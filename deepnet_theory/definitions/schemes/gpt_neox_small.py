@@ -1,9 +1,7 @@
 from deepnet_theory.definitions.scheme import Scheme
 
 GPT_NEOX_SMALL = Scheme(
-    name="gpt-neox-small",
     equation="x + branch(norm(x))",
-    final_norm=True,
     optimizer="adam",
     summary="pre-LN, every matrix drawn at sqrt(2/(5d))",
     std="sqrt(2/(5*d))",

@@ -1,9 +1,7 @@
 from deepnet_theory.definitions.scheme import Scheme, SchemePart
 
 GPT_NEOX_WANG = Scheme(
-    name="gpt-neox-wang",
     equation="x + branch(norm(x))",
-    final_norm=True,
     optimizer="adam",
     parts=(SchemePart("encoder", gains={"output": "sqrt(10)/N", "fc2": "sqrt(10)/N"}),),
     summary="pre-LN, sqrt(2/(5d)), and 2/(N sqrt(d)) for the residual projections",

@@ -1,9 +1,7 @@
 from deepnet_theory.definitions.scheme import IN_STACK, Scheme, SchemePart
 
 HYPERP = Scheme(
-    name="hyperp",
     equation="x + branch(norm(x))/alpha",
-    final_norm=True,
     optimizer="muon-h",
     parts=(SchemePart("encoder", alpha="sqrt(2*N)"),),
     summary="pre-LN, the branch divided by sqrt(2N), every rate by sqrt(N)",

@@ -1,9 +1,7 @@
 from deepnet_theory.definitions.scheme import Scheme, SchemePart
 
 LAYERNORM_SCALING = Scheme(
-    name="layernorm-scaling",
     equation="x + branch(norm(x)/alpha)",
-    final_norm=True,
     optimizer="adam",
     parts=(SchemePart("encoder", alpha="sqrt(l)"),),
     summary="pre-LN, the norm of layer l divided by sqrt(l)",

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.scheme import Scheme, SchemePart
 
 MODULA = Scheme(
-    name="modula",
     equation="(1 - 1/alpha)*x + branch(x)/alpha",
     final_norm=False,
     optimizer="muon",

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.scheme import Scheme, SchemePart
 
 NGPT = Scheme(
-    name="ngpt",
     equation="norm(x + (norm(branch(x)) - x)/alpha)",
     final_norm=False,
     optimizer="adam",

@@ -1,9 +1,7 @@
 from deepnet_theory.definitions.scheme import ALL_SCALED, Scheme, SchemePart
 
 PANGU = Scheme(
-    name="pangu",
     equation="x + norm(branch(norm(x)))/alpha",
-    final_norm=True,
     optimizer="adamw",
     parts=(
         SchemePart(

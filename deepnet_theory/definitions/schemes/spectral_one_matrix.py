@@ -2,9 +2,7 @@ from deepnet_theory.definitions.scheme import Scheme, SchemePart
 from deepnet_theory.definitions.sublayer import Sublayer
 
 SPECTRAL_ONE_MATRIX = Scheme(
-    name="spectral-one-matrix",
     equation="x + branch(norm(x))/alpha",
-    final_norm=True,
     optimizer="muon-moonlight",
     parts=(SchemePart("encoder", alpha="sqrt(N)"),),
     summary="pre-LN, the branch of one matrix divided by sqrt(N), a normalised update too",

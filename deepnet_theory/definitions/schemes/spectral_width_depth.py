@@ -1,9 +1,7 @@
 from deepnet_theory.definitions.scheme import Scheme, SchemePart
 
 SPECTRAL_WIDTH_DEPTH = Scheme(
-    name="spectral-width-depth",
     equation="x + branch(norm(x))/alpha",
-    final_norm=True,
     optimizer="muon-moonlight",
     parts=(SchemePart("encoder", alpha="N"),),
     summary="pre-LN, the branch of two matrices or more divided by N, a normalised update",

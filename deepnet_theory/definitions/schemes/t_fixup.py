@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.scheme import ALL_SCALED, Scheme, SchemePart
 
 T_FIXUP = Scheme(
-    name="t-fixup",
     equation="x + branch(x)",
     final_norm=False,
     optimizer="adam",

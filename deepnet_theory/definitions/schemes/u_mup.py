@@ -1,9 +1,7 @@
 from deepnet_theory.definitions.scheme import Scheme, SchemePart
 
 U_MUP = Scheme(
-    name="u-mup",
     equation="(alpha*x + branch(norm(x)))*(1 + alpha**2)**(-1/2)",
-    final_norm=True,
     optimizer="adam",
     parts=(SchemePart("encoder", alpha="sqrt(2*l)"),),
     summary="pre-LN, stream and branch weighted so that the variance stays 1",

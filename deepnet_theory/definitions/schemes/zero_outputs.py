@@ -1,9 +1,7 @@
 from deepnet_theory.definitions.scheme import Scheme, SchemePart
 
 ZERO_OUTPUTS = Scheme(
-    name="zero-outputs",
     equation="x + branch(norm(x))",
-    final_norm=True,
     optimizer="muon",
     parts=(SchemePart("encoder", gains={"output": "0", "fc2": "0"}),),
     summary="pre-LN, the last matrix of every branch 0 at first",

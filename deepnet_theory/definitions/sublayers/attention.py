@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.sublayer import Sublayer
 
 ATTENTION = Sublayer(
-    name="attention",
     branch=(
         "softmax((x*query + query_bias)*T(x*key + key_bias))"
         "*(x*value + value_bias)*output + output_bias"

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.sublayer import Sublayer
 
 ATTENTION_GATED = Sublayer(
-    name="attention-gated",
     branch=(
         "hadamard(softmax((x*query + query_bias)*T(x*key + key_bias))*(x*value + value_bias), "
         "softmax(x*gate))*output + output_bias"

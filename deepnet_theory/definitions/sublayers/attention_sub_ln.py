@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.sublayer import Sublayer
 
 ATTENTION_SUB_LN = Sublayer(
-    name="attention-sub-ln",
     branch=(
         "norm(softmax((x*query + query_bias)*T(x*key + key_bias))"
         "*(x*value + value_bias), inner_gain, inner_bias)*output + output_bias"

@@ -1,7 +1,6 @@
 from deepnet_theory.definitions.sublayer import Sublayer
 
 CROSS = Sublayer(
-    name="cross",
     branch=(
         "softmax((x*query + query_bias)*T(memory*key + key_bias))"
         "*(memory*value + value_bias)*output + output_bias"
