@@ -202,21 +202,17 @@ def refuse_unless_real(expression: Expression) -> None:
     for node in parts(expression.root):
         match node:
             case Power(base, exponent) if exponent.denominator != 1:
-                meant = f"abs({text(base)})**({exponent})"
-            case Call("sqrt" | "log" as function, (base,)):
-                meant = f"{function}(abs({text(base)}))"
+                what = "a fractional power"
+            case Call("sqrt" | "log" as what, (base,)):
+                pass
             case _:
                 continue
-        if sign(base).never_negative:
-            continue
-        plain, what, write = text(base), "a fractional power", ""
-        if meant.startswith("log"):
-            what, write = "the logarithm", meant
-        raise InputError(
-            f"{shown(expression.text)} is not real: it takes {what} of {plain}, which may be "
-            "negative; write "
-            + (write or f"sign({plain})*{meant}, or {meant} where the sign is not meant")
-        )
+        if not sign(base).never_negative:
+            plain = text(base)
+            raise InputError(
+                f"{shown(expression.text)} is not real: it takes {what} of {plain}, which may be "
+                f"negative; take that of abs({plain}), times sign({plain}) where the sign is meant"
+            )
 
 
 def text(node: Node) -> str:

@@ -306,17 +306,14 @@ class Reader:
     def _with_norms(self, branch: BranchReader, around: dict[Norm, str]) -> str:
         """The kind of a branch with the norms inside it, which are then ``within`` that kind.
 
-        Norms before the last matrix are Sub-LN's; norms of the values beside those of the scores
-        make another kind of attention. Of others no kind is known, and they stay ``inside``.
+        Norms before the last matrix are Sub-LN's. Of others no kind is known, and they stay
+        ``inside``.
         """
         inside = [n for n, place in around.items() if place == "inside"]
         plain = sublayers().get(branch.kind)
         if not inside or plain is None:
             return branch.kind
         entered = {branch.entered_from(n.end) for n in inside}
-        values = branch.core is not None and all(
-            n.end is self._bare(branch.core.value) for n in inside
-        )
         kind = branch.kind
         if kind == "attention-latent":
             inside = [n for n in inside if "output" not in branch.entered_from(n.end)]
@@ -324,8 +321,6 @@ class Reader:
             return kind
         if entered == {plain.last_map[:1]}:
             kind = f"{branch.kind}-sub-ln"
-        elif values and "scores" in around.values():
-            kind = f"{branch.kind}-qkv-norm"
         if kind == branch.kind or kind not in sublayers():
             return branch.kind
         around.update(dict.fromkeys(inside, "within"))

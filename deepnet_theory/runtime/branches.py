@@ -239,7 +239,6 @@ _MODULES: dict[str, type[Attention] | type[_Hidden]] = {
     "attention": Attention,
     "attention-gated": Attention,
     "attention-qk-norm": Attention,
-    "attention-qkv-norm": Attention,
     "attention-sub-ln": Attention,
     "attention-latent": Attention,
     "cross": Attention,

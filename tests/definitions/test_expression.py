@@ -105,25 +105,24 @@ def test_undefined_values_are_one_sentence(text, says):
 
 
 @pytest.mark.parametrize(
-    ("update", "meant"),
+    ("update", "of"),
     [
-        ("-eta*g**(1/3)", "sign(g)*abs(g)**(1/3)"),
-        ("-eta*g**(255/256)", "sign(g)*abs(g)**(255/256)"),
-        ("-eta*sqrt(g)", "sign(g)*sqrt(abs(g))"),
-        ("-eta*max(sqrt(g), 1)", "sign(g)*sqrt(abs(g))"),
-        ("eta*log(-2)*g", "log(abs(-2))"),
-        ("eta*log(g/theta)", "log(abs(g/theta))"),
-        ("eta*g*(1 - 3/2)**(2/3)", "abs(1-(3/2))**(2/3)"),
-        ("eta*(-g - theta)**0.5", "abs((-g)-theta)**(1/2)"),
-        ("eta*sqrt(clip(g, -1, 1))", "sqrt(abs(clip(g, -1, 1)))"),
-        ("eta*sqrt(-abs(g))*sign(g)", "sqrt(abs(-abs(g)))"),
+        ("-eta*g**(1/3)", "a fractional power of g"),
+        ("-eta*g*theta**(255/256)", "a fractional power of theta"),
+        ("-eta*max(sqrt(g), 1)", "sqrt of g"),
+        ("eta*log(-2)*g", "log of -2"),
+        ("eta*log(g/theta)", "log of g/theta"),
+        ("eta*g*(1 - 3/2)**(2/3)", "a fractional power of 1-(3/2)"),
+        ("eta*(-g - theta)**0.5", "a fractional power of (-g)-theta"),
+        ("eta*sqrt(clip(g, -1, 1))", "sqrt of clip(g, -1, 1)"),
+        ("eta*sqrt(-abs(g))*sign(g)", "sqrt of -abs(g)"),
     ],
 )
-def test_a_root_or_logarithm_of_what_may_be_negative_is_refused(update, meant):
-    with pytest.raises(InputError, match="is not real") as caught:
+def test_a_root_or_logarithm_of_what_may_be_negative_is_refused(update, of):
+    with pytest.raises(
+        InputError, match=re.escape(f"is not real: it takes {of}, which may be neg")
+    ):
         custom_optimizer(update)
-    assert meant in str(caught.value)
-    custom_optimizer(f"eta*{meant}*g")  # the form that is named is accepted
 
 
 @pytest.mark.parametrize(

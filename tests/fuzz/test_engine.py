@@ -11,7 +11,7 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.sizes.exponents import Exponents
 
-from .texts import any_text, nested, text
+from .texts import any_text, text
 
 
 @pytest.mark.parametrize("grammar", [UPDATE, DEPTH, PLACEMENT, CLOSURE], ids=lambda g: g.purpose)
@@ -23,20 +23,14 @@ def test_every_text_parses_or_is_refused(fuzz, grammar):
 
 def _update(rng):
     """An update that often has a law: a direction times sizes, in sums with a regime each."""
-    shape = rng.random()
-    if shape < 0.3:
-        return f"-eta*{any_text(rng, UPDATE)}", ()
     direction = rng.choice(["g", "sign(g)", "polar(g)", "g/norm(g)", "sign(g)*abs(g)**(1/3)"])
-    if shape < 0.5:
+    if rng.random() < 0.6:
         return f"-eta*{direction}*{text(rng, UPDATE, 3)}", ()
-    if shape < 0.7:
-        return f"-eta*{direction}*abs({nested(rng, UPDATE, rng.randint(1, 50))})", ()
     written, regimes = direction, []
     for _ in range(rng.randint(1, 26)):
-        other = rng.choice(["theta", "theta/7", "1/1000", "norm(theta)", "g*theta", "abs(g)**2"])
+        other = rng.choice(["theta", "1/1000", "norm(theta)", "g*theta", "abs(g)**2"])
         regimes.append((written, other) if rng.random() < 0.9 else (other, written))
-        joined = rng.choice(["({}+{})", "max({},{})", "({}-{})", "min({},{})"])
-        written = joined.format(written, other)
+        written = rng.choice(["({}+{})", "max({},{})", "({}-{})"]).format(written, other)
     return f"-eta*{written}", tuple(regimes)
 
 

@@ -30,22 +30,6 @@ def text(rng, grammar, levels):
     return f"{name}({', '.join(inner() for _ in range(rng.randint(least, min(most, least + 2))))})"
 
 
-def nested(rng, grammar, levels):
-    """One operation or function again and again, as deep as is asked."""
-    leaf = rng.choice(grammar.symbols)
-    two = [f for f, (least, most) in grammar.functions.items() if least <= 2 <= most]
-    one = [f for f, (least, _) in grammar.functions.items() if least == 1]
-    around = rng.choice(
-        [f"{f}({{}})" for f in one]
-        + [f"{f}({leaf}, {{}})" for f in two]
-        + ["({})**2", "({})**(1/2)", f"({{}}+{leaf})", f"({leaf}/{{}})", f"({leaf}*{{}}+1)", "-{}"]
-    )
-    found = leaf
-    for _ in range(levels):
-        found = around.format(found)
-    return found
-
-
 def spoiled(rng, written):
     """A text with a few characters lost, doubled or put in."""
     characters = list(written)
@@ -62,12 +46,10 @@ def spoiled(rng, written):
 
 
 def any_text(rng, grammar):
-    """A text of some shape: of the grammar, deep, spoiled, or of something else."""
+    """A text of some shape: of the grammar, spoiled, or of something else."""
     kind = rng.random()
-    if kind < 0.6:
+    if kind < 0.7:
         return text(rng, grammar, rng.randint(0, 6))
-    if kind < 0.75:
-        return nested(rng, grammar, rng.randint(1, 70))
     if kind < 0.95:
         return spoiled(rng, text(rng, grammar, rng.randint(0, 4)))
     return rng.choice(_ODD) * rng.randint(1, 300)

@@ -68,54 +68,6 @@ def test_a_mutant_is_one_change_of_what_runs_where_its_text_stood():
     }  # fmt: skip
 
 
-HALVES = """
-from functools import cache
-TWO = 2
-@cache
-def half(x):
-    return x / TWO
-def unused():
-    return 5
-"""
-TEST_OF_HALVES = """
-from deepnet_theory.halves import half
-def test_positive():
-    assert half(4) > 0
-def test_exact():
-    assert half(4) == 2
-"""
-
-
-@pytest.mark.slow
-def test_a_mutant_meets_the_tests_that_execute_it(monkeypatch, tmp_path):
-    mutants = import_module("mutants")
-    monkeypatch.setattr(mutants, "TESTS", ("tests/definitions",))
-    # the tests of this tree need no plugin, which every fork would load
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.setattr(mutants, "OPTIONS", mutants.OPTIONS[:2])
-    for name, text in {
-        "pyproject.toml": "[tool.pytest.ini_options]\nmarkers = ['slow', 'notebooks']\n",
-        "deepnet_theory/__init__.py": "",
-        "deepnet_theory/halves.py": HALVES,
-        "tests/definitions/test_halves.py": TEST_OF_HALVES,
-    }.items():
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text(text, encoding="utf-8")
-    seen = mutants.record(tmp_path)
-    # what the first test left in the cache is executed by the second one, too
-    assert [places for _, places in seen.values()] == [{("halves.py", 0), ("halves.py", 6)}] * 2
-    fates = {
-        mutant.change: mutants.fate(mutant, tmp_path, seen, 60)
-        for mutant in mutants.mutants("halves.py", HALVES)
-    }
-    assert fates == {
-        "`2` → `(3)`": "killed", "`2` → `(1)`": "killed",
-        "`x / TWO` → `None`": "killed", "`x / TWO` → `(x * TWO)`": "killed",
-        "`5` → `(6)`": "survived", "`5` → `(4)`": "survived",  # nothing executes it
-    }  # fmt: skip
-    assert (tmp_path / "deepnet_theory/halves.py").read_text(encoding="utf-8") == HALVES
-
-
 def test_the_power_of_the_laboratory_has_an_exact_interval(monkeypatch):
     power = import_module("power")
     found = power.Power((Verdict.SUPPORTED,) * 199 + (Verdict.UNDECIDED,), (0.0,) * 200)
@@ -147,33 +99,6 @@ def test_the_first_step_of_the_rise_is_that_of_explicit_matrices():
     moved = eta * torch.outer(read.sign(), torch.randn(width).sign())
     weight = float((read @ moved).norm()) / math.sqrt(width)
     assert weight / 2 == pytest.approx(rise(width, hidden)[0] * eta, rel=0.02)
-
-
-def test_values_and_first_maps_feed_it_as_much_as_is_said():
-    """γ from explicit matrices whose stream has a common part a m̂, signs of an aligned step."""
-    import torch
-
-    rise = import_module("common_mode_alone").rise
-    torch.manual_seed(0)
-    width, hidden, a, eta = 256, 1024, 0.3, 1e-3
-    direction, back = torch.randn(width).sign(), torch.randn(width).sign()  # entries of size 1
-    value, output = (torch.randn(width, width) / math.sqrt(width) for _ in range(2))
-    fc1 = torch.randn(width, hidden) * math.sqrt(2 / (width + hidden))
-    fc2 = torch.randn(hidden, width) * math.sqrt(2 / (width + hidden))
-    x = a * direction + math.sqrt(1 - a**2) * torch.randn(2000, width)
-    mean = a * direction
-
-    def along(y):
-        return float(y @ back) / width
-
-    read = mean @ value
-    fed = along(read @ torch.outer(read.sign(), back)) * eta  # output
-    fed += along(mean @ torch.outer(direction, (output @ back).sign()) @ output) * eta  # value
-    step = eta * torch.outer(direction, (fc2 @ back).sign())
-    moved = (x @ (fc1 + step)).relu().mean(0) - (x @ fc1).relu().mean(0)
-    fed += along(moved @ fc2)  # fc1
-    # γR with R = 2a
-    assert fed / 2 == pytest.approx(rise(width, hidden)[1] * 2 * a * eta, rel=0.05)
 
 
 def test_the_study_trains_what_an_arm_says():
