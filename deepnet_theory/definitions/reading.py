@@ -340,7 +340,7 @@ class Reading:
             **({"uses": self.uses} if self.uses not in ("", "1") else {}),
         }
 
-    def said_equations(self) -> str:
+    def said_ways(self) -> str:
         """Each residual equation with the first layer that has it."""
         first = {s.equation: f"layer {s.layer} of the {s.stack}" for s in self.sublayers[::-1]}
         return "; ".join(f"{where}: {equation}" for equation, where in [*first.items()][::-1])

@@ -38,7 +38,7 @@ def document(audit: Audit) -> doc.Document:
 def answer(audit: Audit) -> doc.Words:
     layers = " and ".join(f"{n} of the {name}" for name, n in audit.reading.layers.items())
     alike = len({s.sublayer.equation for s in audit.sublayers}) == 1
-    nameless = "of a placement that has no name here" if alike else audit.reading.said_equations()
+    nameless = "of a placement that has no name here" if alike else audit.reading.said_ways()
     placement = audit.placement or nameless
     held, count = f"{audit.against} ({audit.detail})", len(audit.differences)
     if audit.growth:

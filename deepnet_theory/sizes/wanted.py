@@ -59,9 +59,7 @@ def wanted(
         return [*derived("probe"), *published, *derived("lemma")]
     if without_law(reading):
         return []
-    raise Refusal(
-        f"norms stand in several ways, {reading.said_equations()}: no rule here has them so"
-    )
+    raise Refusal(f"norms stand in several ways, {reading.said_ways()}: no rule here has them so")
 
 
 def with_degrees(rule: Wanted) -> Wanted:

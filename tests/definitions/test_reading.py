@@ -114,7 +114,7 @@ def test_layers_are_said_as_a_selection_says_them():
 
 def test_each_equation_is_said_with_the_first_layer_that_has_it():
     mixed = reading(*(sublayer(n, where="sum" if n < 2 else "input") for n in range(5)))
-    assert mixed.placement is None and mixed.said_equations() == (
+    assert mixed.placement is None and mixed.said_ways() == (
         "layer 0 of the decoder: norm(x + branch(x)); layer 2 of the decoder: x + branch(norm(x))"
     )
 
