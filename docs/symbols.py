@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deepnet_theory.proof.notation import NORM_OF, NOTATION
+from deepnet_theory.proof.notation import NOTATION
 from deepnet_theory.report.notation import lettered
 
 PLACE = "symbols.md"
@@ -16,10 +16,10 @@ symbols` lists those of one derivation, with the step that brings each in.
 
 def page() -> str:
     """The page, from the table that derivations take their words from."""
-    every = {**NOTATION, **{f"norm_{name}": f"norm of {words}" for name, words in NORM_OF.items()}}
 
     def escaped(words: str) -> str:
         return words.replace("_", r"\_")
 
-    rows = (f"| {lettered(name)} | `{name}` | {escaped(words)} |" for name, words in every.items())
+    table = NOTATION.items()
+    rows = (f"| {lettered(name)} | `{name}` | {escaped(words)} |" for name, words in table)
     return "\n".join((FIRST, "| symbol | name | stands for |", "|---|---|---|", *rows, ""))

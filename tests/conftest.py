@@ -59,10 +59,10 @@ def pytest_collection_finish():
 @pytest.fixture
 def afresh():
     """What forgets all that was derived or measured; it is called before the test and behind it."""
-    from deepnet_theory.proof import derivation, explicit, stack, witness
+    from deepnet_theory.proof import derivation, explicit, witness
 
     def forget():
-        for cached in (derivation._derived, explicit.see, stack._stack, witness.sizes):
+        for cached in (derivation._derived, explicit.see, witness.sizes):
             cached.cache_clear()
 
     forget()

@@ -18,10 +18,10 @@ BUDGETS = {
     "laboratory": 4398,
     "models": 5293,
     "processes": 662,
-    "proof": 5485,
-    "report": 2135,
+    "proof": 4998,
+    "report": 2122,
     "runtime": 1232,
-    "sizes": 5514,
+    "sizes": 5505,
 }
 FORMATTED_BY_HAND = 150
 

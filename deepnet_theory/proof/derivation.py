@@ -22,12 +22,12 @@ import sympy as sp
 
 from deepnet_theory.definitions.assumption import Assumption, assumption
 from deepnet_theory.definitions.measurement import Predictions
-from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.algebra import DEPTHS
 from deepnet_theory.proof.facts import Fact
 from deepnet_theory.proof.notation import meaning, named
-from deepnet_theory.proof.rule import Problem, SolvedRule, rule_of, supporting
+from deepnet_theory.proof.rule import SolvedRule, balances, route_of, rule_of, supporting
 from deepnet_theory.proof.seen import facts
 from deepnet_theory.proof.step import Relation, Step, join
 from deepnet_theory.sizes.answer import Answer
@@ -195,9 +195,10 @@ class Derivation(Chain, Answer):
         }
 
 
-def chain(problem: Problem) -> list[Step]:
-    """From the route's increments to the rule, part by part."""
-    return [step for balanced in reversed(problem.balanced) for step in balanced.steps]
+def chain(selection: Selection) -> list[Step]:
+    """All steps from the first of the route to the rule, part by part."""
+    parts = [step for part in balances(selection) for step in part.steps]
+    return [*route_of(selection).steps, *parts]
 
 
 def derive(selection: Selection) -> Derivation:
@@ -213,16 +214,18 @@ def derive(selection: Selection) -> Derivation:
 def _derived(selection: Selection, _named: tuple[object, ...]) -> Derivation:
     # A notebook and a report ask for one several times, with all its checks. It is known by what
     # its names stand for, since a folder of values may change.
-    problem = Problem(selection)
-    conclusion = tuple(name for b in reversed(problem.balanced) for name in b.conclusion)
+    if selection.uses != "1":
+        raise Refusal("layers that are used several times have no derivation, only a rule")
+    steps, route = chain(selection), route_of(selection)
+    conclusion = tuple(s.name for s in steps if s.name.startswith("solution-"))
     return Derivation(
         selection=selection,
         # the branch's weight is the other size of a sublayer, which the sources judge a rule by
         steps=supporting(
-            [*problem.route.steps, *chain(problem)],
-            (*conclusion, *(step.name for step in problem.route.weights.values())),
+            steps,
+            (*conclusion, *(step.name for step in route.weights.values())),
         ),
-        given=tuple(dict.fromkeys((*DEPTHS.values(), *problem.route.given))),
+        given=tuple(dict.fromkeys((*DEPTHS.values(), *route.given))),
         conclusion=conclusion,
         proved=rule_of(selection),
     )

@@ -28,8 +28,7 @@ Of two parts the route says what the decoder's cross-attentions make of the enco
           \sum_{i \le 2N} D_e \|\Delta\theta_{e,i}\| + \sum_{j \le 3M} D_d \|\Delta\theta_{d,j}\|,
           \qquad c = v_d w_d/\alpha_d .
 
-The sum A = M c takes all cross-attentions to push one way; in independent directions it is
-√M c.
+The sum A = M c over the cross-attentions is the balance's.
 """
 
 from __future__ import annotations
@@ -567,30 +566,6 @@ def cross_steps(law: Law, decoder: Part, telescoping: str) -> Iterator[Step]:
     )  # fmt: skip
 
 
-def amplification_step(law: Law, decoder: Part) -> Step:
-    """A: all cross-attentions added up."""
-    depth, weight = DEPTHS[decoder.depth], law.weight
-
-    def listed(step: Step) -> bool:
-        """Both sides against as many weights of the matrix law as there are crossings."""
-        for layers in (1, 2, 3):
-            summed = added_up(decoder, layers, lambda _: sp.S.Zero, weight)
-            for side in (step.lhs, step.rhs):
-                size = written_out(side.xreplace({depth: sp.Integer(layers)}))
-                if not vanishes(size - summed):
-                    return False
-        return True
-
-    return TWO_PARTS.equal(
-        "amplification-aligned",
-        sp.Sum(decoder.crossings * weight, (l, 1, depth)),
-        crossings(decoder) * weight,
-        "A where all cross-attentions push one way: the triangle inequality's sum",
-        source=TWO_PARTS.source, uses=("two-part-bound",), assumptions=("aligned-updates",),
-        checks=(Check("the cross-attentions listed", listed),),
-    )  # fmt: skip
-
-
 # ---- all sections in order ----
 
 
@@ -627,7 +602,6 @@ def lemma_route(selection: Selection) -> Route:
     if len(stack.parts) == 2:
         decoder = stack.parts[-1]
         steps += cross_steps(law, decoder, uses[-1])
-        steps.append(amplification_step(law, decoder))
         sums.append(steps[-1].name)
     distinct = {s.name: s for part in stack.parts for s in part.layer}
     ends = {}

@@ -9,9 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from fractions import Fraction
 from functools import cached_property
-from itertools import product
 from typing import Any
 
 from deepnet_theory.definitions.expression import evaluate
@@ -19,7 +17,7 @@ from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.rule import COMPLETE, Rule, RuleEntry, closure
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Role, Sublayer
-from deepnet_theory.proof.explicit import SAME, degrees, practised, regimes_of
+from deepnet_theory.proof.explicit import degrees, practised, regimes_of
 from deepnet_theory.proof.facts import (
     CONSTANT,
     DEEP,
@@ -41,8 +39,7 @@ from deepnet_theory.proof.facts import (
     value,
     value_at,
 )
-from deepnet_theory.proof.stack import Depth, ExplicitStack, Moved, Place, explicit_stack
-from deepnet_theory.sizes.exponents import rival_rules
+from deepnet_theory.proof.stack import Depth, ExplicitStack, Moved, Place
 from deepnet_theory.sizes.laws import factors
 from deepnet_theory.sizes.table import by_closure
 
@@ -70,6 +67,7 @@ class AtRule:
     def __init__(self, selection: Selection, data: Mapping[str, Any]) -> None:
         self.selection, self.data = selection, data
         self.stack = self.stack_of(data["rule"], data["eta"])
+        self.sizes: list[Sequence[float]] = []  # those that a sentence may speak of
 
     def stack_of(
         self, entries: Iterable[Mapping[str, Any]], eta: str, **more: Any
@@ -78,7 +76,7 @@ class AtRule:
         rows = (
             RuleEntry(e["stack"], e["sublayer"], e["alpha"], e["beta"], e["rate"]) for e in entries
         )
-        return explicit_stack(replace(self.selection, **more), Rule("", tuple(rows), eta))
+        return ExplicitStack(replace(self.selection, **more), Rule("", tuple(rows), eta))
 
     def members(self, stack: ExplicitStack, part: str, kind: str) -> list[str]:
         """The sublayers of a part that one entry is of."""
@@ -156,7 +154,6 @@ class AtRule:
         yield from self.training()
         yield from self.consequences()
         yield from self.parameters()
-        yield from self.predictions()
         yield from self.sentences()
 
     def rule(self, which: str, closed: str) -> Iterator[tuple[Path_, Shown]]:
@@ -175,6 +172,7 @@ class AtRule:
             for knob in ("alpha", "beta", "rate"):
                 yield (*at, knob), told(met, "balance and closure there", words)
             rhos = [at.rho for at in self.places(part, members[0], stack=stack)]
+            self.sizes.append(rhos)
             yield (*at, "rho"), self.sized(rhos, "an update of a scaled matrix over the matrix")
             for place, shown in self.epsilons(stack, part, members):
                 yield (*at, "norm_epsilon", place), shown
@@ -211,7 +209,7 @@ class AtRule:
                 "relative-update": ([p.rho for p in places], "an update over the matrix"),
                 "branch-weight": ([p.weight for p in places], "one branch in place of another"),
                 "aligned-sum": ([p.aligned for p in places], "S such branches"),
-                "self-consistency": ([p.independent for p in places], "S such branches, squared"),
+                "self-consistency": ([p.aligned * p.weight for p in places], "S r at random"),
             }
             for order in range(1, places[0].degree + 1):
                 sizes = [place.order(order) for place in places]
@@ -219,14 +217,17 @@ class AtRule:
             for name, (values, because) in found.items():
                 yield (*at, name, "value"), self.sized(values, because)
                 yield (*at, name, "remark"), exactly("", "nothing is said")
-            sizes = self.failing(part, members[0])
-            yield (*at, "failing-rate", "value"), self.sized(sizes, "rho at two depths")
+            fails = self.failing(part, members[0])
+            self.sizes += [fails, found["self-consistency"][0]]
+            yield (*at, "failing-rate", "value"), self.sized(fails, "rho at two depths")
             state = self.state(part, members[0])
             yield (*at, "failing-rate", "remark"), exactly(state, "every order at two depths")
         for part, sublayer, name, role in self.every_parameter():
             if role is not Role.SCALED:
                 row = Parameter(self, part, sublayer, name, role)
                 share = ("consequences", part, sublayer, f"share-{name}")
+                if row.dominant:
+                    self.sizes += [row.shares, [1 / size for size in row.shares]]
                 yield (*share, "value"), self.sized(row.shares, "S responses to such an update")
                 yield (*share, "remark"), row.standing
 
@@ -249,82 +250,25 @@ class AtRule:
         deepest = max(branches.values(), key=lambda s: len(factors(s))).name
         ends, places = (at(part, deepest, stack=stack) for at in (self.ends, self.places))
         for place in places[0].sizes.variances:
-            variances = [p.variance(place) for p in ends]
+            shown, variances = ([p.variance(place) for p in at] for at in (places, ends))
+            self.sizes.append(shown)
             if variances[1] < variances[0] * (1 - CONSTANT):
-                shown = [p.variance(place) for p in places]
                 yield place, self.sized(shown, "the variance that an explicit norm divides")
-
-    def predictions(self) -> Iterator[tuple[Path_, Shown]]:
-        """The exponents of this rule and of others, each that of the matrix with the largest share.
-
-        Each share is a power of the depth, while the slope of a sum of unlike powers is none of
-        them at any finite depth. Of two parts cross-attentions amplify as independent ones,
-        whatever the rule was balanced with.
-        """
-        stack, aligned = (
-            explicit_stack(self.selection, self.stack.rule, crossings)
-            for crossings in ("independent", "aligned")
-        )
-        rivals = {
-            name: explicit_stack(self.selection, rule, "independent")
-            for name, rule in rival_rules(self.selection).items()
-        }
-        parts = [part.name for part in self.selection.the_stack.parts]
-        shares = ["all", *(parts if len(parts) > 1 else ())]
-        for variable, share in product(self.selection.the_stack.depths, shares):
-            at = ("predictions", f"{variable}/{share}")
-            yield (*at, "exponent"), self.exponent(stack, variable, share)
-            for name, rival in rivals.items():
-                yield (*at, "rivals", name), self.exponent(rival, variable, share)
-            if share == parts[0]:
-                shown = self.exponent(aligned, variable, share)
-                yield (*at, "rivals", "aligned cross-attentions"), shown
-
-    def exponent(self, stack: ExplicitStack, variable: str, share: str) -> Shown:
-        rows = [
-            (part, sublayer, name, role)
-            for part, sublayer, name, role in self.every_parameter()
-            if role in MATRICES and share in ("all", part)
-        ]
-        depths = two_depths(variable)
-        sizes = []
-        for part, sublayer, name, role in rows:
-            moved = [stack.at(part, sublayer, depth).moved_by(name, role) for depth in depths]
-            if moved[0] and moved[1] and moved[0].share:
-                sizes.append(power([one.share for one in moved if one]))
-        far = any(
-            grows(*(stack.at(part, sublayer, depth).independent for depth in depths))
-            for part, sublayer, *_ in self.every_parameter()
-        )
-        several = len(self.selection.the_stack.parts) > 1 and self.selection.uses != "1"
-        if far or several or not sizes:
-            return Shown(None, "beyond the neighbourhood of the identity no sublayer shows it", "")
-        largest = max(sizes)
-        agrees: Shows = lambda stated: abs(float(Fraction(stated)) - largest) < SAME  # noqa: E731
-        return Shown(agrees, "the largest power among the shares of all matrices", f"{largest:.6g}")
 
     # ---- sentences: each formula in them is a size that explicit sublayers have ----
 
     def sentences(self) -> Iterator[tuple[Path_, Shown]]:
-        """The state in depth, and every remark; a size that must be remarked is."""
-        sizes, wanted, words = [*self.sizes()], [*self.wanted()], [*self.words()]
+        """The state in depth, and every remark."""
+        words = [*self.words()]
         yield ("in_depth",), Shown(
-            lambda stated: self.tells_the_state(stated) and self.tells(stated, sizes),
+            lambda stated: self.tells_the_state(stated) and self.tells(stated),
             "the orders at two depths", self.whole,
         )  # fmt: skip
-        remarks, found = self.data["remarks"], "; ".join(words)
-        for index in range(len(remarks)):
+        for index in range(len(self.data["remarks"])):
             yield ("remarks", str(index)), Shown(
-                lambda stated: stated in words or self.tells(stated, [*sizes, *wanted], least=1),
-                "found again", found,
+                lambda stated: stated in words or (bool(formulas(stated)) and self.tells(stated)),
+                "found again", "; ".join(words),
             )  # fmt: skip
-        said = [formula for remark in remarks for formula in formulas(remark)]
-        for size in wanted:
-            if not any(self.is_size(formula, size) for formula in said):
-                yield ("remarks", f"{size}"), told(False, "measured, and not said", "")
-        for sentence in words:
-            if sentence not in remarks:
-                yield ("remarks", sentence), told(False, "measured, and not said", "")
 
     def tells_the_state(self, stated: str) -> bool:
         """Its first word, and the rule that it recommends."""
@@ -337,13 +281,11 @@ class AtRule:
             and (self.data.get("training_condition") or "") in stated
         )
 
-    def tells(self, stated: str, sizes: Sequence[Sequence[float]], least: int = 0) -> bool:
-        """Whether every formula of a sentence is one of the sizes, and there are enough."""
-        text = stated.replace(self.data.get("training_refused") or "", "")
-        said = formulas(text)
-        return len(said) >= least and all(
-            formula in DEPTHS[0] or any(self.is_size(formula, size) for size in sizes)
-            for formula in said  # a depth by itself may be named alone
+    def tells(self, stated: str) -> bool:
+        """Whether every formula of a sentence is one of the sizes; a depth may be named alone."""
+        said = formulas(stated.replace(self.data.get("training_refused") or "", ""))
+        return all(
+            f in DEPTHS[0] or any(self.is_size(f, size) for size in self.sizes) for f in said
         )
 
     def is_size(self, formula: str, size: Sequence[float]) -> bool:
@@ -352,38 +294,8 @@ class AtRule:
         seen = numbers(size, "", up_to_constant=power)
         return seen.agrees(formula.replace("^", "**"))
 
-    def sizes(self) -> Iterator[Sequence[float]]:
-        """What the state in depth may speak of: ρ, failing rates, and the ε of norms."""
-        for part, _, members in self.kinds():
-            yield [p.rho for p in self.places(part, members[0])]
-            yield self.failing(part, members[0])
-        which = "rule" if self.selection.closure or not self.data["training"] else "training"
-        stack = self.stack
-        if which == "training":
-            closed = self.data["training_closure"]
-            stack = self.stack_of(self.data["training"], "1", closure=closed)
-        for entry in self.data[which]:
-            part = entry["stack"]
-            for member in self.members(stack, part, entry["sublayer"]):
-                places = self.places(part, member, stack=stack)
-                for place in places[0].sizes.variances:
-                    yield [p.variance(place) for p in places]
-
-    def wanted(self) -> Iterator[Sequence[float]]:
-        """What must be remarked: S·r² where it grows, and shares that grow with their inverse."""
-        depths = self.selection.the_stack.depths
-        for part, _, members in self.kinds():
-            name = members[0]
-            if any(grows(*(p.independent for p in self.ends(part, name, d))) for d in depths):
-                yield [p.independent for p in self.places(part, name)]
-        for row in self.every_parameter():
-            parameter = Parameter(self, *row)
-            if parameter.dominant:
-                yield parameter.shares
-                yield [1 / share for share in parameter.shares]
-
     def words(self) -> Iterator[str]:
-        """Remarks without a formula of the depth: the regime, and what an optimizer's file says."""
+        """Remarks without a formula of the depth: the regime, and the optimizer's own remark."""
         optimizer = self.selection.the_optimizer
         if regimes := regimes_of(optimizer):
             yield f"holds where {' and '.join(f'{a} > {b}' for a, b in regimes)}"

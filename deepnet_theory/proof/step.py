@@ -9,13 +9,10 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 from enum import StrEnum
-from fractions import Fraction
 from functools import partial, partialmethod
 from typing import Any, ClassVar
 
-import mpmath
 import sympy as sp
 
 from deepnet_theory.definitions.outcome import Verdict
@@ -259,42 +256,22 @@ _GENERIC: dict[Relation, tuple[Check, ...]] = {
 # ---- sides as numbers ----
 
 
-def number(node: Any, values: Numbers | None = None) -> Any:
-    """The number at the working precision of mpmath, every node of an expression computed in it.
+def number(node: Any, values: Numbers | None = None) -> sp.Float:
+    """A node at values of its symbols, to :data:`DIGITS` digits; sums are written out.
 
-    SymPy never meets the numbers: it would factor a root of 4*10^200 + 1, and give up. Nor does
-    Python: in code printed for it, an unevaluated 3**(-1) is a quotient of integers, in double
-    precision.
+    Values are put in as floats: SymPy would factor 4*10^200 + 1 under a root, and give up.
     """
-    values = values or {}
-    value = values.get(node, node)
-    if isinstance(value, Decimal):
-        return mpmath.mpf(str(value))
-    if isinstance(value, sp.Rational | Fraction):
-        return mpmath.mpf(value.numerator) / value.denominator
-    if not isinstance(value, sp.Basic):
-        return mpmath.mpf(value)
-    if value.is_Atom:
-        return mpmath.mpmathify(sp.N(value, mpmath.mp.dps))
-    if isinstance(value, sp.Sum):
-        exact = {symbol: n for symbol, n in values.items() if isinstance(n, sp.Integer)}
-        return number(written_out(value.xreplace(exact)), values)
-    return _COMPUTED[value.func](*(number(part, values) for part in value.args))
+    node, values = sp.sympify(node), values or {}
+    if node.has(sp.Sum):
+        node = written_out(node.xreplace({s: n for s, n in values.items() if n == int(n)}))
+    floats = {symbol: sp.Float(sp.sympify(n), DIGITS) for symbol, n in values.items()}
+    return sp.N(node.xreplace(floats), DIGITS)
 
 
-_COMPUTED: dict[type[sp.Expr], Callable[..., Any]] = {
-    sp.Add: lambda *terms: mpmath.fsum(terms),
-    sp.Mul: lambda *factors: mpmath.fprod(factors),
-    sp.Pow: mpmath.power,
-    sp.exp: mpmath.exp,
-    sp.Max: max,
-}
-
-
-def near(one: Any, expected: Any, digits: int = 25) -> bool:
+def near(one: sp.Float, expected: Any, digits: int = 25) -> bool:
     """Whether two numbers are the same to a number of digits."""
     value = number(expected)
-    return bool(abs(one - value) <= mpmath.mpf(10) ** -digits * abs(value))
+    return bool(abs(one - value) <= sp.Float(10) ** -digits * abs(value))
 
 
 def _sides(step: Step, points: Iterable[Point]) -> Iterator[tuple[sp.Expr, Numbers, Any]]:
@@ -308,9 +285,8 @@ def at_points(name: str, points: Callable[[Step], Iterable[Point]], digits: int 
     """Both sides are at every point what is computed anew there."""
 
     def holds(step: Step) -> bool:
-        with mpmath.workdps(DIGITS):
-            sides = _sides(step, points(step))
-            return all(near(number(side, at), value, digits) for side, at, value in sides)
+        sides = _sides(step, points(step))
+        return all(near(number(side, at), value, digits) for side, at, value in sides)
 
     return Check(name, holds)
 

@@ -26,7 +26,7 @@ from deepnet_theory.proof.algebra import from_plain, plain
 from deepnet_theory.proof.derivation import SCHEMA, Chain, Derivation, Meaning, derive, symbols_of
 from deepnet_theory.proof.explicit import Drawn, Seen, Slope
 from deepnet_theory.proof.facts import Fact, Shown, exactly, fact, told
-from deepnet_theory.proof.step import Check, Relation, Step
+from deepnet_theory.proof.step import Check, Section, Step
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.sizes.update import FULL, HALF, LOW_RANK
@@ -42,17 +42,8 @@ from deepnet_theory.sizes.width import (
 )
 
 d = sp.Symbol("d", positive=True)
-NUMBERS = (
-    "multiplier",
-    "init",
-    "gradient",
-    "update",
-    "action",
-    "rate",
-    "epsilon",
-    "decay",
-    "coupled_decay",
-)
+SIZES = ("multiplier", "init", "gradient", "update", "action")
+NUMBERS = (*SIZES, "rate", "epsilon", "decay", "coupled_decay")
 AT_ONE = {"N": 1, "M": 1}  # the depths, where a table in both dimensions is drawn
 MATRICES = "slopes on explicit matrices"
 
@@ -295,124 +286,79 @@ NAMES = {  # of rows that share their steps, by their shape and whether they sta
     (HEAD, False): "head",
     ((ONE, ONE), True): "headbias",
 }
-SECTION = "Conditions in the width"
+SECTION = Section("Conditions in the width")
 
 
-class WidthConditions:
-    """The conditions of a table as steps, and the numbers of its rows as their solution."""
+def condition_steps(table: WidthTable) -> Iterator[Step]:
+    """Of each kind of row: (F) or (H), the gauge, (U), the decay, and their solution."""
+    kinds: dict[tuple[Any, ...], list[WidthRow]] = {}
+    for row in table.rows:
+        if row.rate is not None and row.action is not None and row.role != TIED:
+            name = NAMES[row.place.shape, row.place.starts_at_zero]
+            key = name, row.multiplier, row.init, row.action, row.decay
+            kinds.setdefault(key, []).append(row)
+    names: list[str] = []
+    for (name, *_), rows in kinds.items():
+        names.append(name)
+        count = names.count(name)
+        yield from of_kind(table, name + str(count) * (count > 1), rows)
 
-    def __init__(self, table: WidthTable) -> None:
-        self.table, self.full = table, table.alignment == FULL
-        self.values: dict[sp.Symbol, sp.Expr] = {}
 
-    def steps(self) -> Iterator[Step]:
-        """Of each kind of row: (F) or (H), the gauge, (U), the decay, and their solution."""
-        kinds: dict[tuple[Any, ...], list[WidthRow]] = {}
-        for row in self.table.rows:
-            if row.rate is not None and row.action is not None and row.role != TIED:
-                kind = NAMES[row.place.shape, row.place.starts_at_zero], row.multiplier, row.init
-                kinds.setdefault((*kind, row.action, row.decay), []).append(row)
-        names: list[str] = []
-        for (name, *_), rows in kinds.items():
-            names.append(name)
-            count = names.count(name)
-            yield from self.of_kind(name + str(count) * (count > 1), rows)
-
-    def of_kind(self, name: str, rows: list[WidthRow]) -> Iterator[Step]:
-        row, shape = rows[0], rows[0].place.shape
-        c, sigma, eta, omega = (
-            sp.Symbol(f"{letter}_{name}", positive=True)
-            for letter in ("c", "sigma", "eta", "omega")
+def of_kind(table: WidthTable, name: str, rows: list[WidthRow]) -> Iterator[Step]:
+    """The conditions of rows that share their numbers, and each number as their solution."""
+    row, shape, full = rows[0], rows[0].place.shape, table.alignment == FULL
+    words, is_head = ", ".join(dict.fromkeys(row.role for row in rows)), shape == HEAD
+    letters = ("c", "sigma", "eta", "omega")
+    c, sigma, eta, omega = (sp.Symbol(f"{x}_{name}", positive=True) for x in letters)
+    sizes = {c: row.multiplier, sigma: row.init, eta: row.rate, omega: row.decay}
+    values = {symbol: size(value) for symbol, value in sizes.items() if value is not None}
+    premise = "aligned-with-inputs" if full else "independent-update"
+    along = "along the head's rows: d terms add" if full else "not along the head's rows"
+    stated: dict[str, tuple[sp.Expr, str, tuple[str, ...]]] = {}
+    if is_head:
+        because = f"(H) a move of the features by order one moves the logits by order one, {along}"
+        stated["read-out"] = (d if full else sp.sqrt(d)) * c * sigma, because, (premise,)
+    elif sigma in values:
+        because = "outputs are of order one at the start, sums of n_in independent terms"
+        forward = c * sigma * size(shape[0] ** HALF)
+        stated["forward"] = (
+            forward,
+            f"(F) {words}: {because}",
+            ("fresh-weights", "unit-activations"),
         )
-        words = ", ".join(dict.fromkeys(row.role for row in rows))
-        sizes = {c: row.multiplier, sigma: row.init, eta: row.rate, omega: row.decay}
-        own = {s: size(value) for s, value in sizes.items() if value is not None}
-        self.values |= own
-        is_head, imposed = shape == HEAD, list[Step]()
+    gauge = sigma if is_head and table.form == FORWARD else c
+    stated["gauge"] = gauge, f"a convention, {words}: W = c*W' is the same model", ()
+    because = "one update moves the outputs by order one, by as much as explicit matrices show"
+    move = eta * size(row.action or ONE)
+    stated["move"] = move, f"(U) {words}: {because}", (premise, "bounded-loss-gradient")
+    if omega in values:
+        because = f"a convention, {words}: learning rate times decay is kept"
+        stated["decay"] = eta * omega, because, ()
 
-        def impose(what: str, left: sp.Expr, because: str, *premises: str) -> None:
-            known = Check("the table's numbers satisfy it", lambda s: self.solves(s.lhs / s.rhs))
-            imposed.append(
-                Step(
-                    f"{what}-{name}",
-                    left,
-                    sp.Integer(1),
-                    Relation.ORDER,
-                    because,
-                    imposed=True,
-                    section=SECTION,
-                    assumptions=premises,
-                    checks=(known,),
-                )
-            )
+    def solves(left: sp.Expr) -> bool:
+        return plain(left.xreplace(values)).without_number == ONE
 
-        premise = "aligned-with-inputs" if self.full else "independent-update"
-        if is_head:
-            terms = d if self.full else sp.sqrt(d)
-            impose(
-                "read-out",
-                terms * c * sigma,
-                "(H) a move of the features by order one moves "
-                "the logits by order one: it is "
-                + (
-                    "along the head's rows, so that d terms add"
-                    if self.full
-                    else "not along its rows"
-                ),
-                premise,
-            )
-        elif sigma in own:
-            impose(
-                "forward",
-                c * sigma * size(shape[0] ** HALF),
-                f"(F) {words}: the outputs are of order one at the start, sums of n_in "
-                "independent terms",
-                "fresh-weights",
-                "unit-activations",
-            )
-        impose(
-            "gauge",
-            sigma if is_head and self.table.form == FORWARD else c,
-            f"a convention, {words}: W = c*W' is the same model",
+    known = Check("the table's numbers satisfy it", lambda step: solves(step.lhs / step.rhs))
+    imposed = [
+        SECTION.order(
+            f"{what}-{name}", left, sp.Integer(1), because,
+            imposed=True, assumptions=premises, checks=(known,),
         )
-        impose(
-            "move",
-            eta * size(row.action or ONE),
-            f"(U) {words}: one update moves the outputs by order one; per unit of learning rate "
-            "it moves them as explicit matrices show",
-            premise,
-            "bounded-loss-gradient",
-        )
-        if omega in own:
-            impose(
-                "decay", eta * omega, f"a convention, {words}: learning rate times decay is kept"
-            )
-        yield from imposed
-        for symbol, value in own.items():
-            uses = tuple(s.name for s in imposed if symbol in s.free_symbols)
-            yield Step(
-                f"solution-{symbol}",
-                symbol,
-                value,
-                Relation.ORDER,
-                f"{words}: in logarithms the conditions are linear, and this is their solution",
-                section=SECTION,
-                uses=uses,
-                checks=(Check("satisfies its conditions", self.satisfies(symbol, imposed)),),
-            )
+        for what, (left, because, premises) in stated.items()
+    ]  # fmt: skip
 
-    def solves(self, left: sp.Expr, **_: Any) -> bool:
-        """Whether a product of the table's numbers is of order one."""
-        return plain(left.xreplace(self.values)).without_number == ONE
+    def satisfies(step: Step) -> bool:
+        put = {step.lhs: step.rhs}
+        return step.lhs in values and all(solves(s.lhs.xreplace(put)) for s in imposed)
 
-    def satisfies(self, symbol: sp.Symbol, imposed: list[Step]) -> Callable[[Step], bool]:
-        def holds(step: Step) -> bool:
-            put = {symbol: step.rhs}
-            return step.lhs == symbol and all(
-                self.solves((s.lhs / s.rhs).xreplace(put)) for s in imposed
-            )
-
-        return holds
+    yield from imposed
+    for symbol, value in values.items():
+        yield SECTION.order(
+            f"solution-{symbol}", symbol, value,
+            f"{words}: in logarithms the conditions are linear, and this is their solution",
+            uses=tuple(s.name for s in imposed if symbol in s.free_symbols),
+            checks=(Check("satisfies its conditions", satisfies),),
+        )  # fmt: skip
 
 
 def size(of: Monomial) -> sp.Expr:
@@ -440,7 +386,7 @@ class WidthDerivation(Chain, Displayed):
 
     @cached_property
     def in_width(self) -> tuple[Step, ...]:
-        return tuple(WidthConditions(in_width(self.table, self.depth)).steps())
+        return tuple(condition_steps(in_width(self.table, self.depth)))
 
     @cached_property
     def steps(self) -> tuple[Step, ...]:  # type: ignore[override]
@@ -468,14 +414,11 @@ class WidthDerivation(Chain, Displayed):
 
     @property
     def shown(self) -> str:
-        """How much has been shown, in words."""
+        """What has been shown, in words."""
         differ = [f for f in self.measured if f.verdict is Verdict.REFUTED]
-        if differ:
-            return "; ".join(
-                f"{f.of} is {f.stated}, and was measured otherwise" for f in differ[:3]
-            )
         if self.verdict is Verdict.REFUTED:
-            return "a step fails its check"
+            named = (f"{f.of} is {f.stated}, and was measured otherwise" for f in differ[:3])
+            return "; ".join(named) or "a step fails its check"
         return (
             "the rates follow from the conditions, given the assumptions, and every size is what "
             "explicit matrices of several widths have"

@@ -161,7 +161,7 @@ def mixed(branch: Sublayer) -> Mixed:
 class Witness:
     """A sublayer on numbers: every matrix its gain times a direction U, biases 0.
 
-    ``branch`` picks other matrices behind the same stream; ``entering`` is another stream.
+    ``branch`` picks other matrices behind the same stream.
     """
 
     sublayer: Sublayer
@@ -170,7 +170,6 @@ class Witness:
     gains: Mapping[str, float]
     seed: int = 0
     branch: int = 0
-    entering: Array | None = None
 
     @classmethod
     def drawn(cls, sublayer: Sublayer, placement: Placement, seed: int = 0) -> Witness:
@@ -204,7 +203,7 @@ class Witness:
         """x and the memory."""
         draw = np.random.default_rng(self.seed)
         x, memory = (normalise(normal(draw, TOKENS)) for _ in range(2))
-        return x if self.entering is None else self.entering, memory
+        return x, memory
 
     @cached_property
     def directions(self) -> dict[str, tuple[Array, Array]]:
@@ -348,32 +347,3 @@ def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
         powers("weight of the branch"),
         {place: powers(f"norm on the {place}") for place in placement.places},
     )
-
-
-@cache
-def of_uses(placement: Placement, sublayer: Sublayer) -> Mapping[str, int]:
-    """By what power of its uses one sublayer's responses, and its branch (``""``), grow.
-
-    Two uses in a row beside one, another sublayer behind both, so that every use passes a norm.
-    """
-    # two uses see each other's branch: nearer to the identity than one
-    sizes_of_one, alpha, beta = sizes(placement, sublayer), ALPHA, BETA / 16
-    if "alpha" not in placement.expression.names:
-        alpha = 1.0
-
-    def output(uses: int, moved: str = "", branch: int = 0) -> Array:
-        shared = Witness.at(sublayer, placement, alpha, beta, branch)
-        for _ in range(uses):
-            shared = replace(shared, entering=shared.output(moved))
-        other = Witness.at(sublayer, placement, alpha, beta, 2)
-        return replace(other, entering=shared.entering).output()
-
-    powers = {}
-    for moved in ("", *(name for name, size in sizes_of_one.responses.items() if size is not None)):
-        once, twice = (
-            rms(derivative(output(n, moved)) if moved else output(n) - output(n, branch=1))
-            for n in (1, 2)
-        )
-        growth = math.log2(twice / once)
-        powers[moved] = whole(growth, f"two uses of {moved or 'a branch'} are no power of one")
-    return powers

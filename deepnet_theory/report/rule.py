@@ -163,7 +163,6 @@ def conclusion(derivation: Derivation) -> tuple[Verdict, str]:
 def _beside(derivation: Derivation) -> tuple[doc.Document, ...]:
     return (
         *consequences(derivation),
-        doc.Document("Predicted exponents of the model update", (_predictions(derivation),)),
         doc.Document("Remarks", derivation.remarks),
         doc.Document("Setting", (setting(derivation.selection),)),
         doc.Document(
@@ -185,18 +184,6 @@ def consequences(derivation: Derivation) -> Iterator[doc.Document]:
 def _consequence(c: Consequence) -> tuple[doc.Words, ...]:
     words = ". ".join(words.rstrip(".") for words in (c.meaning, c.remark) if words)
     return c.name, owner(c.part, c.sublayer), doc.Formula(c.text), words
-
-
-def _predictions(derivation: Derivation) -> doc.Table:
-    rows = (
-        (
-            f"in {p.variable}, {p.share}",
-            "no prediction" if p.exponent is None else str(p.exponent),
-            ", ".join(f"{name} {e}" for name, e in p.rivals),
-        )
-        for p in derivation.predictions.exponents
-    )
-    return doc.table("exponent | predicted | …under the rules of others", rows)
 
 
 def setting(selection: Selection) -> doc.Table:

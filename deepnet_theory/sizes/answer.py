@@ -232,15 +232,6 @@ class Answer(Displayed):
             "training_condition": self.training_condition or None,
             "meaning": self.rule.meaning,
             "consequences": by_kind(self.consequences, "meaning", "remark"),
-            "predictions": [
-                {
-                    "in": p.variable,
-                    "share": p.share,
-                    "exponent": None if p.exponent is None else str(p.exponent),
-                    "rivals": {name: str(e) for name, e in p.rivals},
-                }
-                for p in self.predictions.exponents
-            ],
             "parameters": [asdict(parameter) for parameter in self.parameters],
             "in_depth": self.in_depth,
             "remarks": list(self.remarks),

@@ -60,7 +60,7 @@ def test_the_json_has_both_rules_and_says_what_is_proved(cli):
     assert found["training_refused"] is None and HEAD in found["training_condition"]
     assert found["verdict_of"] == ["rule", "steps", "measured"]
     measured = {row["of"].partition("/")[0] for row in found["measured"]}
-    assert {"training", "parameters", "predictions", "consequences"} <= measured <= set(found)
+    assert {"training", "parameters", "consequences"} <= measured <= set(found)
 
 
 @pytest.mark.parametrize(

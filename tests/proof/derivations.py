@@ -53,8 +53,8 @@ SELECTIONS = {
         "optimizer": "adafactor", "placement": "branch-multiplier",
         "layer": "attention,ffn-sub-ln,attention-qkv-norm",
     },
-    "shared latent": {"optimizer": "lion", "layer": "attention-latent", "uses": "N/6"},
-    "shared learnt stream": {"optimizer": "nesterov", "placement": "stream-scalar", "uses": "4"},
+    "latent": {"optimizer": "lion", "layer": "attention-latent"},
+    "learnt stream nesterov": {"optimizer": "nesterov", "placement": "stream-scalar"},
     "lemma": {"optimizer": "sgd", "method": "lemma"},
     "lemma pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "lemma", **SWIGLU},
     **{

@@ -174,11 +174,3 @@ def test_one_matrix_a_branch_has_no_second_order_and_leaves_rho_to_decide(monkey
     assert (entry.rate, entry.rho) == ("1", "N**(-1/2)")
     mixed = derive(Selection(optimizer="adam", **{**alone, "layer": "attention,linear"})).rule
     assert [e.rate for e in mixed.entries] == ["(2*N)**(-1/2)", "1/(2*N)"]
-
-
-@pytest.mark.parametrize("two", [False, True])
-def test_an_exponent_of_two_looped_parts_is_predicted_by_no_sublayer_alone(two):
-    stack = "encoder-decoder" if two else "encoder"
-    found = derive(Selection("adam", stack=stack, uses="4"))
-    predicted = {f.verdict for f in found.measured if f.of.startswith("predictions")}
-    assert found.verdict is Verdict.PROVED and (Verdict.UNDECIDED in predicted) is two

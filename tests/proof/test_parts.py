@@ -1,10 +1,7 @@
 """What makes several sublayers as good as one: experts, parallel and shared ones."""
 
 import re
-from dataclasses import replace
 from fractions import Fraction
-from functools import cache
-from itertools import product
 
 import derivations
 import pytest
@@ -15,8 +12,7 @@ from deepnet_theory.definitions.selection import Selection, stack
 from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.proof import witness
 from deepnet_theory.proof.derivation import derive
-from deepnet_theory.sizes.monomial import Monomial, parse
-from deepnet_theory.sizes.rule import solve_rule
+from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.sizes.table import table
 from deepnet_theory.sizes.width import places
 
@@ -127,71 +123,6 @@ def test_the_rule_in_parallel_is_that_of_the_sequence(layer, where):
         for ours, theirs in pairs:
             assert ours == theirs or (one and ours.parameter in of_norms)
             assert ours.exponent == theirs.exponent
-
-
-# ---- layers that are used several times ----
-
-
-@cache
-def shared(optimizer="sgd", **select):
-    return derive(Selection(optimizer, **{"uses": "N", **select}))
-
-
-@pytest.mark.parametrize(("where", "uses"), [("post-ln", "N"), ("pre-ln", "N/6"), ("pre-ln", "4")])
-def test_the_rule_of_shared_layers_is_proved(where, uses):
-    once = shared(placement=where, uses=uses)
-    assert once.verdict is Verdict.PROVED
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("optimizer", ["sgd", "adam", "lamb", "adafactor"])
-@pytest.mark.parametrize("where", placements())
-@pytest.mark.parametrize("method", ["probe", "lemma"])
-def test_it_is_proved_by_every_route(optimizer, where, method):
-    cases = (("N", "encoder"), ("N/6", "decoder"), ("3", "encoder-decoder"))
-    for (uses, name), closure in product(cases, (None, "complete")):
-        select = {"placement": where, "method": method, "stack": name, "closure": closure}
-        try:
-            answer = derive(Selection(optimizer, uses=uses, **select))
-        except Refusal:  # as of layers of their own
-            with pytest.raises(Refusal):
-                derive(Selection(optimizer, **select))
-            continue
-        assert answer.verdict is Verdict.PROVED
-
-
-def entry(optimizer, uses, **more):
-    rows = table(Selection(optimizer, uses=uses, **more))
-    return rows.sublayers[0], next(p for p in rows.parameters if p.parameter == "value")
-
-
-def test_sgd_is_stepped_by_the_sum_of_the_uses_and_a_sign_is_not():
-    """S·n^p increments are one η: n multiplies SGD's gradient, update and increment."""
-    (alone, once), (several, summed) = (entry("sgd", u, placement="pre-ln") for u in ("1", "N"))
-    # S*beta^2 = 1 becomes S*n*beta^2 = 1
-    assert several.beta**2 == alone.beta**2 / N
-    assert summed.gradient / several.beta == N * once.gradient / alone.beta
-    assert (alone.rho.exponent("N"), several.rho.exponent("N")) == (0, 1)
-    (alone, once), (several, summed) = (entry("adam", u, placement="pre-ln") for u in ("1", "N"))
-    assert (several.beta, several.weight, several.rho) == (alone.beta, alone.weight, alone.rho)
-    assert summed.epsilon == N * once.epsilon  # it stands beside a gradient n times as large
-
-
-def test_branches_of_one_layer_add_alike_so_that_the_premise_is_another():
-    """1/sqrt(N) keeps N distinct branches near the identity, and none that are one."""
-    alone, several, looped = (
-        entry("sgd", uses, closure="unit-init")[0] for uses in ("1", "N", "N/6")
-    )
-    assert alone.weight == parse("(2*N)**(-1/2)")
-    # n loops of L = N/n layers of two sublayers: 1/(n*sqrt(2*L))
-    assert several.weight == parse("(2*N**2)**(-1/2)")
-    assert looped.weight == ONE / (parse("N/6") * parse("12**(1/2)"))
-    assert alone.independent == several.independent == looped.independent == ONE
-    update = "-eta*g/norm(g)*norm(theta)**3"  # degree 3 in theta: the branch falls too slowly
-    kept = Selection(update=update, placement="pre-ln")
-    assert solve_rule(kept)
-    with pytest.raises(Refusal, match=r"makes S\*n_u\*r\^2 grow as N\^"):
-        solve_rule(replace(kept, uses="N"))
 
 
 @pytest.mark.parametrize(
