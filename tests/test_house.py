@@ -23,7 +23,7 @@ BUDGETS = {
     "runtime": 1232,
     "sizes": 5505,
 }
-FORMATTED_BY_HAND = 150
+FORMATTED_BY_HAND = 149
 
 # Imports go down this list; rooms of one line do not import each other.
 FLOORS = (
@@ -36,7 +36,7 @@ FLOORS = (
 UPWARD: set[tuple[str, str]] = set()
 NAMED_TWICE = {
     2: """
-        Amplification Balanced Cache Change FirstStep Group Kind Law Part Place Point Power
+        Amplification Cache Change FirstStep Group Law Part Place Point Power
         Regime Row Rule Scale Section Sublayer Sum Work _Hidden _Runs
     """,
     3: "Matrix Measured Moved Step Table",
