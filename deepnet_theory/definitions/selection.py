@@ -30,8 +30,7 @@ _NAMES = ("optimizer", "placement", "norm", "stack", "layer", "method", "closure
 class Selection:
     """The optimizer (by name or by update expression), placement, norm, stack, method, closure.
 
-    ``closure=None`` asks for the default, which is computed. ``one_alpha`` asks for a single α in
-    the whole part where the kinds of sublayers would take different ones. ``rank`` is that of a
+    ``closure=None`` asks for the default, which is computed. ``rank`` is that of a
     matrix's gradient in width: ``low`` for fewer tokens than the width, ``full`` for as many.
     """
 
@@ -58,9 +57,7 @@ class Selection:
             '"attention,ffn;attention,cross,ffn"',
         ),
     ] = None
-    uses: Annotated[
-        str, Option("N", 'How often each layer is used: "N", one for all; "N/6", six looped; "4"')
-    ] = "1"
+    uses: str = "1"
     method: Annotated[str, Option("NAME", "probe or lemma", METHODS)] = "probe"
     closure: Annotated[
         str | None,
@@ -68,7 +65,6 @@ class Selection:
             "NAME", "The condition beside the balance; computed if not given", folder="closures"
         ),
     ] = None
-    one_alpha: Annotated[bool, Option("", "One alpha for all kinds of sublayers of a part")] = False
     rank: Annotated[
         str,
         Option("NAME", "Of gradients in width: low (few tokens a batch) or full", RANKS),
@@ -128,7 +124,7 @@ class Selection:
 
     def has_one_alpha(self, part: Part) -> bool:
         """Whether all sublayers of a part share α, as the branches of one normalised sum do."""
-        return self.one_alpha or (self.the_placement.normalises_sum and any(part.parallel))
+        return self.the_placement.normalises_sum and any(part.parallel)
 
     @property
     def named(self) -> tuple[object, ...]:

@@ -15,7 +15,7 @@ from deepnet_theory.definitions.sublayer import STEPPED, Role
 from deepnet_theory.sizes import table, update
 from deepnet_theory.sizes.growth import CONSTANT, ZERO
 from deepnet_theory.sizes.laws import BETA, common_gains, law
-from deepnet_theory.sizes.layers import Branch, Layers, branch_of, drift, positive
+from deepnet_theory.sizes.layers import Knobs, Layers, stacked
 from deepnet_theory.sizes.monomial import ONE, parse
 from deepnet_theory.sizes.rule import solve_rule
 
@@ -43,25 +43,21 @@ class Exponents:
         return {(p.name, v): self._layers(p, v) for v in stack.depths for p in stack.parts}
 
     def _layers(self, part: Part, variable: str) -> Layers:
-        branches, drifts, placement = [], ZERO, self.selection.the_placement
+        placement, given = self.selection.the_placement, []
         for sublayer in dict.fromkeys(part.layer):
-            of, entry = (
-                law(placement, sublayer, self.selection.the_norm),
-                self.rule.entry(part.name, sublayer.name),
-            )
+            entry = self.rule.entry(part.name, sublayer.name)
             gains = {m.name: entry.beta if m in sublayer.scaled else "1" for m in sublayer.matrices}
             rates = dict.fromkeys(Role, self.rule.eta)
             rates[Role.SCALED] = f"({self.rule.eta})*({entry.rate})"
-            branches.append(branch_of(of, entry.alpha, gains, rates, variable))
-            drifts += drift(of, entry.alpha, variable, placement)
-        return Layers(
+            of = law(placement, sublayer, self.selection.the_norm)
+            given.append((of, Knobs(entry.alpha, gains, rates)))
+        return stacked(
             part.name,
             variable,
-            tuple(branches),
+            given,
             self.update,
-            uses=positive(part.uses, variable),
-            as_large=not (placement.final_norm or placement.normalises_sum),
-            drift=drifts,
+            placement,
+            part.uses,
             count=Fraction(part.depth == variable),
             # scores that grow with the stream saturate a softmax, and a norm behind forgets them
             fed=CONSTANT,
@@ -106,25 +102,19 @@ class Exponents:
                 exponents |= {(variable, name): share for name, share in shares.items()}
         return exponents
 
-    def _kinds(self) -> Iterator[tuple[Part, str, dict[str, tuple[Layers, Branch]]]]:
-        """Every kind of sublayer of every part, in every growing depth."""
-        for part in self.selection.the_stack.parts:
-            grown = {v: self.parts[part.name, v] for v in self.selection.the_stack.depths}
-            for index, sublayer in enumerate(dict.fromkeys(part.layer)):
-                yield part, sublayer.name, {v: (s, s.branches[index]) for v, s in grown.items()}
-
     def unstable(self) -> str:
         """Where ρ grows with a depth, in one sentence; empty where it does not.
 
         Empty too where one matrix a branch does not feel it. What a later part multiplies the
         gradient by is left out.
         """
-        growing = []
-        for part, name, at_depths in self._kinds():
-            for variable, (layers, branch) in at_depths.items():
-                rho = layers.relative_of(branch)
-                if rho is not None and rho > 0 and len(branch.law.sublayer.scaled) > 1:
-                    growing.append(f"{variable}^({rho}) in {name} of the {part.name}")
+        growing = [
+            f"{variable}^({rho}) in {branch.law.sublayer.name} of the {part}"
+            for (part, variable), layers in self.parts.items()
+            for branch in layers.branches
+            if (rho := layers.relative_of(branch) or ZERO) > 0
+            and len(branch.law.sublayer.scaled) > 1
+        ]
         if not growing:
             return ""
         return (
@@ -133,16 +123,8 @@ class Exponents:
 
     def warnings(self) -> Iterator[str]:
         """Where S·r² grows, and with it the distance from the identity, a sentence each."""
-        for part, name, at_depths in self._kinds():
-            # a part's constants may depend on the other part's depth: judged in every depth
-            sizes = {v: s.summed_weight(b, 2) or ZERO for v, (s, b) in at_depths.items()}
-            powers = "*".join(f"{v}^({power})" for v, power in sizes.items() if power)
-            if grows := " and ".join(v for v, power in sizes.items() if power > 0):
-                yield (
-                    f"the {part.name}'s {part.squares} grows as {powers} in {grows} ({name}): the "
-                    "near-identity assumption fails, and with it the orders that the prediction "
-                    "rests on"
-                )
+        for layers in self.parts.values():
+            yield from layers.far_from_identity()
 
 
 def relative_updates(selection: Selection, rule: Rule) -> dict[str, str]:
@@ -175,9 +157,7 @@ def rival_rules(selection: Selection) -> Mapping[str, Rule]:
     for name in RIVALS:
         if name == selection.optimizer:
             continue
-        other = replace(
-            selection, optimizer=name, update=None, regime=(), closure=None, one_alpha=False
-        )  # fmt: skip
+        other = replace(selection, optimizer=name, update=None, regime=(), closure=None)
         try:
             rules[name] = table.texts(solve_rule(other))
         except Refusal:

@@ -1,9 +1,5 @@
 r"""How a text grows: in the depth N, and at layer :math:`l = N^t` of a stack of N layers.
 
-A text in one depth is evaluated at two depths beyond any model, and its exponent is the slope of
-its logarithm between them. Where leading terms cancel the growth is not seen, and the text is
-refused.
-
 At layer :math:`l = N^t` a size has the exponent :math:`e(t) = \lim \log f(N, N^t)/\log N`, which is
 piecewise linear in :math:`0 \le t \le 1` for monomials and their sums. Sums over layers are then
 maxima:
@@ -15,112 +11,15 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Overflow, localcontext
 from fractions import Fraction
-from functools import cache, reduce
+from functools import cache
 
-from deepnet_theory.definitions.expression import DEPTH, INDEXED, Node, OperatorAlgebra, fold
+from deepnet_theory.definitions.expression import DEPTH, INDEXED
 from deepnet_theory.definitions.outcome import InputError, shown
+from deepnet_theory.sizes.leading import Hidden, expanded
 from deepnet_theory.sizes.monomial import read
 
 ZERO, ONE = Fraction(0), Fraction(1)
-OTHER_DEPTH = Decimal("3.14159265358979")  # a depth that is held fixed, at no special value
-# the logarithms of the two depths: a logarithm of the depth, beside a power, is no slope there
-FAR = (10**10, 2 * 10**10)
-PRECISE = Context(prec=60, Emax=MAX_EMAX, Emin=MIN_EMIN)
-DROPPED = Decimal(10) ** -40  # a term that is smaller beside another is lost
-SHARPEST = 10**5  # the largest denominator of an exponent
-
-
-# ---- far out ----
-
-
-class _Hidden(Exception):  # noqa: N818  never leaves this module
-    """Leading terms cancel, and what follows them is not kept."""
-
-
-@dataclass(frozen=True)
-class _Far:
-    """A number at a depth beyond any model; ``lost`` where a smaller term was dropped."""
-
-    value: Decimal
-    lost: bool = False
-
-    def __neg__(self) -> _Far:
-        return _Far(-self.value, self.lost)
-
-    def __add__(self, other: _Far) -> _Far:
-        total, lost = self.value + other.value, self.lost or other.lost
-        small, large = sorted((abs(self.value), abs(other.value)))
-        if small and abs(total) <= DROPPED * large:
-            if lost:
-                raise _Hidden
-            return _Far(Decimal(0))
-        return _Far(total, lost or 0 < small <= DROPPED * large)
-
-    def __sub__(self, other: _Far) -> _Far:
-        return self + -other
-
-    def __mul__(self, other: _Far) -> _Far:
-        return _Far(self.value * other.value, self.lost or other.lost)
-
-    def __truediv__(self, other: _Far) -> _Far:
-        return self * other ** Fraction(-1)
-
-    def __pow__(self, exponent: Fraction) -> _Far:
-        if self.value == 0 and exponent <= 0:
-            raise ZeroDivisionError
-        if self.value < 0 and exponent.denominator != 1:
-            raise ValueError
-        to = Decimal(exponent.numerator) / exponent.denominator
-        return _Far(self.value**to, self.lost)
-
-    def __gt__(self, other: _Far) -> bool:
-        return self.value > other.value
-
-    def logarithm(self) -> _Far:
-        if self.value <= 0:
-            raise ValueError
-        value = self.value.ln()
-        if self.lost and abs(value) <= DROPPED:
-            raise _Hidden
-        return _Far(value, self.lost)
-
-
-@dataclass(frozen=True)
-class _OnDecimals(OperatorAlgebra[_Far]):
-    """The algebra of such numbers; a name that is not given is held fixed."""
-
-    names: dict[str, Decimal]
-
-    def number(self, value: Fraction) -> _Far:
-        return _Far(Decimal(value.numerator) / value.denominator)
-
-    def name(self, name: str) -> _Far:
-        return _Far(self.names.get(name, OTHER_DEPTH))
-
-    def power(self, base: _Far, exponent: Fraction) -> _Far:
-        return base**exponent
-
-    def call(self, function: str, arguments: tuple[_Far, ...]) -> _Far:
-        first = arguments[0]
-        match function:
-            case "sqrt":
-                return first ** Fraction(1, 2)
-            case "abs":
-                return -first if first.value < 0 else first
-            case "log":
-                return first.logarithm()
-            case "max":
-                return reduce(lambda one, other: other if other > one else one, arguments)
-            case _:  # min
-                return reduce(lambda one, other: one if other > one else other, arguments)
-
-
-def value_at(root: Node, depths: dict[str, Decimal]) -> Decimal:
-    """The value of an expression at such depths, in the precision that is set."""
-    found: _Far = fold(root, _OnDecimals(depths))
-    return found.value
 
 
 @cache
@@ -129,28 +28,20 @@ def growth(text: str, variable: str) -> Fraction:
 
     Raises :class:`InputError` where there is none, or where the expression is not positive.
     """
-    root, logarithms = DEPTH.parse(text).root, []
     try:
-        with localcontext(PRECISE):
-            for power in FAR:
-                depth = {variable: Decimal(10) ** power}
-                value = value_at(root, depth)
-                logarithms.append(value.log10() if value > 0 else None)
+        powers, leading = expanded(DEPTH.parse(text).root, variable).leading
     except ZeroDivisionError:
         raise InputError(f"{shown(text)} divides by zero") from None
     except ValueError:
         raise InputError(f"{shown(text)} has no real value in depth") from None
-    except Overflow:
-        raise InputError(f"{shown(text)} grows too fast for its exponent to be seen") from None
-    except _Hidden:
+    except Hidden:
         raise InputError(
             f"the growth of {shown(text)} is not seen, because its leading terms in {variable} "
             "cancel; write it without the difference"
         ) from None
-    low, high = logarithms
-    if low is None or high is None:
+    if leading <= 0:
         raise InputError(f"{shown(text)} is not positive in depth: {variable} grows")
-    return (Fraction(high - low) / (FAR[1] - FAR[0])).limit_denominator(SHARPEST)
+    return powers[0]
 
 
 # ---- sizes at every layer ----

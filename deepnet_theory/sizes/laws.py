@@ -21,6 +21,7 @@ from deepnet_theory.definitions.expression import fold
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, STREAM_GAIN, Placement
 from deepnet_theory.definitions.sublayer import Norm, Role, Sublayer, sublayer
+from deepnet_theory.sizes.leading import DEPTH, Hidden, Leading
 from deepnet_theory.sizes.monomial import ONE, Monomial
 
 ALPHA, BETA, STREAM = map(Monomial.of, ("alpha", "beta", "stream"))
@@ -154,64 +155,19 @@ def no_one_gain(sublayer: Sublayer) -> Refusal:
 # ---- a residual equation ----
 
 
-@dataclass(frozen=True)
-class Scalar:
-    r"""A number in front of a term: its leading terms as α → ∞, as powers of α.
+_NUMBER_ONE = Leading.number(Fraction(1))
+
+
+def leading(number: Leading) -> Monomial:
+    """The leading term of a number as α → ∞; ``ValueError`` where it is no positive monomial.
 
     ``(1 - 1/alpha)`` and ``alpha*(1 + alpha**2)**(-1/2)`` are no monomials, and what they differ
     by from 1 decides what S of them multiply the stream by.
     """
-
-    terms: tuple[tuple[Fraction, Fraction], ...]  # (power of α, coefficient), the largest first
-
-    KEPT = 3
-
-    @classmethod
-    def of(cls, terms: Mapping[Fraction, Fraction]) -> Scalar:
-        ordered = sorted(((p, c) for p, c in terms.items() if c), reverse=True)
-        return cls(tuple(ordered[: cls.KEPT]))
-
-    def __add__(self, other: Scalar) -> Scalar:
-        total = dict(self.terms)
-        for power, coefficient in other.terms:
-            total[power] = total.get(power, Fraction(0)) + coefficient
-        return Scalar.of(total)
-
-    def __mul__(self, other: Scalar) -> Scalar:
-        total: dict[Fraction, Fraction] = {}
-        for a, x in self.terms:
-            for b, y in other.terms:
-                total[a + b] = total.get(a + b, Fraction(0)) + x * y
-        return Scalar.of(total)
-
-    def __pow__(self, exponent: Fraction) -> Scalar:
-        """By the binomial series around the leading term; of one term exactly."""
-        if not self.terms:
-            raise ValueError("a power of 0")
-        (power, leading), *rest = self.terms
-        if (rest and leading != 1) or (leading != 1 and exponent.denominator != 1):
-            raise ValueError("a power of a sum that does not begin with 1")
-        coefficient = Fraction(leading) ** int(exponent) if leading != 1 else leading
-        first = Scalar.of({power * exponent: coefficient})
-        tail, total, factor = Scalar.of({p - power: c for p, c in rest}), _NUMBER_ONE, _NUMBER_ONE
-        binomial = Fraction(1)
-        for order in range(1, Scalar.KEPT if rest else 1):
-            binomial *= (exponent - order + 1) / order
-            factor = factor * tail
-            total = total + factor * Scalar.of({Fraction(0): binomial})
-        return first * total
-
-    @property
-    def leading(self) -> Monomial:
-        """The leading term; raises ``ValueError`` where it is negative or absent."""
-        power, coefficient = self.terms[0] if self.terms else (Fraction(0), Fraction(0))
-        return Monomial.number(coefficient) * ALPHA**power
-
-    def __str__(self) -> str:
-        return " + ".join(f"{c}*alpha^({p})" if p else str(c) for p, c in self.terms) or "0"
-
-
-_NUMBER_ONE = Scalar.of({Fraction(0): Fraction(1)})
+    powers, coefficient = number.leading
+    if isinstance(coefficient, float):
+        raise ValueError(f"{coefficient} is no rational number")
+    return Monomial.number(coefficient) * ALPHA ** powers[0]
 
 
 @dataclass(frozen=True)
@@ -235,8 +191,8 @@ class Signal:
     ``number`` alone is a scalar, ``learnt`` the name of the parameter that it is.
     """
 
-    number: Scalar | None = None
-    path: Scalar | None = None
+    number: Leading | None = None
+    path: Leading | None = None
     unit: Monomial = STREAM  # the size of the stream that ``path`` multiplies
     branch: Monomial | None = None
     moved: Mapping[str, tuple[Monomial, ...]] = field(default_factory=dict)
@@ -247,11 +203,11 @@ class Signal:
     def size(self) -> Monomial:
         """Near the identity that of the path; of a branch alone its own."""
         if self.path is not None:
-            return self.path.leading * self.unit
+            return leading(self.path) * self.unit
         assert self.branch is not None
         return self.branch
 
-    def times(self, scalar: Scalar, by: Monomial) -> Signal:
+    def times(self, scalar: Leading, by: Monomial) -> Signal:
         return replace(
             self,
             path=None if self.path is None else self.path * scalar,
@@ -267,11 +223,11 @@ class _Residual:
         self.starts: dict[str, Monomial | None] = {}  # of what is learnt
 
     def number(self, value: Fraction) -> Signal:
-        return Signal(number=Scalar.of({Fraction(0): value}))
+        return Signal(number=Leading.number(value))
 
     def name(self, name: str) -> Signal:
         if name == "alpha":
-            return Signal(number=Scalar.of({Fraction(1): Fraction(1)}))
+            return Signal(number=Leading.of({DEPTH: Fraction(1)}))
         return Signal(path=_NUMBER_ONE)
 
     def add(self, left: Signal, right: Signal) -> Signal:
@@ -303,9 +259,9 @@ class _Residual:
             return Signal(number=scalar * value.number)
         if learnt := left.learnt or right.learnt:
             return self.multiply_learnt(learnt, scalar, value)
-        return value.times(scalar, scalar.leading if value.branch or value.moved else ONE)
+        return value.times(scalar, leading(scalar) if value.branch or value.moved else ONE)
 
-    def multiply_learnt(self, name: str, start: Scalar, value: Signal) -> Signal:
+    def multiply_learnt(self, name: str, start: Leading, value: Signal) -> Signal:
         """A learnt multiplier moves a value by the value's own size.
 
         One number on the whole stream leaves its direction: only what is added later, or by the
@@ -331,7 +287,7 @@ class _Residual:
             if argument.number is None:
                 raise ValueError("a learnt multiplier that starts at a value")
             name = next(self.names)
-            self.starts[name] = argument.number.leading if argument.number.terms else None
+            self.starts[name] = leading(argument.number) if argument.number.terms else None
             return replace(argument, learnt=name)
         return self.branch(argument) if function == "branch" else self.norm(argument)
 
@@ -387,7 +343,7 @@ class Law:
     weight: Monomial
     added: Monomial
     responses: Mapping[str, tuple[Monomial, ...]]
-    multiplied: Scalar | None
+    multiplied: Leading | None
     has_alpha: bool
     norms: tuple[Divided, ...]
     starts: Mapping[str, Monomial | None]
@@ -427,7 +383,7 @@ def law(placement: Placement, sublayer: Sublayer, norm: Norm | None = None) -> L
         if signal.path is None or signal.branch is None:
             raise ValueError("no path, or no branch")
         size = signal.size
-    except ValueError:
+    except (ValueError, ZeroDivisionError, Hidden):
         raise Refusal(
             f"no law for the placement {placement.name!r}: its equation {placement.equation!r} is "
             "not an identity path plus one branch"

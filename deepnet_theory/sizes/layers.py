@@ -14,20 +14,21 @@ Source: derived here.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
 from fractions import Fraction
 from functools import cached_property, reduce
 from itertools import combinations
+from typing import Any
 
 from deepnet_theory.definitions.expression import INDEXED
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.sublayer import MATRICES, STEPPED, Role
 from deepnet_theory.sizes import table, update
-from deepnet_theory.sizes.growth import CONSTANT, ONE, ZERO, Power, size_of, value_at
+from deepnet_theory.sizes.growth import CONSTANT, ONE, ZERO, Power, size_of
 from deepnet_theory.sizes.laws import LATER, Law, factors
+from deepnet_theory.sizes.leading import DEPTH, Leading, expanded
 from deepnet_theory.sizes.monomial import Monomial
 
 
@@ -164,6 +165,15 @@ class Layers:
         """The exponent of S·r²."""
         return self.weights(2)
 
+    def far_from_identity(self) -> Iterator[str]:
+        """One sentence where S·r² grows; nothing else."""
+        if (grows := self.independent) is not None and grows > 0:
+            squares = "S*r^2" if self.uses is CONSTANT else "S*n_u*r^2"
+            yield (
+                f"the {self.part}'s {squares} grows as {self.depth}^({grows}): the near-identity "
+                "assumption fails, and with it the orders of magnitude here"
+            )
+
     @cached_property
     def moved(self) -> tuple[InLayers, ...]:
         """Every parameter that has a gradient."""
@@ -245,50 +255,67 @@ def positive(text: str, depth: str) -> Power:
     return size
 
 
-def branch_of(
-    law: Law, alpha: str, gains: Mapping[str, str], rates: Mapping[Role, str], depth: str
-) -> Branch:
-    """A sublayer at texts of its constants."""
-    sizes = {name: size_of(text, depth) for name, text in {"alpha": alpha, **gains}.items()}
-    return Branch(law, sizes, {role: positive(rates.get(role, "1"), depth) for role in Role})
+@dataclass(frozen=True)
+class Knobs:
+    """The constants of one sublayer, as texts in the depth and the layer's index."""
+
+    alpha: str
+    gains: Mapping[str, str]
+    rates: Mapping[Role, str]
+
+
+def stacked(
+    part: str,
+    depth: str,
+    given: Sequence[tuple[Law, Knobs]],
+    degrees: update.Update,
+    where: Placement,
+    uses: str = "1",
+    **more: Any,
+) -> Layers:
+    """Layers of sublayers at texts of their constants.
+
+    Raises :class:`Refusal` where the stream explodes or vanishes.
+    """
+    return Layers(
+        part,
+        depth,
+        tuple(
+            Branch(
+                law,
+                {n: size_of(t, depth) for n, t in {"alpha": k.alpha, **k.gains}.items()},
+                {role: positive(k.rates.get(role, "1"), depth) for role in Role},
+            )
+            for law, k in given
+        ),
+        degrees,
+        uses=positive(uses, depth),
+        as_large=not (where.final_norm or where.normalises_sum),
+        drift=sum((drift(law, k.alpha, depth, where) for law, k in given), ZERO),
+        **more,
+    )
 
 
 def drift(branch: Law, alpha: str, depth: str, where: Placement) -> Fraction:
     """The exponent in l of the product of what a sublayer multiplies the stream by.
 
-    Raises :class:`Refusal` where the stream explodes or vanishes.
+    S factors of 1 + c/l or closer to 1 have a power of l or a number as their product.
     """
     if branch.keeps_stream:
         return ZERO
     assert branch.multiplied is not None
-    terms, expression = branch.multiplied.terms, INDEXED.parse(alpha)
+    expression = INDEXED.parse(alpha)
     symbol = "l" if "l" in expression.names else depth
-
-    def decimal(value: Fraction) -> Decimal:
-        return Decimal(value.numerator) / value.denominator
-
-    def excess(power: int) -> Decimal:
-        """What the stream is multiplied by at layer or depth 10^power, less 1."""
-        place = Decimal(10) ** power
-        values = {**dict.fromkeys(("N", "M", "l"), place.sqrt()), symbol: place}
-        scalar = value_at(expression.root, values)
-        total = sum((decimal(c) * scalar ** decimal(p) for p, c in terms), Decimal(-1))
-        return total if abs(total) > Decimal(10) ** -180 else Decimal(0)
-
-    # S factors of 1 + c/l or closer to 1 have a power of l or a number as their product. What they
-    # differ by from 1 may stand behind leading terms that cancel, so that numbers tell its power.
-    with localcontext(prec=200):
-        near, far = excess(40), excess(80)
-        if far == 0:
-            return ZERO
-        falls = (far / near).ln() / (Decimal(10).ln() * 40) if near * far > 0 else Decimal(0)
-        if falls < Decimal("-1.0001"):
-            return ZERO
-        if falls < Decimal("-0.9999"):
-            tends = Fraction(far * Decimal(10) ** 80).limit_denominator(10**6)
-            return tends if symbol == "l" else ZERO
+    scalar, excess = expanded(expression.root, symbol), Leading.number(-ONE)
+    for powers, coefficient in branch.multiplied.terms:
+        excess = excess + scalar ** powers[0] * Leading.number(coefficient)
+    (powers, c), inverse = excess.leading, (-DEPTH[0], ZERO)
+    if not c or powers < inverse:
+        return ZERO
+    if powers == inverse:
+        return Fraction(c).limit_denominator(10**6) if symbol == "l" else ZERO
     raise Refusal(
-        f"a sublayer of {where.name!r}, {where.equation}, multiplies the stream by "
-        f"{branch.multiplied}, which no norm takes back: the stream "
-        f"{'explodes' if far > 0 else 'vanishes'} with depth; the coefficient of x must be 1"
+        f"a sublayer of {where.name!r}, {where.equation}, multiplies the stream by a number at "
+        f"alpha = {alpha} that no norm takes back: the stream "
+        f"{'explodes' if c > 0 else 'vanishes'} with depth; the coefficient of x must be 1"
     )

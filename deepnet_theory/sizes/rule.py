@@ -468,7 +468,7 @@ class _Problem:
         if kind.law.keeps_stream:
             return None
         assert kind.law.multiplied is not None
-        times = kind.law.multiplied.leading.put({"alpha": kind.alpha})
+        times = laws.leading(kind.law.multiplied).put({"alpha": kind.alpha})
         if times == ONE and len(kind.law.multiplied.terms) == 1:
             return None
         growth = times.exponent(balanced.part.depth)

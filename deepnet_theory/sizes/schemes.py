@@ -20,9 +20,8 @@ from deepnet_theory.definitions.selection import Selection, stack
 from deepnet_theory.definitions.sublayer import Role, norm
 from deepnet_theory.sizes import update
 from deepnet_theory.sizes.exponents import Exponents, rival_rules
-from deepnet_theory.sizes.growth import ZERO
 from deepnet_theory.sizes.laws import law
-from deepnet_theory.sizes.layers import Layers, branch_of, drift, positive
+from deepnet_theory.sizes.layers import Knobs, Layers, positive, stacked
 from deepnet_theory.sizes.monomial import Monomial
 from deepnet_theory.sizes.norm_epsilon import Falling, falling, in_words
 
@@ -49,24 +48,19 @@ def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[Layers, ...]:
 
 
 def _layers(scheme: Scheme, part: SchemePart, depth: str, degrees: update.Update) -> Layers:
-    branches, drifts, placement = [], ZERO, scheme.placement
     rates = {Role(role): text for role, text in scheme.rates.items()}
-    for sublayer in dict.fromkeys(scheme.layer_of(part.name)):
-        of = law(placement, sublayer, norm(scheme.norm))
-        gains = {m.name: part.gain(m.name) for m in sublayer.matrices}
-        branches.append(branch_of(of, part.alpha, gains, rates, depth))
-        drifts += drift(of, part.alpha, depth, placement)
-    layers = Layers(
-        part.name,
-        depth,
-        tuple(branches),
-        degrees,
-        uses=positive(scheme.uses, depth),
-        as_large=not (scheme.final_norm or placement.normalises_sum),
-        drift=drifts,
-        embedding=positive(part.embedding, depth),
+    given = [
+        (
+            law(scheme.placement, s, norm(scheme.norm)),
+            Knobs(part.alpha, {m.name: part.gain(m.name) for m in s.matrices}, rates),
+        )
+        for s in dict.fromkeys(scheme.layer_of(part.name))
+    ]
+    embedding = positive(part.embedding, depth)
+    layers = stacked(
+        part.name, depth, given, degrees, scheme.placement, scheme.uses, embedding=embedding
     )
-    felt = any(branch.law.added.exponent("stream") for branch in branches)
+    felt = any(branch.law.added.exponent("stream") for branch in layers.branches)
     grown = layers.weights(2, layers.embedding) if felt and not layers.normalised else None
     if grown is not None and grown > 0:
         raise Refusal(
@@ -178,11 +172,7 @@ def _warnings(parts: tuple[Layers, ...]) -> Iterator[str]:
                 f"{part.depth}^({part.relative}): at one learning rate training becomes "
                 "unstable as the stack grows deeper"
             )
-        if part.independent is not None and part.independent > 0:
-            yield (
-                f"the {part.part}'s S*r^2 grows as {part.depth}^({part.independent}): the "
-                "near-identity assumption fails, and with it these orders"
-            )
+        yield from part.far_from_identity()
         if part.grown > 0:
             yield (
                 f"the {part.part}'s stream grows as {part.depth}^({part.grown}): these sums take "

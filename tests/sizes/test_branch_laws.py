@@ -92,5 +92,5 @@ def test_a_stream_that_is_multiplied_is_seen_to_the_next_order():
     assert times is not None
     random.seed(1)
     for alpha in (random.uniform(30, 60) for _ in range(3)):
-        series = sum(float(c) * alpha ** float(p) for p, c in times.terms)
+        series = sum(float(c) * alpha ** float(p) for (p, _), c in times.terms)
         assert math.isclose(series, alpha / math.sqrt(1 + alpha**2), rel_tol=1e-7)
