@@ -1,5 +1,3 @@
-from itertools import product
-
 from paper_checks.shared.bench import Claim, Expr, Finding, Lab, sp
 from paper_checks.shared.record import CAKE, PROVED
 
@@ -10,16 +8,11 @@ CLAIM = Claim(
     statement="""… ≤ O(η Σ_{i=1}^{2N} (√(v_i² + w_i²)/α)²) = O(η·2N(v² + w²)/α²); ‖f_{2N}(x*, θ*) −
         f(x, θ)‖; K = 2N − i even.""",
     conditions="equal gains; scalar sublayers with x, v, w > 0",
-    finding="""What is meant holds; three notes on the print, without consequences. A bracket of the
-        first O is never closed. The sublayer f_{2N} loses its index in the first line of the proof,
-        which changes nothing for the scalar sublayers of the proof (both kinds are the same
-        function of x and θ_l) and would for attention and feed-forward as they are. The restriction
-        to an even number of Jacobians is not needed: the geometric mean has the printed form for
-        odd numbers too.""",
-)
-PRINTED = (
-    r"\mathcal O(\eta\sum_{i=1}^{2N}(\frac{\sqrt{v_i^2+w_i^2}}{\alpha})^2"
-    r"=\mathcal O(\eta\cdot2N\frac{v^2+w^2}{\alpha^2})"
+    finding="""What is meant holds; two notes on the print, without consequences. The sublayer
+        f_{2N} loses its index in the first line of the proof, which changes nothing for the scalar
+        sublayers of the proof (both kinds are the same function of x and θ_l) and would for
+        attention and feed-forward as they are. The restriction to an even number of Jacobians is
+        not needed, as cake-random-sign proves.""",
 )
 
 
@@ -46,24 +39,6 @@ def with_index(lab: Lab) -> Finding:
     return lab.proved(
         a != f, f"x = −1, v = w = 1: attention's branch is {a}, the feed-forward one {f}"
     )
-
-
-@CLAIM.ours("the first O of the last chain is not closed in print", PROVED)
-def brackets(lab: Lab) -> Finding:
-    opened, closed = PRINTED.count("("), PRINTED.count(")")
-    return lab.proved(opened == closed + 1, f"{opened} brackets opened, {closed} closed")
-
-
-@CLAIM.ours("odd K has the same geometric mean as even K", PROVED)
-def odd(lab: Lab) -> Finding:
-    r, same = sp.Symbol("r", positive=True), []
-    mean = (1 - r**2) / (1 + r**2)
-    for K in (1, 3):
-        patterns = product((1, -1), repeat=K)
-        # of squares, so that both sides are rational in r
-        squares = sp.Mul(*(sp.Mul(*((1 + s * r) ** 2 / (1 + r**2) for s in p)) for p in patterns))
-        same.append(sp.factor(squares / mean ** (K * 2**K)) == 1)
-    return lab.proved(all(same), "all 2^K products multiplied at K = 1, 3")
 
 
 def attention(y: Expr, v: Expr, w: Expr) -> Expr:

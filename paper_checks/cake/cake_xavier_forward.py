@@ -49,17 +49,6 @@ def relu(lab: Lab) -> Finding:
     return lab.proved(half == sp.Rational(1, 2), because)
 
 
-@CLAIM.ours("the input's mean need not be zero", PROVED)
-def any_mean(lab: Lab) -> Finding:
-    # two inputs of one length: (3, 4) of mean 3.5 and (5, 0) of mean 2.5, weights (u, w)
-    u, w = sp.symbols("u w", real=True)
-    images = (sp.expand((3 * u + 4 * w) ** 2), sp.expand((5 * u) ** 2))
-    # E u² = E w² = 1/2, E uw = 0
-    one, other = (e.coeff(u, 2) / 2 + e.coeff(w, 2) / 2 for e in images)
-    because = "E‖xW‖² knows of x its length alone, since only E w = 0 is used"
-    return lab.proved(one == other, because)
-
-
 @CLAIM.stated(
     "2/(n_in + n_out) gives forward n_in/mean(n), backward n_out/mean(n): neither is 1 "
     "unless n_in = n_out",
