@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from deepnet_theory.definitions.measurement import Result
     from deepnet_theory.definitions.training import Transfer
     from deepnet_theory.laboratory.settings import Settings
-    from deepnet_theory.laboratory.verify import Watch
     from deepnet_theory.processes import Work
     from deepnet_theory.proof.derivation import Derivation
 
@@ -120,7 +119,6 @@ def verify(
     across: Annotated[str, Option("NAME", "depth or width", ("depth", "width"))] = "depth",
     widths: Widths = None,
     alignment: Alignment = None,
-    watch: Watch | None = None,
     **given: Any,
 ) -> Result:
     r"""Measure :math:`\|\Delta F\|/\eta` per token on real stacks and test the exponents.
@@ -131,7 +129,7 @@ def verify(
     after one step on the batch at hand; F is the stack's output before the head, of shape
     (tokens T, width d).
 
-    ``depths`` is a list, or a text such as ``"8,16,32"``; ``watch`` receives each depth's point.
+    ``depths`` is a list, or a text such as ``"8,16,32"``.
     ``across`` "width" measures the builder's models at several ``widths``, with the rule relative
     to the least of them: by how much of itself one update changes F, and by how much the loss. Both
     are to be the same at every width.
@@ -156,7 +154,7 @@ def verify(
         if subject.rule is not None or subject.selection is None or subject.scheme is not None:
             raise InputError("verify across width takes the derived rule: leave rule or scheme out")
         alignment = alignment or ALIGNMENTS[0]
-        return _in_width(subject.selection, depths, widths or WIDTHS, alignment, watch, given)
+        return _in_width(subject.selection, depths, widths or WIDTHS, alignment, given)
     if across != "depth":
         raise unknown("across", across, ("depth", "width"))
     for name, value in (("widths", widths), ("alignment", alignment)):
@@ -180,17 +178,7 @@ def verify(
             "exponent is that of its matrices; valid is 'matrices'"
         )
     wanted = wanted_depths(depths, selection.the_stack)
-    measured = run(
-        selection,
-        used,
-        expected,
-        wanted,
-        settings,
-        watch=watch,
-        shares=True,
-        scheme=subject.scheme,
-        **work,
-    )
+    measured = run(selection, used, expected, wanted, settings, scheme=subject.scheme, **work)
     return replace(measured, of={**measured.of, "rows": rows})
 
 
@@ -199,7 +187,6 @@ def _in_width(
     depths: Depths,
     widths: str | Iterable[object],
     alignment: str,
-    watch: Watch | None,
     given: Given,
 ) -> Result:
     """The builder's models of the exported rule, measured as :func:`measure` does any family."""
@@ -227,7 +214,7 @@ def _in_width(
     found = measure(
         partial(_built, answer, rule, settings), layers, widths=wanted,
         optimizer=partial(_grouped, selection.the_optimizer), seeds=settings.seeds,
-        seed=settings.seed, watch=watch, **work,
+        seed=settings.seed, **work,
     )  # fmt: skip
     of = {"select": {**selection.to_dict(), "across": "width"}, "rule": asdict(answer.rule.plain())}
     told = {**settings.to_dict(), "width": list(wanted), "depths": found.settings["depths"]}

@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 from deepnet_theory.definitions.constants import Architecture, Constants, PartConstants, Placed
-from deepnet_theory.definitions.expression import Call, Node, Operation, Power
 from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.rule import Rule, RuleEntry
 from deepnet_theory.definitions.scheme import Scheme, SchemePart
@@ -180,7 +179,7 @@ def _standing_for(placed: Placed, layers: float) -> Placed:
     weighted = where.coefficients(s.alpha)[0] != 1 and not where.normalises_sum
     # a branch that is normalised does not feel its gains; a stream weighted against its branch
     # keeps its variance where alpha says it
-    if _normed(where.expression.root) or weighted:
+    if "output" in where.norms or weighted:
         return placed._replace(constants=replace(s, alpha=_weaker(where, s.alpha, size)))
     last = sublayer(s.kind).scaled[-1].name
     gains = {**s.gains, last: s.gain(last) * size}
@@ -194,16 +193,3 @@ def _weaker(where: Placement, alpha: float, size: float) -> float:
     """
     first, second, its = (x / branch for x, branch in map(where.coefficients, (1.0, 2.0, alpha)))
     return 1 + (its / size - first) / (second - first)
-
-
-def _normed(node: Node) -> bool:
-    match node:
-        case Call("norm", (Call("branch", _),)):
-            return True
-        case Call(_, arguments):
-            return any(map(_normed, arguments))
-        case Operation(_, left, right):
-            return _normed(left) or _normed(right)
-        case Power(base, _):
-            return _normed(base)
-    return False

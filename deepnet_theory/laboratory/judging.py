@@ -86,7 +86,7 @@ def _bounded(interval: Interval, low: float, high: float, what: str) -> tuple[Ve
     verdict = interval.verdict(low, high)
     edge, side = (high, "at most") if low == -math.inf else (low, "at least")
     because = (
-        f"{what} [{interval.low:+.3g}, {interval.high:+.3g}], where {side} {edge:g} is assumed"
+        f"{what} [{interval.low:+.3f}, {interval.high:+.3f}], where {side} {edge:g} is assumed"
     )
     if verdict is Verdict.UNDECIDED and (more := what_decides(interval, edge)):
         because += f"; {more}"

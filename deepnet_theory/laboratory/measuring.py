@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from statistics import fmean
-from typing import Annotated, Any, Unpack
+from typing import Annotated, Any, TypeVar, Unpack
 
 import numpy as np
 import torch
@@ -59,7 +59,6 @@ from deepnet_theory.runtime import machine
 
 LAYERS = stack("encoder")  # whose depths are numbers of layers, N
 MOST_SEEDS = 1024
-Watch = Callable[[Estimate], None]  # receives each point as soon as it is measured
 
 
 def measure(
@@ -87,7 +86,6 @@ def measure(
     eta: Annotated[float | None, Option("ETA", "Their learning rate; the optimizer's own")] = None,
     seeds: Annotated[int, Option("N", "Independent repetitions")] = 8,
     seed: Annotated[int, Option("S", "Seed of all random draws")] = 0,
-    watch: Watch | None = None,
     **work: Unpack[Work],
 ) -> Result:
     r"""Measure ‖ΔF‖/η per token of your own models at several depths: is it constant?
@@ -142,15 +140,15 @@ def measure(
     if not travels(family):
         work["processes"], work["executor"] = 1, None
     cache = work["cache"] = cache_of(work.get("cache"))
-    runs = _Runs(family, places, drawn, watch)
+    runs = _Runs(family, places, drawn)
     jobs = runs.jobs(None if cache is None else family.depends_on(), updates, eta)
     stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
-    measured = runs.complete(runs.measured)
-    followed = [*map(runs.following, runs.complete(runs.followed))]
+    measured = [place for place in places if runs.row(place)]
+    followed = [*runs.following()]
     warnings = [*runs.findings(measured), *_drowning(followed)]
     if stopped:
         warnings.append(f"{stopped}: {len(measured)} of {len(places)} depths were measured")
-    if seeds > 1 and any(runs.alike(place) for place in measured):
+    if seeds > 1 and any(len({m.weights for m in runs.row(place)}) == 1 for place in measured):
         runs.seeds = drawn[:1]  # repeating one seed gives no interval
         warnings.append(
             f"{factory.name} gives the same model at all {seeds} seeds (does it set a seed "
@@ -159,7 +157,7 @@ def measure(
     exponents = tuple(runs.exponents(measured, across_width=widths is not None))
     # the whole's in depth; in width the worst of all parameters
     verdict = exponents[0].verdict if widths is None else verdict_on(exponents)
-    device = next((m.device for row in runs.measured.values() for m in row.values()), "cpu")
+    device = next((one.device for one in runs.measured.values()), "cpu")
     return Result(
         MODEL,
         of={"model": factory.name, "optimizer": step.name},
@@ -213,6 +211,15 @@ def seeds_from(seed: int, count: int) -> range:
         raise InputError(f"seeds {shown(count)} is not a whole number from 1 to {MOST_SEEDS}")
     require_seed(seed)
     return range(seed, seed + count)
+
+
+R = TypeVar("R")
+
+
+def of_all(seeds: Sequence[int], found: Mapping[tuple[Any, int], R], key: object) -> list[R]:
+    """What was found at a key, seed by seed; nothing where one is missing."""
+    every = [(key, seed) for seed in seeds]
+    return [found[one] for one in every] if all(one in found for one in every) else []
 
 
 # ---- one model, made and stepped by itself: jobs that depend on nothing else ----
@@ -318,9 +325,8 @@ class _Runs:
     family: Family
     places: Sequence[Depth]
     seeds: Sequence[int]
-    watch: Watch | None
-    measured: dict[str, dict[int, Stretch]] = field(default_factory=dict)
-    followed: dict[str, dict[int, Followed]] = field(default_factory=dict)
+    measured: dict[tuple[str, int], Stretch] = field(default_factory=dict)
+    followed: dict[tuple[str, int], Followed] = field(default_factory=dict)
 
     def jobs(self, depends_on: object, updates: int, eta: float | None) -> list[Job]:
         """Every seed of every place, first for one step and then for ``updates`` of them."""
@@ -334,7 +340,7 @@ class _Runs:
         for place in self.places if updates else ():
             for seed in self.seeds:
                 follow = partial(self.family.follow, place, seed, updates, eta)
-                took = partial(self.followed.setdefault(depth_key(place), {}).__setitem__, seed)
+                took = partial(self.followed.__setitem__, (depth_key(place), seed))
                 jobs.append((place, f", {updates} updates", updates, follow, took))
         return [
             Job(
@@ -348,17 +354,15 @@ class _Runs:
         ]
 
     def _keep(self, place: Depth, seed: int, found: Stretch) -> None:
-        self.measured.setdefault(depth_key(place), {})[seed] = found
+        self.measured[depth_key(place), seed] = found
         self._require_change()
-        if self.watch is not None and place in self.complete(self.measured):
-            self.watch(self.point(place))
 
     def _require_change(self) -> None:
         """Raise :class:`InputError` where the first seed is one model at two places."""
         # shared layers have one shape at every depth, and move the output by another amount
         seen = dict[tuple[str, str], Depth]()
         for place in self.places:
-            found = self.measured.get(depth_key(place), {}).get(self.seeds[0])
+            found = self.measured.get((depth_key(place), self.seeds[0]))
             if found is None:
                 continue
             other = seen.setdefault((found.shapes, f"{found.sizes[ALL]:.5g}"), place)
@@ -369,22 +373,13 @@ class _Runs:
                     f"and at {depth_key(place)}{unit}: does it use the {what} that it is given?"
                 )
 
-    def complete(self, rows: Mapping[str, Mapping[int, object]]) -> list[Depth]:
-        """The places where all seeds are there, of what was measured or followed."""
-        count = len(self.seeds)
-        return [place for place in self.places if len(rows.get(depth_key(place), ())) >= count]
-
     def row(self, place: Depth) -> list[Stretch]:
-        """What was measured at a place, seed by seed."""
-        return [self.measured[depth_key(place)][seed] for seed in self.seeds]
-
-    def alike(self, place: Depth) -> bool:
-        """Whether all seeds have the same weights."""
-        return len({m.weights for m in self.row(place)}) == 1
+        """What was measured at a place, seed by seed; nothing before all seeds are there."""
+        return of_all(self.seeds, self.measured, depth_key(place))
 
     def sizes(self, name: str, place: Depth) -> tuple[float, ...]:
         """‖ΔF‖/η of every seed, η in units of the first place's learning rate."""
-        first = self.measured[depth_key(self.places[0])][self.seeds[0]].rate
+        first = self.measured[depth_key(self.places[0]), self.seeds[0]].rate
         unit = 1.0 if name == ANSWER else first
         return tuple(m.sizes[name] / unit for m in self.row(place))
 
@@ -409,12 +404,14 @@ class _Runs:
         interval = positive_interval(values).numbers
         return Estimate(dict(place), *interval, values=values, finding=self.finding(place))
 
-    def following(self, place: Depth) -> tuple[Following, bool]:
-        """The updates of all seeds as one, and whether a norm takes every sum back."""
-        seeds = [self.followed[depth_key(place)][seed] for seed in self.seeds]
-        losses = zip(*(one.losses for one in seeds), strict=False)
-        common = over_seeds((one.steps for one in seeds), (one.taken for one in seeds))
-        return Following(dict(place), tuple(map(fmean, losses)), *common), seeds[0].normed
+    def following(self) -> Iterator[tuple[Following, bool]]:
+        """The updates of all seeds as one, by place, and whether a norm takes every sum back."""
+        for place in self.places:
+            if seeds := of_all(self.seeds, self.followed, depth_key(place)):
+                losses = zip(*(one.losses for one in seeds), strict=False)
+                common = over_seeds((one.steps for one in seeds), (one.taken for one in seeds))
+                row = Following(dict(place), tuple(map(fmean, losses)), *common)
+                yield row, seeds[0].normed
 
     def alone(self, place: Depth) -> tuple[Estimate, ...]:
         """What each pattern contributes, the largest first."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
-from inspect import isclass, signature
+from inspect import isclass
 from statistics import fmean
 from typing import Any
 
@@ -102,8 +102,8 @@ def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
     """What ``optimizer`` stands for, or an update of your own in eta, g and theta.
 
     An optimizer is a name of ours (its library's optimizer where there is one), a class of
-    ``torch.optim`` or one like it, an optimizer of another model whose settings are meant, or a
-    function that receives a model and gives its optimizer, or ``FILE.py:FUNCTION``, its name.
+    ``torch.optim`` or one like it, a function that receives a model and gives its optimizer, or
+    ``FILE.py:FUNCTION``, its name.
     Raises :class:`InputError` for anything else.
     """
     if (optimizer is None) == (expression is None):
@@ -121,16 +121,6 @@ def first_step(optimizer: object, expression: str | None = None) -> FirstStep:
         return FirstStep(ours.name, partial(_of_class, library_optimizer(ours.reference), RATE))
     kind = optimizer.func if isinstance(optimizer, partial) else optimizer
     code = "" if is_installed(kind) else None
-    if isinstance(optimizer, torch.optim.Optimizer):
-        if len(optimizer.param_groups) > 1:
-            raise InputError(
-                f"this {type(optimizer).__name__} has groups of its own model's parameters: give a "
-                "function that receives a model and gives its optimizer"
-            )
-        takes = signature(type(optimizer)).parameters
-        options = {name: value for name, value in optimizer.defaults.items() if name in takes}
-        make = partial(_of_class, partial(type(optimizer), **options), options["lr"])
-        return FirstStep(type(optimizer).__name__, make, code=code)
     if isclass(kind) and issubclass(kind, torch.optim.Optimizer):
         rate = optimizer.keywords.get("lr", RATE) if isinstance(optimizer, partial) else RATE
         return FirstStep(kind.__name__, partial(_of_class, optimizer, rate), code=code)

@@ -7,7 +7,6 @@ is one derivative of the output along the step, exact at any depth and in any pr
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from statistics import fmean
 
@@ -16,7 +15,6 @@ from torch import Tensor, nn
 from torch.autograd import forward_ad
 
 from deepnet_theory.laboratory.case import Case
-from deepnet_theory.laboratory.settings import depth_key
 from deepnet_theory.laboratory.stepping import backward, going, only
 from deepnet_theory.laboratory.trial import Trial, draw_batch
 from deepnet_theory.runtime import Description, Model
@@ -122,20 +120,6 @@ def by_kind(directions: Iterable[Direction]) -> dict[Key, list[Direction]]:
         key = d.part or "", f"{d.kind or 'final norm'} {d.name}"
         kinds.setdefault(key, []).append(direction)
     return kinds
-
-
-def measure_shares(case: Case) -> dict[Key, tuple[float, ...]]:
-    """‖ΔF‖/η of every seed when one kind of parameter is stepped alone, by part and name."""
-    trial = Trial(case)
-    kinds = by_kind(directions_of(trial, lambda d: d.part is not None))
-    return {key: size_along(trial, own) for key, own in kinds.items()}
-
-
-def not_finite(case: Case, values: Sequence[float]) -> str:
-    """A sentence where values of seeds are not finite; empty where all are."""
-    lost = sum(not math.isfinite(value) for value in values)
-    where = f"at depth {depth_key(case.depth)} the update of the output"
-    return f"{where} is not finite in {lost} of {len(values)} seeds" if lost else ""
 
 
 # ---- many updates ----

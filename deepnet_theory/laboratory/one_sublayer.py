@@ -13,7 +13,7 @@ stand for the others' corrections; L counts distinct layers.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import NormalDist, fmean
@@ -30,12 +30,11 @@ from deepnet_theory.laboratory.model_update import (
     change_along,
     directions_of,
 )
-from deepnet_theory.laboratory.settings import Depth, fitting_threads
+from deepnet_theory.laboratory.settings import fitting_threads
 from deepnet_theory.laboratory.trace import take_trace
 from deepnet_theory.laboratory.trial import Trial
 from deepnet_theory.runtime import Description
 
-PLACES = 1  # pairs of places in a draw, each with its mirror image
 COPIES = 4  # of every seed at each pair of places
 EVENLY = 0.7548776662466927  # the root of x³ + x² = 1, whose multiples fill [0, 1] evenly
 
@@ -48,7 +47,6 @@ Changes = dict[tuple[str, bool], list[tuple[float, Tensor]]]
 class PredictedUpdate:
     """The predicted ‖ΔF‖/η of independent seeds, with its standard error over layers."""
 
-    depth: Depth
     values: tuple[float, ...]
     errors: tuple[float, ...]
 
@@ -64,14 +62,6 @@ class PredictedUpdate:
         error = math.hypot(*self.errors) / len(self.errors)
         factor = math.exp(NormalDist().inv_cdf(0.975) * error / self.mean)
         return self.mean / factor, self.mean * factor
-
-
-def predict_model_update(case: Case) -> PredictedUpdate:
-    """The predicted ‖ΔF‖/η, seed by seed on the data of the laboratory's own seeds and draws.
-
-    It costs the same at every depth.
-    """
-    return _predict(case, by_part, case.settings.draws)[ALL]
 
 
 @dataclass(frozen=True)
@@ -134,7 +124,7 @@ def _predict(
     with fitting_threads(case.settings):
         for draw in range(draws):
             squares: dict[Key, list[Tensor]] = {}
-            for index, places in enumerate(places_of(draw, draws)):
+            for index, places in enumerate(places_in(draw, draws)):
                 sampled = _sampled(case, places=places, index=index)
                 trial = Trial(sampled, draw=draw, copies=COPIES)
                 directions = _sampled_directions(trial, sampled)
@@ -146,26 +136,22 @@ def _predict(
     for key, roots in sizes.items():
         values, errors = (torch.stack(x) for x in zip(*roots, strict=True))  # (draws, seeds)
         result[key] = PredictedUpdate(
-            case.depth,
             tuple(values.mean(0).tolist()),
             tuple((errors.square().sum(0).sqrt() / draws).tolist()),
         )
     return result
 
 
-def places_of(draw: int, draws: int, pairs: int = PLACES) -> Iterator[tuple[float, float]]:
-    """The ``pairs`` of places of one draw, each with its mirror image; all draws together spread.
+def places_in(draw: int, draws: int) -> tuple[tuple[float, float], ...]:
+    """Two places of one draw, and their mirror image; those of all draws together spread.
 
     Two places in [0, 1] are apart by more than g with probability (1 − g)²: g is one of each of
     equally likely ranges.
     """
     # A change may depend on its depth: with both places fixed, sandwich-LN under SGD was 13 % off.
-    ranges = pairs * draws
-    for index in range(draw, ranges, draws):
-        apart = 1 - math.sqrt(1 - (index + 0.5) / ranges)
-        start = (1 - apart) * ((0.5 + index * EVENLY) % 1)
-        yield start, start + apart
-        yield 1 - start - apart, 1 - start
+    apart = 1 - math.sqrt(1 - (draw + 0.5) / draws)
+    start = (1 - apart) * ((0.5 + draw * EVENLY) % 1)
+    return (start, start + apart), (1 - start - apart, 1 - start)
 
 
 def _sampled_directions(trial: Trial, sampled: Sampled) -> list[Direction]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import count
@@ -71,7 +71,7 @@ class Setup:
             given: object = self._on_text(place, rate, seed)
         else:
             with _theirs(f"{where} failed"):
-                given = self.factory.function(**self._arguments(place, rate, seed))
+                given = self.factory.function(**self.arguments(place, rate, seed))
         step, evaluate, *rest = _contract(given, where)
         baseline = _number(rest[0], f"the baseline of {where}") if rest else None
         for index in range(self.steps):
@@ -100,43 +100,34 @@ class Setup:
         rest = () if going.baseline is None else (going.baseline,)
         return step, partial(going.validate, self.steps), *rest
 
-    def _arguments(self, place: Depth, rate: float, seed: int) -> dict[str, Any]:
-        """What the factory takes of what there is, by name."""
+    def arguments(self, place: Depth, rate: float, seed: int) -> dict[str, Any]:
+        """What the factory takes of what there is, by name.
+
+        Raises :class:`InputError` where it lacks what varies, or asks for more.
+        """
         offered = {"lr": rate, "seed": seed, "steps": self.steps}
         offered |= {name: place[s] for name, s in (("depth", "N"), ("width", "d")) if s in place}
-        takes = self._parameters()
+        takes: Mapping[str, inspect.Parameter] = {}
+        with suppress(TypeError, ValueError):
+            takes = inspect.signature(self.factory.function).parameters
         if any(p.kind is p.VAR_KEYWORD for p in takes.values()):
             return offered
-        asked = {n: UNVARIED[n] for n, p in takes.items() if n in UNVARIED and p.default is p.empty}
-        return {name: value for name, value in (asked | offered).items() if name in takes}
-
-    def _parameters(self) -> dict[str, inspect.Parameter]:
-        try:
-            return dict(inspect.signature(self.factory.function).parameters)
-        except (TypeError, ValueError):
-            return {}
-
-    def require_arguments(self, places: Sequence[Depth]) -> None:
-        """Raise :class:`InputError` where the factory lacks what varies, or asks for more."""
-        if self.stepped is not None:
-            return  # the factory of models says so itself
-        name, takes = self.name, self._parameters()
-        there = self._arguments(places[0], 0.0, 0)
-        for argument, symbol, what in (
-            ("lr", None, "learning rate"), ("depth", "N", "depth"), ("width", "d", "width"),
-        ):  # fmt: skip
-            if (symbol is None or symbol in places[0]) and argument not in there:
+        needed = [
+            n for n, p in takes.items() if p.default is p.empty and p.kind != p.VAR_POSITIONAL
+        ]
+        there = {**{name: UNVARIED[name] for name in needed if name in UNVARIED}, **offered}
+        for name, what in {"lr": "learning rate", "depth": "depth", "width": "width"}.items():
+            if name in offered and name not in takes:
                 raise InputError(
-                    f"{name} takes no {argument}, so that its {what} cannot be varied; "
+                    f"{self.name} takes no {name}, so that its {what} cannot be varied; "
                     "def train_setup(depth, width, lr, seed) takes each by its name, and a plain "
                     "factory of models is trained on text with an optimizer: give one"
                 )
-        kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-        open_ones = [n for n, p in takes.items() if p.default is p.empty and p.kind not in kinds]
-        if missing := [n for n in open_ones if n not in there]:
+        if missing := [name for name in needed if name not in there]:
             raise InputError(
-                f"{name} asks for {', '.join(missing)}; valid are: {', '.join(OFFERED)}"
+                f"{self.name} asks for {', '.join(missing)}; valid are: {', '.join(OFFERED)}"
             )
+        return {name: value for name, value in there.items() if name in takes}
 
 
 @contextmanager
@@ -207,7 +198,8 @@ def transfer(
     drawn = seeds_from(seed, seeds)
     stepped = None if optimizer is update is None else first_step(optimizer, update)
     setup = Setup(factory_of(train_setup), steps, torch.get_default_dtype(), stepped)
-    setup.require_arguments(places)
+    if stepped is None:  # a factory of models says by itself what it lacks
+        setup.arguments(places[0], 0.0, 0)
     if not travels(setup):
         work["processes"], work["executor"] = 1, None
     select = {"model": setup.name, **({} if stepped is None else {"optimizer": stepped.name})}

@@ -21,7 +21,7 @@ from deepnet_theory.definitions.placement import placement
 from deepnet_theory.definitions.record import ShortRun, record
 from deepnet_theory.definitions.training import ClosureTransfer, Run, Training, Transfer
 from deepnet_theory.laboratory.common_mode import over_seeds, warning
-from deepnet_theory.laboratory.measuring import cost_of
+from deepnet_theory.laboratory.measuring import cost_of, of_all
 from deepnet_theory.laboratory.optimum import judged
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, provenance
 from deepnet_theory.laboratory.statistics import t_interval, what_decides
@@ -73,22 +73,7 @@ def words(place: Mapping[str, int]) -> str:
     return ", ".join(f"{names[symbol]} {n}" for symbol, n in place.items())
 
 
-@dataclass(frozen=True)
-class Grid:
-    """Every run of a candidate, by the key of its place, its rate and its seed."""
-
-    rates: Sequence[float]
-    seeds: Sequence[int]
-    ended: dict[tuple[str, float, int], Ended]
-
-    def seeds_at(self, place: Depth, rate: float) -> list[Ended]:
-        """The runs of all seeds; none where one is missing."""
-        keys = [(depth_key(place), rate, seed) for seed in self.seeds]
-        return [self.ended[key] for key in keys] if all(k in self.ended for k in keys) else []
-
-    def row(self, place: Depth) -> dict[float, list[Ended]]:
-        """The runs of a place by the rates that all seeds have."""
-        return {rate: runs for rate in self.rates if (runs := self.seeds_at(place, rate))}
+Grid = dict[tuple[tuple[str, float], int], Ended]  # a candidate's runs: place and rate, and seed
 
 
 def train_all(
@@ -96,14 +81,14 @@ def train_all(
     seeds: Sequence[int], work: Work,
 ) -> tuple[dict[str, Grid], str]:  # fmt: skip
     """Every trainer at every place with every rate and seed; and why it ended early."""
-    grids = {name: Grid(rates, seeds, {}) for name in trainers}
+    grids: dict[str, Grid] = {name: {} for name in trainers}
     cache = work["cache"] = cache_of(work.get("cache"))
     jobs = [
         Job(
             f"{name}, {trainers[name].name} at {words(place)}, lr {rate:g}",
             cost_of(place),
             partial(trainers[name].train, place, rate, seed),
-            partial(grids[name].ended.__setitem__, (depth_key(place), rate, seed)),
+            partial(grids[name].__setitem__, ((depth_key(place), rate), seed)),
             None if known is None else (known, rate, seed),
         )
         for place, name in product(places, trainers)
@@ -117,7 +102,7 @@ def train_all(
         steps = layers * len(rates) * len(seeds) * sum(one.steps for one in trainers.values())
         work["processes"] = cores() if steps >= LONG and not torch.cuda.is_available() else 1
     stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
-    if stopped and stopped != INTERRUPTION and not any(grid.ended for grid in grids.values()):
+    if stopped and stopped != INTERRUPTION and not any(grids.values()):
         raise InputError(with_advice(stopped, NEEDS_LESS))
     return grids, stopped
 
@@ -140,12 +125,20 @@ def transfer_of(
     began = time.perf_counter()
     trainers = {candidate.closure: candidate.trainer for candidate in candidates}
     grids, stopped = train_all(trainers, places, rates, seeds, work)
-    every = [one for grid in grids.values() for one in grid.ended.values()]
+    every = [one for grid in grids.values() for one in grid.values()]
     known = [one.baseline for one in every if one.baseline is not None]
     baseline = fmean(known) if known else None
     warnings, closures = list[str](), []
     for candidate in candidates:
-        rows = [grids[candidate.closure].row(place) for place in places]
+        grid = grids[candidate.closure]
+        rows = [
+            {
+                rate: runs
+                for rate in rates
+                if (runs := of_all(seeds, grid, (depth_key(place), rate)))
+            }
+            for place in places
+        ]
         losses = [{rate: tuple(e.value for e in runs) for rate, runs in r.items()} for r in rows]
         finite = [v for row in losses for v in row.values() if all(map(math.isfinite, v))]
         alike = bool(finite) and len(seeds) > 1 and all(len({*v}) == 1 for v in finite)
@@ -249,7 +242,8 @@ def train(constants: Constants | str | Path, **given: Any) -> Training:
     seeds = range(asked.seed, asked.seed + asked.seeds)
     grids, stopped = train_all(trainers, [place], [asked.lr], seeds, work)
     runs = tuple(
-        _run(n, constants.placement, grids[n].seeds_at(place, asked.lr), course) for n in rules
+        _run(n, constants.placement, of_all(seeds, grids[n], (depth_key(place), asked.lr)), course)
+        for n in rules
     )
     finished = sum(bool(run.losses) for run in runs)
     if stopped == INTERRUPTION and not finished:

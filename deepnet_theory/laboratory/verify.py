@@ -45,9 +45,7 @@ from deepnet_theory.laboratory.model_update import (
     counts,
     mean_of,
     measure_draw,
-    measure_shares,
     measure_updates,
-    not_finite,
     updates_share,
 )
 from deepnet_theory.laboratory.one_sublayer import (
@@ -76,11 +74,10 @@ from deepnet_theory.processes import (
 )
 from deepnet_theory.runtime.machine import in_threads
 
-Watch = Callable[[Estimate], None]  # receives each point as soon as it is measured
 NEEDS_LESS = "fewer tokens, seeds or layers, a smaller batch or width, or fewer processes need less"
 # what is asked of a depth, beside its draws
 FORESEEN, LATER, PREMISES = "one sublayer", "later updates", "assumptions"
-KINDS, SHARES = "every kind of parameter", "shares"
+SHARES = "shares"
 
 
 @dataclass
@@ -123,20 +120,15 @@ class AtDepth:
         """The mean over seeds, its interval, and what single sublayers predict of it."""
         values = self.measured(ALL)
         assert values is not None
-        finding = not_finite(self.case, values)
+        where = f"at depth {depth_key(self.depth)} the update of the output"
+        lost = sum(not math.isfinite(value) for value in values)
+        finding = f"{where} is not finite in {lost} of {len(values)} seeds" if lost else ""
         return _estimate(dict(self.depth), values, self.expected(ALL), finding)
 
-    def shares(self) -> Iterator[Estimate]:
-        """Each kind of parameter stepped alone, beside what is predicted of it."""
-        for (part, name), values in self.found.get(KINDS, {}).items():
-            if (predicted := self.found.get(SHARES)) is None:
-                return
-            yield _estimate({"part": part, "name": name}, values, predicted[part, name])
-
     def asked(
-        self, shares: Sequence[str], quantities: Sequence[str], by_kind: bool
+        self, shares: Sequence[str], quantities: Sequence[str]
     ) -> Iterator[tuple[str, float, Callable[[], Any]]]:
-        """The name, cost and work of each thing; ``by_kind`` steps every kind by itself, too."""
+        """The name, cost and work of each thing."""
         case, layers = self.case, float(sum(self.depth.values()))
         if case.alike:
             yield FORESEEN, 1, partial(predict_depth, case)
@@ -147,22 +139,11 @@ class AtDepth:
             yield LATER, layers, partial(measure_updates, case)
         if quantities:
             yield PREMISES, layers, partial(measure_quantities, case, quantities)
-        if by_kind and case.alike:
-            yield KINDS, layers / 2, partial(measure_shares, case)
-            yield SHARES, layers / 2, partial(predict_shares, case)
 
-    def job(
-        self, threads: int, watch: Watch | None, what: str, cost: float, work: Callable[[], Any]
-    ) -> Job:
-        """The job of one of :meth:`asked`; ``watch`` receives the point when it is complete."""
+    def job(self, threads: int, what: str, cost: float, work: Callable[[], Any]) -> Job:
+        """The job of one of :meth:`asked`."""
         alone = partial(in_threads, threads, work)
-
-        def keep(found: Any) -> None:
-            before = self.complete
-            self.found[what] = found
-            if watch is not None and self.complete > before:
-                watch(self.point)
-
+        keep = partial(self.found.__setitem__, what)
         return Job(f"{what} at depth {depth_key(self.depth)}", cost, alone, keep, depends_on=alone)
 
 
@@ -194,16 +175,13 @@ def verify(
     depths: Iterable[Depth],
     settings: Settings,
     *,
-    watch: Watch | None = None,
-    shares: bool = False,
     scheme: Scheme | None = None,
     **work: Unpack[Work],
 ) -> Result:
     """Measure ‖ΔF‖/η per token of ``rule`` at ``depths`` and test what was predicted of it.
 
     The verdict is that of the first exponent: SUPPORTED needs the interval inside the tolerance
-    and the rivals excluded. Assumptions of ``predictions`` are measured beside it, with ``shares``
-    each kind of parameter at the deepest depth. ``watch`` receives each depth's point. A published
+    and the rivals excluded. Assumptions of ``predictions`` are measured beside it. A published
     ``scheme``, whose texts ``rule`` then has, is measured in its place. ``work`` says who does it,
     with the same result. Ctrl-C, a process that dies or a lack of memory gives the partial result,
     UNDECIDED, with the reason in ``stopped``.
@@ -224,11 +202,7 @@ def verify(
     parts = list(dict.fromkeys([ALL, *(prediction.share for prediction in plans)]))
     work["processes"] = fitting_processes(work.get("processes", 1), wanted, settings)
     with fitting_threads(settings) as threads:
-        jobs = [
-            at.job(threads, watch, *one)
-            for at in rows
-            for one in at.asked(parts, names, shares and at is rows[-1])
-        ]
+        jobs = [at.job(threads, *one) for at in rows for one in at.asked(parts, names)]
         stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
     measured = [at for at in rows if at.complete]
     if stopped:
@@ -259,7 +233,6 @@ def verify(
         assumptions=tuple(_assumption(a, measured) for a in predictions.assumptions),
         verdict=Verdict.UNDECIDED if stopped else exponents[0].verdict,
         provenance=provenance(began, settings.torch_device, stopped, warnings),
-        shares=tuple(rows[-1].shares()),
     )
 
 
@@ -279,9 +252,9 @@ def predict(cases: Sequence[Case], **work: Unpack[Work]) -> Result:
     rows, wanted = [AtDepth(case) for case in cases], [case.depth for case in cases]
     work["processes"] = fitting_processes(work.get("processes", 1), wanted, settings)
     with fitting_threads(settings) as threads:
-        jobs = [at.job(threads, None, FORESEEN, 1, partial(predict_depth, at.case)) for at in rows]
+        jobs = [at.job(threads, FORESEEN, 1, partial(predict_depth, at.case)) for at in rows]
         last = partial(predict_shares, cases[-1])
-        run_where([*jobs, rows[-1].job(threads, None, SHARES, 1, last)], len(jobs) + 1, **work)
+        run_where([*jobs, rows[-1].job(threads, SHARES, 1, last)], len(jobs) + 1, **work)
     points, warnings = [], []
     for at in rows:
         found, key = at.found[FORESEEN], depth_key(at.depth)

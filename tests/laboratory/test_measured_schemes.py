@@ -3,25 +3,18 @@
 import math
 from dataclasses import replace
 from functools import partial
-from statistics import fmean
 
 import pytest
 import torch
 from torch.nn import functional
 
 from deepnet_theory.cli.experiments import verify
-from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.definitions.rule import Rule, RuleEntry
+from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.scheme import measurable, scheme
-from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.case import Case
-from deepnet_theory.laboratory.model_update import measure_model_update
-from deepnet_theory.laboratory.one_sublayer import predict_model_update
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.trial import Trial
-from deepnet_theory.runtime import linear
-from deepnet_theory.sizes.schemes import predictions, trials
 
 SMALL = {"width": 32, "heads": 2, "tokens": 16, "seeds": 4}
 D, HEADS = 16, 2
@@ -124,15 +117,6 @@ def test_gains_rates_and_inputs_are_those_of_each_matrix_role_and_part():
     assert sizes == pytest.approx([(9 * 8) ** (-1 / 4), (9 * 2) ** (-1 / 4)], rel=1e-3)
 
 
-def test_of_two_parts_each_is_predicted_in_its_own_depth():
-    given = scheme("deepnorm-encoder-decoder")
-    selection, _ = measurable(given, "adam", None)
-    found = {(p.variable, p.share): p.exponent for p in predictions(given, selection).exponents}
-    own = {part.part: part.first for part in trials(given, selection.the_optimizer)}
-    assert found["N", "encoder"] == own["encoder"] and found["M", "decoder"] == own["decoder"]
-    assert found["M", "encoder"] is None and found["N", "decoder"] is None
-
-
 def test_a_branch_in_time_is_refused_in_one_sentence():
     with pytest.raises(Refusal, match="cannot be measured") as told:
         measurable(scheme("branchnorm"), None, None)
@@ -154,27 +138,3 @@ def test_the_measured_exponent_is_the_judged_one(name, under, predicted):
     found = verify(under, (4, 16), scheme=name, draws=2, **SMALL).exponents[0]
     assert found.predicted == predicted
     assert found.estimate == pytest.approx(predicted, abs=0.1)
-
-
-def test_a_gain_that_is_not_positive_is_refused():
-    entry = RuleEntry("encoder", "*", "1", "1", gains=(("fc2", "1 - N/4"),))
-    selection = Selection(optimizer="sgd", placement="pre-ln")
-    with pytest.raises(InputError, match="gain of fc2 must be positive"):
-        _ = Case(selection, Rule("planted", (entry,)), {"N": 8}, Settings(**SMALL)).constants
-
-
-@pytest.mark.slow
-def test_pangus_branch_sinks_under_the_epsilon_of_its_outer_norm(monkeypatch):
-    """A fixed 1e-5 overtakes the branch at 90 to 159 layers; with a vanishing one N remains."""
-    selection, rule = measurable(given := scheme("pangu"), "adam", None)
-    settings = Settings(width=32, heads=4, seeds=2, data="text", device="cpu")
-
-    def sizes(epsilon, of, depths=(16, 128)):
-        monkeypatch.setattr(linear, "NORM_EPS", epsilon)
-        cases = (Case(selection, rule, {"N": n}, settings, scheme=given) for n in depths)
-        return [fmean(of(case)) for case in cases]
-
-    usual, vanishing = (sizes(epsilon, measure_model_update) for epsilon in (1e-5, 1e-14))
-    assert vanishing[0] / usual[0] < 1.1 and vanishing[1] / usual[1] > 1.5
-    first, last = sizes(1e-14, lambda case: predict_model_update(case).values)
-    assert math.log(last / first) / math.log(8) == pytest.approx(1, abs=0.1)

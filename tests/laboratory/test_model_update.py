@@ -1,6 +1,5 @@
 """‖ΔF‖ against its definition, plain loops and libraries, after one update or many."""
 
-import math
 from dataclasses import replace
 from statistics import fmean
 
@@ -20,7 +19,6 @@ from deepnet_theory.laboratory.model_update import (
     counts,
     measure_draw,
     measure_model_update,
-    measure_shares,
     measure_updates,
 )
 from deepnet_theory.laboratory.settings import Settings
@@ -58,7 +56,6 @@ def test_a_share_is_what_its_parameters_move_alone():
         "fc2": lambda d: d.name == "fc2", "unscaled": lambda d: d.name in ("query", "key"),
     }.items():  # fmt: skip
         assert found[name] == pytest.approx(by_a_small_step(case, chosen=chosen), rel=1e-3)
-    assert measure_shares(case)["encoder", "ffn fc2"] == pytest.approx(found["fc2"])
     assert measure_draw(case, 0, ("nothing",)) == {"nothing": (0.0,) * EXACT.seeds}
 
 
@@ -69,12 +66,6 @@ def test_repeatable_bit_for_bit_and_the_mean_of_its_draws():
     assert measure_model_update(other) != measure_model_update(ADAM) != many
     drawn = [measure_draw(ADAM, draw)["all"] for draw in range(4)]
     assert many == pytest.approx([fmean(one) for one in zip(*drawn, strict=True)])
-
-
-def test_what_is_no_number_is_nan():
-    huge = replace(ADAM, rule=own_rule(("encoder",), "1", "10**15"))
-    pre = replace(huge, selection=Selection(optimizer="adam", placement="pre-ln"))
-    assert not any(map(math.isfinite, measure_model_update(pre)))
 
 
 LAYERS = 6
@@ -174,12 +165,3 @@ def test_complete_moves_as_far_at_every_depth_and_symmetric_does_not():
     grown = {name: moved(name, 24) / moved(name, 6) for name in ("symmetric", "complete")}
     assert grown["complete"] == pytest.approx(1, abs=0.05)
     assert grown["symmetric"] > 1.2
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("placement", ["pre-ln", "branch-multiplier"])
-def test_complete_moves_as_far_wherever_the_norm_stands(placement):
-    far = [moved("complete", depth, placement=placement) for depth in (8, 64)]
-    assert far[1] / far[0] == pytest.approx(1, abs=0.1)
-    one_step = moved("symmetric", 64, 1) / moved("symmetric", 8, 1)
-    assert one_step == pytest.approx(1, abs=0.2)  # which does not show it

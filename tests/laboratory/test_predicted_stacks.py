@@ -10,17 +10,12 @@ from published_rules import rule
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.scheme import SchemePart, measurable, scheme
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.model_update import (
-    change_along,
-    directions_of,
     measure_model_update,
 )
-from deepnet_theory.laboratory.one_sublayer import predict_model_update
+from deepnet_theory.laboratory.one_sublayer import predict_depth
 from deepnet_theory.laboratory.settings import Settings
-from deepnet_theory.laboratory.trace import take_trace
-from deepnet_theory.laboratory.trial import Trial
 from deepnet_theory.sizes.table import table, texts
 
 LAB = Settings(width=32, heads=2, tokens=8, seeds=6, draws=2)
@@ -54,7 +49,8 @@ BLUNT = 0.2  # a standard error that shows nothing
 def near(case, off=0.01, errors=3):
     """Predicted over measured is 1: the mean over seeds of the same data, within its error."""
     measured = measure_model_update(case, draws=case.settings.draws)
-    logs = torch.tensor(predict_model_update(case).values).log() - torch.tensor(measured).log()
+    predicted = predict_depth(case).shares["all"].values
+    logs = torch.tensor(predicted).log() - torch.tensor(measured).log()
     error = float(logs.std() / math.sqrt(len(logs)))
     assert error < BLUNT and abs(math.exp(logs.mean()) - 1) < off + errors * error
 
@@ -82,49 +78,3 @@ def marked(fast, slow):
 @pytest.mark.parametrize("name", marked(FAST, SLOW))
 def test_it_is_what_is_measured_of_a_real_stack(name):
     near((FAST | SLOW)[name])
-
-
-@pytest.mark.parametrize("power", ["N**(1/2)", "N"])
-def test_branches_of_one_layer_need_1_over_n_to_stay_near_the_identity(power):
-    """1/sqrt(N) bounds S·r² where layers are distinct, and not S·n·r² where all are one."""
-    sizes, distances = {}, {}
-    for uses in ("1", "N"):
-        grown, far = [], []
-        for layers in (16, 64):
-            case = of_rule(
-                "sgd", (power, "1"), layers, TINY, placement="branch-multiplier", uses=uses
-            )
-            trace = take_trace(Trial(case))
-            first, last = trace.sublayers[0].input_size, trace.sublayers[-1].input_size
-            grown.append(float((last / first).square().mean()) - 1)
-            far.append(float(trace.over_sublayers("square").sum(0).mean()))
-        sizes[uses], distances[uses] = grown[1] / grown[0], far[1] / far[0]
-    constant = "N" if power == "N" else "1"  # S·n·r², or S·r²
-    assert (sizes[constant], distances[constant]) == pytest.approx((1, 1), rel=0.4)
-    if power != "N":
-        assert sizes["N"] > 2 < distances["N"]
-
-
-@pytest.mark.parametrize(
-    ("placement", "optimizer", "closure", "seeds"),
-    [
-        ("layer-scale", "adam", "complete", 4),  # S
-        ("layer-scale", "sgd", "complete", 4),  # 1/S
-        ("layer-scale", "lamb", "unit-init", 4),  # 1
-        ("stream-scalar", "adam", "complete", 12),  # √S: S numbers, beside what is added behind
-    ],
-)
-def test_learnt_multipliers_move_the_output_by_their_share(placement, optimizer, closure, seeds):
-    selection = Selection(optimizer=optimizer, placement=placement, closure=closure)
-    sizes, rows = [], table(selection)
-    (share,) = {row.share for row in rows.parameters if row.role is Role.RESIDUAL_GAIN}
-    settings = Settings(
-        width=32, heads=4, tokens=4, batch=1, dtype="float64", seeds=seeds, step="all"
-    )
-    for layers in (4, 32):
-        trial = Trial(Case(selection, texts(rows.rule), {"N": layers}, settings))
-        gains = directions_of(trial, lambda d: d.role is Role.RESIDUAL_GAIN)
-        assert len(gains) == 2 * layers
-        sizes.append(float(change_along(trial, gains).norm(dim=-1).square().mean().sqrt()))
-    slope = math.log(sizes[1] / sizes[0]) / math.log(8)
-    assert slope == pytest.approx(float(share.exponent("N")), abs=0.15)

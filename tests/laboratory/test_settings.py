@@ -40,14 +40,6 @@ def test_bad_values_are_restated(field, bad):
     assert "\n" not in str(caught.value)
 
 
-def test_defaults_and_data():
-    assert Settings().correlation is None
-    assert Settings(data="gaussian:0.25").correlation == 0.25
-    assert Settings().torch_device.type in ("cpu", "cuda")
-    assert Settings(dtype="float64").torch_dtype is torch.float64
-    assert Settings(**Settings(width=32).to_dict()) == Settings(width=32)
-
-
 # 8 seeds of 32 tokens in width 64, 4 draws: 2^16 activations a layer
 SETTINGS = Settings(width=64, tokens=32, seeds=8, batch=1, draws=4, device="cpu")
 
@@ -105,9 +97,3 @@ def test_refused_with_one_sentence(bad, of):
     assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
     if bad == []:
         assert str(caught.value).startswith("the depths [] cannot be read: it is empty;")
-
-
-def test_one_hidden_unit_is_the_least():
-    assert Settings(width=16, heads=2, ffn_ratio=1 / 16).ffn_ratio == 1 / 16
-    with pytest.raises(InputError, match="leaves no hidden unit at width 16"):
-        Settings(width=16, heads=2, ffn_ratio=1 / 17)

@@ -11,7 +11,6 @@ import torch
 import deepnet_theory as dt
 from deepnet_theory.cli import main
 from deepnet_theory.definitions.outcome import InputError, Verdict
-from deepnet_theory.processes import Cache
 
 NANO = Path(__file__).parents[2] / "notebooks" / "nano_gpt.py"
 RATES = "1e-3:1.28e-1"
@@ -73,34 +72,6 @@ def test_a_planted_exponent_is_found_in_depth_and_none_in_width(tmp_path, power,
         assert curve["low"] < curve["best"] < curve["high"]
         assert curve["losses"][-1] is None and 0.01 < curve["first_failing"] <= 0.128
     assert "the loss was nan at step 0" in found.provenance.warnings[0]
-
-
-def test_finished_runs_are_kept_until_the_file_is_edited(tmp_path):
-    make, cache = written(tmp_path / "own"), Cache(tmp_path / "cache")
-    whole = transfer(make, cache=cache)
-    assert cache.asked == 2 * 8 * 3 and not cache.taken
-    again = transfer(make, "4,16,32", cache=cache, seeds=4)
-    assert cache.taken == cache.asked - 2 * 8 * 3 - (2 * 8 + 8 * 4)  # a seed more, a depth more
-    assert [c.values[0][:3] for c in again.closures[0].curves[:2]] == [
-        c.values[0] for c in whole.closures[0].curves
-    ]
-    cache.taken = 0
-    written(tmp_path / "own", 1)
-    assert transfer(make, cache=cache).verdict is Verdict.REFUTED and not cache.taken
-
-
-def test_an_interrupt_keeps_the_runs_that_ended(tmp_path):
-    make, cache = written(tmp_path / "own"), Cache(tmp_path / "cache")
-
-    def stop(done, total, what):
-        if "depth 16, lr 0.004" in what:
-            raise KeyboardInterrupt
-
-    part = transfer(make, cache=cache, progress=stop)
-    shallow, deep = part.closures[0].curves
-    assert part.exit_code == 130 and not json.loads(part.to_json())["complete"]
-    assert (len(shallow.rates), len(deep.rates)) == (8, 2)
-    assert closures(transfer(make, cache=cache)) == closures(transfer(make)) and cache.taken == 30
 
 
 def test_another_process_does_the_same(tmp_path, elsewhere):
@@ -229,12 +200,3 @@ def test_a_plain_factory_is_trained_on_text(tmp_path, capsys):
     shown = capsys.readouterr().out
     for curve in data["closures"][0]["curves"]:  # every loss is printed
         assert all(f"{loss:.3f}" in shown for loss in curve["losses"])
-
-
-def test_a_nano_gpt_is_trained_from_end_to_end(monkeypatch):
-    monkeypatch.syspath_prepend(str(NANO.parent))
-    found = dt.transfer(f"{NANO}:train_setup", "1", "1e-3:1.6e-2:3", widths=[32], steps=3, seeds=1)
-    (curve,) = found.closures[0].curves
-    assert len(curve.losses) == 3 and all(map(math.isfinite, curve.losses))
-    assert len({*curve.losses}) == 3 and 3 < found.baseline < 3.5
-    assert max(curve.losses) < math.log(256) + 0.5  # it begins near ln V

@@ -184,29 +184,6 @@ def test_what_cannot_be_trained_is_refused():
         dt.transfer("adam", [2], RATES, ["nonsense"], **SMALL)
 
 
-UNIGRAM = 3.1  # nats a byte of the held-out windows, at most
-
-
-def at_both_depths(name, closure, rate):
-    """The held-out losses of two seeds at 4 and at 64 layers."""
-    derivation = dt.derive(optimizer=name, closure=closure)
-    settings = Settings(width=64, heads=4, tokens=32, batch=8, seeds=2, device="cpu")
-    own = Course(optimizer(name), settings, 100)
-    each = (causal(dt.export(derivation, depth, width=64, heads=4)) for depth in (4, 64))
-    return [[run(c, rate, own, seed).value for seed in range(2)] for c in each]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("name", "rate"), [("momentum", 3e-2), ("adam", 2e-3), ("lamb", 1e-2)])
-def test_4_and_64_layers_train_alike_under_complete(name, rate):
-    """Seed by seed, to a twentieth of what they have learnt; and not where ρ grows."""
-    for a, b in zip(*at_both_depths(name, "complete", rate), strict=True):
-        assert abs(b - a) < 0.05 * (UNIGRAM - a)
-    if name == "adam":  # LAMB's ρ is 1 under every closure, and SGD's falls with depth
-        shallow, deep = at_both_depths("adam", "symmetric", 2e-3)
-        assert all(b - a > 0.2 for a, b in zip(shallow, deep, strict=True))
-
-
 @pytest.mark.parametrize(("steps", "wanted"), [(50, 7), (1, 1)])
 def test_long_trainings_share_the_cores_and_short_ones_do_not(monkeypatch, steps, wanted):
     """Long is what takes many steps of many layers, however few runs there are."""

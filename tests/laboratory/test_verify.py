@@ -2,24 +2,19 @@
 
 import json
 import math
-import pickle
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from fractions import Fraction
-from functools import partial
 
 import pytest
 from published_rules import SMALL, SU, depths, predicted, predictions, rule
 
-import deepnet_theory as dt
 from deepnet_theory.definitions.assumption import Assumption, assumptions
 from deepnet_theory.definitions.measurement import Prediction, Predictions
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.laboratory.case import Case
-from deepnet_theory.laboratory.one_sublayer import predict_shares
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.verify import verify
 from deepnet_theory.processes import Cache, ThisProcess
@@ -41,7 +36,7 @@ def measured(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def whole():
-    return verify(*GIVEN, shares=True)
+    return verify(*GIVEN)
 
 
 @pytest.mark.parametrize("optimizer", ["adam", pytest.param("lamb", marks=pytest.mark.slow)])
@@ -58,15 +53,6 @@ def test_cross_table_of_rules_and_optimizers(optimizer, name, measured):
         assert judged.verdict is Verdict.REFUTED
 
 
-@pytest.mark.parametrize("layer", ["attention-qk-norm+ffn", "ffn-swiglu"])
-def test_every_kind_of_sublayer_is_built_and_measured(layer):
-    asked = {"width": 8, "heads": 2, "tokens": 4, "seeds": 2, "draws": 1}
-    found = dt.verify(Selection(optimizer="adam", layer=layer), [1, 2], **asked)
-    names = {"query", "key", "value", "output"} if "attention" in layer else {"gate", "up", "down"}
-    assert names <= {name for share in found.shares for name in share.at["name"].split()}
-    assert all(point.mean > 0 for point in found.points)
-
-
 def test_constant_is_another_question_than_the_verdict(measured):
     """Half of Adam's exponents leave half a power of the depth, which is what is predicted."""
     half = own_rule(("encoder",), "(2*N)**(1/4)", "(8*N)**(-1/4)")
@@ -80,28 +66,6 @@ def test_constant_is_another_question_than_the_verdict(measured):
     right = verify(*ADAM, DEEP, LAB, cache=measured)
     assert right.verdict is Verdict.SUPPORTED
     assert right.constant and right.trend.startswith("is CONSTANT in N, exponent ")
-
-
-def test_shares_of_the_deepest_point_stand_beside_what_is_predicted_of_them(whole):
-    data = json.loads(whole.to_json())["shares"]
-    deepest = Case(SELECTION, rule("adam"), {"N": 3}, SMALL)
-    assert [(s["part"], s["name"]) for s in data] == list(predict_shares(deepest))
-    for share in data:
-        for size in ("", "predicted_"):
-            middle = share["mean" if not size else size[:-1]]
-            assert share[f"{size}low"] < middle < share[f"{size}high"]
-    (fc2,) = (s for s in data if s["name"] == "ffn fc2")
-    assert fc2["mean"] == pytest.approx(fc2["predicted"], rel=0.1)
-
-
-def test_a_share_that_moves_nothing():
-    """LAMB's step is as large as the weights, and a bias begins at 0."""
-    lab = replace(SMALL, step="all", draws=1, seeds=2)
-    asked = (Selection(optimizer="lamb"), rule("lamb"), predictions("lamb", "lamb"))
-    shares = {s.at["name"]: s for s in verify(*asked, depths(1, 2), lab, shares=True).shares}
-    bias, gain = shares["ffn fc2_bias"], shares["ffn gain"]
-    assert (bias.mean, bias.predicted) == (0, (0, 0, 0))
-    assert gain.mean == pytest.approx(gain.predicted[0], rel=0.1)
 
 
 def test_assumptions_are_measured_beside(measured):
@@ -120,61 +84,33 @@ def test_interrupt_leaves_a_partial_result_that_the_next_call_completes(whole, c
         if what.startswith("assumptions at depth 2"):
             raise KeyboardInterrupt
 
-    part = verify(*GIVEN, shares=True, progress=interrupt, cache=cache)
-    assert len(part.points) == 2 and part.stopped and part.shares == ()
+    part = verify(*GIVEN, progress=interrupt, cache=cache)
+    assert len(part.points) == 2 and part.stopped
     assert (part.verdict, part.exit_code) == (Verdict.UNDECIDED, 130)
     assert part.exponents[0].verdict is Verdict.UNDECIDED
     assert any(w.startswith("interrupted: 2 of 3 depths") for w in part.provenance.warnings)
     assert json.loads(part.to_json())["complete"] is False and not part.constant
     assert json.loads(whole.to_json())["complete"] is True
-    kept, said, points = len(list(cache.files())), [], []
+    kept, said = len(list(cache.files())), []
     resumed = verify(
-        *GIVEN, shares=True, cache=cache, watch=points.append,
+        *GIVEN, cache=cache,
         progress=lambda done, total, what: said.append((done / total, what)),
     )  # fmt: skip
     assert cache.taken == kept > 2
-    assert tuple(points) == whole.points and said[-1][0] == 1
-    for name in ("points", "exponents", "assumptions", "shares"):
+    assert said[-1][0] == 1
+    for name in ("points", "exponents", "assumptions"):
         assert getattr(resumed, name) == getattr(whole, name), name
     nothing = verify(*GIVEN, progress=lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     assert (nothing.verdict, nothing.points) == (Verdict.UNDECIDED, ())
     json.loads(nothing.to_json())
 
 
-def test_another_call_takes_the_depths_that_are_there_and_measures_the_rest(cache):
-    """The step of a depth depends on the settings alone: under α = β = 1 a guess would show."""
-    lab = replace(SMALL, width=32, seeds=2)
-    asked = (SELECTION, PLAIN, predictions("adam", "adam"))
-    fewer = verify(*asked, depths(4, 16), lab, cache=cache)
-    more = verify(*asked, depths(4, 8, 16), lab, cache=cache)
-    assert cache.taken == 2 * (1 + lab.draws)  # what is predicted of a depth, and its draws
-    assert (more.points[0], more.points[2]) == fewer.points
-
-
-class Elsewhere(ThisProcess):
-    """Work and result travel by pickle, as to another process."""
-
-    def submit(self, fn, /, *given, **more):
-        done = super().submit(pickle.loads(pickle.dumps(partial(fn, *given, **more))))
-        again = Future()
-        again.set_result(pickle.loads(pickle.dumps(done.result())))
-        return again
-
-
-ELSEWHERE = [{"executor": Elsewhere()}, pytest.param({"processes": 2}, marks=pytest.mark.slow)]
-
-
-@pytest.mark.parametrize("where", ELSEWHERE, ids=lambda where: next(iter(where)))
-def test_work_elsewhere_changes_nothing_in_the_result(whole, where):
-    shares, points = [], []
-    shared = verify(
-        *GIVEN, **where, shares=True, watch=points.append,
-        progress=lambda done, total, what: shares.append(done / total),
-    )  # fmt: skip
-    for name in ("points", "exponents", "assumptions", "shares"):
+def test_work_elsewhere_changes_nothing_in_the_result(whole, elsewhere):
+    done = []
+    shared = verify(*GIVEN, executor=elsewhere, progress=lambda now, of, _: done.append(now / of))
+    for name in ("points", "exponents", "assumptions"):
         assert getattr(shared, name) == getattr(whole, name), name
-    assert sorted(points, key=lambda p: p.at["N"]) == list(whole.points)
-    assert shares == sorted(shares) and shares[-1] == 1
+    assert done == sorted(done) and done[-1] == 1
 
 
 class Broken(ThisProcess):
@@ -241,17 +177,3 @@ def test_encoder_decoder_with_shares():
     ]
     assert all(math.isfinite(e.estimate) for e in found.exponents)
     assert found.verdict is Verdict.UNDECIDED  # nothing was predicted
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(SU))
-def test_own_rules_at_the_default_settings(name):
-    asked = Selection(optimizer=name), rule(name), predictions(name, name)
-    found = verify(*asked, depths(16, 32, 64, 128), Settings())
-    assert found.verdict is Verdict.SUPPORTED and abs(found.exponents[0].estimate) < 0.05
-
-
-@pytest.mark.slow
-def test_a_thousand_layers():
-    found = verify(*ADAM, depths(250, 500, 1000), replace(LAB, seeds=2))
-    assert abs(found.exponents[0].estimate) < 0.05

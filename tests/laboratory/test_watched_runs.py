@@ -44,13 +44,6 @@ def test_a_planted_direction_is_seen(plain, name):
     assert own == pytest.approx(divided**-2, rel=0.5)  # tokens are alike at first, the stack short
 
 
-def test_nothing_stays_behind_a_taking(plain):
-    model = build(plain("post-ln"), generator=torch.Generator().manual_seed(0))
-    with Watch(model).watching():
-        pass
-    assert not any(m._forward_hooks or m._forward_pre_hooks for m in model.modules())
-
-
 def test_first_steps_are_taken_closely_and_a_warning_says_the_step_and_the_law():
     assert [s for s in range(70) if is_taken(s)] == [0, 1, 2, 4, 8, 16, 32, 48, 64]
     assert warning(True, (0, 4), (1.0, 5.0)) == warning(False, (0, 4), (1.0, 90.0)) == ""
