@@ -13,9 +13,9 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 128,
-    "cli": 2041,
-    "definitions": 5790,
-    "laboratory": 4398,
+    "cli": 2028,
+    "definitions": 5788,
+    "laboratory": 4232,
     "models": 5288,
     "processes": 662,
     "proof": 4998,

@@ -40,8 +40,6 @@ ALIGNED_UPDATES = Assumption(
     statement=(
         "the sublayers' changes of the output point in similar directions, so that their sizes add"
     ),
-    measurement="aligned_updates",
-    slope=0.0,
     source="Su, §Increment explosion",
 )
 

@@ -1,7 +1,7 @@
 """What premises are tested by: what every sublayer does in one pass, one number a seed.
 
 A :class:`Trace` is taken by hooks on one forward and backward pass; ``QUANTITIES`` are what
-assumptions ask of it, or of single steps.
+assumptions ask of it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
 
 import torch
 from torch import Tensor, nn
@@ -17,23 +16,14 @@ from torch.utils.hooks import RemovableHandle
 
 from deepnet_theory.definitions.discovery import choose
 from deepnet_theory.laboratory.case import Case
-from deepnet_theory.laboratory.model_update import (
-    Chosen,
-    Direction,
-    Sizes,
-    directions_of,
-    everything,
-    size_along,
-)
+from deepnet_theory.laboratory.model_update import Sizes
 from deepnet_theory.laboratory.stepping import arriving, backward, only
 from deepnet_theory.laboratory.trial import Trial
-from deepnet_theory.runtime import Description
 from deepnet_theory.runtime.branches import Attention
 from deepnet_theory.runtime.model import Residual
 
 EPSILON = 1e-8  # what Adam's libraries add to the root of the second moment by default
 
-SAMPLED_LAYERS = 4  # of each part, for what must be done sublayer by sublayer
 NOTHING = torch.empty(0)  # where a sublayer has no such quantity
 
 
@@ -177,93 +167,35 @@ def _attention_average(branch: Attention, x: Tensor, source: Tensor) -> Tensor:
 # ---- what assumptions ask for ----
 
 
-@dataclass
-class Probe:
-    """One draw of a case's stacks, with what their steps move."""
-
-    case: Case
-
-    @cached_property
-    def trial(self) -> Trial:
-        return Trial(self.case)
-
-    @cached_property
-    def trace(self) -> Trace:
-        return take_trace(self.trial)
-
-    @cached_property
-    def directions(self) -> list[Direction]:
-        return directions_of(self.trial)
-
-    def size(self, chosen: Chosen = everything) -> Tensor:
-        """‖ΔF‖/η of every seed where the chosen parameters are stepped: (seeds,)."""
-        own = [one for one in self.directions if chosen(one[1])]
-        return torch.tensor(size_along(self.trial, own), dtype=torch.float64)
-
-    @cached_property
-    def sum_of_sublayer_updates(self) -> Tensor:
-        """The sum over sublayers of ‖ΔF_l‖/η, each alone by one stack's gradients: (seeds,).
-
-        Layers are sampled evenly over each part, and counted for their share of it.
-        """
-        # a layer that is used several times is stepped once
-        layers = {part.name: part.distinct for part in self.trial.model.constants.parts}
-        sampled = {name: sample_layers(count) for name, count in layers.items()}
-        # a norm's parameters belong to its residual sublayer, a final norm's to none
-        places = dict.fromkeys(
-            (d.part, d.layer, d.sublayer)
-            for _, d, _ in self.directions
-            if d.part in sampled and d.layer in sampled[d.part] and d.sublayer is not None
-        )
-        total = torch.zeros(self.trial.seeds, dtype=torch.float64)
-        for part, *place in places:
-            assert part is not None
-            here = self.size(partial(_stands_at, (part, *place)))
-            total += here * layers[part] / len(sampled[part])
-        return total
+def _root_mean_square(quantity: str) -> Callable[[Trace], Tensor]:
+    return lambda trace: trace.over_sublayers(quantity).square().mean(0).sqrt()
 
 
-def _stands_at(place: tuple[object, ...], d: Description) -> bool:
-    return (d.part, d.layer, d.sublayer) == place
-
-
-def sample_layers(count: int, most: int = SAMPLED_LAYERS) -> set[int]:
-    """At most ``most`` of ``count`` layers, in the middles of equal stretches."""
-    taken = min(count, most)
-    return {math.floor((i + 0.5) * count / taken) for i in range(taken)}
-
-
-def _root_mean_square(quantity: str) -> Callable[[Probe], Tensor]:
-    return lambda probe: probe.trace.over_sublayers(quantity).square().mean(0).sqrt()
-
-
-def _above_epsilon(probe: Probe) -> Tensor:
+def _above_epsilon(trace: Trace) -> Tensor:
     """The share of all stepped entries with |g| ≥ 10 ε, which an optimizer's ε does not reach."""
-    traced = probe.trace.above_epsilon
+    traced = trace.above_epsilon
     return torch.stack([n * share for n, share in traced]).sum(0) / sum(n for n, _ in traced)
 
 
 # By the name that an assumption of ``definitions/assumption.py`` asks for.
-QUANTITIES: dict[str, Callable[[Probe], Tensor]] = {
-    # ‖Σ ΔF_l‖ / Σ ‖ΔF_l‖ of single-sublayer steps, 1 where all point one way
-    "aligned_updates": lambda probe: probe.size() / probe.sum_of_sublayer_updates,
+QUANTITIES: dict[str, Callable[[Trace], Tensor]] = {
     "attention_average": _root_mean_square("attention_average"),
     "branch_weight": _root_mean_square("branch_weight"),
     "gradient_above_epsilon": _above_epsilon,
     # ‖∂L/∂F‖ for a loss that is one token's
-    "loss_gradient": lambda probe: probe.trace.loss_gradient,
+    "loss_gradient": lambda trace: trace.loss_gradient,
     # S·r², the sum over sublayers of (‖G‖/‖αx‖)², n times where n of them are one
-    "self_consistency": lambda probe: probe.trace.over_sublayers("square").sum(0),
-    "upstream_gradient": lambda probe: probe.trace.over_sublayers("upstream_gradient").amax(0),
+    "self_consistency": lambda trace: trace.over_sublayers("square").sum(0),
+    "upstream_gradient": lambda trace: trace.over_sublayers("upstream_gradient").amax(0),
 }
 
 
-def quantity(name: str) -> Callable[[Probe], Tensor]:
+def quantity(name: str) -> Callable[[Trace], Tensor]:
     """What measures a quantity, (seeds,); raises ``InputError`` that lists the valid names."""
     return choose("measurement", name, QUANTITIES)
 
 
 def measure_quantities(case: Case, names: Sequence[str]) -> Sizes:
     """Quantities of a case by name, one value a seed."""
-    probe = Probe(case)
-    return {name: tuple(quantity(name)(probe).tolist()) for name in names}
+    trace = take_trace(Trial(case))
+    return {name: tuple(quantity(name)(trace).tolist()) for name in names}

@@ -95,14 +95,6 @@ def test_the_fit_begins_where_the_local_slope_has_settled():
     assert abs(straight - 0.5) > 0.1  # what the whole range would have said
 
 
-def test_seeds_that_are_not_finite_are_left_out():
-    values = powers(0.25)
-    values[3, 2] = math.nan
-    fit = fit_exponent(DEPTHS, values)
-    assert len(fit.per_seed) == 7 and fit.interval.estimate == pytest.approx(0.25)
-    assert math.isnan(fit_exponent(DEPTHS, values * math.nan).interval.estimate)
-
-
 def test_the_interval_of_a_positive_quantity_holds_no_negative_one():
     sizes = [4.571, 5.424]  # of two seeds: Student's interval begins below 0
     found = positive_interval(sizes)

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from published_rules import SMALL, rule
+from published_rules import SMALL
 from torch import nn
 
 from deepnet_theory.definitions.assumption import assumptions
@@ -15,10 +15,8 @@ from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.trace import (
     QUANTITIES,
-    Probe,
     correlation,
     quantity,
-    sample_layers,
     take_trace,
 )
 from deepnet_theory.laboratory.trial import Trial
@@ -27,18 +25,12 @@ from deepnet_theory.runtime import unstack
 EXACT = Settings(width=16, heads=2, tokens=8, seeds=3, dtype="float64")
 
 
-def probe_of(selection, rule, depth, settings=EXACT):
-    return Probe(Case(selection, rule, depth, settings))
-
-
-def test_every_assumption_names_a_measurement_that_exists_and_what_is_sampled_is_spread():
+def test_every_assumption_names_a_measurement_that_exists():
     for assumption in assumptions().values():
         if assumption.measurement is not None:
             quantity(assumption.measurement)
     with pytest.raises(InputError, match="branch_weight"):
         quantity("branch_wait")
-    assert [sample_layers(n) for n in (3, 8)] == [{0, 1, 2}, {1, 3, 5, 7}]
-    assert sample_layers(1000) == {125, 375, 625, 875}
     assert correlation(torch.ones(2, 1, 5, 4)).tolist() == pytest.approx([1, 1])
     assert correlation(torch.eye(4).reshape(1, 1, 4, 4)).item() == pytest.approx(0.0, abs=1e-12)
 
@@ -49,9 +41,9 @@ def test_all_measurements_on_all_placements(placement, stack):
     selection = Selection(optimizer="adam", placement=placement, stack=stack)
     parts = tuple(p.name for p in selection.the_stack.parts)
     depth = {p.depth: 2 for p in selection.the_stack.parts}
-    probe = probe_of(selection, own_rule(parts, "1", "1/2"), depth, SMALL)
+    trace = take_trace(Trial(Case(selection, own_rule(parts, "1", "1/2"), depth, SMALL)))
     for key, found in QUANTITIES.items():
-        values = found(probe)
+        values = found(trace)
         assert values.shape == (3,), key
         assert values.isfinite().all(), key
 
@@ -102,14 +94,3 @@ def test_causal_attention_averages_only_the_past():
     torch.testing.assert_close(
         single.sublayers[0].attention_average, torch.ones(3, dtype=torch.float64)
     )
-
-
-def test_aligned_updates_is_exact_where_every_layer_is_sampled(adam):
-    probe = probe_of(adam, rule("adam"), {"N": 2})
-    single = [
-        probe.size(lambda d, at=(layer, s): (d.layer, d.sublayer) == at)
-        for layer in range(2)
-        for s in range(2)
-    ]
-    torch.testing.assert_close(probe.sum_of_sublayer_updates, sum(single), rtol=0.01, atol=0.0)
-    assert (quantity("aligned_updates")(probe) <= 1.01).all()
