@@ -17,7 +17,7 @@ BUDGETS = {
     "definitions": 5788,
     "laboratory": 4232,
     "models": 5288,
-    "processes": 662,
+    "processes": 661,
     "proof": 4998,
     "report": 2122,
     "runtime": 1231,

@@ -2,7 +2,6 @@
 
 import inspect
 import textwrap
-from types import SimpleNamespace
 
 import pytest
 import sympy as sp
@@ -16,7 +15,6 @@ from deepnet_theory.cli.deriving import selection_of
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import parse_depth, stack
 from deepnet_theory.laboratory import measuring
-from deepnet_theory.report.experiment import to_decide
 
 SMALL = {"width": 8, "heads": 2, "tokens": 4, "seeds": 2}
 N = sp.Symbol("N", positive=True)
@@ -30,12 +28,6 @@ def derivation():
 def test_an_exit_code_says_the_verdict():
     codes = {verdict: verdict.exit_code for verdict in Verdict if verdict.exit_code}
     assert codes == {Verdict.REFUTED: 1, Verdict.UNDECIDED: 3, Verdict.ASSUMED: 3}
-
-
-def test_what_would_decide_is_said_of_what_is_undecided_alone():
-    lacking = [SimpleNamespace(would_decide=why) for why in ("more seeds", "", "more seeds")]
-    assert to_decide(Verdict.UNDECIDED, lacking) == ": more seeds."
-    assert to_decide(Verdict.REFUTED, lacking) == to_decide(Verdict.UNDECIDED, []) == "."
 
 
 def test_verify_export_build(derivation, tmp_path):

@@ -71,16 +71,15 @@ class ProcessDied(DeepNetTheoryError):  # noqa: N818  what happened, not whose e
 class Job:
     """``work``, which travels by pickle, and what this process does with its result.
 
-    ``keep`` hands back the jobs that the result has made possible, if any; ``cost`` is in the
-    progress's units. ``depends_on`` is all that the result depends on beside code and machine; with
-    None, or where ``lasting`` is false of the result, no cache keeps it. A result that is kept has
-    the type that ``work`` promises.
+    ``cost`` is in the progress's units. ``depends_on`` is all that the result depends on beside
+    code and machine; with None, or where ``lasting`` is false of the result, no cache keeps it. A
+    result that is kept has the type that ``work`` promises.
     """
 
     what: str
     cost: float
     work: Callable[[], Any]
-    keep: Callable[[Any], Iterable[Job] | None]
+    keep: Callable[[Any], object]
     depends_on: object = None
     lasting: Callable[[Any], bool] = lambda result: True
 
@@ -92,17 +91,17 @@ def run_jobs(
     progress: Progress = silent,
     cache: Cache | None = None,
 ) -> None:
-    """Have the jobs done, with those that they make possible; a result is kept when it comes.
+    """Have the jobs done; a result is kept when it comes.
 
     ``total`` is the cost of all. Raises what the work raises, :class:`ProcessDied` where a process
     ended; what was kept stays kept, and what has not begun is not submitted.
     """
     todo, running, done = deque(jobs), dict[Future[Any], Job](), 0.0
-    room = getattr(executor, "_max_workers", MANY) + 1  # few wait, so that what follows comes soon
+    room = getattr(executor, "_max_workers", MANY) + 1  # few wait: an end leaves the others
 
     def keep(job: Job, result: Any) -> None:
         nonlocal done
-        todo.extendleft(reversed([*(job.keep(result) or ())]))
+        job.keep(result)
         done += job.cost
         progress(done, total, job.what)
 

@@ -10,25 +10,17 @@ from pathlib import Path
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
-from deepnet_theory.cli import INTERNAL_ERROR, main
+from deepnet_theory.cli import INTERNAL_ERROR
 from deepnet_theory.proof.derivation import Derivation
 
 BAD = {  # what is typed, and what its one sentence says
     "verify --optimizer adam --processes 0": "processes 0 is not a whole number",
     "derive --optimizer adamm": "unknown optimizer 'adamm'; valid are: adafactor",
-    "derive --optimizer ''": "unknown optimizer ''",
     "derive": "exactly one of optimizer, a name such as adam, and update",
     "derive --optimizer sgd --update '-eta*g'": "exactly one of",
-    "derive --update ''": "must not be empty",
     "derive --update \"__import__('os')\"": "is not an update",
-    "derive --update '-eta*norm(theta'": "cannot be read",
     "derive --optimizer sgd --placement mid-ln": "post-ln, pre-ln, res-post-gain, res-post-ln",
-    "derive --optimizer sgd --norm batch": "valid are: layer, rms",
-    "derive --optimizer sgd --stack x": "valid are: encoder, decoder",
-    "derive --optimizer sgd --closure x": "learning-rate, parameter-norm",
     "derive --optimizer sgd --method x": "valid are: probe, lemma",
     "derive --optimizer sgd --method moments": (
         "the moment route is no method of derive",
@@ -37,31 +29,19 @@ BAD = {  # what is typed, and what its one sentence says
     "derive --optimizer sgd --layer ''": "is empty",
     "derive --optimizer sgd --format pdf": "valid are: text, latex",
     "derive --optimizer sgd --depth 0": "the depth '0' is not valid",
-    "derive --optimizer sgd --depth -3": "the depth '-3' is not valid",
-    "derive --optimizer sgd --depth 2.5": "the depth '2.5' is not valid",
-    "derive --optimizer sgd --depth ''": "the depth '' is not valid",
-    "derive --optimizer sgd --depth nan": "the depth 'nan' is not valid",
     "derive --optimizer sgd --depth 8,8": ("the depth '8,8' is not valid", "for example 200"),
     "derive --optimiser sgd": ("No such option: --optimiser", "; did you mean '--optimizer'?"),
     "deriv": ("No such command 'deriv'; valid are: audit, cache", "; did you mean 'derive'?"),
     "export --optimizer sgd": "Missing option '--depth'",
-    "export --optimizer sgd --depth 8 --width nan": "'nan' is not a valid integer",
     "export --optimizer sgd --depth 8 --ffn-ratio nan": "ffn_ratio",
     "export --optimizer sgd --depth 8 --width 10 --heads 4": "multiple",
     "export --optimizer sgd --depth 8 --alpha N": "alpha and beta must be given together",
     "verify --optimizer sgd --alpha 'N*' --beta 1": "cannot be read",
-    "verify --optimizer sgd --alpha q --beta 1": "'q' is not known",
-    "verify --optimizer sgd --depths ''": "cannot be read",
     "verify --optimizer sgd --depths 8,nan": "'nan' is not a positive whole",
-    "verify --optimizer sgd --depths 0,8": "0 is not from 1",
-    "verify --optimizer sgd --seeds x": "'x' is not a valid integer",
     "verify --optimizer sgd --seeds 1": "seeds 1 is not",
-    "measure mine.py:plain --depths 1,2 --eta x": "'x' is not a valid float",
-    "verify --optimizer sgd --data images": "unknown data 'images'",
     "verify --optimizer sgd --data gaussian:nan": "unknown data 'gaussian:nan'",
     "verify --optimizer sgd --device tpu": "valid are: auto, cpu, cuda",
     "report --optimizer sgd": "Missing option",
-    "export --optimizer sgd --depth 8 --activation zzz": "relu, gelu, silu",
     "export --optimizer sgd --depth 8 --alpha '10**200' --beta 1": "must be from",
     "export --optimizer sgd --placement pre-ln --depth 8 --alpha N --beta 1": "alpha must be 1, ",
     "train /does/not/exist.json": "cannot read '/does/not/exist.json'",
@@ -74,26 +54,18 @@ BAD = {  # what is typed, and what its one sentence says
     "list optimisers": "valid are: optimizers, placements",
     "check no-such-claim": "unknown claim 'no-such-claim'; valid are:",
     "derive --optimizer sgd --section the": "unknown section 'the'; valid are: consequences",
-    "derive --optimizer sgd --section ''": "valid are: consequences",
     "derive --compare-closures --optimizer sgd --closure symmetric": "all closures are compared",
     "derive --scheme gpt2": "unknown scheme 'gpt2'",
     "derive --scheme gpt-2 --placement pre-ln": "placement was given with the scheme 'gpt-2'",
     "derive --scheme gpt-2 --depth 8": "a scheme is judged in every depth",
-    "derive --scheme gpt-2 --form weights": "a scheme is judged in every depth",
-    "derive --scheme gpt-2 --across both": "a scheme is judged in every depth",
     "derive --scheme gpt-2 --across width": "a scheme is judged in every depth",
-    "derive --scheme gpt-2 --alignment none": "a scheme is judged in every depth",
     "derive --optimizer sgd --across depths": "unknown across 'depths'; valid are: depth, width",
     "verify --optimizer sgd --across depths": "unknown across 'depths'; valid are: depth, width",
-    "verify --scheme mup": "unknown scheme 'mup'",
     "derive --scheme gpt-2 --optimizer sgd --update=-eta*g": "exactly one of optimizer",
     "export --scheme gpt-2 --depth 8 --placement pre-ln": "placement was given with the scheme",
-    "export --scheme gpt-2 --depth 8 --alpha 1 --beta 1": "alpha was given with the scheme",
     "derive --optimizer adam --across both --width 512 --base-width 64": "missing: depth",
     "export --scheme gpt-2 --depth 8 --base-width 64": "has constants of its own: leave base out",
     "export --scheme gpt-2 --depth 8,8 --stack encoder-decoder": "for the stack 'encoder', not",
-    "export --scheme gpt-2 --depth 8 --heads 0": "heads must be from 1",
-    "audit mine.py:plain --scheme gpt2": "unknown scheme 'gpt2'",
     "audit mine.py:plain --scheme gpt-2 --constants c.json": "constants were given with",
     "verify --scheme gpt-2 --alpha 1 --beta 1": "alpha was given with the scheme 'gpt-2'",
     "verify --optimizer adam --across both": "unknown across 'both'; valid are: depth, width",
@@ -101,8 +73,6 @@ BAD = {  # what is typed, and what its one sentence says
     "verify --optimizer adam --widths 8,16": "widths was given, which is for verify across width",
     "derive --optimizer adam --form weights": "--form weights needs --across width",
     "verify --scheme gpt-2 --step all": "step 'all' was given with the scheme",
-    "verify --scheme gpt-2 --closure symmetric": "closure was given with the scheme",
-    "verify --optimizer adam --draws 0": "draws 0 is not",
     "transfer --optimizer sgd --depths 2,4 --rates 0": "the rates '0' are not positive",
     "transfer mine.py:plain --depths 4 --rates 1e-3:1e-1": "plain takes no lr",
     "transfer mine.py:plain --rates 1e-3:1e-1": "give depths, such as 6,12,24, or widths",
@@ -119,7 +89,6 @@ BAD = {  # what is typed, and what its one sentence says
     "audit mine.py:plain": "Linear has no residual stream",
     "audit mine.py:plane": "did you mean 'plain'",
     "audit torch.nn:Identity": "has no parameters",
-    "audit mine.py:plain --optimizer adm": "adm",
 }
 REFUSED = {
     # a Newton-like step: the smaller the gradient the larger the update, no alpha balances it
@@ -144,13 +113,6 @@ def test_bad_input(cli, typed, tmp_path, monkeypatch):
     assert outcome.err.startswith("deepnet-theory: ") and outcome.err.count("\n") == 1
     assert "Traceback" not in outcome.err
     assert {p.name for p in tmp_path.iterdir()} <= {"mine.py", "__pycache__"}
-
-
-@pytest.mark.parametrize("option", ["--seeds", "--depths", "--optimizer", "--alpha", "--zzz"])
-def test_what_is_echoed_stays_readable(cli, option):
-    outcome = cli("verify", "--optimizer", "sgd", "--beta", "1", option, "7" * 5000)
-    assert outcome.code == 2 and outcome.err.count("\n") == 1
-    assert len(outcome.err) < 1500
 
 
 @pytest.mark.parametrize(
@@ -186,19 +148,6 @@ def test_too_little_memory_is_one_sentence(cli, monkeypatch):
     monkeypatch.setattr("deepnet_theory.cli.deriving.derive", allocate)
     outcome = cli("derive", "--optimizer", "sgd")
     assert outcome.code == 2 and "not enough memory" in outcome.err
-
-
-# all but surrogates; asked by their encoding, a second would pass until they are found
-CHARACTERS = st.characters(exclude_categories=["Cs"])
-
-
-@given(st.lists(st.text(CHARACTERS, max_size=12), max_size=4))
-def test_no_words_give_a_traceback(words):
-    try:
-        code = main(["derive", *words])
-    except SystemExit as exit:  # never expected, but a clean code even so
-        code = int(exit.code or 0)
-    assert code in (0, 2, 4)
 
 
 LONG = "x" * 300
@@ -274,15 +223,6 @@ def test_a_lost_standard_error_changes_nothing(cli, tail):
     assert tail == "<&-" or shell(tail, "list nothing")[0] == 2
 
 
-@pytest.mark.slow
-def test_with_torch_loaded_too(tmp_path):
-    # the interpreter then ends in the ordinary way, with flushes of its own
-    shell("", f"export --optimizer sgd --depth 2 --width 8 --heads 1 -o {tmp_path / 'c.json'}")
-    words = f"train {tmp_path / 'c.json'} --steps 1 --batch 1 --tokens 4 -o {tmp_path / 'o.json'}"
-    for tail, code in (("| true", 141), ("> /dev/full", 2), ("2> /dev/full", 0), ("2>&-", 0)):
-        assert shell(tail, words)[0] == code, tail
-
-
 def test_a_file_is_whole_without_standard_error_and_under_bytes_that_are_no_text(cli, tmp_path):
     export = "export --scheme gpt-2 --depth 4"
     assert shell("2>&-", f"{export} -o {tmp_path / 'c.json'}")[0] == 0
@@ -299,9 +239,3 @@ def test_a_derivation_that_is_refuted_ends_in_1(cli, monkeypatch, afresh):
     monkeypatch.setattr(Derivation, "in_depth", "Stable in depth: every order is of order one.")
     refuted = cli("derive", "--optimizer", "sgd")
     assert (refuted.code, "REFUTED" in refuted.out) == (1, True)
-
-
-def test_a_closed_standard_output_is_one_sentence(capsys, monkeypatch):
-    monkeypatch.setattr(sys, "stdout", None)
-    assert main(["list"]) == 2
-    assert "standard output is closed" in capsys.readouterr().err

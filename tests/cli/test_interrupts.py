@@ -95,17 +95,6 @@ def test_a_second_command_takes_the_points_that_it_shares(cli, tmp_path):
     assert "results came from the cache" not in anew.err and untimed(anew.out) == untimed(first.out)
 
 
-def test_a_claim_is_not_checked_twice(cli, tmp_path):
-    words = ("check", "cake-index-ranges", "--cache", str(tmp_path / "c"), "-v", "--format", "json")
-    first, second = cli(*words), cli(*words)
-    assert (
-        "results came from the cache" not in first.err
-        and "1 of 1 results came from the cache" in second.err
-    )
-    assert json.loads(first.out)["claims"] == json.loads(second.out)["claims"]
-    assert "results came from the cache" not in cli(*words, "--seed", "1").err
-
-
 def test_the_cache_is_shown_and_cleared(cli, tmp_path, monkeypatch):
     assert cli("cache").out.startswith("nothing is kept")
     monkeypatch.setenv("DEEPNET_THEORY_CACHE", str(tmp_path / "own"))

@@ -11,7 +11,6 @@ import deepnet_theory as dt
 from deepnet_theory import apply_
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.processes import jobs
-from deepnet_theory.report.formatters import rules
 
 BOTH = ("as published (symmetric)", "recommended for training (complete)")
 SMALL = ["--width", "8", "--heads", "2", "--tokens", "4", "--seeds", "2", "--depths", "1,2"]
@@ -27,40 +26,6 @@ def exported(tmp_path_factory):
     path = tmp_path_factory.mktemp("exported") / "constants.json"
     dt.export("adam", 4, width=16, heads=2).save(path)
     return path
-
-
-def test_derive_names_both_rules_and_what_the_head_must_be(cli):
-    def derived(optimizer, *more):
-        return plain(cli("derive", "--optimizer", optimizer, *more).out)
-
-    for format in ("text", "latex"):
-        shown = derived("adam", "--format", format)
-        assert all(name in shown for name in BOTH)
-        assert HEAD in shown and "not proved" in shown
-    assert f"train with this rule. {HEAD}" in derived("adam", "--closure", "complete")
-    pre = derived("adam", "--placement", "pre-ln")
-    assert BOTH[1] in pre and HEAD not in pre
-    pre = derived("lamb", "--placement", "pre-ln")
-    assert "train with this rule." in pre and HEAD not in pre
-    shown = derived("adam", "--compare-closures")
-    assert "Without --closure: symmetric. Recommended for training: complete." in shown
-    adam = dt.derive("adam")
-    for shown in (adam._repr_html_(), repr(rules({"": adam}))):
-        assert all(name in shown for name in BOTH)
-
-
-def test_the_json_has_both_rules_and_says_what_is_proved(cli):
-    found = json.loads(
-        cli("derive", "--optimizer", "adam", "--depth", "200", "--format", "json").out
-    )
-    complete = dt.derive("adam", closure="complete").rule.entries
-    assert (found["rule"][0]["alpha_value"], found["training"][0]["alpha_value"]) == (20, 400)
-    assert [row["alpha"] for row in found["training"]] == [e.alpha for e in complete]
-    assert found["training"][0].keys() == found["rule"][0].keys()
-    assert found["training_refused"] is None and HEAD in found["training_condition"]
-    assert found["verdict_of"] == ["rule", "steps", "measured"]
-    measured = {row["of"].partition("/")[0] for row in found["measured"]}
-    assert {"training", "parameters", "consequences"} <= measured <= set(found)
 
 
 @pytest.mark.parametrize(

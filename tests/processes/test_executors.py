@@ -31,22 +31,6 @@ def test_each_result_goes_where_it_belongs(processes):
         assert run(1, [partial(math.factorial, n) for n in range(7)], threads) == found
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_a_result_makes_further_jobs_possible_which_come_next(processes):
-    """In other processes what follows does not wait for all that was there before either."""
-    order = []
-
-    def keep(name, result):
-        order.append(name)
-        return [Job("after", 1.0, os.getpid, partial(order.append))] if name == "0" else ()
-
-    jobs = [Job(str(n), 1.0, os.getpid, partial(keep, str(n))) for n in range(9)]
-    with executor_of(processes) as where:
-        run_jobs(jobs, where, 10)
-    place = [type(entry) for entry in order].index(int)  # the process of what followed
-    assert place == 1 if processes == 1 else place < 6
-
-
 def test_the_work_is_done_elsewhere_by_one_thread_each():
     works = [os.getpid, partial(os.getenv, "OMP_NUM_THREADS"), os.getpid]
     found = run(2, works)
