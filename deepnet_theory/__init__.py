@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from deepnet_theory.cli.deriving import derive as derive
     from deepnet_theory.cli.deriving import derive_across as derive_across
     from deepnet_theory.cli.deriving import export as export
-    from deepnet_theory.cli.deriving import judge_scheme as judge_scheme
     from deepnet_theory.cli.deriving import own_rule as own_rule
     from deepnet_theory.cli.experiments import predict_update as predict_update
     from deepnet_theory.cli.experiments import transfer as transfer
@@ -94,7 +93,7 @@ _HOMES = {
     "proof.derivation": ("Derivation",),
     "laboratory.transfer": ("train",),
     "cli.auditing": ("audit",),
-    "cli.deriving": ("derive", "derive_across", "export", "judge_scheme", "own_rule"),
+    "cli.deriving": ("derive", "derive_across", "export", "own_rule"),
     "cli.experiments": ("predict_update", "transfer", "verify"),
     "report.formatters": ("plot",),
 }  # fmt: skip

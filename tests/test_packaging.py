@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-import deepnet_theory
 import deepnet_theory as dt
 
 ROOT = Path(__file__).parent.parent
@@ -155,28 +154,3 @@ def test_the_wheel_carries_everything(tmp_path):
 
 def read(name):
     return (ROOT / name).read_text(encoding="utf-8")
-
-
-INSIDE = Path(deepnet_theory.__file__).parent
-# A function imports a room of the package, or what costs and most callers never need: here is all.
-PUT_OFF = {
-    "deepnet_theory", "torch", "sympy", "rich", "loky", "distributed", "safetensors", "matplotlib",
-    "importlib", "difflib", "click",
-}  # fmt: skip
-
-
-def imported_in_functions(path):
-    """The modules that a file imports when a function of it is called."""
-    for function in parsed(path):
-        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
-            for node in ast.walk(function):
-                if isinstance(node, ast.ImportFrom) and node.module:
-                    yield node.module
-                elif isinstance(node, ast.Import):
-                    yield from (name.name for name in node.names)
-
-
-def test_a_function_imports_only_what_is_put_off_on_purpose():
-    for path in INSIDE.rglob("*.py"):
-        roots = {module.partition(".")[0] for module in imported_in_functions(path)}
-        assert roots <= PUT_OFF, f"{path} imports {roots - PUT_OFF} in a function"

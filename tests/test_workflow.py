@@ -117,7 +117,6 @@ def test_a_name_or_an_update_stands_for_a_selection():
     assert dt.derive("adam", placement="pre-ln").selection.placement == "pre-ln"
     assert dt.export("adam", 12) == dt.export(named, 12) == dt.export(named.selection, 12)
     assert dt.derive("Adam", placement="Post-LN", norm="LAYER").selection == named.selection
-    assert dt.judge_scheme("GPT-2") == dt.judge_scheme("gpt-2")
     for subject in ("adam", named, named.selection):  # as what measures takes them
         assert selection_of(subject, {}) == named.selection
 

@@ -237,9 +237,14 @@ def derive(verb: Verb, given: Given) -> int:
     show = taken(given, ShowDerivation)
     wide = {"form", "width", "alignment", "base_width", "base_depth"} & given.keys()
     if "scheme" in given:
+        from deepnet_theory.sizes.schemes import judge
+
         if show.compare_closures or show.across != "depth" or wide or "depth" in given:
             raise InputError("a scheme is judged in every depth: leave the other options out")
-        return show.result(deriving.judge_scheme(**given))
+        subject = deriving.subject_of(None, given)
+        assert subject.scheme is not None
+        under = subject.selection  # none: the scheme's own optimizer
+        return show.result(judge(subject.scheme, None if under is None else under.the_optimizer))
     if show.across != "depth":
         if show.compare_closures or show.section is not None:
             raise InputError(

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from deepnet_theory.proof.derivation import Derivation
     from deepnet_theory.proof.width import WidthDerivation
     from deepnet_theory.sizes.answer import Comparison
-    from deepnet_theory.sizes.schemes import Judgement
 
 Alignment = Annotated[str | None, Option("NAME", "In width, full or none; full", ALIGNMENTS)]
 
@@ -138,21 +137,6 @@ def compare_closures(
     values = {} if depth is None else parse_depth(depth, selection.the_stack)
     training = for_training(selection).closure
     return replace(run(selection), training=training, values=tuple(values.items()))
-
-
-def judge_scheme(scheme: str, **given: Any) -> Judgement:
-    """What a published scheme does, under an optimizer (default: its own) and every other.
-
-    As in ``judge_scheme("gpt-2")``; ``given`` is an ``optimizer``, or your own ``update`` in eta,
-    g and theta. Raises :class:`InputError` for unknown names and :class:`Refusal` where a law is
-    missing.
-    """
-    from deepnet_theory.sizes.schemes import judge
-
-    subject = subject_of(None, {"scheme": scheme, **given})
-    assert subject.scheme is not None
-    under = subject.selection
-    return judge(subject.scheme, None if under is None else under.the_optimizer)
 
 
 def own_rule(

@@ -24,7 +24,7 @@ from deepnet_theory.definitions.rule import COMPLETE, Rule
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection
 from deepnet_theory.definitions.sublayer import EPSILON
 from deepnet_theory.sizes.answer import Answer, for_training
-from deepnet_theory.sizes.exponents import predictions, relative_updates
+from deepnet_theory.sizes.exponents import predictions
 from deepnet_theory.sizes.exported import constants_of
 from deepnet_theory.sizes.rule import closure_of
 from deepnet_theory.sizes.schemes import predictions as judged
@@ -342,15 +342,9 @@ def transfer(
         _refuse(in_depth, "with widths, whose curves are of rules")
     elif rules is not None:
         raise InputError("rules were given, which are for widths")
-    settings, work = settings_and_work(
-        {
-            "batch": batch or 8,
-            "seeds": 4,
-            **repeated,
-            **given,
-            **({"width": wide[-1]} if wide else {}),
-        }
-    )
+    widest = {"width": wide[-1]} if wide else {}
+    asked = {"batch": batch or 8, "seeds": 4, **repeated, **given, **widest}
+    settings, work = settings_and_work(asked)
     wanted = wanted_depths([WIDE_LAYERS] if wide and depths is None else depths, stack)
     places = [{**depth, "d": d} for depth in wanted for d in wide] if wide else wanted
     # a worker elsewhere has another folder
@@ -369,13 +363,13 @@ def transfer(
         models = {depth_key(p): causal(c) for p, c in zip(places, made, strict=True)}
         candidates.append(Candidate(name, words, rho, Built(name, models, course)))
     grid = wanted_rates(rates)
-    asked = {k: v for k, v in selection.to_dict().items() if k != "closure"}
+    selected = {k: v for k, v in selection.to_dict().items() if k != "closure"}
     told = {**course.to_dict(), "depths": [*map(depth_key, places)], "rates": list(grid)}
     told |= {"width": list(wide)} if wide else {}
     drawn = range(settings.seed, settings.seed + settings.seeds)
     device = settings.torch_device
     work.setdefault("processes", None)  # the builder's models are trained on all cores
-    return transfer_of(asked, told, candidates, places, grid, drawn, device, **work)
+    return transfer_of(selected, told, candidates, places, grid, drawn, device, **work)
 
 
 def _refuse(given: Given, why: str) -> None:
@@ -396,7 +390,7 @@ def _curves_in_depth(
     for name in closures or dict.fromkeys([COMPLETE.name, closure_of(selection).name]):
         answer = Answer(replace(selection, closure=name))
         made = [constants_of(answer, n, None, FORWARD, sizes) for n in layers]
-        yield name, asdict(answer.rule.plain()), _relative_update(selection, answer.rule), made
+        yield name, asdict(answer.rule.plain()), _relative_update(answer.rule), made
 
 
 def _curves_in_width(
@@ -404,7 +398,7 @@ def _curves_in_width(
 ) -> Iterator[Curve]:
     """The parametrisations that are named, relative to the width ``base``."""
     answer = Answer(for_training(selection))
-    rho = _relative_update(selection, answer.rule)
+    rho = _relative_update(answer.rule)
     for name in names:
         made = [_wide_constants(name, answer, place, base, sizes) for place in places]
         yield name, {"name": name, "base_width": base}, rho, made
@@ -424,11 +418,9 @@ def _wide_constants(name: str, answer: Answer, place: Given, base: int, sizes: G
     return replace(ruled, outer={**ruled.outer, "head": head})
 
 
-def _relative_update(selection: Selection, rule: Rule) -> str:
+def _relative_update(rule: Rule) -> str:
     """ρ of the scaled matrices in units of η, for each kind of sublayer where they differ."""
     rhos = {entry.sublayer: entry.rho for entry in rule.entries}
-    if not all(rhos.values()):  # nobody derived it
-        rhos = relative_updates(selection, rule)
     if len({*rhos.values()}) == 1:
         return next(iter(rhos.values()))
     return ", ".join(f"{sublayer} {rho}" for sublayer, rho in rhos.items())

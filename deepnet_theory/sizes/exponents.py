@@ -14,9 +14,8 @@ from deepnet_theory.definitions.selection import Part, Selection
 from deepnet_theory.definitions.sublayer import STEPPED, Role
 from deepnet_theory.sizes import table, update
 from deepnet_theory.sizes.growth import CONSTANT, ZERO
-from deepnet_theory.sizes.laws import BETA, common_gains, law
+from deepnet_theory.sizes.laws import law
 from deepnet_theory.sizes.layers import Knobs, Layers, stacked
-from deepnet_theory.sizes.monomial import ONE, parse
 from deepnet_theory.sizes.rule import solve_rule
 
 RIVALS = ("sgd", "adam", "lamb")
@@ -125,29 +124,6 @@ class Exponents:
         """Where S·r² grows, and with it the distance from the identity, a sentence each."""
         for layers in self.parts.values():
             yield from layers.far_from_identity()
-
-
-def relative_updates(selection: Selection, rule: Rule) -> dict[str, str]:
-    """ρ = ‖ΔW‖/(η‖W‖) of the scaled matrices at a rule of your own, by kind of sublayer.
-
-    Texts in N and M, of a stack of one part, where no later one multiplies the gradients.
-    """
-    degrees, (part,) = update.law(selection.the_optimizer), selection.the_stack.parts
-    uses, texts = parse(part.uses) ** degrees.p, {}
-    for sublayer in dict.fromkeys(part.layer):
-        entry = rule.entry(part.name, sublayer.name)
-        response = law(selection.the_placement, sublayer).responses[sublayer.scaled[0].name][0]
-        size = degrees.stepped(response.put(common_gains(sublayer)), BETA, ONE) / BETA
-        knobs = {"alpha": entry.alpha, "beta": entry.beta}
-        try:
-            values = {knob: parse(text) for knob, text in knobs.items()}
-            rho = str(uses * size.put(values) * parse(entry.rate) * parse(rule.eta))
-        except ValueError:  # no monomial
-            factors = [f"({text})**({p})" for k, text in knobs.items() if (p := size.exponent(k))]
-            factors += [f"({text})" for text in (str(uses), entry.rate, rule.eta) if text != "1"]
-            rho = "*".join(factors) or "1"
-        texts[sublayer.name] = rho
-    return texts
 
 
 @cache

@@ -37,7 +37,7 @@ BAD = {  # what is typed, and what its one sentence says
     "export --optimizer sgd --depth 8 --width 10 --heads 4": "multiple",
     "export --optimizer sgd --depth 8 --alpha N": "alpha and beta must be given together",
     "verify --optimizer sgd --alpha 'N*' --beta 1": "cannot be read",
-    "verify --optimizer sgd --depths 8,nan": "'nan' is not a positive whole",
+    "verify --optimizer sgd --depths 8,nan": "the depth 'nan' is not valid",
     "verify --optimizer sgd --seeds 1": "seeds 1 is not",
     "verify --optimizer sgd --data gaussian:nan": "unknown data 'gaussian:nan'",
     "verify --optimizer sgd --device tpu": "valid are: auto, cpu, cuda",

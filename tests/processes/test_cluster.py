@@ -8,7 +8,6 @@ import sys
 import threading
 import time
 from concurrent.futures import wait
-from pathlib import Path
 
 import pytest
 
@@ -177,18 +176,6 @@ def test_what_is_no_address_is_refused_before_anything_is_asked(address, capsys,
         assert says in said and said.count("\n") == 1
 
 
-@pytest.mark.slow
-def test_where_no_scheduler_answers_one_sentence_says_so(monkeypatch, capsys):
-    pytest.importorskip("distributed", reason="the extra cluster is not installed")
-    from deepnet_theory.processes import cluster
-
-    monkeypatch.setattr(cluster, "SECONDS", 1)
-    words = ["verify", "--optimizer", "adam", "--cluster", "tcp://127.0.0.1:9"]
-    assert main(words) == 2
-    said = capsys.readouterr().err
-    assert "no Dask scheduler answers at 'tcp://127.0.0.1:9'" in said and said.count("\n") == 1
-
-
 @pytest.mark.parametrize("says", [b"", b"HTTP/1.1 400 Bad Request\r\n\r\n"])
 def test_a_port_that_speaks_something_else_is_one_sentence(monkeypatch, capsys, says):
     pytest.importorskip("distributed", reason="the extra cluster is not installed")
@@ -223,25 +210,3 @@ def test_a_scheduler_without_workers_is_said_and_one_that_dies_leaves_no_traceba
         said = running.stderr.read()
     assert running.returncode == 2 and "Traceback" not in said and "memory" not in said
     assert said.splitlines()[-1] == f"deepnet-theory: the scheduler at {dask.address} has gone"
-
-
-class Finished:
-    """A job of submitit's that has ended."""
-
-    def __init__(self, value):
-        self.result = lambda: value
-
-
-class Submits:
-    """What the executors of submitit have in common."""
-
-    def submit(self, work, /, *given, **more):
-        return Finished(work(*given, **more))
-
-
-def test_the_executor_of_the_page_on_machines_serves():
-    page = (Path(__file__).parents[2] / "docs" / "machines.md").read_text(encoding="utf-8")
-    names = {}
-    exec(page.split("```python\n")[-1].split("```")[0], names)
-    theirs, ours = (found(SWEEP[:2], executor=e)[1] for e in (names["Submitit"](Submits()), None))
-    assert theirs == ours
