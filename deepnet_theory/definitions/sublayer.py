@@ -126,19 +126,25 @@ class Sublayer:
         One is unscaled where a softmax bounds or a norm takes back what it gives, wherever it
         occurs: at gain 1 that norm's ε stays as small beside what it divides as in a shallow model.
         """
-        names = [name for name in self._named if not _is_vector(name)]
-        kept, first = _outside(self.expression.root), set()
-        for node in parts(self.expression.root):
-            match node:
-                case Operation("*", Name("x" | "memory"), Name(name)):
-                    first.add(name)
+        scaled = _outside(self.expression.root, "softmax", "norm")
+        first = {
+            node.right.name
+            for node in parts(self.expression.root)
+            if isinstance(node, Operation) and isinstance(node.right, Name)
+            if _outside(node.left) <= {"x", "memory"}
+        }
         inner = "hidden" if "phi" in self.expression.functions else "d"
-        fans = {name: ("d" if name in first else inner, inner) for name in names}
-        fans[self._last] = (fans[self._last][0], "d")
-        if self.experts > 1:
-            fans[ROUTER] = ("d", "experts")
-        roles = {name: Role.SCALED if name in kept else Role.UNSCALED for name in names}
-        return tuple(Matrix(name, roles[name], *fans[name]) for name in names)
+        ends = {self._last: "d", **({ROUTER: "experts"} if self.experts > 1 else {})}
+        return tuple(
+            Matrix(
+                name,
+                Role.SCALED if name in scaled else Role.UNSCALED,
+                "d" if name in first else inner,
+                ends.get(name, inner),
+            )
+            for name in self._named
+            if not _is_vector(name)
+        )
 
     @cached_property
     def vectors(self) -> tuple[Vector, ...]:
@@ -193,10 +199,7 @@ class Sublayer:
     def normed_inside(self) -> bool:
         """Whether a norm within the branch takes back the size of what a matrix gives."""
         sized = {m.name for m in self.matrices} - {"query", "key"}  # whose norms bound a softmax
-        return any(
-            isinstance(node, Call) and node.function == "norm" and sized & _names(node)
-            for node in parts(self.expression.root)
-        )
+        return not sized <= _outside(self.expression.root, "norm")
 
     @property
     def parameters(self) -> tuple[Matrix | Vector, ...]:
@@ -213,24 +216,19 @@ class Sublayer:
         return tuple(m for m in self.matrices if m.role is Role.UNSCALED)
 
 
-def _names(tree: Node) -> set[str]:
-    return {node.name for node in parts(tree) if isinstance(node, Name)}
-
-
-def _outside(node: Node) -> set[str]:
-    """The names of a formula that stand outside every softmax and norm."""
+def _outside(node: Node, *functions: str) -> set[str]:
+    """The names that a formula has outside every call of these functions."""
+    inside: tuple[Node, ...] = ()
     match node:
         case Name(name):
             return {name}
-        case Call("softmax" | "norm", _):
-            return set()
-        case Call(_, inner):
-            return set[str]().union(*map(_outside, inner))
         case Operation(_, left, right):
-            return _outside(left) | _outside(right)
+            inside = left, right
         case Power(base, _):
-            return _outside(base)
-    return set()
+            inside = (base,)
+        case Call(function, arguments) if function not in functions:
+            inside = arguments
+    return set[str]().union(*(_outside(part, *functions) for part in inside))
 
 
 def _is_vector(name: str) -> bool:

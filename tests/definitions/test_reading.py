@@ -97,6 +97,8 @@ def test_norms_within_a_branch_are_no_part_of_its_equation():
     assert [n.where for n in s.ruled_norms] == ["input", "inside"]
     assert norms_of(sublayer(0, norms=(norm("within"),))) == {"inside"}
     assert "has a norm within its branch" in without_law(reading(s))
+    learnt = sublayer(0, learnt="gate", multiplier="residual_gain")
+    assert "is multiplied by gate, which is learnt" in without_law(reading(learnt))
     assert without_law(reading(s), ("inside",)) == ""
 
 
@@ -137,13 +139,6 @@ def test_uses_of_a_layer_are_said_as_a_selection_says_them():
     missing = without_law(used("a", "a", "a", "b"))
     assert missing.startswith("3 sublayers share a.") and ", and 1 uses b." in missing
     assert without_law(used("a", "a", "b", "b")) == "" and at(sublayer(0)).endswith(".0.ffn.fc2")
-
-
-def test_learnt_and_absent_branches_have_no_law_without_a_placement():
-    learnt = sublayer(0, learnt="gate", multiplier="residual_gain")
-    assert "is multiplied by gate, which is learnt" in without_law(reading(learnt))
-    assert without_law(reading(learnt), ("learnt",)) == ""
-    assert without_law(reading(sublayer(0, branch=0.0))).endswith("is multiplied by 0")
 
 
 def wanted(*sublayers, alpha=1.0, gains=None, **more):

