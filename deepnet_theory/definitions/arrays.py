@@ -72,20 +72,6 @@ class OnArrays(OperatorAlgebra[Any]):
     def _norm(self, value: Any) -> Any:
         return self.xp.sqrt((value * value).sum(axis=(-2, -1), keepdims=True))
 
-    def blocks(self, inner: Node, rows: int) -> Any:
-        def block(start: int) -> Any:
-            values = {
-                name: value[..., start : start + rows, :]
-                if getattr(value, "shape", None) == self.like.shape
-                else value
-                for name, value in self.values.items()
-            }
-            like = self.like[..., start : start + rows, :]
-            own = type(self)(self.xp, like, self.polar, values)
-            return own.whole(fold(inner, own))
-
-        return self.xp.concatenate(list(map(block, range(0, self.like.shape[-2], rows))), -2)
-
     def whole(self, value: Any) -> Any:
         """A value as an array of the parameter's shape."""
         if hasattr(value, "shape"):

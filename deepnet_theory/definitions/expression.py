@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Generic, Protocol, TypeVar, cast
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from deepnet_theory.definitions.outcome import InputError, shown
 
@@ -142,8 +142,6 @@ def fold(node: Node, algebra: Algebra[T]) -> T:
             return algebra.name(name)
         case Number(value):
             return algebra.number(value)
-        case Call("blocks", (inner, Number(rows))) if isinstance(algebra, OperatorAlgebra):
-            return cast(T, algebra.blocks(inner, int(rows)))
         case Call(function, arguments):
             return algebra.call(function, tuple(fold(a, algebra) for a in arguments))
         case Power(base, exponent):
@@ -167,10 +165,6 @@ class OperatorAlgebra(Generic[T]):
 
     def divide(self, left: Any, right: Any) -> Any:
         return self.operate(operator.truediv, left, right)
-
-    def blocks(self, inner: Node, rows: int) -> Any:
-        """``inner`` on each block of ``rows`` rows by itself; a parameter of one row is one."""
-        return fold(inner, cast(Any, self))
 
 
 class FloatAlgebra(OperatorAlgebra[float]):
@@ -222,7 +216,6 @@ def evaluate(expression: Expression, **values: float) -> float:
 
 
 # rows are a matrix's outputs and columns its inputs, as torch stores it; a vector is one column.
-# blocks(u, 64) is u of each 64 rows by themselves, such as a head's; the last may have fewer
 UPDATE = Grammar(
     purpose="an update",
     symbols=("eta", "g", "theta"),
@@ -231,7 +224,6 @@ UPDATE = Grammar(
         **dict.fromkeys(("numel", "rows", "columns", "polar"), (1, 1)),
         **dict.fromkeys(("max", "min"), (2, 8)),
         "clip": (3, 3),
-        "blocks": (2, 2),
     },
 )
 # m and v are running means of the gradient and of its square
@@ -327,13 +319,7 @@ def _convert(
                     f"{name} takes {least if least == most else f'{least} to {most}'}"
                     f" argument{'s' if most > 1 else ''}, not {len(args)}"
                 )
-            arguments = tuple(inner(a) for a in args)
-            if name == "blocks":
-                rows = constant(arguments[1])
-                if not (rows and rows > 0 and rows.denominator == 1):
-                    raise refuse("blocks takes a term and how many rows a block has, such as 64")
-                arguments = (arguments[0], Number(rows))
-            return Call(name, arguments)
+            return Call(name, tuple(inner(a) for a in args))
         case _:
             raise refuse("only arithmetic may occur")
 

@@ -185,8 +185,6 @@ def sign(node: Node) -> Sign:
             return Sign(1)
         case Call("sign", (inner,)):
             return sign(inner)
-        case Call("blocks", (inner, _)) if sign(inner).never_negative:
-            return sign(inner)
         case Call("max" | "min" as function, arguments):
             side = Sign(1 if function == "max" else -1)
             alike = {sign(a) for a in arguments}

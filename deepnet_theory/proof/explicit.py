@@ -268,8 +268,7 @@ def degrees_of(step: Step) -> tuple[sp.Rational, sp.Rational]:
 
 # ---- in width: where a role is drawn at the sizes of several widths ----
 
-WIDTHS, WIDTH = (64, 128, 256, 512), 64
-HEAD_SIZES, HEAD_SIZE = (8, 16, 32, 64), 16
+WIDTHS = (64, 128, 256, 512)
 TOKENS, FRESH = 2, 128  # inputs that made the gradient, and others
 LOGITS = 3  # explicit outputs of the head, which has a fixed number of them
 ENTRIES, DRAWS = 1 << 18, 24  # drawn for each width, in as many matrices as that makes
@@ -433,24 +432,13 @@ class Slope:
         return min(0.0, on) - NEAR < power - self.far < max(0.0, on) + NEAR
 
 
-def slopes(see_at: Callable[[int, int], Seen], *, heads: bool) -> dict[str, dict[str, Slope]]:
-    """What each of the sizes of :class:`Seen` is in d, and where ``heads`` are drawn in k.
-
-    A size that is 0 or not finite somewhere is left out.
-    """
-    curves = {"d": {width: see_at(width, HEAD_SIZE) for width in WIDTHS}}
-    if heads:
-        curves["k"] = {size: see_at(WIDTH, size) for size in HEAD_SIZES}
-    found: dict[str, dict[str, Slope]] = {}
-    for variable, seen in curves.items():
-        found[variable] = {}
-        for name in Seen._fields:
-            sizes = {x: getattr(at, name) for x, at in seen.items()}
-            if all(size > 0 and math.isfinite(size) for size in sizes.values()):
-                small, large = (
-                    dict(part) for part in ([*sizes.items()][:-1], [*sizes.items()][1:])
-                )
-                found[variable][name] = Slope(slope(small), slope(large))
+def slopes(see_at: Callable[[int], Seen]) -> dict[str, Slope]:
+    """What each of the sizes of :class:`Seen` is in d; one that is 0 or not finite is left out."""
+    seen, found = {width: see_at(width) for width in WIDTHS}, {}
+    for name in Seen._fields:
+        sizes = [(width, getattr(at, name)) for width, at in seen.items()]
+        if all(size > 0 and math.isfinite(size) for _, size in sizes):
+            found[name] = Slope(slope(dict(sizes[:-1])), slope(dict(sizes[1:])))
     return found
 
 

@@ -11,9 +11,9 @@ Source: derived here; the conditions as in :mod:`deepnet_theory.sizes.width`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import sympy as sp
@@ -65,10 +65,10 @@ class OnWidths:
             return explicit.in_regime(self.optimizer)[0]
         return root if explicit.moves_zeros(root) else self.optimizer.from_zero.root
 
-    def drawn(self, row: WidthRow, width: int, head: int, backward: float) -> Drawn:
+    def drawn(self, row: WidthRow, width: int, backward: float) -> Drawn:
         """The sizes of a row as numbers."""
-        at = {**AT_ONE, "d": width, "k": head}
-        inputs, outputs = (round(n.at(**at)) for n in row.place.block or row.place.shape)
+        at = {**AT_ONE, "d": width}
+        inputs, outputs = (round(n.at(**at)) for n in row.place.shape)
         start = None if row.init is None else row.init.at(**at)
         outputs = explicit.LOGITS if row.place.shape[1] == ONE else outputs
         full = self.table.selection.rank != LOW_RANK
@@ -77,21 +77,20 @@ class OnWidths:
 
     def sent(self, head: WidthRow, width: int) -> float:
         """δ, what the head sends back to an entry of its input where a logit's gradient is 1."""
-        return self.seen(head, self.drawn(head, width, explicit.HEAD_SIZE, 1.0)).back
+        return self.seen(head, self.drawn(head, width, 1.0)).back
 
     def seen(self, row: WidthRow, at: Drawn) -> Seen:
         practice = self.optimizer.practised.root
         return explicit.see(self.tree(row), practice, at, aligned=self.full)
 
-    def slopes(self, row: WidthRow, head: WidthRow) -> dict[str, dict[str, Slope]]:
+    def slopes(self, row: WidthRow, head: WidthRow) -> dict[str, Slope]:
         """The slopes of a row's sizes behind a head."""
 
-        @cache
-        def see_at(width: int, size: int) -> Seen:
+        def see_at(width: int) -> Seen:
             back = 1.0 if row.place.shape[1] == ONE else self.sent(head, width)
-            return self.seen(row, self.drawn(row, width, size, back))
+            return self.seen(row, self.drawn(row, width, back))
 
-        return explicit.slopes(see_at, heads=row.place.block is not None)
+        return explicit.slopes(see_at)
 
 
 def as_head(row: WidthRow) -> WidthRow:
@@ -111,29 +110,21 @@ class OfRow:
         plain = replace(row, multiplier=ONE) if self.is_tied else row  # as the embedding
         self.slopes = on.slopes(plain, self.head)
 
-    def power(self, *of: tuple[str, float]) -> dict[str, Slope] | None:
-        """The slopes of a product of powers of sizes; None where one is 0 or not finite."""
-        found = {}
-        for variable, seen in self.slopes.items():
-            if any(name not in seen for name, _ in of):
-                return None
-            found[variable] = sum((seen[n] * p for n, p in of), start=Slope(0.0, 0.0))
-        return found
+    def power(self, *of: tuple[str, float]) -> Slope | None:
+        """The slope of a product of powers of sizes; None where one is 0 or not finite."""
+        if any(name not in self.slopes for name, _ in of):
+            return None
+        return sum((self.slopes[n] * p for n, p in of), start=Slope(0.0, 0.0))
 
-    def shown(self, slopes: Mapping[str, Slope] | None) -> Shown:
-        """A monomial whose powers the slopes tend to, and that holds nothing else."""
-        if slopes is None:
+    def shown(self, slope: Slope | None) -> Shown:
+        """A power of d that the slope tends to, with nothing beside it."""
+        if slope is None:
             return exactly(None, "explicit matrices have no such size")
 
         def agrees(stated: Monomial | None) -> bool:
-            return (
-                stated is not None
-                and not stated.exponent("k" if "k" not in slopes else "")
-                and all(s.tends_to(float(stated.exponent(x))) for x, s in slopes.items())
-            )
+            return stated is not None and slope.tends_to(float(stated.exponent("d")))
 
-        found = ", ".join(f"{variable}^{slope.far:.2f}" for variable, slope in slopes.items())
-        return Shown(agrees, MATRICES, found)
+        return Shown(agrees, MATRICES, f"d^{slope.far:.2f}")
 
     def numbers(self) -> dict[str, Shown]:
         """One for each number of the row; a number that is not named is not there."""
@@ -145,12 +136,12 @@ class OfRow:
         gauged = "init" if self.is_head and self.table.form == FORWARD else "multiplier"
         if self.is_head or self.is_tied:
             behind = self.slopes if self.is_head else self.on.slopes(self.head, self.head)
-            read = self.flat(behind["d"].get("read"), "what a move of the features makes of logits")
+            read = self.flat(behind.get("read"), "what a move of the features makes of logits")
             shown["init" if self.is_head and gauged == "multiplier" else "multiplier"] = read
         if place.starts_at_zero:
             shown["init"] = exactly(None, "it starts at 0")
         elif not self.is_head:
-            shown["init"] = self.flat(self.slopes["d"].get("forward"), "what it puts out")
+            shown["init"] = self.flat(self.slopes.get("forward"), "what it puts out")
         if self.is_tied and row.refused is not None:
             return shown
         if place.kind is Role.KEY_BIAS:
@@ -173,7 +164,7 @@ class OfRow:
         holds = slope is not None and slope.tends_to(0.0)
         return told(holds, f"{MATRICES}: {of} is of order one", f"{slope and slope.far:.2f}")
 
-    def coupled(self) -> dict[str, Slope] | None:
+    def coupled(self) -> Slope | None:
         """A decay in the gradient: a term of its own, or as large as g where its share is kept."""
         if explicit.is_linear(self.on.tree(self.row)):
             return self.power(("action", 1))
@@ -182,14 +173,14 @@ class OfRow:
         power = float(self.row.init.exponent("d"))
         start = Slope(-power, -power)
         share = self.power(("update", 1), ("action", -1))
-        if share is None or not (share["d"] + start).tends_to(0.0):
+        if share is None or not (share + start).tends_to(0.0):
             return None
         gradient = self.power(("gradient", 1))
-        return gradient and {x: s + start if x == "d" else s for x, s in gradient.items()}
+        return gradient and gradient + start
 
     def refusal(self) -> Shown:
         """Whether a rate may be refused: what never moves, and one matrix of two rates."""
-        row, action = self.row, self.slopes["d"].get("action")
+        row, action = self.row, self.slopes.get("action")
         if row.refused is None:
             return exactly(None, "explicit matrices show a rate")
         if row.multiplier is None:
@@ -197,7 +188,7 @@ class OfRow:
         if row.place.starts_at_zero and not explicit.moves_zeros(self.on.tree(row)):
             return told(True, "explicit zeros stay", row.refused)
         if self.is_tied and action is not None:
-            as_read = self.on.slopes(self.head, self.head)["d"].get("action")
+            as_read = self.on.slopes(self.head, self.head).get("action")
             apart = as_read is not None and not (action + as_read * -1).tends_to(0.0)
             return told(apart, "its rates as embedding and as head", row.refused)
         return Shown(None, "a law that is missing, which no matrix shows", row.refused)
@@ -206,7 +197,7 @@ class OfRow:
 def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
     """A fact for each number of each row, what comes of the depth divided out."""
     on = OnWidths(in_width(table, depth))
-    pairs = zip((*table.rows, *table.blocks), (*on.table.rows, *on.table.blocks), strict=True)
+    pairs = zip(table.rows, on.table.rows, strict=True)
     shares = (
         {}
         if depth is None
@@ -221,12 +212,11 @@ def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
             known[alike] = of_row.numbers(), of_row.refusal()
         shown, refused = known[alike]
         of = "/".join(filter(None, (place.part, place.sublayer, place.role)))
-        of += "/by head" * (place.block is not None)
         for name in NUMBERS:
             seen = shown.get(name) or exactly(None, "it has none")
             stated, bare = getattr(printed, name), getattr(row, name)
             own = fact(f"{of}/{name}", bare, seen)
-            alone = bare is None or bare.symbols <= {"d", "k"}  # the rule in depth has the others
+            alone = bare is None or bare.symbols <= {"d"}  # the rule in depth has the others
             yield replace(own, stated=_text(stated), holds=own.holds and alone)
         yield fact(f"{of}/refused", row.refused, refused)
         starved = _text(shares.get((place.part, place.sublayer, place.parameter)))
@@ -247,7 +237,7 @@ def in_width(table: WidthTable, depth: Derivation | None) -> WidthTable:
         numbers = ((name, getattr(row, name), by) for name, by in times(row).items())
         return replace(row, **{name: size / by for name, size, by in numbers if size is not None})
 
-    return replace(table, rows=tuple(map(bare, table.rows)), blocks=tuple(map(bare, table.blocks)))
+    return replace(table, rows=tuple(map(bare, table.rows)))
 
 
 def in_depth(
@@ -437,7 +427,6 @@ class WidthDerivation(Chain, Displayed):
             "eta": depth.rule.eta if depth else "1",
             "closure": table.closure or None,
             "roles": [row.texts() for row in table.rows],
-            "blocks": [row.texts() for row in table.blocks],
             "forced": list(table.forced),
             "conventions": list(table.conventions),
             **self.steps_to_dict(),

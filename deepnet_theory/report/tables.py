@@ -183,9 +183,6 @@ def _answer(derivation: WidthDerivation) -> Iterator[doc.Block]:
     if derivation.scale is not None:
         yield f"{derivation.scale.words} multiply what the base model takes by:"
         yield _table(kept, COLUMNS, derivation.scale.ratio)
-    if table.blocks:
-        yield "If an update steps every head on its own, heads of k entries, these rows change:"
-        yield _table(table.blocks, COLUMNS)
     refused = doc.gathered((row.refused, row.role) for row in table.rows if row.refused is not None)
     yield from (f"Refused, {', '.join(roles)}: {why}." for why, roles in refused.items())
 

@@ -96,7 +96,7 @@ def of_its_own(
     rank whatever the gradients are.
     """
     # what a step is to another does not depend on a common factor of all counts
-    common = 1 if "blocks" in optimizer.expression.functions else gcd(*rows, columns)
+    common = gcd(*rows, columns)
     rows, columns = [n // common for n in rows], columns // common
 
     def stepped(rows: Sequence[int], *entries: Sequence[float]) -> Array:

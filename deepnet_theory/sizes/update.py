@@ -165,8 +165,6 @@ class Fold:
                 return self._stands_for(node, Call(which, (first, Call(which, tuple(others)))))
             case Call("sqrt", (inner,)):
                 return self._power(self.value(inner), HALF)
-            case Call("blocks", (inner, _)):
-                return self._blocks(inner)
             case Call(function, (inner,)):
                 return self._call(function, self.value(inner))
         raise MissingLaw(f"{text(node)} has no law")
@@ -403,23 +401,6 @@ class Fold:
             rank = min((COUNTS["columns"], COUNTS["rows"]), key=self.order)
         size = (rank / COUNTS["numel"]) ** HALF
         return Sized(dict.fromkeys(leading, size), value.vanishes, of=value.of, spread=rank)
-
-    def _blocks(self, inner: Node) -> Sized:
-        """A term of blocks of rows: of counts of its own, and of the sizes and signs of entries.
-
-        Blocks of rows share their inputs, so that the rank and what is aligned stay as they are.
-        """
-        block = self
-        if any(self.order(COUNTS["rows"])):  # else it does not grow: one block
-            one = {ROWS: ONE, RANK: ONE}
-            block = Fold({**self.sizes, **one})
-            block.zeros = self.zeros
-        value = block.value(inner)
-        if block is not self:
-            self.constants = {**block.constants, **self.constants}
-            parts = {p: size.put(one) for p, size in value.parts.items()}
-            value = replace(value, parts=parts, spread=value.spread.put(one))
-        return replace(value, scalar=value.scalar and value.number is not None)
 
 
 def _each(

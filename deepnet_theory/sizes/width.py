@@ -68,7 +68,6 @@ class Place:
     role: str
     kind: Role
     shape: Shape
-    block: Shape | None = None  # what an update sees where it steps each head by itself
 
     @property
     def is_matrix(self) -> bool:
@@ -80,7 +79,7 @@ class Place:
 
     def counts(self, rank: str) -> dict[str, Monomial]:
         """What an update counts, at a rank of the gradient, low or full."""
-        return counts(self.block or self.shape, rank, is_table=self.is_table)
+        return counts(self.shape, rank, is_table=self.is_table)
 
     @property
     def is_table(self) -> bool:
@@ -244,7 +243,7 @@ class WidthTable:
     """The rows of a selection in width, and how they came about.
 
     ``across`` is "width", or "both" where the rows carry the depth's ``rule`` too, then that of
-    ``closure``. ``blocks`` are query and key where an update steps each head by itself.
+    ``closure``.
     """
 
     selection: Selection
@@ -252,7 +251,6 @@ class WidthTable:
     alignment: str
     form: str
     rows: tuple[WidthRow, ...]
-    blocks: tuple[WidthRow, ...]
     closure: str = ""
     rule: Rule | None = None  # of the depth
 
@@ -424,7 +422,7 @@ def width_table(
     ):  # fmt: skip
         if value not in valid:
             raise unknown(what, value, valid)
-    optimizer, everywhere = selection.the_optimizer, tuple(places(selection))
+    everywhere = tuple(places(selection))
     point = rule_point({place.role: place for place in everywhere}, alignment, form)
     rows = [
         _tied(p, point, selection, alignment, form)
@@ -435,14 +433,7 @@ def width_table(
     refused = [row.refused for row in rows if row.refused]
     if all(row.refused or row.place.kind is Role.KEY_BIAS for row in rows):
         raise Refusal(refused[0])
-    by_head = () if "blocks" in optimizer.expression.functions else ("query", "key", "value")
-    heads = (replace(p, block=(D, K)) for p in everywhere if p.role in by_head)
-    blocks = [row_of(p, point, selection, alignment) for p in heads]
-    whole = {row.place.parameter: row.rate for row in rows}
-    table = WidthTable(
-        selection, across, alignment, form, tuple(rows),
-        tuple(b for b in blocks if b.rate != whole[b.place.parameter]),
-    )  # fmt: skip
+    table = WidthTable(selection, across, alignment, form, tuple(rows))
     return table if across == "width" else _with_depth(table)
 
 
@@ -474,7 +465,6 @@ def _with_depth(table: WidthTable) -> WidthTable:
         table,
         selection=selection,
         rows=tuple(map(joint, table.rows)),
-        blocks=tuple(map(joint, table.blocks)),
         closure=depth.closure,
         rule=rule,
     )

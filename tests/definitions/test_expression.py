@@ -9,7 +9,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import deepnet_theory as dt
 from deepnet_theory.definitions.expression import DEPTH, UPDATE, FloatAlgebra, evaluate, fold
 from deepnet_theory.definitions.optimizer import custom_optimizer, sign
 from deepnet_theory.definitions.optimizer import text as written
@@ -24,7 +23,6 @@ HOSTILE = [
     "1j*g", "True", "...", "sign(*g)", "norm(g, ord=1)", "sign()", "max(g)", "g**g", "g**(1/0)",
     "1e999*g", "g % 2", "", "   ", "((g**256)**256)**256", "polar(" * 9 + "g" + ")" * 9,
     "max(g, (((9**256)**256)**256)**256)", "clip(g, 0, (((9**256)**256)**256)**256)",
-    "blocks(g, (((9**256)**256)**256)**256)",
     "*".join(["g**60"] * 9), "(" * 250 + "g" + ")" * 250, "-" * 400 + "g", "(" * 10_000_000,
     "sign(" * 150 + "g" + ")" * 150,
 ]  # fmt: skip
@@ -52,9 +50,6 @@ def test_depth_expressions_have_the_value_that_python_gives(depth, power):
         ("eta*h", "'h' is not known"),
         ("sin(g)", "the function 'sin' is not known"),
         ("sign()", "sign takes 1 argument, not 0"),
-        ("blocks(g)", "blocks takes 2 arguments, not 1"),
-        ("blocks(g, rows(g))", "blocks takes a term and how many rows a block has, such as 64"),
-        ("blocks(g, 1/2)", "blocks takes a term and how many rows a block has, such as 64"),
         ("clip(g, 1)", "clip takes 3 arguments, not 2"),
         ("clip(g, 0, 1, 2)", "clip takes 3 arguments, not 4"),
         ("max(g)", "max takes 2 to 8 arguments, not 1"),
@@ -75,14 +70,6 @@ def test_depth_expressions_have_the_value_that_python_gives(depth, power):
 def test_each_refusal_says_its_own_reason(text, why):
     with pytest.raises(InputError, match=re.escape(f"is not an update: {why}; use ")):
         UPDATE.parse(text)
-
-
-def test_the_rows_of_a_block_may_be_a_product():
-    assert UPDATE.parse("blocks(g, 2*32)").root == UPDATE.parse("blocks(g, 64)").root
-    answers = [
-        dt.derive(update=f"-eta*blocks(sign(g), {rows})").to_dict() for rows in ("64", "2*32")
-    ]
-    assert answers[0]["rule"] == answers[1]["rule"]
 
 
 def test_what_is_just_allowed_is_read():

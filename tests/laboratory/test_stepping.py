@@ -67,17 +67,6 @@ def test_functions(text, law):
     torch.testing.assert_close(update(UPDATE.parse(text), 0.3, g, theta), law(0.3, g, theta))
 
 
-@pytest.mark.parametrize("shape", [(2, 7, 5), (2, 3, 5), (2, 7)])
-def test_blocks_are_stepped_by_themselves(shape):
-    g, theta = drawn(shape), drawn(shape, 1)
-    inner = "g/norm(g) + polar(g)/rows(g)"
-    whole = update(UPDATE.parse(f"-eta*norm(theta)*blocks({inner}, 3)"), 0.3, g, theta)
-    parts = zip(g.split(3, 1), theta.split(3, 1), strict=True)
-    alone = [update(UPDATE.parse(f"-eta*({inner})"), 0.3, *both) for both in parts]
-    sizes = theta.flatten(1).norm(dim=1).reshape(-1, *[1] * (len(shape) - 1))
-    torch.testing.assert_close(whole, sizes * torch.cat(alone, 1))
-
-
 @given(st.integers(1, 4), st.integers(4, 8), st.integers(4, 8), st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
 def test_polar_of_any_rank(rank, rows, columns, seed):

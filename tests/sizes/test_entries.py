@@ -84,14 +84,7 @@ LAWS = (
     "min(theta, 0)*sign(g)",
     "polar(theta)*sign(g)",
     "g*abs(g)",
-    # blocks of rows
     "norm(theta)*g/norm(g)",
-    "norm(theta)*g/blocks(norm(g), 16)",
-    "blocks(polar(g), 16)",
-    "blocks(sqrt(rows(theta)/columns(theta))*polar(g), 16)",
-    "g/blocks(rms(g), 1)",
-    "blocks(norm(theta)*g/norm(g), 16)",
-    "polar(g)*blocks(norm(theta), 16)",
     # bounds
     "clip(g, -100, 100)",
     "clip(g, -1/columns(theta)**2, 1/columns(theta)**2)",

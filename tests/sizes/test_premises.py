@@ -48,7 +48,6 @@ def test_terms_of_two_ranks_are_refused(capsys):
 @pytest.mark.parametrize(
     ("update", "rate"),
     [
-        ("-eta*g/blocks(norm(g), 1)", "d**(1/2)"),  # a row of an embedding is a token's vector
         ("-eta*sqrt(rows(theta)/columns(theta))*polar(g)", "d"),
         ("-eta*sqrt(columns(theta)/rows(theta))*polar(g)", "1"),
     ],
@@ -67,7 +66,7 @@ def test_a_share_that_falls_with_the_depth_is_told(capsys):
     assert any("(2*N)**(1/2) times as large" in line for line in data["conventions"])
 
 
-@pytest.mark.parametrize("update", ["-eta*g/blocks(norm(g), 1)", "-eta*g*norm(g)**(-1)"])
+@pytest.mark.parametrize("update", ["-eta*g/norm(g)", "-eta*g*norm(g)**(-1)"])
 def test_what_has_no_gradient_takes_no_step(update):
     """0/0 is 0, as for a zero head: so are rows of a ReLU unit that no token reaches."""
     expression = custom_optimizer(update).expression
