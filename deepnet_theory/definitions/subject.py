@@ -11,10 +11,11 @@ from the fourth moment of the entries.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from statistics import NormalDist
+from typing import Any
 
 from deepnet_theory.definitions.constants import Constants, PartConstants
 from deepnet_theory.definitions.outcome import Refusal
@@ -62,31 +63,15 @@ class WantedSublayer:
 
 
 @dataclass(frozen=True)
-class WantedStep:
-    """How one parameter steps by a rule: ``times`` are the multipliers of what a user chooses.
-
-    Their names are those of a torch optimizer's groups: ``lr``, ``eps``, ``weight_decay``.
-    ``what`` is the role of a matrix, or the name of a vector.
-    """
-
-    parameter: str
-    stack: str
-    layer: int | None
-    kind: str | None
-    what: str
-    times: dict[str, float]
-
-
-@dataclass(frozen=True)
 class Wanted:
     """A rule at the depth of one model, sublayer by sublayer of its reading.
 
     ``degrees`` are (p, q) of the optimizer's first update :math:`|g|^p|\\theta|^q`; ``selection``
     the stack that it is a rule of, None where it is none of the laboratory. ``layers`` are those
-    of constants made for another depth than the model's. ``steps`` are parameters with more
-    said of them than the ``rates`` of matrices, which ``grouped`` ones take from
-    ``parameter_groups``. ``stream`` is the size of what enters each stack,
-    where that is not 1.
+    of constants made for another depth than the model's. ``steps`` gives what multiplies a
+    parameter's ``lr``, ``eps`` and ``weight_decay``, where a rule has more than the ``rates`` of
+    matrices; ``grouped`` ones take them from ``parameter_groups``. ``stream`` is the size of what
+    enters each stack, where that is not 1.
     """
 
     name: str
@@ -97,7 +82,7 @@ class Wanted:
     published: bool = False
     selection: Selection | None = None
     layers: dict[str, int] | None = None
-    steps: tuple[WantedStep, ...] = ()
+    steps: Callable[[Any], dict[str, float]] | None = None  # of a runtime ``Description``
     stream: dict[str, float] = field(default_factory=dict)
     grouped: bool = False
 

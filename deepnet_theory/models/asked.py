@@ -70,7 +70,7 @@ def describe(reading: Reading, rule: Wanted) -> dict[str, tuple[Description, ...
             described[name].append(description)
 
     for s, row in ((reading.sublayers[i], rule.sublayers[i]) for i in reading.distinct):
-        site = (row.part, s.layer, row.index, s.kind)
+        site = (row.part or s.stack, s.layer, row.index, s.kind)
         roles = {m.name: m.role for m in sublayer(s.kind).matrices}
         for m in s.matrices:
             role = roles[m.role]

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from torch import nn
 from torch.optim import Optimizer
@@ -22,9 +23,7 @@ from deepnet_theory.definitions.subject import (
     EXACT,
     Difference,
     Wanted,
-    WantedStep,
     differences,
-    factor,
     gain,
     norms_of,
     rates_of_multiples,
@@ -32,7 +31,7 @@ from deepnet_theory.definitions.subject import (
     unjudged,
 )
 from deepnet_theory.definitions.sublayer import EPSILON
-from deepnet_theory.models.asked import describe, slowest
+from deepnet_theory.models.asked import asked, describe
 from deepnet_theory.models.effect import Effects, Ratio
 from deepnet_theory.models.factory import Made
 from deepnet_theory.models.findings import (
@@ -40,10 +39,10 @@ from deepnet_theory.models.findings import (
     findings,
     in_layers,
     log,
-    of_outer_parts,
     of_start,
 )
 from deepnet_theory.runtime.building import checked
+from deepnet_theory.runtime.linear import Description
 
 # depths that a model's constants may be of in place of its own, over that
 MISTAKEN = tuple(map(Fraction, ("2", "1/2", "3", "1/3", "3/2", "2/3", "4", "1/4")))
@@ -221,7 +220,6 @@ def _remarks(
         aim = rule.stream.get(stack, 1.0) if rule else 1.0
         if not 0.5 < size / aim < 2 and any("sum" not in s.around for s in reading.stacks[stack]):
             yield f"the {stack}'s stream starts at rms {size:.3g}; the rules take it as {aim:.3g}"
-    yield from of_outer_parts(reading)
     judged = [n for s in reading.sublayers if s.kind != UNKNOWN for n in s.ruled_norms]
     odd = {n.gain: n.size for n in judged if abs(n.size - 1) > EXACT}
     for name, size in list(odd.items())[:1]:
@@ -279,7 +277,11 @@ def of_constants(reading: Reading, constants: Constants | str | Path) -> Wanted:
         uses = reading.select.get("uses", "1")
         selection = Selection(c.optimizer, placement=c.placement, norm=c.norm, stack=c.stack,
                               layer=layer, uses=uses)  # fmt: skip
-    steps = tuple(steps_of(reading, rule, c))
+
+    def steps(d: Description) -> dict[str, float]:
+        own = asked(d, c)
+        return {"lr": own.rate, "eps": own.epsilon, "weight_decay": own.weight_decay}
+
     return replace(rule, selection=selection, steps=steps, grouped=True)
 
 
@@ -315,20 +317,34 @@ def name_and_groups(
 # ------------------------------------------------------------------ how parameters step
 
 
+class Asked(NamedTuple):
+    """A parameter, what it is, and what multiplies the knobs that a user chooses for its steps."""
+
+    parameter: str
+    stack: str
+    of: Description
+    times: dict[str, float]
+
+
 STEPPED = {"lr": "learns at", "eps": "has epsilon", "weight_decay": "decays by"}
 
 
-def steps_of(reading: Reading, rule: Wanted, c: Constants) -> Iterator[WantedStep]:
-    """What constants ask of every parameter; of a packed one, its slowest block's."""
-    if not reading.understood:
-        return
-    rows = zip(reading.sublayers, rule.sublayers, strict=True)
-    stacks = {row.part: s.stack for s, row in rows}
-    for name, blocks in describe(reading, rule).items():
-        asked, d, _ = slowest(blocks, c)
-        times = {"lr": asked.rate, "eps": asked.epsilon, "weight_decay": asked.weight_decay}
-        what = f"norm {d.name}" if d.role.value.startswith("norm") else d.name
-        yield WantedStep(name, stacks.get(d.part or "", d.part or ""), d.layer, d.kind, what, times)
+def _steps(reading: Reading, rule: Wanted) -> Iterator[Asked]:
+    """What a rule asks of every parameter's steps; of a packed one, its slowest block's."""
+    rows = list(zip(reading.sublayers, rule.sublayers, strict=True))
+    rates = {(s.stack, s.layer, s.kind): w.rates for s, w in rows}
+    stacks = {w.part: s.stack for s, w in rows}
+
+    def by_rates(d: Description) -> dict[str, float]:
+        own = rates.get((d.part or "", d.layer or 0, d.kind or ""), {})
+        judged = d.name in own or (d.is_matrix and d.sublayer is not None)
+        return {"lr": own.get(d.name, 1.0) / rule.counts(d.times)} if judged else {}
+
+    for name, blocks in describe(reading, rule).items() if reading.understood else ():
+        each = [(times, d) for d in blocks if (times := (rule.steps or by_rates)(d))]
+        if each:
+            times, d = min(each, key=lambda one: one[0].get("lr", 1.0))
+            yield Asked(name, stacks.get(d.part or "", d.part or ""), d, times)
 
 
 def of_steps(
@@ -339,7 +355,7 @@ def of_steps(
     Those of a stack that have one value and want another are one finding.
     The base of each is the median of found over wanted: most parameters are taken as right.
     """
-    steps = rule.steps or tuple(_of_matrices(reading, rule))
+    steps = tuple(_steps(reading, rule)) if groups else ()
     for knob in STEPPED:
         known = [
             (step, groups[step.parameter][knob], step.times[knob])
@@ -347,7 +363,7 @@ def of_steps(
             if knob in step.times and knob in groups.get(step.parameter, ())
         ]
         base = median([value / times for _, value, times in known if times] or [0.0])
-        alike: dict[tuple[str, float, float], list[WantedStep]] = {}
+        alike: dict[tuple[str, float, float], list[Asked]] = {}
         for step, value, times in known:
             if not math.isclose(value, times * base, rel_tol=EXACT):
                 alike.setdefault((step.stack, value, times), []).append(step)
@@ -356,16 +372,17 @@ def of_steps(
 
 
 def _finding(
-    reading: Reading, group: list[WantedStep], knob: str, value: float, times: float, base: float
+    reading: Reading, group: list[Asked], knob: str, value: float, times: float, base: float
 ) -> Finding:
     first, aim = group[0], times * base
     ratio = value / aim if aim else math.inf
-    layers = sorted({step.layer for step in group if step.layer is not None})
+    layers = sorted({step.of.layer for step in group if step.of.layer is not None})
+    whats = [f"{'norm ' * s.of.role.value.startswith('norm')}{s.of.name}" for s in group]
     where = (
         first.stack,
         in_layers(layers, reading.layers[first.stack]) if layers else "",
-        " and ".join(dict.fromkeys(step.kind for step in group if step.kind)),
-        " and ".join(dict.fromkeys(step.what for step in group)),
+        " and ".join(dict.fromkeys(step.of.kind for step in group if step.of.kind)),
+        " and ".join(dict.fromkeys(whats)),
     )
     so = "" if len(group) == 1 else f"  # and {len(group) - 1} more"
     return Finding(
@@ -374,18 +391,3 @@ def _finding(
         max(ratio, 1 / ratio) if ratio else math.inf,
         f'{{"params": [model.get_parameter("{first.parameter}")], "{knob}": {aim:.4g}}}{so}',
     )
-
-
-def _of_matrices(reading: Reading, rule: Wanted) -> Iterator[WantedStep]:
-    """The rates of matrices alone; of a packed parameter its slowest block's."""
-    least: dict[str, WantedStep] = {}
-    for s, w in zip(reading.sublayers, rule.sublayers, strict=True):
-        for m in (m for m in s.matrices if not unjudged(m)):
-            rate = w.rates.get(m.role, 1.0) / rule.counts(factor(s, m))
-            if m.name not in least or rate < least[m.name].times["lr"]:
-                least[m.name] = WantedStep(m.name, s.stack, s.layer, s.kind, m.role, {"lr": rate})
-        if (name := s.learnt_parameter) and s.multiplier in w.rates:
-            rate = w.rates[s.multiplier]
-            step = WantedStep(name, s.stack, s.layer, s.kind, "multiplier", {"lr": rate})
-            least[name] = step
-    return iter(least.values())

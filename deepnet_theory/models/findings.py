@@ -26,14 +26,13 @@ from deepnet_theory.definitions.subject import (
     WantedSublayer,
 )
 from deepnet_theory.definitions.sublayer import sublayer
-from deepnet_theory.models.applying import SMALL, head_std, is_high, is_small, is_tied
+from deepnet_theory.models.applying import head_std, is_high, is_tied
 from deepnet_theory.models.asked import blocks
 from deepnet_theory.models.branches import runs
 from deepnet_theory.models.effect import Effects, Ratio
 
 FAR = 10.0  # the logarithm of a ratio that is none
 SIMILAR = 1.25  # layers whose ratios are within this factor differ alike
-STARTED = 0.5  # rms of a bias at the log-unigram, at least: token frequencies differ by factors
 
 
 def findings(
@@ -111,7 +110,7 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding
         of = f'model.get_parameter("{matrix.name}")'
         mend = f'{{"params": [{of}], "lr": lr * {1 / first.ratio:.4g}}}'
     elif m is None:
-        what = f"alpha {_alpha(reading, group)}{_why_alpha(reading, s, wanted)}"
+        what = f"alpha {_alpha(group)}{_why_alpha(reading, s, wanted)}"
         what += f" (in {s.line})" * bool(s.line)
         mend = f"x = {_equation(wanted, f'{wanted.alpha:.4g}')}"
         if wanted.learnt and s.learnt and (name := s.learnt_parameter):
@@ -198,37 +197,6 @@ def _of_copies(model: nn.Module, reading: Reading) -> Iterator[Finding]:
             )
 
 
-def of_outer_parts(reading: Reading) -> Iterator[str]:
-    """Sizes of head and positions that let what all tokens share drown what is a token's own.
-
-    A small head leaves the stack to learn the unigram, a direction common to all tokens; a norm on
-    the stream then divides the rest in every sublayer
-    (:mod:`~deepnet_theory.laboratory.common_mode`). Positions as large as tokens are common
-    already.
-    """
-    logits = reading.logits
-    if logits is None or "sum" not in reading.sublayers[-1].around:
-        return
-    if logits.bias >= STARTED or not is_small(logits):
-        return
-    head = logits.head
-    sentence = (
-        f"the head's entries have rms {head.size:.3g}, below {SMALL:g} × {head_std(logits):.3g}"
-    )
-    sizes = [(t.of_inputs, abs(t.times) * t.size) for t in reading.tables]
-    tokens = max((size for chosen, size in sizes if chosen), default=math.inf)
-    positions = max((size for chosen, size in sizes if not chosen), default=0.0)
-    if positions > tokens * (1 - SMALL):
-        sentence += f", and positions ({positions:.3g}) are as large as tokens ({tokens:.3g})"
-    # a stack moves along the signs of the head's transpose times the error: E|ξ| = sqrt(2/π) a unit
-    nats = math.sqrt(2 / math.pi) * head.fan_in * abs(head.times) * head.size
-    sentence += f"; it draws at most {nats:.2g} nats from what all tokens share"
-    yield (
-        f"{sentence}: tokens can become alike in training; start its bias at the log of the text's "
-        "token frequencies (deepnet_theory.start_head_)"
-    )
-
-
 def _apart(ratio: float) -> float:
     return max(ratio, 1 / ratio)
 
@@ -270,18 +238,12 @@ def _held(group: Sequence[Difference], form: str) -> str:
     return f"{mean * group[0].wanted:{form}}, wanted {wanted}: {way}"
 
 
-def _alpha(reading: Reading, group: Sequence[Difference]) -> str:
+def _alpha(group: Sequence[Difference]) -> str:
     if _equal(group):
         return f"is {_held(group, '.4g')}"
-    wanted = _span([d.wanted for d in group], ".4g")
+    found, wanted = _span([d.found for d in group], ".4g"), _span([d.wanted for d in group], ".4g")
     times = _span([d.ratio for d in group])
-    if len({f"{d.found:.4g}" for d in group}) == 1:
-        return f"is {group[0].found:.4g}, wanted {wanted} by the layer: {times} times that"
-    ends = sorted(group, key=lambda d: d.found)
-    low, high = (
-        f"{d.found:.4g} in layer {reading.sublayers[d.index].layer}" for d in (ends[0], ends[-1])
-    )
-    return f"varies with the layer, from {low} to {high}, wanted {wanted}: {times} times that"
+    return f"is {found}, wanted {wanted} by the layer: {times} times that"
 
 
 def in_layers(layers: list[int], count: int) -> str:

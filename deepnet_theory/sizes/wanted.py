@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from itertools import product
+from typing import Any
 
 from deepnet_theory.definitions.expression import evaluate
 from deepnet_theory.definitions.optimizer import Optimizer, optimizer
@@ -19,17 +21,15 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.subject import (
     INSIDE,
     Wanted,
-    WantedStep,
     WantedSublayer,
     at,
     meant_norms,
     norms_of,
     placed_forms,
-    unjudged,
     with_own,
     without_law,
 )
-from deepnet_theory.definitions.sublayer import Role, sublayer
+from deepnet_theory.definitions.sublayer import MATRICES, Role, sublayer
 from deepnet_theory.sizes.schemes import optimizer_classes
 from deepnet_theory.sizes.table import Table, table, texts
 from deepnet_theory.sizes.update import law
@@ -195,9 +195,8 @@ def of_scheme(reading: Reading, given: Scheme, under: str | None = None) -> Want
     Raises :class:`Refusal` where no model shows it, where this one is of another stack, and where
     it was not understood.
     """
-    steps = _steps_of_scheme(reading, given)
     sizes = _sizes_of_scheme(reading, given, under, depth_of(reading))
-    return replace(sizes, steps=tuple(steps))
+    return replace(sizes, steps=partial(_steps_of_scheme, reading, given))
 
 
 def _sizes_of_scheme(
@@ -268,19 +267,10 @@ def _of_scheme(
         )
 
 
-def _steps_of_scheme(reading: Reading, given: Scheme) -> Iterator[WantedStep]:
-    """How parameters step, each by what the scheme sets of its role."""
+def _steps_of_scheme(reading: Reading, given: Scheme, d: Any) -> dict[str, float]:
+    """What a scheme multiplies the knobs of a matrix or a norm's vector in a sublayer by."""
+    layer = {**depth_of(reading), "l": (d.layer or 0) + 1}
     knobs = {"lr": given.rates, "eps": given.epsilon, "weight_decay": given.weight_decay}
-    seen = set()
-    for s in reading.sublayers:
-        layer = {**depth_of(reading), "l": s.layer + 1}
-        roles = {m.name: m.role for m in sublayer(s.kind).matrices}
-        named = [(m.name, roles[m.role], m.role) for m in s.matrices if not unjudged(m)]
-        named += [(n.gain, Role.NORM_GAIN, "norm gain") for n in s.norms if n.gain]
-        named += [(n.bias, Role.NORM_BIAS, "norm bias") for n in s.norms if n.bias]
-        for name, role, what in named:
-            set_by = {knob: by for knob, by in knobs.items() if by}
-            times = {k: given.value(by.get(role, "1"), **layer) for k, by in set_by.items()}
-            if times and name not in seen:
-                seen.add(name)
-                yield WantedStep(name, s.stack, s.layer, s.kind, what, times)
+    if d.sublayer is None or d.role not in {*MATRICES, Role.NORM_GAIN, Role.NORM_BIAS}:
+        return {}
+    return {k: given.value(by.get(d.role, "1"), **layer) for k, by in knobs.items() if by}

@@ -9,10 +9,10 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from fixed import everything
 from torch import nn
-from written_models import GPT, Llama, Normed, post, pre
+from written_models import GPT, Llama, Normed, post
 
 import deepnet_theory as dt
-from deepnet_theory import apply_, parameter_groups, start_head_
+from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.outcome import Refusal
 
 D, V, TOKENS = 64, 256, 32
@@ -152,26 +152,3 @@ def test_a_small_vocabulary_takes_a_smaller_head():
     excess = (logits.logsumexp(-1) - logits.mean(-1)).mean().item() / math.log(30) - 1
     assert 0.01 < excess < 0.08
     assert model.lm_head.weight.std().item() < 0.6 * math.sqrt(2 / (D + 30))
-
-
-def test_an_audit_says_that_a_small_head_invites_the_common_mode(monkeypatch):
-    monkeypatch.setattr("deepnet_theory.models.effect.MOST", 0)  # no effect is predicted
-
-    def remarks(std, bias=None, line=post):
-        torch.manual_seed(0)
-        model = GPT(2, line=line, final=False, d=D, vocab=V, std=0.02)
-        nn.init.normal_(model.lm_head.weight, 0, std)
-        if bias is not None:
-            model.lm_head.bias = nn.Parameter(torch.zeros(V))
-            start_head_(model.lm_head, bias)
-        found = dt.audit(model, batch(), optimizer="adamw").remarks
-        return [r for r in found if "can become alike" in r]
-
-    (said,) = remarks(0.02)
-    assert "the head's entries have rms 0.0199, below 0.5 × 0.0791, and positions" in said
-    assert "are as large as tokens (0.0199)" in said and said.endswith(
-        "(deepnet_theory.start_head_)"
-    )
-    xavier = math.sqrt(2 / (D + V))
-    assert not remarks(xavier) and not remarks(0.02, line=pre)
-    assert remarks(0.02, torch.ones(V)) and not remarks(0.02, 1e6 / torch.arange(1, V + 1))
