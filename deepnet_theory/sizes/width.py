@@ -392,7 +392,11 @@ def require_one_rate(embedding: WidthRow, head: WidthRow) -> str | None:
 
 
 def _tied(place: Place, point: Point, selection: Selection, alignment: str, form: str) -> WidthRow:
-    """The row of a matrix that is embedding and head: one size, one rate, one multiplier."""
+    """The row of a matrix that is embedding and head: one size, one rate, one multiplier.
+
+    Torch stores it as V × d for both, so that Muon, whose factor of the shape grows with V/d alone,
+    asks for one rate too.
+    """
     c, init = point.multipliers[TIED], point.inits[TIED]
     if why := require_multipliers(c, form):
         return WidthRow(place, None, None, refused=why)
