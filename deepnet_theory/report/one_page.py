@@ -33,54 +33,30 @@ def document(
     command: str = "",
 ) -> doc.Document:
     """Everything on one page; ``command`` is the way to make it again."""
-    stated = {a.name: a.statement for a in derivation.assumptions}
-    measured = experiment.answer(verification)
-    body: doc.Body = (
-        *rule.box(derivation),
-        *rule.meaning(derivation),
-        ("Derivation: ", *rule.proved(derivation), ". Measurement: ", *measured),
-        doc.Document("The constants", _constants(derivation, constants)),
-        doc.Document("The rule", tuple(rule.consequences(derivation))),
-        doc.Document("The setting", (rule.setting(derivation.selection),)),
-        doc.Document("The measurement", experiment.sections(verification)),
-        doc.Document(
-            "The assumptions", (experiment.assumptions(verification.assumptions, stated),)
-        ),
-        doc.Document("The derivation", (rule.conclusion(derivation), *rule.steps(derivation))),
-        doc.Document("Provenance", (_provenance(verification, command),)),
-    )
-    return doc.Document(rule.title(derivation.selection), body)
-
-
-def _constants(derivation: Derivation, constants: Sequence[Constants]) -> tuple[doc.Block, ...]:
-    """α and β of every sublayer, how to build the model, and the files to build it from."""
-    rows = (
-        (f"{part.layers} {part.name}", s.kind, *(f"{v:.6g}" for v in (s.alpha, s.beta, c.eta)))
+    v, row = verification, constants[0].origin.get("row")
+    alphas = (
+        (f"{part.layers} {part.name}", s.kind, *(f"{x:.6g}" for x in (s.alpha, s.beta, c.eta)))
         for c in constants
         for part in c.parts
         for s in part.sublayers
     )
-    row, measured = constants[0].origin.get("row"), derivation.rows[0].named
-    return (
-        f"Measured here: the rule {measured}. In the constants: the rule {row}." * bool(row),
-        doc.table("layers | sublayer | >α | >β | >factor on η", rows),
+    built: doc.Body = (
+        f"Measured here: the rule {derivation.rows[0].named}. In the constants: the rule {row}."
+        * bool(row),
+        doc.table("layers | sublayer | >α | >β | >factor on η", alphas),
         doc.Listing(USE),
-        *(
-            doc.Document(
-                f"constants.json of {', '.join(f'{part.layers} {part.name}' for part in c.parts)}",
-                (doc.Listing(c.to_json()),),
-                folded=True,
-            )
-            for c in constants
-        ),
+        *map(_file, constants),
     )
-
-
-def _provenance(v: Result, command: str) -> doc.Listing:
-    """How the page was made, when, by what version and on what machine."""
-    settings = "; ".join(f"{k} {value}" for k, value in v.settings.items())
+    stated = {a.name: a.statement for a in derivation.assumptions}
+    measured = experiment.answer(v)
+    steps: doc.Body = (
+        rule.conclusion(derivation),
+        *rule.steps(derivation),
+        *rule.beside(derivation),
+    )
+    settings = "; ".join(f"{name} {value}" for name, value in v.settings.items())
     software = ", ".join(f"{name} {version}" for name, version in v.provenance.versions.items())
-    rows = {
+    told = {
         "command": command,
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "deepnet-theory": __version__,
@@ -89,4 +65,20 @@ def _provenance(v: Result, command: str) -> doc.Listing:
         "settings": settings,
         "software": software,
     }
-    return doc.Listing("\n".join(f"{label}: {value}" for label, value in rows.items() if value))
+    lines = "\n".join(f"{label}: {words}" for label, words in told.items() if words)
+    body: doc.Body = (
+        *rule.box(derivation),
+        *rule.meaning(derivation),
+        ("Derivation: ", *rule.proved(derivation), ". Measurement: ", *measured),
+        doc.Document("The constants", built),
+        doc.Document("The measurement", experiment.sections(v)),
+        doc.Document("The assumptions", (experiment.assumptions(v.assumptions, stated),)),
+        doc.Document("The derivation", steps),
+        doc.Document("Provenance", (doc.Listing(lines),)),
+    )
+    return doc.Document(rule.title(derivation.selection), body)
+
+
+def _file(c: Constants) -> doc.Document:
+    layers = ", ".join(f"{part.layers} {part.name}" for part in c.parts)
+    return doc.Document(f"constants.json of {layers}", (doc.Listing(c.to_json()),), folded=True)

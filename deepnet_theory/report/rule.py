@@ -38,7 +38,7 @@ def document(derivation: Derivation) -> doc.Document:
         f"From {ends}: {derivation.rule.meaning.rstrip('.')}.",
         *meaning(derivation),
         doc.Document("Derivation", steps(derivation)),
-        *_beside(derivation),
+        *beside(derivation),
     )
     return doc.Document(title(derivation.selection), body)
 
@@ -73,7 +73,7 @@ def section(derivation: Derivation, name: str) -> doc.Document:
 
 def _parts(derivation: Derivation) -> dict[str, doc.Document]:
     """The sections of the whole, those of the steps among them, by their titles."""
-    parts = (*_beside(derivation), *steps(derivation))
+    parts = (*beside(derivation), *steps(derivation))
     return {part.title.lower(): part for part in parts if any(doc.said([part]))}
 
 
@@ -160,11 +160,11 @@ def conclusion(derivation: Derivation) -> tuple[Verdict, str]:
 # ---- what is measured, and not a step ----
 
 
-def _beside(derivation: Derivation) -> tuple[doc.Document, ...]:
+def beside(derivation: Derivation) -> tuple[doc.Document, ...]:
     return (
-        *consequences(derivation),
+        *_consequences(derivation),
         doc.Document("Remarks", derivation.remarks),
-        doc.Document("Setting", (setting(derivation.selection),)),
+        doc.Document("Setting", (_setting(derivation.selection),)),
         doc.Document(
             "Assumptions", (doc.terms((a.name, a.statement) for a in derivation.assumptions),)
         ),
@@ -172,7 +172,7 @@ def _beside(derivation: Derivation) -> tuple[doc.Document, ...]:
     )
 
 
-def consequences(derivation: Derivation) -> Iterator[doc.Document]:
+def _consequences(derivation: Derivation) -> Iterator[doc.Document]:
     """What follows from the rule as powers of the depth: of the scaled matrices, of the others."""
     beside = {f"share-{share.parameter}" for share in derivation.shares}
     for name, other in ("Consequences", False), ("Parameters that beta does not reach", True):
@@ -186,7 +186,7 @@ def _consequence(c: Consequence) -> tuple[doc.Words, ...]:
     return c.name, owner(c.part, c.sublayer), doc.Formula(c.text), words
 
 
-def setting(selection: Selection) -> doc.Table:
+def _setting(selection: Selection) -> doc.Table:
     """What was selected, in formulas and words."""
     layers = (f"{part.depth} layers of {part.described}" for part in selection.the_stack.parts)
     return doc.terms(

@@ -62,10 +62,12 @@ def scheme(judgement: Judgement) -> doc.Document:
 
 
 def power(exponent: Fraction | None, depth: str) -> str:
-    """An exponent as a power of the depth: ``constant``, ``N^(1/2)``."""
+    """An exponent as a power of the depth: ``constant``, ``N``, ``N^(1/2)``."""
     if exponent is None:
         return "0"
-    return "constant" if exponent == 0 else f"{depth}^({exponent})"
+    if exponent in (0, 1):
+        return "constant" if exponent == 0 else depth
+    return f"{depth}^({exponent})"
 
 
 def standing(row: Row) -> str:

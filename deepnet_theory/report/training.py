@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.document import SIGNED, depth_words, interval, number
-from deepnet_theory.report.experiment import COMMON, rows_named, to_decide
+from deepnet_theory.report.document import depth_words, interval, number
+from deepnet_theory.report.experiment import COMMON, judged, rows_named, to_decide
 
 if TYPE_CHECKING:
-    from deepnet_theory.definitions.measurement import Exponent
     from deepnet_theory.definitions.training import ClosureTransfer, Run, Training, Transfer
 
 CURVES = (
@@ -38,12 +37,13 @@ def transfer(t: Transfer) -> doc.Document:
     settings = ", ".join(f"{key} {t.measure[key]}" for key in keys if key in t.measure)
     stopped = f"{t.provenance.stopped}: a part of what was asked for." * bool(t.provenance.stopped)
     baseline = f"; baseline {number(t.baseline, '.3f')}" * (t.baseline is not None)
-    columns = "closure | ρ/η | exponent of | >measured | >95 % interval | …because"
-    rows = (_exponent(c, e) for c in t.closures for e in c.exponents)
     body: doc.Body = (
         *map(_answer, t.closures),
         f"{settings}. {JUDGED}",
-        doc.Document("Exponents", (doc.table(columns, rows),)),
+        *(
+            doc.Document(f"Exponents, {c.closure}, ρ/η = {c.rho or '-'}", (judged(c.exponents),))
+            for c in t.closures
+        ),
         doc.Document("Best learning rates", (*transfer_figures(t), _rates(t))),
         *(doc.Document(f"Losses, {c.closure}", (_losses_by_rate(c),)) for c in t.closures),
         doc.Document("Warnings", t.provenance.warnings),
@@ -76,12 +76,6 @@ def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
             f" The rate {cost.rate:.3g}, the best at {first}, adds {added} to the loss at {last}."
         )
     return f"{closure.closure}: {scales}: ", closure.verdict, end
-
-
-def _exponent(c: ClosureTransfer, e: Exponent) -> tuple[doc.Words, ...]:
-    estimate = "-" if math.isnan(e.estimate) else number(e.estimate, SIGNED)
-    ends = interval(e.low, e.high, SIGNED)
-    return c.closure, c.rho or "-", f"{e.share} in {e.variable}", estimate, ends, e.because
 
 
 def _losses_by_rate(closure: ClosureTransfer) -> doc.Table:
