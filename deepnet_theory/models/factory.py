@@ -393,7 +393,7 @@ def _failure(whole: Made) -> Exception | None:
 
 
 def _own_inputs(module: nn.Module, seed: int) -> Iterator[object]:
-    """Inputs to try: token ids where something is looked up, vectors of the width, images."""
+    """Inputs to try: token ids where something is looked up, vectors of the width."""
     first = next(module.parameters())
     generator = torch.Generator().manual_seed(seed)
     tables = {m.num_embeddings for m in module.modules() if isinstance(m, nn.Embedding)}
@@ -409,10 +409,3 @@ def _own_inputs(module: nn.Module, seed: int) -> Iterator[object]:
         x = x.to(first.device, first.dtype)
         yield x
         yield (x, x)
-    for m in module.modules():
-        if isinstance(m, nn.Conv2d):
-            side = 4 * m.kernel_size[0]
-            size = getattr(getattr(module, "config", None), "image_size", side)
-            image = torch.empty(BATCH, m.in_channels, size, size).normal_(generator=generator)
-            yield image.to(first.device, first.dtype)
-            return

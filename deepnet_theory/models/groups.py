@@ -16,7 +16,7 @@ from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.optimizer import Optimizer, optimizers
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
 from deepnet_theory.definitions.selection import BaseLike, parse_depth, stack
-from deepnet_theory.definitions.sublayer import MATRICES, Role
+from deepnet_theory.definitions.sublayer import MATRICES
 from deepnet_theory.models.applying import read_
 from deepnet_theory.models.asked import TIED, role_of, slowest
 from deepnet_theory.runtime.building import checked
@@ -66,10 +66,9 @@ def parameter_groups(
     optimizer. The factor of the shape decides Muon's name: ``muon`` (torch's "original"),
     ``muon-moonlight`` ("match_rms_adamw"), ``muon-spectral`` (dion's default), ``muon-plain``.
 
-    Warns where blocks packed into one parameter have several rates, or one polar factor, and where
-    a norm gain loses its step. Raises :class:`InputError` where no constants are known, or a role
-    has no optimizer or one that cannot step it; :class:`Refusal` where the constants do not fit
-    the model, or an optimizer has no law.
+    Warns where blocks packed into one parameter have several rates, or one polar factor. Raises
+    :class:`InputError` where no constants are known, or a role has no optimizer or one that cannot
+    step it; :class:`Refusal` where the constants do not fit the model, or an optimizer has no law.
     """
     built_with = constants_of(model)
     if built_with is None and constants is None:
@@ -118,7 +117,6 @@ def parameter_groups(
                     {"params": others, "lr": rate, "weight_decay": decay if decays else 0.0,
                      "name": OTHER, "role": OTHER, "optimizer": name, "lr_scale": 1.0}
                 )  # fmt: skip
-    _warn_of_lost_steps(groups)
     return groups
 
 
@@ -309,21 +307,6 @@ def _names(groups: list[list[Description]]) -> list[tuple[str, ...]]:
         return [(kind,) for kind in kinds]
     called = ([d.name for d in ds] for ds in groups)
     return list(zip(kinds, ("+".join(dict.fromkeys(names)) for names in called), strict=True))
-
-
-def _warn_of_lost_steps(groups: Iterable[dict[str, Any]]) -> None:
-    """Say that norm gains near 1 do not resolve a step of their group's learning rate."""
-    gains = ((g, p) for g in groups if Role.NORM_GAIN.value in g["name"] for p in g["params"])
-    for group, parameter in gains:
-        resolved = torch.finfo(parameter.dtype).eps
-        if group["lr"] < resolved:
-            warnings.warn(
-                f"norm gains near 1 resolve {resolved:.1g} in {parameter.dtype}: steps of "
-                f"{group['lr']:.1g} are rounded away; keep the gains in float32, or as 1 + w "
-                "with w learnt",
-                stacklevel=3,
-            )
-            return
 
 
 # ------------------------------------------------------------------ schedules

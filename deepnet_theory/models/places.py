@@ -23,6 +23,7 @@ from deepnet_theory.models.factory import require_weights
 
 LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 NAME = "residual_multiplier"
+MUTABLE = (dict, list, set)
 
 
 class Scaled(nn.Module):
@@ -143,15 +144,8 @@ def restored_on_error(model: nn.Module) -> Iterator[Callable[[Tensor], None]]:
     Classes, attributes and buffers are kept; what is yielded keeps a weight about to change.
     """
     modules = [
-        (
-            module,
-            type(module),
-            {
-                k: (v, copy(v) if isinstance(v, dict | list | set) else None)
-                for k, v in vars(module).items()
-            },
-        )
-        for module in model.modules()
+        (m, type(m), dict(vars(m)), [copy(v) for v in vars(m).values() if isinstance(v, MUTABLE)])
+        for m in model.modules()
     ]
     tensors = {buffer: buffer.detach().clone() for buffer in model.buffers()}
 
@@ -162,14 +156,14 @@ def restored_on_error(model: nn.Module) -> Iterator[Callable[[Tensor], None]]:
     try:
         yield keep
     except BaseException:
-        for module, kind, attributes in modules:
+        for module, kind, attributes, contents in modules:
             module.__class__ = kind
             vars(module).clear()
-            for name, (value, contents) in attributes.items():
-                if contents is not None:  # the same object: handles of hooks refer to it
-                    value.clear()
-                    (value.extend if isinstance(value, list) else value.update)(contents)
-                vars(module)[name] = value
+            vars(module).update(attributes)
+            mutable = (v for v in attributes.values() if isinstance(v, MUTABLE))
+            for value, inner in zip(mutable, contents, strict=True):
+                value.clear()  # the same object: handles of hooks refer to it
+                (value.extend if isinstance(value, list) else value.update)(inner)
         for tensor, old in tensors.items():
             if not torch.equal(tensor, old):  # one that takes no writes has none to take back
                 tensor.detach().copy_(old)

@@ -29,8 +29,6 @@ from deepnet_theory.models.sums import Norm, ResidualSum, Sums, norms
 from deepnet_theory.processes.jobs import Progress, silent
 from deepnet_theory.runtime.machine import threads
 
-FEW = 16  # streams at most that a matrix mixes
-
 
 def read(
     model: nn.Module | Made,
@@ -94,7 +92,7 @@ class Reader:
         if not self.sums:
             raise InputError(
                 f"{type(module).__name__} has no residual stream: no sum of the form x + G(x) with "
-                f"a matrix in G was found in its forward pass{self._seen_instead()}"
+                "a matrix in G was found in its forward pass"
             )
         self.by_node = {s.node: s for s in self.sums}
         self.broken: list[str] = []  # where a stream is no chain of residual sums
@@ -333,26 +331,6 @@ class Reader:
         """What a stream starts from, without the vectors of a norm."""
         made_of = (n.name for n in self.graph.nodes if n.name and self.graph.depends(node, n))
         return [name for name in made_of if name not in self.vectors]
-
-    def _seen_instead(self) -> str:
-        """What a stream goes through in place of a sum x + G(x), where that is known."""
-        for node in self.graph.nodes:
-            if not (node.op in SUMS and node.live and self.graph.is_used(node)):
-                continue
-            for term in (stripped(part, self.norms)[0] for part in node.inputs):
-                if term in self.products:
-                    known = self.products[term]
-                    count, inputs = known.matrix.shape
-                    if count == inputs <= FEW:
-                        return (
-                            f"; {count} streams are mixed by {known.name} "
-                            f"(hyper-connections), in {node.line}"
-                        )
-                if term.op == "mul" and len(term.live_inputs) > 1:
-                    return (
-                        f"; a sum's terms are multiplied by computed values (gates), in {node.line}"
-                    )
-        return ""
 
     def _breaks(self, chains: list[list[ResidualSum]]) -> Iterator[str]:
         """What parts a stack from the one that its stream comes from, or from the output."""

@@ -352,10 +352,10 @@ REFUSED = {
         BROKEN + "is multiplied by computed values (gates), in GRUGating at x_transformers.py:"),
     "hyper-connections": (
         x_transformers(num_residual_streams=2),
-        "a sum's terms are multiplied by computed values (gates), in HyperConnection at x_transf"),
+        "no sum of the form x + G(x) with a matrix in G was found"),
     "manifold-constrained hyper-connections, in DeepSeek V4": (
         hf("DeepseekV4", **BERT),
-        "a sum's terms are multiplied by computed values (gates), in DeepseekV4DecoderLayer at"),
+        "no sum of the form x + G(x) with a matrix in G was found"),
     "attention over the layers before": (
         x_transformers(integrate_layers=True),
         "not as in attention (attn_layers.layer_integrators.1.to_weights.1.weight and 2 more)"),
