@@ -3,8 +3,7 @@
 import pytest
 
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.rule import ParameterRule, Row, Rule, RuleEntry, own_rule
-from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.definitions.rule import Row, Rule, RuleEntry, own_rule
 
 ENTRY = RuleEntry(
     "encoder", "*", "(2*N)**(1/2)", "1/(2*N)", "2/N", "N",
@@ -86,12 +85,3 @@ def test_ones_own_rule_takes_the_decoders_constants_where_they_are_given():
     assert own_rule(("encoder", "decoder"), "2", "1", None, "5").entries[1].beta == "5"
     with pytest.raises(InputError, match="is not an expression in the depth"):
         own_rule(("encoder",), "eta", "1")
-
-
-def test_a_parameter_has_four_numbers_and_their_formulas():
-    rule = ParameterRule("encoder", "ffn", "fc1", Role.SCALED, "1/N", "2/N", "3/N", "4/N")
-    found = rule.at(N=2)
-    assert (found.gain, found.rate, found.epsilon, found.weight_decay) == (0.5, 1, 1.5, 2)
-    assert found.formulas == {
-        "gain": "1/N", "rate": "2/N", "epsilon": "3/N", "weight_decay": "4/N",
-    }  # fmt: skip

@@ -12,6 +12,8 @@ from deepnet_theory.definitions.selection import Selection
 pytest.importorskip("torch")
 from deepnet_theory.runtime import Model, build, load, load_constants, save
 
+from .texts import spoiled
+
 ORDINARY = 600
 DEEP = []
 for _ in range(500):
@@ -58,23 +60,6 @@ def with_other_data(data, draw):
     return json.dumps(changed)
 
 
-def with_other_bytes(content, draw):
-    """The content with some bytes changed, or cut off, or repeated."""
-    raw = bytearray(content)
-    for _ in range(draw.randint(1, 4)):
-        at = draw.randrange(len(raw) + 1)
-        match draw.randint(0, 3):
-            case 0:
-                raw = raw[:at]
-            case 1:
-                raw[at:at] = raw[at : at + draw.randint(1, 40)]
-            case 2:
-                del raw[at : at + draw.randint(1, 40)]
-            case _:
-                raw[at : at + 1] = bytes([draw.randrange(256)])
-    return bytes(raw)
-
-
 def read(fuzz, case, path, reader):
     """Ends in a model or one short sentence; anything else is raised."""
     outcome = fuzz.ends(case, path.read_bytes(), lambda: reader(path))
@@ -91,7 +76,7 @@ def test_no_constants_file_breaks_the_builder(fuzz, tmp_path):
         if draw.random() < 0.7:
             content = with_other_data(data, draw).encode()
         else:
-            content = with_other_bytes(json.dumps(data).encode(), draw)
+            content = bytes(spoiled(draw, json.dumps(data).encode(), range(256)))
         path.write_bytes(content)
         read(fuzz, case, path, lambda p: build(load_constants(p)))
 
@@ -105,5 +90,5 @@ def test_no_model_file_breaks_the_reader(fuzz, tmp_path):
     assert isinstance(load(path), Model)
     header = whole.rindex(b"}") + 1  # what lies behind it are numbers, all of which are good
     for case, draw in fuzz.cases(ORDINARY):
-        path.write_bytes(with_other_bytes(whole[:header], draw) + whole[header:])
+        path.write_bytes(bytes(spoiled(draw, whole[:header], range(256))) + whole[header:])
         read(fuzz, case, path, load)

@@ -30,19 +30,16 @@ def text(rng, grammar, levels):
     return f"{name}({', '.join(inner() for _ in range(rng.randint(least, min(most, least + 2))))})"
 
 
-def spoiled(rng, written):
-    """A text with a few characters lost, doubled or put in."""
-    characters = list(written)
+def spoiled(rng, written, letters=(*string.printable, *_ODD)):
+    """A text, or a list of bytes, with a few items lost, doubled, put in or cut off."""
+    items = list(written)
     for _ in range(rng.randint(1, 4)):
-        at = rng.randrange(len(characters) + 1)
-        match rng.randrange(3):
-            case 0:
-                del characters[at : at + rng.randint(1, 3)]
-            case 1:
-                characters[at:at] = characters[at : at + rng.randint(1, 5)]
-            case _:
-                characters[at:at] = rng.choice([*string.printable, *_ODD])
-    return "".join(characters)
+        at, length = rng.randrange(len(items) + 1), rng.randint(1, 5)
+        changed = ([], items[at : at + length] * 2, [rng.choice(letters)])
+        items[at : at + length] = rng.choice(changed)
+        if rng.random() < 0.1:
+            del items[at:]
+    return items
 
 
 def any_text(rng, grammar):
@@ -51,5 +48,5 @@ def any_text(rng, grammar):
     if kind < 0.7:
         return text(rng, grammar, rng.randint(0, 6))
     if kind < 0.95:
-        return spoiled(rng, text(rng, grammar, rng.randint(0, 4)))
+        return "".join(spoiled(rng, text(rng, grammar, rng.randint(0, 4))))
     return rng.choice(_ODD) * rng.randint(1, 300)
