@@ -30,12 +30,7 @@ from deepnet_theory.definitions.record import (
     written,
 )
 from deepnet_theory.definitions.rule import ParameterConstants, ParameterRule
-from deepnet_theory.definitions.selection import (
-    ALIGNMENTS,
-    described_layer,
-    selection_from,
-    stack,
-)
+from deepnet_theory.definitions.selection import ALIGNMENTS, described_layer, selection_from, stack
 from deepnet_theory.definitions.sublayer import MATRICES, Role, norm, sublayer, sublayers
 
 if TYPE_CHECKING:

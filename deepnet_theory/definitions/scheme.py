@@ -23,9 +23,7 @@ IN_STACK = (
 )  # fmt: skip
 STAND_FOR = {"gate": "fc1", "up": "fc1", "down": "fc2"}  # in schemes that name fc1 and fc2 alone
 WIDTH = Grammar(
-    purpose="a standard deviation in the width",
-    symbols=("d",),
-    functions=DEPTH.functions,
+    purpose="a standard deviation in the width", symbols=("d",), functions=DEPTH.functions
 )
 
 

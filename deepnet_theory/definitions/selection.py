@@ -43,8 +43,7 @@ class Selection:
     ] = None
     regime: tuple[tuple[str, str], ...] = ()
     placement: Annotated[
-        str,
-        Option("NAME", "post-ln, pre-ln, res-post-ln or sandwich-ln", folder="placements"),
+        str, Option("NAME", "post-ln, pre-ln, res-post-ln or sandwich-ln", folder="placements")
     ] = "post-ln"
     norm: Annotated[str, Option("NAME", "layer or rms", folder="norms")] = "layer"
     stack: Annotated[str, Option("NAME", "encoder, decoder or encoder-decoder", STACKS)] = "encoder"
@@ -66,8 +65,7 @@ class Selection:
         ),
     ] = None
     rank: Annotated[
-        str,
-        Option("NAME", "Of gradients in width: low (few tokens a batch) or full", RANKS),
+        str, Option("NAME", "Of gradients in width: low (few tokens a batch) or full", RANKS)
     ] = "low"
 
     def __post_init__(self) -> None:

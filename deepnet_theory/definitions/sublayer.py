@@ -68,11 +68,7 @@ class Vector:
     size: str = "d"
 
 
-_FUNCTIONS = {
-    **dict.fromkeys(("phi", "softmax", "T"), (1, 1)),
-    "norm": (1, 3),
-    "hadamard": (2, 2),
-}
+_FUNCTIONS = {**dict.fromkeys(("phi", "softmax", "T"), (1, 1)), "norm": (1, 3), "hadamard": (2, 2)}
 _VECTORS = {
     "query_bias": Role.QUERY_BIAS,
     "key_bias": Role.KEY_BIAS,

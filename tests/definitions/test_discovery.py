@@ -10,14 +10,7 @@ from deepnet_theory.definitions.outcome import LONGEST_SENTENCE, InputError, sho
 from deepnet_theory.definitions.placement import Placement, placements
 from deepnet_theory.definitions.record import require_seed
 from deepnet_theory.definitions.selection import Selection, stack
-from deepnet_theory.definitions.sublayer import (
-    Matrix,
-    Norm,
-    Role,
-    Sublayer,
-    sublayer,
-    sublayers,
-)
+from deepnet_theory.definitions.sublayer import Matrix, Norm, Role, Sublayer, sublayer, sublayers
 
 GOOD = """
 from deepnet_theory.definitions.optimizer import Optimizer

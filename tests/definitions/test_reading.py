@@ -6,13 +6,7 @@ from dataclasses import replace
 import pytest
 
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.reading import (
-    Matrix,
-    Norm,
-    Reading,
-    Sublayer,
-    residual_equation,
-)
+from deepnet_theory.definitions.reading import Matrix, Norm, Reading, Sublayer, residual_equation
 from deepnet_theory.definitions.subject import (
     Wanted,
     WantedSublayer,

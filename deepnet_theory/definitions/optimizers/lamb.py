@@ -10,11 +10,7 @@ LAMB = Optimizer(
     source="Su, §Multiple optimizers; You et al., arXiv 1904.00962",
     reference=Reference(
         "pytorch_optimizer:Lamb",
-        options=(
-            ("weight_decay", 0.0),
-            ("adam_debias", True),
-            ("max_grad_norm", 0.0),
-        ),
+        options=(("weight_decay", 0.0), ("adam_debias", True), ("max_grad_norm", 0.0)),
         requires="verify",
     ),
     running=Running(

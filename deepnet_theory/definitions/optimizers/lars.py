@@ -7,11 +7,7 @@ LARS = Optimizer(
     source="You et al., arXiv 1708.03888",
     reference=Reference(
         "pytorch_optimizer:LARS",
-        options=(
-            ("weight_decay", 0.0),
-            ("momentum", 0.0),
-            ("trust_coefficient", 0.001),
-        ),
+        options=(("weight_decay", 0.0), ("momentum", 0.0), ("trust_coefficient", 0.001)),
         requires="verify",
     ),
     running=Running("-eta*0.001*norm(theta)*g/norm(g)"),

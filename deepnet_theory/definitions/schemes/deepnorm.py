@@ -6,9 +6,7 @@ DEEPNORM = Scheme(
     optimizer="adam",
     parts=(
         SchemePart(
-            "encoder",
-            alpha="(2*N)**(1/4)",
-            gains=dict.fromkeys(ALL_SCALED, "(8*N)**(-1/4)"),
+            "encoder", alpha="(2*N)**(1/4)", gains=dict.fromkeys(ALL_SCALED, "(8*N)**(-1/4)")
         ),
     ),
     summary="post-LN, the stream multiplied, value, output and feed-forward drawn small",

@@ -11,9 +11,7 @@ DEEPNORM_ENCODER_DECODER = Scheme(
             gains=dict.fromkeys(ALL_SCALED, "0.87*(N**4*M)**(-1/16)"),
         ),
         SchemePart(
-            "decoder",
-            alpha="(3*M)**(1/4)",
-            gains=dict.fromkeys(ALL_SCALED, "(12*M)**(-1/4)"),
+            "decoder", alpha="(3*M)**(1/4)", gains=dict.fromkeys(ALL_SCALED, "(12*M)**(-1/4)")
         ),
     ),
     summary="DeepNorm's constants for an encoder and its decoder",

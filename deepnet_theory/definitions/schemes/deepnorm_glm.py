@@ -6,9 +6,7 @@ DEEPNORM_GLM = Scheme(
     optimizer="adam",
     parts=(
         SchemePart(
-            "encoder",
-            alpha="(2*N)**(1/2)",
-            gains=dict.fromkeys(ALL_SCALED, "(2*N)**(-1/2)"),
+            "encoder", alpha="(2*N)**(1/2)", gains=dict.fromkeys(ALL_SCALED, "(2*N)**(-1/2)")
         ),
     ),
     summary="DeepNorm's placement with the square root in place of the fourth root",

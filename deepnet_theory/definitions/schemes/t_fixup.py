@@ -6,14 +6,10 @@ T_FIXUP = Scheme(
     optimizer="adam",
     parts=(
         SchemePart(
-            "encoder",
-            gains=dict.fromkeys(ALL_SCALED, "0.67*N**(-1/4)"),
-            embedding="(9*N)**(-1/4)",
+            "encoder", gains=dict.fromkeys(ALL_SCALED, "0.67*N**(-1/4)"), embedding="(9*N)**(-1/4)"
         ),
         SchemePart(
-            "decoder",
-            gains=dict.fromkeys(ALL_SCALED, "(9*M)**(-1/4)"),
-            embedding="(9*M)**(-1/4)",
+            "decoder", gains=dict.fromkeys(ALL_SCALED, "(9*M)**(-1/4)"), embedding="(9*M)**(-1/4)"
         ),
     ),
     summary="no norm and no warm-up; value, output, feed-forward and embedding drawn small",
