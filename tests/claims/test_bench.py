@@ -7,10 +7,8 @@ import pytest
 import sympy as sp
 import torch
 
-from deepnet_theory.definitions.expression import UPDATE
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.laboratory.statistics import Interval
-from deepnet_theory.models.step import update
 from paper_checks.shared import changes, stacks
 from paper_checks.shared import judging as verdicts
 from paper_checks.shared.bench import Lab, once
@@ -96,14 +94,6 @@ def test_the_exponent_of_a_wrong_rule_is_refuted():
     found = lab.settled(at, stacks.model_updates(net, at, lab.settings()))
     judged = [lab.exponent(found, e).verdict for e in (0.0, 0.5, 1.0)]
     assert judged[0] is judged[2] is REFUTED and judged[1] is not REFUTED
-
-
-def test_lambs_missing_factor_is_what_refutes_it(own):
-    """With 1/√numel in the written formula it is the algorithm's step."""
-    names, (g, theta) = own("su-lamb"), torch.randn(2, 2, 8, 8)
-    step = update(UPDATE.parse(names["WRITTEN"] + "/sqrt(numel(theta))"), 1.0, g, theta)
-    assert torch.allclose(step.flatten(1).norm(dim=1), theta.flatten(1).norm(dim=1))
-    assert torch.allclose(names["lamb"](theta, g), step, atol=1e-4)
 
 
 def test_exact_moments_are_the_means_of_draws():
