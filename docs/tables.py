@@ -17,7 +17,6 @@ from pathlib import Path
 import deepnet_theory as dt
 from deepnet_theory.definitions.rule import FIRST, TO_TRAIN_WITH, Rule
 from deepnet_theory.report.notation import formula_latex
-from deepnet_theory.sizes.norm_epsilon import Falling
 
 README = Path(__file__).parent.parent / "README.md"
 OPTIMIZERS = ("sgd", "adam", "lamb")
@@ -52,13 +51,8 @@ def _cell(derivation: dt.Derivation, rule: Rule | None) -> str:
         return "refused"
     (entry,) = rule.entries
     rate = "" if entry.rate == "1" else f"; κ = ${formula_latex(entry.rate)}$"
-    epsilon = "".join(f"; {_falls(norm)}" for norm in derivation.falling if entry.norm_epsilon)
+    epsilon = "".join(f"; norm's ε × ${formula_latex(by)}$" for _, by in entry.norm_epsilon)
     return f"${formula_latex(entry.alpha)}$, ${formula_latex(entry.beta)}${rate}{epsilon}"
-
-
-def _falls(norm: Falling) -> str:
-    """The ε of a norm on what falls with the depth."""
-    return f"norm's ε × ${formula_latex(norm.epsilon)}$"
 
 
 def cross() -> list[str]:

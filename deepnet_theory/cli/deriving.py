@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -135,8 +135,7 @@ def compare_closures(
             "leave it out"
         )
     values = {} if depth is None else parse_depth(depth, selection.the_stack)
-    training = for_training(selection).closure
-    return replace(run(selection), training=training, values=tuple(values.items()))
+    return run(selection, tuple(values.items()))
 
 
 def own_rule(

@@ -41,7 +41,7 @@ from deepnet_theory.proof.facts import (
 )
 from deepnet_theory.proof.stack import Depth, ExplicitStack, Moved, Place
 from deepnet_theory.sizes.laws import factors
-from deepnet_theory.sizes.table import by_closure
+from deepnet_theory.sizes.table import table
 
 
 def facts(selection: Selection, printed: Mapping[str, Any]) -> tuple[Fact, ...]:
@@ -189,13 +189,18 @@ class AtRule:
     def training(self) -> Iterator[tuple[Path_, Shown]]:
         if self.data["training"]:
             yield from self.rule("training", self.data["training_closure"])
-        complete = dict(by_closure(self.selection))[COMPLETE.name]
-        if not self.data["training"] and not isinstance(complete, Refusal):
+        if not self.data["training"] and self.has_complete():
             yield ("training",), told(False, "the closure complete has a rule", COMPLETE.name)
         needs = self.selection.the_placement.training_condition
         if needs and self.data["training"]:
             agrees: Shows = lambda stated: stated == needs  # noqa: E731
             yield ("training_condition",), Shown(agrees, "as its placement says", needs)
+
+    def has_complete(self) -> bool:
+        try:
+            return bool(table(replace(self.selection, closure=COMPLETE.name)))
+        except Refusal:
+            return False
 
     def consequences(self) -> Iterator[tuple[Path_, Shown]]:
         for part, kind, members in self.kinds():

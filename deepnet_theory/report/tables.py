@@ -24,13 +24,15 @@ if TYPE_CHECKING:
 def comparison(c: Comparison) -> doc.Document:
     """The rule of every closure, a row an entry, and why closures are refused."""
     rows: list[tuple[doc.Words, ...]] = []
-    for name, rule in c.rules.items():
-        for e in rule.entries:
-            formulas = map(doc.Formula, (e.alpha, e.beta, e.rate, rule.eta, e.rho or "1"))
+    for name, answer in c.closures.items():
+        for e in () if isinstance(answer, str) else answer.rule.entries:
+            eta = "1" if isinstance(answer, str) else answer.rule.eta
+            formulas = map(doc.Formula, (e.alpha, e.beta, e.rate, eta, e.rho or "1"))
             rows.append((name, owner(e.part, e.sublayer), *formulas))
     table = doc.table("closure | of | α | β | κ | factor on η | ρ", rows)
     taken = f"Without --closure: {c.default}. Recommended for training: {c.training or 'none'}."
-    refused = doc.Document("Refused", (doc.terms(c.refused.items()),))
+    why = ((name, answer) for name, answer in c.closures.items() if isinstance(answer, str))
+    refused = doc.Document("Refused", (doc.terms(why),))
     return doc.Document(f"Closures: {title(c.selection)}", (taken, table, refused))
 
 

@@ -14,12 +14,20 @@ from typing import Any
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.measurement import Predictions
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.rule import COMPLETE, FIRST, TO_TRAIN_WITH, ParameterRule, Row, Rule
+from deepnet_theory.definitions.rule import (
+    COMPLETE,
+    FIRST,
+    TO_TRAIN_WITH,
+    ParameterRule,
+    Row,
+    Rule,
+    closures,
+)
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.sizes.exponents import predictions
 from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.sizes.norm_epsilon import Falling, in_words, of_entry
+from deepnet_theory.sizes.norm_epsilon import in_words
 from deepnet_theory.sizes.rule import closure_of, solve_rule
 from deepnet_theory.sizes.table import (
     DEPTHS,
@@ -29,7 +37,6 @@ from deepnet_theory.sizes.table import (
     ParameterRow,
     SublayerRow,
     Table,
-    by_closure,
     parameter_rules,
     table,
     texts,
@@ -172,21 +179,13 @@ class Answer(Displayed):
         )
         return f"{sentence} {self.training_condition}".rstrip()
 
-    @cached_property
-    def falling(self) -> tuple[Falling, ...]:
-        """The norms whose epsilon must fall with the depth.
-
-        Under the rule to train with, or that of the closure which was asked for.
-        """
-        named = self.selection.closure is not None
-        used = self.rule if named or self.training is None else self.training
-        return tuple(norm for entry in used.entries for norm in of_entry(self.selection, entry))
-
     @property
     def in_depth(self) -> str:
         """Whether the rule is stable, lazy or unstable in depth, and which rule to train with."""
         state = in_depth(self.table)
-        epsilon = in_words(self.falling, dict(self.values))
+        named = self.selection.closure is not None
+        used = self.rule if named or self.training is None else self.training
+        epsilon = in_words(used.entries, **dict(self.values))
         return f"{state[0].upper()}{state[1:]}. {self.advice} {epsilon}".rstrip()
 
     @property
@@ -361,32 +360,28 @@ def _in_words(row: SublayerRow) -> str:
 
 @dataclass(frozen=True)
 class Comparison(Displayed):
-    """The rule and the consequences of every closure that balances; why the others do not."""
+    """The answer of every closure that balances, at a depth; the sentence that refuses another."""
 
     selection: Selection
-    default: str  # the closure that is taken where none is asked for
-    rules: dict[str, Rule]
-    consequences: dict[str, tuple[Consequence, ...]]
-    refused: dict[str, str]
+    closures: dict[str, Answer | str]
     training: str | None = None  # the closure to train with, where there is one
-    values: tuple[tuple[str, int], ...] = ()  # print numbers at this depth
 
-    def __getitem__(self, closure: str) -> tuple[Consequence, ...] | str:
-        """The consequences of a closure, or the sentence that refuses it."""
-        return self.consequences.get(closure) or self.refused[closure]
+    @property
+    def default(self) -> str:
+        """The closure that is taken where none is asked for."""
+        return closure_of(self.selection).name
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; values only where a depth was asked for."""
-        rows: list[dict[str, Any]] = [
-            {
-                "closure": name,
-                "rule": [entry.to_dict(**dict(self.values)) for entry in rule.entries],
-                "eta": rule.eta,
-                "consequences": by_kind(self.consequences[name], "meaning"),
-            }
-            for name, rule in self.rules.items()
-        ]
-        rows += [{"closure": name, "refused": why} for name, why in self.refused.items()]
+        rows: list[dict[str, Any]] = []
+        for name, answer in self.closures.items():
+            if isinstance(answer, str):
+                rows.append({"closure": name, "refused": answer})
+                continue
+            rule = [entry.to_dict(**dict(answer.values)) for entry in answer.rule.entries]
+            implied = by_kind(consequences(answer.table), "meaning")
+            rows.append({"closure": name, "rule": rule, "eta": answer.rule.eta,
+                         "consequences": implied})  # fmt: skip
         return {
             "schema": "deepnet-theory/closures/1",
             "select": self.selection.to_dict(),
@@ -396,25 +391,20 @@ class Comparison(Displayed):
         }
 
 
-def compare_closures(selection: Selection) -> Comparison:
-    """The rule and the consequences of every closure side by side; a refusal is its sentence.
+def compare_closures(selection: Selection, values: tuple[tuple[str, int], ...] = ()) -> Comparison:
+    """Every closure's answer side by side.
 
     Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where no closure balances.
 
     Source: Su, §First conclusions, where two alternatives are weighed against the symmetric one.
     """
-    rules: dict[str, Rule] = {}
-    implied: dict[str, tuple[Consequence, ...]] = {}
-    refused: dict[str, str] = {}
-    for name, solved in by_closure(selection):
+    plain, found = replace(selection, closure=None), dict[str, Answer | str]()
+    for name in closures():
+        found[name] = answer = Answer(replace(plain, closure=name), values)
         try:
-            if isinstance(solved, Refusal):
-                raise solved
-            rules[name] = texts(solved.rule)
-            implied[name] = tuple(consequences(solved))
+            _ = answer.rule
         except Refusal as refusal:
-            refused[name] = str(refusal)
-    plain = replace(selection, closure=None)
-    if not rules:
+            found[name] = str(refusal)
+    if all(isinstance(answer, str) for answer in found.values()):
         solve_rule(plain)  # says why
-    return Comparison(selection, closure_of(plain).name, rules, implied, refused)
+    return Comparison(plain, found, for_training(plain).closure)

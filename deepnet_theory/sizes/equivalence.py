@@ -25,7 +25,7 @@ from deepnet_theory.definitions.rule import ParameterRule, Rule, RuleEntry
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Sublayer, sublayer
 from deepnet_theory.sizes import laws, update
-from deepnet_theory.sizes.monomial import ONE, parse
+from deepnet_theory.sizes.monomial import ONE, product
 
 
 def without_alpha(placement: Placement) -> str:
@@ -81,7 +81,7 @@ def in_weights(
             entry, (last, *_) = rule.entry(part.name, branch.name), branch.last_map
             scaled = last in {m.name for m in branch.scaled}
             gain = dict(entry.gains).get(last, entry.beta if scaled else "1")
-            gain = _times(gain, entry.alpha, Fraction(-1))
+            gain = product((gain, 1), (entry.alpha, -1))
             gains = {**dict(entries.get(entry, entry).gains), last: gain}
             entries[entry] = replace(entry, alpha="1", gains=tuple(gains.items()))
             rows = [p for p in parameters if (p.part, p.sublayer) == (part.name, branch.name)]
@@ -115,17 +115,7 @@ def _rescaled(row: ParameterRule, alpha: str, times: Mapping[str, Fraction]) -> 
     """What a parameter steps with where α goes into it."""
     return replace(
         row,
-        rate=_times(row.rate, alpha, times["eta"]),
-        epsilon=_times(row.epsilon, alpha, times.get("epsilon", Fraction(0))),
-        weight_decay=_times(row.weight_decay, alpha, times.get("decay", Fraction(0))),
+        rate=product((row.rate, 1), (alpha, times["eta"])),
+        epsilon=product((row.epsilon, 1), (alpha, times.get("epsilon", 0))),
+        weight_decay=product((row.weight_decay, 1), (alpha, times.get("decay", 0))),
     )
-
-
-def _times(value: str, alpha_text: str, power: Fraction) -> str:
-    """value·α^power as a text of the grammar of depths."""
-    if power == 0 or value == "0":
-        return value
-    try:
-        return str(parse(value) * parse(alpha_text) ** power)
-    except ValueError:  # not a monomial: a rule of your own
-        return f"({value})*({alpha_text})**({power})"

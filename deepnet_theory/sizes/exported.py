@@ -50,7 +50,7 @@ from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.exponents import Exponents
-from deepnet_theory.sizes.monomial import ONE, Monomial, parse
+from deepnet_theory.sizes.monomial import ONE, product
 from deepnet_theory.sizes.rule import Rule as SizedRule
 from deepnet_theory.sizes.rule import at_sizes
 from deepnet_theory.sizes.table import Table
@@ -445,20 +445,10 @@ def _times(
     for knob, in_width in zip(KNOBS, (None, row.rate, row.epsilon, decay), strict=True):
         value, by = getattr(model, knob), in_width or ONE
         values[knob] = value / (getattr(deep, knob, 1.0) or 1.0) * scale.ratio(by)
-        formulas[knob] = _product(model.formulas.get(knob, f"{value:.10g}"), by)
+        formulas[knob] = product((model.formulas.get(knob, f"{value:.10g}"), 1), (str(by), 1))
     if refused:
         values["weight_decay"], formulas["weight_decay"] = 0.0, refused
     return ParameterConstants(**values, formulas=formulas)
-
-
-def _product(text: str, by: Monomial) -> str:
-    """A formula in depth times a monomial, as a text."""
-    if by == ONE or text == "0":
-        return text
-    try:
-        return str(parse(text) * by)
-    except ValueError:  # an expression of your own
-        return f"({text})*{by}"
 
 
 def _condition(c: Constants) -> str:

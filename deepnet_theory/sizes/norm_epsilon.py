@@ -13,16 +13,15 @@ Source: derived here.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
-from deepnet_theory.definitions.expression import DEPTH, evaluate
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.rule import Rule, RuleEntry
+from deepnet_theory.definitions.rule import Rule, RuleEntry, number
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.growth import growth
-from deepnet_theory.sizes.monomial import Monomial, parse
+from deepnet_theory.sizes.monomial import Monomial, product
 
 WORDS = {
     "output": "the norm on the branch's output",
@@ -31,23 +30,6 @@ WORDS = {
     "stream": "the norm on the stream",
 }
 R = TypeVar("R", bound=Rule)
-
-
-@dataclass(frozen=True)
-class Falling:
-    """A norm on what falls with the depth, in every sublayer of one entry of a rule.
-
-    ``epsilon`` is what its ε must be multiplied by, as a text in N and M.
-    """
-
-    part: str
-    sublayer: str
-    place: str
-    epsilon: str
-
-    def to_dict(self) -> dict[str, object]:
-        names = {"part": "stack", "sublayer": "sublayer", "place": "norm", "epsilon": "epsilon"}
-        return {name: getattr(self, field) for field, name in names.items()}
 
 
 def falling(
@@ -70,19 +52,10 @@ def falling(
 
         size = max(sizes, key=power)  # type: ignore[arg-type]  # the term that falls slowest
         if power(size) < 0:  # type: ignore[operator]
-            yield norm.where, _squared(size, knobs)
+            yield norm.where, product(*((t, 2 * size.exponent(k)) for k, t in knobs.items()))
 
 
-def _squared(size: Monomial, knobs: Mapping[str, str]) -> str:
-    try:
-        value = size.put({knob: parse(text) for knob, text in knobs.items()}) ** 2
-        return DEPTH.parse(str(value)).text
-    except (ValueError, InputError):  # no monomial, or no exponent that the grammar takes
-        factors = (f"({t})**({2 * p})" for k, t in knobs.items() if (p := size.exponent(k)))
-        return "*".join(factors)
-
-
-def of_entry(selection: Selection, entry: RuleEntry) -> Iterator[Falling]:
+def of_entry(selection: Selection, entry: RuleEntry) -> Iterator[tuple[str, str]]:
     """The norms on what falls, under one entry of a rule, in the part's own depth.
 
     An entry for kinds of several numbers of matrices takes the smallest size, which fits all.
@@ -92,26 +65,23 @@ def of_entry(selection: Selection, entry: RuleEntry) -> Iterator[Falling]:
     sublayer = max(governed, key=lambda s: len(laws.factors(s)))
     knobs = {"alpha": entry.alpha, "beta": entry.beta}
     placed = laws.law(selection.the_placement, sublayer)
-    for place, epsilon in falling(placed, knobs, laws.common_gains(sublayer), part.depth):
-        yield Falling(part.name, entry.sublayer, place, epsilon)
+    return falling(placed, knobs, laws.common_gains(sublayer), part.depth)
 
 
 def with_norm_epsilon(selection: Selection, rule: R) -> R:
-    entries = (
-        replace(e, norm_epsilon=tuple((n.place, n.epsilon) for n in of_entry(selection, e)))
-        for e in rule.entries
-    )
+    entries = (replace(e, norm_epsilon=tuple(of_entry(selection, e))) for e in rule.entries)
     return replace(rule, entries=tuple(entries))
 
 
-def in_words(norms: Sequence[Falling], depth: dict[str, int]) -> str:
+def in_words(entries: Sequence[RuleEntry], **depth: int) -> str:
     """What each norm's ε needs, a sentence each."""
     sentences = []
-    for one in norms:
-        whose = one.part if one.sublayer == "*" else f"{one.part}, {one.sublayer}"
-        shown = f" = {evaluate(DEPTH.parse(one.epsilon), **depth):.4g}" if depth else ""
-        sentences.append(
-            f"{WORDS[one.place].capitalize()} ({whose}) divides what falls with the depth: "
-            f"multiply its epsilon by {one.epsilon}{shown}."
-        )
+    for entry in entries:
+        whose = entry.part if entry.sublayer == "*" else f"{entry.part}, {entry.sublayer}"
+        for place, epsilon in entry.norm_epsilon:
+            shown = f" = {number(epsilon, **depth):.4g}" if depth else ""
+            sentences.append(
+                f"{WORDS[place].capitalize()} ({whose}) divides what falls with the depth: "
+                f"multiply its epsilon by {epsilon}{shown}."
+            )
     return " ".join(sentences)

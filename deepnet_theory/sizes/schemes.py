@@ -15,6 +15,7 @@ from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.measurement import Prediction, Predictions
 from deepnet_theory.definitions.optimizer import Optimizer, optimizer, optimizers
 from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.rule import RuleEntry
 from deepnet_theory.definitions.scheme import Scheme, SchemePart, gain_of
 from deepnet_theory.definitions.selection import Selection, stack
 from deepnet_theory.definitions.sublayer import Role, norm
@@ -23,7 +24,7 @@ from deepnet_theory.sizes.exponents import Exponents, rival_rules
 from deepnet_theory.sizes.laws import law
 from deepnet_theory.sizes.layers import Knobs, Layers, positive, stacked
 from deepnet_theory.sizes.monomial import Monomial
-from deepnet_theory.sizes.norm_epsilon import Falling, falling, in_words
+from deepnet_theory.sizes.norm_epsilon import falling, in_words
 
 BEST_KNOWN = ("sgd", "adam", "lamb")  # what a class of optimizers is called by
 
@@ -134,11 +135,11 @@ class Judgement(Displayed):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a user of the scheme should know, each a sentence."""
-        epsilon = in_words(self.falling, {})[:-1]
+        epsilon = in_words(self.falling)[:-1]
         return (*_warnings(self.row.parts), *([epsilon] if epsilon else []))
 
     @property
-    def falling(self) -> tuple[Falling, ...]:
+    def falling(self) -> tuple[RuleEntry, ...]:
         """The norms that divide what falls with the depth."""
         return tuple(falling_in(self.scheme))
 
@@ -160,7 +161,11 @@ class Judgement(Displayed):
             "judged": self.row.to_dict(),
             "optimizers": [row.to_dict() for row in self.others],
             "warnings": list(self.warnings),
-            "norm_epsilon": [norm.to_dict() for norm in self.falling],
+            "norm_epsilon": [
+                {"stack": e.part, "sublayer": e.sublayer, "norm": where, "epsilon": by}
+                for e in self.falling
+                for where, by in e.norm_epsilon
+            ],
         }
 
 
@@ -218,8 +223,8 @@ def predictions(scheme: Scheme, selection: Selection) -> Predictions:
     return Predictions(tuple(rows), warnings=tuple(_warnings(parts)))
 
 
-def falling_in(scheme: Scheme) -> Iterator[Falling]:
-    """Every norm whose ε must fall with the depth under a scheme, with a gain for each matrix."""
+def falling_in(scheme: Scheme) -> Iterator[RuleEntry]:
+    """Every part with a norm whose ε must fall with the depth, with a gain for each matrix."""
     depth_of, stream = {p.name: p.depth for p in stack(scheme.stack).parts}, {"stream": Monomial()}
     for part in scheme.parts:
         found: dict[tuple[str, str], None] = {}
@@ -227,5 +232,5 @@ def falling_in(scheme: Scheme) -> Iterator[Falling]:
             knobs = {m.name: gain_of(part, m.name) for m in sublayer.matrices}
             knobs["alpha"], placed = part.alpha, law(scheme.placement, sublayer)
             found |= dict.fromkeys(falling(placed, knobs, stream, depth_of[part.name]))
-        for place, epsilon in found:
-            yield Falling(part.name, "*", place, epsilon)
+        if found:
+            yield RuleEntry(part.name, "*", part.alpha, "1", norm_epsilon=tuple(found))

@@ -7,13 +7,12 @@ the orders of an update, the closures compared and what closures have in common.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
 from math import comb
 
-from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.rule import ParameterRule, RuleEntry, closures
+from deepnet_theory.definitions.rule import ParameterRule, RuleEntry
 from deepnet_theory.definitions.rule import Rule as Texts
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Role
@@ -233,18 +232,6 @@ def largest(sizes: list[Monomial], depth: str) -> Monomial:
 def table(selection: Selection) -> Table:
     """The table of a selection's rule; raises :class:`Refusal` where there is none."""
     return Table(solve_rule(selection))
-
-
-@cache
-def by_closure(selection: Selection) -> tuple[tuple[str, Table | Refusal], ...]:
-    """The table of every closure, or the sentence that refuses it."""
-    tables: list[tuple[str, Table | Refusal]] = []
-    for name in closures():
-        try:
-            tables.append((name, table(replace(selection, closure=name))))
-        except Refusal as refusal:
-            tables.append((name, refusal))
-    return tuple(tables)
 
 
 def texts(rule: Rule) -> Texts:

@@ -29,13 +29,13 @@ NETS = {
 
 @CLAIM.stated("derived powers of N: 0, −1/2, −1/4", PROVED)
 def derived(lab: Lab) -> Finding:
-    table = symbolic.compare_closures(Selection(optimizer="sgd")).consequences
     N, powers, same = formula("N"), {}, True
     for closure, net in NETS.items():
         alpha, lam = balanced(*CONDITIONS["sgd"][:2], closure)
         own = (lam / alpha) / lam  # a gradient O(λ/α) beside a weight O(λ)
         powers[closure] = str(sp.simplify(N * sp.diff(sp.log(own), N)))
-        engine = next(c.value for c in table[closure] if c.name == "relative-update")
+        implied = symbolic.Answer(Selection(optimizer="sgd", closure=closure)).consequences
+        engine = next(c.value for c in implied if c.name == "relative-update")
         same &= sp.simplify(N * sp.diff(sp.log(formula(str(engine)) / own), N)) == 0
         same &= equal(formula(net.alpha), alpha) and equal(formula(net.beta), lam)
     same &= powers == {"unit-residual": "0", "unit-init": "-1/2", "symmetric": "-1/4"}
