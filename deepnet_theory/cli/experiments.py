@@ -111,7 +111,7 @@ def predict_update(
     )
     warning = f"with the epsilon of every norm left at {EPSILON:g} it is {sizes}"
     if lost := "; ".join(_lost(selection, used, left.shares, found.shares, found.points[-1].at)):
-        warning += f": 5 % are lost from {lost} on"
+        warning += f": 5 % are lost in {lost}"
     told = replace(found.provenance, warnings=(*found.provenance.warnings, warning))
     return replace(found, provenance=told)
 
@@ -139,7 +139,7 @@ def _lost(
             if wanted is not None and 0 < fixed < whole:
                 now, then = ((fixed / whole) ** power - 1, 0.95**power - 1)
                 ratio = (then / now) ** (-1 / float(growth(wanted, part.depth)))
-                yield f"{part.depth} = {depth[part.depth] * ratio:.0f} in {kind.name}"
+                yield f"{kind.name} from {part.depth} = {depth[part.depth] * ratio:.0f} on"
 
 
 def verify(

@@ -47,13 +47,13 @@ def document(m: Result) -> doc.Document:
 
 
 def sections(m: Result) -> tuple[doc.Document, ...]:
-    """Exponents with their figures, points, shares, several updates, warnings."""
+    """Exponents, points with their figures, shares, several updates, warnings."""
     shares, left = m.shares[:MOST_SHARES], len(m.shares) - MOST_SHARES
     more = f"{left} more, each smaller than these." * (left > 0)
     at = depth_words(m.points[-1].at) if m.points else "the last point"
     return (
-        doc.Document("Exponents", (*figures(m), judged(m.exponents))),
-        doc.Document("Points", (points(m.points),)),
+        doc.Document("Exponents", (judged(m.exponents),) * bool(m.exponents)),
+        doc.Document("Points", (*figures(m), points(m.points))),
         doc.Document(f"Trained alone, at {at}", (_shares(shares), more)),
         doc.Document("Common to all tokens, over the updates", tuple(_over_updates(m))),
         doc.Document("Warnings", m.provenance.warnings),
