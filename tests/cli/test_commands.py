@@ -186,12 +186,13 @@ def test_verify_shows_its_progress_on_a_terminal(cli, monkeypatch):
         screen.isatty = lambda: True
         with monkeypatch.context() as within:
             within.setenv("TERM", "xterm-256color")
+            within.setenv("COLUMNS", "200")
             within.setattr(sys, "stderr", screen)
             outcome = cli("verify", "--optimizer", "adam", *LITTLE, *more)
         assert outcome.code in (0, 1, 3) and "\x1b" not in outcome.out
         return screen.getvalue()
 
-    assert "\x1b[" in (loud := shown()) and "model update at depth" in loud
+    assert "\x1b[" in (loud := shown()) and "model update, draw 0 at depth" in loud
     assert shown("--quiet") == ""
 
 
@@ -221,16 +222,6 @@ def test_the_case_of_a_name_does_not_matter(cli):
     assert cli(*loud) == cli(*words)
     assert cli("list", "Norms") == cli("list", "norms")
     assert cli("check", "Cake-Index-Ranges").code == 0
-
-
-def test_published_schemes_are_judged_in_depth_alone_and_listed(cli):
-    typed = ("derive", "--scheme", "gpt-2", "--norm", "layer")  # a default
-    assert cli(*typed).out == cli(*typed[:3]).out
-    assert cli("derive", "--scheme", "gpt-2", "--across", "width").code == 2
-    rows = {
-        r["name"]: r for r in json.loads(cli("list", "schemes", "--format", "json").out)["schemes"]
-    }
-    assert rows["u-mup"]["alpha"]
 
 
 PAGES = (

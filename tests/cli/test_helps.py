@@ -79,26 +79,3 @@ def test_the_defaults_of_a_help_are_those_used(cli, tmp_path, asked, model, comm
         before, after = asked
         assert before == after and before
     assert bool(asked) == (works and command != "cache")
-
-
-TRANSFER = "transfer --optimizer adam --depths 1,2 --rates 1e-3:1e-1"
-
-
-@pytest.mark.parametrize(
-    ("words", "option"),
-    [
-        *((TRANSFER, option) for option in (
-            "--draws 2", "--updates 2", "--eta 1", "--data gaussian:0.5", "--alpha 1",
-            "--scheme deepnorm")),
-        ("report --optimizer adam --depths 1,2 -o p.html", "--scheme deepnet-adam"),
-        ("predict --optimizer adam --depths 1,2", "--updates 2"),
-    ],
-)  # fmt: skip
-def test_what_a_command_refuses_its_help_does_not_list(cli, words, option):
-    command, name = words.split()[0], option.split()[0]
-    refused = cli(*words.split(), *option.split())
-    assert refused.code == 2 and len(refused.err.strip().splitlines()) == 1
-    listed = [name for o in options(command) for name in o.opts]
-    assert name not in listed and "--optimizer" in listed
-    assert name not in cli(command, "--help").out
-    assert name in cli("verify", "--help").out  # where it is taken

@@ -1,10 +1,8 @@
 """Machines as they are: few files, little memory, strict warnings, no folder."""
 
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -34,15 +32,3 @@ def test_a_poor_machine_is_one_sentence(tmp_path, before, words, says):
     code, said = shell(before, words, tmp_path)
     assert code == (2 if says else 0), said
     assert said.startswith("deepnet-theory: ") == bool(says) and says in said
-
-
-@pytest.mark.slow
-def test_an_interrupt_while_importing_is_no_error_of_ours(tmp_path):
-    words = [sys.executable, "-m", "deepnet_theory", *f"verify {FEW}".split()]
-    codes = set()
-    for tenths in range(4, 24, 2):
-        running = subprocess.Popen(words, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
-        time.sleep(tenths / 10)
-        running.send_signal(signal.SIGINT)
-        codes.add(running.wait())
-    assert codes <= {130, -signal.SIGINT, 3}  # 3: it was done before

@@ -28,21 +28,6 @@ def exported(tmp_path_factory):
     return path
 
 
-@pytest.mark.parametrize(
-    ("optimizer", "select"), [("adam", {"method": "lemma"}), ("lamb", {"placement": "pre-ln"})]
-)
-def test_what_is_exported_is_what_derive_says_to_train_with(optimizer, select):
-    derivation = dt.derive(optimizer, **select)
-    constants = dt.export(derivation, 8)
-    alpha, beta = derivation.training.entries[0].at(N=8)
-    first = constants.parts[0].sublayers[0]
-    assert (first.alpha, first.beta) == (alpha, beta)
-    assert "recommended for training" in constants.origin["row"]
-    # one that is stable, and another one in other scales, is not called the one to train with
-    agree = derivation.rule.entries == derivation.training.entries
-    assert ("train with this rule" in derivation.in_depth) == agree
-
-
 def test_export_says_which_rule_it_wrote(cli):
     found = cli("export", "--optimizer", "adam", "--depth", "200")
     constants = json.loads(found.out)

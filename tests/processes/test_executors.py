@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.processes import Job, ProcessDied, executor_of, run_jobs
@@ -23,12 +25,21 @@ def run(processes, works, executor=None):
     return kept
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_each_result_goes_where_it_belongs(processes):
-    found = run(processes, [partial(math.factorial, n) for n in range(7)])
+def test_each_result_goes_where_it_belongs():
+    found = run(2, [partial(math.factorial, n) for n in range(7)])
     assert found == {n: math.factorial(n) for n in range(7)}
-    with ThreadPoolExecutor(3) as threads:  # any executor serves
-        assert run(1, [partial(math.factorial, n) for n in range(7)], threads) == found
+
+
+@settings(max_examples=30)
+@given(st.lists(st.floats(0.1, 10), min_size=1, max_size=9), st.integers(1, 4))
+def test_every_job_is_done_once_and_progress_grows_to_the_whole(costs, count):
+    kept, told = [], []
+    jobs = [Job(str(n), cost, partial(abs, -n), kept.append) for n, cost in enumerate(costs)]
+    with ThreadPoolExecutor(count) as threads:  # any executor serves
+        run_jobs(jobs, threads, sum(costs), lambda *so_far: told.append(so_far))
+    assert sorted(kept) == [*range(len(costs))]
+    done = [one for one, _, _ in told]
+    assert done == sorted(done) and done[-1] == pytest.approx(sum(costs))
 
 
 def test_the_work_is_done_elsewhere_by_one_thread_each():

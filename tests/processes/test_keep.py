@@ -4,8 +4,12 @@ import json
 import os
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from deepnet_theory.cli import main
 from deepnet_theory.definitions.outcome import InputError
@@ -58,11 +62,30 @@ def test_what_is_no_result_counts_as_none(tmp_path, text):
     assert cache.get("work", Found) == FOUND
 
 
+POINTS = st.builds(
+    Point,
+    st.integers(),
+    st.lists(st.floats(allow_nan=False)).map(tuple),
+    st.none() | st.text(),
+)
+RESULTS = st.builds(Found, POINTS, st.dictionaries(st.text(), POINTS))
+
+
+@settings(max_examples=30)
+@given(RESULTS, RESULTS)
+def test_what_is_kept_is_found_under_its_name_as_it_was(one, other):
+    assert (digest(one) == digest(other)) == (repr(one) == repr(other))
+    with TemporaryDirectory() as folder:
+        cache = Cache(Path(folder))
+        cache.put(other, other)
+        cache.put(one, one)
+        assert repr(cache.get(one, Found)) == repr(one)
+        assert repr(cache.get(other, Found)) == repr(other)
+
+
 def test_names_tell_apart_what_differs():
-    values = [1, 1.0, True, "1", None, [1], {"a": 1}, FOUND, FOUND.first, measured, Found,
-              partial(measured), partial(measured, 1)]  # fmt: skip
+    values = [1, 1.0, True, "1", None, [1], {"a": 1}, measured, Found, partial(measured, 1)]
     assert len({*map(digest, values)}) == len(values)
-    assert digest(replace(FOUND)) == digest(FOUND)
     for nothing in (lambda: 1, object()):  # their names say nothing of what they do
         with pytest.raises(TypeError):
             digest(nothing)
