@@ -4,8 +4,6 @@ import math
 
 import numpy as np
 import pytest
-import sympy as sp
-import torch
 
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.laboratory.statistics import Interval
@@ -13,8 +11,6 @@ from paper_checks.shared import changes, stacks
 from paper_checks.shared import judging as verdicts
 from paper_checks.shared.bench import Lab, once
 from paper_checks.shared.fitting import powers, settled
-from paper_checks.shared.gaussian import FeedForward, LinearAttention, expect, squared
-from paper_checks.shared.training import descend
 
 REFUTED, SUPPORTED = Verdict.REFUTED, Verdict.SUPPORTED
 
@@ -64,19 +60,6 @@ def test_a_fit_shows_its_points_as_evidence():
     assert np.allclose([i.estimate for i in powers(knobs, values)], [2, -1])
 
 
-def test_both_trainings_take_the_same_steps():
-    """Plain SGD by hand, and the loop that the claims share."""
-    batches = [torch.tensor([[1.0], [2.0]]), torch.tensor([[3.0], [1.0]])]
-    weight, seen = torch.nn.Parameter(torch.ones(2, 1)), []
-    losses = descend(
-        "sgd", [weight], 0.1, batches, lambda x: (x * weight).square().sum(1), seen.append
-    )
-    first = torch.tensor([1.0, 4.0])
-    after = 1 - 0.2 * first
-    assert torch.allclose(losses, torch.stack([first, torch.tensor([9.0, 1.0]) * after**2]))
-    assert seen == [0, 1]
-
-
 def test_seeds_in_lots_are_the_lots_one_after_another():
     net, squares = stacks.PLAIN, stacks.Pass.squared
     s = Lab().settings(width=16, tokens=4, seeds=4)
@@ -94,32 +77,3 @@ def test_the_exponent_of_a_wrong_rule_is_refuted():
     found = lab.settled(at, stacks.model_updates(net, at, lab.settings()))
     judged = [lab.exponent(found, e).verdict for e in (0.0, 0.5, 1.0)]
     assert judged[0] is judged[2] is REFUTED and judged[1] is not REFUTED
-
-
-def test_exact_moments_are_the_means_of_draws():
-    """E‖ReLU(xW)V‖² and attention's term against draws, at numbers for what is fixed."""
-    draws, f, a = np.random.default_rng(0), FeedForward(2, 3), LinearAttention(2)
-    x, dV, dW = draws.normal(size=(1, 2)), draws.normal(size=(2, 2)), draws.normal(size=(2, 2))
-
-    def matrices(rows, columns, variance):
-        return draws.normal(0, math.sqrt(variance), (100_000, rows, columns))
-
-    W, V = matrices(2, 3, 2 * 0.5**2 / 2), matrices(3, 2, 0.7**2 / 3)
-    drawn = (np.maximum(x @ W, 0) @ V) ** 2
-    at = {f.v: 0.7, f.w: 0.5, **dict(zip(f.x, x.ravel(), strict=True))}
-    exact = f.mean(squared(f.hidden(f.x) * f.V)).subs(at)
-    assert drawn.sum((1, 2)).mean() == pytest.approx(float(exact), rel=0.05)
-    first, second = matrices(2, 2, 0.7**2 / 2), matrices(2, 2, 0.5**2 / 2)
-    inputs = matrices(1, 2, 1)
-    drawn = (inputs @ dV @ second + inputs @ first @ dW) ** 2
-    values = zip((*a.dV, *a.dW), (*dV.ravel(), *dW.ravel()), strict=True)
-    exact = a.parameter_term().subs({a.v: 0.7, a.w: 0.5, **dict(values)})
-    assert drawn.sum((1, 2)).mean() == pytest.approx(float(exact), rel=0.05)
-
-
-def test_a_coin_does_not_stand_for_a_mask_where_odd_powers_meet_it():
-    f, x = FeedForward(1, 1), sp.Symbol("x")
-    with pytest.raises(ValueError, match="odd power"):
-        f.mean(f.hidden(sp.Matrix([[x]]))[0])  # w/√π by the mask, 0 by a coin
-    t = sp.Symbol("t", real=True)
-    assert [expect(t**p, {t: sp.Integer(1)}) for p in (1, 2, 4)] == [0, 1, 3]

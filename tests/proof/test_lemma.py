@@ -4,11 +4,13 @@ import math
 import re
 from dataclasses import replace
 from functools import cache
+from itertools import product
 
 import derivations
 import numpy as np
 import pytest
 import sympy as sp
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.definitions.outcome import Refusal, Verdict
@@ -16,6 +18,7 @@ from deepnet_theory.definitions.placement import Placement, placements
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.proof.lemma import lemma_route, without_minus
+from deepnet_theory.proof.step import written_out
 
 LEMMAS = [name for name, of in derivations.SELECTIONS.items() if of.get("method") == "lemma"]
 
@@ -76,7 +79,6 @@ def test_the_route_refuses_a_branch_of_another_weight(monkeypatch):
 # ---- its statements against plain numbers ----
 
 unit = st.floats(0.01, 0.99)
-positive = st.floats(0.1, 3.0)
 
 
 @cache
@@ -88,6 +90,18 @@ def step(name, **select):
 def value(expression, **at):
     by_name = {s.name: s for s in expression.free_symbols}
     return float(expression.subs({by_name[k]: v for k, v in at.items() if k in by_name}))
+
+
+@settings(max_examples=15, deadline=None)
+@given(unit, st.integers(1, 6))
+def test_the_root_mean_square_of_the_products_of_jacobians(r, count):
+    patterns = product((1, -1), repeat=count)
+    products = [math.prod((1 + s * r) / math.sqrt(1 + r * r) for s in one) for one in patterns]
+    found = step("jacobian-root-mean-square")
+    (Q,) = (s for s in found.lhs.free_symbols if s.name == "Q")
+    summed = written_out(found.lhs.subs(Q, count))
+    assert value(summed, r=r) == pytest.approx(math.sqrt(np.square(products).mean()))
+    assert value(found.rhs) == 1
 
 
 def test_a_minus_goes_into_one_sum_of_a_product():
