@@ -15,7 +15,7 @@ from deepnet_theory.definitions.sublayer import STEPPED, Role
 from deepnet_theory.sizes import table, update
 from deepnet_theory.sizes.growth import CONSTANT, ZERO
 from deepnet_theory.sizes.laws import law
-from deepnet_theory.sizes.layers import Knobs, Layers, stacked
+from deepnet_theory.sizes.layers import Knobs, Layers, positive, stacked
 from deepnet_theory.sizes.rule import solve_rule
 
 RIVALS = ("sgd", "adam", "lamb")
@@ -48,6 +48,8 @@ class Exponents:
             gains = {m.name: entry.beta if m in sublayer.scaled else "1" for m in sublayer.matrices}
             rates = dict.fromkeys(Role, self.rule.eta)
             rates[Role.SCALED] = f"({self.rule.eta})*({entry.rate})"
+            for text in (entry.alpha, entry.beta, entry.rate, self.rule.eta):
+                positive(text, variable)
             of = law(placement, sublayer, self.selection.the_norm)
             given.append((of, Knobs(entry.alpha, gains, rates)))
         return stacked(

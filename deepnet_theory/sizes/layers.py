@@ -22,7 +22,7 @@ from itertools import combinations
 from typing import Any
 
 from deepnet_theory.definitions.expression import INDEXED
-from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.sublayer import MATRICES, STEPPED, Role
 from deepnet_theory.sizes import table, update
@@ -250,8 +250,8 @@ def _moved_at_once(matrices: tuple[InLayers, ...]) -> Power:
 
 def positive(text: str, depth: str) -> Power:
     """The size of a text that is not 0."""
-    size = size_of(text, depth)
-    assert size is not None
+    if (size := size_of(text, depth)) is None:
+        raise InputError(f"{text!r} is not positive in depth: {depth} grows")
     return size
 
 
