@@ -21,7 +21,7 @@ BUDGETS = {
     "proof": 4980,
     "report": 2109,
     "runtime": 1231,
-    "sizes": 5397,
+    "sizes": 5399,
 }
 FORMATTED_BY_HAND = 149
 
