@@ -15,7 +15,7 @@ BUDGETS = {
     "(top level)": 127,
     "cli": 2038,
     "definitions": 5682,
-    "laboratory": 4232,
+    "laboratory": 4172,
     "models": 5200,
     "processes": 661,
     "proof": 4980,

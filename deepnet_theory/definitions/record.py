@@ -261,7 +261,7 @@ class Measurement:
     rules, or ``all`` parameters of the branches and norms (embeddings and head stay).
     ``data`` is ``text`` or ``gaussian:CORRELATION``, tokens of that correlation. A seed's value is
     the mean over its ``draws`` of data and weights, which are many so that few seeds suffice.
-    Beside the first update, ‖F_T − F_0‖ is measured after T = 2, 4, … up to ``updates`` of them
+    Beside the first update, ‖F_T − F_0‖ is measured after T = ``updates`` of them
     at the learning rate ``eta``, the same at every depth.
 
     Raises :class:`InputError` that restates the first bad value.
@@ -284,7 +284,7 @@ class Measurement:
     device: Annotated[str, Option("NAME", "auto, cpu or cuda", DEVICES, all=False)] = "auto"
     dtype: Annotated[str, Option("NAME", "float32 or float64", ("float32", "float64"))] = "float32"
     seed: Annotated[int, Option("S", "Seed of all random draws")] = 0
-    updates: Annotated[int, Option("T", "Also ‖F_T − F_0‖ after 2, 4, … T updates", least=1)] = 1
+    updates: Annotated[int, Option("T", "Also ‖F_T − F_0‖ after T updates", least=1)] = 1
     eta: Annotated[float, Option("ETA", "Learning rate of those updates")] = 2.0**-10
 
     def __post_init__(self) -> None:

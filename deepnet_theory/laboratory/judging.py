@@ -38,45 +38,34 @@ WORST_FIRST = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED)
 
 
 def judge_assumption(
-    assumption: Assumption,
-    depths: Sequence[int],
-    values: Array,
-    groups: Sequence[object] | None = None,
+    assumption: Assumption, places: Sequence[Depth], values: Array
 ) -> AssumptionResult:
-    """Test the criterion that ``assumption`` gives against ``values`` (seeds, depths).
+    """Test the criterion that ``assumption`` gives against ``values`` (seeds, places).
 
-    A slope within the tolerance of exponents, a ceiling of the slope, or a floor at every depth by
-    the interval over seeds. Shown is the slope, else the lowest value. Without one: ASSUMED.
+    The exponent in the first depth that varies, within the tolerance or under a ceiling; or a floor
+    at every place, by the interval over seeds. Shown is the exponent, else the lowest value.
+    Without a criterion: ASSUMED.
     """
-    shown, start = _slope(depths, values, groups)
-    since = f" (from {start} layers)" if start > min(depths) else ""
-    if assumption.slope is not None:
-        verdict, because = judge(shown, assumption.slope)
-        because = f"exponent in depth {because}{since}"
-        if verdict is Verdict.UNDECIDED and (more := to_decide(shown, assumption.slope)):
-            because += f"; {more}"
-    elif assumption.slope_at_most is not None:
-        ceiling = assumption.slope_at_most + TOLERANCE
-        verdict, because = _bounded(shown, -math.inf, ceiling, f"exponent{since}")
-    elif assumption.at_least is not None:
+    if assumption.at_least is not None:
         points = [positive_interval(column) for column in values.T]
         shown = min(points, key=lambda p: p.estimate if math.isfinite(p.estimate) else -math.inf)
-        what = f"the value at {depths[points.index(shown)]} layers"
+        what = f"the value at {depth_key(places[points.index(shown)])} layers"
         verdict, because = _bounded(shown, assumption.at_least, math.inf, what)
     else:
-        verdict, because = Verdict.ASSUMED, "no criterion is given; the exponent in depth is shown"
+        shown = Interval(math.nan, -math.inf, math.inf)
+        if variable := next((s for s in places[0] if varies_alone(s, places)), None):
+            layers = [place[variable] for place in places]
+            shown = fit_exponent(layers, values, groups_of(variable, places)).interval
+        if assumption.slope_at_most is not None:
+            ceiling = assumption.slope_at_most + TOLERANCE
+            verdict, because = _bounded(shown, -math.inf, ceiling, "exponent")
+        elif assumption.slope is not None:
+            verdict, because = judge(shown, assumption.slope)
+            more = to_decide(shown, assumption.slope) if verdict is Verdict.UNDECIDED else ""
+            because = f"exponent in depth {because}{f'; {more}' * bool(more)}"
+        else:
+            verdict, because = Verdict.ASSUMED, "no criterion is given; the exponent is shown"
     return AssumptionResult(assumption.name, verdict, *shown.numbers, assumption.statement, because)
-
-
-def _slope(
-    depths: Sequence[int], values: Array, groups: Sequence[object] | None
-) -> tuple[Interval, int]:
-    if len(set(depths)) < 2:
-        return Interval(math.nan, -math.inf, math.inf), min(depths)
-    if np.isfinite(values).all() and not values.any():
-        return Interval(0.0, 0.0, 0.0), min(depths)  # identically zero: does not grow
-    fit = fit_exponent(depths, values, groups)
-    return fit.interval, fit.fitted_from
 
 
 def _bounded(interval: Interval, low: float, high: float, what: str) -> tuple[Verdict, str]:
@@ -85,9 +74,8 @@ def _bounded(interval: Interval, low: float, high: float, what: str) -> tuple[Ve
         return Verdict.UNDECIDED, f"{what}: nothing finite was measured"
     verdict = interval.verdict(low, high)
     edge, side = (high, "at most") if low == -math.inf else (low, "at least")
-    because = (
-        f"{what} [{interval.low:+.3f}, {interval.high:+.3f}], where {side} {edge:g} is assumed"
-    )
+    shown = f"[{interval.low:+.3f}, {interval.high:+.3f}]"
+    because = f"{what} {shown}, where {side} {edge:g} is assumed"
     if verdict is Verdict.UNDECIDED and (more := what_decides(interval, edge)):
         because += f"; {more}"
     return verdict, because
@@ -182,9 +170,7 @@ def not_measured(prediction: Prediction, because: str) -> Exponent:
     )
 
 
-def _numbers(
-    prediction: Prediction,
-) -> tuple[str, float | None, tuple[tuple[str, float], ...]]:
+def _numbers(prediction: Prediction) -> tuple[str, float | None, tuple[tuple[str, float], ...]]:
     exponent = prediction.exponent
     predicted = None if exponent is None else float(exponent)
     return prediction.variable, predicted, tuple((n, float(e)) for n, e in prediction.rivals)

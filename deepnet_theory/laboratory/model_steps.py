@@ -17,13 +17,7 @@ from torch import Tensor, nn
 from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer
 from deepnet_theory.definitions.optimizer import optimizer as named
 from deepnet_theory.definitions.outcome import InputError, shown
-from deepnet_theory.laboratory.common_mode import (
-    CommonMode,
-    common_to,
-    is_taken,
-    length,
-    tokens_of,
-)
+from deepnet_theory.laboratory.common_mode import CommonMode, common_to, is_taken, length, tokens_of
 from deepnet_theory.laboratory.judging import ALL
 from deepnet_theory.laboratory.stepping import RATE, Expressed
 from deepnet_theory.laboratory.text import Text, entropy

@@ -7,7 +7,7 @@ is one derivative of the output along the step, exact at any depth and in any pr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import fmean
 
 import torch
@@ -127,16 +127,6 @@ def by_kind(directions: Iterable[Direction]) -> dict[Key, list[Direction]]:
 FRESH = 2**20  # draws of data from here on are those of later updates
 
 
-def counts(updates: int) -> Iterator[int]:
-    """The output is looked at after these numbers of updates: 2, 4, 8, … and the last."""
-    count = 2
-    while count < updates:
-        yield count
-        count *= 2
-    if updates > 1:
-        yield updates
-
-
 def measure_updates(case: Case) -> Sizes:
     r"""Each seed's :math:`\|F_T - F_0\|` per token after T updates of the settings' ``eta``.
 
@@ -159,7 +149,6 @@ def measure_updates(case: Case) -> Sizes:
         )
         for seed in zip(*views, strict=True)
     ]
-    sizes: Sizes = {}
     for count in range(1, settings.updates + 1):
         with only(trial.model, [p for p, _ in own]):
             backward(trial.loss(trial.output()))
@@ -169,15 +158,12 @@ def measure_updates(case: Case) -> Sizes:
                     view.grad = gradient
         for optimizer in optimizers:
             optimizer.step()
-        if count in counts(settings.updates):
-            trial.see(first)
-            with torch.no_grad():
-                change = trial.output().double() - start
-            sizes[updates_share(count)] = by_seed(change)
         trial.see(draw_batch(settings, trial.seeds, parts, FRESH + count))
-    return sizes
+    trial.see(first)
+    with torch.no_grad():
+        return {several(settings.updates): by_seed(trial.output().double() - start)}
 
 
-def updates_share(count: int) -> str:
+def several(updates: int) -> str:
     """The name of the size after several updates."""
-    return f"{count} updates"
+    return f"{updates} updates"

@@ -116,9 +116,7 @@ def _sampled(case: Case, **how: Any) -> Sampled:
 
 
 def _predict(
-    case: Case,
-    split: Callable[[Trial, Sampled, list[Direction]], dict[Key, Changes]],
-    draws: int,
+    case: Case, split: Callable[[Trial, Sampled, list[Direction]], dict[Key, Changes]], draws: int
 ) -> dict[Key, PredictedUpdate]:
     sizes: dict[Key, list[tuple[Tensor, Tensor]]] = {}
     with fitting_threads(case.settings):
@@ -136,8 +134,7 @@ def _predict(
     for key, roots in sizes.items():
         values, errors = (torch.stack(x) for x in zip(*roots, strict=True))  # (draws, seeds)
         result[key] = PredictedUpdate(
-            tuple(values.mean(0).tolist()),
-            tuple((errors.square().sum(0).sqrt() / draws).tolist()),
+            tuple(values.mean(0).tolist()), tuple((errors.square().sum(0).sqrt() / draws).tolist())
         )
     return result
 

@@ -14,12 +14,7 @@ from deepnet_theory.definitions.measurement import Exponent, Prediction
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST
 from deepnet_theory.definitions.training import ClosureTransfer, Cost, Curve
-from deepnet_theory.laboratory.judging import (
-    WORST_FIRST,
-    exponent_from,
-    not_measured,
-    varies_alone,
-)
+from deepnet_theory.laboratory.judging import WORST_FIRST, exponent_from, not_measured, varies_alone
 from deepnet_theory.laboratory.settings import Depth, depth_key
 from deepnet_theory.laboratory.statistics import Array, Interval, t_interval
 

@@ -102,16 +102,15 @@ class Trial:
     every depth. ``copies`` of a seed have branch weights of their own.
     """
 
-    def __init__(self, case: Case, *, seeds: int = 0, draw: int = 0, copies: int = 1) -> None:
+    def __init__(self, case: Case, *, draw: int = 0, copies: int = 1) -> None:
         self.case, self.selection, self.depth = case, case.selection, case.depth
         self.settings = settings = case.settings
         self.draw, self.copies = draw, copies
-        seeds = seeds or settings.seeds
-        self.seeds = seeds * copies
+        self.seeds = settings.seeds * copies
         constants = case.constants
         parts, vocab = len(constants.parts), constants.architecture.vocab
-        order = [seed for seed in range(seeds) for _ in range(copies)]
-        batch = draw_batch(settings, seeds, parts, draw, vocab).of_seeds(order)
+        order = [seed for seed in range(settings.seeds) for _ in range(copies)]
+        batch = draw_batch(settings, settings.seeds, parts, draw, vocab).of_seeds(order)
         keep_freed_memory()
         kind = settings.torch_device, settings.torch_dtype
         make = Make(self.seeds, *kind, settings.step == "all")  # nothing is drawn yet

@@ -33,20 +33,17 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.case import NEAR, Case
 from deepnet_theory.laboratory.judging import (
     ALL,
-    groups_of,
     judge_assumption,
     judge_exponent,
     plan_exponents,
     power_deep_down,
-    varies_alone,
 )
 from deepnet_theory.laboratory.model_update import (
     Sizes,
-    counts,
     mean_of,
     measure_draw,
     measure_updates,
-    updates_share,
+    several,
 )
 from deepnet_theory.laboratory.one_sublayer import (
     PredictedDepth,
@@ -65,13 +62,7 @@ from deepnet_theory.laboratory.settings import (
 from deepnet_theory.laboratory.statistics import Array, positive_interval
 from deepnet_theory.laboratory.stepping import running_of
 from deepnet_theory.laboratory.trace import measure_quantities, quantity
-from deepnet_theory.processes import (
-    Job,
-    Work,
-    run_until_stopped,
-    run_where,
-    with_advice,
-)
+from deepnet_theory.processes import Job, Work, run_until_stopped, run_where, with_advice
 from deepnet_theory.runtime.machine import in_threads
 
 NEEDS_LESS = "fewer tokens, seeds or layers, a smaller batch or width, or fewer processes need less"
@@ -215,15 +206,11 @@ def verify(
         )
     points = tuple(at.point for at in measured)
     warnings += [point.finding for point in points if point.finding]
-    later = (updates_share(n) for n in counts(settings.updates))  # nothing predicts these
-    several = [
-        Prediction(first.variable, share, None)
-        for share in later
-        for first in plans
-        if first.share == ALL
-    ]
+    if settings.updates > 1:  # nothing predicts these
+        share = several(settings.updates)
+        plans += [Prediction(p.variable, share, None) for p in plans if p.share == ALL]
     case_at = partial(_case, selection, rule, settings, scheme)
-    exponents = tuple(_exponent(one, rows, case_at) for one in (*plans, *several))
+    exponents = tuple(_exponent(one, rows, case_at) for one in plans)
     return Result(
         VERIFICATION,
         of={"select": first.select, "rule": asdict(first.rule)},
@@ -322,9 +309,5 @@ def _assumption(a: Assumption, measured: Sequence[AtDepth]) -> AssumptionResult:
     if not rows:
         because = "not measured" if a.measurement is None else "no depth was measured"
         return AssumptionResult(a.name, Verdict.ASSUMED, None, None, None, a.statement, because)
-    depths = [depth for depth, _ in rows]
-    # The first depth that varies carries the slope, with the others held fixed.
-    variable = next((s for s in depths[0] if varies_alone(s, depths)), None)
-    carrier = variable or next(iter(depths[0]))
     values = _table(values for _, values in rows)
-    return judge_assumption(a, [d[carrier] for d in depths], values, groups_of(carrier, depths))
+    return judge_assumption(a, [depth for depth, _ in rows], values)

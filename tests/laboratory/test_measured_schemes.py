@@ -128,10 +128,6 @@ def test_a_branch_in_time_is_refused_in_one_sentence():
     ("name", "under", "predicted"),
     [
         ("gpt-2", "adam", 1.0),
-        pytest.param("completep", "adamw", 0.0, marks=pytest.mark.slow),
-        pytest.param("gpt-2", "lamb", 0.5, marks=pytest.mark.slow),
-        pytest.param("deepnorm", "adam", 0.5, marks=pytest.mark.slow),
-        pytest.param("deepnorm-glm", "adam", 0.0, marks=pytest.mark.slow),
     ],
 )
 def test_the_measured_exponent_is_the_judged_one(name, under, predicted):

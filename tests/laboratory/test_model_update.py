@@ -16,7 +16,6 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.model_update import (
     FRESH,
-    counts,
     measure_draw,
     measure_model_update,
     measure_updates,
@@ -25,8 +24,6 @@ from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.trial import Trial, draw_batch
 from deepnet_theory.laboratory.verify import verify
 from deepnet_theory.runtime import unstack
-from deepnet_theory.sizes.rule import solve_rule
-from deepnet_theory.sizes.table import texts
 
 EXACT = replace(SMALL, dtype="float64")
 ADAM = Case(Selection(optimizer="adam"), rule("adam"), {"N": 4}, SMALL)
@@ -119,10 +116,8 @@ FIVE = replace(EXACT, seeds=2, updates=5, eta=0.01, draws=1)
 
 
 def test_five_updates_are_those_of_the_library():
-    assert [list(counts(n)) for n in (1, 2, 5, 8)] == [[], [2], [2, 4, 5], [2, 4, 8]]
     case = replace(ADAM, depth={"N": 3}, settings=FIVE)
     found, trial = measure_updates(case), Trial(case)
-    assert list(found) == ["2 updates", "4 updates", "5 updates"]
     parameters = [p.requires_grad_(True) for p, _ in trial.parameters()]
     optimizer, start = torch.optim.Adam(parameters, lr=0.01), trial.output().detach()
     batches = [trial.batch, *(draw_batch(FIVE, 2, 1, FRESH + n) for n in range(1, 6))]
@@ -130,38 +125,17 @@ def test_five_updates_are_those_of_the_library():
         optimizer.zero_grad()
         trial.loss(trial.output()).sum().backward()
         optimizer.step()
-        if (name := f"{count} updates") in found:
-            trial.see(batches[0])
-            moved = (trial.output() - start).norm(dim=-1).flatten(1).mean(1)
-            assert found[name] == pytest.approx(moved.tolist(), rel=1e-5)
         trial.see(batches[count])
+    trial.see(batches[0])
+    moved = (trial.output() - start).norm(dim=-1).flatten(1).mean(1)
+    assert found == {"5 updates": pytest.approx(moved.tolist(), rel=1e-5)}
 
 
-def test_a_verification_has_an_exponent_for_each_number_of_updates_and_goes_on(cache):
+def test_a_verification_has_an_exponent_after_several_updates_and_goes_on(cache):
     asked = (rule("adam"), Predictions(()), [{"N": 2}, {"N": 4}], FIVE)
     result = verify(ADAM.selection, *asked, cache=cache)
-    assert [e.share for e in result.exponents] == ["all", "2 updates", "4 updates", "5 updates"]
+    assert [e.share for e in result.exponents] == ["all", "5 updates"]
     assert result.verdict is result.exponents[0].verdict
     assert verify(ADAM.selection, *asked, cache=cache).exponents == result.exponents
     with pytest.raises(Refusal, match="first step alone"):
         verify(Selection(optimizer="lion"), *asked)
-
-
-def moved(closure, depth, steps=16, placement="post-ln"):
-    """‖F_T − F_0‖ per token after T steps of Adam's expression on one batch."""
-    selection = Selection(optimizer="adam", closure=closure, placement=placement)
-    lab = replace(SMALL, width=32, tokens=16, seeds=2)
-    trial = Trial(Case(selection, texts(solve_rule(selection)), {"N": depth}, lab))
-    parameters = [p for p, _ in trial.parameters()]
-    first = trial.output().clone()
-    for _ in range(steps):
-        changes = trial.changes(parameters)
-        for p in parameters:
-            p.add_(2.0**-11 * changes[id(p)])
-    return float((trial.output() - first).norm(dim=-1).mean())
-
-
-def test_complete_moves_as_far_at_every_depth_and_symmetric_does_not():
-    grown = {name: moved(name, 24) / moved(name, 6) for name in ("symmetric", "complete")}
-    assert grown["complete"] == pytest.approx(1, abs=0.05)
-    assert grown["symmetric"] > 1.2

@@ -13,7 +13,6 @@ from deepnet_theory.laboratory.optimum import (
     curve_of,
     failing_rate,
     geometric,
-    judged,
     transfers,
 )
 from deepnet_theory.laboratory.statistics import Interval
@@ -132,22 +131,3 @@ def test_a_curve_counts_what_learns_nothing_and_has_no_best_where_a_seed_has_non
     known, unknown = geometric([1e-3, 2e-3]), geometric([1e-3, math.nan])
     assert known.low < known.estimate < known.high
     assert all(map(math.isnan, unknown.numbers))
-
-
-@pytest.mark.parametrize(("power", "verdict"), [(0.0, Verdict.SUPPORTED), (-0.5, Verdict.REFUTED)])
-def test_the_planted_power_of_the_width_is_found_at_every_depth(power, verdict):
-    places, rng = (
-        [{"N": n, "d": d} for n in (4, 16) for d in (32, 64, 128)],
-        np.random.default_rng(0),
-    )
-    rates, rows = [2.0**-k for k in range(8, 2, -1)], []
-    for place in places:
-        centre = np.log(2.0**-5) + power * np.log(place["d"] / 32)
-        centres = centre + 0.01 * rng.standard_normal(4)
-        rows.append({r: tuple(2 + 0.05 * (np.log(r) - centres) ** 2) for r in rates})
-    found = judged(places, rates, rows, 5.0)
-    in_width, in_depth = found.exponents
-    assert (in_width.variable, in_depth.variable) == ("d", "N")
-    assert in_width.estimate == pytest.approx(power, abs=0.03)
-    assert in_depth.estimate == pytest.approx(0, abs=0.03)
-    assert (in_width.verdict, found.verdict) == (verdict, verdict)

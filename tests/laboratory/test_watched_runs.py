@@ -1,6 +1,5 @@
 """R and the tokens' cosine are those of a planted direction; a drowning run is warned of."""
 
-import json
 import math
 
 import pytest
@@ -8,7 +7,6 @@ import torch
 
 from deepnet_theory.definitions.placement import placement
 from deepnet_theory.laboratory.common_mode import Watch, is_taken, warning
-from deepnet_theory.laboratory.transfer import PLAIN, train
 from deepnet_theory.runtime import build
 
 LAYERS, WIDTH = 6, 32
@@ -50,14 +48,3 @@ def test_first_steps_are_taken_closely_and_a_warning_says_the_step_and_the_law()
     drowned = warning(True, (0, 4), (1.0, 6.0))
     assert "at step 4" in drowned and "cosh(R) = 202" in drowned
     assert "sqrt(1 + R**2) = 120" in warning(False, (4,), (120.0,))
-
-
-def test_a_training_follows_it_and_warns(plain):
-    told = train(plain("post-ln", 12.0), steps=5, seeds=1, batch=2, tokens=32, lr=0.05, processes=1)
-    data = json.loads(told.to_json())
-    by_rule = {run["rule"]: run for run in data["runs"]}
-    own, rival = by_rule["post-ln, the constants' rule"], by_rule[PLAIN]
-    assert own["common_mode_steps"] == rival["common_mode_steps"] == [0, 1, 2, 4]
-    assert max(own["common_mode"]) < max(rival["common_mode"]) / 2
-    assert rival["token_cosine"][-1] > 0.99
-    assert any(line.startswith(f"{PLAIN}: at step") for line in data["warnings"])
