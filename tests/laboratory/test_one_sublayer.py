@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from published_rules import SMALL, rule
 
 import deepnet_theory as dt
@@ -111,10 +113,15 @@ def test_a_block_is_as_much_larger_in_every_form_of_the_sum():
     assert alphas == pytest.approx([28 / math.sqrt(3), 28])
 
 
+@given(st.integers(1, 50), st.data())
+def test_two_places_come_with_their_mirror_image(draws, data):
+    (u, v), (first, second) = places_in(data.draw(st.integers(0, draws - 1)), draws)
+    assert 0 <= u <= v <= 1 and (first, second) == pytest.approx((1 - v, 1 - u))
+
+
 def test_places_are_spread_over_all_pairs():
     pairs = np.array([pair for draw in range(16) for pair in places_in(draw, 16)])
     u, v = pairs.T
-    assert ((u >= 0) & (u <= v) & (v <= 1)).all()
     for expected, moment in ((1 / 3, v - u), (1, u + v), (1 / 4, u * v), (2 / 3, u * u + v * v)):
         assert moment.mean() == pytest.approx(expected, abs=0.005)
 

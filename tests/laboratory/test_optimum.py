@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.laboratory.optimum import (
@@ -29,11 +31,14 @@ def valley(optimum):
     return [2.5 + 0.3 * math.log(rate / optimum) ** 2 for rate in RATES]
 
 
-def test_the_vertex_of_a_parabola_is_found_where_the_grid_brackets_it():
-    for optimum in (0.0031, 0.008, 0.0377):
-        found = best_rate(RATES, valley(optimum), FAILED)
-        assert found.rate == pytest.approx(optimum) and found.loss == pytest.approx(2.5)
-        assert found.slack == 0
+@given(st.floats(0.0016, 0.08))
+def test_the_vertex_of_a_parabola_is_found_where_the_grid_brackets_it(optimum):
+    found = best_rate(RATES, valley(optimum), FAILED)
+    assert found.rate == pytest.approx(optimum) and found.loss == pytest.approx(2.5)
+    assert found.slack == 0
+
+
+def test_outside_the_grid_no_rate_is_the_best():
     for losses, side in (
         (valley(1e-4), "below"),
         (valley(1.0), "above"),
