@@ -6,6 +6,8 @@ from dataclasses import replace
 from xml.etree import ElementTree
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import deepnet_theory as dt
 from deepnet_theory.report.document import Figure, Mark, Series
@@ -70,7 +72,8 @@ def test_rivals_have_their_points_and_slopes_and_an_unpredicted_one_has_no_line(
     assert [len(marks(svg, i)) for i in range(3)] >= [4, 4, 4]
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, 0.0, -1.0])
+@given(st.floats(max_value=0.0) | st.sampled_from((math.nan, math.inf)))
+@settings(max_examples=4)
 def test_what_has_no_place_on_a_logarithm_is_left_out(value):
     good, bad = Mark(4, 1, 0.9, 1.1), Mark(8, value, value, value)
     there = len(marks(drawn(figure(Series("s", (good,)))).svg))
@@ -99,10 +102,12 @@ def test_a_linear_axis_shows_what_is_not_positive():
     assert len(marks(svg)) == 1 and len(max(lines(svg), key=len)) == 2
 
 
-def test_a_flat_line_looks_flat():
-    flat = Series("s", tuple(Mark(n, 1 + n / 1000, 1, 1.1) for n in (4, 8)))
-    low, high = ends([flat], figure(flat))
-    assert high / low >= 7
+@given(st.lists(st.floats(1e-9, 1e9), min_size=1), st.booleans())
+def test_every_point_lies_on_the_axis_and_a_flat_line_looks_flat(heights, linear):
+    series = Series("s", tuple(Mark(n, y, y, y) for n, y in enumerate(heights, start=1)))
+    low, high = ends([series], figure(series, linear=linear))
+    assert low < min(heights) and max(heights) < high
+    assert linear or high / low >= 6.99
 
 
 def test_of_two_depths_one_is_held_and_those_that_grow_together_are_all_shown():

@@ -4,15 +4,7 @@ import subprocess
 import sys
 from dataclasses import dataclass
 
-import deepnet_theory as dt
-from deepnet_theory.definitions.display import Displayed, register, shown
-
-
-def test_a_result_shows_itself_by_the_registered_formatters():
-    d = dt.derive(optimizer="lamb")
-    assert shown(d, "line").startswith("<Derivation of post-ln encoder under lamb")
-    assert "(2*N)**(-1/2)" in shown(d, "text")
-    assert "<math" in shown(d, "html") and "PROVED" in shown(d, "html")
+from deepnet_theory.definitions.display import Displayed, register
 
 
 def test_another_form_can_be_registered_and_a_dataclass_leaves_the_display_to_it(monkeypatch):

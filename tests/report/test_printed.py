@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 import sympy as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import deepnet_theory as dt
 from deepnet_theory.definitions.outcome import Verdict
@@ -138,9 +140,27 @@ def test_a_result_without_points_or_a_figure_says_so():
         dt.plot(replace(TRAINING, runs=TRAINING.runs[1:]))
 
 
-def test_zero_has_no_sign_and_a_missing_end_no_interval():
-    shown = [doc.number(value, doc.SIGNED) for value in (0.25, -0.25, -0.00001, None)]
-    assert shown == ["+0.2500", "-0.2500", "+0.0000", "-"]
+CELLS = st.text(st.characters(codec="ascii", categories=("L", "N")), min_size=1, max_size=60)
+
+
+@given(st.integers(2, 5).flatmap(lambda n: st.lists(st.tuples(*[CELLS] * n), min_size=1)))
+@settings(max_examples=30)
+def test_a_table_loses_no_cell_on_a_page_of_eighty_columns(rows):
+    table = doc.table(" | ".join(["a"] * (len(rows[0]) - 1) + ["…words"]), rows)
+    lines = printed(doc.Document("", (table,))).splitlines()
+    assert max(map(len, lines)) <= 80
+    told = "".join("".join(lines).split())
+    assert all(cell in told for row in rows for cell in row)
+
+
+@given(st.floats(-1e6, 1e6) | st.none())
+def test_a_number_has_a_sign_unless_it_is_zero(value):
+    shown = doc.number(value, doc.SIGNED)
+    assert shown == "-" if value is None else float(shown) == pytest.approx(value, abs=1e-4)
+    assert not shown.startswith("-0.0000")
+
+
+def test_a_missing_end_has_no_interval():
     assert doc.interval(-0.5, -0.00001, "z.3f") == "-0.500 to 0.000"
     none = [(None, 1.0), (1.0, None), (1.0, float("inf")), (float("nan"), float("nan"))]
     assert {doc.interval(*ends) for ends in none} == {"-"}
