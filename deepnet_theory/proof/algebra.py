@@ -1,14 +1,12 @@
 """What the proof computes with: the papers' symbols, positive monomials, and maps of matrices.
 
 Matrices are non-commutative symbols, rows are tokens. Positive scalars are pulled out of a
-map by its degree of homogeneity, so differentiating in a scalar probe needs no chain rule by
-hand; where a map is not linear its derivative is the node ``D[f](A)[H]``, the differential of f
-at A in the direction H.
+map by its degree of homogeneity, so that differentiating in a scalar needs no chain rule.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
@@ -17,9 +15,8 @@ from typing import ClassVar
 
 import sympy as sp
 from sympy.core.function import AppliedUndef
-from sympy.polys.fields import FracElement, FracField
+from sympy.polys.fields import FracField
 from sympy.polys.orderings import lex
-from sympy.polys.rings import PolyElement
 from sympy.printing.printer import Printer
 
 from deepnet_theory.definitions.expression import DEPTH, Expression, OperatorAlgebra, fold
@@ -33,7 +30,7 @@ alpha, beta, eta = sp.symbols("alpha beta eta", positive=True)
 S = sp.Symbol("S", positive=True)  # residual sublayers of one part
 v, w = sp.symbols("v w", positive=True)  # the magnitudes of a branch's two scaled matrices
 r = sp.Symbol("r", positive=True)  # the branch's weight against the identity path
-i, j, k, l = sp.symbols("i j n l", integer=True, positive=True)  # noqa: E741  counters
+i, l = sp.symbols("i l", integer=True, positive=True)  # noqa: E741  counters
 
 
 def part_symbol(name: str, part: str, parts: int, sublayer: str = "*") -> sp.Symbol:
@@ -176,65 +173,19 @@ def depth_expression(source: str | Expression) -> sp.Expr:
     return value
 
 
-# ---- Whether an expression is zero, or nowhere negative, by its numerator and denominator ----
-
-
-class NotRationalError(ValueError):
-    """The expression holds a power that is not a whole number, or a known function."""
+# ---- Whether an expression is zero ----
 
 
 def vanishes(expression: sp.Expr) -> bool:
     """Whether an expression is zero by expanding its numerator; False where that is not seen."""
-    try:
-        return not fraction(expression)
-    except ZeroDivisionError:
-        return False
-    except NotRationalError:
-        return bool(sp.expand(sp.numer(sp.together(expression))) == 0)
-
-
-def is_nonnegative(expression: sp.Expr) -> bool:
-    """Whether numerator and denominator are sums of non-negative terms."""
-    try:
-        value = fraction(expression)
-        if has_no_negative_term(value.numer) and has_no_negative_term(value.denom):
-            return True
-    except ZeroDivisionError:
-        return False
-    except NotRationalError:
-        pass
-    numerator, denominator = sp.fraction(sp.together(expression))
-    return bool(
-        expression.is_nonnegative
-        or (
-            sp.expand(numerator).is_nonnegative
-            and (denominator.is_positive or sp.expand(denominator).is_positive)
-        )
-    )
-
-
-def fraction(expression: sp.Expr) -> FracElement:
-    """A quotient of polynomials, in lowest terms.
-
-    Raises :class:`NotRationalError` where it is none, ``ZeroDivisionError`` where it is nowhere
-    defined.
-    """
     atoms = expression.free_symbols | expression.atoms(AppliedUndef)
     field = FracField(sorted(atoms, key=str) or [sp.Symbol("_")], sp.QQ, lex)
     try:
-        return field.from_expr(expression)
-    except (ValueError, TypeError) as error:
-        raise NotRationalError(str(expression)) from error
-
-
-def has_no_negative_term(polynomial: PolyElement) -> bool:
-    """Whether every term is non-negative: its coefficient, and its generators' odd powers."""
-    signed = [not generator.is_nonnegative for generator in polynomial.ring.symbols]
-    return all(
-        coefficient >= 0
-        and not any(power % 2 and odd for power, odd in zip(powers, signed, strict=True))
-        for powers, coefficient in polynomial.terms()
-    )
+        return not field.from_expr(expression)
+    except ZeroDivisionError:
+        return False
+    except (ValueError, TypeError):  # no quotient of polynomials
+        return bool(sp.expand(sp.numer(sp.together(expression))) == 0)
 
 
 # ---- Maps of matrices: they know their degree, and their directional differential ----
@@ -262,30 +213,18 @@ def coefficient(expression: sp.Expr) -> sp.Expr:
     return scalars.pop()
 
 
-Form = tuple[str | int, ...]  # marks, and the places of the arguments between them
-
-
 class Printed(sp.Function):  # type: ignore[misc]
-    """A node that its forms print, as text and as LaTeX."""
+    """A node with a template of its arguments for its text, and one for its LaTeX."""
 
     is_commutative = False
-    shown: ClassVar[tuple[Form, Form]]
-
-    def forms(self) -> tuple[Form, Form]:
-        """Text and LaTeX."""
-        return self.shown
+    shown: ClassVar[tuple[str, str]]
 
     def _sympystr(self, printer: Printer) -> str:
-        return self._joined(self.forms()[0], printer)
+        return self.shown[0].format(*map(printer._print, self.args))
 
     def _latex(self, printer: Printer, exp: str | None = None) -> str:
-        shown = self._joined(self.forms()[1], printer)
-        return shown if exp is None else f"{shown}^{{{exp}}}"
-
-    def _joined(self, form: Form, printer: Printer) -> str:
-        return "".join(
-            part if isinstance(part, str) else printer._print(self.args[part]) for part in form
-        )
+        text = self.shown[1].format(*map(printer._print, self.args))
+        return text if exp is None else f"{text}^{{{exp}}}"
 
 
 class MatrixMap(Printed):
@@ -293,8 +232,6 @@ class MatrixMap(Printed):
 
     degree: ClassVar[int | None] = None
     linear: ClassVar[bool] = False
-    label: ClassVar[str] = "f"
-    latex_label: ClassVar[str] = "f"
 
     @classmethod
     def eval(cls, argument: sp.Expr) -> sp.Expr:
@@ -310,49 +247,38 @@ class MatrixMap(Printed):
             return scalar**cls.degree * cls(rest)
         return None
 
-    def _eval_derivative(self, symbol: sp.Symbol) -> sp.Expr:
-        direction = self.args[0].diff(symbol)
-        if direction == 0:
-            return sp.Integer(0)
-        if self.linear:
-            return self.func(direction)
-        return DirectionalDifferential(Label(self.func), self.args[0], direction)
-
-    def forms(self) -> tuple[Form, Form]:
-        """The label before its argument."""
-        shown = (f"{self.label}(", 0, ")")
-        return shown, (rf"{self.latex_label}\left(", 0, r"\right)")
-
 
 class Activation(MatrixMap):
     """φ, positively homogeneous of degree 1 (ReLU exactly; GELU and SiLU approximately)."""
 
-    degree, label, latex_label = 1, "phi", r"\phi"
+    degree = 1
+    shown = "phi({0})", r"\phi\left({0}\right)"
 
 
 class Softmax(MatrixMap):
     """Softmax over the last axis: not homogeneous, its differential is bounded."""
 
-    label, latex_label = "softmax", r"\mathrm{softmax}"
+    shown = "softmax({0})", r"\mathrm{{softmax}}\left({0}\right)"
 
 
 class Normalise(MatrixMap):
     """LN or RMSNorm without gain and bias: homogeneous of degree 0."""
 
-    degree, label, latex_label = 0, "norm", r"\mathrm{LN}"
+    degree = 0
+    shown = "norm({0})", r"\mathrm{{LN}}\left({0}\right)"
 
 
 class Branch(MatrixMap):
     """The residual branch with its gains taken out, an unspecified map of order one."""
 
-    label = latex_label = "B"
+    shown = "B({0})", r"B\left({0}\right)"
 
 
 class Transpose(MatrixMap):
     """Aᵀ: linear, and reverses products."""
 
     degree, linear = 1, True
-    shown = (0, ".T"), (0, r"^{\top}")
+    shown = "{0}.T", r"{0}^{{\top}}"
 
     @classmethod
     def eval(cls, argument: sp.Expr) -> sp.Expr:
@@ -364,19 +290,11 @@ class Transpose(MatrixMap):
             return scalar * sp.Mul(*(cls(factor) for factor in reversed(rest.args)))
         return super().eval(argument)
 
-    forms = Printed.forms
-
-
-ONES = sp.Symbol("1", commutative=False)  # the column of ones that repeats a bias for each token
-
 
 class Hadamard(Printed):
     """The entrywise product, linear in either factor."""
 
-    shown = (
-        ("hadamard(", 0, ", ", 1, ")"),
-        (r"\left(", 0, r" \odot ", 1, r"\right)"),
-    )
+    shown = "hadamard({0}, {1})", r"\left({0} \odot {1}\right)"
 
     @classmethod
     def eval(cls, left: sp.Expr, right: sp.Expr) -> sp.Expr:
@@ -385,65 +303,3 @@ class Hadamard(Printed):
         if a * b != 1:
             return a * b * cls(one, other) if a * b != 0 else sp.Integer(0)
         return None
-
-    def _eval_derivative(self, symbol: sp.Symbol) -> sp.Expr:
-        one, other = self.args
-        return Hadamard(one.diff(symbol), other) + Hadamard(one, other.diff(symbol))
-
-
-class Label(sp.Atom):  # type: ignore[misc]
-    """A map as a value, so that a differential can say whose it is."""
-
-    is_commutative = False
-    function: type[MatrixMap]
-
-    def __new__(cls, function: type[MatrixMap]) -> Label:
-        instance: Label = super().__new__(cls)
-        instance.function = function
-        return instance
-
-    def _hashable_content(self) -> tuple[Hashable, ...]:
-        return (self.function.__name__,)
-
-    def _sympystr(self, printer: Printer) -> str:
-        return self.function.label
-
-    def _latex(self, printer: Printer) -> str:
-        return self.function.latex_label
-
-
-class DirectionalDifferential(Printed):
-    r"""``D[f](A)[H]``, :math:`\frac{d}{dt} f(A + tH)|_{t=0}`: linear in H.
-
-    Where f is homogeneous of degree k, :math:`Df(cA)[H] = c^{k-1} Df(A)[H]`.
-    """
-
-    @classmethod
-    def eval(cls, label: Label, point: sp.Expr, direction: sp.Expr) -> sp.Expr:
-        """Linear in the direction; a scaled point is reduced by the map's degree."""
-        if direction == 0:
-            return sp.Integer(0)
-        if label.function is Softmax and split(direction)[1].args[-1:] == (Transpose(ONES),):
-            return sp.Integer(0)  # softmax does not change when a whole row is shifted
-        if direction.is_Add:
-            return sp.Add(*(cls(label, point, term) for term in direction.args))
-        degree = label.function.degree
-        scalar, rest = split(direction)
-        c, reduced = split(point)
-        if degree is None or not c.is_positive:
-            c, reduced = sp.Integer(1), point
-        outer = scalar if degree is None else scalar * c ** (degree - 1)
-        if outer != 1 or reduced != point:
-            return outer * cls(label, reduced, rest)
-        return None
-
-    def _eval_derivative(self, symbol: sp.Symbol) -> sp.Expr:
-        raise NotImplementedError("second differentials of a matrix map have no law here")
-
-    def forms(self) -> tuple[Form, Form]:
-        """The map, the point, and the direction in brackets."""
-        label, latex = self.args[0].function.label, self.args[0].function.latex_label
-        return (
-            ("D[", label, "](", 1, ")[", 2, "]"),
-            (r"\mathrm{D}", latex, r"\left(", 1, r"\right)\left[", 2, r"\right]"),
-        )

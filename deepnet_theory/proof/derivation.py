@@ -24,7 +24,6 @@ from deepnet_theory.definitions.assumption import Assumption, assumption
 from deepnet_theory.definitions.measurement import Predictions
 from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.proof.algebra import DEPTHS
 from deepnet_theory.proof.facts import Fact
 from deepnet_theory.proof.notation import meaning, named
 from deepnet_theory.proof.rule import SolvedRule, balances, route_of, rule_of, supporting
@@ -80,7 +79,6 @@ class Chain:
                     "relation": step.relation.name,
                     "lhs": str(step.lhs),
                     "rhs": str(step.rhs),
-                    "regime": None if step.regime is None else str(step.regime),
                     "because": step.because,
                     "source": step.source,
                     "uses": list(step.uses),
@@ -112,33 +110,12 @@ def symbols_of(steps: Iterable[Step]) -> dict[str, Meaning]:
 class Derivation(Chain, Answer):
     """An answer with the steps that end in its rule, each checked, and what was measured beside.
 
-    Construction fails where a step uses a step or a symbol before it is established.
-    ``given`` are the symbols of the setting, known before the first step.
     ``conclusion`` names the steps whose right-hand sides are the rule, ``proved``.
     """
 
     steps: tuple[Step, ...] = ()
-    given: tuple[sp.Symbol, ...] = ()
     conclusion: tuple[str, ...] = ()
     proved: SolvedRule = field(default_factory=lambda: SolvedRule("", ()))
-
-    def __post_init__(self) -> None:
-        known, names = set(self.given), set[str]()
-        for step in self.steps:
-            if step.name in names:
-                raise TypeError(f"two steps are called {step.name!r}")
-            if later := [used for used in step.uses if used not in names]:
-                raise TypeError(f"step {step.name!r} uses {later[0]!r} before it is established")
-            known |= set(step.establishes)
-            if unknown := step.free_symbols - known:
-                raise TypeError(
-                    f"step {step.name!r} holds {sorted(map(str, unknown))} "
-                    "before they are established"
-                )
-            names.add(step.name)
-        missing = set(self.conclusion) - names
-        if missing or not self.conclusion:
-            raise TypeError(f"the conclusion {sorted(missing)} is not among the steps")
 
     @cached_property
     def support(self) -> tuple[Step, ...]:
@@ -225,7 +202,6 @@ def _derived(selection: Selection, _named: tuple[object, ...]) -> Derivation:
             steps,
             (*conclusion, *(step.name for step in route.weights.values())),
         ),
-        given=tuple(dict.fromkeys((*DEPTHS.values(), *route.given))),
         conclusion=conclusion,
         proved=rule_of(selection),
     )

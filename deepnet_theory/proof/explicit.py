@@ -255,7 +255,6 @@ def homogeneity_step(optimizer: Optimizer, counted: Update) -> Step:
         source=optimizer.source or "derived here",
         assumptions=("stated-regime",) if counted.regimes else (),
         checks=(Check("the update on explicit arrays, rescaled", scales),),
-        establishes=(t, s, g, theta),
     )
 
 

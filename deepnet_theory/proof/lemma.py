@@ -67,7 +67,6 @@ from deepnet_theory.proof.step import (
     Point,
     Section,
     Step,
-    at_most_at_sizes,
     defines,
     equal_at_sizes,
     ratio_in_branch_weight,
@@ -77,12 +76,10 @@ from deepnet_theory.proof.step import (
 from deepnet_theory.sizes.update import Update
 from deepnet_theory.sizes.update import law as degrees
 
-SCALAR_SOURCE = "DeepNet, arXiv 2203.00555, §4.1; layer cake, §4.2"
 SIGNED_SOURCE = "layer cake, §4.3, the random variable I"
-JACOBIANS_SOURCE = "layer cake, §4.3, supplement"
 SOURCE = "layer cake, §4.3"
-SCALAR = Section("Scalar sublayer", SCALAR_SOURCE)
-JACOBIANS = Section("Products of Jacobians", JACOBIANS_SOURCE)
+SCALAR = Section("Scalar sublayer", "DeepNet, arXiv 2203.00555, §4.1; layer cake, §4.2")
+JACOBIANS = Section("Products of Jacobians")
 TELESCOPING = Section(
     "Telescoping bound", "DeepNet, arXiv 2203.00555, Theorem 4.2; layer cake, §4.2"
 )
@@ -111,11 +108,7 @@ _T = sp.Function("T_d", positive=True)
 _c = sp.Symbol("q_d", positive=True)  # ‖∂/∂memory‖ of one cross-attention
 
 
-# ---- the scalar sublayer; typical product, mean and worst case of Jacobians are the claims' ----
-
-jacobian = (1 + r) / sp.sqrt(1 + r**2)
-opposite = (1 - r) / sp.sqrt(1 + r**2)
-THIRD = sp.Rational(1, 3)  # a branch weight to look at signs with, which squares lose
+# ---- the scalar sublayer ----
 
 
 def sublayer(gains: Gains, sign: sp.Expr = sp.S.One) -> sp.Expr:
@@ -126,7 +119,7 @@ def sublayer(gains: Gains, sign: sp.Expr = sp.S.One) -> sp.Expr:
 
 def scalar_steps(gains: Gains) -> Iterator[Step]:
     """The normaliser of the random sign, the branch's weight, one Jacobian, and their product."""
-    weight = sp.Mul(*gains)
+    weight, signed = sp.Mul(*gains), sublayer(gains, xi)
 
     def divided() -> sp.Expr:
         """The two terms of the sublayer's numerator."""
@@ -144,20 +137,27 @@ def scalar_steps(gains: Gains) -> Iterator[Step]:
         "scalar-sublayer",
         (alpha * x + weight * x) / sp.sqrt(alpha**2 * x**2 + weight**2 * x**2) * x, sublayer(gains),
         "αx + G over its deviation, at the scale of x",
-        uses=("variance-with-random-sign",), establishes=(x,),
+        uses=("variance-with-random-sign",),
     )  # fmt: skip
     yield SCALAR.equal(
         "branch-weight", r, weight / alpha, "the branch against the identity path",
-        uses=("scalar-sublayer",), establishes=(r,),
+        uses=("scalar-sublayer",),
         checks=(defines("the two terms of the sublayer's numerator, divided", divided),),
     )  # fmt: skip
-    yield derivative("x", gains, x, xi, uses=("scalar-sublayer",))
+    yield SCALAR.equal(
+        "derivative-x-signed", sp.Derivative(signed, x), sp.factor(sp.diff(signed, x)),
+        "differentiated in x and factored", source=SIGNED_SOURCE,
+        uses=("scalar-sublayer",), checks=(DERIVATIVE,),
+    )  # fmt: skip
+    positive, negative = ((1 + sign * r) / sp.sqrt(1 + r**2) for sign in (1, -1))
+    products = sp.binomial(Q, j) / 2**Q * (positive**j * negative ** (Q - j)) ** 2
     yield JACOBIANS.equal(
-        "jacobian-root-mean-square", sp.sqrt(expectation(2)), sp.Integer(1),
+        "jacobian-root-mean-square", sp.sqrt(sp.Sum(products, (j, 0, Q))), sp.Integer(1),
         "E J² = ((1 + r)² + (1 − r)²)/(2(1 + r²)) = 1: in mean square nothing decays "
         "and nothing grows, at any depth and branch weight",
-        source=OURS, uses=("derivative-x-signed", "branch-weight"),
-        assumptions=("independent-signs",), establishes=(Q,), checks=(by_patterns(2),),
+        uses=("derivative-x-signed", "branch-weight"),
+        assumptions=("independent-signs",),
+        checks=(Check("every sign pattern listed, Q = 1, 2, 3", _by_patterns),),
     )  # fmt: skip
 
 
@@ -166,61 +166,19 @@ def mean_over_signs(expression: sp.Expr) -> sp.Expr:
     return (expression.xreplace({xi: sp.S.One}) + expression.xreplace({xi: -sp.S.One})) / 2
 
 
-def derivative(
-    name: str,
-    gains: Gains,
-    variable: sp.Symbol,
-    sign: sp.Expr = sp.S.One,
-    uses: tuple[str, ...] = (),
-) -> Step:
-    """∂f/∂variable of the scalar sublayer with one sign, or a random one."""
-    signed, function = sign == xi, sublayer(gains, sign)
-    return SCALAR.equal(
-        f"derivative-{name}" + ("-signed" if signed else ""),
-        sp.Derivative(function, variable), without_minus(sp.factor(sp.diff(function, variable))),
-        f"differentiated in {variable} and factored",
-        source=SIGNED_SOURCE if signed else SCALAR_SOURCE, uses=uses,
-        establishes=(xi,) if signed else (), checks=DERIVATIVE[1:] if signed else DERIVATIVE,
-    )  # fmt: skip
-
-
-def without_minus(term: sp.Expr) -> sp.Expr:
-    """A product −(b − a)·… written (a − b)·…, as the source prints it."""
-    factors = list(sp.Mul.make_args(term))
-    sums = [factor for factor in factors if factor.is_Add]
-    if sp.S.NegativeOne not in factors or not sums:
-        return term
-    factors.remove(sp.S.NegativeOne)
-    factors[factors.index(sums[0])] = -sums[0]
-    return sp.Mul(*factors)
-
-
-def expectation(power: int) -> sp.Expr:
-    """E J₁^p…J_Q^p as a sum over the number of positive signs."""
-    weight = sp.binomial(Q, j) / 2**Q
-    return sp.Sum(weight * (jacobian**j * opposite ** (Q - j)) ** power, (j, 0, Q))
-
-
-def patterns(count: int) -> list[sp.Expr]:
-    """The derivative of ``count`` sublayers in x for each of the 2^count sign patterns."""
+def _by_patterns(step: Step) -> bool:
+    """Both sides squared against the mean over every pattern of signs, listed one by one."""
     # gains of product r and α = 1: the Jacobian knows the branch weight alone
     one = {n: sp.diff(sublayer((r,), sp.Integer(n)), x).xreplace({alpha: 1}) for n in (1, -1)}
-    return [sp.Mul(*(one[n] for n in signs)) for signs in product((1, -1), repeat=count)]
-
-
-def by_patterns(power: int) -> Check:
-    """Both sides (to the power) against the mean over every sign pattern, listed one by one."""
-
-    def holds(step: Step) -> bool:
-        for count in (1, 2, 3):  # at 1 and 2 alone 2^Q is 2Q
-            truth = sp.Add(*(p**power for p in patterns(count))) / 2**count
-            for side in (step.lhs, step.rhs):
-                written = written_out(side.xreplace({Q: sp.Integer(count)}))
-                if not (vanishes(written**power - truth) and written.xreplace({r: THIRD}) > 0):
-                    return False
-        return True
-
-    return Check("every sign pattern listed, Q = 1, 2, 3", holds)
+    for count in (1, 2, 3):  # at 1 and 2 alone 2^Q is 2Q
+        patterns = product((1, -1), repeat=count)
+        truth = sp.Add(*(sp.Mul(*(one[n] for n in signs)) ** 2 for signs in patterns)) / 2**count
+        for side in (step.lhs, step.rhs):
+            written = written_out(side.xreplace({Q: sp.Integer(count)}))
+            # squares lose the sign, which is looked at by itself
+            if not (vanishes(written**2 - truth) and written.xreplace({r: sp.Rational(1, 3)}) > 0):
+                return False
+    return True
 
 
 # ---- telescoping: the change of the output as a sum over the sublayers ----
@@ -249,13 +207,13 @@ def telescoping_steps(*, normalised: bool) -> Iterator[Step]:
         sp.Abs(jacobian_ * change + gradient * update),
         sp.Abs(jacobian_) * sp.Abs(change) + sp.Abs(gradient) * sp.Abs(update),
         "first order in the changes of input and parameters, and the triangle inequality",
-        assumptions=("linear-step",), establishes=(jacobian_, change, gradient, update),
+        assumptions=("linear-step",),
         checks=(Check("squares compared for every choice of signs", _triangle),),
     )  # fmt: skip
     yield TELESCOPING.at_most(
         "telescoping", X(S + 1), telescoped(J(l)),
         "the recursion of one sublayer, unrolled from Δx = 0 at the input",
-        uses=("one-sublayer",), assumptions=("linear-step",), establishes=(S,),
+        uses=("one-sublayer",), assumptions=("linear-step",),
         checks=(written_at("the recursion unrolled at S = 1 … 4", unrolled),),
     )  # fmt: skip
     if normalised:
@@ -348,18 +306,18 @@ def placement_steps(law: Law) -> Iterator[Step]:
             "a small change of the branch, transverse to path and branch, is divided by the "
             "deviation of their sum, which is at least the path's",
             source=source, uses=("variance-with-random-sign", "branch-weight"),
-            establishes=(P,), checks=(SQUARES_AT_MOST, ratio_in_branch_weight(P, law.weight)),
+            checks=(SQUARES_AT_MOST, ratio_in_branch_weight(P, law.weight)),
         )  # fmt: skip
         return
     yield PLACEMENT.equal(
         "stream-growth", mean_over_signs((s + xi * P) ** 2), s**2 + P**2,
         f"mean square of the stream after {law.placement.equation}, the branch's sign random",
-        source=source, assumptions=("independent-signs",), establishes=(s, P, xi),
+        source=source, assumptions=("independent-signs",),
     )  # fmt: skip
     yield PLACEMENT.equal(
         "branch-weight-of-placement", r, law.weight,
         "the branch of gains with the product P against the path, at stream size 1",
-        source=source, uses=("stream-growth",), establishes=(r,),
+        source=source, uses=("stream-growth",),
         checks=(defines("the matrix law of the placement", lambda: placement_law(
             law.placement).weight),),
     )  # fmt: skip
@@ -388,14 +346,14 @@ def _stream_steps(law: Law) -> Iterator[Step]:
         "stream-size", 1 + sp.Sum(r**2, (l, 1, S)), grown,
         "mean square of the stream after S sublayers: each adds r² to the input's 1",
         source="Pre/Post norm note, §1; derived here",
-        uses=("stream-growth", "branch-weight-of-placement"), establishes=(S,),
+        uses=("stream-growth", "branch-weight-of-placement"),
         checks=(written_at("the sublayer's growth iterated", iterated), equal_at_sizes(S)),
     )  # fmt: skip
     yield PLACEMENT.equal(
         "stream-jacobians", sp.Product(after / before, (l, i + 1, S)) / grown, left,
         "mean square of all later Jacobians and the final norm: what a change grows by "
         "is what the stream grows by, so the product telescopes",
-        uses=("stream-size",), assumptions=("independent-signs",), establishes=(i,),
+        uses=("stream-size",), assumptions=("independent-signs",),
         checks=(written_at("written out for every i ≤ S ≤ 4", stretched),),
     )  # fmt: skip
     yield PLACEMENT.at_most(
@@ -403,18 +361,23 @@ def _stream_steps(law: Law) -> Iterator[Step]:
         sp.Sum(D(i) * T(i) * sp.sqrt(left), (i, 1, S)), sp.Sum(D(i) * T(i), (i, 1, S)),
         "the published form is a bound at every r, tight where S·r² is small",
         uses=("telescoping", "stream-jacobians"),
-        checks=(at_most_at_sizes(S, sizes=(1, 2), rewrite=_roots_above_one),),
+        checks=(Check("term by term at S = 1, 2", _shrunk),),
     )  # fmt: skip
 
 
-def _roots_above_one(expression: sp.Expr) -> sp.Expr:
-    """Every root √(1 + i r²) written 1 + t_i with t_i > 0."""
-    roots = {
-        power: 1 / (1 + sp.Symbol(f"t_{index}", positive=True))
-        for index, power in enumerate(sorted(expression.atoms(sp.Pow), key=str))
-        if power.exp == -sp.S.Half
-    }
-    return expression.subs(roots)
+def _shrunk(step: Step) -> bool:
+    """Each term on the left is that on the right times a root of at most 1, which tends to 1."""
+    for size in (1, 2):
+        left, right = (
+            written_out(side.xreplace({S: sp.Integer(size)})) for side in (step.lhs, step.rhs)
+        )
+        for number in range(1, size + 1):
+            term = D(number) * T(number)
+            share = sp.expand(left).coeff(term) / sp.expand(right).coeff(term)
+            shares = [share.subs(r, sp.Rational(1, n)) for n in (1, 3, 10**9)]
+            if not all(0 < one <= 1 for one in shares) or shares[-1] < sp.Rational(9, 10):
+                return False
+    return True
 
 
 # ---- the update substituted ----
@@ -454,7 +417,7 @@ def update_steps(
         source=SOURCE,
         uses=(jacobians, "branch-response" if law.placement.normalises_sum else jacobians),
         assumptions=("independent-signs", "unit-activations", "small-branch-weight"),
-        establishes=(loss_gradient,), checks=(SQUARES_AT_MOST, approached),
+        checks=(SQUARES_AT_MOST, approached),
     )  # fmt: skip
     yield SECTION.equal(
         f"update-size{suffix}", sp.sqrt(sp.Add(*(move**2 for move in moves))), stepped,
@@ -494,7 +457,7 @@ def _of_sublayer(member: Sublayer, law: Law, moved: sp.Expr, uses: str) -> tuple
         f"branch-weight-{member.name}", r, law.weight.xreplace({P: beta**count}),
         f"the {count} scaled matrices of {member.name}, all gains β",
         source=OURS, uses=("branch-weight" if normalised else "branch-weight-of-placement",),
-        assumptions=("equal-gains", *premises), establishes=(r,),
+        assumptions=("equal-gains", *premises),
         checks=(
             defines("the gains multiplied along the branch's own formula",
                     lambda: law.weight.xreplace({P: gains_product(member)})),
@@ -539,7 +502,7 @@ def cross_steps(law: Law, decoder: Part, telescoping: str) -> Iterator[Step]:
             "the path and the branch of a sublayer are",
             uses=("branch-response",), assumptions=("attention-keeps-magnitude",
                                                     "unit-activations"),
-            establishes=(_stream, _memory, _c), checks=DERIVATIVE,
+            checks=(DERIVATIVE,),
         )  # fmt: skip
         yield exact
         yield TWO_PARTS.at_most(
@@ -552,7 +515,7 @@ def cross_steps(law: Law, decoder: Part, telescoping: str) -> Iterator[Step]:
             name, _c, law.weight,
             "the memory is normalised, so the branch carries its change at its weight",
             source=OURS, uses=("branch-weight-of-placement",),
-            assumptions=("attention-keeps-magnitude",), establishes=(_c,),
+            assumptions=("attention-keeps-magnitude",),
             checks=(defines("the matrix law of the placement", lambda: law.weight),),
         )  # fmt: skip
     yield TWO_PARTS.at_most(
@@ -561,7 +524,6 @@ def cross_steps(law: Law, decoder: Part, telescoping: str) -> Iterator[Step]:
         "the decoder's recursion with unit Jacobians: every sublayer adds its own update, "
         "every cross-attention c times the change of the encoder's output",
         uses=(telescoping, name), assumptions=("linear-step", "independent-signs"),
-        establishes=(_X,),
         checks=(written_at("the layer's sublayers unrolled at 1, 2, 3 layers", unrolled),),
     )  # fmt: skip
 
@@ -610,7 +572,4 @@ def lemma_route(selection: Selection) -> Route:
         ends[name] = _of_sublayer(member, law, one.rhs, one.name)
     weights, increments = ({name: pair[which] for name, pair in ends.items()} for which in (0, 1))
     steps += [*weights.values(), *increments.values()]
-    depths = (DEPTHS[depth] for depth in stack.depths)
-    magnitudes = (gain for count in counts for gain in gains(count))
-    given = tuple(dict.fromkeys((alpha, beta, eta, P, *depths, *magnitudes)))
-    return Route(tuple(steps), given, increments, weights, tuple(sums))
+    return Route(tuple(steps), increments, weights, tuple(sums))

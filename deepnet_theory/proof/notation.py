@@ -68,7 +68,6 @@ NOTATION = {
     "Activation()": "the activation",
     "Transpose()": "the transpose",
     "Hadamard()": "the product entry by entry",
-    "DirectionalDifferential()": "the change of a function along a direction, to first order",
     "u()": "the optimizer's update, as a function of eta, g and theta",
     "norm_B": "Euclidean norm of the branch with its gains taken out",
     "norm_dF": "Euclidean norm of the change of the stack's output",

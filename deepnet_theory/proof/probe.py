@@ -3,39 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache
-from typing import NamedTuple
+from dataclasses import replace
 
 import sympy as sp
 
-from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.definitions.sublayer import Matrix, Role, Sublayer, letters
-from deepnet_theory.proof.algebra import ONES, Branch, alpha, beta, coefficient, eta, exponents
+from deepnet_theory.definitions.sublayer import Sublayer, letters
+from deepnet_theory.proof.algebra import Branch, alpha, beta, eta, exponents
 from deepnet_theory.proof.explicit import degrees_of, homogeneity_step
 from deepnet_theory.proof.notation import norm_of, output_change
 from deepnet_theory.proof.placement import (
-    AT_REST,
+    AGREE,
     P,
-    agree,
     at_common_gains,
-    delta,
-    direction,
     gain,
-    memory,
     placement_law,
     probed,
     residual,
-    transverse,
     value_of,
     values_of,
     weight_beside_identity,
-    x,
 )
 from deepnet_theory.proof.rule import Route
 from deepnet_theory.proof.step import DROPPED, NAMED, ORDER_ONE, Check, Section, Step
-from deepnet_theory.proof.witness import TOLERANCE, Witness, derivative, distance
+from deepnet_theory.proof.witness import TOLERANCE, Witness, derivative, distance, rms
 from deepnet_theory.sizes.laws import factors
 from deepnet_theory.sizes.update import law as degrees
 
@@ -65,16 +57,12 @@ def probe_route(selection: Selection) -> Route:
     steps = [counted, *filter(None, (scaling,))]
     increments, weights = {}, {}
     for sublayer in sublayers:
-        gradient = gradient_step(sublayer, placement, sublayer.scaled)
+        gradient = gradient_step(sublayer, placement)
         weights[sublayer.name] = weight = weight_step(sublayer, placement)
         increments[sublayer.name] = increment_step(sublayer, gradient, counted)
         steps.append(forward_step(sublayer, placement, scaling))
-        steps += [*derivative_steps(sublayer, placement, sublayer.scaled), gradient, weight]
-    given = (alpha, beta, eta, delta, x, memory, ONES, upstream, jacobian, unit)
-    names = (matrix.name for s in sublayers for matrix in s.matrices)
-    held = (size(name) for name in names for size in (gain, direction, transverse))
-    symbols = tuple(dict.fromkeys((*given, *held)))
-    return Route((*steps, *increments.values()), symbols, increments, weights)
+        steps += [*derivative_steps(sublayer, placement), gradient, weight]
+    return Route((*steps, *increments.values()), increments, weights)
 
 
 def together(sublayer: Sublayer) -> sp.Expr:
@@ -98,7 +86,7 @@ def scale_step(placement: Placement) -> Step | None:
     return SUBLAYER.equal(
         "norm-scale", stated, simplified,
         "a norm is homogeneous of degree 0 (up to its epsilon)",
-        establishes=(P,), checks=(agree(),),
+        checks=(AGREE,),
     )  # fmt: skip
 
 
@@ -120,7 +108,7 @@ def forward_step(sublayer: Sublayer, placement: Placement, scaling: Step | None 
         "every matrix is its magnitude times a direction, W = lambda*U",
         uses=() if scaling is None else (scaling.name,),
         assumptions=("homogeneous-activation",) if "phi" in sublayer.branch else (),
-        establishes=(z,), checks=(Check("explicit matrices", agrees), NAMED),
+        checks=(Check("explicit matrices", agrees), NAMED),
     )  # fmt: skip
 
 
@@ -141,7 +129,7 @@ def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
         "what the branch adds to the identity path, with its directions taken out",
         source="Su, §Post-hoc analysis",
         uses=(f"probe-{sublayer.name}",),
-        assumptions=("equal-gains",), establishes=(r,),
+        assumptions=("equal-gains",),
         checks=(Check("the placement's law for any branch", stated), NAMED),
     )  # fmt: skip
 
@@ -149,58 +137,48 @@ def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
 # ---- the gradient of each matrix: its probe, and its order once bounded factors are dropped ----
 
 
-class Probes(NamedTuple):
-    """z and its derivative by λ, W = λU, and by h, W = λU + hV; which of the two is needed."""
+def across(sublayer: Sublayer, placement: Placement, matrix: str) -> sp.Expr:
+    r"""The scalar of z moved across a matrix: that of the branch in z, over the matrix's own λ.
 
-    z: sp.Expr
-    radial: sp.Expr
-    moved: sp.Expr
-    transverse: sp.Expr
-    radial_tells: bool  # the radial probe shows the size of the gradient: no norm removes it
-
-
-@cache
-def probes(sublayer: Sublayer, placement: Placement, matrix: str) -> Probes:
-    """Both probes of a matrix, taken by SymPy."""
-    z, moved = probed(placement, sublayer), probed(placement, sublayer, matrix)
-    radial = sp.expand_mul(sp.diff(z, gain(matrix)))
-    sideways = sp.expand_mul(sp.diff(moved, delta).xreplace(AT_REST))
-    tells = radial != 0 and coefficient(sideways) == coefficient(radial)
-    return Probes(z, radial, moved, sideways, bool(tells))
+    A map of degree k in a matrix is :math:`f(\lambda U) = \lambda^k f(U)`, and its differential
+    of degree k − 1.
+    """
+    return weight_beside_identity(probed(placement, sublayer)) / gain(matrix)
 
 
-def derivative_steps(
-    sublayer: Sublayer, placement: Placement, matrices: tuple[Matrix, ...]
-) -> Iterator[Step]:
-    """∂z/∂λ for each of the matrices, and ∂z/∂h where that tells more."""
+def derivative_steps(sublayer: Sublayer, placement: Placement) -> Iterator[Step]:
+    """∂z/∂λ for each of the scaled matrices, and a move across those where a norm removes λ."""
     section, z = section_of(sublayer), of_sublayer("z", sublayer)
-    for name in (matrix.name for matrix in matrices):
-        probe, magnitude = probes(sublayer, placement, name), gain(name)
-        blind = probe.radial == 0
+    stated = probed(placement, sublayer)
+    for name in (matrix.name for matrix in sublayer.scaled):
+        magnitude = gain(name)
+        radial = sp.expand_mul(sp.diff(stated, magnitude))
+        blind = radial == 0
         yield section.equal(
             f"radial-{sublayer.name}-{name}",
-            sp.Integer(0) if blind else sp.Derivative(probe.z, magnitude), probe.radial,
+            sp.Integer(0) if blind else sp.Derivative(stated, magnitude), radial,
             f"z does not depend on {magnitude}: the norm removes it, so that the radial probe of "
-            f"{name} is blind and a transverse one is needed"
+            f"{name} is blind"
             if blind else f"the scalar probe of {name}",
             uses=(f"probe-{sublayer.name}",), left=sp.Derivative(z, magnitude),
-            checks=(_as_derived(sublayer, placement, name, radially=True),),
+            checks=(_as_derived(sublayer, placement, name),),
         )  # fmt: skip
-        if not probe.radial_tells:
-            yield section.equal(
-                f"transverse-{sublayer.name}-{name}",
-                sp.Derivative(probe.moved, delta), probe.transverse,
-                f"a transverse probe of {name}: W = lambda*U + h*V, h = 0",
-                source="derived here",
-                uses=(f"probe-{sublayer.name}",), left=sp.Derivative(z, delta),
-                checks=(_as_derived(sublayer, placement, name, radially=False),),
+        if blind:
+            scalar = across(sublayer, placement, name)
+            yield section.order(
+                f"transverse-{sublayer.name}-{name}", unit * scalar, scalar,
+                f"a move across {name}, W = lambda*U + h*V: the branch is of degree 0 in {name}, "
+                f"so that its differential is divided by {magnitude}",
+                source="derived here", uses=(f"probe-{sublayer.name}",), bounded=(unit,),
+                left=sp.Abs(sp.Derivative(z, sp.Symbol("h", positive=True))),
+                checks=(ORDER_ONE, DROPPED, _as_moved(sublayer, placement, name)),
             )  # fmt: skip
 
 
-def _as_derived(sublayer: Sublayer, placement: Placement, moved: str, radially: bool) -> Check:
+def _as_derived(sublayer: Sublayer, placement: Placement, moved: str) -> Check:
     def agrees(step: Step) -> bool:
         witness = Witness.drawn(sublayer, placement)
-        slope = derivative(witness.inner(moved, radially))
+        slope = derivative(witness.inner(moved, radially=True))
         sides = (step.lhs.doit(), step.rhs)
         values = (0.0 * slope if s == 0 else value_of(s, values_of(witness)) for s in sides)
         return all(distance(value, slope) < TOLERANCE for value in values)
@@ -208,44 +186,50 @@ def _as_derived(sublayer: Sublayer, placement: Placement, moved: str, radially: 
     return Check("explicit matrices", agrees)
 
 
-def gradient_step(
-    sublayer: Sublayer,
-    placement: Placement,
-    matrices: tuple[Matrix, ...],
-) -> Step:
-    """The order of the gradients of matrices of one role, once all bounded factors are dropped.
+def _as_moved(sublayer: Sublayer, placement: Placement, moved: str) -> Check:
+    """The ratio of two moves of explicit matrices, each gain doubled, is that of the scalar."""
 
-    Raises :class:`Refusal` where their orders differ, which no common gain can balance.
-    """
-    names, common = [matrix.name for matrix in matrices], at_common_gains(sublayer)
-    taken = {name: probes(sublayer, placement, name) for name in names}
-    orders = {coefficient(probe.transverse).xreplace(common) for probe in taken.values()}
-    if len(orders) != 1:
-        raise Refusal(
-            f"the gradients of {', '.join(names)} of {sublayer.name} are of different orders"
-        )
-    (scalar,) = orders
+    def agrees(step: Step) -> bool:
+        witness = Witness.drawn(sublayer, placement)
+        doubled = {
+            gain(m.name): replace(
+                witness, gains={**witness.gains, m.name: 2 * witness.gains[m.name]}
+            )
+            for m in sublayer.scaled
+        }
+        doubled[alpha] = replace(witness, alpha=2 * witness.alpha)
+        once = rms(derivative(witness.inner(moved)))
+        for symbol, twice in doubled.items():
+            ratio = rms(derivative(twice.inner(moved))) / once
+            if abs(step.rhs.xreplace({symbol: 2 * symbol}) / step.rhs - ratio) > TOLERANCE:
+                return False
+        return True
+
+    return Check("explicit matrices, each gain doubled", agrees)
+
+
+def gradient_step(sublayer: Sublayer, placement: Placement) -> Step:
+    """The order of the scaled matrices' gradients, once all bounded factors are dropped."""
+    names = [matrix.name for matrix in sublayer.scaled]
+    stated, common = probed(placement, sublayer), at_common_gains(sublayer)
     law = placement_law(placement).response
-    scalar *= law.xreplace({P: P * together(sublayer)}) / law / sublayer.experts
-    unscaled = matrices[0].role is Role.UNSCALED
-    by = {name: "radial" if probe.radial_tells else "transverse" for name, probe in taken.items()}
+    scalar = across(sublayer, placement, names[0]).xreplace(common) / sublayer.experts
+    scalar *= law.xreplace({P: P * together(sublayer)}) / law
+    by = {name: "radial" if stated.has(gain(name)) else "transverse" for name in names}
     bounded_softmax = "softmax" in sublayer.branch and sublayer.experts == 1
     return section_of(sublayer).order(
-        f"gradient-{sublayer.name}" + ("-unscaled" if unscaled else ""),
+        f"gradient-{sublayer.name}",
         upstream * jacobian * unit * scalar, scalar,
         "the chain rule: the upstream gradient, the norm's Jacobian and the branch with its "
-        "gains taken out are of order one; all scaled gains are beta"
-        + (", the softmax's differential is bounded" if unscaled else "")
-        + f"; so the gradients of {', '.join(names)}",
-        uses=(
-            *(f"{probe}-{sublayer.name}-{name}" for name, probe in by.items()),
-        ),
+        "gains taken out are of order one; all scaled gains are beta; so the "
+        f"gradients of {', '.join(names)}",
+        uses=tuple(f"{probe}-{sublayer.name}-{name}" for name, probe in by.items()),
         assumptions=(
             "bounded-upstream-gradient", "bounded-norm-jacobian", "unit-branch",
             "unit-activations", "equal-gains",
             *(("attention-keeps-magnitude",) if bounded_softmax else ()),
         ),
-        bounded=(upstream, jacobian, unit), checks=(ORDER_ONE, DROPPED),
+        bounded=(upstream, jacobian, unit),
         left=sp.Abs(of_sublayer("g", sublayer)),
     )  # fmt: skip
 
@@ -271,6 +255,6 @@ def increment_step(sublayer: Sublayer, gradient: Step, degrees: Step) -> Step:
         "each scaled matrix changes the output by its gradient's size times its update's, "
         f"eta*|g|^({p})*|theta|^({q}) by the degrees; their constants are dropped",
         uses=("degrees", gradient.name),
-        assumptions=("aligned-updates",), bounded=constants, checks=(ORDER_ONE, DROPPED),
-        establishes=constants, left=output_change(letters(sublayer.name)),
+        assumptions=("aligned-updates",), bounded=constants,
+        left=output_change(letters(sublayer.name)),
     )  # fmt: skip

@@ -46,7 +46,6 @@ from deepnet_theory.proof.step import (
     NAMED,
     Check,
     Point,
-    Regime,
     Section,
     Step,
     at_points,
@@ -91,7 +90,6 @@ class Route:
     """
 
     steps: tuple[Step, ...]
-    given: tuple[sp.Symbol, ...]
     increments: Mapping[str, Step]
     weights: Mapping[str, Step]
     sums: tuple[str, ...] = ()
@@ -270,7 +268,7 @@ class Balance:
             f"each of {part.depth} layers, add up; their changes are aligned (in independent "
             "directions they would add as a square root)",
             source=COUNTED, uses=(*rests_on, *self.route.sums),
-            assumptions=("aligned-updates", "near-identity"), establishes=(l, *knobs, eta),
+            assumptions=("aligned-updates", "near-identity"),
             checks=(at_points("added up sublayer by sublayer", points, digits=12),),
             left=output_change(),
         )  # fmt: skip
@@ -309,7 +307,7 @@ class Balance:
             f"a change of the {self.part.name}'s output reaches the {reader.name}'s through K = "
             f"{crossings(reader)} cross-attentions of weight {present(weight)}, all aligned",
             source=AMPLIFIED, uses=(of_crossing.name, *later.conclusion),
-            assumptions=("aligned-updates",), establishes=(A,),
+            assumptions=("aligned-updates",),
             checks=(at_points("cross-attention by cross-attention", points), NAMED),
         )  # fmt: skip
         grows = exponents(size.rhs).get(later.depth, 0) > 0
@@ -326,7 +324,7 @@ class Balance:
             "enters once, as published, the gradient at the memory being taken to be of order one; "
             + ("A grows and decides" if grows
                else "A does not grow, so that its own output decides"),
-            regime=Regime(later.depth, sp.oo), source=AMPLIFIED, uses=(size.name,),
+            source=AMPLIFIED, uses=(size.name,),
             assumptions=("bounded-upstream-gradient",),
             checks=(Check("ratio at depths of 10^40 and more", order_one),),
         )  # fmt: skip
@@ -356,7 +354,6 @@ class Balance:
                 + (", at a learning rate of its own" if kind.name in self.sized.rated else ""),
                 imposed=True, source="Su, §Increment explosion; layer cake, §4.3",
                 uses=tuple(step.name for step in before),
-                establishes=tuple(sp.sympify(times).free_symbols),
                 checks=(Check("the shares add to one", holds),), left=output_change() / eta,
             )  # fmt: skip
 
@@ -377,7 +374,7 @@ class Balance:
                 yield CLOSURE.equal(
                     f"fixed-alpha-{self.tag(kind)}", self.symbol("alpha", kind), _ONE,
                     f"the placement '{self.selection.placement}' has no residual multiplier",
-                    imposed=True, establishes=(self.symbol("alpha", kind),),
+                    imposed=True,
                     checks=(defines("no other value is imposed", lambda: _ONE),),
                 )  # fmt: skip
 
@@ -408,7 +405,7 @@ class Balance:
         return CLOSURE.equal(
             f"closure-{self.tag(kind)}-{place}", left, right,
             f"imposed by the closure '{closure.name}': {closure.summary}",
-            imposed=True, source=closure.source, establishes=tuple(own.values()),
+            imposed=True, source=closure.source,
             checks=(at_points("as the closure's own text says", points, digits=12),),
             left=in_sympy(sides[0], {**names, "rho": self.symbol("rho", kind)}),
         )  # fmt: skip
@@ -428,6 +425,6 @@ class Balance:
             yield CLOSURE.equal(
                 name, symbol, present(value),
                 "in logarithms balance and closure are linear, and this is their solution",
-                uses=tuple(step.name for step in imposed), establishes=(symbol,),
+                uses=tuple(step.name for step in imposed),
                 checks=(Check("satisfies its conditions", satisfied), NAMED),
             )  # fmt: skip

@@ -74,7 +74,7 @@ class Proposition:
 
     number: int
     lhs: Expr
-    relation: str  # EQUAL, ASYMPTOTIC, AT_MOST, ORDER or BOUND
+    relation: str  # EQUAL, AT_MOST, ORDER or BOUND
     rhs: Expr
     because: str
     verdict: Verdict

@@ -14,8 +14,7 @@ from deepnet_theory.definitions.placement import PLACEMENT
 from deepnet_theory.report.document import GREEK, Proposition
 
 # the sign between the sides of an equation, and what stands around the right one
-LETTERS = {"ASYMPTOTIC": ("~", "{}"), "AT_MOST": ("≤", "{}"),
-           "ORDER": ("=", "Θ({})"), "BOUND": ("=", "O({})")}  # fmt: skip
+LETTERS = {"AT_MOST": ("≤", "{}"), "ORDER": ("=", "Θ({})"), "BOUND": ("=", "O({})")}
 _FUNCTIONS = {"sqrt": sp.sqrt, "log": sp.log, "abs": sp.Abs, "max": sp.Max, "min": sp.Min}
 # all that a selection or a rule writes as a formula
 _WRITTEN = Grammar(

@@ -21,7 +21,6 @@ TOLD_FIRST = ("branch-weight", "aligned-sum", "self-consistency", "relative-upda
 CONSEQUENCE = "quantity | of | order | …meaning"
 RELATION_MEANING = {
     "EQUAL": "exactly",
-    "ASYMPTOTIC": "the ratio tends to 1",
     "AT_MOST": "an upper bound",
     "ORDER": "up to a constant factor",
     "BOUND": "an upper bound up to a constant factor",
@@ -227,7 +226,6 @@ def proposition(derivation: Chain, step: Step) -> doc.Proposition:
     rests = (
         f"from {', '.join(str(number[used]) for used in step.uses)}" * bool(step.uses),
         f"given {', '.join(step.assumptions)}" * bool(step.assumptions),
-        "" if step.regime is None else f"as {step.regime}",
         step.source,
     )
     stands = "; ".join(filter(None, rests))

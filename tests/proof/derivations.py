@@ -46,12 +46,12 @@ SELECTIONS = {
     },
     "norms inside": {
         "optimizer": "adamw", "placement": "pre-ln",
-        "layer": "attention-sub-ln,ffn-swiglu-sub-ln,attention-qkv-norm",
+        "layer": "attention-sub-ln,ffn-swiglu-sub-ln,attention-qk-norm",
     },
     "norms inside post-ln": {"optimizer": "sgd", "layer": "attention-sub-ln,ffn-sub-ln"},
     "floors of kinds": {
         "optimizer": "adafactor", "placement": "branch-multiplier",
-        "layer": "attention,ffn-sub-ln,attention-qkv-norm",
+        "layer": "attention,ffn-sub-ln,attention-qk-norm",
     },
     "latent": {"optimizer": "lion", "layer": "attention-latent"},
     "learnt stream nesterov": {"optimizer": "nesterov", "placement": "stream-scalar"},

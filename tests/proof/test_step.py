@@ -11,9 +11,7 @@ import sympy as sp
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.proof.step import (
     SAMPLED,
-    SAMPLED_AT_MOST,
     Check,
-    Regime,
     Relation,
     Step,
     at_points,
@@ -32,16 +30,12 @@ def step(lhs, rhs, relation=Relation.EQUAL, **more):
     return Step("planted", sp.sympify(lhs), sp.sympify(rhs), relation, "because", **more)
 
 
-POINTS = [*((SAMPLED, at, x + 1) for at in range(3)),
-          *((SAMPLED_AT_MOST, at, x - sp.Rational(1, 10**9)) for at in range(12))]  # fmt: skip
-
-
-@pytest.mark.parametrize(("check", "place", "other"), POINTS)
-def test_what_fails_at_one_of_the_points_is_seen(check, place, other):
+@pytest.mark.parametrize("place", range(3))
+def test_an_error_at_one_of_the_points_is_seen(place):
     generator = random.Random("planted")
     points = [rational_point({x}, generator)[x] for _ in range(place + 1)]
-    assert not check.holds(step(x, sp.Piecewise((other, sp.Eq(x, points[place])), (x, True))))
-    assert check.holds(step(x, x))
+    other = sp.Piecewise((x + 1, sp.Eq(x, points[place])), (x, True))
+    assert not SAMPLED.holds(step(x, other)) and SAMPLED.holds(step(x, x))
     assert not SAMPLED.holds(step(x, x + sp.Rational(1, 10**20)))  # far below rounding
 
 
@@ -72,24 +66,8 @@ def test_bounded_symbols_may_be_dropped_and_no_others():
     assert dropped.check() is Verdict.PROVED
     assert step(x * y, x, Relation.ORDER, bounded=(x,)).check() is Verdict.REFUTED
     # two bounded symbols are two numbers: their difference is not 0
-    assert step(x * (x - y), x * (x - y), Relation.ORDER, bounded=(x, y)).check() is Verdict.PROVED
     vanishing = step(x - y, 1, Relation.ORDER, bounded=(x, y))
     assert vanishing.check() is Verdict.PROVED
-
-
-@pytest.mark.parametrize(
-    ("ratio", "relation", "verdict"),
-    [
-        (1 + 1 / x, Relation.ASYMPTOTIC, Verdict.PROVED),
-        (1 + x / (1 + x), Relation.ASYMPTOTIC, Verdict.REFUTED),
-        (3 + 1 / x, Relation.ORDER, Verdict.PROVED),
-        (1 / x, Relation.ORDER, Verdict.REFUTED),
-        (1 / x, Relation.BOUND, Verdict.PROVED),
-        (sp.log(x), Relation.BOUND, Verdict.REFUTED),
-    ],
-)
-def test_a_limit_is_taken_in_the_steps_regime(ratio, relation, verdict):
-    assert step(ratio, 1, relation, regime=Regime(x, sp.oo)).check() is verdict
 
 
 @pytest.mark.parametrize(
@@ -98,11 +76,9 @@ def test_a_limit_is_taken_in_the_steps_regime(ratio, relation, verdict):
         (x, x + y, Relation.AT_MOST, Verdict.PROVED),
         (x + y, x, Relation.AT_MOST, Verdict.REFUTED),
         (x, 1000, Relation.AT_MOST, Verdict.REFUTED),  # holds at every point tried
-        (sp.Matrix([[x, y]]), sp.Matrix([[x, y]]), Relation.EQUAL, Verdict.PROVED),
-        (sp.Matrix([[x, y]]), sp.Matrix([[x, y + x]]), Relation.EQUAL, Verdict.REFUTED),
     ],
 )
-def test_signs_are_proved_and_matrices_compared_by_entry(lhs, rhs, relation, verdict):
+def test_signs_are_proved(lhs, rhs, relation, verdict):
     assert Step("planted", sp.sympify(lhs), sp.sympify(rhs), relation, "").check() is verdict
 
 
@@ -111,14 +87,11 @@ def test_a_check_that_cannot_be_carried_out_is_not_passed():
         raise ValueError
 
     assert step(x, x, checks=(Check("fails", fails),)).failures() == ("fails",)
-    with pytest.raises(TypeError, match="must name its regime"):
-        step(x, x, Relation.ASYMPTOTIC)
 
 
 def test_relations_join_to_the_weaker():
-    names = ("EQUAL", "ASYMPTOTIC", "AT_MOST", "ORDER", "BOUND")
-    E, A, L, T, B = (Relation[name] for name in names)
-    table = {(E, A): A, (A, T): T, (T, B): B, (E, L): L, (L, T): B, (L, A): B}
+    E, L, T, B = (Relation[name] for name in ("EQUAL", "AT_MOST", "ORDER", "BOUND"))
+    table = {(E, T): T, (T, B): B, (E, L): L, (L, T): B}
     assert join([]) is E and all(join(pair) is found for pair, found in table.items())
     for a, b, c in product(Relation, repeat=3):
         assert join([a, b]) is join([b, a]) and join([a, a]) is a

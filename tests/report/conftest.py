@@ -4,10 +4,10 @@ import pytest
 import sympy as sp
 
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.proof.algebra import DirectionalDifferential, Label, Softmax
+from deepnet_theory.proof.algebra import Hadamard, Softmax
 from deepnet_theory.proof.derivation import Derivation
 from deepnet_theory.proof.rule import rule_of
-from deepnet_theory.proof.step import Check, Regime, Relation, Step
+from deepnet_theory.proof.step import Check, Relation, Step
 
 N, S, r, p = sp.symbols("N S r p", positive=True)
 A, H = sp.symbols("A H", commutative=False)
@@ -16,19 +16,19 @@ A, H = sp.symbols("A H", commutative=False)
 @pytest.fixture(scope="session")
 def derivation():
     nothing = (Check("by hand", lambda step: True),)
-    tangent = DirectionalDifferential(Label(Softmax), A, H)
+    tangent = Hadamard(Softmax(A), H)
     size = r * (N + 1) ** p
     rows = (  # name, left, relation, right, because, section, and the rest
         ("count", S, "EQUAL", 2 * N, "two sublayers a layer <with α & β>", "Stack",
-         {"establishes": (S,), "checks": nothing}),
+         {"checks": nothing}),
         ("tangent", tangent, "EQUAL", tangent, "the softmax has no law of its own", "Branch",
          {"checks": nothing}),
-        ("gain", r / (1 + r), "ASYMPTOTIC", r, "the branch weight r_l is small", "Branch",
-         {"uses": ("count",), "regime": Regime(r, sp.Integer(0))}),
+        ("gain", r / (1 + r), "AT_MOST", r, "the branch weight r_l is small", "Branch",
+         {"uses": ("count",)}),
         ("bound", size, "BOUND", size, "a sum of equal terms; 100% of them", "Balance",
          {"uses": ("gain",)}),
         ("size", p, "ORDER", 1 / sp.sqrt(2 * N), "balance and closure", "Balance",
-         {"uses": ("bound",), "establishes": (p,), "checks": nothing}),
+         {"uses": ("bound",), "checks": nothing}),
     )  # fmt: skip
     steps = tuple(
         Step(name, lhs, rhs, Relation[relation], because, section=section, **rest)
@@ -36,6 +36,6 @@ def derivation():
     )
     selection = Selection(optimizer="lamb")
     return Derivation(
-        selection=selection, steps=steps, given=(N, r, p, A, H), conclusion=("size",),
+        selection=selection, steps=steps, conclusion=("size",),
         proved=rule_of(selection),
     )  # fmt: skip
