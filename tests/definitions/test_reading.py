@@ -1,9 +1,12 @@
 """Readings written by hand: their equations, layers and uses, and how they differ."""
 
 import math
+import string
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.reading import Matrix, Norm, Reading, Sublayer, residual_equation
@@ -122,17 +125,26 @@ def test_a_norm_that_one_layer_lacks_is_meant_to_stand_there():
     assert meant_norms(reading(*rows)) == [{"input"}, {"input"}, set(), set()]
 
 
-def test_uses_of_a_layer_are_said_as_a_selection_says_them():
-    def used(*names):
-        return reading(*(sublayer(n, own=name) for n, name in enumerate(names)))
+def used(names):
+    return reading(*(sublayer(n, own=name) for n, name in enumerate(names)))
 
-    assert [used(*names).uses for names in ("abcd", "aaaa", "aabb", "abab", "aaab")] == [
-        "1", "N", "N/2", "N/2", "",
-    ]  # fmt: skip
-    assert used("a", "b", "a", "b").distinct == (0, 1)
-    missing = without_law(used("a", "a", "a", "b"))
+
+@given(st.integers(1, 5), st.integers(1, 5), st.booleans())
+def test_uses_of_a_layer_are_said_as_a_selection_says_them(block, times, looped):
+    """A block of layers that is looped, or each of its layers used several times in a row."""
+    own = string.ascii_letters[:block]
+    found = used(own * times if looped else [name for name in own for _ in range(times)])
+    assert found.uses == ("1" if times == 1 else "N" if block == 1 else f"N/{block}")
+    assert len(found.distinct) == block and without_law(found) == ""
+    if times > 1:
+        assert found.shared.endswith(f"is used by {times} sublayers")
+
+
+def test_layers_that_are_used_differently_often_have_no_law():
+    assert used("aaab").uses == "" and used("abab").distinct == (0, 1)
+    missing = without_law(used("aaab"))
     assert missing.startswith("3 sublayers share a.") and ", and 1 uses b." in missing
-    assert without_law(used("a", "a", "b", "b")) == "" and at(sublayer(0)).endswith(".0.ffn.fc2")
+    assert at(sublayer(0)).endswith(".0.ffn.fc2")
 
 
 def wanted(*sublayers, alpha=1.0, gains=None, **more):

@@ -1,6 +1,8 @@
 """A rule as texts: its values at a depth, by part and kind, in words and as plain data."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.rule import Row, Rule, RuleEntry, own_rule
@@ -37,15 +39,18 @@ def test_an_entry_has_its_numbers_at_a_depth():
     }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("alpha", "beta"), [("N-8", "1"), ("1", "N-8"), ("7-N", "1"), ("1", "7-N")]
-)
-def test_what_is_not_positive_is_refused_with_its_depth(alpha, beta):
-    assert RuleEntry("encoder", "*", alpha, beta).expressions
-    with pytest.raises(InputError, match=r"must be positive at N = 8$"):
-        RuleEntry("encoder", "*", alpha, beta).at(N=8)
-    with pytest.raises(InputError, match="the gain of key must be positive, not 0"):
-        RuleEntry("encoder", "*", "1", "1", gains=(("query", "1"), ("key", "0"))).gains_at(N=8)
+@given(st.integers(1, 50), st.integers(1, 50), st.sampled_from([1, -1]))
+def test_what_is_not_positive_is_refused_with_its_depth(depth, zero, order):
+    alpha, beta = (f"N-{zero}", "2")[::order]
+    entry = RuleEntry("encoder", "*", alpha, beta)
+    if depth > zero:
+        assert entry.at(N=depth) == (depth - zero, 2)[::order]
+        return
+    with pytest.raises(InputError, match=rf"must be positive at N = {depth}$"):
+        entry.at(N=depth)
+    gains = RuleEntry("encoder", "*", "1", "1", gains=(("query", "1"), ("key", f"N-{zero}")))
+    with pytest.raises(InputError, match="the gain of key must be positive, not "):
+        gains.gains_at(N=depth)
 
 
 def test_a_sublayers_own_entry_goes_before_that_of_all_kinds():

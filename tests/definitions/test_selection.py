@@ -1,8 +1,11 @@
 """A selection's layers."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import deepnet_theory as dt
+from deepnet_theory.definitions.discovery import names
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.selection import stack
 
@@ -11,6 +14,17 @@ from deepnet_theory.definitions.selection import stack
 def test_a_sum_may_have_many_branches():
     many = dt.derive(optimizer="adam", layer="+".join(["attention"] * 24))
     assert many.verdict is Verdict.PROVED and many.rule.entries[0].alpha == "(24*N)**(1/2)"
+
+
+KINDS = st.sampled_from([name for name in names("sublayers") if name != "cross"])
+
+
+@given(st.lists(st.lists(KINDS, min_size=1, max_size=3), min_size=1, max_size=4))
+def test_a_layer_reads_back_as_it_is_described(sums):
+    (part,) = stack("encoder", ",".join(map("+".join, sums))).parts
+    assert part.sums == tuple(map(len, sums)) and part.crossings == 0
+    (again,) = stack("encoder", part.described).parts
+    assert again == part
 
 
 @pytest.mark.parametrize(
