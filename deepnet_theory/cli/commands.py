@@ -233,6 +233,7 @@ def derive(verb: Verb, given: Given) -> int:
     """
     from deepnet_theory.cli import deriving
     from deepnet_theory.report import rule
+    from deepnet_theory.sizes.answer import compare_closures
 
     show = taken(given, ShowDerivation)
     wide = {"form", "width", "alignment", "base_width", "base_depth"} & given.keys()
@@ -259,7 +260,9 @@ def derive(verb: Verb, given: Given) -> int:
             f"--{name.replace('_', '-')} {given[name]} needs --across width or --across both"
         )
     if show.compare_closures:
-        return show.result(deriving.compare_closures(**given))
+        depth, selection = given.pop("depth", None), deriving.selection_of(None, given)
+        at = {} if depth is None else parse_depth(depth, selection.the_stack)
+        return show.result(compare_closures(selection, tuple(at.items())))
     part: Composer = rule.document if show.steps else rule.short
     if show.section is not None:
         part = partial(rule.section, name=show.section)

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from deepnet_theory.proof.derivation import Derivation
     from deepnet_theory.proof.width import WidthDerivation
-    from deepnet_theory.sizes.answer import Comparison
 
 Alignment = Annotated[str | None, Option("NAME", "In width, full or none; full", ALIGNMENTS)]
 
@@ -116,26 +115,6 @@ def derive_across(
         for layers in (depth, base_depth)
     )
     return WidthDerivation(table, Scale(width, base_width, *deep))
-
-
-def compare_closures(
-    selection: Selection | str | None = None, *, depth: DepthLike | None = None, **select: Any
-) -> Comparison:
-    """Every closure's rule and what it implies, side by side.
-
-    ``select`` and ``depth`` are those of :func:`derive`, without ``closure``. Raises
-    :class:`Refusal` where no closure balances.
-    """
-    from deepnet_theory.sizes.answer import compare_closures as run
-
-    selection = selection_of(selection, select)
-    if selection.closure is not None:
-        raise InputError(
-            f"the closure {selection.closure!r} was given, but all closures are compared; "
-            "leave it out"
-        )
-    values = {} if depth is None else parse_depth(depth, selection.the_stack)
-    return run(selection, tuple(values.items()))
 
 
 def own_rule(

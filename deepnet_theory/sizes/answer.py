@@ -13,7 +13,7 @@ from typing import Any
 
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.measurement import Predictions
-from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.rule import (
     COMPLETE,
     FIRST,
@@ -394,17 +394,23 @@ class Comparison(Displayed):
 def compare_closures(selection: Selection, values: tuple[tuple[str, int], ...] = ()) -> Comparison:
     """Every closure's answer side by side.
 
-    Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where no closure balances.
+    Raises :class:`InputError` for a selection that names one, and
+    :class:`~deepnet_theory.definitions.outcome.Refusal` where no closure balances.
 
     Source: Su, §First conclusions, where two alternatives are weighed against the symmetric one.
     """
-    plain, found = replace(selection, closure=None), dict[str, Answer | str]()
+    if selection.closure is not None:
+        raise InputError(
+            f"the closure {selection.closure!r} was given, but all closures are compared; "
+            "leave it out"
+        )
+    found = dict[str, Answer | str]()
     for name in closures():
-        found[name] = answer = Answer(replace(plain, closure=name), values)
+        found[name] = answer = Answer(replace(selection, closure=name), values)
         try:
             _ = answer.rule
         except Refusal as refusal:
             found[name] = str(refusal)
     if all(isinstance(answer, str) for answer in found.values()):
-        solve_rule(plain)  # says why
-    return Comparison(plain, found, for_training(plain).closure)
+        solve_rule(selection)  # says why
+    return Comparison(selection, found, for_training(selection).closure)
