@@ -13,7 +13,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 127,
-    "cli": 2038,
+    "cli": 2020,
     "definitions": 5682,
     "laboratory": 4172,
     "models": 5200,
@@ -21,7 +21,7 @@ BUDGETS = {
     "proof": 4980,
     "report": 2109,
     "runtime": 1231,
-    "sizes": 5399,
+    "sizes": 5405,
 }
 FORMATTED_BY_HAND = 149
 
