@@ -27,7 +27,7 @@ import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
-from written_models import GPT, Mixture, Parallel, started, with_inner_norms
+from written_models import GPT, MLP, Block, with_inner_norms
 
 D, V = 32, 61
 HEAD = """\
@@ -41,6 +41,31 @@ scales with depth as the model is, and after `apply_` and `parameter_groups`. A 
 | model | as it is (95 %) | after `apply_` (95 %) | verdict | seconds |
 |---|---|---|---|---|
 """
+
+
+class Parallel(Block):
+    """GPT-J's layer: attention and feed-forward on one sum."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + self.attn(self.ln_1(x)) + self.mlp(self.ln_2(x))
+
+
+class Experts(nn.Module):
+    """A router picks two of four feed-forwards for every token."""
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.router = nn.Linear(d, 4, bias=False)
+        self.experts = nn.ModuleList(MLP(d) for _ in range(4))
+
+    def forward(self, x: Tensor) -> Tensor:
+        tokens = x.flatten(0, 1)
+        gates, which = self.router(tokens).topk(2, dim=-1)
+        gates, y = gates.softmax(-1), torch.zeros_like(tokens)
+        for i, expert in enumerate(self.experts):
+            token, place = torch.where(which == i)
+            y.index_add_(0, token, gates[token, place, None] * expert(tokens[token]))
+        return y.view_as(x)
 
 
 class Sandwich(nn.Module):
@@ -95,9 +120,17 @@ KINDS = {
     "sandwich": Kind(sandwich, {"placement": "sandwich-ln"}, has_place=False),
     "LayerScale": Kind(layer_scale, {"placement": "layer-scale"}),
     # in a deep stack the tokens become alike: fewer of them leave experts without any
-    "experts, 2 of 4": Kind(partial(GPT, block=Mixture), {"layer": "attention,ffn@2/4"}, batch=16),
+    "experts, 2 of 4": Kind(partial(GPT, mlp=Experts), {"layer": "attention,ffn@2/4"}, batch=16),
     "two layers, looped": Kind(looped, {"uses": "N/2"}),
 }
+
+
+def started(model: GPT) -> GPT:
+    """The model with a stream that starts at rms 1, as rules take it."""
+    with torch.no_grad():
+        for p in (model.wte.weight, model.wpe.weight):
+            p.normal_(0.0, 0.5**0.5, generator=torch.Generator().manual_seed(p.shape[0]))
+    return model
 
 
 def tokens(batch: int, length: int = 16) -> Tensor:

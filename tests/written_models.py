@@ -1,7 +1,5 @@
 """Models as people write them, shared by the tests that read, audit, step and mend them."""
 
-import math
-
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
@@ -26,24 +24,15 @@ def joined(x):
 
 
 class Packed(nn.Module):
-    """nanoGPT's attention: one packed matrix, its parts in an order, scores as one call or not."""
+    """nanoGPT's attention: queries, keys and values of one matrix."""
 
-    def __init__(self, d, fused=True, bias=False, times=1.0, order="qkv"):
+    def __init__(self, d, bias=False):
         super().__init__()
         self.c_attn, self.c_proj = nn.Linear(d, 3 * d, bias=bias), nn.Linear(d, d, bias=bias)
-        self.fused, self.times, self.order = fused, times, order
 
     def forward(self, x):
-        parts = dict(zip(self.order, self.c_attn(x).chunk(3, dim=-1), strict=True))
-        q, k, v = (heads(parts[name]) for name in "qkv")
-        if self.fused:
-            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
-        else:
-            scores = q @ k.transpose(-2, -1) / math.sqrt(k.size(-1))
-            past = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
-            y = F.softmax(scores.masked_fill(~past, float("-inf")), dim=-1) @ v
-        y = joined(y)
-        return self.c_proj(y if self.times == 1 else self.times * y)
+        q, k, v = map(heads, self.c_attn(x).chunk(3, dim=-1))
+        return self.c_proj(joined(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
 
 
 class MLP(nn.Module):
@@ -68,12 +57,9 @@ class SwiGLU(nn.Module):
 class Block(nn.Module):
     """A block whose residual line is given: ``line(x, branch, norm)``; branches by their width."""
 
-    def __init__(
-        self, line = pre, d = 32, norm = nn.LayerNorm,
-        bias = False, attn = None, mlp = None, **attention,
-    ):  # fmt: skip
+    def __init__(self, line=pre, d=32, norm=nn.LayerNorm, bias=False, attn=None, mlp=None):
         super().__init__()
-        self.attn = Packed(d, bias=bias, **attention) if attn is None else attn(d)
+        self.attn = Packed(d, bias) if attn is None else attn(d)
         self.mlp = MLP(d, bias) if mlp is None else mlp(d)
         self.ln_1, self.ln_2, self.line = norm(d), norm(d), line
 
@@ -82,60 +68,10 @@ class Block(nn.Module):
         return self.line(x, self.mlp, self.ln_2)
 
 
-class Experts(nn.Module):
-    """Switch-like: a router picks k of E feed-forwards for every token, one module each."""
-
-    def __init__(self, d, chosen=2, experts=4, normed=True, expert=MLP):
-        super().__init__()
-        self.router = nn.Linear(d, experts, bias=False)
-        self.experts = nn.ModuleList(expert(d) for _ in range(experts))
-        self.chosen, self.normed = chosen, normed
-
-    def forward(self, x):
-        tokens = x.flatten(0, 1)
-        logits = self.router(tokens)
-        if self.normed:
-            gates, which = logits.topk(self.chosen, dim=-1)
-            gates = gates.softmax(-1)
-        else:
-            gates, which = logits.softmax(-1).topk(self.chosen, dim=-1)
-        y = torch.zeros_like(tokens)
-        for i, expert in enumerate(self.experts):
-            token, place = torch.where(which == i)
-            y.index_add_(0, token, gates[token, place, None] * expert(tokens[token]))
-        return y.view_as(x)
-
-
-class Mixture(Block):
-    """A block whose feed-forward is a mixture of experts, with a shared one beside it or not."""
-
-    def __init__(self, line=pre, d=32, chosen=2, experts=4, shared=False, normed=True, **options):
-        super().__init__(line, d, **options)
-        if not shared:
-            del self.mlp
-        self.moe = Experts(d, chosen, experts, normed)
-        self.shared = shared
-
-    def forward(self, x):
-        x = self.line(x, self.attn, self.ln_1)
-        both = (lambda h: self.mlp(h) + self.moe(h)) if self.shared else self.moe
-        return self.line(x, both, self.ln_2)
-
-
-class Parallel(Block):
-    """GPT-J's: attention and feed-forward of one stream."""
-
-    def forward(self, x):
-        return x + self.attn(self.ln_1(x)) + self.mlp(self.ln_2(x))
-
-
 class Stack(nn.Module):
     """Blocks of vectors, and a norm behind them or none."""
 
-    def __init__(
-        self, layers = 3, line = pre, d = 32, final = True,
-        block = Block, **options,
-    ):  # fmt: skip
+    def __init__(self, layers=3, line=pre, d=32, final=True, block=Block, **options):
         super().__init__()
         self.h = nn.ModuleList(block(line, d, **options) for _ in range(layers))
         self.ln_f = nn.LayerNorm(d) if final else nn.Identity()
@@ -193,26 +129,20 @@ class Normed(GPT):
         return self.ln_0(super().first(ids))
 
 
-class Gated(nn.Module):
-    """Llama's layer: RMS norms, rotary positions, fewer keys than queries, SwiGLU."""
+class Grouped(nn.Module):
+    """Llama's attention: rotary positions, fewer keys than queries."""
 
     def __init__(self, d):
         super().__init__()
-        self.norm_1, self.norm_2 = nn.RMSNorm(d), nn.RMSNorm(d)
         self.q, self.o = nn.Linear(d, d, bias=False), nn.Linear(d, d, bias=False)
         self.k, self.v = (nn.Linear(d, d // 2, bias=False) for _ in range(2))
-        self.gate, self.up = (nn.Linear(d, 3 * d, bias=False) for _ in range(2))
-        self.down = nn.Linear(3 * d, d, bias=False)
 
     def forward(self, x):
-        h = self.norm_1(x)
-        q, k, v = heads(self.q(h)), heads(self.k(h), HEADS // 2), heads(self.v(h), HEADS // 2)
+        q, k, v = heads(self.q(x)), heads(self.k(x), HEADS // 2), heads(self.v(x), HEADS // 2)
         y = F.scaled_dot_product_attention(
             rotated(q), rotated(k), v, is_causal=True, enable_gqa=True
         )
-        x = x + self.o(joined(y))
-        h = self.norm_2(x)
-        return x + self.down(F.silu(self.gate(h)) * self.up(h))
+        return self.o(joined(y))
 
 
 def rotated(x):
@@ -223,10 +153,12 @@ def rotated(x):
 
 
 class Llama(GPT):
+    """RMS norms, grouped keys and SwiGLU, and no table of positions."""
+
     def __init__(self, layers=3, line=pre, d=32, **options):
-        super().__init__(0, line, d, **options)
+        own = {"norm": nn.RMSNorm, "attn": Grouped, "mlp": SwiGLU}
+        super().__init__(layers, line, d, **own, **options)
         del self.wpe
-        self.h = nn.ModuleList(Gated(d) for _ in range(layers))
         self.ln_f = nn.RMSNorm(d)
 
     def first(self, ids):
@@ -246,14 +178,3 @@ def train(model, both, batches, after=lambda: None):
         after()
         losses.append(loss.item())
     return losses
-
-
-# ------------------------------------------------------------------------------ a real step
-
-
-def started(model):
-    """The GPT with a stream that starts at rms 1, as rules take it."""
-    with torch.no_grad():
-        for p in (model.wte.weight, model.wpe.weight):
-            p.normal_(0.0, 0.5**0.5, generator=torch.Generator().manual_seed(p.shape[0]))
-    return model

@@ -74,7 +74,6 @@ OTHER_EPSILON = {"std", "normalize", "length"}  # ε stands elsewhere in them th
 SQUARED = {"z²": lambda z: F.relu(z) ** 2, "z·z": lambda z: F.relu(z) * F.relu(z)}
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 GATES = {"of each": torch.sigmoid, "by hand": lambda z: 1 / (1 + torch.exp(-z))}
-NORMED = {"attention-qk-norm", "attention-qkv-norm"}  # whose queries and keys are
 LEARNT = {"layer-scale": 0.8, "stream-scalar": 1.0}  # where the multiplier starts
 IN_GAIN = "res-post-gain", "sandwich-gain"  # in order, for the seeds
 APART = {*LEARNT, *IN_GAIN}  # whose sums have one branch, here and in the builder
@@ -85,7 +84,7 @@ GRAMMAR = {
     "stack": ("encoder", "decoder", "encoder-decoder"),
     "norm": ("layer", "rms"),
     "attention": (
-        "attention", "attention-qk-norm", "attention-qkv-norm", "attention-gated",
+        "attention", "attention-qk-norm", "attention-gated",
         "attention-sub-ln", "attention-latent"),
     "feed": (
         "ffn", "ffn-relu2", "ffn-swiglu", "ffn-sub-ln", "ffn-swiglu-sub-ln", "ffn@2/4"),
@@ -155,7 +154,7 @@ def sentence(seed=0, layers=2, **pinned):
         said["activation"] = "silu"
     elif said["feed"] == "ffn-relu2":
         said["activation"] = "relu"
-    if said["attention"] in NORMED and said["mixing"] == "not divided":
+    if said["attention"] == "attention-qk-norm" and said["mixing"] == "not divided":
         said["mixing"] = "written out"  # no size of a matrix makes up for it behind a norm
     if said["packing"] == "sliced":
         said["bias"] = False
@@ -280,10 +279,8 @@ class Attention(Branch):
             x = seen = F.rms_norm(self.given("latent", x), (WIDTH,))
         q, k, v = self.given("query", x), self.given("key", seen), self.given("value", seen)
         q, k, v = heads(q, HEADS), heads(k, self.kv // K), heads(v, self.kv // K)
-        if self.kind in NORMED:
+        if self.kind == "attention-qk-norm":
             q, k = F.rms_norm(q, (K,)), F.rms_norm(k, (K,))
-        if self.kind == "attention-qkv-norm":
-            v = F.rms_norm(v, (K,))
         y = self.mixed(q, k, v, self.s["causal"] and memory is None)
         if self.kind == "attention-gated":
             y = GATES[self.s["gate"]](self.given("gate", x)) * y
@@ -509,9 +506,9 @@ def norms(residual, of, names):
         yield place, gain, names[n.b] or ""
     if of.inner is not None:
         yield "within", names[of.inner.w], names[of.inner.b] or ""
-    if of.kind in NORMED:
+    if of.kind == "attention-qk-norm":
         yield from [("scores", "", "")] * 2
-    if of.kind in ("attention-qkv-norm", "attention-latent"):
+    if of.kind == "attention-latent":
         yield "within", "", ""
 
 

@@ -1,17 +1,18 @@
 """apply_ on torch.nn, BERT-like and GPT-2-like models."""
 
 import copy
-import math
 from dataclasses import replace
 
 import pytest
 import torch
 from fixed import everything
 from torch import nn
-from written_models import Stack, post, pre
+from written_models import Stack
 
+import deepnet_theory as dt
 from deepnet_theory import apply_, audit, parameter_groups
-from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.models import read
 from deepnet_theory.runtime import Context, build, from_torch
 
 F64 = torch.float64
@@ -93,6 +94,24 @@ def test_an_applied_encoder_decoder_and_each_half_alone_are_the_built_ones(const
     assert audit(halves["encoder"], source, constants=c).verdict.value == "SUPPORTED"
 
 
+def test_alpha_is_put_into_a_layer_once_however_often_it_is_used():
+    def universal():
+        model = encoder(1)
+        model.layers = nn.ModuleList([model.layers[0]] * 3)
+        return model
+
+    x, model = torch.randn(2, 5, D, dtype=F64), universal()
+    constants = dt.export(dt.Selection("sgd", uses="N"), 3, width=D, heads=4)
+    assert (alpha := constants.parts[0].sublayers[0].alpha) > 1
+    apply_(model, constants, inputs=x)
+    assert apply_(model, constants, inputs=x).changes == ()
+    assert {s.alpha for s in read(model, x).sublayers} == {alpha}
+    fresh = universal()
+    apply_(fresh, constants, inputs=x, initialise=False)
+    fresh.load_state_dict(model.state_dict())
+    torch.testing.assert_close(fresh(x), model(x))
+
+
 def bert(**options):
     transformers = pytest.importorskip("transformers")
     config = transformers.BertConfig(
@@ -101,31 +120,6 @@ def bert(**options):
         attention_probs_dropout_prob=0.0, layer_norm_eps=1e-5, **options,
     )  # fmt: skip
     return transformers.BertForMaskedLM(config).double().eval()
-
-
-def test_a_residual_that_takes_no_multiplier_is_refused_and_put_back(constants):
-    class Sum(nn.Module):  # called with (x, h), and not with (h, x) as BERT's
-        def __init__(self):
-            super().__init__()
-            self.dense, self.norm = nn.Linear(D, D), nn.LayerNorm(D)
-
-        def forward(self, x, h):
-            return self.norm(self.dense(h) + x)
-
-    class Layer(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.fc1, self.end = nn.Linear(D, D), Sum()
-
-        def forward(self, x):
-            return self.end(x, torch.relu(self.fc1(x)))
-
-    model = nn.Sequential(*(Layer() for _ in range(3)))
-    before = everything(model)
-    with pytest.raises(Refusal, match=r"no place for alpha = 1\.7"):
-        apply_(model, feed_forwards(constants), inputs=torch.randn(2, 9, D))
-    assert everything(model) == before and not any(m._forward_pre_hooks for m in model.modules())
-    assert not [n for n, _ in model.named_modules() if "residual_multiplier" in n]
 
 
 class Interrupted(nn.Module):
@@ -198,66 +192,13 @@ def test_parameters_that_are_spread_over_processes_are_refused(constants, tmp_pa
         distributed.destroy_process_group()
 
 
-def nano(line=pre):
+def nano():
     """Three blocks of nanoGPT, of vectors; branches that end in zeros."""
-    model = Stack(3, line, D, bias=True)
+    model = Stack(3, d=D, bias=True)
     for block in model.h:
         for branch in (block.attn, block.mlp):
             nn.init.zeros_(branch.c_proj.weight)
     return model
-
-
-class OwnLayer(nn.TransformerEncoderLayer):
-    def forward(self, src, *a, **k):
-        return src
-
-
-def low_rank():
-    model = nano()
-    for block in model.h:
-        block.attn.c_attn = nn.Sequential(nn.Linear(D, 8, bias=False), nn.Linear(8, 3 * D))
-    return model
-
-
-def of_its_own(x, branch, norm):
-    raise KeyError("cache")
-
-
-OTHER = {"batch_first": True, "dtype": F64}
-REFUSED = {  # a model, and why it is refused: of an encoder the first five, of a decoder the others
-    "a linear map": (lambda: nn.Linear(D, D), ""),
-    "pre-LN": (lambda: encoder(first=True), ""),
-    "four layers": (lambda: encoder(4), ""),
-    "a layer of your own": (
-        lambda: nn.TransformerEncoder(
-            OwnLayer(D, 4, 4 * D, **OTHER), 3, enable_nested_tensor=False
-        ),
-        "",
-    ),
-    "a decoder": (
-        lambda: nn.TransformerDecoder(nn.TransformerDecoderLayer(D, 4, 4 * D, **OTHER), 3),
-        "",
-    ),
-    "low rank": (low_rank, ""),
-    "post-LN": (lambda: nano(post), "is norm"),
-    "a tenth of the branch": (
-        lambda: nano(lambda x, f, n: x + 0.1 * f(n(x))),
-        "has no place for alpha = 1, it has 10 in .*; set it to 1 there",
-    ),
-    "a call of its own": (lambda: nano(of_its_own), "fails: KeyError"),
-}
-ENCODERS = list(REFUSED)[:5]
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_recognised_is_refused_and_left_alone(constants, name):
-    make, why = REFUSED[name]
-    model = make()
-    before = everything(model)
-    of = () if name in ENCODERS else ("decoder", "pre-ln")
-    with pytest.raises((Refusal, InputError), match=why or None):
-        apply_(model, constants(*of, width=D))
-    assert everything(model) == before and all(m.training for m in model.modules())
 
 
 @pytest.mark.parametrize("make", [encoder, bert])
@@ -312,29 +253,3 @@ def test_trained_weights_are_asked_about(constants):
         model.h[1].mlp.c_proj.weight += 0.02 * u[:, None]
     with pytest.raises(Refusal, match=r"h.1.mlp.c_proj.weight has a singular value"):
         apply_(model, constants("decoder", "pre-ln", width=D, beta=0.2))
-
-
-# -------------------------------------------------------------------------- parameter groups
-
-
-def test_groups_by_role_hold_every_parameter_once(constants):
-    rates = {"norm-gain": 0.5, "output-bias": 0.25, "embedding": 2.0}
-    c = constants("decoder", "pre-ln", width=D, beta=0.2, multipliers=rates)
-    model = nn.Sequential(nn.Embedding(50, D), nano(), nn.Linear(D, 50))
-    model[1].extra = nn.Linear(3, 3)  # no part of the forward pass
-    groups = parameter_groups(model, 1e-2, constants=c, weight_decay=0.1)
-    members = [id(p) for g in groups for p in g["params"]]
-    assert sorted(members) == sorted(id(p) for p in model.parameters())
-    by_id = {id(p): g for g in groups for p in g["params"]}
-    block = model[1].h[1]
-    expected = [
-        (model[0].weight, 2.0, 1), (block.ln_1.weight, 0.5, 0), (model[1].ln_f.weight, 0.5, 0),
-        (block.attn.c_proj.bias, 0.25, 0), (block.mlp.c_fc.weight, 1, 1),
-        (model[2].weight, 1, 1), (model[1].extra.weight, 1, 1), (model[1].extra.bias, 1, 0),
-        (model[2].bias, 1, 0),
-    ]  # fmt: skip
-    for parameter, rate, decays in expected:
-        group = by_id[id(parameter)]
-        assert math.isclose(group["lr"], 1e-2 * rate), group["name"]
-        assert group["weight_decay"] == 0.1 * decays, group["name"]
-    torch.optim.AdamW(groups).step()

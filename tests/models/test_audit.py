@@ -9,10 +9,10 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
-from written_models import heads, joined
+from written_models import GPT, MLP, Packed, Stack, heads, joined, pre
 
 import deepnet_theory as dt
-from deepnet_theory import parameter_groups
+from deepnet_theory import apply_, parameter_groups
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.report.audit import document
 from deepnet_theory.report.text import text
@@ -24,50 +24,21 @@ N, WIDTH = 4, 64
 ALPHA, BETA = (2 * N) ** 0.25, (8 * N) ** -0.25  # DeepNorm, arXiv 2203.00555, Figure 2
 
 
-class Mixer(nn.Module):
-    def __init__(self, packed):
-        super().__init__()
-        self.packed = packed
-        if packed:
-            self.wqkv = nn.Linear(WIDTH, 3 * WIDTH, bias=False)
-        else:
-            self.a, self.b, self.c = (nn.Linear(WIDTH, WIDTH) for _ in range(3))
-        self.out = nn.Linear(WIDTH, WIDTH)
-
-    def forward(self, x):
-        q, k, v = self.wqkv(x).chunk(3, -1) if self.packed else (self.a(x), self.b(x), self.c(x))
-        return self.out(joined(F.scaled_dot_product_attention(*map(heads, (q, k, v)))))
+def net(line, gains, draw=nn.init.xavier_normal_, model=Stack, final=False, layers=N, **options):
+    """A stack whose residual line is given, and whose matrices are drawn at given gains."""
+    torch.manual_seed(0)
+    net = model(layers, line, WIDTH, final=final, **options)
+    with torch.no_grad():
+        for block in net.h:
+            for role, w in matrices(block).items():
+                draw(w, gains.get(role, 1.0))
+    return net
 
 
-class Net(nn.Module):
-    """A post-LN encoder whose residual line is a choice, drawn at given gains."""
-
-    def __init__(self, line, gains, packed=True, draw=nn.init.xavier_normal_, layers=N):
-        super().__init__()
-        torch.manual_seed(0)
-        self.line = line
-        self.mixers = nn.ModuleList(Mixer(packed) for _ in range(layers))
-        self.up = nn.ModuleList(nn.Linear(WIDTH, 4 * WIDTH) for _ in range(layers))
-        self.down = nn.ModuleList(nn.Linear(4 * WIDTH, WIDTH) for _ in range(layers))
-        self.norms = nn.ModuleList(nn.LayerNorm(WIDTH) for _ in range(2 * layers))
-        with torch.no_grad():
-            for mixer, up, down in zip(self.mixers, self.up, self.down, strict=True):
-                if packed:
-                    q, k, v = mixer.wqkv.weight.chunk(3)
-                else:
-                    q, k, v = mixer.a.weight, mixer.b.weight, mixer.c.weight
-                matrices = {"query": q, "key": k, "value": v, "output": mixer.out.weight,
-                            "fc1": up.weight, "fc2": down.weight}  # fmt: skip
-                for role, w in matrices.items():
-                    draw(w, gains.get(role, 1.0))
-
-    def forward(self, x):
-        for i, mixer in enumerate(self.mixers):
-            x = self.line(x, mixer, self.norms[2 * i])
-            x = self.line(
-                x, lambda y, i=i: self.down[i](F.relu(self.up[i](y))), self.norms[2 * i + 1]
-            )
-        return x
+def matrices(block):
+    own = dict(zip(("query", "key", "value"), block.attn.c_attn.weight.chunk(3), strict=True))
+    ffn = {"fc1": block.mlp.c_fc.weight, "fc2": block.mlp.c_proj.weight}
+    return own | {"output": block.attn.c_proj.weight} | ffn
 
 
 def post(x, branch, norm):
@@ -99,10 +70,10 @@ def as_packed_alone(w, gain):
 
 
 def last_forgotten():
-    net = Net(post, SCALED)
+    made = net(post, SCALED)
     with torch.no_grad():
-        net.mixers[-1].out.weight.div_(BETA)
-    return net
+        made.h[-1].attn.c_proj.weight.div_(BETA)
+    return made
 
 
 QKVO = ("query", "key", "value", "output")
@@ -110,45 +81,41 @@ BOTH_ALPHAS = ("attention", "alpha"), ("ffn", "alpha")
 AT = {"value": "attention", "output": "attention", "fc1": "ffn", "fc2": "ffn"}
 FAULTY = {
     "beta upside down": (
-        lambda: Net(post, dict.fromkeys(SCALED, 1 / BETA)),
+        lambda: net(post, dict.fromkeys(SCALED, 1 / BETA)),
         {(AT[r], r): BETA**-2 for r in SCALED}, "upside down",
     ),
     "alpha on the branch": (
-        lambda: Net(lambda x, f, norm: norm(x + ALPHA * f(x)), SCALED),
+        lambda: net(lambda x, f, norm: norm(x + ALPHA * f(x)), SCALED),
         dict.fromkeys(BOTH_ALPHAS, ALPHA**-2), "it multiplies the branch",
     ),
     "alpha computed and not used": (
-        lambda: Net(unused, SCALED), dict.fromkeys(BOTH_ALPHAS, 1 / ALPHA), "is not used",
+        lambda: net(unused, SCALED), dict.fromkeys(BOTH_ALPHAS, 1 / ALPHA), "is not used",
     ),
     "alpha of another depth": (
-        lambda: Net(lambda x, f, norm: norm((4 * N) ** 0.25 * x + f(x)), SCALED),
+        lambda: net(lambda x, f, norm: norm((4 * N) ** 0.25 * x + f(x)), SCALED),
         dict.fromkeys(BOTH_ALPHAS, 2**0.25), "too large",
     ),
     "packed matrix scaled whole": (
-        lambda: Net(post, {**SCALED, "query": BETA, "key": BETA}),
+        lambda: net(post, {**SCALED, "query": BETA, "key": BETA}),
         {("attention", "query"): BETA, ("attention", "key"): BETA}, "takes gain 1",
     ),
     "packed matrix not scaled": (
-        lambda: Net(post, {**SCALED, "value": 1.0}),
-        {("attention", "value"): 1 / BETA}, "not scaled",
-    ),
-    "value not scaled": (
-        lambda: Net(post, {**SCALED, "value": 1.0}, packed=False),
+        lambda: net(post, {**SCALED, "value": 1.0}),
         {("attention", "value"): 1 / BETA}, "not scaled",
     ),
     "fans of the packed matrix": (
-        lambda: Net(post, SCALED, draw=as_packed),
+        lambda: net(post, SCALED, draw=as_packed),
         {("attention", r): 2**-0.5 for r in QKVO},
         "fans of the packed matrix",
     ),
     "packed matrix drawn and scaled as one": (
-        lambda: Net(post, {**SCALED, "query": BETA, "key": BETA}, draw=as_packed_alone),
+        lambda: net(post, {**SCALED, "query": BETA, "key": BETA}, draw=as_packed_alone),
         {("attention", "value"): 2**-0.5,
          **{("attention", r): BETA * 2**-0.5 for r in ("query", "key")}},
         "fans of the packed matrix, scaled like value and output",
     ),
     "beta on another standard deviation": (
-        lambda: Net(post, SCALED, draw=small),
+        lambda: net(post, SCALED, draw=small),
         {
             **{("attention", r): 0.02 * math.sqrt(WIDTH) for r in QKVO},
             **{("ffn", r): 0.02 * math.sqrt(2.5 * WIDTH) for r in ("fc1", "fc2")},
@@ -217,17 +184,17 @@ def adam_post_ln():
 
 
 FAITHFUL = {
-    "DeepNorm": (lambda: (Net(post, SCALED), X), None, "deepnorm"),
+    "DeepNorm": (lambda: (net(post, SCALED), X), None, "deepnorm"),
     "DeepNorm, the branch divided": (
-        lambda: (Net(lambda x, f, norm: norm(x + f(x) / ALPHA), SCALED, packed=False), X),
+        lambda: (net(lambda x, f, norm: norm(x + f(x) / ALPHA), SCALED), X),
         None, "deepnorm",
     ),
     "Adam's rule, by our own builder": (lambda: (adam_post_ln(), None), "adam", "adam"),
     "CompleteP": (
-        lambda: (Net(lambda x, f, norm: x + f(norm(x)) / N, {}), X), None, "completep",
+        lambda: (net(lambda x, f, norm: x + f(norm(x)) / N, {}), X), None, "completep",
     ),
     "LAMB's pre-LN rule": (
-        lambda: (Net(lambda x, f, norm: x + f(norm(x)),
+        lambda: (net(lambda x, f, norm: x + f(norm(x)),
                      dict.fromkeys(SCALED, (2 * N) ** -0.5)), X), "lamb", "lamb",
     ),
 }  # fmt: skip
@@ -241,18 +208,113 @@ def test_a_faithful_model_has_no_finding(name):
     assert not audit.plan
 
 
-def test_a_model_as_torch_makes_it_is_held_against_a_rule_of_its_own_placement():
-    """Query and key happen to be near Fixup's gain, in a model that has norms."""
-    torch.manual_seed(0)
-    net = Net(lambda x, f, norm: x + f(norm(x)), {}, packed=False, draw=lambda w, gain: None,
-              layers=12)  # fmt: skip
-    audit = dt.audit(net, X, optimizer="adamw")
-    assert (audit.placement, audit.against) == ("pre-ln", "adamw")
+def told(audit):
+    """What a command prints."""
+    return " ".join(text(document(audit)).replace("\\\n", " ").split())
+
+
+RES_POST = "res-post-ln", lambda x, f, n: x + n(f(x))
+
+
+@pytest.mark.parametrize(("placement", "line"), [("pre-ln", pre), RES_POST])
+def test_a_model_as_torch_makes_it_is_held_against_a_rule_of_its_own_placement(placement, line):
+    audit = dt.audit(net(line, {}, lambda w, gain: None, final=True), X, optimizer="adamw")
+    assert (audit.placement, audit.against) == (placement, "adamw")
     assert all("norms" not in f.where for f in audit.findings)
     assert any("as torch makes a Linear" in f.what for f in audit.findings)
-    told = text(document(audit))
-    command = " ".join(told.replace("\\\n", " ").split())  # as a shell reads it
-    assert "derive --optimizer adamw --placement pre-ln --norm layer" in command
+
+
+def test_an_optimizer_is_a_question_about_it():
+    gpt_2 = net(pre, dict.fromkeys(("output", "fc2"), (2 * N) ** -0.5), small, final=True)
+    asked = dt.audit(gpt_2, X, optimizer="adamw")
+    said = "Implemented as published (gpt-2). Under adamw one update grows as N^1: not"
+    assert asked.exit_code == 1 and said in told(asked)
+    assert dt.audit(gpt_2, X).exit_code == 0
+    faithful = net(post, SCALED)
+    assert dt.audit(faithful, X, optimizer="sgd").exit_code == 0
+    asked = dt.audit(faithful, X, optimizer="adam")
+    said = "Implemented as published (deepnorm). Under adam one update grows"
+    assert asked.exit_code == 1 and said in told(asked)
+
+
+def test_constants_of_another_depth_are_named_with_it():
+    of_sublayers = dict.fromkeys(SCALED, (32 * N) ** -0.25)
+    line = lambda x, f, n: n((8 * N) ** 0.25 * x + f(x))  # noqa: E731
+    audit = dt.audit(net(line, of_sublayers, layers=2 * N), X)
+    (finding,) = audit.findings
+    assert (audit.against, finding.size) == ("deepnorm", 2)
+    assert f"the constants of deepnorm for {4 * N} layers" in finding.what
+    assert "N counts layers, not sublayers" in finding.what
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize(("fc1", "item"), [(BETA, "reads"), (BETA / ALPHA, "rate of fc1")])
+def test_a_branch_that_reads_alpha_x_is_told_to_read_x(fc1, item, optimizer):
+    """And where the weights are divided by alpha, the rate is left."""
+    line = lambda x, f, n: n(ALPHA * x + f(ALPHA * x if isinstance(f, MLP) else x))  # noqa: E731
+    audit = dt.audit(net(line, SCALED | {"fc1": fc1}), X, optimizer=optimizer)
+    where = {f.where.split(": ")[1] for f in audit.differences if "ffn" in f.where}
+    assert where == {item} and len(audit.differences) == 1
+    if item == "reads":
+        assert audit.differences[0].size == pytest.approx(ALPHA) and audit.plan == ()
+        assert "the branch reads alpha*x" in audit.differences[0].what
+
+
+class Twice(Packed):
+    """Attention that divides its queries, whose scores are divided as ever."""
+
+    def forward(self, x):
+        q, k, v = map(heads, self.c_attn(x).chunk(3, -1))
+        q = q / math.sqrt(k.shape[-1])
+        return self.c_proj(joined(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
+
+
+def copied(model):
+    for block in model.h[1:]:
+        block.load_state_dict(model.h[0].state_dict())
+
+
+def loud(model):
+    nn.init.normal_(model.lm_head.weight)
+
+
+def scaled_outside(model):
+    for p in (model.wte.weight, model.wpe.weight, model.lm_head.weight):
+        nn.init.xavier_normal_(p, BETA)
+
+
+BESIDE = {  # beside the rule: what is off, whether a scheme is named, and what is said where
+    "scores divided twice": (
+        {"attn": Twice}, None, None, "attention, query", "are divided by sqrt(16) twice"),
+    "copies": ({}, copied, None, "", "the layers start as copies of one"),
+    "a loud head": ({}, loud, None, "head: lm_head.weight", "the loss starts at"),
+    "beta outside": ({}, scaled_outside, "deepnorm", ".weight: gain", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_starts_wrong_beside_the_rule_is_a_finding(name):
+    options, change, scheme, where, what = BESIDE[name]
+    model = net(post, SCALED, model=GPT, **options)
+    if change is not None:
+        change(model)
+    audit = dt.audit(model, torch.arange(24).view(2, 12), scheme=scheme)
+    assert audit.exit_code == 1
+    assert any(where in f.where and what in f.what for f in audit.findings)
+    if name == "beta outside":
+        outside = {f"{name}.weight: gain" for name in ("wte", "wpe", "lm_head")}
+        assert {f.where for f in audit.findings} == outside
+        assert all(f.size == pytest.approx(1 / BETA, rel=0.05) for f in audit.findings)
+
+
+def test_a_wrong_alpha_has_its_module_and_line():
+    def strayed(x, f, norm):
+        return norm(1.5 * ALPHA * x + f(x))
+
+    audit = dt.audit(net(strayed, SCALED), X, scheme="deepnorm")
+    alphas = [f for f in audit.findings if f.where.endswith("alpha")]
+    line = f" at test_audit.py:{strayed.__code__.co_firstlineno + 1}"
+    assert audit.exit_code == 1 and alphas and all(line in f.what for f in alphas)
 
 
 def test_the_json_is_the_public_one():
@@ -261,30 +323,28 @@ def test_the_json_is_the_public_one():
     assert data["schema"] == "deepnet-theory/audit/1"
     assert (data["placement"], data["layers"], data["follows"]) == ("post-ln", N, None)
     first = data["sublayers"][0]
-    assert (first["stack"], first["layer"], first["kind"]) == ("encoder", 0, "attention")
+    assert (first["stack"], first["layer"], first["kind"]) == ("decoder", 0, "attention")
     assert (first["alpha_on"], first["alpha"]) == ("stream", pytest.approx(ALPHA))
     assert first["alpha_wanted"] == pytest.approx(ALPHA)
     value = first["matrices"][2]
-    assert (value["name"], value["rows"]) == ("mixers.0.wqkv.weight", [128, 192])
+    assert (value["name"], value["rows"]) == ("h.0.attn.c_attn.weight", [128, 192])
     assert value["low"] < 1 < value["high"]
     assert [m["verdict"] for m in first["matrices"]] == ["follows", "follows", "differs", "follows"]
-    assert str(audit.plan[0]).startswith("mixers.0.wqkv.weight[128:192] *= ")
+    assert str(audit.plan[0]).startswith("h.0.attn.c_attn.weight[128:192] *= ")
     assert set(data["findings"][0]) >= {"where", "what", "size", "mend"}
     assert audit.exit_code == 1
 
 
 def test_an_optimizer_of_ones_own_brings_its_rates():
-    model = Net(post, SCALED)
-    scaled = [m.out.weight for m in model.mixers]
+    model = net(post, SCALED)
+    scaled = [b.attn.c_proj.weight for b in model.h]
     rest = [p for p in model.parameters() if all(p is not s for s in scaled)]
     optimizer = torch.optim.AdamW([{"params": rest}, {"params": scaled, "lr": 4e-3}], lr=1e-3)
     audit = dt.audit(model, X, optimizer=optimizer)
     assert audit.optimizer == "adamw"
     assert [f.size for f in audit.findings] == pytest.approx([4.0])
-    assert (
-        audit.findings[0].where
-        == f"encoder, all {N} layers, attention, output: mixers.0.out.weight"
-    )
+    where = f"decoder, all {N} layers, attention, output: h.0.attn.c_proj.weight"
+    assert audit.findings[0].where == where
 
 
 def test_constants_are_held_against_the_model_and_those_of_another_depth_are_the_finding():
@@ -366,12 +426,24 @@ def test_what_steps_otherwise_than_its_kind_is_named(name):
 
 @pytest.mark.usefixtures("measured")
 def test_matrices_of_zeros_have_no_ratio_and_are_no_rule():
-    model = Net(post, SCALED)
+    model = net(post, SCALED)
     with torch.no_grad():
-        for down in model.down:
-            down.weight.zero_()
+        for block in model.h:
+            block.mlp.c_proj.weight.zero_()
     audit = dt.audit(model, X, optimizer="adamw")
     (finding,) = audit.findings
     assert finding.size == math.inf and audit.effect < 0.9
     assert finding.what == f"gain 0, wanted {BETA:.3g} (entries of rms 0)"
     assert "normal_(" in finding.mend and json.loads(audit.to_json())["findings"]
+
+
+def test_a_norm_left_out_in_one_layer_is_its_fault_and_no_range():
+    model, ids = GPT(N), torch.arange(24).view(2, 12)
+    select = dt.Selection("adam", placement="pre-ln", stack="decoder", closure="complete")
+    constants = dt.export(select, N, width=32, heads=4, vocab=61)
+    apply_(model, constants, inputs=ids)
+    model.h[1].line = lambda x, branch, norm: x + branch(x)
+    for given in ({"optimizer": "adam"}, {"constants": constants}):
+        found = dt.audit(model, ids, **given).findings
+        places = {f.where.split(":")[0] for f in found if f.where.endswith("norms")}
+        assert places == {f"decoder, layer 1, {kind}" for kind in ("attention", "ffn")}

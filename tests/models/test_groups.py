@@ -1,18 +1,21 @@
-"""Groups of several optimizers: each role steps by its own one's rule, at the sizes that it has."""
+"""Groups of several optimizers, each role by its own rule, and what loops do with them."""
 
+import copy
 import warnings
-from functools import partial
+from functools import cache, partial
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+from torch import nn
+from torch.optim import lr_scheduler as schedules
 from written_models import GPT, HEADS, VOCAB, Llama, train
 
 import deepnet_theory as dt
-from deepnet_theory import apply_, parameter_groups
+from deepnet_theory import apply_, guard, parameter_groups
 from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.models.step import polar, update
+from deepnet_theory.models.step import update
 from deepnet_theory.runtime import build
 
 HYBRID = {"hidden": "muon", "*": "adamw"}
@@ -69,15 +72,6 @@ def test_each_role_takes_what_its_own_optimizer_exports_where_sizes_agree(made_f
         asked = parameter_groups(later, lr, weight_decay=0.1, optimizers=HYBRID, base=base)
     for values, same in zip(knobs(asked).values(), found.values(), strict=True):
         assert values[:4] == pytest.approx(same[:4], rel=1e-12) and values[4:] == same[4:]
-
-
-def sizes(c):
-    return [(s.alpha, s.beta) for p in c.parts for s in p.sublayers]
-
-
-def steps(c):
-    own = [q for p in c.parts for s in p.sublayers for q in s.parameters.values()]
-    return [(c.eta * q.rate, q.epsilon, q.weight_decay) for q in own]
 
 
 # ------------------------------------------------------------------ measured
@@ -195,14 +189,6 @@ def test_a_tied_head_that_muon_steps_or_not_has_one_rate_and_one_multiplier():
 # ------------------------------------------------------------------ one factor of several matrices
 
 
-def factor(g):
-    return polar(g[None].double())[0]
-
-
-def rms(x):
-    return float(x.square().mean().sqrt())
-
-
 @pytest.mark.parametrize(
     ("optimizer", "make", "query"),
     [
@@ -224,3 +210,165 @@ def test_a_packed_matrix_is_warned_of_where_it_steps_otherwise(optimizer, make, 
     assert len(said) == bool(query)
     assert all(f"query+key+value are one matrix, and {optimizer} takes" in one for one in said)
     assert all(f"of its own step: query {query(gain):.2g}," in one for one in said)
+
+
+# ------------------------------------------------------------------ in people's loops
+
+LR, STEPS = {"muon": 0.02, "adamw": 3e-3}, 12
+BATCHES = torch.randint(VOCAB, (STEPS, 2, 9), generator=torch.Generator().manual_seed(0))
+FLATTENED = "the schedule has flattened the learning rates: decoder/"
+
+
+@cache
+def applied():
+    torch.manual_seed(0)
+    model = GPT(2, bias=True)
+    apply_(model, export(depth=2, base=(16, 1)), inputs=IDS)
+    return model
+
+
+@pytest.fixture
+def model():
+    return copy.deepcopy(applied())
+
+
+def groups(model):
+    with warnings.catch_warnings(action="ignore"):  # packed queries, keys and values
+        return parameter_groups(model, LR, weight_decay=0.1, optimizers=HYBRID)
+
+
+def optimizers(model):
+    found = groups(model)
+    muon, adamw = ([g for g in found if g["optimizer"] == name] for name in LR)
+    return torch.optim.Muon(muon), torch.optim.AdamW(adamw)
+
+
+# ------------------------------------------------------------------ schedules
+
+
+def warmed(one):
+    warm = schedules.LinearLR(one, 1e-3, total_iters=3)
+    cosine = schedules.CosineAnnealingLR(one, STEPS - 3)
+    return schedules.SequentialLR(one, [warm, cosine], milestones=[3])
+
+
+def in_one_cycle(one):
+    return schedules.OneCycleLR(one, [g["lr"] for g in one.param_groups], total_steps=STEPS + 1)
+
+
+KEEP = {
+    "LambdaLR": lambda one: schedules.LambdaLR(one, lambda step: min(1, step / 6)),
+    "CosineAnnealingLR": lambda one: schedules.CosineAnnealingLR(one, STEPS),
+    "SequentialLR": warmed,
+    "OneCycleLR": in_one_cycle,
+}
+
+
+@pytest.mark.parametrize("name", KEEP)
+def test_groups_survive_torchs_schedulers(model, name):
+    both = optimizers(model)
+    guard(*both)
+    schedulers = [KEEP[name](one) for one in both]
+    seen = []
+
+    def after():
+        for scheduler in schedulers:
+            scheduler.step()
+        for one in both:
+            rates = [g["lr"] / g["lr_scale"] for g in one.param_groups]
+            assert rates == pytest.approx([rates[0]] * len(rates), rel=1e-9)
+        seen.append(rates[0])
+
+    with warnings.catch_warnings(action="error"):
+        train(model, both, BATCHES, after)
+    assert len(set(seen)) > 3, "it is a schedule"
+
+
+def flat(*names):
+    """A loop that gives these optimizers' groups one rate, and the others theirs."""
+
+    def of(both):
+        def after():
+            for g in (g for one in both for g in one.param_groups):
+                times = 1 if g["optimizer"] in names else g["lr_scale"]
+                g["lr"] = 0.5 * LR[g["optimizer"]] * times
+
+        return after
+
+    return of
+
+
+FLATTEN = {
+    "OneCycleLR": lambda both: schedules.OneCycleLR(both[1], 0.1, total_steps=STEPS + 1).step,
+    "CosineAnnealingLR": lambda both: (
+        schedules.CosineAnnealingLR(both[1], STEPS, eta_min=1e-3).step),
+    **{"+".join(names): flat(*names) for names in (("muon",), ("adamw",), ("muon", "adamw"))},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FLATTEN)
+def test_what_flattens_rates_is_warned_of_once(model, name):
+    """The matrices that Muon steps all have one multiplier: beside AdamW's groups it is missed."""
+    muon, _ = both = optimizers(model)
+    assert len({g["lr_scale"] for g in muon.param_groups}) == 1 != muon.param_groups[0]["lr_scale"]
+    handle, after = guard(*both), FLATTEN[name](both)
+    with pytest.warns(UserWarning, match=FLATTENED) as caught:
+        train(model, both, BATCHES, after)
+    said = [str(w.message) for w in caught if FLATTENED in str(w.message)]
+    assert len(said) == 1 and 'write g["lr"] = lr * g["lr_scale"]' in said[0]
+    assert "LR" in name or caught[0].filename == __file__, "it is said of the loop"
+    handle.remove()
+    silent = optimizers(model)
+    guard(*silent).remove()
+    with warnings.catch_warnings(action="error"):
+        train(model, silent, BATCHES[:2], FLATTEN["muon"](silent))
+
+
+# ------------------------------------------------------------------ checkpoints
+
+
+class LowRank(nn.Module):
+    """LoRA: W x + B A x, W frozen, B zero at the start."""
+
+    def __init__(self, of, rank=2):
+        super().__init__()
+        self.of = of.requires_grad_(False)
+        self.a = nn.Linear(of.in_features, rank, bias=False)
+        self.b = nn.Linear(rank, of.out_features, bias=False)
+        nn.init.zeros_(self.b.weight)
+
+    def forward(self, x):
+        return self.of(x) + self.b(self.a(x))
+
+
+def test_adapters_are_other_and_what_is_frozen_stays(model):
+    """Wrapped after apply_: the rule of what is still learnt is kept, and none is of adapters."""
+    for block in model.h:
+        block.mlp.c_fc = LowRank(block.mlp.c_fc)
+    before = {n: p.detach().clone() for n, p in model.named_parameters()}
+    found = groups(model)
+    (other,) = (g for g in found if g["role"] == "other")
+    adapters = [p for block in model.h for p in (block.mlp.c_fc.a.weight, block.mlp.c_fc.b.weight)]
+    assert sorted(map(id, other["params"])) == sorted(map(id, adapters))
+    assert (other["optimizer"], other["lr"], other["lr_scale"]) == ("adamw", LR["adamw"], 1.0)
+    train(model, optimizers(model), BATCHES[:2])
+    still = {n for n, p in model.named_parameters() if torch.equal(p, before[n])}
+    assert still == {f"h.{i}.mlp.c_fc.of.{of}" for i in range(2) for of in ("weight", "bias")}
+
+
+def test_a_trainers_own_optimizer_after_apply_is_warned_of_at_its_first_step():
+    """It makes one group of all parameters: the rule's multiples are lost."""
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 64, 0.0, batch_first=True)
+    constants = dt.export(dt.Selection("adamw", closure="unit-init"), 6, width=16, heads=2)
+    for groups, warned in ((None, True), (parameter_groups, False)):
+        model = torch.nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
+        apply_(model, constants, initialise=True)
+        with warnings.catch_warnings(record=True, action="always"):
+            given = model.parameters() if groups is None else groups(model, 1e-3)
+        optimizer = torch.optim.AdamW(given, lr=1e-3)
+        for first in (True, False):
+            with warnings.catch_warnings(record=True, action="always") as told:
+                model(torch.randn(1, 4, 16)).square().sum().backward()
+                optimizer.step()
+            lost = [w for w in told if "at one learning rate" in str(w.message)]
+            assert bool(lost) is (warned and first)

@@ -1,7 +1,8 @@
-"""‖ΔF‖/η of your own models: against closed forms, a Jacobian, and planted faults."""
+"""‖ΔF‖/η of your own models: closed forms, a Jacobian, planted faults, what is kept, followed."""
 
 import json
 import math
+import os
 from functools import partial
 
 import pytest
@@ -10,11 +11,21 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 from deepnet_theory.cli import main
+from deepnet_theory.definitions.constants import (
+    Architecture,
+    Constants,
+    PartConstants,
+    SublayerConstants,
+)
 from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.laboratory.common_mode import Watch
 from deepnet_theory.laboratory.measuring import measure
-from deepnet_theory.laboratory.model_steps import Stepped, first_step
+from deepnet_theory.laboratory.model_steps import Stepped, common_mode, first_step
+from deepnet_theory.models import factory
 from deepnet_theory.models.factory import made
 from deepnet_theory.models.step import FinalState
+from deepnet_theory.processes import Cache
+from deepnet_theory.runtime import build
 
 D, V = 16, 32
 ETA = 2.0**-10
@@ -63,7 +74,7 @@ class PreLN(nn.Module):
         return logits, F.cross_entropy(logits.flatten(0, -2), targets.flatten())
 
 
-IDS = torch.randint(V, (2, 8), generator=torch.Generator().manual_seed(1))
+IDS = torch.randint(V, (4, 12), generator=torch.Generator().manual_seed(1))
 
 
 def stepped(model, step, inputs=IDS, final_state=None):
@@ -297,3 +308,144 @@ def test_the_command(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["verdict"] == "SUPPORTED"
     assert main([*words, "--optimizer", "adamv"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+# ------------------------------------------------------------------------ what is kept
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """The file of a model whose width is in a file beside it."""
+    folder, text = tmp_path / "own", OWN.replace("8", "WIDTH").replace("zeros_", "ones_")
+    write(folder / "own.py", "from sizes import WIDTH\n" + text)
+    write(folder / "sizes.py", "WIDTH = 8\n")
+    forget(monkeypatch)
+    return folder / "own.py"
+
+
+def write(file, text):
+    """Write a file whose time, older than this process, tells nothing of an edit."""
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(text)
+    os.utime(file, (1e9, 1e9))
+
+
+def forget(monkeypatch):
+    """As in a fresh process: what stands beside a model is not loaded."""
+    monkeypatch.delitem(factory.sys.modules, "sizes", raising=False)
+
+
+def kept(file, cache=None, depths=(1, 2), **more):
+    more = {"update": "-eta*sign(g)", "seeds": 2, "cache": cache} | more
+    result = measure(f"{file}:make", depths, **more)
+    return {k: v for k, v in result.to_dict().items() if k != "seconds"}
+
+
+def test_a_measurement_that_is_stopped_goes_on(own, tmp_path):
+    whole, cache = kept(own), Cache(tmp_path / "kept")
+    for stop in range(1, 4):
+
+        def impatient(done, total, what, stop=stop):
+            if len(list(cache.files())) >= stop:
+                raise KeyboardInterrupt
+
+        assert kept(own, cache, progress=impatient)["complete"] is False
+        assert len(list(cache.files())) == stop
+    cache.taken = 0
+    assert kept(own, cache) == whole and cache.taken == 3
+    assert kept(own, cache) == whole and cache.taken == 7
+
+
+CHANGED = {
+    "update": "-eta*g", "seeds": 3, "seed": 1, "inputs": IDS, "final_state": "maps.0",
+    "depths": (1, 3),
+}  # fmt: skip
+EDITS = [("own.py", "x + sum", "x + 3 * sum"), ("sizes.py", "8", "6")]
+
+
+def test_what_is_changed_in_settings_or_files_is_measured_anew(own, tmp_path, monkeypatch):
+    cache = Cache(tmp_path / "kept")
+    results = [kept(own, cache)]
+    for more in (*({name: value} for name, value in CHANGED.items()), {"inputs": IDS.flip(0)}):
+        results.append(kept(own, cache, **more))
+        assert results[-1] not in results[:-1]
+        if more.keys() & {"seeds", "depths"}:  # which take a part of what is kept
+            assert results[-1] == kept(own, **more)
+    assert kept(own, cache) == results[0]
+    for name, old, new in EDITS:  # that leave the file's time
+        text = (file := own.with_name(name)).read_text()
+        assert text.count(old) == 1
+        write(file, text.replace(old, new))
+        forget(monkeypatch)
+        results.append(kept(own, cache))
+        assert results[-1] not in results[:-1], name
+
+
+# ------------------------------------------------------------------------ over updates
+
+
+PLACEMENTS = ("post-ln", "pre-ln", "branch-multiplier", "res-post-ln", "sandwich-ln")
+
+
+def built(placement, layers=3, alpha=3.0, seed=0):
+    alpha = 1.0 if placement == "pre-ln" else alpha
+    rows = tuple(SublayerConstants(kind, alpha, 1.0) for kind in ("attention", "ffn"))
+    part = PartConstants("decoder", layers, True, rows)
+    sizes = Architecture(width=D, heads=2, vocab=2 * V)
+    constants = Constants("decoder", placement, "rms", (part,), sizes, "adam")
+    return build(constants, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_a_recorded_pass_has_the_common_mode_that_hooks_take(placement):
+    model = built(placement)
+    for p in model.parameters():  # gains and all: nothing is at its start
+        p.data += 0.05 * torch.randn(p.shape, generator=torch.Generator().manual_seed(p.numel()))
+    watch, states = Watch(model), []
+    handle = model.head.register_forward_pre_hook(lambda _, given: states.append(given[0]))
+    with watch.watching():
+        model(IDS)
+    handle.remove()
+    expected = watch.found
+    found, normed = common_mode(made(model, IDS), states[0].detach())
+    assert normed is (placement == "post-ln")
+    assert found.weight == pytest.approx(expected.weight, rel=1e-3)
+    assert found.cosine == pytest.approx(expected.cosine, abs=1e-5)
+
+
+def post_ln(depth):
+    return built("post-ln", depth, alpha=1.0, seed=int(torch.randint(99, ())))
+
+
+def test_a_model_that_drowns_is_warned_of_in_one_sentence():
+    asked = {"optimizer": "adamw", "seeds": 1, "updates": 9}
+    told = measure(post_ln, [1, 3], **asked, eta=0.05)
+    data = json.loads(told.to_json())
+    assert [row["depth"] for row in data["updates"]] == [{"N": 1}, {"N": 3}]
+    for row in data["updates"]:
+        assert row["common_mode_steps"] == [0, 1, 2, 4, 8, 9] and len(row["losses"]) == 10
+        assert row["token_cosine"][-1] > 0.9 > row["token_cosine"][0]
+    (sentence,) = [w for w in told.provenance.warnings if "one direction" in w]
+    assert sentence.startswith("at N = 1; N = 3: at step") and "start_head_" in sentence
+    assert "cosh(R)" in sentence
+    calm = measure(post_ln, [1, 3], **asked, eta=1e-5)
+    assert not any("one direction" in w for w in calm.provenance.warnings)
+    assert calm.points == told.points  # what is followed changes nothing that is measured
+    page = told._repr_html_()
+    assert "tokens, over the updates" in page and page.count("<svg") == 1  # the points alone
+
+
+def test_each_update_takes_its_own_batch():
+    asked = []
+
+    def batches(step):
+        asked.append(step)
+        return IDS.roll(step)
+
+    told = measure(post_ln, [2, 4], optimizer="sgd", inputs=batches, seeds=1, updates=3)
+    assert sorted(set(asked)) == [0, 1, 2, 3]
+    first, second = (row.losses for row in told.updates)
+    assert len(set(first)) == len(first) == len(second) == 4
+    with pytest.raises(InputError, match="batch 2 failed: ZeroDivisionError"):
+        failing = lambda step: IDS if step < 2 else 1 // 0  # noqa: E731
+        measure(post_ln, [2, 4], optimizer="sgd", inputs=failing, seeds=1, updates=3)

@@ -1,7 +1,5 @@
 """One's own models against the width: which parameter is off, and by how much."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest
@@ -9,7 +7,6 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
-from deepnet_theory.definitions.measurement import Exponent, Result
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.laboratory.measuring import measure
 from deepnet_theory.laboratory.model_steps import ANSWER
@@ -22,7 +19,7 @@ WIDTHS = [64, 128, 256]
 class Net(nn.Module):
     """Embedding, ``depth`` feed-forward layers beside the stream, norm and head; no biases."""
 
-    def __init__(self, depth: int, width: int) -> None:
+    def __init__(self, depth, width):
         super().__init__()
         self.embedding, self.head = nn.Embedding(V, width), nn.Linear(width, V, bias=False)
         self.up, self.down = (
@@ -33,29 +30,29 @@ class Net(nn.Module):
         for m in (self.head, *self.up, *self.down):
             nn.init.normal_(m.weight, std=width**-0.5)
 
-    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+    def forward(self, ids):
         x = self.embedding(ids)
         for up, down in zip(self.up, self.down, strict=True):
             x = x + down(F.relu(up(x)))
         return self.head(self.norm(x))
 
 
-def standard(depth: int, width: int) -> tuple[nn.Module, torch.Tensor]:
+def standard(depth, width):
     torch.set_num_threads(1)
     return Net(depth, width), IDS
 
 
-def small_head(depth: int, width: int) -> tuple[nn.Module, torch.Tensor]:
+def small_head(depth, width):
     net, ids = standard(depth, width)
     with torch.no_grad():
         net.head.weight.mul_((WIDTHS[0] / width) ** 0.5)
     return net, ids
 
 
-def adam(model: nn.Module) -> torch.optim.Optimizer:
+def adam(model):
     """1/width on matrices, but for the embedding."""
     width = model.norm.weight.shape[0]
-    groups: dict[bool, list[nn.Parameter]] = {True: [], False: []}
+    groups = {True: [], False: []}
     for name, p in model.named_parameters():
         groups[p.dim() == 2 and "embedding" not in name].append(p)
     return torch.optim.Adam(
@@ -65,18 +62,18 @@ def adam(model: nn.Module) -> torch.optim.Optimizer:
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, Result]:
+def found():
     return {
         "standard": measure(standard, widths=WIDTHS, optimizer="adam", seeds=4),
         "ruled": measure(small_head, widths=WIDTHS, optimizer=adam, seeds=4),
     }
 
 
-def exponents(m: Result) -> dict[str, Exponent]:
+def exponents(m):
     return {e.share: e for e in m.exponents}
 
 
-def test_what_is_off_is_told_by_its_power(found: dict[str, Result]) -> None:
+def test_what_is_off_is_told_by_its_power(found):
     m = found["standard"]
     by = exponents(m)
     assert m.verdict is Verdict.REFUTED
@@ -88,7 +85,7 @@ def test_what_is_off_is_told_by_its_power(found: dict[str, Result]) -> None:
     assert by["norm.bias"].verdict is Verdict.SUPPORTED
 
 
-def test_the_rule_moves_every_parameter_alike(found: dict[str, Result]) -> None:
+def test_the_rule_moves_every_parameter_alike(found):
     by = exponents(found["ruled"])
     assert Verdict.REFUTED not in {e.verdict for e in by.values()}
     for e in by.values():
@@ -100,7 +97,7 @@ class Readout(nn.Linear):
 
     before = True
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         times = WIDTHS[0] / self.in_features
         return super().forward(x * times) if self.before else times * super().forward(x)
 
@@ -108,11 +105,11 @@ class Readout(nn.Linear):
 class Divided(nn.Module):
     """A norm whose output the model divides, before an ordinary head."""
 
-    def __init__(self, norm: nn.Module) -> None:
+    def __init__(self, norm):
         super().__init__()
         self.weight, self.norm = torch.empty(norm.weight.shape), norm
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x):
         return self.norm(x) * (WIDTHS[0] / x.shape[-1])
 
 
@@ -120,7 +117,7 @@ class After(Readout):
     before = False
 
 
-def mu_p(spelling: str, depth: int, width: int) -> tuple[nn.Module, torch.Tensor]:
+def mu_p(spelling, depth, width):
     net, ids = standard(depth, width)
     nn.init.normal_(net.head.weight)
     if spelling == "features":
@@ -132,7 +129,7 @@ def mu_p(spelling: str, depth: int, width: int) -> tuple[nn.Module, torch.Tensor
     return net, ids
 
 
-def mu_p_adam(model: nn.Module) -> torch.optim.Optimizer:
+def mu_p_adam(model):
     """1/width on the hidden matrices."""
     width = model.norm.weight.shape[0]
     hidden = [p for n, p in model.named_parameters() if n.startswith(("up", "down"))]
@@ -141,7 +138,7 @@ def mu_p_adam(model: nn.Module) -> torch.optim.Optimizer:
     return torch.optim.Adam(groups, lr=1e-3, eps=1e-12)
 
 
-def test_mu_p_is_one_model_however_its_readout_is_written() -> None:
+def test_mu_p_is_one_model_however_its_readout_is_written():
     found = {}
     for spelling in ("inside", "features", "outside", "none"):
         make = partial(mu_p, spelling)
@@ -167,6 +164,6 @@ def test_mu_p_is_one_model_however_its_readout_is_written() -> None:
          "gives the same parameters at 16 and at 32: does it use the width"),
     ],
 )  # fmt: skip
-def test_bad_input_is_one_sentence(factory, given, sentence) -> None:  # type: ignore[no-untyped-def]
+def test_bad_input_is_one_sentence(factory, given, sentence) -> None:
     with pytest.raises(InputError, match=sentence):
         measure(factory, optimizer="adam", seeds=2, **given)

@@ -12,7 +12,7 @@ from torch import nn
 from written_models import GPT, Llama, Normed, post
 
 import deepnet_theory as dt
-from deepnet_theory import apply_, parameter_groups
+from deepnet_theory import apply_
 from deepnet_theory.definitions.outcome import Refusal
 
 D, V, TOKENS = 64, 256, 32
@@ -89,12 +89,6 @@ def test_stream_and_loss_start_where_the_rule_has_them(name):
 
 def tables(model):
     return [model.wte] if isinstance(model, Llama) else [model.wte, model.wpe]
-
-
-def adamw(model):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of packed matrices
-        return torch.optim.AdamW(parameter_groups(model, lr=1e-3), lr=1e-3)
 
 
 def test_a_tied_matrix_that_was_multiplied_is_refused_with_the_line_that_it_needs():

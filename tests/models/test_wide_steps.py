@@ -4,6 +4,7 @@ A matrix whose input or output the code multiplies by c steps c times as far, wh
 """
 
 import math
+from statistics import fmean
 
 import pytest
 import torch
@@ -126,3 +127,97 @@ def test_weights_that_a_factor_divides_ask_for_a_rate():
     found = dt.audit(net, IDS, optimizer="sgd")
     assert [f.size for f in found.differences] == [pytest.approx(9.0)]
     assert "rate of fc1" in found.differences[0].where
+
+
+# ------------------------------------------------------------------ the effect of a fault
+
+
+class Net(nn.Module):
+    """Feed-forward sublayers on vectors: pre-LN, at the gains that constants ask for."""
+
+    def __init__(self, constants):
+        super().__init__()
+        torch.manual_seed(0)
+        gains = constants.parts[0].sublayers[0]
+        self.up = nn.ModuleList(nn.Linear(64, 256, bias=False) for _ in range(DEPTH))
+        self.down = nn.ModuleList(nn.Linear(256, 64, bias=False) for _ in range(DEPTH))
+        for name, maps in (("fc1", self.up), ("fc2", self.down)):
+            for own in maps:
+                nn.init.xavier_normal_(own.weight, gains.gain(name))
+
+    def forward(self, x):
+        for up, down in zip(self.up, self.down, strict=True):
+            x = x + down(F.relu(up(F.layer_norm(x, (64,)))))
+        return F.layer_norm(x, (64,))
+
+
+DEPTH = 6
+X = torch.randn(2, 16, 64, generator=torch.Generator().manual_seed(1))
+
+
+def one_forgotten(net):
+    net.down[-1].weight.mul_(4)
+
+
+def zero_outputs(net):
+    for own in net.down:
+        own.weight.zero_()
+
+
+def every_second_zero(net):
+    for own in net.down[::2]:
+        own.weight.zero_()
+
+
+def graded(net):
+    for index, own in enumerate(net.down):
+        own.weight.mul_(0.5 * 1.4**index)
+
+
+def far(net):
+    for own in (*net.up, *net.down[:-1]):
+        own.weight.mul_(6)
+
+
+CHANGED = {
+    "one layer forgotten": one_forgotten,
+    "outputs of zero": zero_outputs,
+    "every second output of zero": every_second_zero,
+    "gains that grow with the layer": graded,
+    "far from the identity": far,
+}
+
+
+def one_step(net):
+    """‖ΔF‖ of one sign step, as its derivative, over tokens of random targets."""
+    generator = torch.Generator().manual_seed(2)
+    sizes = []
+    for _ in range(4):
+        x, target = (torch.randn(1, 32, 64, generator=generator) for _ in range(2))
+        net.zero_grad()
+        out = net(x)
+        (out * target).sum().backward()
+        steps = {n: p - 1e-6 * p.grad.sign() for n, p in net.named_parameters()}
+        change = torch.func.functional_call(net, steps, (x,)) - out
+        sizes.append(change.norm(dim=-1).mean().item())
+    return fmean(sizes)
+
+
+@pytest.fixture(scope="module")
+def of_ffn():
+    rule = dt.Selection("adam", placement="pre-ln", layer="ffn")
+    return dt.export(rule, DEPTH, width=64, vocab=61)
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_an_effect_is_that_of_a_real_step(name, of_ffn):
+    torch.set_default_dtype(torch.float64)
+    try:
+        right, wrong = Net(of_ffn), Net(of_ffn)
+        with torch.no_grad():
+            CHANGED[name](wrong)
+        audit = dt.audit(wrong, X.double(), optimizer="adam")
+        assert audit.verdict == "REFUTED"
+        assert audit.effect == pytest.approx(one_step(wrong) / one_step(right), rel=0.3)
+    finally:
+        torch.set_default_dtype(torch.float32)

@@ -2,11 +2,13 @@
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from torch import nn
 
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.placement import Placement, placements
-from deepnet_theory.runtime import build, from_torch, math_attention, unstack
+from deepnet_theory.runtime import build, from_torch, unstack
 from deepnet_theory.runtime.model import Residual
 
 STACKS = ("encoder", "decoder", "encoder-decoder")
@@ -64,17 +66,18 @@ def test_the_written_line_is_the_placements_equation(constants, placement):
 
 
 @pytest.mark.parametrize("stack", STACKS)
-def test_nothing_leaks_from_the_future_or_from_padding(constants, stack):
+@settings(max_examples=10)
+@given(seen=st.integers(1, 7), seed=st.integers(0, 99))
+def test_nothing_leaks_from_the_future_or_from_padding(constants, stack, seen, seed):
     model = build(constants(stack), dtype=F64)
-    a = torch.randint(50, (1, 8))
+    a = torch.randint(50, (1, 8), generator=torch.Generator().manual_seed(seed))
     b = a.clone()
-    b[0, 6:] = (b[0, 6:] + 1) % 50
+    b[0, seen:] = (b[0, seen:] + 1) % 50
     memory = sources(stack, a)
-    changed = (model(a, memory) - model(b, memory))[0, :6].abs().max()
+    changed = (model(a, memory) - model(b, memory))[0, :seen].abs().max()
     assert (changed > 0) == (stack == "encoder")  # an encoder sees everything
-    hidden = torch.zeros(1, 8, dtype=torch.bool)
-    hidden[0, 6:] = True
-    unseen = (model(a, memory, padding=hidden) - model(b, memory, padding=hidden))[0, :6]
+    hidden = torch.arange(8)[None] >= seen
+    unseen = (model(a, memory, padding=hidden) - model(b, memory, padding=hidden))[0, :seen]
     assert unseen.abs().max() == 0
 
 
@@ -134,16 +137,6 @@ def test_what_does_not_fit_a_model_is_refused(constants):
     for seeds in (None, 2):  # and no token is taken from another seed's embedding
         with pytest.raises(IndexError):
             build(constants(), seeds=seeds)(torch.full((1, 3), 50))
-
-
-def test_a_forward_derivative_agrees_with_a_difference(constants):
-    model = build(constants(), seeds=2, dtype=F64)
-    x, v = torch.randn(2, 2, 5, 16, dtype=F64), torch.randn(2, 2, 5, 16, dtype=F64)
-    with math_attention():
-        _, derivative = torch.func.jvp(model.body, (x,), (v,))
-    h = 1e-6
-    difference = (model.body(x + h * v) - model.body(x - h * v)) / (2 * h)
-    torch.testing.assert_close(derivative, difference, rtol=1e-6, atol=1e-7)
 
 
 def test_dropout_is_where_the_usual_encoder_layer_has_it(constants):

@@ -1,0 +1,222 @@
+"""Models and constants that no rule fits: refused in one sentence, and nothing is touched."""
+
+import math
+from dataclasses import replace
+
+import pytest
+import torch
+from fixed import everything
+from torch import nn
+from written_models import GPT, Block, Stack, SwiGLU, post, pre
+
+import deepnet_theory as dt
+from deepnet_theory import apply_, parameter_groups
+from deepnet_theory.definitions.outcome import InputError, Refusal
+
+pytestmark = pytest.mark.usefixtures("unmeasured")
+
+D = 32
+IDS = torch.arange(16).view(2, 8)
+
+
+def exported(layers, **sizes):
+    rule = dt.Selection("adamw", placement="pre-ln", stack="decoder")
+    return dt.export(rule, layers, **{"width": D, "heads": 4, "vocab": 61, **sizes})
+
+
+def grouped(model, constants, inputs=None):
+    return parameter_groups(model, 1.0, constants=constants, inputs=inputs)
+
+
+# ------------------------------------------------------------------ models without a law
+
+
+def norms_before_activations(model):
+    for block in model.h:
+        block.mlp.c_fc = nn.Sequential(block.mlp.c_fc, nn.LayerNorm(4 * D))
+
+
+def no_branches(model):
+    for block in model.h:
+        block.line = lambda x, branch, norm: x + 0.0 * branch(norm(x))
+
+
+def learnt_under_a_norm(model):
+    model.ln_f = nn.Identity()
+    for block in model.h:
+        block.line = lambda x, branch, norm: norm(x + branch.scale * branch(x))
+        for branch in (block.attn, block.mlp):
+            branch.scale = nn.Parameter(torch.full((D,), 0.1))
+
+
+def two_placements(model):
+    for block in model.h[:2]:
+        block.line = post
+
+
+def dense_first(model):  # as DeepSeek's
+    for block in model.h[1:]:
+        block.mlp = SwiGLU(D)
+
+
+class Skipping(Block):
+    """A layer without a feed-forward."""
+
+    def forward(self, x):
+        return self.line(x, self.attn, self.ln_1)
+
+
+def without_the_last(model):
+    model.h[-1] = Skipping(pre, D)
+
+
+def a_matrix(model):
+    model.h[2].mlp.c_fc.weight = model.h[0].mlp.c_fc.weight
+
+
+def matrices_alone(model):
+    for block in model.h[1:]:
+        block.attn, block.mlp = model.h[0].attn, model.h[0].mlp
+
+
+def norms_alone(model):
+    for block in model.h[1:]:
+        block.ln_1, block.ln_2 = model.h[0].ln_1, model.h[0].ln_2
+
+
+def first_and_last(model):
+    model.h[3] = model.h[0]
+
+
+FOR = "the constants are for"
+OFTEN = ".*: a law of parameters that are used differently often is missing"
+WITHOUT_LAW = {  # what the audit says, and apply_ where it says something else
+    norms_before_activations: ("a norm within its branch", None),
+    no_branches: ("is multiplied by 0", None),
+    learnt_under_a_norm: (r"multiplied by h\.0\.attn\.scale, which is learnt", None),
+    two_placements: (
+        r"in several ways, layer 0 of the decoder: norm\(x \+ branch\(x\)\); layer 2", FOR),
+    dense_first: ("layer 0 is attention,ffn, others are attention,ffn-swiglu, and no rule", FOR),
+    without_the_last: ("layer 3 is attention, others are attention,ffn, and no rule here", FOR),
+    a_matrix: (rf"2 sublayers share h\.0\.mlp\.c_fc\.weight, and 1 uses{OFTEN}", None),
+    matrices_alone: (
+        rf"4 sublayers share h\.0\.attn\.c_attn.*, and 1 uses h\.\d\.ln_\d\.weight{OFTEN}", None),
+    norms_alone: (rf"4 sublayers share h\.0\.ln_1\.weight{OFTEN}", None),
+    first_and_last: (rf"2 sublayers share h\.0\.attn{OFTEN}", None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", WITHOUT_LAW)
+def test_no_rule_judges_a_model_without_a_law_and_none_is_applied_to_it(change):
+    torch.manual_seed(0)
+    model = GPT(4, d=D)
+    change(model)
+    before, (why, applied) = everything(model), WITHOUT_LAW[change]
+    for given in ({"optimizer": "adamw"}, {}):
+        audit = dt.audit(model, IDS, **given)
+        assert (audit.verdict, audit.findings, audit.effect) == ("UNDECIDED", (), None)
+        with pytest.raises(Refusal, match=why):
+            raise Refusal(audit.refusal)
+        assert " ".join(audit.refusal.split()) in " ".join(str(audit).split())
+    for way in (apply_, grouped):
+        with pytest.raises(Refusal, match=applied or why):
+            way(model, exported(4), inputs=IDS)
+    assert everything(model) == before
+
+
+# ------------------------------------------------------------------ constants of another model
+
+
+def with_parts(c, **changed):
+    return replace(c, parts=tuple(replace(part, **changed) for part in c.parts))
+
+
+def low_rank():
+    model = GPT(3, d=D)
+    for block in model.h:
+        block.attn.c_attn = nn.Sequential(nn.Linear(D, 8, bias=False), nn.Linear(8, 3 * D))
+    return model
+
+
+def of_its_own(x, branch, norm):
+    raise KeyError("cache")
+
+
+class OwnLayer(nn.TransformerEncoderLayer):
+    def forward(self, src, *a, **k):
+        return src
+
+
+def torchs(layer, stack, layers=3, **options):
+    return stack(layer(D, 4, 4 * D, batch_first=True), layers, **options)
+
+
+NO_GAINS = {"enable_nested_tensor": False}
+OF_ANOTHER = {  # the model, what the constants have else, and why they do not fit
+    "of a norm": (lambda: GPT(3, norm=nn.RMSNorm), {}, f"has RMS norm, {FOR} the norm 'layer'"),
+    "of residual gains": (lambda: GPT(3), {"gain": 0.5}, "the constants ask for residual gains"),
+    "of other layers": (
+        lambda: GPT(3), {"first": 1}, f"a layer of the decoder is attention, ffn, {FOR} attention"),
+    "of a depth": (lambda: GPT(4), {}, "4 layers"),
+    "of whole matrices": (low_rank, {}, "is a low-rank factor in the forward pass"),
+    "of a placement": (lambda: GPT(3, post), {}, r"is norm\(x \+ branch\(x\)\)"),
+    "of no multiplier": (
+        lambda: GPT(3, lambda x, f, n: x + 0.1 * f(n(x))), {},
+        "has no place for alpha = 1, it has 10 in .*; set it to 1 there"),
+    "of layers that run": (lambda: GPT(3, of_its_own), {}, "fails.*: KeyError"),
+    "of a decoder": (
+        lambda: torchs(nn.TransformerEncoderLayer, nn.TransformerEncoder, **NO_GAINS), {}, FOR),
+    "of layers with sums": (
+        lambda: torchs(OwnLayer, nn.TransformerEncoder, **NO_GAINS), {}, ""),
+    "of one stack": (lambda: torchs(nn.TransformerDecoderLayer, nn.TransformerDecoder), {}, ""),
+    "of a network": (lambda: nn.Linear(D, D), {}, ""),
+}  # fmt: skip
+
+
+JUDGED = {  # by an audit
+    "of a depth", "of whole matrices", "of a placement", "of no multiplier", "of a decoder",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", OF_ANOTHER)
+def test_audit_and_apply_refuse_constants_of_another_model_in_the_same_words(name):
+    make, other, why = OF_ANOTHER[name]
+    model, c = make(), exported(3)
+    if "gain" in other:
+        c = replace(c, architecture=replace(c.architecture, residual_gain=other["gain"]))
+    if "first" in other:
+        c = with_parts(c, sublayers=c.parts[0].sublayers[: other["first"]])
+    before, inputs = everything(model), IDS if isinstance(model, Stack) else None
+    with pytest.raises((Refusal, InputError), match=why) as refused:
+        apply_(model, c, inputs=inputs)
+    assert everything(model) == before and all(m.training for m in model.modules())
+    if name not in JUDGED:
+        with pytest.raises(InputError) as told:
+            dt.audit(model, inputs, constants=c)
+        assert str(told.value) == str(refused.value)
+
+
+# ------------------------------------------------------------------ weights
+
+
+def expand(m):
+    m.weight = nn.Parameter(torch.zeros(1, 1).expand(4 * D, D))
+
+
+NOT_DRAWN = {
+    "frozen": (lambda m: m.weight.requires_grad_(False), "c_fc.weight is frozen"),
+    "not a number": (lambda m: m.weight.data.fill_(math.nan), "c_fc.weight has entries that are N"),
+    "expanded": (expand, "c_fc.weight of the model is expanded"),
+    "on meta": (lambda m: m.register_buffer("b", torch.ones(2, device="meta")), "is on meta"),
+    "complex": (lambda m: m.to(torch.complex64), "is complex"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_DRAWN)
+def test_weights_that_are_not_to_be_drawn_are_refused_in_one_sentence(name):
+    change, why = NOT_DRAWN[name]
+    model = GPT(2, d=D)
+    change(model.h[1].mlp.c_fc)
+    with pytest.raises(dt.DeepNetTheoryError, match=why) as refusal:
+        apply_(model, exported(2), inputs=IDS)
+    assert "\n" not in str(refusal.value)
