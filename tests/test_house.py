@@ -18,10 +18,10 @@ BUDGETS = {
     "laboratory": 4172,
     "models": 5200,
     "processes": 661,
-    "proof": 4980,
-    "report": 2109,
+    "proof": 4607,
+    "report": 2106,
     "runtime": 1231,
-    "sizes": 5405,
+    "sizes": 5393,
 }
 FORMATTED_BY_HAND = 149
 

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any
 
 from deepnet_theory.definitions.display import Displayed
-from deepnet_theory.definitions.measurement import Predictions
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.rule import (
     COMPLETE,
@@ -25,7 +24,7 @@ from deepnet_theory.definitions.rule import (
 )
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.sizes.exponents import predictions
+from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.norm_epsilon import in_words
 from deepnet_theory.sizes.rule import closure_of, solve_rule
@@ -102,10 +101,6 @@ class Answer(Displayed):
     @cached_property
     def consequences(self) -> tuple[Consequence, ...]:
         return (*consequences(self.table), *share_consequences(self.table.parameters))
-
-    @cached_property
-    def predictions(self) -> Predictions:
-        return predictions(self.selection, self.rule)
 
     @property
     def shares(self) -> tuple[ParameterRow, ...]:
@@ -195,7 +190,11 @@ class Answer(Displayed):
 
     @cached_property
     def remarks(self) -> tuple[str, ...]:
-        return (*self.predictions.warnings, *self._of_premises(), *self._of_other_parameters())
+        return (
+            *Exponents(self.selection, self.rule).warnings(),
+            *self._of_premises(),
+            *self._of_other_parameters(),
+        )
 
     def _of_premises(self) -> Iterator[str]:
         optimizer, update = self.selection.the_optimizer, self.table.rule.update

@@ -709,12 +709,7 @@ def _no_width(optimizer: Optimizer, why: str) -> Refusal:
 
 def epsilon(optimizer: Optimizer, sizes: Mapping[str, Monomial]) -> Monomial | None:
     """The size of what ε stands beside in the update as it is practised; None without an ε."""
-    return _epsilon(optimizer, tuple(sizes.items()))
-
-
-@cache
-def _epsilon(optimizer: Optimizer, given: tuple[tuple[str, Monomial], ...]) -> Monomial | None:
-    fold = Fold(dict(given))
+    fold = Fold(sizes)
     try:
         fold.value(optimizer.practised.root)
     except MissingLaw:

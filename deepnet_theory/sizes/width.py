@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cached_property
 
 from deepnet_theory.definitions.constants import FORMS
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
@@ -219,12 +219,6 @@ def scores(alignment: str) -> Monomial:
 
 def rule_point(roles: Mapping[str, Place], alignment: str, form: str) -> Point:
     """The sizes and multipliers of the rule, solved from (F), (H) and the gauge."""
-    return _rule_point(tuple(roles.items()), alignment, form)
-
-
-@cache
-def _rule_point(given: tuple[tuple[str, Place], ...], alignment: str, form: str) -> Point:
-    roles = dict(given)
     unknowns = [f"{what} {name}" for name in roles for what in ("multiplier", "init")]
     solution = solve(conditions(roles, alignment, form), unknowns)
     assert solution is not None and not solution.free  # the gauge picks one of each class

@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import sympy as sp
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from mpmath import mp
 
@@ -14,7 +14,7 @@ from deepnet_theory.definitions.expression import DEPTH, evaluate
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.proof.algebra import N, depth_expression
 from deepnet_theory.sizes.growth import growth, size_of
-from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
+from deepnet_theory.sizes.monomial import ONE, Monomial, parse, product, solve
 
 
 @pytest.mark.parametrize(
@@ -64,6 +64,24 @@ def test_the_exponent_is_what_remains_at_great_depth(text):
         depth = mp.ldexp(1, 10**90)
         value = sp.lambdify(N, depth_expression(text), "mpmath")(depth)
         assert float(mp.log(value) / mp.log(depth)) == pytest.approx(float(found), abs=1e-6)
+
+
+@given(_TREES, _TREES, st.integers(1, 3))
+def test_what_cancels_leaves_the_next_term_or_a_refusal(large, small, power):
+    """(a + b)^n - a^n grows as a^(n-1) b where b is smaller than a by a power of N."""
+    try:
+        assume(growth(large, "N") > growth(small, "N"))
+        grown = growth(f"(({large}) + ({small}))**{power} - ({large})**{power}", "N")
+    except InputError:
+        return
+    assert grown == growth(f"({large})**{power - 1}*({small})", "N")
+
+
+@given(st.lists(st.tuples(_TREES, st.fractions(-2, 2, max_denominator=3)), max_size=3))
+def test_a_product_of_texts_has_the_product_of_their_values(factors):
+    found = evaluate(DEPTH.parse(product(*factors)), N=7)
+    values = (evaluate(DEPTH.parse(text), N=7) ** float(power) for text, power in factors)
+    assert math.isclose(found, math.prod(values), rel_tol=1e-9)
 
 
 @pytest.mark.parametrize(
