@@ -1,7 +1,6 @@
 """What makes several sublayers as good as one: experts, parallel and shared ones."""
 
 import re
-from fractions import Fraction
 
 import derivations
 import pytest
@@ -13,7 +12,6 @@ from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.proof import witness
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.sizes.monomial import Monomial
-from deepnet_theory.sizes.table import table
 from deepnet_theory.sizes.width import places
 
 N, ONE = Monomial.of("N"), Monomial()
@@ -70,24 +68,6 @@ def test_experts_that_did_otherwise_would_refute_the_table(field, monkeypatch):
     monkeypatch.setattr("deepnet_theory.proof.stack.mixed", other)
     refuted = {row.verdict for row in derive(derivations.selection("experts sgd")).measured}
     assert Verdict.REFUTED in refuted
-
-
-@pytest.mark.parametrize(("optimizer", "p"), [("sgd", 1), ("adamw", 0), ("muon", 0)])
-@pytest.mark.parametrize(("chosen", "experts"), [(1, 8), (2, 8), (8, 64)])
-def test_the_rule_holds_the_number_of_experts_where_the_update_feels_its_gradient(
-    optimizer, p, chosen, experts
-):
-    select = {"optimizer": optimizer, "placement": "pre-ln", "closure": "complete"}
-    mixed = table(Selection(**select, layer=f"attention,ffn-swiglu@{chosen}/{experts}"))
-    dense = table(Selection(**select, layer="attention,ffn-swiglu"))
-    ours, theirs = (rows.rule.parts[-1].kinds[-1] for rows in (mixed, dense))
-    number = Monomial.number
-    assert ours.beta == theirs.beta and ours.rate == theirs.rate * number(experts) ** p
-    assert ours.weight == theirs.weight * number(chosen) ** Fraction(-1, 2)
-    down, same = (
-        next(r for r in found.parameters if r.parameter == "down") for found in (mixed, dense)
-    )
-    assert down.gradient == same.gradient / number(experts) and down.share == same.share
 
 
 # ---- branches in parallel ----

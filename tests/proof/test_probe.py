@@ -1,4 +1,4 @@
-"""The probe route: which probe tells the size of a gradient; what a step is the value of."""
+"""The probe route: which probe tells the size of a gradient."""
 
 import derivations
 import pytest
@@ -18,8 +18,3 @@ def test_a_gradient_rests_on_the_probe_that_tells(name, matrix, probe):
     assert f"{probe}-{matrix}" in names[f"gradient-{sublayer}"].uses
     other = {"radial": "transverse", "transverse": "radial"}[probe]
     assert f"{other}-{matrix}" not in names
-
-
-def test_a_closure_is_shown_by_its_left_side():
-    step = derivations.derivation("unit-init").step("closure-encoder-1")
-    assert str(step.left) == "beta"
