@@ -232,7 +232,6 @@ def derive(verb: Verb, given: Given) -> int:
         derive --update "-eta*norm(theta)*sign(g)" --compare-closures
     """
     from deepnet_theory.cli import deriving
-    from deepnet_theory.report import rule
     from deepnet_theory.sizes.answer import compare_closures
 
     show = taken(given, ShowDerivation)
@@ -263,10 +262,13 @@ def derive(verb: Verb, given: Given) -> int:
         depth, selection = given.pop("depth", None), deriving.selection_of(None, given)
         at = {} if depth is None else parse_depth(depth, selection.the_stack)
         return show.result(compare_closures(selection, tuple(at.items())))
+    derivation = verb(**given)
+    from deepnet_theory.report import rule  # with SymPy: an unknown name is refused before
+
     part: Composer = rule.document if show.steps else rule.short
     if show.section is not None:
         part = partial(rule.section, name=show.section)
-    return show.result(verb(**given), part)
+    return show.result(derivation, part)
 
 
 @command("cli.experiments:verify", *SELECT, *RUN, without="page")

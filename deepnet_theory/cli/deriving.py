@@ -59,11 +59,11 @@ def derive(
     Source: every step names its own; Su Jianlin's posts (probe), DeepNet, arXiv 2203.00555
     (lemma, its bounds corrected).
     """
-    from deepnet_theory.proof.derivation import derive as run
-
     selection = selection_of(selection, select)
     # A bad depth is refused before the derivation is made.
     values = {} if depth is None else parse_depth(depth, selection.the_stack)
+    from deepnet_theory.proof.derivation import derive as run
+
     derivation = run(selection)
     return derivation.at(**values) if values else derivation
 
