@@ -234,11 +234,9 @@ def telescoping_steps(*, normalised: bool) -> Iterator[Step]:
 def _triangle(step: Step) -> bool:
     """rhs² − lhs² ≥ 0 with each symbol made positive or negative."""
     symbols = sorted(step.free_symbols, key=str)
-    sizes = [sp.Symbol(f"p_{index}", positive=True) for index in range(len(symbols))]
+    sizes = sp.symbols(f"p_:{len(symbols)}", positive=True)
     for signs in product((1, -1), repeat=len(symbols)):
-        point = {
-            symbol: sign * size for symbol, sign, size in zip(symbols, signs, sizes, strict=True)
-        }
+        point = {s: sign * p for s, sign, p in zip(symbols, signs, sizes, strict=True)}
         difference = sp.expand((step.rhs**2 - step.lhs**2).xreplace(point))
         if not difference.is_nonnegative or not step.rhs.xreplace(point).is_nonnegative:
             return False
