@@ -84,7 +84,7 @@ GRAMMAR = {
     "stack": ("encoder", "decoder", "encoder-decoder"),
     "norm": ("layer", "rms"),
     "attention": (
-        "attention", "attention-qk-norm", "attention-gated",
+        "attention", "attention-qk-norm", "attention-qk-norm", "attention-gated",
         "attention-sub-ln", "attention-latent"),
     "feed": (
         "ffn", "ffn-relu2", "ffn-swiglu", "ffn-sub-ln", "ffn-swiglu-sub-ln", "ffn@2/4"),
