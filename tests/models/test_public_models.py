@@ -326,7 +326,7 @@ REFUSED = {
         "tokens are mixed by a convolution (layers.0.conv.conv.weight), which has no law here"),
     "ConvNeXt": (
         hf("ConvNext", PIXELS, hidden_sizes=[16], depths=[2], num_stages=1, patch_size=2),
-        "tokens are mixed by a convolution .encoder.stages.0.layers.0.dwconv.weight"),
+        "tokens are mixed by a convolution (encoder.stages.0.layers.0.dwconv.weight)"),
     # stages
     "Swin": (
         hf("Swin", PIXELS, image_size=16, patch_size=2, embed_dim=16, depths=[1, 1],
