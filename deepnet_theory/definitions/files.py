@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 import tempfile
@@ -16,7 +17,7 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
     """The content of a file of at most ``limit`` bytes; raises :class:`InputError` otherwise."""
     try:
         raw = bytearray()
-        with Path(path).open("rb") as file:
+        with open(path, "rb", opener=_open_at_once) as file:
             while len(raw) <= limit and (piece := file.read(PIECE)):
                 raw += piece
     except (OSError, ValueError) as error:
@@ -24,6 +25,14 @@ def read_bytes(path: str | Path, limit: int) -> bytes:
     if len(raw) > limit:
         raise InputError(f"{str(path)!r} is larger than {limit} bytes")
     return bytes(raw)
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Open; a pipe opened in the ordinary way would wait for its other end, maybe for ever."""
+    handle = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if hasattr(os, "O_NONBLOCK"):
+        os.set_blocking(handle, True)
+    return handle
 
 
 def read_text(path: str | Path, limit: int) -> str:
@@ -97,11 +106,13 @@ def write_bytes(path: str | Path, content: bytes) -> None:
     target = require_writable(path)
     try:
         if target.exists() and not target.is_file():
-            target.write_bytes(content)
+            with open(target, "wb", opener=_open_at_once) as file:
+                file.write(content)
         else:
             replace_bytes(target, content)
     except OSError as error:
-        raise InputError(f"cannot write {str(path)!r}: {_why(error)}") from None
+        why = "no process reads the pipe" if error.errno == errno.ENXIO else _why(error)
+        raise InputError(f"cannot write {str(path)!r}: {why}") from None
 
 
 def replace_bytes(path: Path, content: bytes) -> None:
