@@ -184,7 +184,7 @@ def test_what_cannot_be_trained_is_refused():
             dt.transfer("adam", [2], RATES, ["symmetric"], **{**SMALL, **asked})
     with pytest.raises(Refusal, match="first step alone"):
         dt.transfer("shampoo", [2], RATES, ["symmetric"], **SMALL)
-    with pytest.raises(InputError, match="optimizer was given with a selection"):
+    with pytest.raises(InputError, match="optimizer is given twice"):
         dt.transfer("adam", [2], RATES, optimizer="adam", **SMALL)
     with pytest.raises(InputError, match="one part"):
         dt.transfer(dt.Selection(optimizer="adam", stack="encoder-decoder"), None, RATES)

@@ -167,9 +167,11 @@ OF_ANOTHER = {  # the model, what the constants have else, and why they do not f
     "of a decoder": (
         lambda: torchs(nn.TransformerEncoderLayer, nn.TransformerEncoder, **NO_GAINS), {}, FOR),
     "of layers with sums": (
-        lambda: torchs(OwnLayer, nn.TransformerEncoder, **NO_GAINS), {}, ""),
-    "of one stack": (lambda: torchs(nn.TransformerDecoderLayer, nn.TransformerDecoder), {}, ""),
-    "of a network": (lambda: nn.Linear(D, D), {}, ""),
+        lambda: torchs(OwnLayer, nn.TransformerEncoder, **NO_GAINS), {}, "has no residual stream"),
+    "of one stack": (
+        lambda: torchs(nn.TransformerDecoderLayer, nn.TransformerDecoder), {},
+        f"a layer of the decoder is attention, cross, ffn, {FOR} attention, ffn"),
+    "of a network": (lambda: nn.Linear(D, D), {}, "Linear has no residual stream"),
 }  # fmt: skip
 
 
