@@ -40,6 +40,8 @@ ALIGNED_UPDATES = Assumption(
     statement=(
         "the sublayers' changes of the output point in similar directions, so that their sizes add"
     ),
+    measurement="aligned_updates",
+    slope=0.0,
     source="Su, §Increment explosion",
 )
 
@@ -70,6 +72,8 @@ BOUNDED_LOSS_GRADIENT = Assumption(
 
 BOUNDED_NORM_JACOBIAN = Assumption(
     statement="the Jacobian of the normalisation is of order one in depth",
+    measurement="norm_jacobian",
+    slope=0.0,
     source="Su, §Feed-forward gradient",
 )
 
@@ -108,6 +112,8 @@ HOMOGENEOUS_ACTIVATION = Assumption(
         "the activation is positively homogeneous of degree "
         "1 (ReLU exactly, GELU and SiLU approximately)"
     ),
+    measurement="activation_homogeneity",
+    at_least=0.5,
     source="Su, §Feed-forward gradient",
 )
 
@@ -159,10 +165,14 @@ STATED_REGIME = Assumption(
 
 UNIT_ACTIVATIONS = Assumption(
     statement="E x² = 1 for the entries of what a norm puts out, at every depth",
+    measurement="activation_size",
+    slope=0.0,
     source="layer cake, §4.2",
 )
 
 UNIT_BRANCH = Assumption(
     statement="a branch with its gains taken out maps inputs of order one to outputs of order one",
+    measurement="branch_input_response",
+    slope=0.0,
     source="Su, §Feed-forward gradient",
 )

@@ -1,7 +1,7 @@
 """What premises are tested by: what every sublayer does in one pass, one number a seed.
 
 A :class:`Trace` is taken by hooks on one forward and backward pass; ``QUANTITIES`` are what
-assumptions ask of it.
+assumptions ask of it, or of single steps.
 """
 
 from __future__ import annotations
@@ -16,14 +16,18 @@ from torch.utils.hooks import RemovableHandle
 
 from deepnet_theory.definitions.discovery import choose
 from deepnet_theory.laboratory.case import Case
-from deepnet_theory.laboratory.model_update import Sizes
+from deepnet_theory.laboratory.model_update import Direction, Sizes, directions_of, size_along
 from deepnet_theory.laboratory.stepping import arriving, backward, only
 from deepnet_theory.laboratory.trial import Trial
-from deepnet_theory.runtime.branches import Attention
+from deepnet_theory.runtime import described
+from deepnet_theory.runtime.branches import Attention, Branch, FeedForward, GatedFeedForward
+from deepnet_theory.runtime.linear import Norm
 from deepnet_theory.runtime.model import Residual
+from deepnet_theory.sizes.laws import factors
 
 EPSILON = 1e-8  # what Adam's libraries add to the root of the second moment by default
 
+SAMPLED_LAYERS = 4  # of each part, for what must be stepped sublayer by sublayer
 NOTHING = torch.empty(0)  # where a sublayer has no such quantity
 
 
@@ -31,14 +35,21 @@ NOTHING = torch.empty(0)  # where a sublayer has no such quantity
 class SublayerTrace:
     r"""One residual sublayer; every tensor has shape (seeds,), sizes are roots of token means.
 
-    ``branch_weight`` is :math:`\|G\|/\|\alpha x\|`, ``upstream_gradient`` the size of
-    :math:`\partial L/\partial x_{l+1}` for the loss of one token, ``attention_average``
-    ‖softmax·x‖/‖x‖, the tokens averaged by each head's weights.
+    ``branch_weight`` is :math:`\|G\|/\|\alpha x\|`, ``branch_response``
+    :math:`\|G\|/(\sqrt d\,\prod\beta)`, ``norm_jacobian`` the greatest
+    :math:`\sqrt d/\|Pz\|`, z in units of x, ``norm_output`` the last norm's, per entry,
+    ``upstream_gradient`` the size of :math:`\partial L/\partial x_{l+1}` for the loss of one
+    token, ``attention_average`` ‖softmax·x‖/‖x‖, the tokens averaged by each head's weights,
+    ``homogeneity`` the least 1 − ‖φ(cz) − cφ(z)‖/‖cφ(z)‖, c = 1/2 and 2.
     """
 
     uses: int
     token_correlation: Tensor
     branch_weight: Tensor = NOTHING
+    branch_response: Tensor = NOTHING
+    norm_jacobian: Tensor = NOTHING
+    norm_output: Tensor = NOTHING
+    homogeneity: Tensor = NOTHING
     upstream_gradient: Tensor = NOTHING
     attention_average: Tensor = NOTHING
 
@@ -52,6 +63,7 @@ class SublayerTrace:
 class Trace:
     """All sublayers; entries and their share with |g| ≥ 10 ε by parameter; the loss's gradient."""
 
+    trial: Trial
     sublayers: list[SublayerTrace] = field(default_factory=list)
     above_epsilon: list[tuple[int, Tensor]] = field(default_factory=list)
     loss_gradient: Tensor = NOTHING
@@ -80,7 +92,7 @@ def correlation(x: Tensor) -> Tensor:
 
 def take_trace(trial: Trial) -> Trace:
     """Run one forward and one backward pass of ``trial`` and record what the sublayers do."""
-    trace = Trace()
+    trace = Trace(trial)
     parameters = [p for p, _ in trial.parameters()]
 
     def collect(_: nn.Parameter, g: Tensor) -> None:
@@ -123,13 +135,30 @@ def _watch(
         sublayers.append(SublayerTrace(trial.uses[residual.site.part], correlation(x)))
 
     def at_branch(branch: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+        now, y = sublayers[-1], size(output.detach())
+        assert isinstance(branch, Branch)
+        gains = {d.name: d.gain for _, d in described(branch)}
+        product = math.prod(gains[name] for name in factors(branch.spec))
+        now.branch_response = y / (product * math.sqrt(output.shape[-1]))
         if normalises_sum:
-            weight = size(output.detach()) / (residual.alpha * size(inputs[0]))
-            sublayers[-1].branch_weight = weight
-        if isinstance(branch, Attention):
-            with torch.no_grad():
+            now.branch_weight = y / (residual.alpha * size(inputs[0]))
+        with torch.no_grad():
+            if isinstance(branch, Attention):
                 source = args[1] if branch.crosses else args[0]
-                sublayers[-1].attention_average = _attention_average(branch, args[0], source)
+                now.attention_average = _attention_average(branch, args[0], source)
+            else:
+                now.homogeneity = _homogeneity(branch, args[0])
+
+    def at_norm(norm: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
+        now, z = sublayers[-1], args[0].detach().double()
+        assert isinstance(norm, Norm)
+        if norm.spec.centred:
+            z = z - z.mean(-1, keepdim=True)
+        units = residual.placement.coefficients(residual.alpha)[0] if normalises_sum else 1.0
+        jacobian = units * math.sqrt(z.shape[-1]) * size(1 / z.norm(dim=-1, keepdim=True))
+        before = now.norm_jacobian
+        now.norm_jacobian = torch.maximum(before, jacobian) if len(before) else jacobian
+        now.norm_output = size(output.detach()) / math.sqrt(z.shape[-1])
 
     def end(_: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         now = sublayers[-1]
@@ -146,6 +175,7 @@ def _watch(
     return [
         residual.register_forward_pre_hook(begin),
         residual.branch.register_forward_hook(at_branch),
+        *(norm.register_forward_hook(at_norm) for norm in residual.norms),
         residual.register_forward_hook(end),
     ]
 
@@ -164,6 +194,17 @@ def _attention_average(branch: Attention, x: Tensor, source: Tensor) -> Tensor:
     return size(averaged.reshape(x.shape[0], -1, x.shape[-1])) / size(source)
 
 
+def _homogeneity(branch: Branch, x: Tensor) -> Tensor:
+    """How much of cφ(z) the worse φ(cz) is, c = 1/2 and 2, on the branch's own z: (k,)."""
+    if isinstance(branch, FeedForward):
+        z, phi = branch.fc1(x), branch.activation
+    else:
+        assert isinstance(branch, GatedFeedForward)
+        z, phi = branch.gate(x), nn.functional.silu
+    off = [size(phi(c * z) - c * phi(z)) / (c * size(phi(z))) for c in (0.5, 2.0)]
+    return 1 - torch.stack(off).amax(0)
+
+
 # ---- what assumptions ask for ----
 
 
@@ -177,13 +218,47 @@ def _above_epsilon(trace: Trace) -> Tensor:
     return torch.stack([n * share for n, share in traced]).sum(0) / sum(n for n, _ in traced)
 
 
+def _alignment(trace: Trace) -> Tensor:
+    """‖Σ ΔF_l‖ / Σ ‖ΔF_l‖ of sublayers that are stepped alone, 1 where all point one way.
+
+    Layers are sampled evenly over each part, and counted for their share of it.
+    """
+    trial, directions = trace.trial, directions_of(trace.trial)
+
+    def moved(some: list[Direction]) -> Tensor:
+        return torch.tensor(size_along(trial, some), dtype=torch.float64)
+
+    alone = dict[tuple[str, int | None, int], list[Direction]]()
+    for direction in directions:
+        d = direction[1]
+        if d.part is not None and d.sublayer is not None:  # a final norm is in no sublayer
+            alone.setdefault((d.part, d.layer, d.sublayer), []).append(direction)
+    total = torch.zeros(trial.seeds, dtype=torch.float64)
+    for part in trial.model.constants.parts:
+        sampled = sample_layers(part.distinct)  # one that is used several times is stepped once
+        own = [some for (name, n, _), some in alone.items() if name == part.name and n in sampled]
+        total += sum(map(moved, own)) * part.distinct / len(sampled)
+    return moved(directions) / total
+
+
+def sample_layers(count: int) -> set[int]:
+    """At most ``SAMPLED_LAYERS`` of ``count`` layers, in the middles of equal stretches."""
+    taken = min(count, SAMPLED_LAYERS)
+    return {math.floor((i + 0.5) * count / taken) for i in range(taken)}
+
+
 # By the name that an assumption of ``definitions/assumption.py`` asks for.
 QUANTITIES: dict[str, Callable[[Trace], Tensor]] = {
+    "activation_homogeneity": lambda trace: trace.over_sublayers("homogeneity").amin(0),
+    "activation_size": _root_mean_square("norm_output"),
+    "aligned_updates": _alignment,
     "attention_average": _root_mean_square("attention_average"),
+    "branch_input_response": _root_mean_square("branch_response"),
     "branch_weight": _root_mean_square("branch_weight"),
     "gradient_above_epsilon": _above_epsilon,
     # ‖∂L/∂F‖ for a loss that is one token's
     "loss_gradient": lambda trace: trace.loss_gradient,
+    "norm_jacobian": lambda trace: trace.over_sublayers("norm_jacobian").amax(0),
     # S·r², the sum over sublayers of (‖G‖/‖αx‖)², n times where n of them are one
     "self_consistency": lambda trace: trace.over_sublayers("square").sum(0),
     "upstream_gradient": lambda trace: trace.over_sublayers("upstream_gradient").amax(0),

@@ -1,26 +1,33 @@
 """Each measurement against its definition on a stack small enough to write out."""
 
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
-from published_rules import SMALL
+from published_rules import SMALL, rule
 from torch import nn
 
 from deepnet_theory.definitions.assumption import assumptions
-from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.case import Case
+from deepnet_theory.laboratory.judging import judge_assumption
+from deepnet_theory.laboratory.model_update import directions_of, size_along
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.trace import (
     QUANTITIES,
     correlation,
+    measure_quantities,
     quantity,
+    sample_layers,
     take_trace,
 )
 from deepnet_theory.laboratory.trial import Trial
 from deepnet_theory.runtime import unstack
+from deepnet_theory.runtime.branches import ACTIVATIONS
 
 EXACT = Settings(width=16, heads=2, tokens=8, seeds=3, dtype="float64")
 
@@ -60,7 +67,8 @@ def test_post_ln_quantities_written_out():
         g1 = attention(x0)
         x1 = nn.functional.layer_norm(3 * x0 + g1, (16,)).detach().requires_grad_()
         g2 = ffn(x1)
-        x2 = nn.functional.layer_norm(3 * x1 + g2, (16,))
+        z2 = 3 * x1 + g2
+        x2 = nn.functional.layer_norm(z2, (16,))
         logits = x2 @ trial.model.head.weight[k].T
         loss = nn.functional.cross_entropy(logits.flatten(0, 1), trial.batch.targets[k].flatten())
         at_x1, at_x2 = torch.autograd.grad(loss, (x1, x2))
@@ -74,9 +82,41 @@ def test_post_ln_quantities_written_out():
         assert trace.loss_gradient[k].item() == pytest.approx(n * rms(at_x2))
         assert first.branch_weight[k].item() == pytest.approx(rms(g1) / (3 * rms(x0)))
         assert second.branch_weight[k].item() == pytest.approx(rms(g2) / (3 * rms(x1)))
+        assert second.branch_response[k].item() == pytest.approx(rms(g2) / (4 * 0.25))
+        assert second.norm_output[k].item() == pytest.approx(rms(x2) / 4)
+        centred = z2 - z2.mean(-1, keepdim=True)
+        by_token = 3 * 4 / centred.norm(dim=-1)  # z in units of x
+        worst = by_token.square().mean().sqrt().item()
+        assert second.norm_jacobian[k].item() == pytest.approx(worst)
         weights = _weights(attention, x0)
         averaged = weights @ x0[:, None]
         assert first.attention_average[k].item() == pytest.approx(rms(averaged) / rms(x0), rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("layer", "activation", "phi"),
+    [
+        ("attention,ffn", "relu", nn.functional.relu),
+        ("attention,ffn", "gelu", nn.functional.gelu),
+        ("attention,ffn:swiglu", "relu", nn.functional.silu),  # its gate has one of its own
+    ],
+)
+def test_how_homogeneous_an_activation_is(layer, activation, phi):
+    selection = Selection("adam", placement="pre-ln", layer=layer)
+    settings = replace(EXACT, activation=activation)
+    trial = Trial(Case(selection, own_rule(("encoder",), "1", "1"), {"N": 1}, settings))
+    seen = []
+    ffn = list(trial.model.residuals())[1].branch
+    with ffn.register_forward_pre_hook(lambda _, args: seen.append(args[0].detach())):
+        (_, traced) = take_trace(trial).sublayers
+    z = (ffn.gate if phi is nn.functional.silu else ffn.fc1)(seen[0]).detach()
+    off = [
+        (phi(c * z) / c - phi(z)).square().mean((1, 2, 3)) / phi(z).square().mean((1, 2, 3))
+        for c in (1 / 2, 2)
+    ]
+    expected = 1 - torch.stack(off).amax(0).sqrt()
+    torch.testing.assert_close(traced.homogeneity, expected)
+    assert (expected < 0.95).all() == (phi is not nn.functional.relu)
 
 
 def _weights(attention, x):
@@ -94,3 +134,50 @@ def test_causal_attention_averages_only_the_past():
     torch.testing.assert_close(
         single.sublayers[0].attention_average, torch.ones(3, dtype=torch.float64)
     )
+
+
+def test_layers_that_are_stepped_alone_are_spread():
+    assert [sample_layers(n) for n in (3, 8)] == [{0, 1, 2}, {1, 3, 5, 7}]
+    assert sample_layers(1000) == {125, 375, 625, 875}
+
+
+def test_alignment_is_exact_where_every_layer_is_sampled(adam):
+    case = Case(adam, rule("adam"), {"N": 2}, EXACT)
+    trial, places = Trial(case), [(layer, s) for layer in range(2) for s in range(2)]
+    steps = directions_of(trial)
+    own = [[x for x in steps if (x[1].layer, x[1].sublayer) == at] for at in places]
+    single = np.sum([size_along(trial, some) for some in own], axis=0)
+    (found,) = measure_quantities(case, ["aligned_updates"]).values()
+    assert found == pytest.approx(size_along(trial, steps) / single)
+    assert max(found) <= 1.01
+
+
+# ---- every premise on a stack that has it, and on one that has not ----
+
+LAB = Settings(width=16, heads=2, tokens=16, seeds=32)
+TINY = Selection("adam", placement="res-post-ln"), "N**(-2)"  # the norm's ε is larger
+PLANTED = {
+    "aligned-updates": (Selection(update="-eta*theta"), "(2*N)**(-1/2)"),  # blind to the gradient
+    "bounded-norm-jacobian": (Selection("adam"), "N**(1/2)"),
+    "homogeneous-activation": (Selection("adam"), "1"),
+    "unit-activations": TINY,
+    "unit-branch": (Selection("adam", placement="res-post-ln"), "1"),  # reads what has grown
+}
+
+
+def verdict(name, selection, given):
+    premise, places = assumptions()[name], [{"N": n} for n in (4, 8, 16)]
+    cases = [Case(selection, given, depth, LAB) for depth in places]
+    values = [measure_quantities(c, [premise.measurement])[premise.measurement] for c in cases]
+    return judge_assumption(premise, places, np.array(values).T).verdict
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_premise_is_supported_where_it_holds_and_refuted_where_it_is_broken(
+    name, adam, monkeypatch
+):
+    assert verdict(name, adam, rule("adam")) is Verdict.SUPPORTED
+    selection, beta = PLANTED[name]
+    if name == "homogeneous-activation":
+        monkeypatch.setitem(ACTIVATIONS, "relu", torch.square)
+    assert verdict(name, selection, own_rule(("encoder",), "1", beta)) is Verdict.REFUTED

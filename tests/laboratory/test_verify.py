@@ -69,12 +69,13 @@ def test_constant_is_another_question_than_the_verdict(measured):
 
 
 def test_assumptions_are_measured_beside(measured):
-    chosen = [assumptions()[n] for n in ("near-identity", "bounded-loss-gradient", "equal-gains")]
-    chosen.append(Assumption("planted", "r² S grows", "self_consistency", slope=1.0))
+    names = "near-identity", "unit-activations", "aligned-updates", "equal-gains"
+    planted = Assumption("planted", "‖x‖ halves", "activation_size", slope=-1.0)
+    chosen = [*(assumptions()[name] for name in names), planted]
     asked = predictions("adam", "adam", chosen)
     found = verify(SELECTION, rule("adam"), asked, DEEP, LAB, cache=measured)
     assert [a.verdict for a in found.assumptions] == [
-        Verdict.SUPPORTED, Verdict.SUPPORTED, Verdict.ASSUMED, Verdict.REFUTED,
+        *[Verdict.SUPPORTED] * 3, Verdict.ASSUMED, Verdict.REFUTED,
     ]  # fmt: skip
 
 
