@@ -127,7 +127,7 @@ def _lost(
 
     Of the change by a matrix in a branch of variance v it leaves
     :math:`(1 + \varepsilon/v)^{-(1 + p)/2}`, p the update's degree in g. The share that is
-    ``left`` at one depth gives ε/v there, and v goes as the ``scaled`` ε does.
+    ``left`` at one depth gives ε/v there, and v scales as the ``scaled`` ε does.
     """
     means = [{(s.at["part"], s.at["name"]): s.mean for s in shares} for shares in (left, scaled)]
     power = -2 / (1 + float(law(selection.the_optimizer).p))

@@ -107,7 +107,7 @@ class Sublayer:
 
     @property
     def _named(self) -> list[str]:
-        """The parameters, in the order in which the branch names them."""
+        """The parameters, in the order of the branch."""
         return list(self.expression.grammar.symbols[2:])
 
     @property
