@@ -39,6 +39,7 @@ from deepnet_theory.runtime.branches import ACTIVATIONS
 PASSING = LAYOUT - {"native_dropout"} | {"add", "relu", "gelu", "silu"}
 LONGEST = 600  # operations of a branch without experts: attention has some fifty, a scan more
 RAISED, OPEN = 30.0, 1e4  # queries and keys where softmax chooses; a sigmoid of the other is 1
+WITHOUT_GRADIENT = "a router chooses experts, and no gradient reaches its matrix"
 SAME = 1e-2  # of a size; a weighted mean of equal values is right to the type's rounding
 LARGE = 16.0  # of an activation's inputs: there GELU is as good as ReLU, and 16 bits hold a square
 
@@ -291,7 +292,7 @@ class BranchReader:
         if self.because:
             return self.because
         if self.choosing and not self.products:
-            return "a router chooses experts, and no gradient reaches its matrix"
+            return WITHOUT_GRADIENT
         known, names = {product.parameter for product, _ in self.roles}, self._names
         without = [n for n, p in self.products.items() if p.parameter not in known]
         if not without:
@@ -325,7 +326,7 @@ class BranchReader:
                 f"tokens are mixed by a convolution ({names(self._convolutions)}), which has no "
                 "law here"
             )
-        return ""
+        return WITHOUT_GRADIENT if self.choosing else ""
 
     @property
     def _convolutions(self) -> list[Node]:
@@ -407,12 +408,18 @@ class BranchReader:
         """By what number equal values are multiplied that is no factor of the output matrix.
 
         Scores are raised until a sink, one more logit whose weight meets no value, takes nothing,
-        and gates are opened.
+        and gates are opened. A norm takes such a number away, but not what is learnt between two
+        parts of the mixture, as differential attention's.
         """
         if len(after) != 1:
             return ""
         source = self.products[after[0]].source
-        if any(node in self.norms for node in self.graph.between(core.node, source)):
+        between = self.graph.between(core.node, source)
+        if norms := [self.norms[node] for node in between if node in self.norms]:
+            inside = self.graph.between(core.node, norms[0].start)[1:]
+            beside = (i for n in inside if n.op in ("mul", "div") for i in n.inputs if not i.live)
+            if learnt := [p.name for vector in beside for p in vector.parameters]:
+                return f"what it mixes is multiplied by {learnt[0]}, which has no law there"
             return ""
         raised = {core.query: RAISED, core.key: RAISED, core.value: 1.0}
         raised |= dict.fromkeys(self.beside, OPEN)

@@ -239,7 +239,7 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """The node of a tensor; a tensor that no operation made is a source."""
         place = _place(t)
         node = self.latest.get(place)
-        if node is not None and node.op == "detach":  # in the same memory as what it was taken of
+        if node is not None and not node.differentiable:  # a view without gradients of this tensor
             node = self.own.get(id(t), node)
         if node is None:
             node = self.add(t, op="source", live=live, name=self.names.get(place))

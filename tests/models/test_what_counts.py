@@ -1,5 +1,7 @@
 """What counts in a branch: the size of its scores, its activation's degree, gradients, numbers."""
 
+from functools import partial
+
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -36,6 +38,40 @@ class Feed(nn.Module):
         return self.down(self.activation(self.up(x)))
 
 
+class Differential(Mixed):
+    """The difference of two attentions, with a learnt number, under a norm."""
+
+    def __init__(self, d):
+        super().__init__(d, self.differ)
+        self.second = nn.Parameter(torch.tensor(0.5))
+
+    def differ(self, q, k, v, x):
+        v = torch.cat(v.chunk(2, 1), -1).repeat(1, 2, 1, 1)
+        one, two = F.scaled_dot_product_attention(q, k, v).chunk(2, 1)
+        return F.rms_norm(one - self.second * two, (2 * K,))
+
+
+class Routed(nn.Module):
+    """Two of four feed-forwards; no gradient passes the choice, nor, unless ``weighed``, gates."""
+
+    def __init__(self, d, weighed):
+        super().__init__()
+        self.router, self.weighed = nn.Linear(d, 4, bias=False), weighed
+        self.each = nn.ModuleList(Feed(d, F.gelu) for _ in range(4))
+
+    def forward(self, x):
+        rows = x.flatten(0, 1)
+        with torch.set_grad_enabled(self.weighed):
+            scores = self.router(rows).sigmoid()
+        with torch.no_grad():
+            which = scores.view(-1, 4).topk(2)[1]
+        gates = scores.gather(1, which)
+        gates = gates / gates.sum(-1, keepdim=True)
+        gates = torch.zeros_like(scores).scatter(1, which, gates)
+        ys = [gates[:, i, None] * of(rows) for i, of in enumerate(self.each)]
+        return (ys[0] + ys[1] + ys[2] + ys[3]).view_as(x)
+
+
 def stack(mix=None, activation=None, line=None, model=Stack, layers=3, **options):
     torch.manual_seed(0)
     parts = {} if mix is None else {"attn": lambda d: Mixed(d, mix)}
@@ -70,6 +106,24 @@ def test_the_degree_of_an_activation_is_measured(name):
     assert s.why == ("" if degree < 3 else (
         f"its hidden layer grows as the power {degree} of what its first matrices give, which has "
         "no law here"))  # fmt: skip
+
+
+def test_a_number_that_is_learnt_between_two_attentions_has_no_law():
+    reading = read(Stack(3, d=D, attn=Differential), X)
+    assert not reading.understood and reading.sublayers[0].kind == "unknown"
+    name = "h.0.attn.second"
+    assert reading.sublayers[0].why == (
+        f"what it mixes is multiplied by {name}, which has no law there"
+    )
+
+
+def test_a_router_may_choose_by_a_view_without_gradients_but_not_weigh_so():
+    chosen, alone = (
+        read(Stack(3, d=D, mlp=partial(Routed, weighed=w)), X).sublayers[1] for w in (True, False)
+    )
+    assert (chosen.kind, chosen.why) == ("ffn@2/4", "")
+    assert alone.kind == "unknown"
+    assert alone.why == "a router chooses experts, and no gradient reaches its matrix"
 
 
 def bounded(z, c=15.0):
