@@ -16,7 +16,7 @@ BUDGETS = {
     "cli": 2022,
     "definitions": 5703,
     "laboratory": 4247,
-    "models": 5207,
+    "models": 5208,
     "processes": 661,
     "proof": 4605,
     "report": 2106,

@@ -145,7 +145,8 @@ def _normalising(graph: Graph, start: Node, end: Node) -> Norm | None:
     rows[..., : x.shape[-1] // 2] *= 2  # a norm over another axis, or of signs alone, is none
     if alike(again(rows)):
         return None
-    return Norm(start, end, alike(shifted), size=float(y.square().mean().sqrt()))
+    size = float(scaled.square().mean().sqrt())  # of the two, where an ε counts less
+    return Norm(start, end, alike(shifted), size=size)
 
 
 def _with_gain(graph: Graph, norm: Norm) -> tuple[Norm, set[Node]]:

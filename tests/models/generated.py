@@ -455,7 +455,8 @@ class Model(nn.Module):
         super().__init__()
         torch.manual_seed(s.seed)
         self.e, self.z = nn.Embedding(VOCAB, WIDTH), nn.Linear(WIDTH, VOCAB, bias=False)
-        nn.init.normal_(self.e.weight, std=WIDTH**-0.5)
+        # tokens that differ little beside what branches add to all choose the same experts
+        nn.init.normal_(self.e.weight, std=1.0 if "@" in s["feed"] else WIDTH**-0.5)
         if s["tied"]:
             self.z.weight = self.e.weight
         self.parts = nn.ModuleList()

