@@ -412,9 +412,8 @@ def measure(verb: Verb, given: Given) -> int:
 class Reported:
     """What a report shows beside what it measures."""
 
-    depth: Annotated[
-        Sequence[str], Option("N[,M]", "Print constants at this depth; repeatable")
-    ] = ()
+    depth: Annotated[Sequence[str], Option("N[,M]", "Print constants there; repeatable")] = ()
+    output: Annotated[str | None, Option("FILE", "Write the HTML page there", letter="-o")] = None
 
 
 @command(
@@ -437,9 +436,9 @@ def report(verb: Verb, given: Given) -> int:
     from deepnet_theory.report.html import page
     from deepnet_theory.report.one_page import document
 
-    derivation, asked = derived(subject_of(None, given).given), taken(given, Reported).depth
+    derivation, asked = derived(subject_of(None, given).given), taken(given, Reported)
     # a bad depth is refused before measuring
-    depths = [parse_depth(one, derivation.selection.the_stack) for one in asked]
+    depths = [parse_depth(one, derivation.selection.the_stack) for one in asked.depth]
 
     def saved(found: Any) -> str:
         wanted = depths or [dict(found.points[-1].at)]
@@ -447,7 +446,8 @@ def report(verb: Verb, given: Given) -> int:
         typed = shlex.join(["deepnet-theory", *sys.argv[1:]])
         return page(document(derivation.at(**wanted[0]), found, constants, typed))
 
-    return measured(verb, {**given, "derivation": derivation}, saved=saved)
+    given |= {"derivation": derivation, "output": asked.output}
+    return measured(verb, given, saved=saved)
 
 
 @command("cli.auditing:audit", Show, without="output", argument="model")
