@@ -331,7 +331,7 @@ def write(file, text):
 
 
 def forget(monkeypatch):
-    """As in a fresh process: what stands beside a model is not loaded."""
+    """As in a fresh process: what is kept beside a model is not loaded."""
     monkeypatch.delitem(factory.sys.modules, "sizes", raising=False)
 
 

@@ -425,7 +425,7 @@ TABLES = {"read": READ, "refused": REFUSED}
 
 
 def rows(table):
-    """Names of a table; the slow tests read those, too, of which an earlier one is read alike."""
+    """Names of a table; the slow tests read those, too, that are read as an earlier one is."""
     seen = set()
     for name, (_, said) in table.items():
         yield pytest.param(name, marks=pytest.mark.slow) if said in seen else name
