@@ -22,7 +22,7 @@ from deepnet_theory.cli.streams import save, say, shows_colour
 from deepnet_theory.definitions.constants import Architecture, Constants
 from deepnet_theory.definitions.files import require_writable
 from deepnet_theory.definitions.outcome import InputError, UnstableWarning, unknown
-from deepnet_theory.definitions.record import Measurement, Option, ShortRun, require_valid
+from deepnet_theory.definitions.record import Measurement, Option, ShortRun, require_valid, taken
 from deepnet_theory.definitions.selection import ACROSS, Selection, parse_depth
 
 if TYPE_CHECKING:
@@ -196,16 +196,16 @@ WIDE = "cli.deriving:derive_across"  # alignment, and the base
 RUN = (Measurement, Work, Show)
 
 
-def taken(given: Given, kind: type[T]) -> T:
+def group(given: Given, kind: type[T]) -> T:
     """Settings of one group, taken out of what was typed."""
-    return kind(**{f.name: given.pop(f.name) for f in fields(kind) if f.name in given})  # type: ignore[arg-type]
+    return kind(**taken(given, [f.name for f in fields(kind)]))  # type: ignore[arg-type]
 
 
 def measured(verb: Verb, given: Given, **shown: Any) -> int:
     """Have something measured and show it; the exit code."""
     from deepnet_theory.report.text import live
 
-    show, work = taken(given, Show), taken(given, Work)
+    show, work = group(given, Show), group(given, Work)
     with (
         warnings.catch_warnings(action="ignore", category=UnstableWarning),  # the page says it
         work.place(show.quiet) as place,
@@ -234,7 +234,7 @@ def derive(verb: Verb, given: Given) -> int:
     from deepnet_theory.cli import deriving
     from deepnet_theory.sizes.answer import compare_closures
 
-    show = taken(given, ShowDerivation)
+    show = group(given, ShowDerivation)
     wide = {"form", "width", "alignment", "base_width", "base_depth"} & given.keys()
     if "scheme" in given:
         from deepnet_theory.sizes.schemes import judge
@@ -328,7 +328,7 @@ def export(verb: Verb, given: Given) -> int:
         export --optimizer lamb --depth 200 -o constants.json
         export --optimizer sgd --stack encoder-decoder --depth 9,6
     """
-    show, base = taken(given, Show), taken(given, OfBase)
+    show, base = group(given, Show), group(given, OfBase)
     if base != OfBase():
         given["base"] = base.base_width, base.base_depth
     with warnings.catch_warnings(action="ignore", category=UnstableWarning):
@@ -436,7 +436,7 @@ def report(verb: Verb, given: Given) -> int:
     from deepnet_theory.report.html import page
     from deepnet_theory.report.one_page import document
 
-    derivation, asked = derived(subject_of(None, given).given), taken(given, Reported)
+    derivation, asked = derived(subject_of(None, given).given), group(given, Reported)
     # a bad depth is refused before measuring
     depths = [parse_depth(one, derivation.selection.the_stack) for one in asked.depth]
 
@@ -463,7 +463,7 @@ def audit(verb: Verb, given: Given) -> int:
     """
     from deepnet_theory.report.text import live
 
-    show = taken(given, Show)
+    show = group(given, Show)
     with live(show.quiet) as seen:
         result = verb(**given, **seen)
     return show.result(result)
@@ -482,7 +482,7 @@ def list_(verb: Verb, given: Given) -> int:
     """
     from deepnet_theory.cli.listing import text
 
-    show, what = taken(given, Show), given.get("what", "kinds").lower()
+    show, what = group(given, Show), given.get("what", "kinds").lower()
     rows = verb(what)
     data = {"schema": "deepnet-theory/list/1", "list": what, what: rows}
     as_json = show.format == "json"
@@ -502,7 +502,7 @@ def cache(_: Verb, given: Given) -> int:
     """
     from deepnet_theory.processes import cache_of
 
-    show, what = taken(given, Show), given.get("what", "show").lower()
+    show, what = group(given, Show), given.get("what", "show").lower()
     if what not in ("show", "clear"):
         raise unknown("cache", what, ("show", "clear"))
     kept = cache_of(given.get("cache", True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from numbers import Real
@@ -13,7 +13,7 @@ from deepnet_theory.definitions import rule as rules
 from deepnet_theory.definitions import scheme as schemes
 from deepnet_theory.definitions.constants import FORMS, Constants
 from deepnet_theory.definitions.outcome import InputError, shown, unknown
-from deepnet_theory.definitions.record import Option, record
+from deepnet_theory.definitions.record import Option, record, taken
 from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.scheme import Scheme, measurable
 from deepnet_theory.definitions.selection import (
@@ -269,25 +269,20 @@ class Subject(NamedTuple):
 
     @property
     def answer(self) -> Answer:
-        return (
-            self.given if isinstance(self.given, Answer) else Answer(selection_of(self.given, {}))
-        )
+        given = self.given
+        return given if isinstance(given, Answer) else Answer(selection_of(given, {}))
 
     def measured(self) -> tuple[Selection, Rule]:
         """The stack that is built, and what it is scaled by."""
         if self.scheme is None:
-            return self.answer.selection, self.rule or self.answer.rule
+            answer = self.answer
+            return answer.selection, self.rule or answer.rule
         under = self.selection
         names = (None, None) if under is None else (under.optimizer, under.update)
         return measurable(self.scheme, *names)
 
 
-SELECT, INSTEAD = ([one.name for one in fields(kind)] for kind in (Selection, Instead))
-
-
-def taken(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """What was given by these names, which ``given`` loses."""
-    return {name: given.pop(name) for name in names if name in given}
+OF_SELECTION, OF_INSTEAD = ([f.name for f in fields(kind)] for kind in (Selection, Instead))
 
 
 def subject_of(
@@ -299,7 +294,7 @@ def subject_of(
     optimizer, an update and these parts of the ``stack`` from a selection. Raises
     :class:`InputError` for what does not go together.
     """
-    select, own = taken(given, SELECT), taken(given, INSTEAD)
+    select, own = taken(given, OF_SELECTION), taken(given, OF_INSTEAD)
     rule, scheme = given.pop("rule", None), own.pop("scheme", None)
     if scheme is None:
         if select or not isinstance(subject, Answer):

@@ -9,17 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from deepnet_theory.cli.deriving import (
-    SELECT,
+    OF_SELECTION,
     Alignment,
     derived,
     export,
     selection_of,
     subject_of,
-    taken,
 )
 from deepnet_theory.definitions.constants import FORMS, Constants
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown, unknown
-from deepnet_theory.definitions.record import Option, record
+from deepnet_theory.definitions.record import Option, record, taken
 from deepnet_theory.definitions.rule import COMPLETE, Rule
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection
 from deepnet_theory.definitions.sublayer import EPSILON
@@ -346,7 +345,7 @@ def transfer(
     from deepnet_theory.processes import split
 
     in_depth: Given = {"closures": closures, "width": given.get("width")}
-    select = taken(given, SELECT)
+    select = taken(given, OF_SELECTION)
     repeated: dict[str, Any] = {} if seeds is None else {"seeds": seeds}
     if callable(selection) or (isinstance(selection, str) and ":" in selection):
         measure, work = split(given)

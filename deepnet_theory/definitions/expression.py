@@ -400,15 +400,20 @@ def mapped(node: Node, change: Callable[[Node], Node]) -> Node:
     return node
 
 
+def children(node: Node) -> tuple[Node, ...]:
+    """A node's own parts."""
+    match node:
+        case Operation(_, left, right):
+            return left, right
+        case Power(base, _):
+            return (base,)
+        case Call(_, arguments):
+            return arguments
+    return ()
+
+
 def parts(node: Node) -> Iterator[Node]:
     """All that a tree is made of, innermost first."""
-    match node:
-        case Power(base, _):
-            yield from parts(base)
-        case Call(_, arguments):
-            for argument in arguments:
-                yield from parts(argument)
-        case Operation(_, left, right):
-            yield from parts(left)
-            yield from parts(right)
+    for child in children(node):
+        yield from parts(child)
     yield node

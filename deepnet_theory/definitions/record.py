@@ -7,7 +7,7 @@ its annotation, :func:`read` makes it of JSON, :func:`written` makes JSON of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -251,6 +251,11 @@ def record(kind: type[T], what: str, values: Mapping[str, object]) -> T:
             f"{what} has no {unknown[0]!r}; valid are: {', '.join(known)}{guess(unknown[0], known)}"
         )
     return kind(**values)
+
+
+def taken(given: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """What was given by these names, which ``given`` loses."""
+    return {name: given.pop(name) for name in names if name in given}
 
 
 @dataclass(frozen=True)

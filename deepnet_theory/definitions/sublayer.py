@@ -15,7 +15,7 @@ from deepnet_theory.definitions.expression import (
     Name,
     Node,
     Operation,
-    Power,
+    children,
     parts,
 )
 from deepnet_theory.definitions.outcome import InputError, Refusal
@@ -214,17 +214,11 @@ class Sublayer:
 
 def _outside(node: Node, *functions: str) -> set[str]:
     """The names that a formula has outside every call of these functions."""
-    inside: tuple[Node, ...] = ()
-    match node:
-        case Name(name):
-            return {name}
-        case Operation(_, left, right):
-            inside = left, right
-        case Power(base, _):
-            inside = (base,)
-        case Call(function, arguments) if function not in functions:
-            inside = arguments
-    return set[str]().union(*(_outside(part, *functions) for part in inside))
+    if isinstance(node, Name):
+        return {node.name}
+    if isinstance(node, Call) and node.function in functions:
+        return set()
+    return set[str]().union(*(_outside(child, *functions) for child in children(node)))
 
 
 def _is_vector(name: str) -> bool:

@@ -307,7 +307,7 @@ def name_and_groups(
     module = model.module if isinstance(model, Made) else model
     names = {id(p): n for n, p in module.named_parameters()}
     return name, {
-        names[id(p)]: {knob: float(group[knob]) for knob in STEPPED if knob in group}
+        names[id(p)]: {knob: float(group[knob]) for knob in KNOBS if knob in group}
         for group in optimizer.param_groups
         for p in group["params"]
         if id(p) in names
@@ -326,7 +326,7 @@ class Asked(NamedTuple):
     times: dict[str, float]
 
 
-STEPPED = {"lr": "learns at", "eps": "has epsilon", "weight_decay": "decays by"}
+KNOBS = {"lr": "learns at", "eps": "has epsilon", "weight_decay": "decays by"}
 
 
 def _steps(reading: Reading, rule: Wanted) -> Iterator[Asked]:
@@ -356,7 +356,7 @@ def of_steps(
     The base of each is the median of found over wanted: most parameters are taken as right.
     """
     steps = tuple(_steps(reading, rule)) if groups else ()
-    for knob in STEPPED:
+    for knob in KNOBS:
         known = [
             (step, groups[step.parameter][knob], step.times[knob])
             for step in steps
@@ -387,7 +387,7 @@ def _finding(
     so = "" if len(group) == 1 else f"  # and {len(group) - 1} more"
     return Finding(
         f"{', '.join(filter(None, where))}: {first.parameter}",
-        f"{STEPPED[knob]} {value:.3g}, wanted {aim:.3g}, {times:.3g} of the base",
+        f"{KNOBS[knob]} {value:.3g}, wanted {aim:.3g}, {times:.3g} of the base",
         max(ratio, 1 / ratio) if ratio else math.inf,
         f'{{"params": [model.get_parameter("{first.parameter}")], "{knob}": {aim:.4g}}}{so}',
     )

@@ -21,7 +21,7 @@ from deepnet_theory.definitions.expression import fold
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import RESIDUAL_GAIN, STREAM_GAIN, Placement
 from deepnet_theory.definitions.sublayer import Norm, Role, Sublayer, sublayer
-from deepnet_theory.sizes.leading import DEPTH, Hidden, Leading
+from deepnet_theory.sizes.leading import LINEAR, Hidden, Leading
 from deepnet_theory.sizes.monomial import ONE, Monomial
 
 ALPHA, BETA, STREAM = map(Monomial.of, ("alpha", "beta", "stream"))
@@ -227,7 +227,7 @@ class _Residual:
 
     def name(self, name: str) -> Signal:
         if name == "alpha":
-            return Signal(number=Leading.of({DEPTH: Fraction(1)}))
+            return Signal(number=Leading.of({LINEAR: Fraction(1)}))
         return Signal(path=_NUMBER_ONE)
 
     def add(self, left: Signal, right: Signal) -> Signal:

@@ -28,7 +28,7 @@ from deepnet_theory.definitions.sublayer import MATRICES, STEPPED, Role
 from deepnet_theory.sizes import table, update
 from deepnet_theory.sizes.growth import CONSTANT, ONE, ZERO, Power, size_of
 from deepnet_theory.sizes.laws import LATER, Law, factors
-from deepnet_theory.sizes.leading import DEPTH, Leading, expanded
+from deepnet_theory.sizes.leading import LINEAR, Leading, expanded
 from deepnet_theory.sizes.monomial import Monomial
 
 
@@ -309,7 +309,7 @@ def drift(branch: Law, alpha: str, depth: str, where: Placement) -> Fraction:
     scalar, excess = expanded(expression.root, symbol), Leading.number(-ONE)
     for powers, coefficient in branch.multiplied.terms:
         excess = excess + scalar ** powers[0] * Leading.number(coefficient)
-    (powers, c), inverse = excess.leading, (-DEPTH[0], ZERO)
+    (powers, c), inverse = excess.leading, (-LINEAR[0], ZERO)
     if not c or powers < inverse:
         return ZERO
     if powers == inverse:

@@ -20,10 +20,10 @@ KEPT = 4  # terms
 CANCELS = 1e-12  # a sum below this share of its terms is 0
 FIXED = math.pi  # the value of a depth that does not grow
 
-Number: TypeAlias = Fraction | float
+Coefficient: TypeAlias = Fraction | float
 Powers: TypeAlias = tuple[Fraction, Fraction]  # of the depth, and of its logarithm
 FLAT: Powers = (Fraction(0), Fraction(0))
-DEPTH: Powers = (Fraction(1), Fraction(0))
+LINEAR: Powers = (Fraction(1), Fraction(0))
 LOGARITHM: Powers = (Fraction(0), Fraction(1))
 
 
@@ -39,21 +39,21 @@ def _times(powers: Powers, other: Powers, exponent: Fraction | int = 1) -> Power
 class Leading:
     """Coefficients by powers, the largest first; ``beyond`` is the size of what is left out."""
 
-    terms: tuple[tuple[Powers, Number], ...]
+    terms: tuple[tuple[Powers, Coefficient], ...]
     beyond: Powers | None = None
 
     @classmethod
-    def of(cls, terms: Mapping[Powers, Number], beyond: Powers | None = None) -> Leading:
+    def of(cls, terms: Mapping[Powers, Coefficient], beyond: Powers | None = None) -> Leading:
         seen = [(p, c) for p, c in terms.items() if c and (beyond is None or p > beyond)]
         seen.sort(reverse=True)
         return cls(tuple(seen[:KEPT]), seen[KEPT][0] if len(seen) > KEPT else beyond)
 
     @classmethod
-    def number(cls, value: Number) -> Leading:
+    def number(cls, value: Coefficient) -> Leading:
         return cls.of({FLAT: value})
 
     @property
-    def leading(self) -> tuple[Powers, Number]:
+    def leading(self) -> tuple[Powers, Coefficient]:
         """The first term, 0 where there is none; raises :class:`Hidden` where it is not known."""
         if not self.terms and self.beyond is not None:
             raise Hidden
@@ -62,7 +62,7 @@ class Leading:
     def __add__(self, other: Leading) -> Leading:
         total = dict(self.terms)
         for powers, c in other.terms:
-            before: Number = total.get(powers, Fraction(0))
+            before: Coefficient = total.get(powers, Fraction(0))
             null = abs(float(before + c)) <= CANCELS * abs(float(before))
             total[powers] = Fraction(0) if null else before + c
         beyond = [b for b in (self.beyond, other.beyond) if b is not None]
@@ -100,7 +100,7 @@ class Leading:
             binomial.append(binomial[-1] * (exponent - order) / (order + 1))
         return self._around(binomial) * Leading.of({_times(FLAT, powers, exponent): first})
 
-    def _around(self, coefficients: Iterable[Number]) -> Leading:
+    def _around(self, coefficients: Iterable[Coefficient]) -> Leading:
         """Σ aₖ xᵏ, where the series is its leading term times 1 + x."""
         powers, leading = self.leading
         over = Leading.of({_times(FLAT, powers, -1): 1 / leading})
@@ -137,7 +137,7 @@ class _Expanded(OperatorAlgebra[Leading]):
         return Leading.number(value)
 
     def name(self, name: str) -> Leading:
-        return Leading.of({DEPTH: 1}) if name == self.variable else Leading.number(FIXED)
+        return Leading.of({LINEAR: 1}) if name == self.variable else Leading.number(FIXED)
 
     def power(self, base: Leading, exponent: Fraction) -> Leading:
         return base**exponent

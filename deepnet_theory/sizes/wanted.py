@@ -113,13 +113,11 @@ def _derived(reading: Reading, chosen: Selection, depth: Mapping[str, int]) -> I
     route = "" if chosen.method == "probe" else f", {chosen.method} route"
 
     for where, name in product(_placements_of(reading), shown):
-        placed, detail = (
-            replace(chosen, placement=where.name, closure=name),
-            f"closure {name}{route}",
-        )
+        placed = replace(chosen, placement=where.name, closure=name)
         with suppress(DeepNetTheoryError):  # there is no such rule
             rows = tuple(_of_rule(reading, where, table(placed), depth))
             degrees = _degrees(chosen.the_optimizer)
+            detail = f"closure {name}{route}"
             yield Wanted(str(chosen.optimizer), detail, where.name, rows, degrees, selection=placed)
 
 
