@@ -89,7 +89,6 @@ class Exponent:
     rivals: tuple[tuple[str, float], ...] = ()  # what other optimizers' rules would have
     constant: bool = False  # shown: the interval lies within the tolerance of 0
     here: float | None = None  # the slope over the measured depths that single sublayers predict
-    would_decide: str = ""  # where it is UNDECIDED, in words: "try 12 seeds"
 
     @property
     def growth(self) -> str:

@@ -30,8 +30,6 @@ from deepnet_theory.laboratory.statistics import (
     positive_interval,
     slopes,
     t_interval,
-    to_decide,
-    what_decides,
 )
 
 WORST_FIRST = (Verdict.REFUTED, Verdict.UNDECIDED, Verdict.SUPPORTED)
@@ -61,8 +59,7 @@ def judge_assumption(
             verdict, because = _bounded(shown, -math.inf, ceiling, "exponent")
         elif assumption.slope is not None:
             verdict, because = judge(shown, assumption.slope)
-            more = to_decide(shown, assumption.slope) if verdict is Verdict.UNDECIDED else ""
-            because = f"exponent in depth {because}{f'; {more}' * bool(more)}"
+            because = f"exponent in depth {because}"
         else:
             verdict, because = Verdict.ASSUMED, "no criterion is given; the exponent is shown"
     return AssumptionResult(assumption.name, verdict, *shown.numbers, assumption.statement, because)
@@ -75,10 +72,7 @@ def _bounded(interval: Interval, low: float, high: float, what: str) -> tuple[Ve
     verdict = interval.verdict(low, high)
     edge, side = (high, "at most") if low == -math.inf else (low, "at least")
     shown = f"[{interval.low:+.3f}, {interval.high:+.3f}]"
-    because = f"{what} {shown}, where {side} {edge:g} is assumed"
-    if verdict is Verdict.UNDECIDED and (more := what_decides(interval, edge)):
-        because += f"; {more}"
-    return verdict, because
+    return verdict, f"{what} {shown}, where {side} {edge:g} is assumed"
 
 
 DEEP = (MAX_LAYERS // 16, MAX_LAYERS)  # the powers are read off between these
@@ -151,13 +145,11 @@ def exponent_from(
         because = "the step moves nothing: an update as large as a parameter leaves 0 where it is"
     if grid := fit.interval.slack:
         because += f"; ±{grid:.3f} of it is the grid's"
-    more = to_decide(fit.interval, predicted, rivals, tolerance)
     return Exponent(
         variable, prediction.share, *fit.interval.numbers, predicted, verdict, because,
         fitted_from=fit.fitted_from,
         rivals=rivals,
         constant=fit.interval.within(-tolerance, tolerance),
-        would_decide=more if verdict is Verdict.UNDECIDED else "",
     )  # fmt: skip
 
 
@@ -232,7 +224,6 @@ def judge_exponent(
         verdict=verdict,
         because=because,
         here=None if here is None else here.slope,
-        would_decide="" if few or verdict is not Verdict.UNDECIDED else e.would_decide,
     )
 
 
@@ -291,10 +282,9 @@ def judge_power(
         return e
     because = (
         f"[{e.low:+.3f}, {e.high:+.3f}] is off {e.predicted:+g} ± {WIDE_TOLERANCE:g} by no more "
-        f"than {tokens} tokens can make it beside a width of {narrow}"
+        f"than {tokens} tokens can make it beside a width of {narrow}: take fewer, or larger widths"
     )
-    more = "fewer tokens or larger widths would decide, not more seeds"
-    return replace(e, verdict=Verdict.UNDECIDED, because=because, would_decide=more)
+    return replace(e, verdict=Verdict.UNDECIDED, because=because)
 
 
 def verdict_on(exponents: Sequence[Exponent]) -> Verdict:

@@ -15,8 +15,6 @@ from deepnet_theory.definitions.outcome import Verdict
 
 CONFIDENCE = 0.95
 TOLERANCE = 0.05  # an exponent within this distance of the prediction is equivalent to it
-POWER = 0.8  # how often the number of seeds that is advised decides
-MOST_SEEDS = 1024
 SETTLED = TOLERANCE / 2  # a local slope this close to the deeper ones has settled
 
 Array = NDArray[np.float64]
@@ -29,7 +27,6 @@ class Interval:
     estimate: float
     low: float
     high: float
-    samples: int = field(default=0, compare=False)  # 0 where nobody counted them
     slack: float = field(default=0.0, compare=False)
 
     def within(self, low: float, high: float) -> bool:
@@ -46,7 +43,7 @@ class Interval:
 
     def widened(self, by: float) -> Interval:
         low, high = self.low - by, self.high + by
-        return Interval(self.estimate, low, high, self.samples, self.slack + by)
+        return Interval(self.estimate, low, high, self.slack + by)
 
     def __contains__(self, value: float) -> bool:
         return self.low <= value <= self.high
@@ -64,53 +61,9 @@ def t_interval(samples: Sequence[float] | Array) -> Interval:
     x = np.asarray(samples, dtype=float)
     mean = float(x.mean()) if len(x) else math.nan
     if len(x) < 2 or not math.isfinite(mean):
-        return Interval(mean, -math.inf, math.inf, len(x))
+        return Interval(mean, -math.inf, math.inf)
     half = float(stdtrit(len(x) - 1, (1 + CONFIDENCE) / 2) * x.std(ddof=1) / math.sqrt(len(x)))
-    return Interval(mean, mean - half, mean + half, len(x))
-
-
-def what_decides(interval: Interval, *edges: float) -> str:
-    r"""How many seeds are likely to take a Student's interval off these ``edges``, in words.
-
-    .. math:: (t_{n-1,\,0.975} + t_{n-1,\,0.8})\, s/\sqrt n \le \min_k |\bar b - e_k|
-
-    with the scatter s as measured: each end passes an edge once in ten, four of five decide.
-    """
-    n, half = interval.samples, (interval.high - interval.low) / 2 - interval.slack
-    if not (n and edges and math.isfinite(interval.estimate)):
-        return ""
-    if n < 2 or not math.isfinite(half):
-        return "two different seeds or more give an interval"
-    room = min(abs(interval.estimate - edge) for edge in edges) - interval.slack
-    deviation = half * math.sqrt(n) / stdtrit(n - 1, (1 + CONFIDENCE) / 2)
-    if room <= 0 and interval.slack:
-        return "a finer grid would decide, not more seeds"
-    for count in range(n + 1, MOST_SEEDS + 1):
-        quantiles = stdtrit(count - 1, (1 + CONFIDENCE) / 2) + stdtrit(count - 1, (1 + POWER) / 2)
-        if quantiles * deviation <= room * math.sqrt(count):
-            return f"try {count} seeds"
-    return f"more than {MOST_SEEDS} seeds would be needed, so near the edge does it lie"
-
-
-def to_decide(
-    interval: Interval,
-    predicted: float | None,
-    rivals: Sequence[tuple[str, float]] = (),
-    tolerance: float = TOLERANCE,
-) -> str:
-    """What an exponent that :func:`judge` leaves UNDECIDED lacks: "it must lie inside ±0.05; try
-    12 seeds"; nothing without a prediction.
-    """
-    if predicted is None:
-        return ""
-    low, high = predicted - tolerance, predicted + tolerance
-    inside = f"it must lie inside {f'{predicted:g} ' * bool(predicted)}±{' ' * bool(predicted)}"
-    wanted = f"{inside}{tolerance:g}"
-    others = [(name, e) for name, e in rivals if e != predicted]
-    if interval.within(low, high):
-        wanted = f"it must exclude {' and '.join(n for n, e in others if e in interval)}"
-    more = what_decides(interval, low, high, *(e for _, e in others))
-    return f"{wanted}; {more}" if more else ""
+    return Interval(mean, mean - half, mean + half)
 
 
 def positive_interval(samples: Sequence[float] | Array) -> Interval:
@@ -128,7 +81,7 @@ def positive_interval(samples: Sequence[float] | Array) -> Interval:
         return linear  # all of them 0, or not finite
     with np.errstate(over="ignore"):
         factor = float(np.exp((linear.high - mean) / mean))
-    return Interval(mean, mean / factor, mean * factor, linear.samples)
+    return Interval(mean, mean / factor, mean * factor)
 
 
 def slopes(x: Array, y: Array, groups: Sequence[object] | None = None) -> Array:

@@ -24,7 +24,7 @@ from deepnet_theory.laboratory.common_mode import over_seeds, warning
 from deepnet_theory.laboratory.measuring import cost_of, of_all
 from deepnet_theory.laboratory.optimum import judged
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, provenance
-from deepnet_theory.laboratory.statistics import t_interval, what_decides
+from deepnet_theory.laboratory.statistics import t_interval
 from deepnet_theory.laboratory.text import BYTES
 from deepnet_theory.laboratory.training import Built, Course, Ended
 from deepnet_theory.processes import (
@@ -328,5 +328,5 @@ def compared(run: Run, rival: Run, baseline: float) -> tuple[Verdict, str]:
         return Verdict.UNDECIDED, f"{said} (one seed gives no interval)"
     said += f" ({interval.low:+.3f} to {interval.high:+.3f})"
     if 0.0 in interval:
-        return Verdict.UNDECIDED, f"{said}; {what_decides(interval, 0.0)}".removesuffix("; ")
+        return Verdict.UNDECIDED, said
     return (Verdict.SUPPORTED if interval.high < 0 else Verdict.REFUTED), said

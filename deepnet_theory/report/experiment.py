@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from deepnet_theory.definitions.measurement import MODEL, PREDICTION, QUANTITY
@@ -105,7 +105,6 @@ def answer(m: Result) -> tuple[doc.Inline, ...]:
         return ()
     if not m.exponents:
         return (m.verdict, ": no exponent was measured.")
-    deciding: Sequence[Exponent] = m.whole
     wrong = ", ".join(e.share for e in m.exponents if e.verdict is Verdict.REFUTED)
     if _wide(m):
         right = sum(e.verdict is Verdict.SUPPORTED for e in m.exponents)
@@ -113,18 +112,10 @@ def answer(m: Result) -> tuple[doc.Inline, ...]:
             f"{right} of {len(m.exponents)} exponents as predicted{f', not {wrong}' * bool(wrong)}"
         )
     elif m.schema == MODEL:
-        told, deciding = f"‖ΔF‖ {m.trend}; that it is constant", m.exponents[:1]
+        told = f"‖ΔF‖ {m.trend}; that it is constant"
     else:
         told = f"‖ΔF‖ {m.trend}"
-    return f"{told}: ", m.verdict, to_decide(m.verdict, deciding)
-
-
-def to_decide(verdict: Verdict, exponents: Iterable[Exponent]) -> str:
-    """The end of a sentence with a verdict: what an UNDECIDED one needs."""
-    lacking = {e.would_decide for e in exponents if e.would_decide}
-    if verdict is not Verdict.UNDECIDED or not lacking:
-        return "."
-    return f": {'; '.join(sorted(lacking))}."
+    return f"{told}: ", m.verdict, "."
 
 
 def rows_named(rows: Mapping[str, str], used: str | None, what: str) -> Iterator[str]:
@@ -198,7 +189,6 @@ def _because(e: Exponent) -> str:
     parts = (
         "" if e.fitted_from is None else f"fitted from {e.variable} = {e.fitted_from}",
         e.because,
-        e.would_decide,
         f"other optimizers' rules here: {rivals}" * bool(rivals),
     )
     return "; ".join(filter(None, parts))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import depth_words, interval, number
-from deepnet_theory.report.experiment import COMMON, judged, rows_named, to_decide
+from deepnet_theory.report.experiment import COMMON, judged, rows_named
 
 if TYPE_CHECKING:
     from deepnet_theory.definitions.training import ClosureTransfer, Run, Training, Transfer
@@ -66,7 +66,7 @@ def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
         if math.isfinite(e.estimate)
     )
     scales = scales or f"no exponent of the best rate; {closure.exponent.because}"
-    end = to_decide(closure.verdict, closure.exponents or (closure.exponent,))
+    end = "."
     cost = closure.cost
     if math.isfinite(cost.estimate):
         first, last = (depth_words(c.depth) for c in (closure.curves[0], closure.curves[-1]))

@@ -92,8 +92,6 @@ def exponent(
 
     def judge(i: Interval, where: str) -> tuple[Verdict, str]:
         verdict, because = numeric.judge(i, wanted(where), rivals, tolerance)
-        more = verdict is UNDECIDED and numeric.to_decide(i, wanted(where), rivals, tolerance)
-        because += f"; {more}" if more else ""
         return verdict, f"{what}{where}: {because}"
 
     def slack(i: Interval, where: str) -> float:

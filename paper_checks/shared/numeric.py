@@ -9,7 +9,6 @@ from deepnet_theory.laboratory.statistics import (
     judge,
     slopes,
     t_interval,
-    to_decide,
 )
 from deepnet_theory.laboratory.stepping import only
 from deepnet_theory.laboratory.text import text_bytes, text_windows

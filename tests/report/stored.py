@@ -119,7 +119,7 @@ TRANSFER = Transfer(
             "symmetric", {}, "N**(1/2)",
             (_curve(8, 2e-3), _curve(32, NAN, "the best rate lies below the grid")),
             replace(SLOPE, estimate=NAN, low=NAN, high=NAN, because="one best rate is missing",
-                    verdict=Verdict.UNDECIDED, would_decide="try lower rates"),
+                    verdict=Verdict.UNDECIDED),
             Cost(), Verdict.UNDECIDED,
         ),
     ),
