@@ -45,6 +45,11 @@ ALIGNED_UPDATES = Assumption(
     source="Su, §Increment explosion",
 )
 
+ABOVE_FLOOR = Assumption(
+    statement="rms(theta) is larger than the number that the update never takes it below",
+    source="derived here",
+)
+
 ALIGNED_WITH_INPUTS = Assumption(
     statement=(
         "an update meets inputs like those that made it, and features move along the rows of the "
@@ -156,11 +161,6 @@ SMALL_BRANCH_WEIGHT = Assumption(
     measurement="branch_weight",
     slope_at_most=0.0,
     source="layer cake, §4.2, third simplification",
-)
-
-STATED_REGIME = Assumption(
-    statement="where the update adds or compares unlike terms, the stated side is the larger",
-    source="derived here",
 )
 
 UNIT_ACTIVATIONS = Assumption(

@@ -6,6 +6,7 @@ An update is real: no root or logarithm of what may be negative, which its terms
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 
 from deepnet_theory.definitions.discovery import builtin, choose
@@ -21,6 +22,7 @@ from deepnet_theory.definitions.expression import (
     Operation,
     Power,
     constant,
+    mapped,
     parts,
 )
 from deepnet_theory.definitions.outcome import InputError, shown
@@ -69,8 +71,6 @@ class Optimizer:
     r"""A first-step update rule :math:`\Delta\theta = u(\eta, g, \theta)`, weight decay 0.
 
     ``update`` is written in the grammar of :data:`~deepnet_theory.definitions.expression.UPDATE`.
-    Where the expression adds or compares terms of different degrees, ``regime`` states which
-    side is the larger, as pairs ``(larger, smaller)`` of expressions in the same grammar.
     ``running`` says how it goes on; one without it has only a first step.
 
     ``practice`` is the first step as its library takes it, in ``epsilon`` and ``decay`` (the
@@ -82,7 +82,6 @@ class Optimizer:
 
     name: str = ""
     update: str = ""
-    regime: tuple[tuple[str, str], ...] = ()
     summary: str = ""
     mind: str = ""
     source: str = ""
@@ -99,9 +98,6 @@ class Optimizer:
                 f"the update {shown(self.update)} does not contain eta, the learning rate"
             )
         refuse_unless_real(self.expression)
-        for pair in self.regime:
-            for side in pair:
-                refuse_unless_real(UPDATE.parse(side))
         if self.running is not None:
             _ = self.running.expression
         _ = self.practised, self.from_zero
@@ -109,6 +105,12 @@ class Optimizer:
     @cached_property
     def expression(self) -> Expression:
         return UPDATE.parse(self.update)
+
+    @cached_property
+    def floors(self) -> tuple[Fraction, ...]:
+        """The numbers that rms(θ) is never taken below, as in ``max(1/1000, rms(theta))``."""
+        found = (_floor(node) for node in parts(self.expression.root))
+        return tuple(floor for floor in found if floor is not None)
 
     @cached_property
     def from_zero(self) -> Expression:
@@ -133,15 +135,28 @@ def optimizer(name: str) -> Optimizer:
     return choose("optimizer", name, optimizers())
 
 
-def custom_optimizer(update: str, regime: tuple[tuple[str, str], ...] = ()) -> Optimizer:
+def custom_optimizer(update: str) -> Optimizer:
     """A user's own update rule, on the same path as the built-in ones; it keeps no memory."""
-    return Optimizer(
-        name="custom",
-        update=update,
-        regime=regime,
-        summary="the user's own update",
-        running=Running(update),
-    )
+    return Optimizer("custom", update, summary="the user's own update", running=Running(update))
+
+
+# ---- the floor under a parameter's size ----
+
+_SIZE = Call("rms", (Name("theta"),))
+
+
+def _floor(node: Node) -> Fraction | None:
+    """The positive number in ``max(number, rms(theta))``; None for any other node."""
+    match node:
+        case Call("max", (one, other)) if _SIZE in (one, other):
+            number = constant(other if one == _SIZE else one)
+            return number if number and number > 0 else None
+    return None
+
+
+def above_floors(node: Node) -> Node:
+    """A term where rms(θ) is larger than every floor under it."""
+    return mapped(node, above_floors) if _floor(node) is None else _SIZE
 
 
 # ---- the sign of a term over the reals ----

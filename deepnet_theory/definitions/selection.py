@@ -41,7 +41,6 @@ class Selection:
     update: Annotated[
         str | None, Option("EXPR", "Or your own first update, in eta, g and theta")
     ] = None
-    regime: tuple[tuple[str, str], ...] = ()
     placement: Annotated[
         str, Option("NAME", "post-ln, pre-ln, res-post-ln or sandwich-ln", folder="placements")
     ] = "post-ln"
@@ -72,13 +71,6 @@ class Selection:
         for name in ("update", "layer", "uses"):
             if not isinstance(value := getattr(self, name), str | None):
                 raise InputError(f"{name} {shown(value)} is not a text")
-        pairs = self.regime if isinstance(self.regime, tuple | list) else (None,)
-        if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-            raise InputError(
-                f"the regime {shown(self.regime)} is not valid: give pairs of expressions, the "
-                "larger one first"
-            )
-        object.__setattr__(self, "regime", tuple(map(tuple, pairs)))
         for name in _NAMES:  # kept in one case, the one that is compared everywhere
             if isinstance(value := getattr(self, name), str):
                 object.__setattr__(self, name, value.lower())
@@ -101,7 +93,7 @@ class Selection:
         if self.optimizer is not None:
             return optimizer(self.optimizer)
         assert self.update is not None
-        return custom_optimizer(self.update, self.regime)
+        return custom_optimizer(self.update)
 
     @cached_property
     def the_placement(self) -> Placement:

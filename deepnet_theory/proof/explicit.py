@@ -25,7 +25,6 @@ import sympy as sp
 
 from deepnet_theory.definitions.arrays import on
 from deepnet_theory.definitions.expression import (
-    UPDATE,
     Call,
     Name,
     Node,
@@ -35,7 +34,7 @@ from deepnet_theory.definitions.expression import (
     mapped,
     parts,
 )
-from deepnet_theory.definitions.optimizer import Optimizer
+from deepnet_theory.definitions.optimizer import Optimizer, above_floors
 from deepnet_theory.proof.algebra import eta
 from deepnet_theory.proof.step import Check, Section, Step
 from deepnet_theory.proof.witness import Array, rms, softmax
@@ -44,7 +43,6 @@ from deepnet_theory.sizes.update import Update
 SAME = 1e-6  # two roads to one number
 ROUNDING = 1e-13  # of an update's size: a smaller difference is none
 SHAPE = (2, 3)  # of the matrix whose update is evaluated in depth
-Regime = Mapping[tuple[str, str], tuple[Node, Node]]  # the texts of a pair, the larger first
 
 
 # ---- an update on arrays ----
@@ -96,65 +94,18 @@ def is_linear(update: Node) -> bool:
     return bool(np.allclose(twice, 2 * once) and np.allclose(other, once))
 
 
-# ---- the regime that an optimizer states ----
-
-
-def decided(node: Node, regime: Regime, used: dict[tuple[str, str], None]) -> Node:
-    """An update where the stated regime holds, the larger side in place of the pair.
-
-    Read off the statement alone: a sum or a maximum of both sides is the larger one, a minimum the
-    smaller one. ``used`` takes up what is stated of a pair that is there.
-    """
-    match node:
-        case Operation("+" | "-" as sign, left, right) | Call("max" | "min" as sign, (left, right)):
-            for texts, (larger, smaller) in regime.items():
-                sides = [(_bare(one), one) for one in (left, right)]
-                if {bare for bare, _ in sides} == {_bare(larger), _bare(smaller)}:
-                    used[texts] = None
-                    wanted = _bare(smaller if sign == "min" else larger)
-                    place = next(i for i, (bare, _) in enumerate(sides) if bare == wanted)
-                    kept = decided(sides[place][1], regime, used)
-                    negative = sign == "-" and place == 1
-                    return Operation("*", Number(Fraction(-1)), kept) if negative else kept
-    return mapped(node, lambda inner: decided(inner, regime, used))
-
-
-def _bare(node: Node) -> Node:
-    """A side of a regime without its sign and magnitude."""
-    match node:
-        case Number(value):
-            return Number(abs(value))
-        case Operation("*", Number(value), right) if value == -1:
-            return _bare(right)
-        case Call("abs", (inner,)):
-            return _bare(inner)
-    return node
-
-
-@cache
-def in_regime(optimizer: Optimizer) -> tuple[Node, tuple[tuple[str, str], ...]]:
-    """The update in its stated regime, and what of the statement it needs."""
-    stated = {pair: tuple(UPDATE.parse(side).root for side in pair) for pair in optimizer.regime}
-    used: dict[tuple[str, str], None] = {}
-    return decided(optimizer.expression.root, stated, used), tuple(used)  # type: ignore[arg-type]
-
-
-def regimes_of(optimizer: Optimizer) -> tuple[tuple[str, str], ...]:
-    """The stated regimes that an update needs, the larger side first."""
-    return in_regime(optimizer)[1]
-
-
 # ---- in depth: where g and θ have given norms ----
 
 
 @lru_cache(maxsize=4096)
 def _length(optimizer: Optimizer, gradient: float, size: float) -> float:
     g, theta = unit_pair()
-    return float(np.linalg.norm(change(in_regime(optimizer)[0], gradient * g, size * theta)))
+    update = above_floors(optimizer.expression.root)
+    return float(np.linalg.norm(change(update, gradient * g, size * theta)))
 
 
 def step_length(optimizer: Optimizer, gradient: float, size: float) -> float:
-    """‖Δθ‖ where ‖g‖ and ‖θ‖ are given, over that where both are 1; winning terms only."""
+    """‖Δθ‖ where ‖g‖ and ‖θ‖ are given, over that where both are 1; above all floors."""
     return _length(optimizer, gradient, size) / _length(optimizer, 1.0, 1.0)
 
 
@@ -226,12 +177,13 @@ def homogeneity_step(optimizer: Optimizer, counted: Update) -> Step:
     t, s, g, theta = sp.symbols("t s g theta", positive=True)
     update = sp.Function("u")
     because = f"degrees of {optimizer.update} counted from its expression"
-    if counted.regimes:
-        because += f", in the regime {', '.join(map(str, counted.regimes))}"
+    if optimizer.floors:
+        because += ", above its floor under rms(theta)"
 
     def scaled(by_g: int, by_theta: int, times: float, seed: int) -> bool:
         """Whether the update of scaled g and θ is ``times`` that of g and θ."""
-        (a, b), root = unit_pair(seed), in_regime(optimizer)[0]
+        (a, b), root = unit_pair(seed), optimizer.expression.root
+        b = b * max([1.0, *map(float, optimizer.floors)]) / rms(b)
         once, there = change(root, a, b), change(root, by_g * a, by_theta * b)
         return bool(np.allclose(there, times * once, rtol=1e-9, atol=1e-12 * abs(there).max()))
 
@@ -253,7 +205,7 @@ def homogeneity_step(optimizer: Optimizer, counted: Update) -> Step:
         t**counted.p * s**counted.q * update(eta, g, theta),
         because,
         source=optimizer.source or "derived here",
-        assumptions=("stated-regime",) if counted.regimes else (),
+        assumptions=("above-floor",) if optimizer.floors else (),
         checks=(Check("the update on explicit arrays, rescaled", scales),),
     )
 

@@ -17,7 +17,7 @@ from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.rule import COMPLETE, Rule, RuleEntry, closure
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Role, Sublayer
-from deepnet_theory.proof.explicit import degrees, practised, regimes_of
+from deepnet_theory.proof.explicit import degrees, practised
 from deepnet_theory.proof.facts import (
     CONSTANT,
     DEEP,
@@ -300,10 +300,10 @@ class AtRule:
         return seen.agrees(formula.replace("^", "**"))
 
     def words(self) -> Iterator[str]:
-        """Remarks without a formula of the depth: the regime, and the optimizer's own remark."""
+        """Remarks without a formula of the depth: the floors, and the optimizer's own remark."""
         optimizer = self.selection.the_optimizer
-        if regimes := regimes_of(optimizer):
-            yield f"holds where {' and '.join(f'{a} > {b}' for a, b in regimes)}"
+        if optimizer.floors:
+            yield f"holds where rms(theta) > {max(optimizer.floors)}"
         if optimizer.mind:
             yield f"{optimizer.name}: {optimizer.mind}"
 

@@ -19,6 +19,7 @@ from typing import Any
 import sympy as sp
 
 from deepnet_theory.definitions.display import Displayed
+from deepnet_theory.definitions.optimizer import above_floors
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.proof import explicit
@@ -59,10 +60,10 @@ class OnWidths:
         self.full = table.alignment == FULL
 
     def tree(self, row: WidthRow) -> Any:
-        """The update that a row takes: a regime decided, and a library's for what is 0."""
+        """The update that a row takes: above its floors, and a library's for what is 0."""
         root = self.optimizer.expression.root
         if not row.place.starts_at_zero:
-            return explicit.in_regime(self.optimizer)[0]
+            return above_floors(root)
         return root if explicit.moves_zeros(root) else self.optimizer.from_zero.root
 
     def drawn(self, row: WidthRow, width: int, backward: float) -> Drawn:

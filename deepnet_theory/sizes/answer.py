@@ -197,9 +197,9 @@ class Answer(Displayed):
         )
 
     def _of_premises(self) -> Iterator[str]:
-        optimizer, update = self.selection.the_optimizer, self.table.rule.update
-        if update.regimes:
-            yield f"holds where {' and '.join(map(str, update.regimes))}"
+        optimizer = self.selection.the_optimizer
+        if optimizer.floors:
+            yield f"holds where rms(theta) > {max(optimizer.floors)}"
         if optimizer.mind:
             yield f"{optimizer.name}: {optimizer.mind}"
 

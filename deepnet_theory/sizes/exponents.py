@@ -135,7 +135,7 @@ def rival_rules(selection: Selection) -> Mapping[str, Rule]:
     for name in RIVALS:
         if name == selection.optimizer:
             continue
-        other = replace(selection, optimizer=name, update=None, regime=(), closure=None)
+        other = replace(selection, optimizer=name, update=None, closure=None)
         try:
             rules[name] = table.texts(solve_rule(other))
         except Refusal:

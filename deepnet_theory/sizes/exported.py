@@ -516,7 +516,7 @@ def stepped_by(
         again = made(answer, base if recorded is not None else None)
         if [p.sublayers for p in again.parts] == [p.sublayers for p in c.parts]:
             if optimizer != c.optimizer:
-                other = replace(answer.selection, optimizer=optimizer, update=None, regime=())
+                other = replace(answer.selection, optimizer=optimizer, update=None)
                 answer = AtSizes(other, sizes=answer.table.rule)
             return made(answer, base, stepped)
     how = "" if base is None else f" with base={base}, or --base-width and --base-depth"

@@ -19,7 +19,7 @@ from deepnet_theory.definitions.expression import DEPTH, MAX_EXPONENT
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown
 from deepnet_theory.definitions.rule import Closure, closure, closures
 from deepnet_theory.definitions.selection import Part, Selection
-from deepnet_theory.definitions.sublayer import Role, Sublayer, letters
+from deepnet_theory.definitions.sublayer import Sublayer, letters
 from deepnet_theory.sizes import laws, update
 from deepnet_theory.sizes.monomial import ONE, Monomial, Solution, parse, read, solve
 
@@ -453,7 +453,7 @@ class _Problem:
 
     def broken_premise(self, balanced: Balanced) -> str | None:
         for kind in balanced.kinds:
-            for judge in (self._stream_size, self._far_from_identity, self._end_of_regime):
+            for judge in (self._stream_size, self._far_from_identity):
                 if (broken := judge(balanced, kind)) is not None:
                     return broken
         return None
@@ -517,28 +517,6 @@ class _Problem:
             f"last: the sublayers' changes shrink by {depth}^({shrunk}), so that they do not add "
             f"to {balanced.count} equal ones, which the balance rests on"
         )
-
-    def _end_of_regime(self, balanced: Balanced, kind: Kind) -> str | None:
-        """A stated regime holds at the rule in every depth, or where it ends is known."""
-        for regime in self.update.regimes:
-            if regime.is_floor:
-                continue  # the depth where the rule reaches it is computed, and said
-            for matrix in (*kind.law.sublayer.scaled, *kind.law.sublayer.unscaled):
-                size = kind.beta if matrix.role is Role.SCALED else ONE
-                sizes = {"eta": balanced.eta, "theta": size}
-                sizes["g"] = kind.law.responses[matrix.name][0].put(kind.gains)
-                sides = regime.larger_degree.put(sizes), regime.smaller_degree.put(sizes)
-                for depth in self.selection.the_stack.depths:
-                    large, small = (side.exponent(depth) for side in sides)
-                    if large < small:
-                        return (
-                            f"the stated regime {regime} ends: the closure "
-                            f"{balanced.closure.name!r} leads to a rule where, for the "
-                            f"{matrix.name} of the {balanced.part.name}, {regime.larger} scales as "
-                            f"{depth}^({large}) and {regime.smaller} as {depth}^({small}), so that "
-                            "the latter is the larger one in depth and the update another"
-                        )
-        return None
 
 
 def _symbol(unknown: str, selection: Selection) -> str:

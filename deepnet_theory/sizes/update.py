@@ -5,7 +5,7 @@ Every node of an update's tree has the root mean square of its entries as a mono
 one interpreter of the nodes, :class:`Fold`. What it is asked for differs in how two unlike terms
 compare:
 
-* *in depth* (:class:`Degrees`) g and θ are free, so that a stated regime decides or nothing does.
+* *in depth* (:class:`Degrees`) g and θ are free, so that only like terms have a sum.
   The exponents are then the degrees of the update,
 
   .. math:: u(\eta, t\,g, s\,\theta) = t^p s^q\,u(\eta, g, \theta), \qquad t, s > 0 ;
@@ -38,16 +38,14 @@ from typing import Protocol, Self, TypeVar
 
 from deepnet_theory.definitions.expression import (
     MAX_EXPONENT,
-    UPDATE,
     Call,
     Name,
     Node,
     Number,
     Operation,
     Power,
-    mapped,
 )
-from deepnet_theory.definitions.optimizer import Optimizer, sign, text
+from deepnet_theory.definitions.optimizer import Optimizer, above_floors, sign, text
 from deepnet_theory.definitions.outcome import Refusal, shown
 from deepnet_theory.definitions.selection import ALIGNMENTS, RANKS
 from deepnet_theory.sizes.monomial import ONE, Monomial
@@ -130,7 +128,6 @@ class Fold:
         self.sizes = dict(sizes)
         self.zeros = {"decay"} if PARAMETER in sizes else {"decay", PARAMETER}
         self.constants: dict[str, Monomial] = {}
-        self.winners: dict[Node, Node] = {}  # a node → the one that stands for it
 
     def value(self, node: Node) -> Sized:
         """The value of a node; raises ``MissingLaw`` with the law that is missing."""
@@ -158,11 +155,11 @@ class Fold:
             ) if self.in_width and self._opposite(low, high):
                 return self._clip(self.value(inner), self.value(high))
             case Call("clip", (inner, low, high)):
-                return self._stands_for(node, Call("min", (Call("max", (inner, low)), high)))
+                return self.value(Call("min", (Call("max", (inner, low)), high)))
             case Call("max" | "min" as which, (one, other)):
-                return self._extreme(node, one, other, 1 if which == "max" else -1)
+                return self._extreme(one, other, 1 if which == "max" else -1)
             case Call("max" | "min" as which, (first, *others)):
-                return self._stands_for(node, Call(which, (first, Call(which, tuple(others)))))
+                return self.value(Call(which, (first, Call(which, tuple(others)))))
             case Call("sqrt", (inner,)):
                 return self._power(self.value(inner), HALF)
             case Call(function, (inner,)):
@@ -187,7 +184,7 @@ class Fold:
         top = self.top(value)
         return {p: size for p, size in value.parts.items() if self.order(size) == top}
 
-    def compare(self, one: Node, other: Node, left: Sized, right: Sized) -> int:
+    def compare(self, left: Sized, right: Sized) -> int:
         """1 where the left one of two values is the larger, -1 where the right one is, else 0."""
         a, b = self.top(left), self.top(right)
         return (a > b) - (a < b)
@@ -202,10 +199,6 @@ class Fold:
 
     # ---- sums and extremes ----
 
-    def _stands_for(self, node: Node, other: Node) -> Sized:
-        self.winners[node] = other
-        return self.value(other)
-
     def _sum(self, node: Operation) -> Sized:
         left, right = self.value(node.left), self.value(node.right)
         way = 1 if node.operator == "+" else -1
@@ -216,11 +209,7 @@ class Fold:
             return left if left.parts else right
         if term := self._beside_a_constant(left, right):
             return term
-        larger = self.compare(node.left, node.right, left, right)
-        if larger and not self.in_width:
-            added = node.right if way > 0 else Operation("*", Number(Fraction(-1)), node.right)
-            self.winners[node] = node.left if larger > 0 else added
-            return left if larger > 0 else right
+        larger = self.compare(left, right)
         return self._union(left, right, larger, changes_sign=self.in_width and bool(sign(node).of))
 
     def _union(
@@ -263,7 +252,7 @@ class Fold:
         self.sizes[name] = self.constants[name]
         return right if one.exponent(name) else left
 
-    def _extreme(self, node: Node, one: Node, other: Node, way: int) -> Sized:
+    def _extreme(self, one: Node, other: Node, way: int) -> Sized:
         """The larger of two values, or with ``way`` -1 the smaller one."""
         left, right = self.value(one), self.value(other)
         signs = [sign(term) for term in (one, other)]
@@ -285,10 +274,9 @@ class Fold:
         )
         larger = first - second
         if not larger:
-            larger = first * self.compare(one, other, left, right)
+            larger = first * self.compare(left, right)
             if not larger:
                 return self._union(left, right)
-        self.winners[node] = one if larger * way > 0 else other
         return left if larger * way > 0 else right
 
     def _opposite(self, low: Node, high: Node) -> bool:
@@ -413,93 +401,31 @@ def _each(
 # ---- in depth: degrees ----
 
 
-@dataclass(frozen=True)
-class Regime:
-    """A stated regime that was needed, and the degrees of its sides."""
-
-    larger: str
-    smaller: str
-    larger_degree: Monomial
-    smaller_degree: Monomial
-
-    @property
-    def is_floor(self) -> bool:
-        """Whether it is that of a floor, ``rms(theta) > constant``: it ends at a known depth."""
-        left, right = UPDATE.parse(self.larger), UPDATE.parse(self.smaller)
-        return left.root == Call("rms", (Name("theta"),)) and not right.names | right.functions
-
-    def __str__(self) -> str:
-        return f"{self.larger} > {self.smaller}"
-
-
 class Degrees(Fold):
-    """The same with g and θ free: a sum of unlike terms takes its stated regime.
+    """The same with g and θ free: a sum of unlike terms has no law.
 
-    The term that wins stands for the sum, here and in the ``reduced`` tree. Counts are constants,
-    and laws that only an action needs are none that a degree lacks.
+    Counts are constants, and laws that only an action needs are none that a degree lacks.
     """
 
     bases = ("eta", GRADIENT, PARAMETER, *CONSTANTS)
     in_width = False
 
-    def __init__(self, optimizer: Optimizer) -> None:
+    def __init__(self) -> None:
         super().__init__(counts((ONE, ONE)))
         self.zeros = set()
-        self.stated = {
-            (UPDATE.parse(a).root, UPDATE.parse(b).root): (a, b) for a, b in optimizer.regime
-        }
-        self.used: dict[Regime, None] = {}
 
     def lacks(self, law: str) -> None:
         pass
-
-    def require_regimes(self) -> None:
-        """Raise :class:`MissingLaw` where a regime calls a side the larger that is always 0."""
-        for (larger, _), (said, _) in self.stated.items():
-            try:
-                zero = not self.value(larger).parts
-            except MissingLaw:
-                continue  # which the update's own terms may not need
-            if zero:
-                raise MissingLaw(f"the regime calls {said} the larger side, and that is always 0")
 
     def degree(self, value: Sized) -> Monomial:
         """The one that all parts have."""
         return self.size(next(iter(value.parts.values())))
 
-    def compare(self, one: Node, other: Node, left: Sized, right: Sized) -> int:
+    def compare(self, left: Sized, right: Sized) -> int:
         a, b = self.degree(left), self.degree(right)
-        if a == b:
-            return 0
-        for (larger, smaller), texts in self.stated.items():
-            if _same(one, larger) and _same(other, smaller):
-                self.used[Regime(*texts, a, b)] = None
-                return 1
-            if _same(other, larger) and _same(one, smaller):
-                self.used[Regime(*texts, b, a)] = None
-                return -1
-        raise MissingLaw(
-            f"it joins terms of different degrees ({_words(a)} and {_words(b)}) and no "
-            "regime says which is the larger"
-        )
-
-    def reduced(self, node: Node) -> Node:
-        """The tree with the winning term in place of each sum or extreme that a regime decides."""
-        if node in self.winners:
-            return self.reduced(self.winners[node])
-        return mapped(node, self.reduced)
-
-
-def _same(node: Node, stated: Node) -> bool:
-    # a regime may state the magnitude of a term whose sign does not matter
-    match node:
-        case _ if node == stated:
-            return True
-        case Number(value) if value < 0:
-            return stated == Number(-value)
-        case Operation("*", Number(value), right) if value == -1:
-            return _same(right, stated)
-    return stated == Call("abs", (node,))
+        if a != b:
+            raise MissingLaw(f"it joins terms of different degrees ({_words(a)} and {_words(b)})")
+        return 0
 
 
 def _words(degree: Monomial) -> str:
@@ -518,7 +444,7 @@ S = TypeVar("S", bound=Size)
 
 @dataclass(frozen=True)
 class Update:
-    """p and q of an update, the regimes that it needs, and its winning terms alone.
+    """p and q of an update.
 
     ``descent`` has the signs of the mean increment ⟨g, u⟩ over the signs of g and θ: {-1} where
     the loss falls at every size.
@@ -526,8 +452,6 @@ class Update:
 
     p: Fraction
     q: Fraction
-    regimes: tuple[Regime, ...]
-    reduced: Node
     descent: frozenset[int]
 
     def stepped(self, gradient: S, size: S | None, rate: S) -> S:
@@ -552,12 +476,11 @@ def _no_degree(optimizer: Optimizer, why: str) -> Refusal:
 
 
 @cache
-def degrees_of(optimizer: Optimizer) -> tuple[Degrees, Monomial]:
-    """The degrees of an optimizer's first update, without a number: those of :func:`law`."""
-    degrees = Degrees(optimizer)
+def degree_of(optimizer: Optimizer) -> Monomial:
+    """The degree of an optimizer's first update in η, g and θ."""
+    degrees = Degrees()
     try:
-        degrees.require_regimes()
-        value = degrees.value(optimizer.expression.root)
+        value = degrees.value(above_floors(optimizer.expression.root))
     except MissingLaw as missing:
         raise _no_degree(optimizer, str(missing)) from None
     if not value.parts:
@@ -566,7 +489,7 @@ def degrees_of(optimizer: Optimizer) -> tuple[Degrees, Monomial]:
     if degree.exponent("eta") != 1:
         why = f"it is of degree {degree.exponent('eta')} in eta, not 1"
         raise _no_degree(optimizer, why)
-    return degrees, degree
+    return degree
 
 
 @cache
@@ -578,17 +501,15 @@ def law(optimizer: Optimizer) -> Update:
     """
     from deepnet_theory.sizes.descent import descent  # NumPy, which apply_ does without
 
-    degrees, degree = degrees_of(optimizer)
+    degree = degree_of(optimizer)
     try:
-        reduced = degrees.reduced(optimizer.expression.root)
-        signs = descent(reduced)
+        signs = descent(above_floors(optimizer.expression.root))
     except (ArithmeticError, ValueError):
         why = "it is not finite and real at every sign of g and theta"
         raise _no_degree(optimizer, why) from None
     if signs is None:
         raise _no_degree(optimizer, "it is identically zero")
-    p, q = degree.exponent(GRADIENT), degree.exponent(PARAMETER)
-    return Update(p, q, tuple(degrees.used), reduced, signs)
+    return Update(degree.exponent(GRADIENT), degree.exponent(PARAMETER), signs)
 
 
 def descending(optimizer: Optimizer) -> Update:
@@ -622,9 +543,9 @@ def practised(optimizer: Optimizer) -> Mapping[str, Monomial]:
     epsilon is of degree 1 in g; a decay times θ beside g is of degree 1 in g and −1 in θ. One that
     does not occur is absent. Raises :class:`Refusal` where one would need two degrees.
     """
-    degrees = Degrees(optimizer)
+    degrees = Degrees()
     try:
-        degrees.value(optimizer.practised.root)
+        degrees.value(above_floors(optimizer.practised.root))
     except MissingLaw as missing:
         raise _no_degree(optimizer, str(missing)) from None
     return degrees.constants
@@ -664,7 +585,7 @@ def step(optimizer: Optimizer, sizes: Mapping[str, Monomial], alignment: str = F
 @cache
 def _step(optimizer: Optimizer, given: tuple[tuple[str, Monomial], ...], alignment: str) -> Step:
     sizes = dict(given)
-    fold, trees = Fold(sizes), [_decided(optimizer)]
+    fold, trees = Fold(sizes), [above_floors(optimizer.expression.root)]
     if PARAMETER not in sizes:
         trees = [optimizer.expression.root, optimizer.from_zero.root]
     try:
@@ -695,14 +616,6 @@ def _step(optimizer: Optimizer, given: tuple[tuple[str, Monomial], ...], alignme
     return Step(entry / eta, actions[largest] / eta, powers[largest] == 1)
 
 
-def _decided(optimizer: Optimizer) -> Node:
-    """The update's tree, what a stated regime decides put in; as it is where none decides."""
-    try:
-        return law(optimizer).reduced
-    except Refusal:
-        return optimizer.expression.root
-
-
 def _no_width(optimizer: Optimizer, why: str) -> Refusal:
     return Refusal(f"no law in width for the update {shown(optimizer.update)}: {why}")
 
@@ -722,7 +635,7 @@ def powers(optimizer: Optimizer, starts_at_zero: bool = False) -> dict[str, Frac
 
     A parameter that starts at 0 steps, at first, by an update of degree 0 in it.
     """
-    _, degree = degrees_of(optimizer)
+    degree = degree_of(optimizer)
     q = Fraction(0) if starts_at_zero else degree.exponent(PARAMETER)
     return {
         "eta": q - degree.exponent(GRADIENT) - 1,

@@ -127,11 +127,6 @@ def test_an_update_is_checked_at_the_signs_that_it_has(method, sign):
     assert derive(selection).verdict is Verdict.PROVED
 
 
-def test_an_update_is_checked_in_the_regime_that_it_has():
-    small = Selection(update="-eta*g/(abs(g) + 1)", regime=(("1", "abs(g)"),), method="lemma")
-    assert derive(small).verdict is Verdict.PROVED
-
-
 def placed(monkeypatch, equation, **select):
     """A selection whose placement is one file more, with the given equation."""
     known = {**placements(), "mine": Placement("mine", equation, final_norm=True)}

@@ -7,13 +7,10 @@ import derivations
 import pytest
 
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.proof.derivation import derive
 from deepnet_theory.proof.facts import leaves
 from deepnet_theory.proof.seen import facts, formulas
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.sizes.update import Degrees
 
 # every placement, role and kind of update; a part that another amplifies; a rate of its own
 PRINTED = (
@@ -149,19 +146,6 @@ def test_sizes_of_another_kind_of_matrix_are_refuted(name):
                 if size in kind:
                     kind[size]["value"] = kind["branch-weight"]["value"]
         assert kinds and Verdict.REFUTED in verdicts(selection, planted).values()
-
-
-def test_the_other_side_of_a_regime_is_refuted(monkeypatch):
-    """A fresh update, of which nothing is kept: its floor is taken for what decides."""
-    update = "-eta*max(1/1023, rms(theta))*sign(g)"
-    regime = (("rms(theta)", "1/1023"),)
-    right = Degrees.compare
-    monkeypatch.setattr(Degrees, "compare", lambda self, *given: -right(self, *given))
-    wrong = derive(Selection(update=update, regime=regime))
-    assert wrong.verdict is Verdict.REFUTED
-    refuted = {fact.of for fact in wrong.measured if fact.verdict is Verdict.REFUTED}
-    assert "consequences/encoder/*/update/value" in refuted
-    assert wrong.step("degrees").check() is Verdict.REFUTED
 
 
 @pytest.mark.parametrize("name", ["adafactor", "adam post-ln"])

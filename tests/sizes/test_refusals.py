@@ -46,19 +46,6 @@ REFUSED = (
         for update in ("eta*g", "eta*polar(g)", "eta*(norm(g)*sign(g) - 1.2*g)")
     ),
     (
-        {"update": "-eta*(g + theta)", "regime": (("g", "theta"),)},
-        r"g (goes|scales) as N\^\(-1/2\) and theta as N\^\(-1/4\)",
-    ),
-    (
-        {"update": "-eta*g/(abs(g) + 1/1000)", "regime": (("abs(g)", "1/1000"),)},
-        r"abs\(g\) (goes|scales) as N\^\(-1\)",
-    ),
-    # the scaled matrices stay above, query and key do not
-    (
-        {"update": "-eta*(g + theta**3)", "regime": (("g", "theta**3"),)},
-        "for the query of the encoder",
-    ),
-    (
         {"update": "-eta*sign(g)*abs(g)**(255/256)"},
         r"rule of the update '-eta\*sign\(g\).*smaller denom",
     ),

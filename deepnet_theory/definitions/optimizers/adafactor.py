@@ -2,7 +2,6 @@ from deepnet_theory.definitions.optimizer import Optimizer, Reference
 
 ADAFACTOR = Optimizer(
     update="-eta*max(1/1000, rms(theta))*sign(g)",
-    regime=(("rms(theta)", "1/1000"),),
     summary=(
         "Adafactor with relative steps off: a rank-one second moment, exact on a rank-one gradient"
     ),
