@@ -24,12 +24,11 @@ NEAR = 0.05  # of a measured power: nearer to 0 or 1, it is taken as that
 class Matrix:
     """A block of a parameter with one role: ``outputs`` are runs of its outputs.
 
-    ``role`` is a name of ``definitions/sublayers`` or ``unknown``; of a low-rank ``factor`` that
-    of the
-    product. ``axis`` is that of the outputs: 0 in a Linear, 1 in a Conv1D, 1 or 2 of stacked
-    experts. ``computed``: the forward pass makes it from the parameter. ``entries`` is their root
-    mean square, ``spread`` its standard error. ``times`` are the numbers that multiply what enters
-    the matrix and what leaves it; a query's are those of the scores too, relative to 1/√k.
+    ``role`` is a name of ``definitions/sublayers`` or ``unknown``. ``axis`` is that of the outputs:
+    0 in a Linear, 1 in a Conv1D, 1 or 2 of stacked experts. ``computed``: the forward pass makes it
+    from the parameter. ``entries`` is their root mean square, ``spread`` its standard error.
+    ``times`` are the numbers that multiply what enters the matrix and what leaves it; a query's are
+    those of the scores too, relative to 1/√k.
     """
 
     name: str
@@ -40,7 +39,6 @@ class Matrix:
     fan_out: int
     bias: str | None = None
     whole: bool = True  # these are all outputs of the parameter
-    factor: bool = False
     computed: bool = False
     entries: float = float("nan")
     spread: float = 0.0
@@ -274,8 +272,8 @@ class Reading:
 
     ``norms`` are of no sublayer; ``stream`` the root mean square of what enters each stack, made of
     ``embeddings`` and understood as ``tables``; ``head`` and ``logits`` likewise what it ends in.
-    ``unused`` parameters do not reach the output, ``dropped`` factors multiplied the stream for
-    nothing; ``notes`` and ``skips`` are what was not understood.
+    ``unused`` parameters do not reach the output; ``notes`` and ``skips`` are what was not
+    understood.
     """
 
     sublayers: tuple[Sublayer, ...]
@@ -284,7 +282,6 @@ class Reading:
     embeddings: tuple[str, ...] = ()
     head: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
-    dropped: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
     skips: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()

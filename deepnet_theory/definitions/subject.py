@@ -317,7 +317,7 @@ def differences(
         if read:
             yield Difference(index, "reads", s.stream, s.stream, 1.0)
         for m in s.matrices:
-            if unjudged(m):
+            if m.role == UNKNOWN:
                 continue
             # what reads αx is judged as if it read x
             size, low, high = gain(m, 1 - chance / count, 1 / s.stream if m.role in read else 1.0)
@@ -357,7 +357,7 @@ def reading_alpha(s: Sublayer, wanted: WantedSublayer) -> set[str]:
 
 def factor(s: Sublayer, m: Matrix) -> float:
     """What the code multiplies a matrix by; what gates of experts add up to is no number in it."""
-    if s.kind == UNKNOWN or unjudged(m):
+    if UNKNOWN in (s.kind, m.role):
         return 1.0
     kind = sublayer(s.kind)
     return 1.0 if kind.experts > 1 and m.role == kind.last_map[0] else m.times
@@ -383,8 +383,3 @@ def rates_of_multiples(reading: Reading, rule: Wanted) -> Iterator[Difference]:
 def with_own(norms: frozenset[str], s: Sublayer) -> frozenset[str]:
     """Where a placement has norms, and within the branch where the sublayer's kind has one."""
     return norms | (norms_of(s) & {INSIDE})
-
-
-def unjudged(m: Matrix) -> bool:
-    """Whether a matrix has no gain to hold against a rule: a factor has a part of one."""
-    return m.role == UNKNOWN or m.factor

@@ -43,9 +43,11 @@ def fit(reading: Reading, c: Constants) -> Wanted:
                     f"the role of {m.where} was not understood; say it, as roles={{'value': "
                     f"{m.name!r}}}"
                 )
-            if m.computed or m.factor:
-                how = "a low-rank factor" if m.factor else "computed into another matrix"
-                raise Refusal(f"{m.where} is {how} in the forward pass, which has no law here")
+            if m.computed:
+                raise Refusal(
+                    f"{m.where} is computed into another matrix in the forward pass, which has no "
+                    "law here"
+                )
     if reading.notes:
         raise Refusal(f"the model was not understood: {reading.notes[0]}")
     if why := without_law(reading, placed_forms(reading)):

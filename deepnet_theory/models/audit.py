@@ -17,7 +17,7 @@ from deepnet_theory.definitions.audit import DIFFERENCE, Audit, Audited, Change,
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
-from deepnet_theory.definitions.reading import UNKNOWN, Reading
+from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Reading
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.subject import (
     EXACT,
@@ -28,19 +28,12 @@ from deepnet_theory.definitions.subject import (
     norms_of,
     rates_of_multiples,
     rows_of,
-    unjudged,
 )
 from deepnet_theory.definitions.sublayer import EPSILON
 from deepnet_theory.models.asked import asked, describe
 from deepnet_theory.models.effect import Effects, Ratio
 from deepnet_theory.models.factory import Made
-from deepnet_theory.models.findings import (
-    as_made,
-    findings,
-    in_layers,
-    log,
-    of_start,
-)
+from deepnet_theory.models.findings import findings, in_layers, log, of_start
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.linear import Description
 
@@ -85,13 +78,13 @@ def judge(
         if different:
             effects = Effects(made, reading, nearest, _relative(groups or {}))
             said, moved = findings(reading, nearest, different, effects)
-        said += of_start(made.module, reading, nearest)
+        said += of_start(made.module, reading)
         said += of_steps(reading, nearest, groups or {})
     if any(f.severity == DIFFERENCE for f in said):
         verdict = Verdict.REFUTED
     else:
-        known = reading.understood and not _low_rank(reading)
-        verdict = Verdict.SUPPORTED if nearest and known else Verdict.UNDECIDED
+        known = nearest and reading.understood
+        verdict = Verdict.SUPPORTED if known else Verdict.UNDECIDED
     name, detail = (nearest.name, nearest.detail) if nearest else ("", "")
     others = [f"{r.name} ({r.detail})" for r in fitting[1:] if (r.name, r.detail) != (name, detail)]
     return Audit(
@@ -132,7 +125,7 @@ def distance(
         written = len(s.matrices) if s.alpha_on else 1
         items = {"norms": (2, 0), "alpha": (written, written * (w.alpha != 1))}
         items |= {
-            m.role: (1, int(w.gains.get(m.role, 1.0) != 1 and not as_made(m))) for m in s.matrices
+            m.role: (1, int(w.gains.get(m.role, 1.0) != 1 and not _as_made(m))) for m in s.matrices
         }
         for item, (against, for_it) in items.items():
             key = (s.stack, s.kind, item)
@@ -142,6 +135,12 @@ def distance(
     sizes = sum(abs(log(d.ratio)) for d in different)
     misplaced = sum(d.item == "norms" for d in different)
     return misplaced, designed, sum(kinds.values()), rule.published is not published, sizes
+
+
+def _as_made(m: Matrix) -> bool:
+    """Whether a matrix has the size that torch makes a Linear with, uniform within 1/√fan_in."""
+    torchs = math.sqrt(1 / (3 * m.fan_in))
+    return abs(m.size - torchs) <= 3 * m.error + EXACT * torchs
 
 
 def _of_a_mistaken_depth(
@@ -168,7 +167,7 @@ def _together(reading: Reading, rule: Wanted) -> bool:
     """Whether all matrices of each role have its gain together, more finely than each alone."""
     roles: dict[tuple[str, str, str], list[tuple[float, float]]] = {}
     for s, w in zip(reading.sublayers, rule.sublayers, strict=True):
-        for m in (m for m in s.matrices if not unjudged(m) and m.size and w.gain(m)):
+        for m in (m for m in s.matrices if m.role != UNKNOWN and m.size and w.gain(m)):
             off = log(m.size / m.xavier / w.gain(m))
             roles.setdefault((s.stack, s.kind, m.role), []).append((off, m.error / m.size))
     return all(
@@ -186,21 +185,11 @@ def _audited(
     for index, (s, w) in enumerate(zip(reading.sublayers, wanted, strict=True)):
         rows = []
         for m in s.matrices:
-            aim = None if w is None or unjudged(m) else w.gain(m)
+            aim = None if w is None or m.role == UNKNOWN else w.gain(m)
             verdict = "unknown" if aim is None else "follows"
             verdict = "differs" if (index, id(m)) in differ else verdict
             rows.append(Gain(m, *gain(m), aim, verdict))
         yield Audited(s, tuple(rows), None if w is None else w.alpha)
-
-
-def _low_rank(reading: Reading) -> list[str]:
-    """Roles that only factors have, whose product was not judged."""
-    return [
-        f"{s.kind} of layer {s.layer}: {role}"
-        for s in reading.sublayers
-        for role in dict.fromkeys(m.role for m in s.matrices)
-        if all(unjudged(m) for m in s.matrices if m.role == role)
-    ]
 
 
 def _plan(different: Sequence[Difference]) -> Iterator[Change]:
@@ -225,8 +214,6 @@ def _remarks(
     for name, size in list(odd.items())[:1]:
         which = name or "one that is no parameter,"
         yield f"{len(odd)} norm gains are not 1, such as {which} of rms {size:.3g}"
-    if low := _low_rank(reading):
-        yield f"{len(low)} matrices of low rank or unknown role were not judged: {low[0]} …"
     if reading.unused:
         yield f"{len(reading.unused)} parameters do not reach the output: {reading.unused[0]} …"
     rows = rule.sublayers if rule else ()

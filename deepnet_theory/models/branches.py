@@ -361,21 +361,17 @@ class BranchReader:
         return (query or key) and not value
 
     def _assign(self, role: str, nodes: Iterable[Node], end: Node) -> None:
-        """A role for the products that ``end`` is made of, and for factors of these."""
+        """A role for the products that ``end`` is made of."""
         for node in sorted(nodes):
             product = self.products.get(node)
             if product is None:
                 self.notes.append(f"the {role} is made of a product of activations")
                 continue
-            sources = (n for n in self.origins(product.source) if n in self.products)
-            low_rank = [n for n in sources if self._is_linear(n, product.source)]
-            for n, into in ((node, end), *((n, product.source) for n in low_rank)):
-                if outputs := self._outputs(n, into):  # else a gate of zeros lets nothing pass
-                    times = self._times(self.products[n])
-                    if role in ("query", "key"):
-                        times = self._times_in_scores(role, self.products[n], end)
-                    matrix = matrix_of(role, self.products[n], outputs, bool(low_rank), times)
-                    self.roles.append((self.products[n], matrix))
+            if outputs := self._outputs(node, end):  # else a gate of zeros lets nothing pass
+                times = self._times(product)
+                if role in ("query", "key"):
+                    times = self._times_in_scores(role, product, end)
+                self.roles.append((product, matrix_of(role, product, outputs, times)))
 
     def _attention(self, core: Core, stream: Node) -> str:
         for role, slot in (("query", core.query), ("key", core.key), ("value", core.value)):
@@ -388,10 +384,6 @@ class BranchReader:
                 self.notes.append("the gate is made of a product of activations")
             if self.end is node or node in self.origins(self.end):
                 self._assign("output", [node], self.end)
-            else:  # the first factor of a low-rank output
-                for last in self._products_of(self.end):
-                    if node in self.origins(self.products[last].source):
-                        self._assign("output", [last], self.end)
         if why := self._multiplied(core, after):
             self.because = why
             return UNKNOWN
@@ -546,7 +538,7 @@ class BranchReader:
         entering = self.products[down].source
         before = self.origins(entering)
         if len(before) == 1 and self._is_linear(next(iter(before)), entering):
-            entering = self.products[next(iter(before))].source  # fc2 is of low rank
+            return UNKNOWN  # two factors of one matrix
         inner = self.origins(entering)
         if gated := self._gate(entering, inner):
             gate, up = gated
@@ -634,9 +626,7 @@ class BranchReader:
 # ------------------------------------------------------------------------------- matrices
 
 
-def matrix_of(
-    role: str, product: Product, outputs: Sequence[int], factor: bool = False, times: float = 1.0
-) -> Matrix:
+def matrix_of(role: str, product: Product, outputs: Sequence[int], times: float = 1.0) -> Matrix:
     """These outputs of a product as a matrix, with the numbers that multiply it."""
     there = product.parameter.value.shape[product.axis]
     squares = product.matrix[list(outputs)].detach().double().square()
@@ -648,7 +638,7 @@ def matrix_of(
         outputs=tuple(runs([o + (product.offset or 0) for o in outputs])),
         fan_in=product.matrix.shape[1] // product.stacked, fan_out=len(outputs), bias=product.bias,
         whole=len(outputs) >= there or product.offset is None,
-        factor=factor, computed=product.offset is None,
+        computed=product.offset is None,
         entries=entries, spread=spread / (2 * entries) if entries else 0.0, times=times,
     )  # fmt: skip
 

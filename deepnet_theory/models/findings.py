@@ -1,4 +1,4 @@
-"""Differences in words: where, how many times, why it may be so, and the line that mends it."""
+"""Differences in words: where, what, how many times, and the line that fixes it."""
 
 from __future__ import annotations
 
@@ -87,7 +87,6 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding
     so = "" if len(group) == 1 else f"  # and in {layers}"
     if first.item == "norms":
         what = f"the norms stand as in {s.equation}, and {rule.name} is {_equation(wanted)}"
-        what += _runs_away(s)
         if INSIDE in wanted.norms:
             what += ", with one more norm within the branch"
         mend = f"x = {_equation(wanted)}"
@@ -110,8 +109,7 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding
         of = f'model.get_parameter("{matrix.name}")'
         mend = f'{{"params": [{of}], "lr": lr * {1 / first.ratio:.4g}}}'
     elif m is None:
-        what = f"alpha {_alpha(group)}{_why_alpha(reading, s, wanted)}"
-        what += f" (in {s.line})" * bool(s.line)
+        what = f"alpha {_alpha(group)}" + f" (in {s.line})" * bool(s.line)
         mend = f"x = {_equation(wanted, f'{wanted.alpha:.4g}')}"
         if wanted.learnt and s.learnt and (name := s.learnt_parameter):
             part = s.learnt.removeprefix(name)  # its entries, where it is a part
@@ -120,8 +118,7 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding
         used = f", used {m.times:.3g} times" if m.times != 1 else ""
         entries = [d.matrix.entries for d in group if d.matrix is not None]
         rms = f"{m.entries:.3g}" if equal else _span(entries)
-        why = _why_gain(s, wanted, first, m)
-        what = f"gain {_held(group, '.3g')} (entries of rms {rms}{used}){why}"
+        what = f"gain {_held(group, '.3g')} (entries of rms {rms}{used})"
         if not m.times:
             what = f"the forward pass multiplies it by 0 (its entries have rms {rms})"
             mend, so = f"# find the 0 that multiplies what enters or leaves {m.where}", ""
@@ -133,8 +130,8 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding
     return Finding(where, what, size, mend + so)
 
 
-def of_start(model: nn.Module, reading: Reading, rule: Wanted) -> Iterator[Finding]:
-    """What starts wrong beside α and gains: layers that are copies, a head, outer matrices."""
+def of_start(model: nn.Module, reading: Reading) -> Iterator[Finding]:
+    """What starts wrong beside α and gains: layers that are copies of one, a loud head."""
     yield from _of_copies(model, reading)
     logits, tied = reading.logits, is_tied(reading)
     # of a state of rms 1, Xavier's head makes logits of a variance below 2, half of it in nats
@@ -150,27 +147,6 @@ def of_start(model: nn.Module, reading: Reading, rule: Wanted) -> Iterator[Findi
             logits.loss / logits.even,
             mend,
         )
-    by_xavier = [w for w in rule.sublayers if rule.published and w.std is None]
-    scaled = {g for w in by_xavier for g in w.gains.values()} - {0.0, 1.0}
-    width = next((m.fan_in for s in reading.sublayers for m in s.matrices), 1)
-    outer = [(t.name, t.size, t.rows) for t in reading.tables if t.name]
-    outer += [(logits.head.where, logits.head.entries, logits.head.fan_out)] if logits else []
-    for g in scaled:
-        off = [one for one in dict.fromkeys(outer) if _is_xavier(one[1] / g, one[2], width)]
-        # one alone may have that size by chance
-        for name, size, _ in off if len(off) == len(set(outer)) > 1 else ():
-            yield Finding(
-                f"{name}: gain",
-                f"its entries have rms {size:.3g}, {g:.3g} times Xavier's, as those that "
-                f"{rule.name} scales; it scales none outside the layers",
-                _apart(g),
-                f'torch.nn.init.xavier_normal_(model.get_parameter("{name}").data)',
-            )
-
-
-def _is_xavier(size: float, rows: int, columns: int) -> bool:
-    error = 3 / math.sqrt(2 * rows * columns)
-    return math.isclose(size, math.sqrt(2 / (rows + columns)), rel_tol=error)
 
 
 def _of_copies(model: nn.Module, reading: Reading) -> Iterator[Finding]:
@@ -260,74 +236,12 @@ def _equation(wanted: WantedSublayer, alpha: str = "alpha") -> str:
     return residual_equation(wanted.norms, alpha if wanted.alpha != 1 else "")
 
 
-def _why_alpha(reading: Reading, s: Sublayer, wanted: WantedSublayer) -> str:
-    close = [d for d in reading.dropped if math.isclose(d, wanted.alpha, rel_tol=EXACT)]
-    if s.alpha == 1 and close:
-        return "; x is multiplied by it, and the product is not used"
-    if away := _runs_away(s):
-        return away
-    if math.isclose(s.alpha * wanted.alpha, 1, rel_tol=EXACT):
-        return "; it multiplies the branch in place of the stream"
-    return ""
-
-
-def _runs_away(s: Sublayer) -> str:
-    if "sum" in s.around or s.stream == 1:
-        return ""
-    return f"; every sublayer multiplies the stream by {s.stream:.4g}, and no norm takes it back"
-
-
-def _why_gain(s: Sublayer, wanted: WantedSublayer, d: Difference, m: Matrix) -> str:
-    """Which well-known mistake gives this size, if one does."""
-    interval = 3 * m.error / m.size + EXACT if m.size else EXACT
-
-    def near(value: float) -> bool:
-        return math.isclose(d.found, value, rel_tol=interval)
-
-    packed = sum(o.fan_out for o in s.matrices if o.name == m.name)
-    as_packed = m.xavier and math.sqrt(2 / (m.fan_in + packed)) / m.xavier
-    of_packed = "it is drawn with the fans of the packed matrix"
-    roles = {m.name for m in sublayer(s.kind).scaled}
-    scaled = {g for role, g in wanted.gains.items() if role in roles and g != 1}
-    twice = round(1 / s.scores**2) if m.role == "query" and 0 < s.scores < 1 else 0
-    if twice and m.fan_out % twice == 0 and math.isclose(s.scores**2 * twice, 1, rel_tol=EXACT):
-        return f"; its scores are divided by sqrt({twice}) twice"
-    if near(1.0):
-        return "; it is not scaled"
-    if as_made(m):
-        return "; it is as torch makes a Linear"
-    if d.wanted == 1 and any(near(g) for g in scaled):
-        return "; it is scaled like value and output, and takes gain 1"
-    if d.wanted == 1 and packed > m.fan_out and any(near(as_packed * g) for g in scaled):
-        return f"; {of_packed}, scaled like value and output, and takes gain 1"
-    if d.wanted and near(1 / d.wanted):
-        return "; the gain is upside down"
-    if packed > m.fan_out and near(as_packed * d.wanted):
-        return f"; {of_packed}"
-    if any(near(c * d.wanted) for c in _other_laws(m)):
-        return "; the gain is on another standard deviation than Xavier's"
-    return ""
-
-
-def _other_laws(m: Matrix) -> tuple[float, ...]:
-    """Gains of the other usual laws: fixed 0.02, LeCun, He, and torch's own for a Linear."""
-    return tuple(
-        std / m.xavier for std in (0.02, *(math.sqrt(c / m.fan_in) for c in (1, 2, 1 / 3)))
-    )
-
-
 def _code(m: Matrix) -> str:
     whole = f'model.get_parameter("{m.name}").data'
     if m.whole:
         return whole
     start, end = m.outputs[0]
     return f"{whole}[{':, ' * m.axis}{start}:{end}]"
-
-
-def as_made(m: Matrix) -> bool:
-    """Whether a matrix has the size that torch makes a Linear with, uniform within 1/√fan_in."""
-    torchs = math.sqrt(1 / (3 * m.fan_in))
-    return abs(m.size - torchs) <= 3 * m.error + EXACT * torchs
 
 
 def log(ratio: float) -> float:

@@ -134,7 +134,7 @@ class Reader:
             stream={name: node.rms for name, node in zip(names, starts, strict=True)},
             embeddings=tuple(dict.fromkeys(n for s in starts for n in self._parameters(s))),
             head=tuple(dict.fromkeys(p.name for p in heads)),
-            unused=self._unused(), dropped=self._dropped(), skips=skips,
+            unused=self._unused(), skips=skips,
             notes=tuple(dict.fromkeys((*skips, *self.notes))), tables=tuple(tables), logits=logits,
         )  # fmt: skip
 
@@ -388,16 +388,6 @@ class Reader:
             + (f", {count} times" if count > 1 else "")
             for line, count in times.items()
         )
-
-    def _dropped(self) -> tuple[float, ...]:
-        """Numbers that multiplied the stream to no effect on the output."""
-        found = []
-        for node in self.graph.nodes:
-            if node.op in ("mul", "div") and not self.graph.is_used(node):
-                numbers = [a for a in node.args if isinstance(a, int | float)]
-                if numbers and node.inputs and self._bare(node.inputs[0]) in self.stops:
-                    found.append(float(numbers[0]))
-        return tuple(dict.fromkeys(found))
 
     def _unused(self) -> tuple[str, ...]:
         """Parameters that no gradient of an output reaches."""

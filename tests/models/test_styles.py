@@ -64,11 +64,6 @@ def einsums(x, p):
     return torch.einsum("bhts,bshk,hkd->btd", scores.softmax(-1), v, p.o)
 
 
-def with_lora(x, p):
-    q, k, v = x @ p.q + x @ p.qa @ p.qb, x @ p.k, x @ p.v
-    return mixed(heads(q), heads(k), heads(v)) @ p.o
-
-
 def in_parts(x, p):
     """Queries that are written part by part, as DeepSeek writes those with and without position."""
     q = x.new_empty(*x.shape[:-1], D)
@@ -77,25 +72,15 @@ def in_parts(x, p):
     return mixed(heads(q), heads(x @ p.k), heads(x @ p.v)) @ p.o
 
 
-SQUARE = dict.fromkeys("qkvo", (D, D))
 BRANCHES = {
     "einsum, a matrix a head": (
         lambda: Branch(einsums, **dict.fromkeys("qkv", (D, 4, 4)), o=(4, 4, D)), "attention",
         [("query", "q", None), ("key", "k", None), ("value", "v", None), ("output", "o", None)],
     ),
-    "LoRA": (
-        lambda: Branch(with_lora, **SQUARE, qa=(D, 2), qb=(2, D)), "attention",
-        [("query", "q", [0, 16]), ("query", "qb", [0, 16]), ("query", "qa", [0, 2]),
-         ("key", "k", [0, 16]), ("value", "v", [0, 16]), ("output", "o", [0, 16])],
-    ),
     "a query written in parts": (
         lambda: Branch(in_parts, q=(D, 4), r=(D, D - 4), k=(D, D), v=(D, D), o=(D, D)), "attention",
         [("query", "q", [0, 4]), ("query", "r", [0, 12]), ("key", "k", [0, 16]),
          ("value", "v", [0, 16]), ("output", "o", [0, 16])],
-    ),
-    "low-rank fc2": (
-        lambda: Branch(lambda x, p: F.relu(x @ p.a) @ p.b @ p.c, a=(D, 40), b=(40, 3), c=(3, D)),
-        "ffn", [("fc1", "a", [0, 40]), ("fc2", "c", [0, 16]), ("fc2", "b", [0, 3])],
     ),
 }  # fmt: skip
 
@@ -112,8 +97,6 @@ def test_roles_are_what_is_done_with_a_matrix(name):
         ]
         for m, (_, _, rows) in zip(s.matrices, expected, strict=True):
             assert rows is None or m.rows == rows
-            assert m.factor == (len(m.name.split(".")[-1]) > 1 or (name == "low-rank fc2"
-                                and m.role == "fc2"))  # fmt: skip
 
 
 def test_a_weight_that_is_computed_is_read_as_it_is_used():
