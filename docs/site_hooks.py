@@ -25,7 +25,6 @@ from mkdocs.structure.pages import Page
 sys.path.insert(0, str(Path(__file__).parent))  # mkdocs calls this file from elsewhere
 import faults
 import gallery
-import symbols
 
 import deepnet_theory as dt
 from deepnet_theory.definitions.placement import placements
@@ -76,7 +75,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             else:
                 page = File.generated(config, to, abs_src_path=str(ROOT / source))
             files.append(page)
-    made = {**gallery.pages(), **faults.pages(), symbols.PLACE: symbols.page()}
+    made = {**gallery.pages(), **faults.pages()}
     for to, written in made.items():
         files.append(File.generated(config, to, content=written))
     # a script and not JSON, since a page that is read from a disk fetches nothing

@@ -18,8 +18,8 @@ BUDGETS = {
     "laboratory": 4190,
     "models": 5091,
     "processes": 661,
-    "proof": 4558,
-    "report": 2096,
+    "proof": 4297,
+    "report": 2092,
     "runtime": 1231,
     "sizes": 5282,
 }

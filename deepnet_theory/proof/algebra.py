@@ -43,6 +43,16 @@ def part_symbol(name: str, part: str, parts: int, sublayer: str = "*") -> sp.Sym
     return sp.Symbol(f"{name}{suffix}{kind}", positive=True)
 
 
+def norm_of(name: str) -> sp.Symbol:
+    """The norm of the named vector or matrix."""
+    return sp.Symbol(f"norm_{name}", positive=True)
+
+
+def output_change(of: str = "") -> sp.Symbol:
+    """‖ΔF‖, how far an update moves the stack's output; of a sublayer or an order its share."""
+    return norm_of(f"dF_{of}" if of else "dF")
+
+
 def gains(count: int) -> tuple[sp.Symbol, ...]:
     """The magnitudes of the ``count`` scaled matrices of a branch: v and w where there are two."""
     if count <= 2:

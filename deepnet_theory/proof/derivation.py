@@ -13,19 +13,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any
-
-import sympy as sp
 
 from deepnet_theory.definitions.assumption import Assumption, assumption
 from deepnet_theory.definitions.measurement import Predictions
 from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.facts import Fact
-from deepnet_theory.proof.notation import meaning, named
 from deepnet_theory.proof.rule import SolvedRule, balances, route_of, rule_of, supporting
 from deepnet_theory.proof.seen import facts
 from deepnet_theory.proof.step import Relation, Step, join
@@ -35,19 +31,16 @@ from deepnet_theory.sizes.exponents import predictions
 SCHEMA = "deepnet-theory/derivation/1"
 
 
-@dataclass(frozen=True)
-class Meaning:
-    """What a symbol stands for, empty where nobody has said it, and the step it first stands in."""
+@dataclass(frozen=True, repr=False)
+class Derivation(Answer):
+    """An answer with the steps that end in its rule, each checked, and what was measured beside.
 
-    shown: sp.Expr
-    words: str
-    step: str
+    ``conclusion`` names the steps whose right-hand sides are the rule, ``proved``.
+    """
 
-
-class Chain:
-    """Steps in their order, each checked once, and what they speak of."""
-
-    steps: tuple[Step, ...]
+    steps: tuple[Step, ...] = ()
+    conclusion: tuple[str, ...] = ()
+    proved: SolvedRule = field(default_factory=lambda: SolvedRule("", ()))
 
     def step(self, name: str) -> Step:
         """The step called ``name``."""
@@ -63,59 +56,6 @@ class Chain:
         """The premises used, in order of first use."""
         names = dict.fromkeys(name for step in self.steps for name in step.assumptions)
         return tuple(map(assumption, names))
-
-    @cached_property
-    def symbols(self) -> dict[str, Meaning]:
-        """Every symbol and function of the steps, by name, in their order."""
-        return symbols_of(self.steps)
-
-    def steps_to_dict(self) -> dict[str, Any]:
-        """Steps, premises and symbols as plain data."""
-        return {
-            "steps": [
-                {
-                    "name": step.name,
-                    "section": step.section,
-                    "relation": step.relation.name,
-                    "lhs": str(step.lhs),
-                    "rhs": str(step.rhs),
-                    "because": step.because,
-                    "source": step.source,
-                    "uses": list(step.uses),
-                    "assumptions": list(step.assumptions),
-                    "verdict": self.verdicts[step.name].value,
-                }
-                for step in self.steps
-            ],
-            "assumptions": [{"name": a.name, "statement": a.statement} for a in self.assumptions],
-            "symbols": [
-                {"name": name, "meaning": m.words, "step": m.step}
-                for name, m in self.symbols.items()
-            ],
-        }
-
-
-def symbols_of(steps: Iterable[Step]) -> dict[str, Meaning]:
-    """Every symbol and function of the steps, by name, and the step that it first stands in."""
-    symbols: dict[str, Meaning] = {}
-    for step in steps:
-        sides = [side for side in (step.left, step.lhs, step.rhs) if side is not None]
-        held = {name: shown for side in sides for name, shown in named(side).items()}
-        for name, shown in sorted(held.items()):
-            symbols.setdefault(name, Meaning(shown, meaning(name) or "", step.name))
-    return symbols
-
-
-@dataclass(frozen=True, repr=False)
-class Derivation(Chain, Answer):
-    """An answer with the steps that end in its rule, each checked, and what was measured beside.
-
-    ``conclusion`` names the steps whose right-hand sides are the rule, ``proved``.
-    """
-
-    steps: tuple[Step, ...] = ()
-    conclusion: tuple[str, ...] = ()
-    proved: SolvedRule = field(default_factory=lambda: SolvedRule("", ()))
 
     @cached_property
     def support(self) -> tuple[Step, ...]:
@@ -165,7 +105,22 @@ class Derivation(Chain, Answer):
             "schema": SCHEMA,
             **super().to_dict(),
             "relation": self.relation.name,
-            **self.steps_to_dict(),
+            "steps": [
+                {
+                    "name": step.name,
+                    "section": step.section,
+                    "relation": step.relation.name,
+                    "lhs": str(step.lhs),
+                    "rhs": str(step.rhs),
+                    "because": step.because,
+                    "source": step.source,
+                    "uses": list(step.uses),
+                    "assumptions": list(step.assumptions),
+                    "verdict": self.verdicts[step.name].value,
+                }
+                for step in self.steps
+            ],
+            "assumptions": [{"name": a.name, "statement": a.statement} for a in self.assumptions],
             "measured": [row.to_dict() for row in self.measured],
             "verdict": self.verdict.value,
             "verdict_of": ["rule", "steps", "measured"],

@@ -52,11 +52,11 @@ from deepnet_theory.proof.algebra import (
     gains,
     i,
     l,
+    output_change,
     r,
     vanishes,
 )
 from deepnet_theory.proof.explicit import homogeneity_step
-from deepnet_theory.proof.notation import norm_of, output_change
 from deepnet_theory.proof.placement import P, gains_product, placement_law
 from deepnet_theory.proof.rule import Route, crossings, sublayers
 from deepnet_theory.proof.step import (
@@ -99,7 +99,7 @@ J = sp.Function("J", positive=True)  # ‖∂f_l/∂x_l‖
 D = sp.Function("D", positive=True)  # ‖∂f_l/∂θ_l‖
 T = sp.Function("T", positive=True)  # ‖Δθ_l‖
 s = sp.Symbol("x_rms", positive=True)  # standard deviation of the residual stream
-loss_gradient = norm_of("dL_dF", r"\partial L/\partial F")  # ‖∂L/∂F‖, at the output
+loss_gradient = sp.Symbol("L_F", positive=True)  # ‖∂L/∂F‖, at the output
 _stream, _memory = sp.symbols("x y", positive=True)
 _X = sp.Symbol("X_e", positive=True)  # ‖Δ of the encoder's output‖
 _F = sp.Function("X_d", nonnegative=True)  # ‖Δ of the decoder's stream‖

@@ -10,9 +10,8 @@ import sympy as sp
 from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Sublayer, letters
-from deepnet_theory.proof.algebra import Branch, alpha, beta, eta, exponents
+from deepnet_theory.proof.algebra import Branch, alpha, beta, eta, exponents, norm_of, output_change
 from deepnet_theory.proof.explicit import degrees_of, homogeneity_step
-from deepnet_theory.proof.notation import norm_of, output_change
 from deepnet_theory.proof.placement import (
     AGREE,
     P,

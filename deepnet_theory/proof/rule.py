@@ -36,11 +36,11 @@ from deepnet_theory.proof.algebra import (
     from_plain,
     in_sympy,
     l,
+    output_change,
     part_symbol,
     present,
     simplified,
 )
-from deepnet_theory.proof.notation import output_change
 from deepnet_theory.proof.placement import placement_law, relative_update
 from deepnet_theory.proof.step import (
     NAMED,

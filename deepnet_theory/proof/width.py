@@ -1,10 +1,9 @@
-r"""A table in width: a fact for each of its numbers, and its conditions as steps.
+r"""A table in width: a fact for each of its numbers.
 
 A role is drawn on explicit matrices of several widths at the sizes that the table prints
 (:mod:`~deepnet_theory.proof.explicit`), and each printed number is held against the slopes that
 they show. In a table in both dimensions a number is first divided by what its rule in depth
-multiplies it by, which has facts of its own. The steps say what is imposed, and that the table's
-numbers solve it.
+multiplies it by, which has facts and steps of its own.
 
 Source: derived here; the conditions as in :mod:`deepnet_theory.sizes.width`.
 """
@@ -16,33 +15,27 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import sympy as sp
-
+from deepnet_theory.definitions.assumption import Assumption, assumption
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.optimizer import above_floors
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.proof import explicit
-from deepnet_theory.proof.algebra import from_plain, plain
-from deepnet_theory.proof.derivation import SCHEMA, Chain, Derivation, Meaning, derive, symbols_of
+from deepnet_theory.proof.derivation import SCHEMA, Derivation, derive
 from deepnet_theory.proof.explicit import Drawn, Seen, Slope
 from deepnet_theory.proof.facts import Fact, Shown, exactly, fact, told
-from deepnet_theory.proof.step import Check, Section, Step
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
-from deepnet_theory.sizes.update import FULL, HALF, LOW_RANK
+from deepnet_theory.sizes.update import FULL, LOW_RANK
 from deepnet_theory.sizes.width import (
-    COLUMN,
     FORWARD,
     HEAD,
-    SQUARE,
     TIED,
     Scale,
     WidthRow,
     WidthTable,
 )
 
-d = sp.Symbol("d", positive=True)
 SIZES = ("multiplier", "init", "gradient", "update", "action")
 NUMBERS = (*SIZES, "rate", "epsilon", "decay", "coupled_decay")
 AT_ONE = {"N": 1, "M": 1}  # the depths, where a table in both dimensions is drawn
@@ -268,101 +261,12 @@ def in_depth(
     return times
 
 
-# ---- the conditions as steps ----
-
-NAMES = {  # of rows that share their steps, by their shape and whether they start at 0
-    (COLUMN, False): "vector",
-    (COLUMN, True): "bias",
-    (SQUARE, False): "hidden",
-    (HEAD, False): "head",
-    ((ONE, ONE), True): "headbias",
-}
-SECTION = Section("Conditions in the width")
-
-
-def condition_steps(table: WidthTable) -> Iterator[Step]:
-    """Of each kind of row: (F) or (H), the gauge, (U), the decay, and their solution."""
-    kinds: dict[tuple[Any, ...], list[WidthRow]] = {}
-    for row in table.rows:
-        if row.rate is not None and row.action is not None and row.role != TIED:
-            name = NAMES[row.place.shape, row.place.starts_at_zero]
-            key = name, row.multiplier, row.init, row.action, row.decay
-            kinds.setdefault(key, []).append(row)
-    names: list[str] = []
-    for (name, *_), rows in kinds.items():
-        names.append(name)
-        count = names.count(name)
-        yield from of_kind(table, name + str(count) * (count > 1), rows)
-
-
-def of_kind(table: WidthTable, name: str, rows: list[WidthRow]) -> Iterator[Step]:
-    """The conditions of rows that share their numbers, and each number as their solution."""
-    row, shape, full = rows[0], rows[0].place.shape, table.alignment == FULL
-    words, is_head = ", ".join(dict.fromkeys(row.role for row in rows)), shape == HEAD
-    letters = ("c", "sigma", "eta", "omega")
-    c, sigma, eta, omega = (sp.Symbol(f"{x}_{name}", positive=True) for x in letters)
-    sizes = {c: row.multiplier, sigma: row.init, eta: row.rate, omega: row.decay}
-    values = {symbol: size(value) for symbol, value in sizes.items() if value is not None}
-    premise = "aligned-with-inputs" if full else "independent-update"
-    along = "along the head's rows: d terms add" if full else "not along the head's rows"
-    stated: dict[str, tuple[sp.Expr, str, tuple[str, ...]]] = {}
-    if is_head:
-        because = f"(H) a move of the features by order one moves the logits by order one, {along}"
-        stated["read-out"] = (d if full else sp.sqrt(d)) * c * sigma, because, (premise,)
-    elif sigma in values:
-        because = "outputs are of order one at the start, sums of n_in independent terms"
-        forward = c * sigma * size(shape[0] ** HALF)
-        stated["forward"] = (
-            forward,
-            f"(F) {words}: {because}",
-            ("fresh-weights", "unit-activations"),
-        )
-    gauge = sigma if is_head and table.form == FORWARD else c
-    stated["gauge"] = gauge, f"a convention, {words}: W = c*W' is the same model", ()
-    because = "one update moves the outputs by order one, by as much as explicit matrices show"
-    move = eta * size(row.action or ONE)
-    stated["move"] = move, f"(U) {words}: {because}", (premise, "bounded-loss-gradient")
-    if omega in values:
-        because = f"a convention, {words}: learning rate times decay is kept"
-        stated["decay"] = eta * omega, because, ()
-
-    def solves(left: sp.Expr) -> bool:
-        return plain(left.xreplace(values)).without_number == ONE
-
-    known = Check("the table's numbers satisfy it", lambda step: solves(step.lhs / step.rhs))
-    imposed = [
-        SECTION.order(
-            f"{what}-{name}", left, sp.Integer(1), because,
-            imposed=True, assumptions=premises, checks=(known,),
-        )
-        for what, (left, because, premises) in stated.items()
-    ]  # fmt: skip
-
-    def satisfies(step: Step) -> bool:
-        put = {step.lhs: step.rhs}
-        return step.lhs in values and all(solves(s.lhs.xreplace(put)) for s in imposed)
-
-    yield from imposed
-    for symbol, value in values.items():
-        yield SECTION.order(
-            f"solution-{symbol}", symbol, value,
-            f"{words}: in logarithms the conditions are linear, and this is their solution",
-            uses=tuple(s.name for s in imposed if symbol in s.free_symbols),
-            checks=(Check("satisfies its conditions", satisfies),),
-        )  # fmt: skip
-
-
-def size(of: Monomial) -> sp.Expr:
-    """A monomial in the width as SymPy has it, numbers left out."""
-    return from_plain(of.without_number, {"d": d})
-
-
-# ---- the table with both ----
+# ---- the table with its facts ----
 
 
 @dataclass(frozen=True, repr=False)
-class WidthDerivation(Chain, Displayed):
-    """A table in width with its facts and its steps, and with the depth's where it has them.
+class WidthDerivation(Displayed):
+    """A table in width with its facts, and with the derivation in depth where it has one.
 
     ``scale`` says where numbers are printed, and which model they are multiples of.
     """
@@ -375,17 +279,13 @@ class WidthDerivation(Chain, Displayed):
         """The derivation in depth, of a table in both dimensions."""
         return derive(self.table.selection) if self.table.across != "width" else None
 
-    @cached_property
-    def in_width(self) -> tuple[Step, ...]:
-        return tuple(condition_steps(in_width(self.table, self.depth)))
-
-    @cached_property
-    def steps(self) -> tuple[Step, ...]:  # type: ignore[override]
-        return (*(self.depth.steps if self.depth else ()), *self.in_width)
-
-    @cached_property
-    def symbols(self) -> dict[str, Meaning]:
-        return symbols_of(self.in_width)
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """The premises of the conditions, and of the depth."""
+        of_moves = "aligned-with-inputs" if self.table.alignment == FULL else "independent-update"
+        of_width = ("fresh-weights", "unit-activations", of_moves, "bounded-loss-gradient")
+        of_depth = self.depth.assumptions if self.depth else ()
+        return tuple(dict.fromkeys((*of_depth, *map(assumption, of_width))))
 
     @cached_property
     def measured(self) -> tuple[Fact, ...]:
@@ -394,8 +294,8 @@ class WidthDerivation(Chain, Displayed):
 
     @cached_property
     def verdict(self) -> Verdict:
-        """PROVED (given the assumptions) where all steps check and no fact differs."""
-        verdicts = [*self.verdicts.values(), *(fact.verdict for fact in self.measured)]
+        """PROVED (given the assumptions) where no fact differs, nor a step in depth."""
+        verdicts = [fact.verdict for fact in self.measured]
         verdicts += [self.depth.verdict] if self.depth else []
         return Verdict.REFUTED if Verdict.REFUTED in verdicts else Verdict.PROVED
 
@@ -430,7 +330,8 @@ class WidthDerivation(Chain, Displayed):
             "roles": [row.texts() for row in table.rows],
             "forced": list(table.forced),
             "conventions": list(table.conventions),
-            **self.steps_to_dict(),
+            "steps": depth.to_dict()["steps"] if depth else [],
+            "assumptions": [{"name": a.name, "statement": a.statement} for a in self.assumptions],
             "measured": [one.to_dict() for one in self.measured],
             "verdict": self.verdict.value,
         }

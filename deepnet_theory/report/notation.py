@@ -52,11 +52,18 @@ def as_written(formula: str) -> sp.Expr:
 def formula_latex(formula: sp.Expr | str) -> str:
     """A formula as LaTeX; a typed one, or several between semicolons, as it is written."""
     if not isinstance(formula, str):
-        return str(latex(formula, fold_frac_powers=True))
+        norms = {s: _norm(s.name) for s in formula.free_symbols if s.name.startswith("norm_")}
+        return str(latex(formula, fold_frac_powers=True, symbol_names=norms))
     written = map(as_written, formula.split(";"))
     return r";\quad ".join(
         latex(one, root_notation=False, fold_frac_powers=True) for one in written
     )
+
+
+def _norm(name: str) -> str:
+    """‖ΔF‖ as LaTeX, of norm_dF."""
+    inner = latex(sp.Symbol(name.removeprefix("norm_"))).replace("dF", r"\Delta F")
+    return rf"\|{inner}\|"
 
 
 def equation_latex(step: Proposition) -> str:

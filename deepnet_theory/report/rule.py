@@ -12,7 +12,7 @@ from deepnet_theory.report import document as doc
 
 if TYPE_CHECKING:
     from deepnet_theory.definitions.selection import Selection
-    from deepnet_theory.proof.derivation import Chain, Derivation
+    from deepnet_theory.proof.derivation import Derivation
     from deepnet_theory.proof.step import Step
     from deepnet_theory.sizes.answer import Consequence
 
@@ -167,7 +167,6 @@ def beside(derivation: Derivation) -> tuple[doc.Document, ...]:
         doc.Document(
             "Assumptions", (doc.terms((a.name, a.statement) for a in derivation.assumptions),)
         ),
-        doc.Document("Symbols", (_symbols(derivation),)),
     )
 
 
@@ -199,20 +198,10 @@ def _setting(selection: Selection) -> doc.Table:
     )
 
 
-def _symbols(derivation: Derivation) -> doc.Table:
-    number = _numbers(derivation)
-    alike: dict[tuple[str, str], list[doc.Inline]] = {}
-    for m in derivation.symbols.values():
-        if m.words:
-            alike.setdefault((m.words, m.step), []).extend((", ", doc.Formula(m.shown)))
-    rows = ((tuple(s[1:]), words, f"({number[step]})") for (words, step), s in alike.items())
-    return doc.table("symbol | …stands for | from", rows)
-
-
 # ---- the steps ----
 
 
-def steps(derivation: Chain) -> tuple[doc.Document, ...]:
+def steps(derivation: Derivation) -> tuple[doc.Document, ...]:
     """The steps by section, in order of first appearance; their numbers run through."""
     parts: dict[str, list[doc.Proposition]] = {}
     for step in derivation.steps:
@@ -220,7 +209,7 @@ def steps(derivation: Chain) -> tuple[doc.Document, ...]:
     return tuple(doc.Document(name, tuple(found), folded=True) for name, found in parts.items())
 
 
-def proposition(derivation: Chain, step: Step) -> doc.Proposition:
+def proposition(derivation: Derivation, step: Step) -> doc.Proposition:
     """One step, with the number that it has in the whole, its verdict and what it rests on."""
     number, verdict = _numbers(derivation), derivation.verdicts[step.name]
     rests = (
@@ -240,5 +229,5 @@ def proposition(derivation: Chain, step: Step) -> doc.Proposition:
     )
 
 
-def _numbers(derivation: Chain) -> dict[str, int]:
+def _numbers(derivation: Derivation) -> dict[str, int]:
     return {step.name: n for n, step in enumerate(derivation.steps, start=1)}

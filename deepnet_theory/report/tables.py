@@ -151,7 +151,7 @@ def wide_line(derivation: WidthDerivation) -> str:
 
 def wide(derivation: WidthDerivation, proof: bool = True) -> doc.Document:
     """The table, its numbers and conventions; with the ``proof`` sizes and every step too."""
-    table = derivation.table
+    table, depth = derivation.table, derivation.depth
     refused = doc.gathered((r.coupled_refused, r.role) for r in table.rows if r.coupled_refused)
     coupled = (f"{', '.join(roles)}: {why}." for why, roles in refused.items())
     behind = (
@@ -159,13 +159,13 @@ def wide(derivation: WidthDerivation, proof: bool = True) -> doc.Document:
             "Sizes of one update, per unit of learning rate", (_table(table.rows, SIZES),)
         ),
         doc.Document("Coupled weight decay", (_table(table.rows, COUPLED), *coupled)),
-        doc.Document("Derivation", steps(derivation)),
+        doc.Document("Derivation in depth", steps(depth) if depth else ()),
     )
     body: doc.Body = (
         *_answer(derivation),
         doc.Document("Conventions", table.conventions),
         doc.Document("Forced, whatever the conventions", table.forced),
-        *(behind if proof else (f"The {len(derivation.steps)} steps: --steps.",)),
+        *(behind if proof else ("The sizes behind it: --steps.",)),
         (derivation.verdict, f": {derivation.shown}."),
     )
     return doc.Document(wide_title(derivation), body)

@@ -1,10 +1,7 @@
 """What holds of every derivation: its steps, its rule, what stands beside, its formats."""
 
-import ast
 import json
-from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 
 import derivations
 import pytest
@@ -12,10 +9,7 @@ import sympy as sp
 
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.proof import notation as meanings
 from deepnet_theory.proof.algebra import plain
-from deepnet_theory.proof.notation import meaning, named
-from deepnet_theory.report.notation import lettered
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.monomial import solve
@@ -77,47 +71,9 @@ def test_it_reads_back_from_json_and_says_what_an_answer_says(derived):
     assert {row["verdict"] for row in data["measured"]} == {"MEASURED"}
 
 
-def test_it_holds_nothing_beside_its_conclusion_and_says_every_symbol(derived):
+def test_it_holds_nothing_beside_its_conclusion(derived):
     resting = {step.name for step in derived.support}
-    beside = [s for s in derived.steps if s.name not in resting and "weight" not in s.name]
-    assert beside == []
-    first = {}  # the step where each first stands
-    for s in derived.steps:
-        for side in (s.left, s.lhs, s.rhs):
-            for name in () if side is None else named(side):
-                first.setdefault(name, s.name)
-    for name, said in derived.symbols.items():
-        assert said.words and first[name] == said.step, name
-
-
-def test_a_symbol_that_nobody_has_said_has_no_meaning():
-    found = named(sp.Symbol("zeta_e") * sp.Function("Q")(sp.Symbol("alpha_e")))
-    assert [(name, meaning(name) is None) for name in sorted(found)] == [
-        ("Q()", True), ("alpha_e", False), ("zeta_e", True),
-    ]  # fmt: skip
-    assert meaning("norm_zeta") is None and meaning("norm_dF_2").startswith("Euclidean norm of the")
-    assert "norm of" not in meaning("rho")
-    f, (a, b, c) = sp.Function("f"), sp.symbols("a b c")
-    assert named(f(c) * f(a) + f(b))["f()"] == f(a)  # the first in order
-
-
-def test_a_symbol_is_declared_once_in_the_whole_project():
-    source = Path(meanings.__file__).read_text(encoding="utf-8")
-    for table in (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Dict)):
-        keys = [key.value for key in table.keys if isinstance(key, ast.Constant)]
-        assert len(keys) == len(set(keys))  # Python would let a second one pass
-    letters = Counter(map(lettered, meanings.NOTATION))
-    assert max(letters.values()) == 1, letters.most_common(3)
-    # and no other room has words of its own for a letter
-    rooms = Path(meanings.__file__).parent.rglob("*.py")
-    tables = [path.name for path in rooms if '"kappa": "' in path.read_text(encoding="utf-8")]
-    assert tables == ["notation.py"]
-
-
-@pytest.mark.parametrize("name", ["kappa", "rho", "lambda", "sigma", "B()"])
-def test_a_letter_has_one_meaning(name):
-    words = meaning(name) or meaning("Branch()")
-    assert " or " not in words and "; of" not in words
+    assert [s for s in derived.steps if s.name not in resting and "weight" not in s.name] == []
 
 
 # ---- errors in a step ----

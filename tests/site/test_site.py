@@ -9,10 +9,9 @@ from xml.etree import ElementTree
 import pytest
 from quoted import is_taken
 
-import deepnet_theory as dt
 from deepnet_theory.definitions.placement import placement, placements
 from deepnet_theory.definitions.scheme import schemes
-from deepnet_theory.definitions.selection import METHODS, Selection
+from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.report.html import math
 from deepnet_theory.report.notation import formula_latex
 from deepnet_theory.sizes.answer import Answer
@@ -157,15 +156,6 @@ def test_a_fault_that_no_audit_sees_stops_the_site():
         site.faults._said(harmless)
 
 
-def test_the_page_of_symbols_says_those_of_all_derivations():
-    table = site.symbols.page()
-    for method in METHODS:
-        for name, meaning in dt.derive("sgd", method=method).symbols.items():
-            words = meaning.words.removeprefix("Euclidean ")
-            assert f"{words} |".replace("_", r"\_") in table, name
-    assert "| ρ | `rho` | relative update" in table and "| ω | `omega` | weight decay" in table
-
-
 def test_every_page_is_in_the_navigation_or_in_a_gallery():
     def pages(entry):
         if isinstance(entry, str):
@@ -174,7 +164,7 @@ def test_every_page_is_in_the_navigation_or_in_a_gallery():
         return [page for one in inside for page in pages(one)]
 
     listed = set(pages(load_config(str(DOCS.parent / "mkdocs.yml")).nav))
-    made = {*site.sources(), site.symbols.PLACE}
+    made = {*site.sources()}
     own = {page for page in made if page.startswith("decisions/")}  # which have their own list
     assert made - own <= listed | {"decisions/README.md"} and listed <= made
 
