@@ -26,7 +26,7 @@ from deepnet_theory.proof.explicit import Drawn, Seen, Slope
 from deepnet_theory.proof.facts import Fact, Shown, exactly, fact, told
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
-from deepnet_theory.sizes.update import FULL, LOW_RANK
+from deepnet_theory.sizes.update import FULL
 from deepnet_theory.sizes.width import (
     FORWARD,
     HEAD,
@@ -65,9 +65,8 @@ class OnWidths:
         inputs, outputs = (round(n.at(**at)) for n in row.place.shape)
         start = None if row.init is None else row.init.at(**at)
         outputs = explicit.LOGITS if row.place.shape[1] == ONE else outputs
-        full = self.table.selection.rank != LOW_RANK
         c = (row.multiplier or ONE).at(**at)
-        return Drawn(inputs, outputs, c, start, backward, full, row.place.is_table)
+        return Drawn(inputs, outputs, c, start, backward, row.place.is_table)
 
     def sent(self, head: WidthRow, width: int) -> float:
         """δ, what the head sends back to an entry of its input where a logit's gradient is 1."""

@@ -2,11 +2,10 @@ r"""The fold of an update: the size of its entries, their parity, its degrees, a
 
 Every node of an update's tree has the root mean square of its entries as a monomial in γ (``g``),
 σ (``theta``) and the counts ``rows`` and ``columns`` of the parameter as torch stores it. There is
-one interpreter of the nodes, :class:`Fold`. What it is asked for differs in how two unlike terms
-compare:
+one interpreter of the nodes, :class:`Fold`: a sum of terms of different sizes has no law. What it
+is asked for differs in how two sizes compare:
 
-* *in depth* (:class:`Degrees`) g and θ are free, so that only like terms have a sum.
-  The exponents are then the degrees of the update,
+* *in depth* (:class:`Degrees`) g and θ are free. The exponents are the degrees of the update,
 
   .. math:: u(\eta, t\,g, s\,\theta) = t^p s^q\,u(\eta, g, \theta), \qquad t, s > 0 ;
 
@@ -18,8 +17,7 @@ compare:
 
   a sum of aligned terms, for g is :math:`\sum_t \delta_t x_t^\top`, or a random walk. Degrees do
   not suffice: ``theta*sign(g)`` and ``abs(theta)*sign(g)`` have the same. The polar factor of a
-  gradient of rank r has entries of size :math:`\sqrt{r/(n_{in} n_{out})}`, but moves a token that
-  the gradient is made of by :math:`\sqrt{n_{in}/n_{out}}` at every r: :math:`n_{in}\,u/\sqrt r`.
+  gradient has entries of size :math:`1/\sqrt{n_{in} n_{out}}`, for fewer tokens than the width.
 
 Nothing is typed in: a new update has its law as it is written.
 
@@ -47,13 +45,12 @@ from deepnet_theory.definitions.expression import (
 )
 from deepnet_theory.definitions.optimizer import Optimizer, above_floors, sign, text
 from deepnet_theory.definitions.outcome import Refusal, shown
-from deepnet_theory.definitions.selection import ALIGNMENTS, RANKS
+from deepnet_theory.definitions.selection import ALIGNMENTS
 from deepnet_theory.sizes.monomial import ONE, Monomial
 
 FULL, NONE = ALIGNMENTS
-LOW_RANK, FULL_RANK = RANKS
 GRADIENT, PARAMETER = "g", "theta"
-INPUTS, ROWS, COLUMNS, RANK = "in", "rows", "columns", "rank"
+INPUTS, ROWS, COLUMNS = "in", "rows", "columns"
 CONSTANTS = ("epsilon", "decay")
 HALF = Fraction(1, 2)
 
@@ -65,24 +62,22 @@ ALIGNED: Parity = (True, False)
 
 @dataclass(frozen=True)
 class Sized:
-    """A value: the size of its entries by parity, numbers left out; no parts where it is 0.
+    """A value: the size of its entries, numbers left out, and the parities of its terms.
 
-    ``vanishes`` are the powers of what may be 0 in an entry: of g, of θ, and of sums that change
-    sign. ``unlike`` says that smaller terms were left out. ``polar`` takes multiples of g and of θ,
-    whose name is ``of``; ``spread`` is the number of equal directions that a polar factor has.
-    ``number`` is an exact value.
+    It is 0 where it has no parity. ``vanishes`` are the powers of what may be 0 in an entry: of g,
+    of θ, and of sums that change sign. ``polar`` takes multiples of g and of θ, whose name is
+    ``of``. ``number`` is an exact value.
     """
 
-    parts: Mapping[Parity, Monomial]
+    size: Monomial
+    parities: frozenset[Parity]
     vanishes: Powers = (Fraction(0), Fraction(0), Fraction(0))
-    unlike: bool = False
     of: str = ""
     number: Fraction | None = None
-    spread: Monomial = ONE
     scalar: bool = False
 
 
-ZERO = Sized({}, number=Fraction(0), scalar=True)
+ZERO = Sized(ONE, frozenset(), number=Fraction(0), scalar=True)
 COUNTS = {
     "rows": Monomial.of(ROWS),
     "columns": Monomial.of(COLUMNS),
@@ -91,22 +86,18 @@ COUNTS = {
 _G, _THETA, _SUM = ((Fraction(i == 0), Fraction(i == 1), Fraction(i == 2)) for i in range(3))
 
 
-def counts(
-    shape: tuple[Monomial, Monomial], rank: str = LOW_RANK, *, is_table: bool = False
-) -> dict[str, Monomial]:
-    """The counts of a map of ``shape`` (n_in, n_out), and the rank of its gradient.
+def counts(shape: tuple[Monomial, Monomial], *, is_table: bool = False) -> dict[str, Monomial]:
+    """The counts of a map of ``shape`` (n_in, n_out).
 
     A linear layer is stored as (n_out, n_in), a table of embeddings as (n_in, n_out).
     """
     n_in, n_out = shape
     rows, columns = (n_in, n_out) if is_table else (n_out, n_in)
-    smaller = min(shape, key=lambda count: (count.exponent("d"), count.exponent("k")))
-    of_gradient = ONE if rank == LOW_RANK else smaller
-    return {INPUTS: n_in, ROWS: rows, COLUMNS: columns, RANK: of_gradient}
+    return {INPUTS: n_in, ROWS: rows, COLUMNS: columns}
 
 
 def _scalar(size: Monomial, number: Fraction | None = None) -> Sized:
-    return Sized({EVEN: size}, number=number, scalar=True)
+    return Sized(size, frozenset({EVEN}), number=number, scalar=True)
 
 
 class MissingLaw(Exception):  # noqa: N818  it says which law
@@ -137,9 +128,10 @@ class Fold:
             case Name(name) if name in self.zeros:
                 return ZERO
             case Name("g"):
-                return Sized({ALIGNED: Monomial.of(GRADIENT)}, _G, of=GRADIENT)
+                return Sized(Monomial.of(GRADIENT), frozenset({ALIGNED}), _G, GRADIENT)
             case Name("theta"):
-                return Sized({(False, True): Monomial.of(PARAMETER)}, _THETA, of=PARAMETER)
+                odd = frozenset({(False, True)})
+                return Sized(Monomial.of(PARAMETER), odd, _THETA, PARAMETER)
             case Name(name):
                 return _scalar(Monomial.of(name))
             case Power(base, exponent):
@@ -175,18 +167,9 @@ class Fold:
         value = self.size(monomial)
         return tuple(value.exponent(base) for base in self.bases)
 
-    def top(self, value: Sized) -> tuple[Fraction, ...]:
-        return max(map(self.order, value.parts.values()))
-
-    def leading(self, value: Sized) -> dict[Parity, Monomial]:
-        if len(value.parts) == 1:
-            return dict(value.parts)
-        top = self.top(value)
-        return {p: size for p, size in value.parts.items() if self.order(size) == top}
-
     def compare(self, left: Sized, right: Sized) -> int:
         """1 where the left one of two values is the larger, -1 where the right one is, else 0."""
-        a, b = self.top(left), self.top(right)
+        a, b = self.order(left.size), self.order(right.size)
         return (a > b) - (a < b)
 
     def lacks(self, law: str) -> None:
@@ -205,44 +188,29 @@ class Fold:
         if left.number is not None and right.number is not None:
             total = left.number + way * right.number
             return _scalar(ONE, total) if total else ZERO
-        if not left.parts or not right.parts:
-            return left if left.parts else right
+        if not left.parities or not right.parities:
+            return left if left.parities else right
         if term := self._beside_a_constant(left, right):
             return term
-        larger = self.compare(left, right)
-        return self._union(left, right, larger, changes_sign=self.in_width and bool(sign(node).of))
+        if self.compare(left, right):
+            sizes = " and ".join(str(self.size(term.size)) for term in (left, right))
+            raise MissingLaw(f"it adds terms of the sizes {sizes}")
+        union = self._union(left, right)
+        return replace(union, vanishes=_SUM) if self.in_width and sign(node).of else union
 
-    def _union(
-        self, left: Sized, right: Sized, larger: int = 0, *, changes_sign: bool = False
-    ) -> Sized:
-        """Both terms: smaller ones count where they alone are aligned."""
-        parts = dict(left.parts)
-        for parity, size in right.parts.items():
-            self._unite(parts, parity, size)
-        scalar, unlike = left.scalar and right.scalar, left.unlike or right.unlike
-        vanishes = _each(min, left.vanishes, right.vanishes)  # where both do
-        if larger:
-            first = left if larger > 0 else right
-            vanishes, unlike = first.vanishes, True
-            changes_sign = changes_sign and not first.scalar
-        if changes_sign:
-            vanishes = _SUM
-        of = left.of if left.of == right.of else ""
-        aligned = [v.spread for v in (left, right) if ALIGNED in v.parts]
-        if len({self.size(spread) for spread in aligned}) > 1:
-            self.lacks("it adds a polar factor of full rank to a term of low rank")
-        spread = aligned[0] if aligned else ONE
-        return Sized(parts, vanishes, unlike, of, None, spread, scalar)
-
-    def _unite(self, parts: dict[Parity, Monomial], parity: Parity, size: Monomial) -> None:
-        """Put a term into a sum: of two of one parity the larger stays."""
-        if parity not in parts or self.order(size) > self.order(parts[parity]):
-            parts[parity] = size
+    def _union(self, left: Sized, right: Sized) -> Sized:
+        """Both of two terms of one size."""
+        return Sized(
+            left.size,
+            left.parities | right.parities,
+            _each(min, left.vanishes, right.vanishes),  # where both do
+            left.of if left.of == right.of else "",
+            scalar=left.scalar and right.scalar,
+        )
 
     def _beside_a_constant(self, left: Sized, right: Sized) -> Sized | None:
         """The term beside a constant that is new: the constant is to make the two alike."""
-        (one, *_), (other, *_) = (self.leading(term).values() for term in (left, right))
-        apart = self.size(one / other)
+        apart = self.size(left.size / right.size)
         new = [name for name in CONSTANTS if apart.exponent(name)]
         if len(new) != 1:
             return None
@@ -250,33 +218,31 @@ class Fold:
         power = apart.exponent(name)
         self.constants[name] = (apart / Monomial.of(name) ** power) ** (-1 / power)
         self.sizes[name] = self.constants[name]
-        return right if one.exponent(name) else left
+        return right if left.size.exponent(name) else left
 
     def _extreme(self, one: Node, other: Node, way: int) -> Sized:
         """The larger of two values, or with ``way`` -1 the smaller one."""
         left, right = self.value(one), self.value(other)
         signs = [sign(term) for term in (one, other)]
-        either = any(s.of for term, s in zip((left, right), signs, strict=True) if term.parts)
-        if left.parts and right.parts:
+        either = any(s.of for term, s in zip((left, right), signs, strict=True) if term.parities)
+        if left.parities and right.parities:
             if term := self._beside_a_constant(left, right):
                 return term
             if either:
                 self.lacks("it compares values that may have either sign")
         elif either:
-            kept = left if left.parts else right  # its half on one side of 0
+            kept = left if left.parities else right  # its half on one side of 0
             half = self._union(kept, self._call("abs", kept))
             return replace(half, vanishes=_each(operator.mul, _SUM, (Fraction(MAX_EXPONENT),) * 3))
         if left.number is not None and right.number is not None:
             return max((left, right), key=lambda value: way * (value.number or 0))
         first, second = (
-            (1 if either else s.factor) if term.parts else 0
+            (1 if either else s.factor) if term.parities else 0
             for term, s in zip((left, right), signs, strict=True)
         )
-        larger = first - second
+        larger = first - second or first * self.compare(left, right)
         if not larger:
-            larger = first * self.compare(left, right)
-            if not larger:
-                return self._union(left, right)
+            return self._union(left, right)
         return left if larger * way > 0 else right
 
     def _opposite(self, low: Node, high: Node) -> bool:
@@ -286,40 +252,39 @@ class Fold:
             return False
         from deepnet_theory.sizes.descent import is_zero
 
-        alike = self.value(low).parts == self.value(high).parts
+        alike = self.value(low).size == self.value(high).size
         return alike and is_zero(Operation("+", low, high))  # of one size, and of one number
 
     def _clip(self, value: Sized, bound: Sized) -> Sized:
         """A value kept between two opposite bounds, an odd function of it."""
-        if not value.parts or not bound.parts:
+        if not value.parities or not bound.parities:
             return ZERO
-        if self.top(value) < self.top(bound):
-            return value
-        if self.top(value) == self.top(bound):
-            return replace(value, of="")
+        match self.compare(value, bound):
+            case -1:
+                return value
+            case 0:
+                return replace(value, of="")
         return self._product(self._call("sign", value), bound)
 
     # ---- products, powers and functions ----
 
     def _product(self, left: Sized, right: Sized) -> Sized:
-        if not left.parts or not right.parts:
+        if not left.parities or not right.parities:
             return ZERO
-        parts: dict[Parity, Monomial] = {}
-        for (a, b), x in left.parts.items():
-            for (c, d), y in right.parts.items():
-                self._unite(parts, (a != c, b != d), x * y)
         number = None
         if left.number is not None and right.number is not None:
             number = left.number * right.number
-        of = left.of if right.scalar else (right.of if left.scalar else "")
-        spread = max(left.spread, right.spread, key=self.order)
-        vanishes = _each(operator.add, left.vanishes, right.vanishes)
-        unlike = left.unlike or right.unlike
-        scalar = left.scalar and right.scalar
-        return Sized(parts, vanishes, unlike, of, number, spread, scalar)
+        return Sized(
+            left.size * right.size,
+            frozenset(_joined(one, other) for one in left.parities for other in right.parities),
+            _each(operator.add, left.vanishes, right.vanishes),
+            left.of if right.scalar else (right.of if left.scalar else ""),
+            number,
+            left.scalar and right.scalar,
+        )
 
     def _power(self, base: Sized, exponent: Fraction) -> Sized:
-        if not base.parts:
+        if not base.parities:
             if exponent > 0:
                 return ZERO
             raise MissingLaw("it divides by zero")
@@ -329,66 +294,59 @@ class Fold:
         if exponent == 1:
             return base
         vanishes = _each(operator.mul, base.vanishes, (exponent,) * 3)
-        parts = self._bent(base, exponent, odd=whole and exponent.numerator % 2 == 1)
-        return Sized(parts, vanishes, base.unlike, spread=base.spread, scalar=base.scalar)
-
-    def _bent(self, value: Sized, power: Fraction, *, odd: bool) -> dict[Parity, Monomial]:
-        r"""The parts of a function of a sum, odd or even, that is a power of its size.
-
-        With L the largest term and s another one they are :math:`f(L)(s/L)^n`. The smaller ones
-        count where they are aligned: :math:`(\theta + g)^3` has :math:`3\theta^2 g`.
-        """
-        first, largest = max(self.leading(value).items())
-        parts = {first if odd else EVEN: largest**power}
-        for _ in range(3 if len(value.parts) > 1 else 0):  # more factors give no other parity
-            for (a, b), size in list(parts.items()):
-                for (c, d), other in value.parts.items():
-                    parity = (a ^ c ^ first[0], b ^ d ^ first[1])
-                    self._unite(parts, parity, size * other / largest)
-        return parts
+        parities = _bent(base.parities, odd=whole and exponent.numerator % 2 == 1)
+        return Sized(base.size**exponent, parities, vanishes, scalar=base.scalar)
 
     def _call(self, function: str, value: Sized) -> Sized:
         if function in COUNTS:
             return _scalar(COUNTS[function])
-        if not value.parts:
+        if not value.parities:
             if function == "log":
                 raise MissingLaw("it takes the logarithm of zero")
             return ZERO
-        leading = self.leading(value)
-        (size, *_) = leading.values()
         match function:
             case "sign":
-                if not any(value.vanishes):
-                    return Sized(dict.fromkeys(leading, ONE), spread=value.spread)
-                return Sized(self._bent(value, Fraction(0), odd=True), spread=value.spread)
+                return Sized(ONE, _bent(value.parities, odd=True))
             case "abs":
                 number = None if value.number is None else abs(value.number)
-                parts = self._bent(value, Fraction(1), odd=False)
-                return Sized(
-                    parts, value.vanishes, value.unlike, "", number, value.spread, value.scalar
+                return replace(
+                    value, parities=_bent(value.parities, odd=False), of="", number=number
                 )
             case "rms" | "norm":
                 self.require_second_moment(value)
-                return _scalar(size if function == "rms" else size * COUNTS["numel"] ** HALF)
+                count = COUNTS["numel"] if function == "norm" else ONE
+                return _scalar(value.size * count**HALF)
             case "log":
-                if any(self.order(size)):
+                if any(self.order(value.size)):
                     raise MissingLaw("a logarithm of something that scales")
-                if value.unlike or value.number == 1:
+                if value.number == 1:
                     self.lacks("a logarithm of something that may be near 1")
                 vanishes = ZERO.vanishes if value.scalar else _SUM
-                return Sized({EVEN: ONE}, vanishes, scalar=value.scalar)
+                return Sized(ONE, frozenset({EVEN}), vanishes, scalar=value.scalar)
             case _:
-                return self._polar(value, leading)
+                return self._polar(value)
 
-    def _polar(self, value: Sized, leading: Mapping[Parity, Monomial]) -> Sized:
-        r"""Entries of size :math:`\sqrt{r/(n_{in} n_{out})}` at rank r."""
+    def _polar(self, value: Sized) -> Sized:
+        r"""Entries of size :math:`\sqrt{r/(n_{in} n_{out})}` at rank r, which is full for θ."""
         if not value.of:
             self.lacks("the rank of what polar takes is not known: it takes g or theta")
-        rank = Monomial.of(RANK)
+        rank = ONE
         if value.of == PARAMETER:
             rank = min((COUNTS["columns"], COUNTS["rows"]), key=self.order)
-        size = (rank / COUNTS["numel"]) ** HALF
-        return Sized(dict.fromkeys(leading, size), value.vanishes, of=value.of, spread=rank)
+        return replace(value, size=(rank / COUNTS["numel"]) ** HALF, number=None, scalar=False)
+
+
+def _joined(one: Parity, other: Parity) -> Parity:
+    return one[0] ^ other[0], one[1] ^ other[1]
+
+
+def _bent(parities: frozenset[Parity], *, odd: bool) -> frozenset[Parity]:
+    r"""The parities of an odd or an even function of a sum: :math:`f(L)(s/L)^n` over its terms."""
+    first = max(parities)
+    found = {first if odd else EVEN}
+    for other in parities:
+        found |= {_joined(one, _joined(first, other)) for one in found}
+    return frozenset(found)
 
 
 def _each(
@@ -402,9 +360,9 @@ def _each(
 
 
 class Degrees(Fold):
-    """The same with g and θ free: a sum of unlike terms has no law.
+    """The same with g and θ free; counts are constants.
 
-    Counts are constants, and laws that only an action needs are none that a degree lacks.
+    Laws that only an action needs are none that a degree lacks.
     """
 
     bases = ("eta", GRADIENT, PARAMETER, *CONSTANTS)
@@ -417,12 +375,8 @@ class Degrees(Fold):
     def lacks(self, law: str) -> None:
         pass
 
-    def degree(self, value: Sized) -> Monomial:
-        """The one that all parts have."""
-        return self.size(next(iter(value.parts.values())))
-
     def compare(self, left: Sized, right: Sized) -> int:
-        a, b = self.degree(left), self.degree(right)
+        a, b = (self.size(value.size) for value in (left, right))
         if a != b:
             raise MissingLaw(f"it joins terms of different degrees ({_words(a)} and {_words(b)})")
         return 0
@@ -483,9 +437,9 @@ def degree_of(optimizer: Optimizer) -> Monomial:
         value = degrees.value(above_floors(optimizer.expression.root))
     except MissingLaw as missing:
         raise _no_degree(optimizer, str(missing)) from None
-    if not value.parts:
+    if not value.parities:
         raise _no_degree(optimizer, "it is identically zero")
-    degree = degrees.degree(value)
+    degree = degrees.size(value.size)
     if degree.exponent("eta") != 1:
         why = f"it is of degree {degree.exponent('eta')} in eta, not 1"
         raise _no_degree(optimizer, why)
@@ -564,13 +518,11 @@ def is_coupled(optimizer: Optimizer) -> bool:
 class Step:
     """One update per unit of learning rate, as monomials in γ, σ, n_in and n_out.
 
-    ``entry`` is the root mean square of its entries, ``action`` that of what it adds to an output;
-    ``aligned`` whether the terms of the sum in the action add up.
+    ``entry`` is the root mean square of its entries, ``action`` that of what it adds to an output.
     """
 
     entry: Monomial
     action: Monomial
-    aligned: bool
 
 
 def step(optimizer: Optimizer, sizes: Mapping[str, Monomial], alignment: str = FULL) -> Step:
@@ -590,30 +542,23 @@ def _step(optimizer: Optimizer, given: tuple[tuple[str, Monomial], ...], alignme
         trees = [optimizer.expression.root, optimizer.from_zero.root]
     try:
         values = (fold.value(tree) for tree in trees)
-        value = next((value for value in values if value.parts), ZERO)
+        value = next((value for value in values if value.parities), ZERO)
         fold.require_second_moment(value)
     except MissingLaw as missing:
         raise _no_width(optimizer, str(missing)) from None
-    parts = value.parts
-    if not parts:
+    if not value.parities:
         raise Refusal(
             f"the update {shown(optimizer.update)} is 0 where theta is 0: a parameter that starts "
             "at 0 never leaves it; start it elsewhere"
         )
-    if not any(odd for odd, _ in parts):
+    if not any(odd for odd, _ in value.parities):
         why = "no part of it is odd in g, so that it does not follow the gradient"
         raise _no_width(optimizer, why)
-    eta = Monomial.of("eta")
-    if any(size.exponent("eta") != 1 for size in parts.values()):
+    entry = value.size / Monomial.of("eta")
+    if entry.exponent("eta"):
         raise _no_width(optimizer, "it is not proportional to eta")
-    n_in, powers = Monomial.of(INPUTS), dict.fromkeys(parts, HALF)
-    actions = {p: size * n_in**HALF for p, size in parts.items()}
-    if alignment == FULL and ALIGNED in parts:
-        powers[ALIGNED] = Fraction(1)
-        actions[ALIGNED] = parts[ALIGNED] * n_in / value.spread**HALF
-    entry = max(parts.values(), key=fold.order)
-    largest = max(actions, key=lambda p: fold.order(actions[p]))
-    return Step(entry / eta, actions[largest] / eta, powers[largest] == 1)
+    aligned = alignment == FULL and ALIGNED in value.parities
+    return Step(entry, entry * Monomial.of(INPUTS) ** (1 if aligned else HALF))
 
 
 def _no_width(optimizer: Optimizer, why: str) -> Refusal:

@@ -36,7 +36,6 @@ from deepnet_theory.sizes.update import (
     FULL,
     GRADIENT,
     HALF,
-    LOW_RANK,
     PARAMETER,
     Step,
     counts,
@@ -77,9 +76,10 @@ class Place:
     def starts_at_zero(self) -> bool:
         return not self.is_matrix and self.kind not in (Role.NORM_GAIN, Role.RESIDUAL_GAIN)
 
-    def counts(self, rank: str) -> dict[str, Monomial]:
-        """What an update counts, at a rank of the gradient, low or full."""
-        return counts(self.shape, rank, is_table=self.is_table)
+    @property
+    def counts(self) -> dict[str, Monomial]:
+        """What an update counts."""
+        return counts(self.shape, is_table=self.is_table)
 
     @property
     def is_table(self) -> bool:
@@ -298,16 +298,10 @@ class WidthTable:
         """The premise that an update with a polar factor has, in words."""
         if "polar" not in self.selection.the_optimizer.expression.functions:
             return
-        if self.selection.rank == LOW_RANK:
-            yield (
-                "gradient rank low: a batch has fewer tokens than the width, so that polar(g) has "
-                "as many directions as tokens; --rank full is for as many tokens as the width"
-            )
-        else:
-            yield (
-                "gradient rank full: a batch has at least as many tokens as the width, so that "
-                "polar(g) has every direction of the matrix; --rank low is for fewer tokens"
-            )
+        yield (
+            "gradient of low rank: a batch has fewer tokens than the width, so that polar(g) has "
+            "as many directions as tokens"
+        )
 
 
 def row_of(place: Place, point: Point, selection: Selection, alignment: str) -> WidthRow:
@@ -315,7 +309,7 @@ def row_of(place: Place, point: Point, selection: Selection, alignment: str) -> 
     c, init = point.multipliers[place.role], point.inits[place.role]
     optimizer = selection.the_optimizer
     gradient = c * backward(place, point)
-    values = {GRADIENT: gradient, **place.counts(selection.rank)}
+    values = {GRADIENT: gradient, **place.counts}
     if init is not None:
         values[PARAMETER] = init
     bare = WidthRow(place, c, init, gradient)
@@ -524,7 +518,7 @@ def _forced(table: WidthTable) -> Iterator[str]:
         update = table.row(name).step
         if update is None:
             continue
-        values = {GRADIENT: c * sent, PARAMETER: init, **place.counts(table.selection.rank)}
+        values = {GRADIENT: c * sent, PARAMETER: init, **place.counts}
         equations.append(rate * c * update.action.put(values).without_number)
         power = 1 + update.action.exponent(GRADIENT) - update.action.exponent(PARAMETER)
         factor = {"0": "", "1": "*multiplier"}.get(str(power), f"*multiplier**({power})")

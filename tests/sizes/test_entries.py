@@ -17,11 +17,9 @@ from deepnet_theory.proof.explicit import Drawn, change, polar, see, slope
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.update import (
     COLUMNS,
-    FULL_RANK,
     GRADIENT,
     INPUTS,
     PARAMETER,
-    RANK,
     ROWS,
     Step,
     counts,
@@ -36,7 +34,6 @@ Sizes = dict[str, Monomial]
 HIDDEN = {GRADIENT: D**-1, PARAMETER: D ** Fraction(-1, 2)}
 ROLES: dict[str, Sizes] = {  # γ, σ and counts
     "hidden": HIDDEN | counts((D, D)),
-    "many tokens": HIDDEN | counts((D, D), FULL_RANK),
     "loud": {GRADIENT: D ** Fraction(-1, 4), PARAMETER: D**-1, **counts((D, D))},
     "head": {GRADIENT: ONE, PARAMETER: D**-1, **counts((D, ONE))},
     "vector": {GRADIENT: D**-1, PARAMETER: ONE, **counts((ONE, D))},
@@ -48,10 +45,7 @@ def drawn_at(at: dict[str, float]) -> Drawn:
     """Explicit matrices of a role; an output of one entry is drawn as three."""
     is_table = at[COLUMNS] > at[INPUTS]
     n_in, n_out = round(at[INPUTS]), round(at[COLUMNS] if is_table else at[ROWS])
-    full = at[RANK] > 1
-    return Drawn(
-        n_in, max(3, n_out), 1.0, at[PARAMETER], at[GRADIENT], full_rank=full, is_table=is_table
-    )
+    return Drawn(n_in, max(3, n_out), 1.0, at[PARAMETER], at[GRADIENT], is_table)
 
 
 LAWS = (
@@ -61,8 +55,6 @@ LAWS = (
     "sign(g)*abs(g)**(-1/4)",
     "g**3",
     "polar(g)",
-    "theta + sign(g)/columns(theta)",
-    "theta + columns(theta)**(1/4)*sign(g)",  # the smaller and aligned term
     "norm(theta)*sign(g)",
     "g/norm(g)",
     "sign(g)/norm(g)",
@@ -94,11 +86,11 @@ LAWS = (
     "max(rms(theta), rms(g))*sign(g)",
     "max(abs(g), rms(g))*sign(g)",
     "sign(g)/max(abs(g), rms(g))",
-    # unlike terms: the larger, and what is smaller and aligned
-    "sign(g) + theta",
-    "sign(theta + g)",
-    "abs(theta + g)*theta",
-    "(theta/rms(theta) + g/rms(g)/columns(theta)**(1/2))**3",
+    # terms of one size and two parities
+    "sign(g) + theta/rms(theta)",
+    "sign(theta/rms(theta) + g/rms(g))",
+    "abs(theta/rms(theta) + g/rms(g))*theta",
+    "(theta/rms(theta) + g/rms(g))**3",
 )
 
 
@@ -239,15 +231,15 @@ def test_epsilon_is_what_matrices_show_beside_it(name: str, role: str) -> None:
         ("abs(g)", "no part of it is odd in g"),
         ("sign(g)*abs(g)**(-1/2)", "no second moment"),
         ("g*rms(1/abs(theta))", "no second moment"),
-        ("g/(abs(theta) + abs(g))", "no second moment"),  # θ near 0, where g is the smaller
-        ("sign(g)/(g - theta)", "no second moment"),
+        ("sign(g)/(g/rms(g) - theta/rms(theta))", "no second moment"),
         ("g*max(theta, 0)**(-1/4)", "no second moment"),
         ("g/polar(g)**2", "no second moment"),
-        ("sign(g)*log(1 + abs(g))", "may be near 1"),
+        ("sign(g)*log(1)", "may be near 1"),
+        ("sign(g) + theta", "adds terms of the sizes"),
         ("g*log(numel(theta))", "something that scales"),
         ("max(theta, g)", "either sign"),
         ("clip(g, -1, 2)", "either sign"),
-        ("polar(g + theta)", "the rank"),
+        ("polar(g/rms(g) + theta/rms(theta))", "the rank"),
         ("polar(clip(g/rms(g), -1, 1))", "the rank"),
         ("g/(theta - theta*0*g)", "no second moment"),
     ],
