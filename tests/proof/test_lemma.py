@@ -8,7 +8,6 @@ from itertools import product
 import derivations
 import numpy as np
 import pytest
-import sympy as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -36,17 +35,6 @@ def test_bounds_are_refuted_with_sides_exchanged_or_halved():
         for s in bounds:
             for wrong in ({"lhs": s.rhs, "rhs": s.lhs}, {"rhs": s.rhs / 2}):
                 assert replace(s, **wrong).check() is Verdict.REFUTED, s.name
-
-
-def test_two_parts_say_how_they_add_and_two_cross_attentions_amplify_twice():
-    both = derivations.selection("lemma both")
-    uses = {s.name: s.uses for s in derive(both).steps}
-    assert uses["two-part-bound"] == ("telescoping-unit-jacobians", "cross-attention-response")
-    twice = derive(replace(both, layer="attention,cross,cross,ffn"))
-    once = derivations.derivation("lemma both")
-    change = sp.Symbol("X_e", positive=True)
-    of_two, of_one = (d.step("two-part-bound").rhs.coeff(change) for d in (twice, once))
-    assert of_two == 2 * of_one
 
 
 @pytest.mark.parametrize(
@@ -77,12 +65,12 @@ def test_the_route_refuses_a_branch_of_another_weight(monkeypatch):
 
 @settings(max_examples=15, deadline=None)
 @given(st.floats(0.01, 0.99), st.integers(1, 6))
-def test_the_root_mean_square_of_the_products_of_jacobians(r, count):
+def test_the_mean_square_of_the_products_of_jacobians(r, count):
     patterns = product((1, -1), repeat=count)
     products = [math.prod((1 + s * r) / math.sqrt(1 + r * r) for s in one) for one in patterns]
-    found = derivations.derivation("lemma").step("jacobian-root-mean-square")
+    found = derivations.derivation("lemma").step("jacobian-mean-square")
     (Q,) = (s for s in found.lhs.free_symbols if s.name == "Q")
     summed = written_out(found.lhs.subs(Q, count))
     (weight,) = summed.free_symbols
-    assert float(summed.subs(weight, r)) == pytest.approx(math.sqrt(np.square(products).mean()))
+    assert float(summed.subs(weight, r)) == pytest.approx(np.square(products).mean())
     assert found.rhs == 1
