@@ -45,7 +45,7 @@ def pytest_configure(config):
 
 
 def pytest_runtest_setup(item):
-    if item.get_closest_marker("gpu"):
+    if item.get_closest_marker("gpu") and os.environ.get("GPU_TESTS") != "cpu":
         import torch
 
         if not torch.cuda.is_available():

@@ -112,7 +112,8 @@ class GPT(Stack):
                 nn.init.normal_(p, 0, std)
 
     def first(self, ids):
-        return self.start * (self.wte(ids) + self.wpe(torch.arange(ids.shape[1])))
+        where = torch.arange(ids.shape[1], device=ids.device)
+        return self.start * (self.wte(ids) + self.wpe(where))
 
     def forward(self, ids):
         return self.end * self.lm_head(super().forward(self.first(ids)))

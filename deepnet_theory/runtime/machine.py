@@ -63,8 +63,11 @@ def device_called(name: str) -> torch.device:
         raise unknown("device", name, DEVICES)
     if name == "cuda" and not torch.cuda.is_available():
         raise InputError("device 'cuda' is not available here; valid are: auto, cpu")
-    best = "cuda" if torch.cuda.is_available() else "cpu"
-    return torch.device(best if name == "auto" else name)
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    if name == "cuda" and torch.cuda._is_in_bad_fork():
+        raise InputError("a fork of a process that has used CUDA cannot use it: spawn the process")
+    return torch.device(name)
 
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
