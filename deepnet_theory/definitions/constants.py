@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from deepnet_theory.definitions.files import read_text, write_text
 from deepnet_theory.definitions.outcome import InputError, UnstableWarning, shown, unknown
-from deepnet_theory.definitions.placement import RESIDUAL_GAIN, STREAM_GAIN, Placement, placement
+from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement, placement
 from deepnet_theory.definitions.record import (
     ACTIVATIONS,
     LARGEST,
@@ -434,7 +434,7 @@ def _check_sublayer(c: Constants, part: PartConstants, s: SublayerConstants) -> 
     )
     _need_names(s.gains, f"matrix of {s.kind}", matrices)
     _need_names(s.norm_epsilon, f"norm of {where.name!r}", where.places)
-    beside = (*_OF_NORMS.values(), RESIDUAL_GAIN, STREAM_GAIN)
+    beside = (*_OF_NORMS.values(), RESIDUAL_GAIN)
     known = [*(p.name for p in spec.parameters), *beside]
     _need_names(s.parameters, f"parameter of {s.kind}", known)
     for name in set(matrices) & s.parameters.keys():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,7 +25,7 @@ PLACEMENT = Grammar(
     symbols=("x", "alpha"),
     functions={"norm": (1, 1), "branch": (1, 1), "learnt": (1, 1)},
 )
-RESIDUAL_GAIN, STREAM_GAIN = "residual_gain", "stream_gain"  # learnt, on the branch or the stream
+RESIDUAL_GAIN = "residual_gain"  # learnt, on the branch
 
 # measured, not derived: benchmarks/results/practice.md
 HEAD = (
@@ -37,20 +37,17 @@ HEAD = (
 class _Summed(FloatAlgebra):
     """The residual sum at numbers for x, α and the branch; what its norms divide by is left out.
 
-    ``learnt`` are other values of the learnt numbers, by position; ``starts`` are their own.
+    Learnt numbers are ``times`` what they start at.
     """
 
-    def __init__(
-        self, x: float, branch: float, alpha: float, learnt: Mapping[int, float] | None = None
-    ) -> None:
+    def __init__(self, x: float, branch: float, alpha: float, times: float) -> None:
         super().__init__(x=x, alpha=alpha)
-        self.branch, self.learnt, self.starts = branch, learnt or {}, list[float]()
+        self.branch, self.times = branch, times
 
     def call(self, function: str, arguments: tuple[float, ...]) -> float:
         (argument,) = arguments
         if function == "learnt":
-            self.starts.append(argument)
-            return self.learnt.get(len(self.starts) - 1, argument)
+            return self.times * argument
         return self.branch if function == "branch" else argument
 
 
@@ -77,8 +74,8 @@ class Placement:
 
     Every law of the placement (branch weight, size of the gradients, which knobs exist) is
     derived from ``equation``; ``final_norm`` says whether the stack ends in one more norm.
-    ``learnt(1/alpha)`` is a learnt multiplier that starts at 1/α: one number, or with
-    ``per_channel`` one for every channel.
+    ``learnt(1/alpha)`` is a learnt multiplier of the branch that starts at 1/α, one for every
+    channel.
     """
 
     name: str = ""
@@ -86,7 +83,6 @@ class Placement:
     final_norm: bool = True
     summary: str = ""
     source: str = ""
-    per_channel: bool = False
 
     def __post_init__(self) -> None:
         for call in calls(self.expression.root, "learnt"):
@@ -95,10 +91,13 @@ class Placement:
                     f"placement {self.name!r}: a learnt multiplier starts at a number, which may "
                     f"hold alpha, and one in {self.equation!r} does not"
                 )
-        if len(set(self.learnt)) < len(self.learnt):
-            raise InputError(
-                f"placement {self.name!r}: {self.equation!r} has two learnt numbers on one term"
-            )
+            once, twice = (self.coefficients(2.0, times) for times in (1.0, 2.0))
+            changes = [a != b for a, b in zip(once, twice, strict=True)]
+            if changes != [False, True] or len(self.learnt) > 1:
+                raise InputError(
+                    f"placement {self.name!r}: one learnt number may multiply the branch in the "
+                    f"residual sum, and that is not so in {self.equation!r}"
+                )
 
     @cached_property
     def expression(self) -> Expression:
@@ -125,39 +124,24 @@ class Placement:
         norms = tuple(_norms(self.expression.root))
         return (*norms[:-1], "sum") if self.normalises_sum else norms
 
-    def coefficients(
-        self, alpha: float, learnt: Mapping[int, float] | None = None
-    ) -> tuple[float, float]:
-        """What x and the branch are multiplied by in the residual sum, norms left out."""
-        root, at = self.expression.root, float(alpha)
-        x, branch = (fold(root, _Summed(*one, at, learnt)) for one in ((1.0, 0.0), (0.0, 1.0)))
-        return x, branch
+    def coefficients(self, alpha: float, times: float = 1.0) -> tuple[float, float]:
+        """What x and the branch are multiplied by in the residual sum, norms left out.
 
-    def starts(self, alpha: float = 1.0) -> tuple[float, ...]:
-        """What every learnt multiplier starts at, in the order of application."""
-        if not self.learnt:
-            return ()
-        fold(self.expression.root, algebra := _Summed(1.0, 1.0, float(alpha)))
-        return tuple(algebra.starts)
+        A learnt multiplier is ``times`` what it starts at.
+        """
+        root, at = self.expression.root, float(alpha)
+        x, branch = (fold(root, _Summed(*one, at, times)) for one in ((1.0, 0.0), (0.0, 1.0)))
+        return x, branch
 
     @cached_property
     def learnt(self) -> tuple[str, ...]:
-        """The learnt multipliers by name, in the order of application.
+        """The learnt multiplier of the branch by name, where there is one."""
+        return (RESIDUAL_GAIN,) * len(calls(self.expression.root, "learnt"))
 
-        ``residual_gain`` multiplies the branch and ``stream_gain`` the stream: each is known by the
-        one share that another value of it changes.
-        """
-        names = []
-        for index in range(len(calls(self.expression.root, "learnt"))):
-            one, other = (self.coefficients(2.0, {index: value}) for value in (2.0, 3.0))
-            changes = [a != b for a, b in zip(one, other, strict=True)]
-            if sum(changes) != 1:
-                raise InputError(
-                    f"placement {self.name!r}: a learnt number multiplies the stream or the branch "
-                    f"in the residual sum, and one in {self.equation!r} does not"
-                )
-            names.append(STREAM_GAIN if changes[0] else RESIDUAL_GAIN)
-        return tuple(names)
+    def starts(self, alpha: float) -> tuple[float, ...]:
+        """What the learnt multiplier starts at, where there is one."""
+        learnt = calls(self.expression.root, "learnt")
+        return tuple(fold(call.arguments[0], FloatAlgebra(alpha=alpha)) for call in learnt)
 
     @property
     def training_condition(self) -> str:

@@ -19,7 +19,7 @@ from typing import Any
 
 from deepnet_theory.definitions.constants import Constants, PartConstants
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.placement import RESIDUAL_GAIN, STREAM_GAIN, placement, placements
+from deepnet_theory.definitions.placement import RESIDUAL_GAIN, placement, placements
 from deepnet_theory.definitions.reading import (
     UNKNOWN,
     Matrix,
@@ -271,7 +271,7 @@ def _forms(s: Sublayer) -> Iterator[tuple[str, str]]:
     if any(n.where == "inside" for n in s.norms):
         yield INSIDE, "has a norm within its branch, which has no law here"
     if s.learnt is not None:
-        term = "has its stream" if s.multiplier == STREAM_GAIN else "is"
+        term = "is" if s.multiplier else "has its stream"
         laws = " and ".join(p.equation for p in placements().values() if p.learnt)
         yield (
             LEARNT,

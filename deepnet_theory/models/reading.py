@@ -17,12 +17,12 @@ import torch
 from torch import nn
 
 from deepnet_theory.definitions.outcome import InputError, unknown
-from deepnet_theory.definitions.placement import RESIDUAL_GAIN, STREAM_GAIN
+from deepnet_theory.definitions.placement import RESIDUAL_GAIN
 from deepnet_theory.definitions.reading import UNKNOWN, Matrix, Reading, Sublayer
 from deepnet_theory.definitions.sublayer import sublayers
 from deepnet_theory.models.branches import BranchReader, Parts
 from deepnet_theory.models.factory import Made, made
-from deepnet_theory.models.operations import LAYOUT, SUMS, TOKENS, Term, as_product, bare, stripped
+from deepnet_theory.models.operations import LAYOUT, SUMS, TOKENS, as_product, bare, stripped
 from deepnet_theory.models.outer import logits_of, tables_of
 from deepnet_theory.models.recording import Graph, Node, record
 from deepnet_theory.models.sums import Norm, ResidualSum, Sums, norms
@@ -217,7 +217,7 @@ class Reader:
                             for n, place in around.items()
                         ),
                         matrices=branch.matrices, learnt=term.learnt or s.stream.learnt,
-                        multiplier=_multiplier(term, s.stream),
+                        multiplier=RESIDUAL_GAIN if term.learnt and not s.stream.learnt else "",
                         biases=s.biases, carried=carried, why=branch.why(),
                         activation=branch.activation, scores=branch.scores,
                         line=str(s.node.line or ""),
@@ -393,13 +393,6 @@ class Reader:
         """Parameters that no gradient of an output reaches."""
         reached = {n.name for n in self.graph.nodes if self.graph.learns(n)}
         return tuple(name for name, _ in self.module.named_parameters() if name not in reached)
-
-
-def _multiplier(branch: Term, stream: Term) -> str:
-    """What a learnt number multiplies; the stream where it multiplies the whole sum."""
-    if stream.learnt:
-        return STREAM_GAIN
-    return RESIDUAL_GAIN if branch.learnt else ""
 
 
 def _in_layers(row: list[Sublayer]) -> list[Sublayer]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from deepnet_theory.definitions.expression import DEPTH, Number, evaluate, parts
-from deepnet_theory.definitions.placement import STREAM_GAIN, Placement
+from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.rule import Rule, RuleEntry
 from deepnet_theory.definitions.selection import Part, Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Role, Sublayer
@@ -172,15 +172,8 @@ class Place:
 
     def response(self, parameter: str) -> float | None:
         """The response of the output to a parameter; None where it is 0."""
-        powers, placement = self.sizes.responses[parameter], self.placement
-        if powers is None:
-            return None
-        response = self.at_knobs(powers)
-        if parameter == STREAM_GAIN and placement.final_norm and not placement.per_channel:
-            # one number multiplies a stream that the last norm alone divides: each of the
-            # sublayers behind adds as much, at random
-            response *= math.sqrt(len(self.part.layer) * self.layers)
-        return response
+        powers = self.sizes.responses[parameter]
+        return None if powers is None else self.at_knobs(powers)
 
     def moved_by(self, parameter: str, role: Role) -> Moved | None:
         """The sizes of an update through a parameter; None where the output does not respond."""

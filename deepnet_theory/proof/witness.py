@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from deepnet_theory.definitions.expression import Call, OperatorAlgebra, fold
-from deepnet_theory.definitions.placement import STREAM_GAIN, Placement
+from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement
 from deepnet_theory.definitions.sublayer import Role, Sublayer
 from deepnet_theory.sizes.monomial import Monomial
 
@@ -191,13 +191,6 @@ class Witness:
         gains = {m.name: beta if m.name in scaled else 1.0 for m in sublayer.matrices}
         return cls(sublayer, placement, alpha, gains, branch=branch)
 
-    @property
-    def smaller(self) -> Witness:
-        """One whose branch is smaller still."""
-        scaled = {matrix.name for matrix in self.sublayer.scaled}
-        gains = {name: gain / (8 if name in scaled else 1) for name, gain in self.gains.items()}
-        return replace(self, gains=gains)
-
     @cached_property
     def stream(self) -> tuple[Array, Array]:
         """x and the memory."""
@@ -246,13 +239,9 @@ class Witness:
             sized: Array = several.size * np.real(value) + 1j * moving * np.imag(value)
             return sized
 
-        multipliers = iter(self.placement.learnt)
-
         def learnt(start: float) -> Any:
-            if next(multipliers) != moved:
-                return start
-            entry = self.directions[moved][1][0]
-            return start + MOVE * 1j * (entry if self.placement.per_channel else entry[0])
+            along = self.directions[RESIDUAL_GAIN][1][0]
+            return start + MOVE * 1j * along if moved == RESIDUAL_GAIN else start
 
         functions: Maps = {"norm": norm, "branch": branch, "learnt": learnt}
         equation = OnMatrices({"x": x, "alpha": self.alpha}, functions)
@@ -303,20 +292,12 @@ def sizes(placement: Placement, sublayer: Sublayer) -> Sizes:
     on_norm = ("norm_gain", "norm_bias") if "norm" in placement.expression.functions else ()
     of_branch = [parameter.name for parameter in sublayer.parameters]
     moving = (*of_branch, *on_norm, *placement.learnt)
-    behind = placement.final_norm  # a multiplier of the stream moves what a later sublayer ends in
 
     def measured(alpha: float, beta: float, branch: Sublayer = sublayer) -> dict[str, float]:
         one, other = (Witness.at(branch, placement, alpha, beta, i) for i in (0, 1))
         divided: list[Array] = []
         still = one.output(divided=divided)
-        # the norm at the end is curved in the branch: nearer to the identity than the others
-        near, later = one.smaller, other.smaller
-        numbers = {}
-        for name in moving:
-            output = one.output(name)
-            if name == STREAM_GAIN and behind:
-                output = normalise(near.output(name) + later.output() - near.stream[0])
-            numbers[f"response to {name}"] = rms(derivative(output))
+        numbers = {f"response to {name}": rms(derivative(one.output(name))) for name in moving}
         numbers["weight of the branch"] = rms(still - other.output()) / rms(still)
         for place, argument in zip(placement.places, divided, strict=True):
             numbers[f"norm on the {place}"] = rms(argument) ** 2

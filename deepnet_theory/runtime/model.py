@@ -54,7 +54,6 @@ class Residual(Described):
     """
 
     residual_gain: nn.Parameter | None
-    stream_gain: nn.Parameter | None
 
     def __init__(
         self, placement: Placement, norm: NormSpec, branch: Branch, alpha: float, width: int,
@@ -75,13 +74,13 @@ class Residual(Described):
             if not (open and where == "sum")
         )
         self.dropout = nn.Dropout(dropout) if dropout else None
-        self.residual_gain = self.stream_gain = None
+        self.residual_gain = None
         starts = dict(zip(placement.learnt, placement.starts(alpha), strict=True))
         self.learnt = tuple(starts)  # in the order of application
         if residual_gain is not None and RESIDUAL_GAIN not in starts:
             starts[RESIDUAL_GAIN] = residual_gain
         for name, start in starts.items():
-            entries = make.empty(width if placement.per_channel else 1)
+            entries = make.empty(width if self.learnt else 1)
             setattr(self, name, self.own(name, entries, site, Role.RESIDUAL_GAIN, name, start))
 
     def forward(

@@ -1,9 +1,8 @@
 r"""Two folds of the formulas that ``definitions`` holds: of a branch, and of a residual equation.
 
-Sizes are monomials in ``alpha``, the gain of every matrix by its name, ``stream`` (the size X of
-what enters), ``later`` (what is still added to the stream, beside it) and the name of a learnt
-multiplier that starts at 0. A rule puts one β for all scaled gains, a scheme a gain for each;
-nothing here knows an optimizer.
+Sizes are monomials in ``alpha``, the gain of every matrix by its name and ``stream``, the size X of
+what enters. A rule puts one β for all scaled gains, a scheme a gain for each; nothing here knows
+an optimizer.
 
 The stack is near the identity: a sum of a path and a branch has the path's size, and a norm around
 it divides by that. A branch answers a transverse change of a parameter, W → W + δV with V of order
@@ -19,13 +18,12 @@ from functools import cache
 
 from deepnet_theory.definitions.expression import fold
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.placement import RESIDUAL_GAIN, STREAM_GAIN, Placement
+from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement
 from deepnet_theory.definitions.sublayer import Norm, Role, Sublayer, sublayer
 from deepnet_theory.sizes.leading import LINEAR, Hidden, Leading
 from deepnet_theory.sizes.monomial import ONE, Monomial
 
 ALPHA, BETA, STREAM = map(Monomial.of, ("alpha", "beta", "stream"))
-LATER = "later"  # √(Σ r²) over the sublayers behind, which are independent at the start
 
 # ---- a branch ----
 
@@ -188,7 +186,7 @@ class Signal:
     """A value of the equation: ``path`` times the stream plus what the branch adds.
 
     ``moved`` has for every parameter what it moves the value by, along one path or several.
-    ``number`` alone is a scalar, ``learnt`` the name of the parameter that it is.
+    ``number`` alone is a scalar, which may be ``learnt``.
     """
 
     number: Leading | None = None
@@ -197,7 +195,7 @@ class Signal:
     branch: Monomial | None = None
     moved: Mapping[str, tuple[Monomial, ...]] = field(default_factory=dict)
     norms: tuple[Divided, ...] = ()
-    learnt: str = ""
+    learnt: bool = False
 
     @property
     def size(self) -> Monomial:
@@ -217,10 +215,9 @@ class Signal:
 
 
 class _Residual:
-    def __init__(self, sublayer: Sublayer, norm: Norm | None, placement: Placement) -> None:
-        self.sublayer, self.spec, self.per_channel = sublayer, norm, placement.per_channel
-        self.names = iter(placement.learnt)
-        self.starts: dict[str, Monomial | None] = {}  # of what is learnt
+    def __init__(self, sublayer: Sublayer, norm: Norm | None) -> None:
+        self.sublayer, self.spec = sublayer, norm
+        self.starts: dict[str, Monomial] = {}  # of what is learnt
 
     def number(self, value: Fraction) -> Signal:
         return Signal(number=Leading.number(value))
@@ -257,21 +254,10 @@ class _Residual:
             if left.learnt or right.learnt:
                 raise ValueError("a number beside a learnt one")
             return Signal(number=scalar * value.number)
-        if learnt := left.learnt or right.learnt:
-            return self.multiply_learnt(learnt, scalar, value)
-        return value.times(scalar, leading(scalar) if value.branch or value.moved else ONE)
-
-    def multiply_learnt(self, name: str, start: Leading, value: Signal) -> Signal:
-        """A learnt multiplier moves a value by the value's own size.
-
-        One number on the whole stream leaves its direction: only what is added later, or by the
-        branch in a normalised sum, tells its step from none.
-        """
-        along = name == STREAM_GAIN and not self.per_channel
-        by = self.starts[name] or Monomial.of(name)
-        moved = value.size * Monomial.of(LATER) if along else value.size
-        scaled = value.times(start, by)
-        return replace(scaled, moved={**scaled.moved, name: (moved,)})
+        times = value.times(scalar, leading(scalar) if value.branch or value.moved else ONE)
+        if left.learnt or right.learnt:  # it moves a value by the value's own size
+            return replace(times, moved={**times.moved, RESIDUAL_GAIN: (value.size,)})
+        return times
 
     def divide(self, left: Signal, right: Signal) -> Signal:
         return self.multiply(left, self.power(right, Fraction(-1)))
@@ -284,11 +270,9 @@ class _Residual:
     def call(self, function: str, arguments: tuple[Signal, ...]) -> Signal:
         (argument,) = arguments
         if function == "learnt":
-            if argument.number is None:
-                raise ValueError("a learnt multiplier that starts at a value")
-            name = next(self.names)
-            self.starts[name] = leading(argument.number) if argument.number.terms else None
-            return replace(argument, learnt=name)
+            assert argument.number is not None
+            self.starts[RESIDUAL_GAIN] = leading(argument.number)
+            return replace(argument, learnt=True)
         return self.branch(argument) if function == "branch" else self.norm(argument)
 
     def norm(self, value: Signal) -> Signal:
@@ -296,10 +280,7 @@ class _Residual:
         size, by = value.size, value.size**-1
         where = "output" if value.path is None else ("stream" if value.branch is None else "sum")
         divided = Divided(where, None if value.path is None else size, value.branch)
-        beside = {LATER: value.branch * by} if value.branch else {}
-        moved = {
-            name: tuple(m.put(beside) * by for m in moves) for name, moves in value.moved.items()
-        }
+        moved = {name: tuple(m * by for m in moves) for name, moves in value.moved.items()}
         if self.spec is not None:
             for name in ("norm_gain", "norm_bias")[: 2 if self.spec.bias else 1]:
                 moved[name] = (*moved.get(name, ()), ONE)
@@ -326,7 +307,7 @@ class _Residual:
 
 
 OF_NORMS = {"norm_gain": Role.NORM_GAIN, "norm_bias": Role.NORM_BIAS}  # around the branch
-_PLACED = {**OF_NORMS, RESIDUAL_GAIN: Role.RESIDUAL_GAIN, STREAM_GAIN: Role.RESIDUAL_GAIN}
+_PLACED = {**OF_NORMS, RESIDUAL_GAIN: Role.RESIDUAL_GAIN}
 
 
 @dataclass(frozen=True)
@@ -336,7 +317,7 @@ class Law:
     ``weight`` is r, the branch against the identity path; ``added`` what it adds to the stream;
     ``responses`` what the output moves by with each parameter, along its paths; ``multiplied``
     what the stream is multiplied by, None where a norm takes it back; ``norms`` what they divide.
-    ``starts`` are what learnt multipliers start at, None for 0.
+    ``starts`` is what a learnt multiplier starts at, by its name.
     """
 
     sublayer: Sublayer
@@ -346,7 +327,7 @@ class Law:
     multiplied: Leading | None
     has_alpha: bool
     norms: tuple[Divided, ...]
-    starts: Mapping[str, Monomial | None]
+    starts: Mapping[str, Monomial]
 
     @property
     def normalised(self) -> bool:
@@ -377,7 +358,7 @@ def law(placement: Placement, sublayer: Sublayer, norm: Norm | None = None) -> L
 
     Raises :class:`Refusal` where the equation is not an identity path plus one branch.
     """
-    folded = _Residual(sublayer, norm, placement)
+    folded = _Residual(sublayer, norm)
     try:
         signal: Signal = fold(placement.expression.root, folded)
         if signal.path is None or signal.branch is None:
@@ -388,13 +369,11 @@ def law(placement: Placement, sublayer: Sublayer, norm: Norm | None = None) -> L
             f"no law for the placement {placement.name!r}: its equation {placement.equation!r} is "
             "not an identity path plus one branch"
         ) from None
-    # without a norm at the end the output is as large as the stream
-    felt = {} if placement.final_norm else {LATER: ONE}
     return Law(
         sublayer=sublayer,
         weight=signal.branch / size,
         added=signal.branch,
-        responses={n: tuple(m.put(felt) for m in moves) for n, moves in signal.moved.items()},
+        responses=signal.moved,
         multiplied=signal.path if signal.unit == STREAM else None,  # else a norm has taken it
         has_alpha="alpha" in placement.expression.names,
         norms=signal.norms,

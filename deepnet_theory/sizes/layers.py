@@ -27,7 +27,7 @@ from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.sublayer import MATRICES, STEPPED, Role
 from deepnet_theory.sizes import table, update
 from deepnet_theory.sizes.growth import CONSTANT, ONE, ZERO, Power, size_of
-from deepnet_theory.sizes.laws import LATER, Law, factors
+from deepnet_theory.sizes.laws import Law, factors
 from deepnet_theory.sizes.leading import LINEAR, Leading, expanded
 from deepnet_theory.sizes.monomial import Monomial
 
@@ -104,16 +104,9 @@ class Layers:
         """The size of a law's monomial at the constants; None where a factor is 0."""
         total = CONSTANT
         for base, power in monomial.items:
-            factor: Power | None
             if base.isdigit():
                 continue
-            if base == "stream":
-                factor = stream or CONSTANT
-            elif base == LATER:
-                later = self.weights(2, stream)
-                factor = None if later is None else Power.of(later / 2)
-            else:
-                factor = branch.sizes.get(base)  # a learnt multiplier that starts at 0 has none
+            factor = (stream or CONSTANT) if base == "stream" else branch.sizes[base]
             if factor is None:
                 return None
             total = total * factor**power
@@ -196,8 +189,7 @@ class Layers:
         if role in table.STARTS_AT_ZERO:
             return None
         if name in branch.law.starts:
-            start = branch.law.starts[name]
-            return None if start is None else self.size(branch, start)
+            return self.size(branch, branch.law.starts[name])
         return branch.sizes[name] if role in MATRICES else CONSTANT
 
     def share(self, roles: frozenset[Role]) -> Fraction:

@@ -166,11 +166,8 @@ class Table:
         degrees = self.rule.update
         kind = part.kind_of(law.sublayer.name)
         gains = laws.common_gains(law.sublayer, kind.alpha, kind.beta)
-        # what is added behind adds up at random at the start, where one step of it is in line
-        gains[laws.LATER] = part.squares(kind) ** Fraction(1, 2)
-        start = law.starts.get(name, ONE)
-        size = gains[name] if role in MATRICES else (start or ONE).put(gains)
-        at_zero = role in STARTS_AT_ZERO or start is None
+        size = gains[name] if role in MATRICES else law.starts.get(name, ONE).put(gains)
+        at_zero = role in STARTS_AT_ZERO
         kappa = kind.rate if role is Role.SCALED else ONE
         gradient = moved = share = None
         if paths := [path.put(gains) for path in law.responses.get(name, ())]:

@@ -24,7 +24,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from deepnet_theory.definitions.constants import FORMS
-from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
+from deepnet_theory.definitions.outcome import InputError, Refusal, unknown
 from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.selection import ACROSS, ALIGNMENTS, Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Role, role_name
@@ -40,7 +40,6 @@ from deepnet_theory.sizes.update import (
     Step,
     counts,
     epsilon,
-    law,
     step,
 )
 
@@ -104,13 +103,6 @@ def places(selection: Selection) -> Iterator[Place]:
             for p in branch.parameters:
                 shape = SQUARE if p.role in MATRICES else COLUMN
                 yield Place(part.name, branch.name, p.name, role_name(p.name), p.role, shape)
-            one_number = law_here.starts and not selection.the_placement.per_channel
-            if one_number and law(selection.the_optimizer).p:
-                raise Refusal(  # it has the sum of the channels' gradients
-                    "the law in the width of one learnt number for all channels is missing for an "
-                    "update that scales with the gradient, "
-                    f"{shown(selection.the_optimizer.update)}"
-                )
             for name in ("norm_gain", "norm_bias", *law_here.starts):
                 if name in law_here.responses:
                     kind = law_here.role(name)

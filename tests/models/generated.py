@@ -74,7 +74,7 @@ OTHER_EPSILON = {"std", "normalize", "length"}  # ε stands elsewhere in them th
 SQUARED = {"z²": lambda z: F.relu(z) ** 2, "z·z": lambda z: F.relu(z) * F.relu(z)}
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu, "silu": F.silu}
 GATES = {"of each": torch.sigmoid, "by hand": lambda z: 1 / (1 + torch.exp(-z))}
-LEARNT = {"layer-scale": 0.8, "stream-scalar": 1.0}  # where the multiplier starts
+LEARNT = {"layer-scale": 0.8}  # where the multiplier starts
 IN_GAIN = "res-post-gain", "sandwich-gain"  # in order, for the seeds
 APART = {*LEARNT, *IN_GAIN}  # whose sums have one branch, here and in the builder
 GRAMMAR = {
@@ -410,8 +410,7 @@ class Residual(nn.Module):
         ]
         (a, b), scale = self.coefficients, self.learnt()
         if scale is not None:
-            on_stream = self.s["placement"] == "stream-scalar"
-            return scale * x + sum(ys) if on_stream else x + sum(scale * y for y in ys)
+            return x + sum(scale * y for y in ys)
         for y in ys:
             x, a = {**SUMS, **WEIGHED}[self.s["sum"]](x, y, a, b), 1.0
         return self.normed("sum", x)

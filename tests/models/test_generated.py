@@ -139,7 +139,6 @@ STEPS = [  # words, an optimizer, and the least exponent of the model as it is w
     ({"placement": "res-post-gain"}, "adam", 0.2),
     ({"placement": "pre-ln", "feed": "ffn@2/4"}, "sgd", 0.3),
     ({"placement": "pre-ln", "attention": "attention-gated"}, "sgd", 0.2),
-    ({"placement": "stream-scalar"}, "adam", 0.2),
 ]  # fmt: skip
 PLAIN = {
     "stack": "decoder", "norm": "layer", "normed": "library", "attention": "attention",

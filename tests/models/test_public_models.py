@@ -449,7 +449,7 @@ def test_what_is_refused_says_what_was_seen(name):
 
 
 TAKEN = {"torch.nn", "GPT2", "T5", "GPT-J", "DeepSeek V3", "Qwen 2 MoE", "Gemma 3"}
-WITH_ALPHA_IN_WEIGHTS = {"branch-multiplier", "post-ln", "pre-ln", "stream-scalar"}
+WITH_ALPHA_IN_WEIGHTS = {"branch-multiplier", "post-ln", "pre-ln"}
 LEFT_OUT = {"NanoChat"}  # norms that hold no gain
 NO_CONSTANTS = {  # those that their own code leaves no place for, and why
     "feed-forwards on both sides": "has no place for alpha = 1, it has 2 in",

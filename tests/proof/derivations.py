@@ -39,7 +39,6 @@ SELECTIONS = {
         "optimizer": "adam", "closure": "complete", **BOTH, "layer": "attention+cross+ffn",
     },
     "learnt branch": {"optimizer": "lamb", "placement": "layer-scale", "closure": "unit-init"},
-    "learnt stream": {"optimizer": "adamw", "placement": "stream-scalar", "closure": "complete"},
     "experts sgd": {"optimizer": "sgd", "layer": "attention,ffn-swiglu@2/8"},
     "experts adam": {
         "optimizer": "adam", "placement": "res-post-ln", "layer": "attention,ffn@2/8+ffn",
@@ -54,7 +53,6 @@ SELECTIONS = {
         "layer": "attention,ffn-sub-ln,attention-qk-norm",
     },
     "latent": {"optimizer": "lion", "layer": "attention-latent"},
-    "learnt stream nesterov": {"optimizer": "nesterov", "placement": "stream-scalar"},
     "lemma": {"optimizer": "sgd", "method": "lemma"},
     "lemma pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "lemma", **SWIGLU},
     **{

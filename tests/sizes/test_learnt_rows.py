@@ -2,8 +2,7 @@
 
 import pytest
 
-import deepnet_theory as dt
-from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.placement import Placement, placement
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.sizes.monomial import parse
@@ -18,10 +17,6 @@ BY_HAND = {
     ("layer-scale", "adamw", "complete"): ("1/(2*N)", "2*N", "1/(2*N)"),
     ("layer-scale", "muon", "complete"): ("1/(2*N)", "2*N", "1/(2*N)"),
     ("layer-scale", "lamb", "unit-init"): ("1/(2*N)", "1", "1"),
-    # beside what √S·r is added behind: S·(√S·r)^(1 + p)
-    ("stream-scalar", "sgd", "unit-residual"): ("1", "1", "1"),
-    ("stream-scalar", "adamw", "complete"): ("1", "(2*N)**(1/2)", "(2*N)**(-1/2)"),
-    ("stream-scalar", "adamw", "unit-residual"): ("1", "(2*N)**(-1/2)", "1"),
 }
 
 
@@ -39,18 +34,13 @@ def test_the_rows_are_those_by_hand(where):
 @pytest.mark.parametrize(
     ("equation", "says"),
     [
-        ("x + learnt(1)*learnt(2)*branch(x)", "two learnt numbers on one term"),
-        ("learnt(1)*(x + branch(norm(x)))", "multiplies the stream or the branch"),
-        ("x + branch(learnt(1)*norm(x))", "multiplies the stream or the branch"),
+        ("x + learnt(1)*learnt(2)*branch(x)", "one learnt number may multiply the branch"),
+        ("learnt(1)*x + branch(norm(x))", "one learnt number may multiply the branch"),
+        ("learnt(1)*(x + branch(norm(x)))", "one learnt number may multiply the branch"),
+        ("x + branch(learnt(1)*norm(x))", "one learnt number may multiply the branch"),
         ("x + learnt(x)*branch(x)", "starts at a number"),
     ],
 )
-def test_learnt_numbers_stand_on_one_term_each(equation, says):
+def test_one_learnt_number_multiplies_the_branch(equation, says):
     with pytest.raises(InputError, match=says):
         Placement("own", equation, True)
-
-
-def test_one_number_for_all_channels_has_no_law_in_the_width_under_sgd():
-    derived = dt.derive("sgd", placement="stream-scalar", closure="complete")
-    with pytest.raises(Refusal, match="one learnt number for all channels"):
-        dt.export(derived, 8, width=64, base=(32, 4))

@@ -4,5 +4,4 @@ LAYER_SCALE = Placement(
     equation="x + learnt(1/alpha)*branch(norm(x))",
     summary="Pre-LN with a learnt multiplier for every channel of the branch (LayerScale)",
     source="Touvron et al., arXiv 2103.17239",
-    per_channel=True,
 )
