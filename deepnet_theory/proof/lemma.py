@@ -47,7 +47,7 @@ from deepnet_theory.proof.algebra import (
     vanishes,
 )
 from deepnet_theory.proof.explicit import homogeneity_step
-from deepnet_theory.proof.placement import P, gains_product, placement_law
+from deepnet_theory.proof.placement import P, branch_weight, gains_product
 from deepnet_theory.proof.rule import Route
 from deepnet_theory.proof.step import (
     DERIVATIVE,
@@ -59,7 +59,7 @@ from deepnet_theory.proof.step import (
     Step,
     defines,
     equal_at_sizes,
-    ratio_in_branch_weight,
+    reached,
     written_at,
 )
 from deepnet_theory.sizes.update import Update
@@ -74,6 +74,8 @@ TELESCOPING = Section(
 PLACEMENT = Section("Placement")
 SECTION = Section("Update substituted", "layer cake, §4.3")
 OURS = "derived here"
+# where the branch weighs little against the path, and leading orders hold
+FAR, SMALL = reached(alpha, sp.Integer(10) ** 20), reached(r, sp.Integer(10) ** -20)
 
 Gains = tuple[sp.Symbol, ...]
 
@@ -215,7 +217,7 @@ def path_of(placement: Placement, update: Update) -> sp.Expr:
     path = alpha if placement.normalises_sum else sp.S.One
     of_pre_ln = placement.final_norm and placement.norms == {"input"} and not placement.learnt
     covered = placement.normalises_sum or of_pre_ln
-    if not (covered and vanishes(placement_law(placement).weight - P / path)) or update.p < 0:
+    if not (covered and vanishes(branch_weight(placement) - P / path)) or update.p < 0:
         what = "an update that falls with its gradient" if update.p < 0 else placement.equation
         raise Refusal(
             "the lemma route covers norm(alpha*x + branch(x)) and x + branch(norm(x)) under an "
@@ -224,14 +226,14 @@ def path_of(placement: Placement, update: Update) -> sp.Expr:
     return path
 
 
-def branch_response(placement: Placement, weight: sp.Expr) -> Step:
-    """The response to a branch of ``weight`` on a sum that is normalised."""
+def branch_response(placement: Placement) -> Step:
+    """The response to a branch on a sum that is normalised."""
     return PLACEMENT.at_most(
         "branch-response", 1 / sp.sqrt(alpha**2 + P**2), 1 / alpha,
         "a small change of the branch, transverse to path and branch, is divided by the "
         "deviation of their sum, which is at least the path's",
         source=placement.source or OURS, uses=("variance-with-random-sign", "branch-weight"),
-        checks=(SQUARES_AT_MOST, ratio_in_branch_weight(P, weight)),
+        checks=(SQUARES_AT_MOST, FAR),
     )  # fmt: skip
 
 
@@ -257,7 +259,7 @@ def stream_steps(placement: Placement) -> Iterator[Step]:
         "the branch of gains with the product P against the path, at stream size 1",
         source=source, uses=("stream-growth",),
         checks=(defines("the matrix law of the placement",
-                        lambda: placement_law(placement).weight),),
+                        lambda: branch_weight(placement)),),
     )  # fmt: skip
     yield PLACEMENT.equal(
         "stream-size", 1 + sp.Sum(r**2, (l, 1, S)), grown,
@@ -305,7 +307,7 @@ def update_steps(
         "mean square the Jacobians in between are at most 1",
         uses=(later.name, "branch-response" if path == alpha else later.name),
         assumptions=("independent-signs", "unit-activations", "small-branch-weight"),
-        checks=(SQUARES_AT_MOST, ratio_in_branch_weight(gains[0], weight / path)),
+        checks=(SQUARES_AT_MOST, FAR if path == alpha else SMALL),
     )  # fmt: skip
     yield SECTION.equal(
         f"update-size{suffix}", sp.sqrt(sp.Add(*(move**2 for move in moves))), stepped,
@@ -362,7 +364,7 @@ def of_sublayer(member: Sublayer, path: sp.Expr, moved: Step) -> tuple[Step, Ste
 # ---- all sections in order ----
 
 
-def lemma_route(selection: Selection) -> Route:
+def route(selection: Selection) -> Route:
     """DeepNet's route as the layer cake completes it.
 
     Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where a law is missing.
@@ -374,7 +376,7 @@ def lemma_route(selection: Selection) -> Route:
     if path == alpha:
         weight = sp.Mul(*gains(counts[0]))
         scalar, telescoping = [*scalar_steps(weight)], [*telescoping_steps(normalised=True)]
-        steps = [*scalar, *telescoping, branch_response(placement, P / alpha)]
+        steps = [*scalar, *telescoping, branch_response(placement)]
         later, added = scalar[-1], telescoping[-1]
     else:
         steps = [*telescoping_steps(normalised=False), *stream_steps(placement)]

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cache, reduce
 from typing import Any
 
@@ -135,36 +134,20 @@ def probed(placement: Placement, sublayer: Sublayer) -> sp.Expr:
     return inside(placement, lambda argument: branch(sublayer, argument))
 
 
-@dataclass(frozen=True)
-class PlacementLaw:
-    """Scalars, in P and α.
-
-    ``weight``: the branch against the identity path. ``response``: of the output to a change of
-    the branch, which is the weight without the branch's own gains.
-    """
-
-    weight: sp.Expr
-    has_alpha: bool
-
-    @property
-    def response(self) -> sp.Expr:
-        return self.weight / P
-
-
 @cache
-def placement_law(placement: Placement) -> PlacementLaw:
-    """Derive the law of a placement.
+def branch_weight(placement: Placement) -> sp.Expr:
+    """The weight of a branch P·B against the identity path, in P and α.
 
-    Raises :class:`Refusal` where the equation has no identity path beside the branch.
+    Divided by P it is the response of the output to a change of the branch. Raises
+    :class:`Refusal` where the equation has no identity path beside the branch.
     """
-    output = residual(placement, lambda y: P * Branch(y))
-    weight = weight_beside_identity(output)
+    weight = weight_beside_identity(residual(placement, lambda y: P * Branch(y)))
     if weight is None or weight.could_extract_minus_sign():
         raise Refusal(
             f"no law for the placement {placement.name!r}: its equation {placement.equation!r} is "
             "not an identity path plus one branch"
         )
-    return PlacementLaw(weight, "alpha" in placement.expression.names)
+    return weight
 
 
 def weight_beside_identity(output: sp.Expr) -> sp.Expr | None:
@@ -195,15 +178,14 @@ def gains_product(sublayer: Sublayer) -> sp.Expr:
     return alone / sp.sqrt(sublayer.chosen)
 
 
-def relative_update(sublayer: Sublayer, law: PlacementLaw, degrees: Update) -> sp.Expr:
+def relative_update(sublayer: Sublayer, placement: Placement, degrees: Update) -> sp.Expr:
     """γ^p |θ|^{q-1}: an update of a scaled matrix over the matrix, in units of η.
 
     γ is the response of the output to a move across W = λU: that of the branch over λ, of experts
     1/E of it.
     """
-    law_of_branch = law.response.xreplace({P: gains_product(sublayer)})
-    branch_itself = gains_product(sublayer) * sp.sqrt(sublayer.chosen)
-    gradient = law_of_branch * branch_itself / beta / sublayer.experts
+    weight = branch_weight(placement).xreplace({P: gains_product(sublayer)})
+    gradient = weight * sp.sqrt(sublayer.chosen) / beta / sublayer.experts
     return gradient**degrees.p * beta ** (degrees.q - 1)
 
 

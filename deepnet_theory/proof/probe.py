@@ -16,8 +16,8 @@ from deepnet_theory.proof.placement import (
     AGREE,
     P,
     at_common_gains,
+    branch_weight,
     gain,
-    placement_law,
     probed,
     residual,
     value_of,
@@ -47,7 +47,7 @@ def section_of(sublayer: Sublayer) -> Section:
     return _SECTIONS.get(sublayer.name, Section(f"{sublayer.summary} gradient"))
 
 
-def probe_route(selection: Selection) -> Route:
+def route(selection: Selection) -> Route:
     """Su's route, one block of steps for each distinct sublayer of the stack."""
     optimizer, sublayers = selection.the_optimizer, selection.the_stack.sublayers
     placement = selection.the_placement
@@ -116,7 +116,7 @@ def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
     weight = weight_beside_identity(probed(placement, sublayer))
     assert weight is not None  # else the placement has no law, and no route was begun
     r = sp.Symbol(f"r_{letters(sublayer.name)}", positive=True)
-    law, size = placement_law(placement).weight, together(sublayer)
+    law, size = branch_weight(placement), together(sublayer)
 
     def stated(step: Step) -> bool:
         weighed = beta ** len(factors(sublayer)) * size
@@ -211,7 +211,7 @@ def gradient_step(sublayer: Sublayer, placement: Placement) -> Step:
     """The order of the scaled matrices' gradients, once all bounded factors are dropped."""
     names = [matrix.name for matrix in sublayer.scaled]
     stated, common = probed(placement, sublayer), at_common_gains(sublayer)
-    law = placement_law(placement).response
+    law = branch_weight(placement) / P
     scalar = across(sublayer, placement, names[0]).xreplace(common) / sublayer.experts
     scalar *= law.xreplace({P: P * together(sublayer)}) / law
     by = {name: "radial" if stated.has(gain(name)) else "transverse" for name in names}

@@ -14,7 +14,7 @@ Source: DeepNet, arXiv 2203.00555, Theorem 4.3, counts it once; the rest is deri
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
@@ -41,7 +41,7 @@ from deepnet_theory.proof.algebra import (
     present,
     simplified,
 )
-from deepnet_theory.proof.placement import placement_law, relative_update
+from deepnet_theory.proof.placement import relative_update
 from deepnet_theory.proof.step import (
     NAMED,
     Check,
@@ -95,12 +95,6 @@ class Route:
     sums: tuple[str, ...] = ()
 
 
-_ROUTES = {
-    "probe": ("deepnet_theory.proof.probe", "probe_route"),
-    "lemma": ("deepnet_theory.proof.lemma", "lemma_route"),
-}
-
-
 def route_of(selection: Selection) -> Route:
     """The route that the selection's method names; no route knows a closure.
 
@@ -112,9 +106,8 @@ def route_of(selection: Selection) -> Route:
 
 @cache
 def _route(selection: Selection, _named: tuple[object, ...]) -> Route:
-    module, name = _ROUTES[selection.method]
-    route: Callable[[Selection], Route] = getattr(import_module(module), name)
-    return route(selection)
+    route: Route = import_module(f"deepnet_theory.proof.{selection.method}").route(selection)
+    return route
 
 
 def supporting(steps: Iterable[Step], ends: Iterable[str]) -> tuple[Step, ...]:
@@ -370,7 +363,7 @@ class Balance:
             ]
             for place, (closure, sides) in enumerate(picks, start=1):
                 yield self.condition(kind, closure, sides, place)
-            if not placement_law(self.selection.the_placement).has_alpha:
+            if "alpha" not in self.selection.the_placement.expression.names:
                 yield CLOSURE.equal(
                     f"fixed-alpha-{self.tag(kind)}", self.symbol("alpha", kind), _ONE,
                     f"the placement '{self.selection.placement}' has no residual multiplier",
@@ -385,8 +378,8 @@ class Balance:
         ρ; by what factor, at α = β = 1.
         """
         own, sublayer = self.own(kind), kind.law.sublayer
-        law, times = placement_law(self.selection.the_placement), self.times(kind)
-        relative = relative_update(sublayer, law, degrees(self.selection.the_optimizer))
+        placement, times = self.selection.the_placement, self.times(kind)
+        relative = relative_update(sublayer, placement, degrees(self.selection.the_optimizer))
         relative = relative.xreplace(own)
         per_weight = self.increment(kind) / self.route.weights[sublayer.name].rhs.xreplace(own)
         names = {"alpha": own[alpha], "beta": own[beta], "m": sp.Integer(kind.matrices)}

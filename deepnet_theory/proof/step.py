@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import sympy as sp
 
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.proof.algebra import i, r, vanishes
+from deepnet_theory.proof.algebra import vanishes
 
 DIGITS = 40  # of the numbers that sides are compared on
 SAMPLES = 3
@@ -33,22 +33,10 @@ class Relation(StrEnum):
     BOUND = "O"
 
 
-# The relations that each one still implies, in the order of strength.
-_IMPLIES: dict[Relation, frozenset[Relation]] = {
-    Relation.EQUAL: frozenset(Relation),
-    Relation.AT_MOST: frozenset((Relation.AT_MOST, Relation.BOUND)),
-    Relation.ORDER: frozenset((Relation.ORDER, Relation.BOUND)),
-    Relation.BOUND: frozenset((Relation.BOUND,)),
-}
-
-
 def join(relations: Iterable[Relation]) -> Relation:
-    """The relation of a chain: the strongest that all of its relations imply.
-
-    EQUAL < ORDER < BOUND, EQUAL < AT_MOST < BOUND; AT_MOST joined with ORDER is BOUND.
-    """
-    common = frozenset(Relation).intersection(*(_IMPLIES[relation] for relation in relations))
-    return next(relation for relation in _IMPLIES if relation in common)
+    """The relation of a chain: EQUAL, or the one other that its steps have; of several, BOUND."""
+    others = set(relations) - {Relation.EQUAL}
+    return Relation.BOUND if len(others) > 1 else others.pop() if others else Relation.EQUAL
 
 
 # ---- a step: two sides, a relation, a reason, and a check by another road ----
@@ -246,20 +234,8 @@ def at_points(name: str, points: Callable[[Step], Iterable[Point]], digits: int 
 
 
 def written_out(expression: sp.Expr) -> sp.Expr:
-    """Every sum and product over a range of numbers, term by term (no closed form is sought)."""
-    if isinstance(expression, (sp.Sum, sp.Product)):
-        collect = sp.Add if isinstance(expression, sp.Sum) else sp.Mul
-        *inner, (index, first, last) = expression.limits
-        term = expression.func(expression.function, *inner) if inner else expression.function
-        return collect(
-            *(
-                written_out(term.xreplace({index: sp.Integer(value)}))
-                for value in range(int(first), int(last) + 1)
-            )
-        )
-    if not expression.has(sp.Sum, sp.Product):
-        return expression
-    return expression.func(*(written_out(argument) for argument in expression.args))
+    """Every sum and product over a range of numbers, term by term: a sum's terms, then theirs."""
+    return expression.doit().doit()
 
 
 def written_at(name: str, points: Callable[[], Iterable[Point]]) -> Check:
@@ -303,24 +279,14 @@ def _derivative_by_quotient(step: Step) -> bool:
 DERIVATIVE = Check("a central difference at a random point", _derivative_by_quotient)
 
 
-def ratio_in_branch_weight(last: sp.Symbol, weight: sp.Expr) -> Check:
-    """lhs/rhs depends on r alone (and on a sublayer's number i) and tends to 1 with r → 0.
-
-    ``last`` is a factor of ``weight`` or of its inverse, eliminated in favour of r = ``weight``.
-    """
-    inverse = (weight / last).has(last)  # weight is some factor over ``last``
-    solution = weight * last / r if inverse else r * last / weight
+def reached(symbol: sp.Symbol, end: sp.Expr) -> Check:
+    """lhs/rhs tends to 1 where a symbol tends to an end: a leading order, which a bound keeps."""
 
     def holds(step: Step) -> bool:
-        ratio = sp.cancel(sp.together((step.lhs / step.rhs) ** 2).xreplace({last: solution}))
-        # squaring removes the root and the sign, so the sign is looked at by itself
-        tiny = dict.fromkeys(step.free_symbols, sp.Rational(3, 2))
-        tiny[last] = solution.xreplace({**tiny, r: sp.Rational(1, 10**9)})
-        positive = sp.N((step.lhs / step.rhs).xreplace(tiny), 30) > 0
-        # a rational function in lowest terms tends to its value, and has one where it is finite
-        return bool(positive and ratio.free_symbols <= {r, i} and ratio.subs(r, 0) == 1)
+        point = {**rational_point(step.free_symbols, random.Random(step.name)), symbol: end}
+        return bool(abs(sp.N((step.lhs / step.rhs).xreplace(point), DIGITS) - 1) < 1e-12)
 
-    return Check("the ratio is positive, its square a function of r alone that tends to 1", holds)
+    return Check(f"the bound is reached at {symbol} = {end}", holds)
 
 
 NAMED = Check(

@@ -15,7 +15,7 @@ from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.placement import Placement, placements
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.derivation import derive
-from deepnet_theory.proof.lemma import lemma_route
+from deepnet_theory.proof.lemma import route
 from deepnet_theory.proof.step import written_out
 
 LEMMAS = [name for name, of in derivations.SELECTIONS.items() if of.get("method") == "lemma"]
@@ -49,7 +49,7 @@ def test_what_the_route_does_not_cover_is_refused_with_the_probes_name(select, w
     select = {"method": "lemma", **({"optimizer": "sgd"} if "update" not in select else {}),
               **select}  # fmt: skip
     with pytest.raises(Refusal, match=re.escape(what)) as refused:
-        lemma_route(Selection(**select))
+        route(Selection(**select))
     assert "use the method probe" in str(refused.value)
 
 
