@@ -18,7 +18,7 @@ BUDGETS = {
     "laboratory": 4190,
     "models": 5084,
     "processes": 661,
-    "proof": 4085,
+    "proof": 3970,
     "report": 2092,
     "runtime": 1233,
     "sizes": 5181,

@@ -18,12 +18,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from importlib import import_module
-from operator import attrgetter
 from typing import Any
 
 import sympy as sp
 
-from deepnet_theory.definitions.expression import FloatAlgebra, fold
 from deepnet_theory.definitions.rule import Closure, Rule
 from deepnet_theory.definitions.selection import Part, Selection
 from deepnet_theory.proof.algebra import (
@@ -48,9 +46,8 @@ from deepnet_theory.proof.step import (
     Point,
     Section,
     Step,
-    at_points,
     defines,
-    number,
+    written_at,
 )
 from deepnet_theory.sizes.rule import Balanced as SizedPart
 from deepnet_theory.sizes.rule import Kind, solve_rule
@@ -207,10 +204,13 @@ class Balance:
         """α and β of one sublayer → those of this kind."""
         return {alpha: self.symbol("alpha", kind), beta: self.symbol("beta", kind)}
 
+    def of(self, steps: Mapping[str, Step], name: str) -> sp.Expr:
+        """What a step of the route says of a sublayer, in its kind's α and β."""
+        return steps[name].rhs.xreplace(self.own(self.sized.kind_of(name)))
+
     def increment(self, kind: Kind) -> sp.Expr:
         """The change of the output by one sublayer's step, per η."""
-        step = self.route.increments[kind.members[0]]
-        return sp.powsimp(step.rhs / eta).xreplace(self.own(kind))
+        return sp.powsimp(self.of(self.route.increments, kind.members[0]) / eta)
 
     def times(self, kind: Kind) -> sp.Expr:
         """The multiplier of η: its factor where that is a knob, and κ of a kind that takes one."""
@@ -244,13 +244,10 @@ class Balance:
             sum(s.name in kind.members for s in part.layer) * eta * self.increment(kind)
             for kind in kinds
         ]
-        knobs = tuple(dict.fromkeys(symbol for kind in kinds for symbol in self.own(kind).values()))
 
-        def points(_: Step) -> Iterator[Point]:
-            point = {s: sp.Rational(4 + 2 * place, 7) for place, s in enumerate((*knobs, eta))}
-            for layers in (1, 2, 3):
-                each = (self.at(self.route.increments[s.name], point) for s in part.layer * layers)
-                yield {**point, self.depth: sp.Integer(layers)}, sp.Add(*each)
+        def listed() -> Iterator[Point]:
+            layer = sp.Add(*(self.of(self.route.increments, s.name) for s in part.layer))
+            yield from (({self.depth: layers}, layers * layer) for layers in (1, 2, 3))
 
         rests_on = (self.route.increments[name].name for kind in kinds for name in kind.members)
         return SECTION.equal(
@@ -262,53 +259,36 @@ class Balance:
             "directions they would add as a square root)",
             source=COUNTED, uses=(*rests_on, *self.route.sums),
             assumptions=("aligned-updates", "near-identity"),
-            checks=(at_points("added up sublayer by sublayer", points, digits=12),),
+            checks=(written_at("added up sublayer by sublayer", listed),),
             left=output_change(),
         )  # fmt: skip
-
-    def at(self, step: Step, point: Mapping[sp.Expr, Any]) -> Any:
-        """A sublayer's own step as a number, at values of its kind's knobs."""
-        name = next(n for of in (self.route.increments, self.route.weights)
-                    for n, one in of.items() if one is step)  # fmt: skip
-        own = self.own(self.sized.kind_of(name)).items()
-        return number(step.rhs, {**point, **{one: point[knob] for one, knob in own}})
 
     def passage(self, later: Balance) -> Iterator[Step]:
         """A change of a part passes the later one: K cross-attentions, A = K·c, and what counts.
 
         A counts once where it grows, else not: the part must be balanced at its own output too.
         """
-        reader, reads = later.part, attrgetter("reads_memory")
-        crossing = next(filter(reads, reader.layer)).name
-        of_crossing = later.route.weights[crossing]
-        own = later.own(later.sized.kind_of(crossing))
-        weight = simplified(of_crossing.rhs.xreplace(own).xreplace(later.values))
-
-        def points(_: Step) -> Iterator[Point]:
-            for layers in (4, 9):
-                depth = {later.depth: sp.Integer(layers)}
-                knobs = {knob: number(value, depth) for knob, value in later.values.items()}
-                each = (
-                    later.at(later.route.weights[s.name], knobs)
-                    for s in filter(reads, reader.layer * layers)
-                )
-                total = sp.Add(*each)
-                yield {**depth, A: total}, total
+        reader = later.part
+        names = [sublayer.name for sublayer in reader.layer if sublayer.reads_memory]
+        weights = [later.of(later.route.weights, name).xreplace(later.values) for name in names]
+        weight = simplified(weights[0])
+        listed = sp.Add(*(later.depth * one for one in weights))
 
         size = SECTION.equal(
             f"amplification-{self.part.name}", A, present(simplified(crossings(reader) * weight)),
             f"a change of the {self.part.name}'s output reaches the {reader.name}'s through K = "
             f"{crossings(reader)} cross-attentions of weight {present(weight)}, all aligned",
-            source=AMPLIFIED, uses=(of_crossing.name, *later.conclusion),
+            source=AMPLIFIED, uses=(later.route.weights[names[0]].name, *later.conclusion),
             assumptions=("aligned-updates",),
-            checks=(at_points("cross-attention by cross-attention", points), NAMED),
+            checks=(Check("cross-attention by cross-attention",
+                          lambda step: not exponents(simplified(step.rhs / listed))), NAMED),
         )  # fmt: skip
         grows = exponents(size.rhs).get(later.depth, 0) > 0
 
         def order_one(step: Step) -> bool:
             ratio = (step.lhs / step.rhs).xreplace({A: size.rhs})
-            sizes = [number(ratio, {later.depth: sp.Integer(10) ** n}) for n in (40, 60, 80)]
-            return all(abs(s / sizes[0] - 1) < 1e-6 for s in sizes)
+            far, farther = (ratio.subs(later.depth, sp.Float(10) ** n) for n in (40, 80))
+            return bool(abs(far / farther - 1) < 1e-6)
 
         yield size
         yield SECTION.order(
@@ -381,25 +361,22 @@ class Balance:
         placement, times = self.selection.the_placement, self.times(kind)
         relative = relative_update(sublayer, placement, degrees(self.selection.the_optimizer))
         relative = relative.xreplace(own)
-        per_weight = self.increment(kind) / self.route.weights[sublayer.name].rhs.xreplace(own)
+        per_weight = self.increment(kind) / self.of(self.route.weights, sublayer.name)
         names = {"alpha": own[alpha], "beta": own[beta], "m": sp.Integer(kind.matrices)}
         names["rho"] = times * relative
-        others = dict.fromkeys(sp.sympify(times).free_symbols, 0.7)
 
-        def points(_: Step) -> Iterator[Point]:
-            at_one = number(per_weight / relative, dict.fromkeys(own.values(), _ONE))
-            for a, b in ((0.3, 1.7), (2.5, 0.6)):
-                point = {own[alpha]: a, own[beta]: b, **others}
-                rho = float(number(times, others) * number(per_weight, point) / at_one)
-                algebra = FloatAlgebra(alpha=a, beta=b, m=kind.matrices, rho=rho)
-                yield point, tuple(fold(side.root, algebra) for side in sides)
+        def holds(step: Step) -> bool:
+            factor = (relative / per_weight).xreplace(dict.fromkeys(own.values(), _ONE))
+            again = {**names, "rho": times * per_weight * factor}
+            pairs = zip((step.lhs, step.rhs), sides, strict=True)
+            return all(not exponents(one / in_sympy(side, again)) for one, side in pairs)
 
         left, right = (in_sympy(side, names) for side in sides)
         return CLOSURE.equal(
             f"closure-{self.tag(kind)}-{place}", left, right,
             f"imposed by the closure '{closure.name}': {closure.summary}",
             imposed=True, source=closure.source,
-            checks=(at_points("as the closure's own text says", points, digits=12),),
+            checks=(Check("as the closure says of the increment", holds),),
             left=in_sympy(sides[0], {**names, "rho": self.symbol("rho", kind)}),
         )  # fmt: skip
 

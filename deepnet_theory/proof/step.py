@@ -20,8 +20,7 @@ from deepnet_theory.proof.algebra import vanishes
 
 DIGITS = 40  # of the numbers that sides are compared on
 SAMPLES = 3
-Numbers = Mapping[sp.Expr, Any]
-Point = tuple[Numbers, Any]  # values of the symbols, and what a side is there
+Point = tuple[Mapping[sp.Expr, Any], Any]  # values of the symbols, and what a side is there
 
 
 class Relation(StrEnum):
@@ -192,44 +191,6 @@ _GENERIC: dict[Relation, tuple[Check, ...]] = {
 }
 
 
-# ---- sides as numbers ----
-
-
-def number(node: Any, values: Numbers | None = None) -> sp.Float:
-    """A node at values of its symbols, to :data:`DIGITS` digits; sums are written out.
-
-    Values are put in as floats: SymPy would factor 4*10^200 + 1 under a root, and give up.
-    """
-    node, values = sp.sympify(node), values or {}
-    if node.has(sp.Sum):
-        node = written_out(node.xreplace({s: n for s, n in values.items() if n == int(n)}))
-    floats = {symbol: sp.Float(sp.sympify(n), DIGITS) for symbol, n in values.items()}
-    return sp.N(node.xreplace(floats), DIGITS)
-
-
-def near(one: sp.Float, expected: Any, digits: int = 25) -> bool:
-    """Whether two numbers are the same to a number of digits."""
-    value = number(expected)
-    return bool(abs(one - value) <= sp.Float(10) ** -digits * abs(value))
-
-
-def _sides(step: Step, points: Iterable[Point]) -> Iterator[tuple[sp.Expr, Numbers, Any]]:
-    """Each side, at every point, with what is expected of it; a pair is of each by itself."""
-    for values, expected in points:
-        both = expected if isinstance(expected, tuple) else (expected, expected)
-        yield from zip((step.lhs, step.rhs), (values, values), both, strict=True)
-
-
-def at_points(name: str, points: Callable[[Step], Iterable[Point]], digits: int = 25) -> Check:
-    """Both sides are at every point what is computed anew there."""
-
-    def holds(step: Step) -> bool:
-        sides = _sides(step, points(step))
-        return all(near(number(side, at), value, digits) for side, at, value in sides)
-
-    return Check(name, holds)
-
-
 # ---- sides at explicit sizes ----
 
 
@@ -239,11 +200,15 @@ def written_out(expression: sp.Expr) -> sp.Expr:
 
 
 def written_at(name: str, points: Callable[[], Iterable[Point]]) -> Check:
-    """Both sides, written out at explicit sizes, are what is listed."""
+    """Both sides, written out at explicit sizes, are what is listed; a pair is one for each."""
 
     def holds(step: Step) -> bool:
-        sides = _sides(step, points())
-        return all(vanishes(written_out(side.subs(at)) - value) for side, at, value in sides)
+        for values, listed in points():
+            both = listed if isinstance(listed, tuple) else (listed, listed)
+            for side, one in zip((step.lhs, step.rhs), both, strict=True):
+                if not vanishes(written_out(side.subs(values)) - one):
+                    return False
+        return True
 
     return Check(name, holds)
 
