@@ -113,7 +113,7 @@ def _rules() -> Iterator[dict[str, Any]]:
 def _row(named: str, answer: Answer) -> dict[str, Any]:
     """One of the two rules of a selection."""
     shares: dict[str, list[str]] = {}
-    for share in answer.shares:
+    for share in answer.parameters:
         if share.standing == "dominant":
             shares.setdefault(str(share.balancing), []).append(share.parameter)
     return {

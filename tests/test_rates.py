@@ -52,8 +52,8 @@ def test_completeps_epsilon_is_derived():
     assert {p.role.value for p in derived} & {*published}
     for p in derived:
         if p.role.value in published:
-            assert growth(p.epsilon, "N") == growth(published[p.role.value], "N") == -1
-            assert growth(p.rate, "N") == 0  # and no learning rate depends on the depth
+            assert p.epsilon.exponent("N") == growth(published[p.role.value], "N") == -1
+            assert p.rate.exponent("N") == 0  # and no learning rate depends on the depth
 
 
 def test_no_epsilon_overtakes_a_gradient():
@@ -103,15 +103,15 @@ def decayed(optimizer, own, gradient, decay):
 def test_a_weight_decay_takes_the_same_share_of_the_weights_at_every_depth(optimizer):
     derivation = dt.derive(optimizer, placement="pre-ln", closure="complete")
     least, alike = 1e-4, []
-    for share, rule in zip(derivation.shares, derivation.parameters, strict=True):
-        if share.role in (Role.SCALED, Role.UNSCALED):
+    for row in derivation.parameters:
+        if row.role in (Role.SCALED, Role.UNSCALED):
             shares = {True: [], False: []}
             for depth in (2, 200):
-                own, gradient = rule.at(N=depth), share.gradient.at(N=depth)
+                own, gradient = row.at(N=depth), row.gradient.at(N=depth)
                 for used in shares:
                     times = own.weight_decay if used else 1.0
                     shares[used].append(decayed(optimizer, own, gradient, least * times))
-            assert shares[True][0] == pytest.approx(shares[True][1], rel=1e-6), rule.name
+            assert shares[True][0] == pytest.approx(shares[True][1], rel=1e-6), row.parameter
             alike.append(shares[False][0] == pytest.approx(shares[False][1], rel=1e-1))
     # κ of the scaled matrices is 1 under SGD and falls with the depth under Adam
     assert all(alike) == (optimizer == "momentum")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
@@ -29,7 +29,7 @@ from deepnet_theory.definitions.record import (
     require,
     written,
 )
-from deepnet_theory.definitions.rule import ParameterConstants, ParameterRule
+from deepnet_theory.definitions.rule import ParameterConstants
 from deepnet_theory.definitions.selection import ALIGNMENTS, described_layer, selection_from, stack
 from deepnet_theory.definitions.sublayer import MATRICES, Role, norm, sublayer, sublayers
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from deepnet_theory.definitions.rule import Rule
     from deepnet_theory.definitions.selection import Selection
 
-FORMS = ("forward", "weights")
+FORMS = FORWARD, WEIGHTS = "forward", "weights"
 SCHEMA = "deepnet-theory/constants/1"
 MAX_BYTES = 1_000_000  # a constants file is a few kilobytes
 
@@ -212,16 +212,14 @@ class Constants:
         rule: Rule,
         depth: Mapping[str, int],
         architecture: Architecture,
-        parameters: Sequence[ParameterRule] = (),
-        form: str = "forward",
-        warning: str = "",
-        condition: str = "",
-        origin: dict[str, Any] | None = None,
+        parameters: Mapping[tuple[str, str], dict[str, ParameterConstants]] | None = None,
+        **more: Any,
     ) -> Constants:
         """The constants of ``selection``'s stack under ``rule`` at a depth such as ``{"N": 8}``.
 
-        ``parameters`` are the formulas of every kind of parameter. Raises :class:`InputError`
-        where the rule has no positive, finite value at that depth, or says nothing of a sublayer.
+        ``parameters`` are those of parts and sublayers, ``more`` other fields. Raises
+        :class:`InputError` where the rule has no positive, finite value at that depth, or says
+        nothing of a sublayer.
         """
         parts = []
         for part in selection.the_stack.parts:
@@ -230,14 +228,14 @@ class Constants:
                 entry, matrices = rule.entry(part.name, s.name), {m.name for m in s.matrices}
                 # an entry may be of all kinds, and have gains of other kinds' matrices
                 gains = {m: gain for m, gain in entry.gains_at(**depth).items() if m in matrices}
-                stepped = (p for p in parameters if (p.part, p.sublayer) == (part.name, s.name))
+                own = (parameters or {}).get((part.name, s.name), {})
+                epsilon = entry.norm_epsilon_at(**depth)
+                rates = entry.rate_at(**depth)
                 rows.append(
                     SublayerConstants(
-                        s.name, *entry.at(**depth), entry.rate_at(**depth), gains,
-                        {p.name: p.at(**depth) for p in stepped}, entry.norm_epsilon_at(**depth),
-                        parallel,
+                        s.name, *entry.at(**depth), rates, gains, own, epsilon, parallel
                     )
-                )  # fmt: skip
+                )
             uses = layers // part.distinct(layers)
             parts.append(PartConstants(part.name, layers, part.causal, tuple(rows), uses=uses))
         optimizer = selection.the_optimizer
@@ -250,10 +248,7 @@ class Constants:
             optimizer=optimizer.name,
             update=optimizer.update,
             eta=rule.eta_at(**depth),
-            form=form,
-            warning=warning,
-            condition=condition,
-            origin=origin or {},
+            **more,
         )
 
     def parameter(

@@ -261,9 +261,9 @@ def _used(beside: list[Sublayer]) -> Iterator[str]:
     yield from dict.fromkeys(n.gain for s in beside for n in s.ruled_norms if n.gain)
 
 
-def described(row: Iterable[Sublayer], between: str = ", ") -> str:
+def described(row: Iterable[Sublayer]) -> str:
     kinds = ((s.kind, s is not beside[0]) for beside in by_sum(row) for s in beside)
-    return described_layer(kinds, between)
+    return described_layer(kinds, ",")
 
 
 @dataclass(frozen=True)
@@ -320,7 +320,7 @@ class Reading:
     @cached_property
     def layer_texts(self) -> list[list[str]]:
         """Every layer of every stack as a selection says it."""
-        return [[described(row, ",") for row in by_layer(s)] for s in self.stacks.values()]
+        return [[described(row) for row in by_layer(s)] for s in self.stacks.values()]
 
     @cached_property
     def select(self) -> dict[str, str]:

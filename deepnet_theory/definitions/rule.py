@@ -14,8 +14,7 @@ from typing import Annotated, TypeVar
 from deepnet_theory.definitions.discovery import choose, declared
 from deepnet_theory.definitions.expression import DEPTH, Expression, Grammar, evaluate
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.record import NOT_NEGATIVE
-from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.definitions.record import NOT_NEGATIVE, OPTIONAL
 
 PLAIN = "plain"  # the name of α = β = 1 where it is measured beside a rule
 # the names of the two rules that a selection has
@@ -225,40 +224,18 @@ class ParameterConstants:
     .. math:: \mathrm{lr}\cdot\mathrm{rate}, \qquad \varepsilon\cdot\mathrm{epsilon}, \qquad
               \lambda\cdot\mathrm{weight\_decay}
 
-    ``formulas`` are those of the four in N and M, for people.
+    ``refused`` says why it has no weight decay where it should. Files of earlier versions have
+    ``formulas`` too.
     """
 
     gain: Annotated[float, NOT_NEGATIVE] = 1.0
     rate: Annotated[float, NOT_NEGATIVE] = 1.0
     epsilon: Annotated[float, NOT_NEGATIVE] = 1.0
     weight_decay: Annotated[float, NOT_NEGATIVE] = 1.0
-    formulas: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class ParameterRule:
-    """The formulas of one kind of parameter, as texts in N and M.
-
-    ``name`` is that of the sublayer's matrix or vector, or ``norm_gain`` and ``norm_bias``.
-    ``epsilon`` scales as the parameter's gradient, so that it never overtakes it, and
-    ``weight_decay`` so that one step takes the same share of the weights at every depth; it is
-    0 for vectors.
-    """
-
-    part: str
-    sublayer: str
-    name: str
-    role: Role
-    gain: str
-    rate: str
-    epsilon: str
-    weight_decay: str
-
-    def at(self, **depth: int) -> ParameterConstants:
-        """The numbers at a depth; raises :class:`InputError` where one is not finite there."""
-        texts = {knob: str(getattr(self, knob)) for knob in KNOBS}
-        values = {knob: number(text, **depth) for knob, text in texts.items()}
-        return ParameterConstants(**values, formulas=texts)
+    refused: str = field(default="", metadata=OPTIONAL, kw_only=True)
+    formulas: dict[str, str] = field(
+        default_factory=dict, metadata={"json": None}, compare=False, repr=False, kw_only=True
+    )
 
 
 # ---- closures: the condition beside the balance that picks one rule of them all ----

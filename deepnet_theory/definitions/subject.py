@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, field, replace
-from itertools import groupby
+from itertools import cycle
 from statistics import NormalDist
 from typing import Any
 
@@ -25,7 +25,6 @@ from deepnet_theory.definitions.reading import (
     Matrix,
     Reading,
     Sublayer,
-    described,
     residual_equation,
 )
 from deepnet_theory.definitions.selection import Selection
@@ -102,51 +101,46 @@ def rows_of(reading: Reading, c: Constants) -> Wanted:
     another depth are distinguished by ``layers``; those of another placement differ row by row.
     """
     stacks, parts = reading.stacks, c.parts
-    kinds = {
-        name: [described(layer) for _, layer in groupby(rows, lambda s: s.layer)]
-        for name, rows in stacks.items()
-    }
     if len(stacks) < len(parts):
-        (layer, *_), *_ = kinds.values()
-        parts = tuple(p for p in parts if layer == as_read(p.described()))[:1]
+        first = reading.layer_texts[0][0]
+        parts = tuple(p for p in parts if first == as_read(p.described(",")))[:1]
     if len(stacks) != len(parts):
         raise Refusal(f"the model has {len(stacks)} stack(s), the constants {len(c.parts)}")
-    rows, where = [], c.the_placement
+    rows: list[WantedSublayer] = []
     for (name, sublayers), part in zip(stacks.items(), parts, strict=True):
-        used = max((reading.users[m.where] for s in sublayers for m in s.matrices), default=1)
-        if part.layers == reading.layers[name] and part.uses != used:
-            raise _of_another(
-                reading,
-                f"each layer of the {name} is used {_times(used)}, the constants are for layers "
-                f"that are used {_times(part.uses)}",
-            )
-        _require_layers(reading, name, kinds[name], part)
-        for position, s in enumerate(sublayers):
+        _require_layers(reading, name, part)
+        for s in sublayers:
             if any(n.centred is not (c.norm == "layer") for n in s.placed_norms):
                 kind = "RMS norm" if c.norm == "layer" else "LayerNorm"
                 raise _of_another(
                     reading, f"{at(s)} has {kind}, the constants are for the norm {c.norm!r}"
                 )
-            index = position % len(part.sublayers)
-            entry = part.sublayers[index]
-            stream, branch = where.coefficients(entry.alpha)
-            asks = {m.name: c.parameter(part.name, index, m.name, m.role)
-                    for m in sublayer(s.kind).matrices}  # fmt: skip
-            rows.append(
-                WantedSublayer(
-                    with_own(where.norms, s), stream / branch,
-                    {role: p.gain for role, p in asks.items()},
-                    {role: p.rate for role, p in asks.items()},
-                    norm_epsilon=entry.norm_epsilon, part=part.name, index=index,
-                    learnt=RESIDUAL_GAIN in where.learnt,
-                )
-            )  # fmt: skip
+        asked = [_asked(c, part, index) for index in range(len(part.sublayers))]
+        rows += (
+            replace(row, norms=with_own(row.norms, s))
+            for s, row in zip(sublayers, cycle(asked), strict=False)
+        )
     if c.architecture.residual_gain is not None:
         raise Refusal("the constants ask for residual gains, which this model has none of")
     made_for = {name: part.layers for name, part in zip(stacks, parts, strict=True)}
     return Wanted(
         c.optimizer, "the constants given", c.placement, tuple(rows),
         layers=None if made_for == reading.layers else made_for,
+    )  # fmt: skip
+
+
+def _asked(c: Constants, part: PartConstants, index: int) -> WantedSublayer:
+    """What constants ask of one sublayer of a layer."""
+    s, where = part.sublayers[index], c.the_placement
+    stream, branch = where.coefficients(s.alpha)
+    own = {m.name: c.parameter(part.name, index, m.name, m.role)
+           for m in sublayer(s.kind).matrices}  # fmt: skip
+    gains = {role: p.gain for role, p in own.items()}
+    own |= {name: s.parameters[name] for name in where.learnt if name in s.parameters}
+    return WantedSublayer(
+        where.norms, stream / branch, gains, {role: p.rate for role, p in own.items()},
+        norm_epsilon=s.norm_epsilon, part=part.name, index=index,
+        learnt=RESIDUAL_GAIN in where.learnt,
     )  # fmt: skip
 
 
@@ -172,12 +166,21 @@ def as_read(layer: str) -> str:
     return layer.replace("attention-qk-norm", "attention")
 
 
-def _require_layers(reading: Reading, name: str, layers: list[str], part: PartConstants) -> None:
+def _require_layers(reading: Reading, name: str, part: PartConstants) -> None:
     """Raise :class:`Refusal` where a model's layers are not those of a part."""
-    asked = as_read(part.described())
-    if wrong := next((layer for layer in layers if layer != asked), ""):
+    matrices = (m.where for s in reading.stacks[name] for m in s.matrices)
+    used = max((reading.users[where] for where in matrices), default=1)
+    if part.layers == reading.layers[name] and part.uses != used:
         raise _of_another(
-            reading, f"a layer of the {part.name} is {wrong}, the constants are for {asked}"
+            reading,
+            f"each layer of the {name} is used {_times(used)}, the constants are for layers that "
+            f"are used {_times(part.uses)}",
+        )
+    asked, layers = as_read(part.described(",")), [*reading.stacks].index(name)
+    if wrong := next((layer for layer in reading.layer_texts[layers] if layer != asked), ""):
+        layer, asked = (text.replace(",", ", ") for text in (wrong, asked))
+        raise _of_another(
+            reading, f"a layer of the {part.name} is {layer}, the constants are for {asked}"
         )
 
 

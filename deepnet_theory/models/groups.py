@@ -238,7 +238,7 @@ def _ruled(
                 "at different rates: they step at the least of them"
             )
         if weight_decay and not row.weight_decay and c.outer and d.role in MATRICES:
-            raise Refusal(f"{role_of(d)}: {row.formulas.get('weight_decay', 'no weight decay')}")
+            raise Refusal(f"{role_of(d)}: {row.refused or 'no weight decay'}")
         if d.name == TIED and (head := c.outer.get("head", row)).rate != row.rate:
             raise Refusal(
                 f"a tied head asks for two learning rates of one matrix: {row.rate:.4g} of the "

@@ -16,6 +16,7 @@ from functools import cached_property
 from typing import Any
 
 from deepnet_theory.definitions.assumption import Assumption, assumption
+from deepnet_theory.definitions.constants import FORWARD
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.optimizer import above_floors
 from deepnet_theory.definitions.outcome import Verdict
@@ -28,7 +29,6 @@ from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.sizes.update import FULL
 from deepnet_theory.sizes.width import (
-    FORWARD,
     HEAD,
     TIED,
     Scale,
@@ -194,7 +194,9 @@ def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
     shares = (
         {}
         if depth is None
-        else {(p.part, p.sublayer, p.parameter): p.share for p in depth.shares if p.exponent < 0}
+        else {
+            (p.part, p.sublayer, p.parameter): p.share for p in depth.parameters if p.exponent < 0
+        }
     )
     known: dict[WidthRow, tuple[dict[str, Shown], Shown]] = {}
     for printed, row in pairs:
@@ -239,23 +241,24 @@ def in_depth(
     """What the rule in depth multiplies the numbers of a row by."""
     if depth is None:
         return lambda _: {}
-    parameters, eta = depth.parameters, parse(depth.rule.eta)
-    if table.form != FORWARD:
-        _, _, parameters = in_weights(table.selection, depth.rule, parameters)
-    known = {(p.part, p.sublayer, p.name): p for p in parameters}
+    eta, known = parse(depth.rule.eta), {}
+    moved = in_weights(table.selection) if table.form != FORWARD else {}
+    for p in depth.parameters:
+        by = moved.get((p.sublayer, p.parameter), {})
+        alpha = parse(depth.rule.entry(p.part, p.sublayer).alpha)
+        known[p.part, p.sublayer, p.parameter] = {
+            "init": (p.size or ONE) * alpha ** by.get("gain", 0),
+            "rate": eta * p.rate * alpha ** by.get("rate", 0),
+            "epsilon": p.epsilon * alpha ** by.get("epsilon", 0),
+            **dict.fromkeys(
+                ("decay", "coupled_decay"),
+                p.decay * alpha ** by.get("weight_decay", 0) if p.decay else ONE,
+            ),
+        }
 
     def times(row: WidthRow) -> dict[str, Monomial]:
-        p = known.get((row.place.part, row.place.sublayer, row.place.parameter))
-        if p is None:
-            return {"rate": eta, "decay": ONE / eta, "coupled_decay": ONE / eta}
-        decay = parse(p.weight_decay) if p.weight_decay != "0" else ONE
-        return {
-            "init": parse(p.gain) if row.init is not None else ONE,
-            "rate": eta * parse(p.rate),
-            "epsilon": parse(p.epsilon),
-            "decay": decay,
-            "coupled_decay": decay,
-        }
+        place = row.place.part, row.place.sublayer, row.place.parameter
+        return known.get(place, {"rate": eta, "decay": ONE / eta, "coupled_decay": ONE / eta})
 
     return times
 

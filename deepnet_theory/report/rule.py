@@ -127,8 +127,7 @@ def meaning(derivation: Derivation) -> Iterator[doc.Words]:
         f", beta multiplies the initialisation of {scaled}{', kappa their learning rate' * rates}; "
         "all other matrices keep theirs.",
     )
-    if derivation.orders:
-        yield derivation.in_depth
+    yield derivation.in_depth
 
 
 def proved(derivation: Derivation) -> tuple[Verdict, str]:
@@ -172,7 +171,7 @@ def beside(derivation: Derivation) -> tuple[doc.Document, ...]:
 
 def _consequences(derivation: Derivation) -> Iterator[doc.Document]:
     """What follows from the rule as powers of the depth: of the scaled matrices, of the others."""
-    beside = {f"share-{share.parameter}" for share in derivation.shares}
+    beside = {f"share-{share.parameter}" for share in derivation.parameters}
     for name, other in ("Consequences", False), ("Parameters that beta does not reach", True):
         rows = (_consequence(c) for c in derivation.consequences if (c.name in beside) is other)
         table = doc.table(CONSEQUENCE, rows)

@@ -7,7 +7,7 @@ derivation is an answer with the steps that lead to it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,6 @@ from deepnet_theory.definitions.rule import (
     COMPLETE,
     FIRST,
     TO_TRAIN_WITH,
-    ParameterRule,
     Row,
     Rule,
     closures,
@@ -36,7 +35,6 @@ from deepnet_theory.sizes.table import (
     ParameterRow,
     SublayerRow,
     Table,
-    parameter_rules,
     table,
     texts,
 )
@@ -103,16 +101,8 @@ class Answer(Displayed):
         return (*consequences(self.table), *share_consequences(self.table.parameters))
 
     @property
-    def shares(self) -> tuple[ParameterRow, ...]:
+    def parameters(self) -> tuple[ParameterRow, ...]:
         return self.table.parameters
-
-    @property
-    def orders(self) -> tuple[SublayerRow, ...]:
-        return self.table.sublayers
-
-    @cached_property
-    def parameters(self) -> tuple[ParameterRule, ...]:
-        return parameter_rules(self.table)
 
     @cached_property
     def _training(self) -> Table | str:
@@ -230,7 +220,7 @@ class Answer(Displayed):
             "training_condition": self.training_condition or None,
             "meaning": self.rule.meaning,
             "consequences": by_kind(self.consequences, "meaning", "remark"),
-            "parameters": [asdict(parameter) for parameter in self.parameters],
+            "parameters": [row.to_dict() for row in self.parameters],
             "in_depth": self.in_depth,
             "remarks": list(self.remarks),
         }
@@ -265,29 +255,29 @@ def consequences(table: Table) -> Iterator[Consequence]:
 
 
 def of_sublayer(table: Table, row: SublayerRow) -> Iterator[Consequence]:
-    (part,) = (b.part for b in table.rule.parts if b.part.name == row.part)
-    kind = (p for p in table.parameters if p.part == row.part and p.sublayer in row.members)
-    scaled = next(p for p in kind if p.role is Role.SCALED)
+    part, kind = row.of.part, row.kind
+    rows = (p for p in table.parameters if p.part == part.name and p.sublayer in kind.members)
+    scaled = next(p for p in rows if p.role is Role.SCALED)
     squares = f"{part.squares}: bounded where independent branches stay near the identity"
     if part.uses != "1":
         squares += f"; the n_u = {part.uses} uses of one layer add alike"
     sums = "S*r, S sublayers: branches aligned with the stream amplify by exp(S*r)"
     quantities = [
-        ("initial-weight", "size of a scaled matrix at initialisation", row.beta),
+        ("initial-weight", "size of a scaled matrix at initialisation", kind.beta),
         ("gradient", "size of a scaled matrix's gradient", scaled.gradient),
         ("update", "size of a scaled matrix's first update, in units of eta", scaled.update),
-        ("relative-update", "rho, update over weight, in units of eta", row.rho),
-        ("branch-weight", "r, the branch against the identity path", row.weight),
+        ("relative-update", "rho, update over weight, in units of eta", kind.relative),
+        ("branch-weight", "r, the branch against the identity path", kind.weight),
         ("aligned-sum", sums, row.aligned),
-        ("self-consistency", squares, row.independent),
+        ("self-consistency", squares, row.of.squares(kind)),
     ]
     for order, size in enumerate(row.orders, start=1):
         meaning = f"what order {order} of an update moves the output by, in units of eta^{order}"
         quantities.append((f"order-{order}", meaning, size))
     for name, meaning, value in quantities:
-        yield Consequence(name, meaning, value, row.part, row.sublayer)
+        yield Consequence(name, meaning, value, part.name, kind.name)
     meaning = "how the largest stable learning rate scales with depth (worst case)"
-    yield Consequence("failing-rate", meaning, row.failing, row.part, row.sublayer, row.state)
+    yield Consequence("failing-rate", meaning, row.failing, part.name, kind.name, row.state)
 
 
 def share_consequences(rows: Iterable[ParameterRow]) -> Iterator[Consequence]:
@@ -327,7 +317,8 @@ def in_depth(table: Table) -> str:
     rows = [row for row in table.sublayers if row.state == table.state]
     words: dict[str, list[str]] = {}
     for row in rows:
-        name = row.part if row.sublayer == "*" else f"{row.part}, {row.sublayer}"
+        part, kind = row.of.part.name, row.kind.name
+        name = part if kind == "*" else f"{part}, {kind}"
         words.setdefault(_in_words(row), []).append(name)
     clauses = (
         sentence if len(table.sublayers) == len(names) else f"{sentence} ({' and '.join(names)})"
@@ -337,7 +328,8 @@ def in_depth(table: Table) -> str:
 
 
 def _in_words(row: SublayerRow) -> str:
-    scales = f"rho scales as {power_of(row.rho)}"
+    rho = row.kind.relative
+    scales = f"rho scales as {power_of(rho)}"
     if row.state == UNSTABLE:
         fails = power_of(row.failing)
         return (
@@ -349,7 +341,7 @@ def _in_words(row: SublayerRow) -> str:
             f"{scales}, and with it the higher orders, so that the matrices of a branch no longer "
             "learn together"
         )
-    if any(row.rho.exponent(depth) for depth in DEPTHS):
+    if any(rho.exponent(depth) for depth in DEPTHS):
         return f"{scales}, which one matrix a branch does not feel"
     return "rho and every order are of order one"
 

@@ -15,17 +15,22 @@ Source: derived here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 
+from deepnet_theory.definitions.constants import (
+    WEIGHTS,
+    Constants,
+    PartConstants,
+    SublayerConstants,
+)
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import Placement, placements
-from deepnet_theory.definitions.rule import ParameterRule, Rule, RuleEntry
+from deepnet_theory.definitions.rule import ParameterConstants
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.definitions.sublayer import MATRICES, Sublayer, sublayer
+from deepnet_theory.definitions.sublayer import MATRICES, sublayer
 from deepnet_theory.sizes import laws, update
-from deepnet_theory.sizes.monomial import ONE, product
+from deepnet_theory.sizes.monomial import ONE
 
 
 def without_alpha(placement: Placement) -> str:
@@ -50,16 +55,15 @@ def _law(placement: Placement) -> laws.Law:
     return laws.law(placement, sublayer("ffn"))
 
 
-def in_weights(
-    selection: Selection, rule: Rule, parameters: Sequence[ParameterRule]
-) -> tuple[Selection, Rule, tuple[ParameterRule, ...]]:
-    """The same model with α = 1: its placement, its rule, and what its parameters step with.
+def in_weights(selection: Selection) -> dict[tuple[str, str], dict[str, Fraction]]:
+    """The powers of α that each knob of a parameter takes where the model has α = 1.
 
-    Raises :class:`Refusal` where no matrix can carry α, or the update has no degrees.
+    By sublayer and parameter; empty where there is no α. Raises :class:`Refusal` where no matrix
+    can carry α, or the update has no degrees.
     """
     placement = selection.the_placement
     if not _law(placement).has_alpha:
-        return selection, rule, tuple(parameters)
+        return {}
     if placement.learnt:
         raise Refusal(
             f"the form 'weights' of {placement.equation} is its form 'forward': alpha is in what "
@@ -73,49 +77,39 @@ def in_weights(
             f"the form 'weights' puts alpha into the last matrix of a branch, which a norm behind "
             f"the branch would take out again: {placement.equation}; it is for {', '.join(valid)}"
         )
-    times = {matrix: update.powers(selection.the_optimizer, not matrix) for matrix in (True, False)}
-    moved: list[ParameterRule] = []
-    entries: dict[RuleEntry, RuleEntry] = {}
-    for part in selection.the_stack.parts:
-        for branch in {s.name: s for s in part.layer}.values():
-            entry, (last, *_) = rule.entry(part.name, branch.name), branch.last_map
-            scaled = last in {m.name for m in branch.scaled}
-            gain = dict(entry.gains).get(last, entry.beta if scaled else "1")
-            gain = product((gain, 1), (entry.alpha, -1))
-            gains = {**dict(entries.get(entry, entry).gains), last: gain}
-            entries[entry] = replace(entry, alpha="1", gains=tuple(gains.items()))
-            rows = [p for p in parameters if (p.part, p.sublayer) == (part.name, branch.name)]
-            for row in rows or _plain(part.name, branch):
-                if row.name in branch.last_map:
-                    row = _rescaled(row, entry.alpha, times[row.role in MATRICES])
-                    row = replace(row, gain=gain) if row.role in MATRICES else row
-                moved.append(row)
-    return (
-        replace(selection, placement=without_alpha(placement)),
-        Rule(
-            rule.name,
-            tuple(entries.get(entry, entry) for entry in rule.entries),
-            rule.eta,
-            f"{rule.meaning}; alpha is in the last matrices",
-        ),
-        tuple(moved),
+    found = {}
+    for branch in selection.the_stack.sublayers:
+        for parameter in (p for p in branch.parameters if p.name in branch.last_map):
+            is_matrix = parameter.role in MATRICES
+            powers = update.powers(selection.the_optimizer, not is_matrix)
+            found[branch.name, parameter.name] = {
+                "gain": Fraction(-int(is_matrix)),
+                "rate": powers["eta"],
+                "epsilon": powers.get("epsilon", Fraction(0)),
+                "weight_decay": powers.get("decay", Fraction(0)),
+            }
+    return found
+
+
+def with_alpha_in_weights(selection: Selection, c: Constants) -> Constants:
+    """The constants of the same model with α = 1, of the form 'weights'."""
+    moved = in_weights(selection)
+
+    def carrying(part: PartConstants, index: int) -> SublayerConstants:
+        s, alpha = part.sublayers[index], part.sublayers[index].alpha
+        gains, parameters = dict(s.gains), dict(s.parameters)
+        for p in sublayer(s.kind).parameters:
+            if powers := moved.get((s.kind, p.name)):
+                own = vars(c.parameter(part.name, index, p.name, p.role))
+                knobs = {knob: own[knob] * alpha ** float(by) for knob, by in powers.items()}
+                parameters[p.name] = ParameterConstants(**knobs)
+                if p.role in MATRICES:
+                    gains[p.name] = knobs["gain"]
+        return replace(s, alpha=1.0, gains=gains, parameters=parameters)
+
+    parts = (
+        replace(p, sublayers=tuple(carrying(p, i) for i in range(len(p.sublayers))))
+        for p in c.parts
     )
-
-
-def _plain(part: str, sublayer: Sublayer) -> list[ParameterRule]:
-    """The last map of a rule that no multipliers were derived for."""
-    roles = {p.name: p.role for p in sublayer.parameters if p.name in sublayer.last_map}
-    return [
-        ParameterRule(part, sublayer.name, name, role, "0", "1", "1", str(int(role in MATRICES)))
-        for name, role in roles.items()
-    ]
-
-
-def _rescaled(row: ParameterRule, alpha: str, times: Mapping[str, Fraction]) -> ParameterRule:
-    """What a parameter steps with where α goes into it."""
-    return replace(
-        row,
-        rate=product((row.rate, 1), (alpha, times["eta"])),
-        epsilon=product((row.epsilon, 1), (alpha, times.get("epsilon", 0))),
-        weight_decay=product((row.weight_decay, 1), (alpha, times.get("decay", 0))),
-    )
+    where = without_alpha(selection.the_placement)
+    return replace(c, placement=where, form=WEIGHTS, parts=tuple(parts))

@@ -16,8 +16,7 @@ Source: derived here.
 from __future__ import annotations
 
 import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -25,6 +24,7 @@ from typing import Any
 from deepnet_theory.definitions import __version__
 from deepnet_theory.definitions.constants import (
     FORMS,
+    WEIGHTS,
     Architecture,
     Base,
     Constants,
@@ -38,26 +38,30 @@ from deepnet_theory.definitions.record import record
 from deepnet_theory.definitions.rule import (
     KNOBS,
     ParameterConstants,
-    ParameterRule,
     Row,
     Rule,
     RuleEntry,
 )
-from deepnet_theory.definitions.scheme import WIDTH, Scheme, gain_of, not_exportable
+from deepnet_theory.definitions.scheme import (
+    WIDTH,
+    Scheme,
+    SchemePart,
+    gain_of,
+    not_exportable,
+)
 from deepnet_theory.definitions.selection import BaseLike, DepthLike, Selection, Stack, parse_depth
-from deepnet_theory.definitions.sublayer import MATRICES, Matrix, Role, Sublayer, sublayer
+from deepnet_theory.definitions.sublayer import MATRICES, Role, Sublayer, sublayer
 from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.sizes.equivalence import in_weights
+from deepnet_theory.sizes.equivalence import with_alpha_in_weights
 from deepnet_theory.sizes.exponents import Exponents
-from deepnet_theory.sizes.monomial import ONE, product
+from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.rule import Rule as SizedRule
 from deepnet_theory.sizes.rule import at_sizes
 from deepnet_theory.sizes.table import Table
 from deepnet_theory.sizes.update import FULL, HALF, is_coupled
 from deepnet_theory.sizes.width import (
     TIED,
-    WEIGHTS,
     D,
     K,
     Place,
@@ -82,49 +86,61 @@ def constants_of(
     form: str,
     sizes: Mapping[str, Any],
     rows: tuple[Row, ...] = (),
-    parameters: tuple[ParameterRule, ...] = (),
 ) -> Constants:
     """The constants of the rule of an answer, or of your own in its place.
 
-    ``rows`` are the named rules that it is one of; its own if none are given. ``parameters`` are
-    those of a rule of your own.
+    ``rows`` are the named rules that it is one of; its own if none are given.
     """
-    selection, derived = answer.selection, rule is None
+    selection = answer.selection
     layers = parse_depth(depth, selection.the_stack)
+    architecture = record(Architecture, "an architecture", sizes)
+    if rule is not None:
+        warning = Exponents(selection, rule).unstable()
+        c = Constants.of(selection, rule, layers, architecture, warning=warning)
+        return _as_exported(c, selection, rule, form, row="own", rows={}, verdict="ASSUMED")
+    c = Constants.of(
+        selection,
+        answer.rule,
+        layers,
+        architecture,
+        answer.table.at(**layers),
+        warning=answer.warning,
+        condition=answer.training_condition if answer.trains else "",
+    )
+    rows = rows or answer.rows
+    return _as_exported(
+        c,
+        selection,
+        answer.rule,
+        form,
+        parameters=[row.to_dict() for row in answer.parameters],
+        row=next(row.named for row in rows if row.rule.entries == answer.rule.entries),
+        rows={row.named: row.told(**layers) for row in rows},
+        in_depth=answer.in_depth,
+        verdict=str(getattr(answer, "verdict", "computed; derive proves it")),
+    )
+
+
+def _as_exported(
+    c: Constants, selection: Selection, rule: Rule, form: str, **origin: object
+) -> Constants:
+    """The constants in a form, with where they came from."""
     if form not in FORMS:
         raise unknown("form", form, FORMS)
-    origin: dict[str, object] = {"row": "own", "rows": {}, "verdict": "ASSUMED"}
-    if rule is None:
-        rule, parameters, rows = answer.rule, answer.parameters, rows or answer.rows
-        origin = {
-            "row": next(row.named for row in rows if row.rule.entries == answer.rule.entries),
-            "rows": {row.named: row.told(**layers) for row in rows},
-            "in_depth": answer.in_depth,
-            "verdict": str(getattr(answer, "verdict", "computed; derive proves it")),
-        }
-    built, used = selection, rule
+    meaning = rule.meaning
     if form == WEIGHTS:
-        built, used, parameters = in_weights(selection, rule, parameters)
-    return Constants.of(
-        built,
-        used,
-        layers,
-        record(Architecture, "an architecture", sizes),
-        parameters=parameters,
-        form=form,
-        warning=answer.warning if derived else Exponents(selection, rule).unstable(),
-        condition=selection.the_placement.training_condition if derived and answer.trains else "",
-        origin={
-            "package": f"deepnet-theory {__version__}",
-            "select": selection.to_dict(),
-            "rule": used.name,
-            "meaning": used.meaning,
-            "formulas": [entry.to_dict() for entry in rule.entries],
-            "eta": used.eta,
-            "depth": layers,
-            **origin,
-        },
-    )
+        bare, c = c, with_alpha_in_weights(selection, c)
+        meaning += "; alpha is in the last matrices" * (c.parts != bare.parts)
+    about = {
+        "package": f"deepnet-theory {__version__}",
+        "select": selection.to_dict(),
+        "rule": rule.name,
+        "meaning": meaning,
+        "formulas": [entry.to_dict() for entry in rule.entries],
+        "eta": rule.eta,
+        "depth": parse_depth([p.layers for p in c.parts], selection.the_stack),
+    }
+    return replace(c, origin={**about, **origin})
 
 
 def stack_of_scheme(given: Scheme, selection: Selection | None = None) -> Selection:
@@ -161,79 +177,68 @@ def constants_of_scheme(
     sizes: Mapping[str, Any],
 ) -> Constants:
     """The constants that a scheme's author published, for a stack of :func:`stack_of_scheme`."""
-    if selection.stack == "decoder":
-        given = _in_layers_of_a_decoder(given)
-    architecture = record(Architecture, "an architecture", sizes)
-    entries: list[RuleEntry] = []
-    parameters: list[ParameterRule] = []
-    for part, published in zip(selection.the_stack.parts, given.parts, strict=True):
-        for s in dict.fromkeys(part.layer):
-            gains = {
-                m.name: _scaled(gain_of(published, m.name), _against_xavier(given, m, architecture))
-                for m in s.matrices
-            }
-            entries.append(_entry(given, part.name, s, published.alpha, gains))
-            if given.rates or given.epsilon or given.weight_decay:
-                parameters += _stepping(given, part.name, s, gains)
-    source = f"as published, not derived: {given.source}"
-    rule = Rule(given.name, tuple(entries), meaning=source)
-    c = constants_of(Answer(selection), depth, rule, form, sizes, parameters=tuple(parameters))
-    rows = {given.name: Row(given.name, rule).told(**parse_depth(depth, selection.the_stack))}
-    names = {"scheme": given.name, "source": given.source, "row": given.name}
-    return replace(c, origin={**c.origin, **names, "rows": rows})
-
-
-def _in_layers_of_a_decoder(given: Scheme) -> Scheme:
-    """A scheme of one part with M in place of N."""
-
-    def put(texts: Mapping[str, str]) -> dict[str, str]:
-        return {name: re.sub(r"\bN\b", "M", text) for name, text in texts.items()}
-
-    (part,) = given.parts
-    return replace(
-        given,
-        parts=(replace(part, name="decoder", gains=put(part.gains), **put({"alpha": part.alpha})),),
-        rates=put(given.rates),
-        epsilon=put(given.epsilon),
-        weight_decay=put(given.weight_decay),
+    layers = parse_depth(depth, selection.the_stack)
+    # a scheme of one part says N in any stack
+    at = layers if len(layers) > 1 else {"N": max(layers.values())}
+    parts = dict(zip((p.name for p in selection.the_stack.parts), given.parts, strict=True))
+    entries = [
+        _entry(given, part.name, s, parts[part.name])
+        for part in selection.the_stack.parts
+        for s in dict.fromkeys(part.layer)
+    ]
+    rule = Rule(given.name, tuple(entries), meaning=f"as published, not derived: {given.source}")
+    c = Constants.of(
+        selection,
+        rule,
+        {**at, **layers},
+        record(Architecture, "an architecture", sizes),
+        warning=Exponents(selection, rule).unstable(),
     )
+    c = replace(
+        c,
+        parts=tuple(
+            replace(p, sublayers=tuple(_stepped(given, c.architecture, s, at) for s in p.sublayers))
+            for p in c.parts
+        ),
+    )
+    told = {given.name: Row(given.name, rule).told(**at)}
+    names = {"scheme": given.name, "source": given.source, "row": given.name, "rows": told}
+    return _as_exported(c, selection, rule, form, verdict="ASSUMED", **names)
 
 
-def _entry(
-    given: Scheme, part: str, s: Sublayer, alpha: str, gains: Mapping[str, str]
-) -> RuleEntry:
+def _entry(given: Scheme, part: str, s: Sublayer, published: SchemePart) -> RuleEntry:
     """One β where the scaled matrices have one gain and the others 1; else all of them."""
-    betas = {gains[m.name] for m in s.scaled}
-    rate = given.rate_of(Role.SCALED)
+    gains = {m.name: gain_of(published, m.name) for m in s.matrices}
+    betas, rate = {gains[m.name] for m in s.scaled}, given.rate_of(Role.SCALED)
     if len(betas) == 1 and all(gains[m.name] == "1" for m in s.unscaled):
-        return RuleEntry(part, s.name, alpha, betas.pop(), rate)
-    return RuleEntry(part, s.name, alpha, "1", rate, gains=tuple(gains.items()))
+        return RuleEntry(part, s.name, published.alpha, betas.pop(), rate)
+    return RuleEntry(part, s.name, published.alpha, "1", rate, gains=tuple(gains.items()))
 
 
-def _stepping(
-    given: Scheme, part: str, s: Sublayer, gains: Mapping[str, str]
-) -> Iterator[ParameterRule]:
-    """What the scheme multiplies learning rate, ε and decay by, of every kind of parameter."""
-    kinds = [(p.name, p.role, gains.get(p.name, "0")) for p in s.parameters]
-    kinds += [("norm_gain", Role.NORM_GAIN, "1"), ("norm_bias", Role.NORM_BIAS, "0")]
-    for name, role, gain in kinds:
-        decay = given.weight_decay.get(role, "1" if role in MATRICES else "0")
-        rate, beside = given.rates.get(role, "1"), given.epsilon.get(role, "1")
-        yield ParameterRule(part, s.name, name, role, gain, rate, beside, decay)
-
-
-def _against_xavier(given: Scheme, m: Matrix, a: Architecture) -> float:
-    if not given.std:
-        return 1.0
-    fans = {"d": a.width, "hidden": a.hidden_width, "key": a.kv_width, "value": a.kv_width}
-    fan_in, fan_out = fans[m.fan_in], fans.get(m.name, fans[m.fan_out])
-    return evaluate(WIDTH.parse(given.std), d=a.width) / math.sqrt(2 / (fan_in + fan_out))
-
-
-def _scaled(text: str, factor: float) -> str:
-    if factor == 1:
-        return text
-    return repr(factor) if text == "1" else f"({text})*{factor!r}"
+def _stepped(
+    given: Scheme, a: Architecture, s: SublayerConstants, at: Mapping[str, int]
+) -> SublayerConstants:
+    """With the sizes and the multipliers that the scheme has of its own."""
+    kind, fans = sublayer(s.kind), {"d": a.width, "hidden": a.hidden_width, "key": a.kv_width,
+                                    "value": a.kv_width}  # fmt: skip
+    if given.std:
+        std, gains = evaluate(WIDTH.parse(given.std), d=a.width), {}
+        for m in kind.matrices:
+            fan_in, fan_out = fans[m.fan_in], fans.get(m.name, fans[m.fan_out])
+            gains[m.name] = s.gain(m.name) * (std / math.sqrt(2 / (fan_in + fan_out)))
+        s = replace(s, beta=1.0, gains=gains)
+    if not (given.rates or given.epsilon or given.weight_decay):
+        return s
+    every = [(p.name, p.role, 0.0) for p in kind.parameters]
+    every += [("norm_gain", Role.NORM_GAIN, 1.0), ("norm_bias", Role.NORM_BIAS, 0.0)]
+    knobs = (given.rates, given.epsilon, given.weight_decay)
+    parameters = {}
+    for name, role, start in every:
+        usual = ("1", "1", str(int(role in MATRICES)))
+        values = (given.value(by.get(role, u), **at) for by, u in zip(knobs, usual, strict=True))
+        gain = s.gain(name) if role in MATRICES else start
+        parameters[name] = ParameterConstants(gain, *values)
+    return replace(s, parameters=parameters)
 
 
 # ---- relative to a base ----
@@ -428,9 +433,7 @@ def _outside(row: WidthRow, scale: Scale, a: Architecture, eta: float) -> Parame
         # Xavier's size of a (vocab, width) matrix is no power of the width
         fans = (a.width + a.vocab) / (scale.base_width + a.vocab)
         gain = scale.ratio(row.init) * math.sqrt(fans)
-    return ParameterConstants(
-        gain, weight_decay=row.place.is_matrix / eta, formulas={"gain": str(row.init or 0)}
-    )
+    return ParameterConstants(gain, weight_decay=row.place.is_matrix / eta)
 
 
 def _times(
@@ -438,17 +441,16 @@ def _times(
     deep: ParameterConstants | None = None,
 ) -> ParameterConstants:  # fmt: skip
     """What a parameter steps with in depth, over that of the base's depth, times the width's."""
-    decay, refused = row.decay, None
+    decay, refused = row.decay, ""
     if coupled:  # added to the gradient
-        decay, refused = row.coupled_decay, row.coupled_refused
-    values, formulas = {}, {}
+        decay, refused = row.coupled_decay, row.coupled_refused or ""
+    values = {}
     for knob, in_width in zip(KNOBS, (None, row.rate, row.epsilon, decay), strict=True):
-        value, by = getattr(model, knob), in_width or ONE
-        values[knob] = value / (getattr(deep, knob, 1.0) or 1.0) * scale.ratio(by)
-        formulas[knob] = product((model.formulas.get(knob, f"{value:.10g}"), 1), (str(by), 1))
+        over = getattr(deep, knob, 1.0) or 1.0
+        values[knob] = getattr(model, knob) / over * scale.ratio(in_width or ONE)
     if refused:
-        values["weight_decay"], formulas["weight_decay"] = 0.0, refused
-    return ParameterConstants(**values, formulas=formulas)
+        values["weight_decay"] = 0.0
+    return ParameterConstants(**values, refused=refused)
 
 
 def _condition(c: Constants) -> str:

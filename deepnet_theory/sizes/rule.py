@@ -110,6 +110,9 @@ class Rule:
     closure: Closure
     parts: tuple[Balanced, ...]
 
+    def kind(self, part: str, sublayer: str) -> Kind:
+        return next(p for p in self.parts if p.part.name == part).kind_of(sublayer)
+
 
 def solve_rule(selection: Selection) -> Rule:
     """The rule of a selection, cached.

@@ -12,7 +12,7 @@ from fractions import Fraction
 from functools import cache, cached_property
 from math import comb
 
-from deepnet_theory.definitions.rule import ParameterRule, RuleEntry
+from deepnet_theory.definitions.rule import KNOBS, ParameterConstants, RuleEntry, number
 from deepnet_theory.definitions.rule import Rule as Texts
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Role
@@ -44,24 +44,31 @@ class SublayerRow:
     scales in the worst case, all updates aligned: :math:`\rho^{1/m-1}` where ρ grows, else 1.
     """
 
-    part: str
-    sublayer: str
-    depth: str
-    members: tuple[str, ...]
-    degree: int
-    beta: Monomial
-    weight: Monomial
-    aligned: Monomial  # S·r
-    independent: Monomial  # S·n·r², n uses of one layer
-    rho: Monomial
-    orders: tuple[Monomial, ...]
+    of: Balanced
+    kind: Kind
+
+    @cached_property
+    def orders(self) -> tuple[Monomial, ...]:
+        # the branches of experts add up at random, what one step makes of them in line
+        together = Monomial.number(self.kind.law.sublayer.chosen) ** Fraction(1, 2)
+        first, degree = self.of.amplification * self.aligned * together, self.kind.degree
+        return tuple(
+            first * Monomial.number(comb(degree, order)) * self.kind.relative**order
+            for order in range(1, degree + 1)
+        )
+
+    @property
+    def aligned(self) -> Monomial:
+        """S·r: branches aligned with the stream."""
+        return self.of.count * self.kind.weight
 
     @property
     def failing(self) -> Monomial:
         """How the largest stable learning rate scales, worst case."""
-        if self.rho.exponent(self.depth) <= 0:
+        rho = self.kind.relative
+        if rho.exponent(self.of.part.depth) <= 0:
             return ONE
-        return self.rho ** (Fraction(1, self.degree) - 1)
+        return rho ** (Fraction(1, self.kind.degree) - 1)
 
     @property
     def state(self) -> str:
@@ -94,6 +101,19 @@ class ParameterRow:
     decay: Monomial | None
 
     @property
+    def texts(self) -> dict[str, str]:
+        """What it starts and steps with, by the names that constants have."""
+        values = zip(KNOBS, (self.size, self.rate, self.epsilon, self.decay), strict=True)
+        return {knob: str(value or 0) for knob, value in values}
+
+    def at(self, **depth: int) -> ParameterConstants:
+        return ParameterConstants(*(number(text, **depth) for text in self.texts.values()))
+
+    def to_dict(self) -> dict[str, str]:
+        where = {"part": self.part, "sublayer": self.sublayer, "name": self.parameter}
+        return {**where, "role": self.role, **self.texts}
+
+    @property
     def exponent(self) -> Fraction:
         """The exponent of its share in the part's own depth."""
         return self.share.exponent(self.depth) if self.share else Fraction(0)
@@ -121,7 +141,7 @@ class Table:
 
     @cached_property
     def sublayers(self) -> tuple[SublayerRow, ...]:
-        return tuple(self._row(b, kind) for b in self.rule.parts for kind in b.kinds)
+        return tuple(SublayerRow(b, kind) for b in self.rule.parts for kind in b.kinds)
 
     @cached_property
     def parameters(self) -> tuple[ParameterRow, ...]:
@@ -132,26 +152,12 @@ class Table:
         states = {row.state for row in self.sublayers}
         return next(state for state in (UNSTABLE, LAZY, STABLE) if state in states)
 
-    def _row(self, part: Balanced, kind: Kind) -> SublayerRow:
-        # the branches of experts add up at random, what one step makes of them in line
-        together = Monomial.number(kind.law.sublayer.chosen) ** Fraction(1, 2)
-        first = part.amplification * part.count * kind.weight * together
-        return SublayerRow(
-            part=part.part.name,
-            sublayer=kind.name,
-            depth=part.part.depth,
-            members=kind.members,
-            degree=kind.degree,
-            beta=kind.beta,
-            weight=kind.weight,
-            aligned=part.count * kind.weight,
-            independent=part.squares(kind),
-            rho=kind.relative,
-            orders=tuple(
-                first * Monomial.number(comb(kind.degree, order)) * kind.relative**order
-                for order in range(1, kind.degree + 1)
-            ),
-        )
+    def at(self, **depth: int) -> dict[tuple[str, str], dict[str, ParameterConstants]]:
+        """What every parameter starts and steps with at a depth, by part and sublayer."""
+        found: dict[tuple[str, str], dict[str, ParameterConstants]] = {}
+        for row in self.parameters:
+            found.setdefault((row.part, row.sublayer), {})[row.parameter] = row.at(**depth)
+        return found
 
     def _parameters(self) -> Iterator[ParameterRow]:
         norm = self.selection.the_norm
@@ -251,20 +257,3 @@ def texts(rule: Rule) -> Texts:
         ),
     )
     return with_norm_epsilon(rule.selection, bare)
-
-
-def parameter_rules(table: Table) -> tuple[ParameterRule, ...]:
-    """What every kind of parameter starts with and steps with, as texts in N and M."""
-    return tuple(
-        ParameterRule(
-            row.part,
-            row.sublayer,
-            row.parameter,
-            row.role,
-            gain=str(row.size or 0),
-            rate=str(row.rate),
-            epsilon=str(row.epsilon),
-            weight_decay=str(row.decay or 0),
-        )
-        for row in table.parameters
-    )

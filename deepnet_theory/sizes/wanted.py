@@ -10,10 +10,11 @@ from functools import partial
 from itertools import product
 from typing import Any
 
+from deepnet_theory.definitions.constants import Architecture, Constants
 from deepnet_theory.definitions.expression import evaluate
 from deepnet_theory.definitions.optimizer import Optimizer, optimizer
 from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
-from deepnet_theory.definitions.placement import RESIDUAL_GAIN, Placement, placements
+from deepnet_theory.definitions.placement import Placement, placements
 from deepnet_theory.definitions.reading import UNKNOWN, Reading
 from deepnet_theory.definitions.rule import closures
 from deepnet_theory.definitions.scheme import WIDTH, Scheme, SchemePart, gain_of, schemes
@@ -26,12 +27,12 @@ from deepnet_theory.definitions.subject import (
     meant_norms,
     norms_of,
     placed_forms,
-    with_own,
+    rows_of,
     without_law,
 )
 from deepnet_theory.definitions.sublayer import MATRICES, Role, sublayer
 from deepnet_theory.sizes.schemes import optimizer_classes
-from deepnet_theory.sizes.table import Table, table, texts
+from deepnet_theory.sizes.table import table, texts
 from deepnet_theory.sizes.update import law
 
 
@@ -115,10 +116,20 @@ def _derived(reading: Reading, chosen: Selection, depth: Mapping[str, int]) -> I
     for where, name in product(_placements_of(reading), shown):
         placed = replace(chosen, placement=where.name, closure=name)
         with suppress(DeepNetTheoryError):  # there is no such rule
-            rows = tuple(_of_rule(reading, where, table(placed), depth))
-            degrees = _degrees(chosen.the_optimizer)
-            detail = f"closure {name}{route}"
-            yield Wanted(str(chosen.optimizer), detail, where.name, rows, degrees, selection=placed)
+            sizes = table(placed)
+            c = Constants.of(
+                placed,
+                texts(sizes.rule),
+                depth,
+                Architecture(),
+                sizes.at(**depth) if where.learnt else {},
+            )
+            yield replace(
+                rows_of(reading, c),
+                detail=f"closure {name}{route}",
+                degrees=_degrees(chosen.the_optimizer),
+                selection=placed,
+            )
 
 
 def _placements_of(reading: Reading) -> list[Placement]:
@@ -134,29 +145,6 @@ def depth_of(reading: Reading) -> dict[str, int]:
     """N and M; a single stack answers to both."""
     layers = list(reading.layers.values())
     return {"N": layers[0], "M": layers[-1]}
-
-
-def _of_rule(
-    reading: Reading, placement: Placement, sizes: Table, depth: Mapping[str, int]
-) -> Iterator[WantedSublayer]:
-    rule = texts(sizes.rule)
-    for s in reading.sublayers:
-        entry = rule.entry(s.stack, s.kind)
-        alpha, beta = entry.at(**depth)
-        stream, branch = placement.coefficients(alpha)
-        scaled = [m.name for m in sublayer(s.kind).scaled]
-        rates = dict.fromkeys(scaled, entry.rate_at(**depth))
-        for row in sizes.parameters if placement.learnt else ():
-            if row.parameter in placement.learnt and (row.part, row.sublayer) == (s.stack, s.kind):
-                rates[row.parameter] = row.rate.at(**depth)
-        yield WantedSublayer(
-            with_own(placement.norms, s),
-            stream / branch,
-            {**dict.fromkeys(scaled, beta), **entry.gains_at(**depth)},
-            rates,
-            norm_epsilon=entry.norm_epsilon_at(**depth),
-            learnt=RESIDUAL_GAIN in placement.learnt,
-        )
 
 
 # ---- published schemes ----

@@ -23,9 +23,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from deepnet_theory.definitions.constants import FORMS
+from deepnet_theory.definitions.constants import FORMS, FORWARD, WEIGHTS
 from deepnet_theory.definitions.outcome import InputError, Refusal, unknown
-from deepnet_theory.definitions.rule import Rule
+from deepnet_theory.definitions.rule import KNOBS, Rule
 from deepnet_theory.definitions.selection import ACROSS, ALIGNMENTS, Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Role, role_name
 from deepnet_theory.sizes import laws
@@ -43,7 +43,6 @@ from deepnet_theory.sizes.update import (
     step,
 )
 
-FORWARD, WEIGHTS = FORMS
 D, K = Monomial.of("d"), Monomial.of("k")
 Shape = tuple[Monomial, Monomial]
 COLUMN: Shape = (ONE, D)  # of a gain, a bias or an embedding, which a one-hot vector enters
@@ -425,32 +424,34 @@ def _with_depth(table: WidthTable) -> WidthTable:
     """The rows times what the rule to train with says in N and M: exponents add."""
     selection = for_training(table.selection)
     depth = Answer(selection)
-    rule, parameters = depth.rule, depth.parameters
-    if table.form == WEIGHTS:
-        _, rule, parameters = in_weights(selection, rule, parameters)
-    eta = parse(rule.eta)
-    known = {(p.part, p.sublayer, p.name): p for p in parameters}
-    falling = {(p.part, p.sublayer, p.parameter): p.share for p in depth.shares if p.exponent < 0}
+    moved = {} if table.form == FORWARD else in_weights(selection)
+    known = {(row.part, row.sublayer, row.parameter): row for row in depth.parameters}
+    eta = parse(depth.rule.eta)
 
     def joint(row: WidthRow) -> WidthRow:
-        place = row.place
-        row = replace(row, starved=falling.get((place.part, place.sublayer, place.parameter)))
+        where = row.place.part, row.place.sublayer, row.place.parameter
         times = {"rate": eta, "decay": ONE / eta, "coupled_decay": ONE / eta}
-        if p := known.get((place.part, place.sublayer, place.parameter)):
-            decay = parse(p.weight_decay) if p.weight_decay != "0" else ONE
-            times = {"rate": eta * parse(p.rate), "epsilon": parse(p.epsilon), "decay": decay,
+        if deep := known.get(where):
+            powers = moved.get((deep.sublayer, deep.parameter), {})
+            alpha = depth.table.rule.kind(deep.part, deep.sublayer).alpha
+            sizes = (deep.size, eta * deep.rate, deep.epsilon, deep.decay)
+            init, rate, epsilon, decay = (
+                size * alpha ** powers.get(knob, 0) if size else ONE
+                for knob, size in zip(KNOBS, sizes, strict=True)
+            )
+            times = {"init": init, "rate": rate, "epsilon": epsilon, "decay": decay,
                      "coupled_decay": decay}  # fmt: skip
-            if row.init is not None:
-                times["init"] = parse(p.gain)
-        values = {name: (getattr(row, name), by) for name, by in times.items()}
-        return replace(row, **{n: v * by for n, (v, by) in values.items() if v is not None})
+            if deep.exponent < 0:
+                row = replace(row, starved=deep.share)
+        values = ((name, getattr(row, name), by) for name, by in times.items())
+        return replace(row, **{name: v * by for name, v, by in values if v is not None})
 
     return replace(
         table,
         selection=selection,
         rows=tuple(map(joint, table.rows)),
         closure=depth.closure,
-        rule=rule,
+        rule=depth.rule,
     )
 
 

@@ -77,7 +77,7 @@ def mended(lab: Lab) -> Finding:
 
 @CLAIM.ours("the derivation predicts every share: norms N, output biases N^{1/2}", SUPPORTED)
 def predicted(lab: Lab) -> Finding:
-    shares = derive(optimizer="sgd", method="lemma").shares
+    shares = derive(optimizer="sgd", method="lemma").parameters
     found, wanted = {}, {}
     for kind, roles in KINDS.items():
         degree = max(float(share.exponent) for share in shares if share.role.value in roles)

@@ -80,12 +80,12 @@ def adams_class(lab: Lab) -> Finding:
     SUPPORTED,
 )
 def depth_of_crossing(lab: Lab) -> Finding:
-    (kind,) = derive(optimizer="adafactor").table.sublayers
-    power = float(kind.beta.exponent("N"))
+    (row,) = derive(optimizer="adafactor").table.sublayers
+    power = float(row.kind.beta.exponent("N"))
 
     def crossing(d: int, m: int) -> float:
         """The depth where a Xavier matrix of gain β has entries of the floor's size."""
-        xavier = math.sqrt(2 / (d + m)) * kind.beta.at(N=1)
+        xavier = math.sqrt(2 / (d + m)) * row.kind.beta.at(N=1)
         return float((FLOOR / xavier) ** (1 / power))
 
     layers = {f"d = {w}, m = {4 * w}": round(crossing(w, 4 * w)) for w in (64, 512, 1024, 4096)}

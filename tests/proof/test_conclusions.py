@@ -160,9 +160,9 @@ def test_one_matrix_a_branch_has_no_second_order_and_leaves_rho_to_decide(monkey
     known = {**sublayers(), "linear": LINEAR}
     monkeypatch.setattr("deepnet_theory.definitions.sublayer.sublayers", lambda: known)
     derivation = derive(Selection(optimizer="adam", layer="linear"))
-    (kind,) = derivation.orders
+    (kind,) = derivation.table.sublayers
     assert derivation.verdict is Verdict.PROVED
-    assert kind.state == "stable" and len(kind.orders) == 1 and str(kind.rho) != "1"
+    assert kind.state == "stable" and len(kind.orders) == 1 and str(kind.kind.relative) != "1"
     # where the balance does without kappa it stays 1, though rho is then not of order one
     alone = {"layer": "linear", "placement": "pre-ln", "closure": "complete"}
     (entry,) = derive(Selection(update="-eta*norm(theta)**2*sign(g)", **alone)).rule.entries

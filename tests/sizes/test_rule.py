@@ -70,7 +70,7 @@ def test_known_rules(select, rule):
 )
 def test_states_and_failing_rates(select, state, rho, failing):
     (row,) = table(Selection(**select)).sublayers
-    assert (row.state, str(row.rho), str(row.failing)) == (state, rho, failing)
+    assert (row.state, str(row.kind.relative), str(row.failing)) == (state, rho, failing)
 
 
 def test_what_a_selection_changes_of_its_rule_and_what_it_leaves():
@@ -88,7 +88,7 @@ def test_what_a_selection_changes_of_its_rule_and_what_it_leaves():
 def test_the_cross_attentions_enter_once_where_they_grow(optimizer):
     of = table(Selection(optimizer=optimizer, stack="encoder-decoder"))
     encoder, decoder = of.rule.parts
-    weight = next(row.weight for row in of.sublayers if row.part == "decoder")
+    weight = decoder.kinds[0].weight
     grows = (weight * Monomial.of("M")).exponent("M") > 0
     for layers in (1, 3, 12):
         size = weight.at(M=layers) * layers if grows else 1
