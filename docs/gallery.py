@@ -16,7 +16,7 @@ from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.scheme import Scheme, schemes
 from deepnet_theory.report.html import fragment
 from deepnet_theory.report.tables import scheme as document
-from deepnet_theory.sizes.schemes import Judgement, Row, optimizer_classes, trials
+from deepnet_theory.sizes.exponents import Judgement, Row, optimizer_classes, trials
 from deepnet_theory.sizes.update import descending
 
 ROOT = Path(__file__).parents[1]

@@ -14,8 +14,8 @@ from pathlib import Path
 from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.scheme import schemes
 from deepnet_theory.report.tables import power
+from deepnet_theory.sizes.exponents import Judgement, judge
 from deepnet_theory.sizes.layers import STEPPED, Layers
-from deepnet_theory.sizes.schemes import Judgement, judge
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from paper_checks.shared.measured import conditions, recorded

@@ -23,7 +23,7 @@ from deepnet_theory.definitions.subject import (
 )
 from deepnet_theory.report.tables import grown, standing
 from deepnet_theory.sizes import wanted as rules_of
-from deepnet_theory.sizes.schemes import Row, trials
+from deepnet_theory.sizes.exponents import Row, trials
 
 if TYPE_CHECKING:
     from torch import nn

@@ -237,7 +237,7 @@ def derive(verb: Verb, given: Given) -> int:
     show = group(given, ShowDerivation)
     wide = {"form", "width", "alignment", "base_width", "base_depth"} & given.keys()
     if "scheme" in given:
-        from deepnet_theory.sizes.schemes import judge
+        from deepnet_theory.sizes.exponents import judge
 
         if show.compare_closures or show.across != "depth" or wide or "depth" in given:
             raise InputError("a scheme is judged in every depth: leave the other options out")

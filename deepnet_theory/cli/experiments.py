@@ -23,11 +23,10 @@ from deepnet_theory.definitions.rule import COMPLETE, Rule
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection
 from deepnet_theory.definitions.sublayer import EPSILON
 from deepnet_theory.sizes.answer import Answer, for_training
-from deepnet_theory.sizes.exponents import predictions
+from deepnet_theory.sizes.exponents import predictions, scheme_predictions
 from deepnet_theory.sizes.exported import constants_of
 from deepnet_theory.sizes.growth import growth
 from deepnet_theory.sizes.rule import closure_of
-from deepnet_theory.sizes.schemes import predictions as judged
 from deepnet_theory.sizes.update import law
 
 if TYPE_CHECKING:
@@ -200,7 +199,7 @@ def verify(
         if subject.rule is None:
             rows = {row.named: row.told() for row in proved.rows}
     elif settings.step == "matrices":
-        expected = judged(subject.scheme, selection)
+        expected = scheme_predictions(subject.scheme, selection)
     else:
         raise InputError(
             f"step {settings.step!r} was given with the scheme {subject.scheme.name!r}, whose "

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from deepnet_theory.definitions.scheme import Scheme
     from deepnet_theory.proof.width import WidthDerivation
     from deepnet_theory.sizes.answer import Comparison
+    from deepnet_theory.sizes.exponents import Judgement, Row
     from deepnet_theory.sizes.layers import Layers
     from deepnet_theory.sizes.monomial import Monomial
-    from deepnet_theory.sizes.schemes import Judgement, Row
     from deepnet_theory.sizes.width import WidthRow
 
 

@@ -1,4 +1,7 @@
-"""The growth of ‖ΔF‖ with depth under a rule, derived or custom, and under its rivals'."""
+"""The growth of ‖ΔF‖ with depth: under a rule, under a published scheme, and under their rivals.
+
+A scheme has a gain for every matrix, and constants that may depend on the layer's index.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,25 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, cached_property
+from typing import Any
 
+from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.measurement import Prediction, Predictions
+from deepnet_theory.definitions.optimizer import Optimizer, optimizer, optimizers
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.rule import Rule
-from deepnet_theory.definitions.selection import Part, Selection
-from deepnet_theory.definitions.sublayer import STEPPED, Role
+from deepnet_theory.definitions.scheme import Scheme
+from deepnet_theory.definitions.selection import Part, Selection, stack
+from deepnet_theory.definitions.sublayer import STEPPED, Role, norm
 from deepnet_theory.sizes import table, update
 from deepnet_theory.sizes.growth import CONSTANT, ZERO
 from deepnet_theory.sizes.laws import law
-from deepnet_theory.sizes.layers import Knobs, Layers, positive, stacked
+from deepnet_theory.sizes.layers import Branch, Layers, positive
 from deepnet_theory.sizes.rule import solve_rule
 
-RIVALS = ("sgd", "adam", "lamb")
+BEST_KNOWN = ("sgd", "adam", "lamb")  # the rivals, and what a class of optimizers is called by
+
+# ---- a rule ----
 
 
 @dataclass(frozen=True)
@@ -42,35 +51,35 @@ class Exponents:
         return {(p.name, v): self._layers(p, v) for v in stack.depths for p in stack.parts}
 
     def _layers(self, part: Part, variable: str) -> Layers:
-        placement, given = self.selection.the_placement, []
+        placement, branches = self.selection.the_placement, []
         for sublayer in dict.fromkeys(part.layer):
             entry = self.rule.entry(part.name, sublayer.name)
             gains = {m.name: entry.beta if m in sublayer.scaled else "1" for m in sublayer.matrices}
             rates = dict.fromkeys(Role, self.rule.eta)
             rates[Role.SCALED] = f"({self.rule.eta})*({entry.rate})"
-            for text in (entry.alpha, entry.beta, entry.rate, self.rule.eta):
+            for text in (entry.alpha, entry.beta):
                 positive(text, variable)
             of = law(placement, sublayer, self.selection.the_norm)
-            given.append((of, Knobs(entry.alpha, gains, rates)))
-        return stacked(
+            branches.append(Branch.at(of, variable, entry.alpha, gains, rates))
+        return Layers(
             part.name,
             variable,
-            given,
+            tuple(branches),
             self.update,
             placement,
-            part.uses,
+            positive(part.uses, variable),
             count=Fraction(part.depth == variable),
             # scores that grow with the stream saturate a softmax, and a norm behind forgets them
             fed=CONSTANT,
         )
 
-    def amplification(self, variable: str, aligned: bool) -> Fraction:
+    def amplification(self, variable: str) -> Fraction:
         r"""The exponent of what the later part multiplies the first part's share with.
 
         M cross-attentions of weight c carry a change of the encoder's output to the decoder's.
         Their value and output matrices are independent at initialisation, so that they add as
-        :math:`A = \sqrt M c` (``aligned``: :math:`Mc`), once forward and p times through the
-        gradient, whichever convention the rule was balanced with.
+        :math:`A = \sqrt M c`, once forward and p times through the gradient, whichever convention
+        the rule was balanced with.
 
         Source: derived here.
         """
@@ -82,14 +91,13 @@ class Exponents:
         weight = layers.size(crossing, crossing.law.weight)
         assert weight is not None
         # independent ones, but those of one shared layer are alike
-        count = layers.count if aligned else (layers.count + layers.uses.largest()) / 2
+        count = (layers.count + layers.uses.largest()) / 2
         return (1 + self.update.p) * (count + weight.largest())
 
-    def all(self, step: str = "matrices", aligned: bool = False) -> dict[tuple[str, str], Fraction]:
+    def all(self, step: str = "matrices") -> dict[tuple[str, str], Fraction]:
         """Exponents by (variable, share); share is ``all`` or a part's name.
 
-        ``step`` is ``matrices`` (what the published rules speak of) or ``all`` parameters;
-        ``aligned`` takes the cross-attentions as all aligned instead of independent.
+        ``step`` is ``matrices`` (what the published rules speak of) or ``all`` parameters.
         """
         stack, exponents = self.selection.the_stack, {}
         for variable in stack.depths:
@@ -97,7 +105,7 @@ class Exponents:
             for part in stack.parts:
                 shares[part.name] = self.parts[part.name, variable].share(STEPPED[step])
             if len(stack.parts) > 1:
-                shares[stack.parts[0].name] += self.amplification(variable, aligned)
+                shares[stack.parts[0].name] += self.amplification(variable)
             exponents[variable, "all"] = max(shares.values())
             if len(stack.parts) > 1:
                 exponents |= {(variable, name): share for name, share in shares.items()}
@@ -132,7 +140,7 @@ class Exponents:
 def rival_rules(selection: Selection) -> Mapping[str, Rule]:
     """The default rules of SGD, Adam and LAMB for the same network, besides the selected one."""
     rules: dict[str, Rule] = {}
-    for name in RIVALS:
+    for name in BEST_KNOWN:
         if name == selection.optimizer:
             continue
         other = replace(selection, optimizer=name, update=None, closure=None)
@@ -151,23 +159,12 @@ def predictions(selection: Selection, rule: Rule, step: str = "matrices") -> Pre
     that the user typed has no growth exponent.
     """
     exponents = Exponents(selection, rule)
-    rivals = {
-        name: Exponents(selection, other).all(step)
-        for name, other in rival_rules(selection).items()
-    }
-    parts = selection.the_stack.parts
-    # which amplification is real is a question to the laboratory
-    aligned = exponents.all(step, aligned=True) if len(parts) > 1 else {}
-    rows = []
-    for key, exponent in exponents.all(step).items():
-        beside = [(name, other[key]) for name, other in rivals.items()]
-        if key[1] == parts[0].name and len(parts) > 1:
-            beside.append(("aligned cross-attentions", aligned[key]))
-        rows.append(Prediction(*key, exponent=exponent, rivals=tuple(beside)))
+    rivals = {n: Exponents(selection, r).all(step) for n, r in rival_rules(selection).items()}
+    rows = (
+        Prediction(*key, exponent, tuple((name, other[key]) for name, other in rivals.items()))
+        for key, exponent in exponents.all(step).items()
+    )
     return Predictions(tuple(rows), warnings=tuple(exponents.warnings()))
-
-
-# ---- every rule under every optimizer ----
 
 
 def cross_table(names: Iterable[str]) -> dict[tuple[str, str], Fraction]:
@@ -182,3 +179,180 @@ def cross_table(names: Iterable[str]) -> dict[tuple[str, str], Fraction]:
         for under in selections
         for name, rule in rules.items()
     }
+
+
+# ---- a published scheme ----
+
+
+def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[Layers, ...]:
+    """Every part of a scheme under an optimizer.
+
+    Raises :class:`Refusal` where the scheme changes in time, its
+    stream explodes, or where its equation or the update has no law.
+    """
+    if scheme.schedule:
+        raise Refusal(
+            f"the scheme {scheme.name!r} multiplies its branch by {scheme.schedule} in the step t "
+            "of training, and the law of a residual equation that changes in time is missing"
+        )
+    depths = {part.name: part.depth for part in stack(scheme.stack).parts}
+    degrees = update.law(optimizer)
+    rates = {Role(role): text for role, text in scheme.rates.items()}
+    found = []
+    for part in scheme.parts:
+        depth, branches = depths[part.name], []
+        for sublayer in dict.fromkeys(scheme.layer_of(part.name)):
+            placed = law(scheme.placement, sublayer, norm(scheme.norm))
+            gains = {m.name: part.gain(m.name) for m in sublayer.matrices}
+            branches.append(Branch.at(placed, depth, part.alpha, gains, rates))
+        uses, embedding = (positive(text, depth) for text in (scheme.uses, part.embedding))
+        layers = Layers(
+            part.name, depth, tuple(branches), degrees, scheme.placement, uses, embedding
+        )
+        felt = any(branch.law.added.exponent("stream") for branch in branches)
+        grown = layers.weights(2, layers.embedding) if felt and not layers.normalised else None
+        if grown is not None and grown > 0:
+            raise Refusal(
+                f"the stream of the scheme {scheme.name!r} explodes: its equation "
+                f"{scheme.equation!r} has no norm, and S*r^2 grows as {depth}^({grown})"
+            )
+        found.append(layers)
+    return tuple(found)
+
+
+@cache
+def optimizer_classes() -> dict[tuple[Fraction, Fraction], tuple[str, ...]]:
+    """The built-in optimizers by the degrees (p, q) of their first update, the best known first."""
+    classes: dict[tuple[Fraction, Fraction], tuple[str, ...]] = {}
+    for name in sorted(optimizers(), key=lambda name: (name not in BEST_KNOWN, name)):
+        degrees = update.law(optimizer(name))
+        classes[degrees.p, degrees.q] = (*classes.get((degrees.p, degrees.q), ()), name)
+    return classes
+
+
+@dataclass(frozen=True)
+class Row:
+    """A scheme under one class of optimizers: what every part does."""
+
+    optimizers: tuple[str, ...]
+    parts: tuple[Layers, ...]
+
+    @property
+    def balanced(self) -> bool:
+        return all(part.first == 0 for part in self.parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data of what the scheme does; exponents as texts, null for none."""
+        return {
+            "optimizers": list(self.optimizers),
+            "balanced": self.balanced,
+            "parts": [
+                {
+                    "stack": part.part,
+                    "in": part.depth,
+                    "first_order": _text(part.first),
+                    "orders": [_text(order) for order in part.orders],
+                    "aligned_sum": _text(part.aligned),
+                    "self_consistency": _text(part.independent),
+                    "rho": _text(part.relative),
+                    "parameters": [
+                        {"sublayer": m.sublayer, "parameter": m.name, "exponent": _text(m.total)}
+                        for m in part.moved
+                    ],
+                }
+                for part in self.parts
+            ],
+        }
+
+
+def _text(value: Fraction | None) -> str | None:
+    return None if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class Judgement(Displayed):
+    """A scheme under the optimizer asked for, and under every class of the built-in ones."""
+
+    scheme: Scheme
+    under: str
+    row: Row
+    others: tuple[Row, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user of the scheme should know, each a sentence."""
+        return tuple(_warnings(self.row.parts))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; exponents as texts such as ``"1/2"``, null where there is nothing."""
+        scheme = self.scheme
+        published = {
+            key: getattr(scheme, key) for key in ("name", "equation", "optimizer", "source")
+        }
+        published["parts"] = [
+            {"stack": p.name, "alpha": p.alpha, "gains": dict(p.gains)} for p in scheme.parts
+        ]
+        for multiplier in ("rates", "epsilon", "weight_decay"):
+            published[multiplier] = dict(getattr(scheme, multiplier))
+        return {
+            "schema": "deepnet-theory/scheme/1",
+            "scheme": published,
+            "optimizer": self.under,
+            "judged": self.row.to_dict(),
+            "optimizers": [row.to_dict() for row in self.others],
+            "warnings": list(self.warnings),
+        }
+
+
+def _warnings(parts: tuple[Layers, ...]) -> Iterator[str]:
+    for part in parts:
+        if part.relative is not None and part.relative > 0:
+            yield (
+                f"the relative update rho of the {part.part}'s scaled matrices grows as "
+                f"{part.depth}^({part.relative}): at one learning rate training becomes "
+                "unstable as the stack grows deeper"
+            )
+        yield from part.far_from_identity()
+        if part.grown > 0:
+            yield (
+                f"the {part.part}'s stream grows as {part.depth}^({part.grown}): these sums take "
+                "its branches as independent of one another"
+            )
+
+
+def judge(scheme: Scheme, under: Optimizer | None = None) -> Judgement:
+    """Judge a scheme under an optimizer, its own by default, and under every built-in class.
+
+    Raises :class:`~deepnet_theory.definitions.outcome.Refusal` where a law is missing, the stream
+    explodes, or the update does not go down the gradient.
+    """
+    by = under or optimizer(scheme.optimizer)
+    degrees = update.descending(by)
+    rows = {
+        key: Row(names, trials(scheme, optimizer(names[0])))
+        for key, names in optimizer_classes().items()
+    }
+    row = rows.get((degrees.p, degrees.q)) or Row((by.name,), trials(scheme, by))
+    return Judgement(scheme, by.name, row, tuple(rows.values()))
+
+
+def scheme_predictions(scheme: Scheme, selection: Selection) -> Predictions:
+    """The judged exponents of a scheme, for the laboratory.
+
+    Their rivals are the rules derived for the same placement, where it has a name. Of two parts
+    each has the exponent of its own share in its own depth: what stands between a part and the
+    output is of the other depth, and nothing is predicted of a share in that one.
+    """
+    parts = trials(scheme, selection.the_optimizer)
+    if len(parts) > 1:
+        rows = [Prediction(part.depth, part.part, part.first) for part in parts]
+        rows += [Prediction(a.depth, b.part, None) for a in parts for b in parts if a is not b]
+    else:
+        (part,) = parts
+        rules = rival_rules(selection) if scheme.named_placement else {}
+        rivals = (
+            (name, Exponents(selection, rule).all()[part.depth, "all"])
+            for name, rule in rules.items()
+        )
+        rows = [Prediction(part.depth, "all", part.first, tuple(rivals))]
+    return Predictions(tuple(rows), warnings=tuple(_warnings(parts)))

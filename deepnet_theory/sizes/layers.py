@@ -14,12 +14,11 @@ Source: derived here.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
 from itertools import combinations
-from typing import Any
 
 from deepnet_theory.definitions.expression import INDEXED
 from deepnet_theory.definitions.outcome import InputError, Refusal
@@ -41,8 +40,18 @@ class Branch:
     """A sublayer at constants: the sizes of α and of its gains, None where one is 0, and rates."""
 
     law: Law
+    alpha: str
     sizes: Mapping[str, Power | None]
     rates: Mapping[Role, Power]
+
+    @classmethod
+    def at(
+        cls, law: Law, depth: str, alpha: str, gains: Mapping[str, str], rates: Mapping[Role, str]
+    ) -> Branch:
+        """One at texts of its constants, in the depth and the layer's index."""
+        sizes = {name: size_of(text, depth) for name, text in {"alpha": alpha, **gains}.items()}
+        by_role = {role: positive(rates.get(role, "1"), depth) for role in Role}
+        return cls(law, alpha, sizes, by_role)
 
 
 @dataclass(frozen=True)
@@ -83,22 +92,28 @@ class InLayers:
 class Layers:
     """:math:`N^{count}` layers of a part, alike in their equation, judged at the part's own output.
 
-    ``depth`` is what grows. ``uses`` says how often each layer is used, ``as_large`` whether the
-    part's output is as large as its stream, ``drift`` the power of l in what the layers multiply
-    the stream by. ``fed`` is the stream that a branch without a norm is fed with, where that is
-    not X.
+    ``depth`` is what grows. ``uses`` says how often each layer is used. ``fed`` is the stream that
+    a branch without a norm is fed with, where that is not X. Raises :class:`Refusal` where the
+    stream explodes or vanishes.
     """
 
     part: str
     depth: str
     branches: tuple[Branch, ...]
     law: update.Update
-    uses: Power
-    as_large: bool
-    drift: Fraction = ZERO
+    where: Placement
+    uses: Power = CONSTANT
     embedding: Power = CONSTANT
     count: Fraction = ONE
     fed: Power | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.drift
+
+    @cached_property
+    def drift(self) -> Fraction:
+        """The power of l in what the layers multiply the stream by."""
+        return sum((drift(b.law, b.alpha, self.depth, self.where) for b in self.branches), ZERO)
 
     def size(self, branch: Branch, monomial: Monomial, stream: Power | None = None) -> Power | None:
         """The size of a law's monomial at the constants; None where a factor is 0."""
@@ -171,7 +186,8 @@ class Layers:
     def moved(self) -> tuple[InLayers, ...]:
         """Every parameter that has a gradient."""
         steps = []
-        end = Power.of(self.stream.at(self.count)) if self.as_large else CONSTANT
+        normed = self.where.final_norm or self.where.normalises_sum
+        end = CONSTANT if normed else Power.of(self.stream.at(self.count))
         for branch in self.branches:
             for name, role in table.parameters(branch.law):
                 paths = branch.law.responses.get(name, ())
@@ -245,47 +261,6 @@ def positive(text: str, depth: str) -> Power:
     if (size := size_of(text, depth)) is None:
         raise InputError(f"{text!r} is not positive in depth: {depth} grows")
     return size
-
-
-@dataclass(frozen=True)
-class Knobs:
-    """The constants of one sublayer, as texts in the depth and the layer's index."""
-
-    alpha: str
-    gains: Mapping[str, str]
-    rates: Mapping[Role, str]
-
-
-def stacked(
-    part: str,
-    depth: str,
-    given: Sequence[tuple[Law, Knobs]],
-    degrees: update.Update,
-    where: Placement,
-    uses: str = "1",
-    **more: Any,
-) -> Layers:
-    """Layers of sublayers at texts of their constants.
-
-    Raises :class:`Refusal` where the stream explodes or vanishes.
-    """
-    return Layers(
-        part,
-        depth,
-        tuple(
-            Branch(
-                law,
-                {n: size_of(t, depth) for n, t in {"alpha": k.alpha, **k.gains}.items()},
-                {role: positive(k.rates.get(role, "1"), depth) for role in Role},
-            )
-            for law, k in given
-        ),
-        degrees,
-        uses=positive(uses, depth),
-        as_large=not (where.final_norm or where.normalises_sum),
-        drift=sum((drift(law, k.alpha, depth, where) for law, k in given), ZERO),
-        **more,
-    )
 
 
 def drift(branch: Law, alpha: str, depth: str, where: Placement) -> Fraction:

@@ -31,7 +31,7 @@ from deepnet_theory.definitions.subject import (
     without_law,
 )
 from deepnet_theory.definitions.sublayer import MATRICES, Role, sublayer
-from deepnet_theory.sizes.schemes import optimizer_classes
+from deepnet_theory.sizes.exponents import optimizer_classes
 from deepnet_theory.sizes.table import table, texts
 from deepnet_theory.sizes.update import law
 

@@ -89,10 +89,6 @@ def test_predictions_carry_rivals_and_warn_where_the_identity_is_left(crossed):
     rivals = {name: crossed[name, "sgd"] for name in ("adam", "lamb")}
     assert dict(right.exponents[0].rivals) == rivals and not right.warnings
     assert predictions(selection, own_rule(("encoder",), "1", "1")).warnings
-    both = Selection(optimizer="adam", stack="encoder-decoder")
-    found = predictions(both, derived(both)).exponents
-    encoder = next(p for p in found if (p.variable, p.share) == ("M", "encoder"))
-    assert dict(encoder.rivals)["aligned cross-attentions"] - encoder.exponent == Fraction(1, 2)
 
 
 def test_an_own_rule_keeps_the_size_of_a_stream_that_no_norm_takes_back(monkeypatch):

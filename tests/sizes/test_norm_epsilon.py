@@ -11,11 +11,9 @@ import torch
 import deepnet_theory as dt
 from deepnet_theory import apply_
 from deepnet_theory.definitions.expression import DEPTH, evaluate
-from deepnet_theory.definitions.scheme import scheme, schemes
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.runtime import build, schema
 from deepnet_theory.sizes.answer import Answer
-from deepnet_theory.sizes.schemes import falling_in, judge
 
 SELECT = ("--optimizer", "sgd", "--placement", "res-post-ln", "--closure", "complete")
 SMALL = ["--width", "16", "--heads", "2", "--tokens", "8", "--seeds", "2", "--draws", "1"]
@@ -92,16 +90,6 @@ def test_what_is_in_a_models_code_is_asked_for(falling):
     assert any("on the output, 0.0156 times 1e-05" in remark for remark in found.remarks)
     applied = str(apply_(model, constants, inputs=ids, initialise=True))
     assert "set the epsilon of norms on the output to 1.56e-07" in applied
-
-
-def test_one_scheme_alone_has_a_norm_on_what_falls_and_says_so():
-    (found,) = falling_in(scheme("pangu"))
-    assert found.norm_epsilon == (("output", "(2*N)**(-2)"),)
-    assert "multiply its epsilon by (2*N)**(-2)" in judge(scheme("pangu")).warnings[-1]
-    assert [name for name, given in schemes().items() if list(falling_in(given))] == ["pangu"]
-    given = scheme("pangu")
-    plain = replace(given, parts=(replace(given.parts[0], gains={}),))
-    assert not list(falling_in(plain))
 
 
 def test_constants_hold_it_and_the_model_is_built_with_it(tmp_path, falling):

@@ -10,9 +10,8 @@ from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.scheme import Scheme, SchemePart, scheme
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.sizes.exponents import Exponents
+from deepnet_theory.sizes.exponents import Exponents, judge, scheme_predictions, trials
 from deepnet_theory.sizes.rule import solve_rule
-from deepnet_theory.sizes.schemes import judge, predictions, trials
 from deepnet_theory.sizes.table import texts
 
 
@@ -131,11 +130,11 @@ def test_a_judgement_warns_of_growing_rho_and_takes_an_update_of_ones_own():
 
 
 def test_a_scheme_of_one_part_is_predicted_beside_the_derived_rules():
-    one = predictions(scheme("deepnorm"), Selection(optimizer="adam"))
+    one = scheme_predictions(scheme("deepnorm"), Selection(optimizer="adam"))
     (only,) = one.exponents
     assert only.exponent == Fraction(1, 2) and {name for name, _ in only.rivals} == {"sgd", "lamb"}
     two = Selection(optimizer="adam", stack="encoder-decoder")
-    parts = predictions(scheme("deepnorm-encoder-decoder"), two).exponents
+    parts = scheme_predictions(scheme("deepnorm-encoder-decoder"), two).exponents
     assert {(p.variable, p.share, p.exponent is None) for p in parts} == {
         ("N", "encoder", False), ("M", "decoder", False), ("N", "decoder", True),
         ("M", "encoder", True),
