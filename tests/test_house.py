@@ -18,7 +18,7 @@ BUDGETS = {
     "laboratory": 4190,
     "models": 5084,
     "processes": 661,
-    "proof": 3973,
+    "proof": 3846,
     "report": 2091,
     "runtime": 1233,
     "sizes": 5063,

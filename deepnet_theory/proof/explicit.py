@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import sympy as sp
@@ -51,18 +51,18 @@ SHAPE = (2, 3)  # of the matrix whose update is evaluated in depth
 def polar(matrix: Array) -> Array:
     """UVᵀ of the singular vectors whose values are not 0; 0 for a matrix of zeros."""
     u, values, v = np.linalg.svd(matrix, full_matrices=False)
-    kept = values > 1e-9 * values[0]
-    factor: Array = u[:, kept] @ v[kept]
+    kept = values > 1e-9 * values[..., :1]
+    factor: Array = (u * kept[..., None, :]) @ v
     return factor
 
 
-def evaluated(node: Node, g: Array, theta: Array, **constants: float) -> Array:
+def evaluated(node: Node, g: Array, theta: Array, **constants: Any) -> Array:
     """A term of an update at arrays of g and θ, and at numbers, in every entry."""
     with np.errstate(all="ignore"):
         return np.asarray(on(np, node, g, theta, polar, **constants))
 
 
-def change(update: Node, g: Array, theta: Array, **constants: float) -> Array:
+def change(update: Node, g: Array, theta: Array, **constants: Any) -> Array:
     """Δθ at η = 1; raises ``ArithmeticError`` where it is not finite or not real."""
     changed = evaluated(update, g, theta, eta=1.0, **constants)
     if not np.all(np.isfinite(changed)):
@@ -80,6 +80,23 @@ def unit_pair(seed: int = 0) -> tuple[Array, Array]:
     return g / np.linalg.norm(g), theta / np.linalg.norm(theta)
 
 
+def pairs_at(gradient: Any, size: Any) -> tuple[Array, Array]:
+    """g and θ of given norms: a pair of matrices for each of several."""
+    g, theta = unit_pair()
+    return matrices(gradient) * g, matrices(size) * theta
+
+
+def matrices(numbers: Any) -> Array:
+    """Numbers that multiply as many matrices."""
+    return np.asarray(numbers, dtype=float)[..., None, None]
+
+
+def norms(of: Array) -> Array:
+    """The Frobenius norm of each of several matrices."""
+    length: Array = np.linalg.norm(of, axis=(-2, -1))
+    return length
+
+
 def moves_zeros(update: Node) -> bool:
     """Whether an update of a parameter of zeros is not 0 itself."""
     g = unit_pair()[0]
@@ -89,30 +106,26 @@ def moves_zeros(update: Node) -> bool:
 
 def is_linear(update: Node) -> bool:
     """Whether an update is a multiple of the gradient's entries, whatever θ is."""
-    g, theta = unit_pair()
-    once, twice, other = (change(update, a * g, b * theta) for a, b in ((1, 1), (2, 1), (1, 2)))
+    once, twice, other = change(update, *pairs_at([1, 2, 1], [1, 1, 2]))
     return bool(np.allclose(twice, 2 * once) and np.allclose(other, once))
 
 
 # ---- in depth: where g and θ have given norms ----
 
 
-@lru_cache(maxsize=4096)
-def _length(optimizer: Optimizer, gradient: float, size: float) -> float:
-    g, theta = unit_pair()
-    update = above_floors(optimizer.expression.root)
-    return float(np.linalg.norm(change(update, gradient * g, size * theta)))
-
-
-def step_length(optimizer: Optimizer, gradient: float, size: float) -> float:
+def step_length(optimizer: Optimizer, gradient: Any, size: Any) -> Array:
     """‖Δθ‖ where ‖g‖ and ‖θ‖ are given, over that where both are 1; above all floors."""
-    return _length(optimizer, gradient, size) / _length(optimizer, 1.0, 1.0)
+    update = above_floors(optimizer.expression.root)
+    length, unit = (
+        norms(change(update, *pairs_at(*sizes))) for sizes in ((gradient, size), (1.0, 1.0))
+    )
+    return length / unit
 
 
 def degrees(optimizer: Optimizer) -> tuple[float, float]:
     """p and q of an update, from doubling g and θ."""
-    p, q = (math.log2(step_length(optimizer, *sizes)) for sizes in ((2.0, 1.0), (1.0, 2.0)))
-    return p, q
+    p, q = np.log2(step_length(optimizer, [2.0, 1.0], [1.0, 2.0]))
+    return float(p), float(q)
 
 
 @dataclass(frozen=True)
@@ -120,56 +133,50 @@ class Practised:
     """The update as a library takes it, with ε and weight decay, at given norms of g and θ."""
 
     optimizer: Optimizer
-    gradient: float
-    size: float
+    gradient: Array | float
+    size: Array | float
 
-    def _change(self, epsilon: float = 0.0, decay: float = 0.0, along: float = 0.0) -> Array:
+    def _change(self, epsilon: Any = 0.0, decay: Any = 0.0, along: Any = 0.0) -> Array:
         """The update, ``along`` times the parameter added to the gradient."""
-        g, theta = unit_pair()
-        g, theta = self.gradient * g, self.size * theta
-        root = self.optimizer.practised.root
-        return change(root, g + along * theta, theta, epsilon=epsilon, decay=decay)
+        g, theta = pairs_at(self.gradient, self.size)
+        constants = {"epsilon": matrices(epsilon), "decay": matrices(decay)}
+        return change(
+            self.optimizer.practised.root, g + matrices(along) * theta, theta, **constants
+        )
 
     @cached_property
     def _still(self) -> Array:
         """The update without ε and decay."""
         return self._change()
 
-    @cached_property
-    def _length(self) -> float:
-        return float(np.linalg.norm(self._still))
-
-    def hidden(self, epsilon: float) -> float:
+    def hidden(self, epsilon: Any) -> Array:
         """By how much of itself an ε changes the update."""
-        share = float(np.linalg.norm(self._change(epsilon) - self._still)) / self._length
-        return share if share > ROUNDING else 0.0
+        share = norms(self._change(epsilon) - self._still) / norms(self._still)
+        return np.where(share > ROUNDING, share, 0.0)
 
     @cached_property
-    def shrinks(self) -> float:
+    def shrinks(self) -> Array:
         """The share of the parameter that a weight decay of 1 takes in one step.
 
         A decay in the gradient moves the parameter by as much of ‖Δθ‖ as λθ is of g. One beside
         the update is seen in the update; it is a part of it.
         """
+        length = norms(self._still)
         # beside the gradient's size, and beside the update's: where either would show
-        if all(self._in_gradient(by / self.size) for by in (self.gradient, self._length)):
-            return self._length / self.gradient
-        tiny = 1e-6 * self._length / self.size
-        apart = np.linalg.norm(self._change(decay=tiny) - self._still)
-        return float(apart) / tiny / self.size
+        if all(self._in_gradient(by / self.size) for by in (self.gradient, length)):
+            return np.asarray(length / self.gradient)
+        tiny = 1e-6 * length / self.size
+        return np.asarray(norms(self._change(decay=tiny) - self._still) / tiny / self.size)
 
-    def _in_gradient(self, lam: float) -> bool:
+    def _in_gradient(self, lam: Array | float) -> bool:
         """Whether the decay acts as a part of the gradient: u(g, λ) = u(g + λθ, 0).
 
         In direction alone: a norm in a denominator may count the decay another way.
         """
         one, other = self._change(decay=lam), self._change(along=lam)
-        unit = one / np.linalg.norm(one)
-        across = np.linalg.norm(other - unit * np.vdot(unit, other))
-        return bool(across <= SAME * np.linalg.norm(other))
-
-
-practised = lru_cache(maxsize=4096)(Practised)
+        unit = one / matrices(norms(one))
+        across = other - unit * (unit * other).sum(axis=(-2, -1), keepdims=True)
+        return bool(np.all(norms(across) <= SAME * norms(other)))
 
 
 def homogeneity_step(optimizer: Optimizer, counted: Update) -> Step:

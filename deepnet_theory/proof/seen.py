@@ -7,41 +7,41 @@ of sizes enters: the rule alone, the sublayers' own formulas and the optimizer's
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
-from deepnet_theory.definitions.expression import evaluate
-from deepnet_theory.definitions.outcome import InputError, Refusal
-from deepnet_theory.definitions.rule import COMPLETE, Rule, RuleEntry, closure
+import numpy as np
+
+from deepnet_theory.definitions.expression import DEPTH, evaluate
+from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.rule import closure
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.definitions.sublayer import MATRICES, Role, Sublayer
-from deepnet_theory.proof.explicit import degrees, practised
+from deepnet_theory.definitions.sublayer import MATRICES, Role
+from deepnet_theory.proof.explicit import SAME, Practised, degrees
 from deepnet_theory.proof.facts import (
-    CONSTANT,
-    DEEP,
-    DEPTHS,
-    SHALLOW,
     Fact,
     Leaf,
     Path_,
     Shown,
-    Shows,
     compared,
     exactly,
-    grows,
+    fact,
     leaves,
-    near,
-    numbers,
-    power,
     told,
-    value,
-    value_at,
 )
-from deepnet_theory.proof.stack import Depth, ExplicitStack, Moved, Place
-from deepnet_theory.sizes.laws import factors
-from deepnet_theory.sizes.table import table
+from deepnet_theory.proof.stack import (
+    CONSTANT,
+    DEPTHS,
+    ExplicitStack,
+    Parameter,
+    Place,
+    at_depths,
+    power,
+)
+from deepnet_theory.proof.witness import Array
+from deepnet_theory.sizes.monomial import Monomial, parse
 
 
 def facts(selection: Selection, printed: Mapping[str, Any]) -> tuple[Fact, ...]:
@@ -53,9 +53,10 @@ def facts(selection: Selection, printed: Mapping[str, Any]) -> tuple[Fact, ...]:
     return compared(leaves(printed), shown)
 
 
-def two_depths(symbol: str) -> list[Depth]:
-    """A small and a large depth, the other part's held."""
-    return [{**DEPTHS[0], symbol: layers} for layers in (SHALLOW, DEEP)]
+def value(text: str, depth: Mapping[str, int]) -> Shown:
+    """The number of a formula at a depth."""
+    number = evaluate(DEPTH.parse(text), **depth)
+    return Shown(lambda stated: bool(np.isclose(stated, number)), "its formula", f"{number:.6g}")
 
 
 # ---- an answer, with the explicit sublayers at its rule ----
@@ -66,17 +67,7 @@ class AtRule:
 
     def __init__(self, selection: Selection, data: Mapping[str, Any]) -> None:
         self.selection, self.data = selection, data
-        self.stack = self.stack_of(data["rule"], data["eta"])
-        self.sizes: list[Sequence[float]] = []  # those that a sentence may speak of
-
-    def stack_of(
-        self, entries: Iterable[Mapping[str, Any]], eta: str, **more: Any
-    ) -> ExplicitStack:
-        """The explicit sublayers at printed constants."""
-        rows = (
-            RuleEntry(e["stack"], e["sublayer"], e["alpha"], e["beta"], e["rate"]) for e in entries
-        )
-        return ExplicitStack(replace(self.selection, **more), Rule("", tuple(rows), eta))
+        self.stack = ExplicitStack(selection, data["rule"], data["eta"])
 
     def members(self, stack: ExplicitStack, part: str, kind: str) -> list[str]:
         """The sublayers of a part that one entry is of."""
@@ -87,193 +78,189 @@ class AtRule:
         own = [name for name in every if name == kind]
         return own or [name for name in every if name not in rows]
 
-    def places(
-        self,
-        part: str,
-        name: str,
-        depths: Sequence[Depth] = DEPTHS,
-        stack: ExplicitStack | None = None,
-    ) -> list[Place]:
-        return [(stack or self.stack).at(part, name, depth) for depth in depths]
+    def sized(self, values: Array, because: str) -> Shown:
+        """A formula that has these values at every depth, up to a constant where that is free."""
+        free = self.stack.numbered
 
-    def sized(self, values: Sequence[float], because: str) -> Shown:
-        return numbers(values, because, up_to_constant=self.stack.numbered)
+        def agrees(stated: Leaf) -> bool:
+            said = at_depths(stated)
+            if not values.any() or not said.any():
+                return not values.any() and not said.any()
+            ratios = said / values
+            level, tolerance = (ratios[0], CONSTANT) if free else (1.0, SAME)
+            return bool(level > 0 and np.allclose(ratios, level, rtol=tolerance, atol=0))
 
-    def ends(
-        self, part: str, name: str, depth: str = "", stack: ExplicitStack | None = None
-    ) -> list[Place]:
-        """A sublayer at two depths, the other part's held."""
-        return self.places(part, name, two_depths(depth or self.stack.part(part).depth), stack)
+        return Shown(agrees, because, ", ".join(f"{value:.6g}" for value in values[:3]))
 
-    def kinds(self) -> Iterator[tuple[str, str, list[str]]]:
-        """Part, name and members of every kind of sublayer: those of one number of matrices."""
+    def kinds(self) -> Iterator[tuple[str, str, Place]]:
+        """Part, name and first member of every kind of sublayer: of one number of matrices."""
         for part, kinds in self.data["consequences"].items():
             for kind, sizes in kinds.items():
                 if "order-1" in sizes:
-                    yield part, kind, self.members(self.stack, part, kind)
+                    yield part, kind, self.stack.at(part, self.members(self.stack, part, kind)[0])
 
-    def failing(self, part: str, name: str) -> list[float]:
-        """The rate where aligned steps have moved the branch by as much as itself."""
-        places, rises = self.places(part, name), grows(*(p.rho for p in self.ends(part, name)))
-        inverse = 1 / places[0].degree - 1 if rises else 0
-        return [p.rho**inverse for p in places]
-
-    def powers(self, part: str, name: str) -> list[float]:
-        """The exponents of every order, in every depth."""
-        degree = self.places(part, name)[0].degree
-        return [
-            power([place.order(k) for place in self.ends(part, name, depth)])
-            for depth in self.selection.the_stack.depths
-            for k in range(1, degree + 1)
-        ]
-
-    def state(self, part: str, name: str) -> str:
-        powers = self.powers(part, name)
+    def state(self, places: Sequence[Place]) -> str:
+        """Whether an order of some of them grows or falls in a depth."""
+        depths = self.selection.the_stack.depths
+        powers = [power(size, d) for d in depths for place in places for size in place.orders]
         falls = "lazy" if min(powers) < -CONSTANT else "stable"
         return "unstable" if max(powers) > CONSTANT else falls
 
     @cached_property
-    def whole(self) -> str:
-        """The state of all kinds together."""
-        states = {self.state(part, members[0]) for part, _, members in self.kinds()}
-        return next((one for one in ("unstable", "lazy", "stable") if one in states), "")
-
-    def every_parameter(self) -> Iterator[tuple[str, str, str, Role]]:
-        """What a sublayer and its placement hold, as the witness has them."""
-        bias = self.selection.the_norm.bias
+    def parameters(self) -> list[Parameter]:
+        """What every sublayer and its placement hold, as the witness has them."""
+        placement, found = self.selection.the_placement, list[Parameter]()
+        beside = [(name, Role.RESIDUAL_GAIN) for name in placement.learnt]
+        if "norm" in placement.expression.functions:
+            bias = [("norm_bias", Role.NORM_BIAS)] if self.selection.the_norm.bias else []
+            beside = [("norm_gain", Role.NORM_GAIN), *bias, *beside]
         for part in self.selection.the_stack.parts:
             for sublayer in {s.name: s for s in part.layer}.values():
-                for name, role in parameters_of(self.selection, sublayer):
-                    if role is not Role.NORM_BIAS or bias:
-                        yield part.name, sublayer.name, name, role
+                place = self.stack.at(part.name, sublayer.name)
+                own = [(p.name, p.role) for p in sublayer.parameters]
+                found += [Parameter(place, name, role) for name, role in (*own, *beside)]
+        return found
 
     # ---- leaf by leaf ----
 
     def all(self) -> Iterator[tuple[Path_, Shown]]:
-        yield from self.rule("rule", self.data["closure"])
-        yield from self.training()
-        yield from self.consequences()
-        yield from self.parameters()
-        yield from self.sentences()
-
-    def rule(self, which: str, closed: str) -> Iterator[tuple[Path_, Shown]]:
-        """α, β and κ, which meet the balance and the closure; ρ and ε of a norm at them."""
-        entries, eta = self.data[which], self.data["eta"]
-        stack = self.stack
-        if which != "rule":
-            eta = self.data["eta"] if closed == self.data["closure"] else "1"
-            stack = self.stack_of(entries, eta, closure=closed)
-        conditions, balanced = Conditions(stack, closed), list[bool]()
-        for entry in entries:
-            part, kind = entry["stack"], entry["sublayer"]
-            at, members = (which, f"{part}/{kind}"), self.members(stack, part, kind)
-            met, words = conditions.of(part, members)
-            balanced.append(met)
-            for knob in ("alpha", "beta", "rate"):
-                yield (*at, knob), told(met, "balance and closure there", words)
-            rhos = [at.rho for at in self.places(part, members[0], stack=stack)]
-            self.sizes.append(rhos)
-            yield (*at, "rho"), self.sized(rhos, "an update of a scaled matrix over the matrix")
-            for place, shown in self.epsilons(stack, part, members):
-                yield (*at, "norm_epsilon", place), shown
-            if depth := self.data.get("depth"):
-                for knob in ("alpha", "beta", "rate"):
-                    yield (*at, f"{knob}_value"), value(entry[knob], depth)
-                for place, text in entry.get("norm_epsilon", {}).items():
-                    yield (*at, "norm_epsilon_value", place), value(text, depth)
-        if which == "rule":
-            yield ("eta",), told(all(balanced), "every balance and closure", "")
-            if depth := self.data.get("depth"):
-                yield ("eta_value",), value(eta, depth)
-
-    def training(self) -> Iterator[tuple[Path_, Shown]]:
+        yield from self.rule("rule", self.stack, self.data["closure"])
         if self.data["training"]:
-            yield from self.rule("training", self.data["training_closure"])
-        if not self.data["training"] and self.has_complete():
-            yield ("training",), told(False, "the closure complete has a rule", COMPLETE.name)
-        needs = self.selection.the_placement.training_condition
-        if needs and self.data["training"]:
-            agrees: Shows = lambda stated: stated == needs  # noqa: E731
-            yield ("training_condition",), Shown(agrees, "as its placement says", needs)
-
-    def has_complete(self) -> bool:
-        try:
-            return bool(table(replace(self.selection, closure=COMPLETE.name)))
-        except Refusal:
-            return False
-
-    def consequences(self) -> Iterator[tuple[Path_, Shown]]:
-        for part, kind, members in self.kinds():
-            at, places = ("consequences", part, kind), self.places(part, members[0])
-            scaled = places[0].sublayer.scaled[0].name
-            moved = [place.moved_by(scaled, Role.SCALED) for place in places]
-            found: dict[str, tuple[Sequence[float], str]] = {
-                "initial-weight": ([p.knobs[1] for p in places], "the rule's own constant"),
-                "gradient": ([m.gradient for m in moved if m], "an explicit response"),
-                "update": ([m.update for m in moved if m], "the optimizer's own expression"),
-                "relative-update": ([p.rho for p in places], "an update over the matrix"),
-                "branch-weight": ([p.weight for p in places], "one branch in place of another"),
-                "aligned-sum": ([p.aligned for p in places], "S such branches"),
-                "self-consistency": ([p.aligned * p.weight for p in places], "S r at random"),
-            }
-            for order in range(1, places[0].degree + 1):
-                sizes = [place.order(order) for place in places]
-                found[f"order-{order}"] = sizes, f"{order} of a branch's matrices at once"
-            for name, (values, because) in found.items():
-                yield (*at, name, "value"), self.sized(values, because)
-                yield (*at, name, "remark"), exactly("", "nothing is said")
-            fails = self.failing(part, members[0])
-            self.sizes += [fails, found["self-consistency"][0]]
-            yield (*at, "failing-rate", "value"), self.sized(fails, "rho at two depths")
-            state = self.state(part, members[0])
-            yield (*at, "failing-rate", "remark"), exactly(state, "every order at two depths")
-        for part, sublayer, name, role in self.every_parameter():
-            if role is not Role.SCALED:
-                row = Parameter(self, part, sublayer, name, role)
-                share = ("consequences", part, sublayer, f"share-{name}")
-                if row.dominant:
-                    self.sizes += [row.shares, [1 / size for size in row.shares]]
-                yield (*share, "value"), self.sized(row.shares, "S responses to such an update")
-                yield (*share, "remark"), row.standing
-
-    def parameters(self) -> Iterator[tuple[Path_, Shown]]:
-        for part, sublayer, name, role in self.every_parameter():
-            row, at = (
-                Parameter(self, part, sublayer, name, role),
-                ("parameters", f"{part}/{sublayer}/{name}"),
+            closed = self.data["training_closure"]
+            eta = self.data["eta"] if closed == self.data["closure"] else "1"
+            select = replace(self.selection, closure=closed)
+            yield from self.rule(
+                "training", ExplicitStack(select, self.data["training"], eta), closed
             )
-            yield (*at, "gain"), self.sized(row.starts, "what the branch's own formula starts with")
-            yield (*at, "rate"), self.sized(row.rates, "its share of order one where that grows")
-            yield (*at, "epsilon"), row.epsilon
-            yield (*at, "weight_decay"), row.decay
-
-    def epsilons(
-        self, stack: ExplicitStack, part: str, members: list[str]
-    ) -> Iterator[tuple[str, Shown]]:
-        """The ε of every norm on what falls: the variance in the deepest branch of the entry."""
-        branches = {s.name: s for s in stack.part(part).layer if s.name in members}
-        deepest = max(branches.values(), key=lambda s: len(factors(s))).name
-        ends, places = (at(part, deepest, stack=stack) for at in (self.ends, self.places))
-        for place in places[0].sizes.variances:
-            shown, variances = ([p.variance(place) for p in at] for at in (places, ends))
-            self.sizes.append(shown)
-            if variances[1] < variances[0] * (1 - CONSTANT):
-                yield place, self.sized(shown, "the variance that an explicit norm divides")
-
-    # ---- sentences: each formula in them is a size that explicit sublayers have ----
-
-    def sentences(self) -> Iterator[tuple[Path_, Shown]]:
-        """The state in depth, and every remark."""
-        words = [*self.words()]
+        yield from self.consequences()
+        for one in self.parameters:
+            yield from self.parameter(one)
         yield ("in_depth",), Shown(
-            lambda stated: self.tells_the_state(stated) and self.tells(stated),
+            lambda stated: self.tells_the_state(stated) and self.quotes(stated),
             "the orders at two depths", self.whole,
         )  # fmt: skip
         for index in range(len(self.data["remarks"])):
-            yield ("remarks", str(index)), Shown(
-                lambda stated: stated in words or (bool(formulas(stated)) and self.tells(stated)),
-                "found again", "; ".join(words),
-            )  # fmt: skip
+            yield ("remarks", str(index)), Shown(self.remark, "sizes that are printed", "")
+
+    def rule(self, which: str, stack: ExplicitStack, closed: str) -> Iterator[tuple[Path_, Shown]]:
+        """α, β and κ, which meet the balance and the closure; ρ and ε of a norm at them."""
+        depth, balanced, picked = self.data.get("depth"), list[bool](), set[str]()
+        for entry in stack.entries:
+            part, kind = entry["stack"], entry["sublayer"]
+            at, members = (which, f"{part}/{kind}"), self.members(stack, part, kind)
+            place = stack.at(part, members[0])
+            size = place.order(1) * convention(place)
+            met = is_level(size, stack)
+            if part not in picked or not stack.selection.has_one_alpha(place.part):
+                met, picked = met and is_closed(place, closed), picked | {part}
+            balanced.append(met)
+            words = f"the part changes the output by {size[0]:.6g} eta at every depth"
+            for knob in ("alpha", "beta", "rate"):
+                yield (*at, knob), told(met, "balance and closure there", words)
+                if depth:
+                    yield (*at, f"{knob}_value"), value(entry[knob], depth)
+            yield (
+                (*at, "rho"),
+                self.sized(place.rho, "an update of a scaled matrix over the matrix"),
+            )
+            # the variance that falls in the deepest branch of the entry
+            deepest = max((stack.at(part, name) for name in members), key=lambda p: p.degree)
+            for where, variance in deepest.sizes.variances.items():
+                if power(shown := deepest.at_knobs(variance), place.part.depth) < -CONSTANT:
+                    because = "the variance that an explicit norm divides"
+                    yield (*at, "norm_epsilon", where), self.sized(shown, because)
+            if depth:
+                for where, text in entry.get("norm_epsilon", {}).items():
+                    yield (*at, "norm_epsilon_value", where), value(text, depth)
+        if which == "rule":
+            yield ("eta",), told(all(balanced), "every balance and closure", "")
+            if depth:
+                yield ("eta_value",), value(stack.eta, depth)
+
+    def consequences(self) -> Iterator[tuple[Path_, Shown]]:
+        for part, kind, place in self.kinds():
+            rises = power(place.rho, place.part.depth) > CONSTANT
+            found: dict[str, tuple[Array, str]] = {
+                "initial-weight": (place.knobs[1], "the rule's own constant"),
+                "gradient": (place.scaled.gradient, "an explicit response"),
+                "update": (place.scaled.update, "the optimizer's own expression"),
+                "relative-update": (place.rho, "an update over the matrix"),
+                "branch-weight": (place.weight, "one branch in place of another"),
+                "aligned-sum": (place.aligned, "S such branches"),
+                "self-consistency": (place.aligned * place.weight, "S r at random"),
+                # where aligned steps have moved the branch by as much as itself
+                "failing-rate": (place.rho ** (rises * (1 / place.degree - 1)), "rho in depth"),
+            }
+            for k, size in enumerate(place.orders, start=1):
+                found[f"order-{k}"] = size, f"{k} of a branch's matrices at once"
+            at = ("consequences", part, kind)
+            for name, (values, because) in found.items():
+                yield (*at, name, "value"), self.sized(values, because)
+            state = exactly(self.state([place]), "every order in depth")
+            yield (*at, "failing-rate", "remark"), state
+
+    def parameter(self, one: Parameter) -> Iterator[tuple[Path_, Shown]]:
+        """A parameter's own numbers, and its share beside the scaled matrices'."""
+        place, shares = one.place, one.share
+        part, depth = place.part.name, place.part.depth
+        at, rates = ("parameters", f"{part}/{place.sublayer.name}/{one.name}"), one.kappa
+        growth = power(shares, depth) if one.moves else -1.0
+        if growth > CONSTANT:
+            rates = rates / shares
+        if one.role is not Role.SCALED:
+            share = ("consequences", part, place.sublayer.name, f"share-{one.name}")
+            yield (*share, "value"), self.sized(shares, "S responses to such an update")
+            yield (*share, "remark"), self.standing(one, growth)
+        yield (*at, "gain"), self.sized(one.starts, "what the branch's own formula starts with")
+        yield (*at, "rate"), self.sized(rates, "its share of order one where that grows")
+        yield (*at, "epsilon"), self.epsilon(one)
+        yield (*at, "weight_decay"), self.decay(one, rates)
+
+    def standing(self, one: Parameter, growth: float) -> Shown:
+        """Its share in a word, with the multiplier that balances it."""
+        word = "equal" if abs(growth) < CONSTANT else "dominant" if growth > 0 else "negligible"
+
+        def agrees(stated: Leaf) -> bool:
+            said = formulas(stated)
+            wanted = one.moves and word != "equal"
+            right = all(fact("", f, self.sized(1 / one.share, "")).holds for f in said)
+            return bool(stated.startswith(word) and len(said) == wanted and right)
+
+        return Shown(agrees, "its share in depth", word)
+
+    def epsilon(self, one: Parameter) -> Shown:
+        """An ε that takes the same share of the update at every depth, as 1 does of sizes 1."""
+        optimizer, gradient = self.selection.the_optimizer, one.gradient
+        if not one.moves or "epsilon" not in optimizer.practised.names:
+            return self.sized(at_depths("1"), "it never moves, or nothing is added to it")
+
+        def agrees(stated: Leaf) -> bool:
+            said = at_depths(stated)
+            taken = Practised(optimizer, gradient, one.size).hidden(1e-6 * said)
+            if not taken.any():  # a clamp that a scale-free update does not feel
+                taken = said / gradient
+            unit = float(Practised(optimizer, 1.0, 1.0).hidden(1e-6)) or 1.0
+            level = taken[0] if self.stack.numbered else unit
+            return bool(min(said) > 0 and np.allclose(taken, level, rtol=CONSTANT, atol=0))
+
+        return Shown(agrees, "the share of the update that a small epsilon takes", "constant")
+
+    def decay(self, one: Parameter, rates: Array) -> Shown:
+        """A decay that takes the same share of a matrix at every depth; 0 for a vector."""
+        if one.role not in MATRICES:
+            return self.sized(at_depths("0"), "vectors do not decay")
+        optimizer, taken = self.selection.the_optimizer, at_depths(self.stack.eta) * rates
+        if one.moves:
+            unit = Practised(optimizer, 1.0, 1.0).shrinks
+            taken = taken * Practised(optimizer, one.gradient, one.size).shrinks / unit
+        return self.sized(1 / taken, "the share of the matrix that one step's decay takes")
+
+    # ---- sentences: each formula in them is a number that is printed, and has its own fact ----
+
+    @cached_property
+    def whole(self) -> str:
+        """The state of all kinds together."""
+        return self.state([place for _, _, place in self.kinds()])
 
     def tells_the_state(self, stated: str) -> bool:
         """Its first word, and the rule that it recommends."""
@@ -282,32 +269,40 @@ class AtRule:
         return (
             stated.lower().startswith(f"{self.whole} in depth")
             and ("One learning rate serves every depth" in stated) == bool(trained and same)
-            and (f"take the closure {closed}." in stated) == bool(trained and not same)
+            and CLOSURE.findall(stated) == [closed] * bool(trained and not same)
             and (self.data.get("training_condition") or "") in stated
         )
 
-    def tells(self, stated: str) -> bool:
-        """Whether every formula of a sentence is one of the sizes; a depth may be named alone."""
+    @cached_property
+    def printed(self) -> set[Monomial]:
+        """Every size that is printed by itself."""
+        found = {Monomial.of(depth) for depth in DEPTHS}
+        for leaf in leaves(self.data).values():
+            if isinstance(leaf, str) and " " not in leaf and formulas(leaf):
+                found.add(parse(leaf))
+        return found
+
+    def quotes(self, stated: str) -> bool:
+        """Whether every formula of a sentence is printed; ``N^(1/2)`` is a power alone."""
+        powers = {size.without_number for size in self.printed}
         said = formulas(stated.replace(self.data.get("training_refused") or "", ""))
         return all(
-            f in DEPTHS[0] or any(self.is_size(f, size) for size in self.sizes) for f in said
+            parse(f.replace("^", "**")) in (powers if "^" in f else self.printed) for f in said
         )
 
-    def is_size(self, formula: str, size: Sequence[float]) -> bool:
-        """Whether a formula is a size; one that is written ``N^(1/2)`` is a power alone."""
-        power = "^" in formula or self.stack.numbered
-        seen = numbers(size, "", up_to_constant=power)
-        return seen.agrees(formula.replace("^", "**"))
-
-    def words(self) -> Iterator[str]:
-        """Remarks without a formula of the depth: the floors, and the optimizer's own remark."""
+    def remark(self, stated: str) -> bool:
+        """Sizes that are printed, or what is known of the optimizer."""
         optimizer = self.selection.the_optimizer
-        if optimizer.floors:
-            yield f"holds where rms(theta) > {max(optimizer.floors)}"
-        if optimizer.mind:
-            yield f"{optimizer.name}: {optimizer.mind}"
+        if formulas(stated):
+            return self.quotes(stated)
+        floor = max(optimizer.floors, default=0)
+        return stated in (
+            f"{optimizer.name}: {optimizer.mind}",
+            f"holds where rms(theta) > {floor}",
+        )
 
 
+CLOSURE = re.compile(r"take the closure (\S+)\.")
 FORMULA = re.compile(r"[\w*/^().+-]*\b[NM]\b[\w*/^().+-]*")
 
 
@@ -315,143 +310,38 @@ def formulas(sentence: str) -> list[str]:
     """The formulas in the depths that a sentence holds."""
     found = (text.rstrip(".") for text in FORMULA.findall(sentence))
     kept = (t[1:] if t.count("(") > t.count(")") else t for t in found)
-    kept = (t[:-1] if t.count(")") > t.count("(") else t for t in kept)
-    return list(kept)
-
-
-# ---- one parameter ----
-
-
-def parameters_of(selection: Selection, sublayer: Sublayer) -> Iterator[tuple[str, Role]]:
-    """The parameters of a branch, of its placement's norms, and its learnt multipliers."""
-    placement = selection.the_placement
-    yield from ((parameter.name, parameter.role) for parameter in sublayer.parameters)
-    if "norm" in placement.expression.functions:
-        yield from (("norm_gain", Role.NORM_GAIN), ("norm_bias", Role.NORM_BIAS))
-    yield from ((name, Role.RESIDUAL_GAIN) for name in placement.learnt)
-
-
-class Parameter:
-    """What one update through a parameter does at the printed rule."""
-
-    def __init__(self, seen: AtRule, part: str, sublayer: str, name: str, role: Role) -> None:
-        self.seen, self.part, self.sublayer, self.name, self.role = seen, part, sublayer, name, role
-        self.places = seen.places(part, sublayer)
-        self.moved = self.moved_at(self.places)
-
-    def moved_at(self, places: Iterable[Place]) -> list[Moved]:
-        return [one for p in places if (one := p.moved_by(self.name, self.role)) is not None]
-
-    @cached_property
-    def ends(self) -> list[float]:
-        """Its share at two depths; none where it does not move."""
-        return [one.share for one in self.moved_at(self.seen.ends(self.part, self.sublayer))]
-
-    @property
-    def dominant(self) -> bool:
-        return bool(self.ends) and grows(*self.ends)
-
-    @property
-    def shares(self) -> list[float]:
-        return [one.share for one in self.moved] or [0.0] * len(DEPTHS)
-
-    @property
-    def starts(self) -> list[float]:
-        return [place.starts_at(self.name, self.role) for place in self.places]
-
-    @property
-    def rates(self) -> list[float]:
-        kappas = [place.kappa(self.role) for place in self.places]
-        return (
-            [k / s for k, s in zip(kappas, self.shares, strict=True)] if self.dominant else kappas
-        )
-
-    @property
-    def standing(self) -> Shown:
-        """Its share beside the scaled matrices' in words, with the multiplier that balances it."""
-        falls = bool(self.ends) and self.ends[1] < self.ends[0] * (1 - CONSTANT)
-        word = "dominant" if self.dominant else "negligible" if falls or not self.ends else "equal"
-
-        inverse = [1 / share for share in self.shares if share]
-
-        def agrees(stated: Leaf) -> bool:
-            said = formulas(stated)
-            right = [f for f in said if inverse and self.seen.sized(inverse, "").agrees(f)]
-            told = stated.startswith(word) and said == right
-            return bool(told and (len(said) == (word != "equal") or not self.ends))
-
-        return Shown(agrees, "its share at two depths", word)
-
-    @property
-    def epsilon(self) -> Shown:
-        """An ε that takes the same share of the update at every depth, as 1 does of sizes 1."""
-        optimizer = self.seen.selection.the_optimizer
-        if not self.moved or "epsilon" not in optimizer.practised.names:
-            return numbers([1.0] * len(DEPTHS), "it never moves, or nothing is added to it")
-        at_start = [practised(optimizer, m.gradient, m.size) for m in self.moved]
-        unit = practised(optimizer, 1.0, 1.0).hidden(1e-6)
-
-        def agrees(stated: Leaf) -> bool:
-            said = [value_at(stated, depth) for depth in DEPTHS]
-            if min(said) <= 0:
-                return False
-            taken = [p.hidden(1e-6 * e) for p, e in zip(at_start, said, strict=True)]
-            if not any(taken):  # a clamp that a scale-free update does not feel
-                taken = [e / m.gradient for e, m in zip(said, self.moved, strict=True)]
-            level = taken[0] if self.seen.stack.numbered else unit or 1.0
-            return all(abs(share / level - 1) < CONSTANT for share in taken)
-
-        return Shown(agrees, "the share of the update that a small epsilon takes", "constant")
-
-    @property
-    def decay(self) -> Shown:
-        """A decay that takes the same share of a matrix at every depth; 0 for a vector."""
-        optimizer, shrinks = self.seen.selection.the_optimizer, [1.0] * len(DEPTHS)
-        if self.role not in MATRICES:
-            return numbers([0.0] * len(DEPTHS), "vectors do not decay")
-        if self.moved:
-            unit = practised(optimizer, 1.0, 1.0).shrinks
-            shrinks = [practised(optimizer, m.gradient, m.size).shrinks / unit for m in self.moved]
-        taken = zip(self.places, self.rates, shrinks, strict=True)
-        values = [1 / (place.eta * rate * shrunk) for place, rate, shrunk in taken]
-        because = "the share of the matrix that one step's decay takes"
-        return self.seen.sized(values, because)
+    return [t[:-1] if t.count(")") > t.count("(") else t for t in kept]
 
 
 # ---- balance and closure ----
 
 
-class Conditions:
-    """Whether printed constants meet the balance and the conditions of their closure."""
+def is_level(sizes: Array, stack: ExplicitStack) -> bool:
+    """Whether a size is 1 at every depth, or constant where the constant is free."""
+    level = sizes[0] if stack.numbered else 1.0
+    return bool(np.allclose(sizes, level, rtol=SAME, atol=0))
 
-    def __init__(self, stack: ExplicitStack, closed: str) -> None:
-        self.stack, self.closure = stack, closure(closed)
-        self.picked: set[str] = set()
 
-    def of(self, part: str, members: Sequence[str]) -> tuple[bool, str]:
-        places = [self.stack.at(part, members[0], depth) for depth in DEPTHS]
-        balances = [place.order(1) * self.convention(place) for place in places]
-        level = balances[0] if self.stack.numbered else 1.0
-        met = all(near(balance, level) for balance in balances)
-        one_alpha = self.stack.selection.has_one_alpha(self.stack.part(part))
-        if part not in self.picked or not one_alpha:
-            self.picked.add(part)
-            met = met and all(self.is_met(places, sides) for sides in self.closure.expressions)
-        return met, f"the part changes the output by {balances[0]:.6g} eta at every depth"
+def convention(place: Place) -> float:
+    """What a route takes of the first-order terms: the probe one, the lemma their norms."""
+    selection, matrices = place.stack.selection, len(place.sublayer.scaled)
+    if selection.method == "probe":
+        return 1 / place.degree
+    p, q = degrees(selection.the_optimizer)
+    return float(matrices ** ((p + q - 1) / 2))
 
-    def convention(self, place: Place) -> float:
-        """What a route takes of the first-order terms: the probe one, the lemma their norms."""
-        selection, matrices = self.stack.selection, len(place.sublayer.scaled)
-        if selection.method == "probe":
-            return 1 / place.degree
-        p, q = degrees(selection.the_optimizer)
-        return float(matrices ** ((p + q - 1) / 2))
 
-    def is_met(self, places: Sequence[Place], sides: tuple[Any, Any]) -> bool:
-        ratios = []
-        for place in places:
-            (alpha, beta), matrices = place.knobs, len(place.sublayer.scaled)
-            known = {"alpha": alpha, "beta": beta, "m": matrices, "rho": place.rho}
-            ratios.append(float(evaluate(sides[0], **known) / evaluate(sides[1], **known)))
-        level = ratios[0] if self.stack.numbered else 1.0
-        return all(near(ratio, level) for ratio in ratios)
+def is_closed(place: Place, closed: str) -> bool:
+    """Whether the constants meet the conditions of a closure."""
+    matrices = len(place.sublayer.scaled)
+    return all(
+        is_level(
+            np.array([
+                evaluate(left, alpha=a, beta=b, m=matrices, rho=rho)
+                / evaluate(right, alpha=a, beta=b, m=matrices, rho=rho)
+                for a, b, rho in zip(*place.knobs, place.rho, strict=True)
+            ]),
+            place.stack,
+        )
+        for left, right in closure(closed).expressions
+    )  # fmt: skip
