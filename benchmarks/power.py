@@ -29,7 +29,7 @@ from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.model_update import measure_model_update
 from deepnet_theory.laboratory.settings import Depth, Settings, fitting_threads
 from deepnet_theory.laboratory.statistics import Array, Interval, fit_exponent, judge
-from deepnet_theory.processes import Job, Work, run_where
+from deepnet_theory.processes.jobs import Job, Work, run_jobs
 from deepnet_theory.proof.derivation import derive
 from deepnet_theory.runtime.machine import in_threads
 from deepnet_theory.sizes.exponents import predictions
@@ -92,7 +92,7 @@ def measure_power(
             jobs.append(
                 Job("repeated experiments", count, partial(in_threads, threads, some), keep)
             )
-    run_where(jobs, experiments, **work)
+    run_jobs(jobs, experiments, **work)
     variable = selection.the_stack.depths[0]
     layers = [depth[variable] for depth in depths]
     fits = [fit_exponent(layers, one) for first in sorted(batches) for one in batches[first]]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from deepnet_theory.definitions.audit import Audit
     from deepnet_theory.models.factory import Made
-    from deepnet_theory.processes import Progress
+    from deepnet_theory.processes.jobs import Progress
 
 
 def audit(

@@ -78,8 +78,8 @@ class Work:
             if value is not None and getattr(self, other.replace("-", "_")):
                 name = "cache" if other == "no-cache" else "processes"
                 raise InputError(f"--{name} {value} was given with --{other}")
-        from deepnet_theory.processes import cache_of
         from deepnet_theory.processes.cluster import cluster
+        from deepnet_theory.processes.keep import cache_of
 
         # A file a finished job, under the name of all that it depends on: a killed run is the same
         # command once more. Whoever does the work is an executor, and the result hangs on none.
@@ -490,7 +490,7 @@ def list_(verb: Verb, given: Given) -> int:
     return 0
 
 
-@command(Work, Show, without="output page processes cluster no_cache", argument="[what]")
+@command(Work, Show, without="output page format processes cluster no_cache", argument="[what]")
 def cache(_: Verb, given: Given) -> int:
     """Show or clear what is kept of finished work.
 
@@ -500,21 +500,16 @@ def cache(_: Verb, given: Given) -> int:
         cache
         cache clear
     """
-    from deepnet_theory.processes import cache_of
+    from deepnet_theory.processes.keep import cache_of
 
-    show, what = group(given, Show), given.get("what", "show").lower()
+    what = given.get("what", "show").lower()
     if what not in ("show", "clear"):
         raise unknown("cache", what, ("show", "clear"))
     kept = cache_of(given.get("cache", True))
-    folder, (count, size) = (None, (0, 0)) if kept is None else (str(kept.folder), kept.size())
-    if what == "clear" and kept is not None:
-        kept.clear()
-    if show.format == "json":
-        data = {"schema": "deepnet-theory/cache/1", "folder": folder}
-        print(json.dumps({**data, "results": count, "bytes": size}, indent=2))
-    elif kept is None:
+    if kept is None:
         print("nothing is kept: DEEPNET_THEORY_CACHE is empty")
-    else:
-        cleared = ", cleared" if what == "clear" else ""
-        print(f"{folder}: {count} results, {size / 2**20:.1f} MiB{cleared}")
+        return 0
+    print(f"{kept.folder}: {len(kept.files())} results{', cleared' * (what == 'clear')}")
+    if what == "clear":
+        kept.clear()
     return 0

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from deepnet_theory.definitions.measurement import Estimate, Result
     from deepnet_theory.definitions.training import Transfer
     from deepnet_theory.laboratory.settings import Settings
-    from deepnet_theory.processes import Work
+    from deepnet_theory.processes.jobs import Work
     from deepnet_theory.proof.derivation import Derivation
 
 Given = Mapping[str, Any]  # fields of Measurement, and of processes.Work: who does the work
@@ -64,7 +64,7 @@ def settings_and_work(given: Given) -> tuple[Settings, Work]:
     Raises :class:`InputError` for a name that neither of them knows.
     """
     from deepnet_theory.laboratory.settings import Settings
-    from deepnet_theory.processes import split
+    from deepnet_theory.processes.jobs import split
 
     measure, work = split(given)
     return record(Settings, "a measurement", measure), work
@@ -341,7 +341,7 @@ def transfer(
     from deepnet_theory.laboratory.setups import transfer as run_own
     from deepnet_theory.laboratory.training import Built, Course
     from deepnet_theory.laboratory.transfer import Candidate, causal, transfer_of
-    from deepnet_theory.processes import split
+    from deepnet_theory.processes.jobs import split
 
     in_depth: Given = {"closures": closures, "width": given.get("width")}
     select = taken(given, OF_SELECTION)

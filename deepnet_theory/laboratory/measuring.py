@@ -53,8 +53,8 @@ from deepnet_theory.laboratory.settings import (
 )
 from deepnet_theory.laboratory.statistics import Array, positive_interval
 from deepnet_theory.models.factory import Factory, alone, factory_of
-from deepnet_theory.processes import Job, Work, cache_of, run_until_stopped, travels
-from deepnet_theory.processes.keep import digest
+from deepnet_theory.processes.jobs import Job, Work, run_until_stopped, travels
+from deepnet_theory.processes.keep import cache_of, digest
 from deepnet_theory.runtime import machine
 
 LAYERS = stack("encoder")  # whose depths are numbers of layers, N

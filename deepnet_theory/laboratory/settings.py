@@ -22,7 +22,7 @@ from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.outcome import shown as written
 from deepnet_theory.definitions.record import Measurement
 from deepnet_theory.definitions.selection import DepthLike, Stack, parse_depth
-from deepnet_theory.processes import cores, require_processes
+from deepnet_theory.processes.jobs import cores, require_processes
 from deepnet_theory.runtime import machine
 from deepnet_theory.runtime.machine import device_called
 

@@ -26,7 +26,7 @@ from deepnet_theory.laboratory.settings import Depth, depth_key
 from deepnet_theory.laboratory.training import Ended
 from deepnet_theory.laboratory.transfer import Candidate, transfer_of, words
 from deepnet_theory.models.factory import Factory, alone, factory_of, talking_aside, told
-from deepnet_theory.processes import Work, travels
+from deepnet_theory.processes.jobs import Work, travels
 from deepnet_theory.runtime import machine
 
 OFFERED = ("depth", "width", "lr", "seed", "steps")  # by name, each where the factory takes it

@@ -27,15 +27,8 @@ from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, prove
 from deepnet_theory.laboratory.statistics import t_interval
 from deepnet_theory.laboratory.text import BYTES
 from deepnet_theory.laboratory.training import Built, Course, Ended
-from deepnet_theory.processes import (
-    Job,
-    Work,
-    cache_of,
-    cores,
-    run_until_stopped,
-    split,
-    with_advice,
-)
+from deepnet_theory.processes.jobs import Job, Work, cores, run_until_stopped, split, with_advice
+from deepnet_theory.processes.keep import cache_of
 from deepnet_theory.runtime.building import checked
 
 NEEDS_LESS = "fewer seeds, tokens or layers or a smaller width need less"

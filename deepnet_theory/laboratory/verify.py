@@ -62,7 +62,7 @@ from deepnet_theory.laboratory.settings import (
 from deepnet_theory.laboratory.statistics import Array, positive_interval
 from deepnet_theory.laboratory.stepping import running_of
 from deepnet_theory.laboratory.trace import measure_quantities, quantity
-from deepnet_theory.processes import Job, Work, run_until_stopped, run_where, with_advice
+from deepnet_theory.processes.jobs import Job, Work, run_jobs, run_until_stopped, with_advice
 from deepnet_theory.runtime.machine import in_threads
 
 NEEDS_LESS = "fewer tokens, seeds or layers, a smaller batch or width, or fewer processes need less"
@@ -241,7 +241,7 @@ def predict(cases: Sequence[Case], **work: Unpack[Work]) -> Result:
     with fitting_threads(settings) as threads:
         jobs = [at.job(threads, FORESEEN, 1, partial(predict_depth, at.case)) for at in rows]
         last = partial(predict_shares, cases[-1])
-        run_where([*jobs, rows[-1].job(threads, SHARES, 1, last)], len(jobs) + 1, **work)
+        run_jobs([*jobs, rows[-1].job(threads, SHARES, 1, last)], len(jobs) + 1, **work)
     points, warnings = [], []
     for at in rows:
         found, key = at.found[FORESEEN], depth_key(at.depth)

@@ -8,28 +8,25 @@ import socket
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
-from functools import cache, partial
+from functools import partial
 from importlib.metadata import version
 from typing import Any
 
 from deepnet_theory.definitions.outcome import InputError, MissingExtraError, shown
-from deepnet_theory.processes.jobs import MANY, ProcessDied
 from deepnet_theory.processes.keep import machine
 
-ADDRESS = re.compile(r"([a-z]+://)?[^\s/]+:[0-9]{1,5}")
+ADDRESS = re.compile(r"(tcp://)?[^\s/:]+:[0-9]{1,5}")
 SECONDS = 10  # to answer in
-
-Environment = dict[str, str]
 
 
 @contextmanager
 def cluster(address: str, note: Callable[[str], object] = lambda _: None) -> Iterator[Executor]:
     """An executor whose work is done by the workers of the scheduler at ``address``.
 
-    One that dies is replaced; they may come later, and ``note`` hears that none is there. One of
-    other versions, another kind of processor or several threads is refused, since results would
-    depend on who computes them. Raises :class:`MissingExtraError` without dask.distributed, else
-    :class:`InputError`.
+    A worker that dies is replaced; workers may come later, and ``note`` hears that none is there.
+    The work of a worker with other versions, another kind of processor or several threads is
+    refused, since results would depend on who computes them. Raises :class:`MissingExtraError`
+    without dask.distributed, else :class:`InputError`.
     """
     if not ADDRESS.fullmatch(address):
         raise InputError(
@@ -39,18 +36,18 @@ def cluster(address: str, note: Callable[[str], object] = lambda _: None) -> Ite
         from distributed import Client
     except ImportError:
         raise MissingExtraError("dask.distributed", "cluster") from None
-    _require_scheduler(address)
     # what it logs of a scheduler that has gone are tracebacks; the sentence is ours
-    for name in [
-        name for name in logging.root.manager.loggerDict if name.startswith("distributed")
-    ]:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
+    for name in list(logging.root.manager.loggerDict):
+        if name.startswith("distributed"):
+            logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
+        _require_scheduler(address)
         client = Client(address, timeout=SECONDS, set_as_default=False)
     except Exception as wrong:  # another program's answer is misread in its own ways
-        raise _no_scheduler(address, str(wrong)) from None
+        why = (str(wrong).splitlines() or ["no reason is given"])[0]
+        raise InputError(f"no Dask scheduler answers at {shown(address)}: {why}") from None
     try:
-        workers = _Workers(client, address)
+        workers = _Workers(client)
         if not client.nthreads():
             note(f"the scheduler at {address} has no workers yet: waiting for the first")
         yield workers
@@ -60,92 +57,56 @@ def cluster(address: str, note: Callable[[str], object] = lambda _: None) -> Ite
 
 
 def _require_scheduler(address: str) -> None:
-    """Raise :class:`InputError` where another program listens: Dask's client waits for ever."""
-    protocol, _, place = address.rpartition("://")
-    host, _, port = place.rpartition(":")
-    if protocol not in ("", "tcp"):
-        return
-    try:
-        with socket.create_connection((host.strip("[]"), int(port)), SECONDS) as connection:
-            connection.settimeout(SECONDS)
-            if connection.recv(1):  # a scheduler speaks first
-                return
-    except (OSError, OverflowError) as wrong:
-        raise _no_scheduler(address, str(wrong)) from None
-    raise _no_scheduler(address, "the connection was closed")
-
-
-def _no_scheduler(address: str, why: str) -> InputError:
-    first = (why.splitlines() or ["no reason is given"])[0]
-    return InputError(f"no Dask scheduler answers at {shown(address)}: {first}")
+    """Raise ``OSError`` where another program listens: Dask's client waits for ever."""
+    host, _, port = address.removeprefix("tcp://").rpartition(":")
+    with socket.create_connection((host, int(port)), SECONDS) as connection:
+        connection.settimeout(SECONDS)
+        if not connection.recv(1):  # a scheduler speaks first
+            raise ConnectionError("the connection was closed")
 
 
 class _Workers(Executor):
-    """Dask's own executor, whose failures are this package's."""
+    """Dask's own executor, whose workers compare themselves with this machine."""
 
-    def __init__(self, client: Any, address: str) -> None:
-        self._address, self._here = address, _own()
-        threads = client.nthreads()
-
-        def describe() -> Environment | None:  # a nested function travels with its body
+    def __init__(self, client: Any) -> None:
+        def able() -> bool:  # a nested function travels with its body
             try:
-                from deepnet_theory.processes import cluster
+                from deepnet_theory.processes import cluster  # noqa: F401
             except ImportError:
-                return None
-            return cluster._own()
+                return False
+            return True
 
-        for worker, there in client.run(describe).items():
-            if there is None:
+        for worker, fits in client.run(able).items():
+            if not fits:
                 raise InputError(f"the worker {worker} cannot import deepnet_theory: install it")
-            _require_alike(self._here, there, worker, threads.get(worker, 1))
-        self._max_workers = max(MANY, len(threads))
-        self._executor = client.get_executor(pure=False)
+        self._here, self._executor = _facts(), client.get_executor(pure=False)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """The future of work done by some worker, which compares itself with this machine."""
-        ours: Future[Any] = Future()
-        work = partial(fn, *args, **kwargs)
-        theirs = self._executor.submit(_on_worker, self._here, work)
-
-        def hand_over(theirs: Future[Any]) -> None:
-            error: BaseException | None
-            if theirs.cancelled():
-                error = ProcessDied(f"the scheduler at {self._address} has gone")
-            elif type(error := theirs.exception()).__name__ == "KilledWorker":
-                error = ProcessDied("several workers died of the same work, one by one")
-            if error is None:
-                ours.set_result(theirs.result())
-            else:
-                ours.set_exception(error)
-
-        theirs.add_done_callback(hand_over)
-        return ours
+        """The future of work done by some worker."""
+        future: Future[Any] = self._executor.submit(
+            _on_worker, self._here, partial(fn, *args, **kwargs)
+        )
+        return future
 
 
-@cache
-def _own() -> Environment:
+def _facts() -> dict[str, str]:
     """What decides a result's last bit here, and whether machines understand each other."""
-    # a worker of another version is asked for it by this name
     return {**machine(), "distributed": version("distributed")}
 
 
-def _on_worker(wanted: Environment, work: Callable[[], Any]) -> Any:
+def _on_worker(wanted: dict[str, str], work: Callable[[], Any]) -> Any:
     from distributed import get_worker
 
     worker = get_worker()
-    _require_alike(wanted, _own(), worker.address, worker.state.nthreads)
+    require_alike(wanted, _facts(), worker.address, worker.state.nthreads)
     return work()
 
 
-def _require_alike(here: Environment, there: Environment, worker: str, threads: int) -> None:
+def require_alike(here: dict[str, str], there: dict[str, str], worker: str, threads: int) -> None:
+    """Raise :class:`InputError` where a worker's results would not be those of this machine."""
     for name in here | there:
-        if here.get(name) != there.get(name):
-            # a digest of sources says nothing to a reader
-            ours, theirs = (
-                re.sub(" [0-9a-f]{64}$", "", facts.get(name, "none")) for facts in (here, there)
-            )
-            if ours == theirs:
-                theirs = "other source code"
+        ours, theirs = (facts.get(name, "none")[:40] for facts in (here, there))
+        if ours != theirs:
             raise InputError(
                 f"the worker {worker} has {name} {theirs}, and this machine {ours}: results would "
                 "depend on who computes them"

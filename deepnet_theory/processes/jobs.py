@@ -12,13 +12,12 @@ import signal
 import threading
 import time
 import warnings
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
-from typing import Any, ParamSpec, TypedDict, TypeVar, Unpack, cast
+from typing import Any, TypedDict, Unpack, cast
 
 from deepnet_theory.definitions.outcome import (
     INTERRUPTION,
@@ -27,17 +26,14 @@ from deepnet_theory.definitions.outcome import (
     ran_out_of_memory,
     shown,
 )
-from deepnet_theory.processes.keep import MISSING, Cache, Kept, cache_of, promised
+from deepnet_theory.processes.keep import MISSING, Kept, cache_of, promised
 
 MANY = 64  # jobs at a time in an executor that does not say how many it takes
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 # Fresh interpreters, and loky's own helpers, would else import from the current folder first.
 SAFE_PATH = "PYTHONSAFEPATH"
-TERMINAL = [getattr(signal, n) for n in ("SIGINT", "SIGHUP") if hasattr(signal, n)]
+TERMINAL = (signal.SIGINT, signal.SIGHUP)
 Progress = Callable[[float, float, str], None]  # receives work done, whole work, what is done
-
-P = ParamSpec("P")
-T = TypeVar("T")
 
 
 class Work(TypedDict, total=False):
@@ -86,57 +82,6 @@ class Job:
 
 def run_jobs(
     jobs: Iterable[Job],
-    executor: Executor,
-    total: float,
-    progress: Progress = silent,
-    cache: Cache | None = None,
-) -> None:
-    """Have the jobs done; a result is kept when it comes.
-
-    ``total`` is the cost of all. Raises what the work raises, :class:`ProcessDied` where a process
-    ended; what was kept stays kept, and what has not begun is not submitted.
-    """
-    todo, running, done = deque(jobs), dict[Future[Any], Job](), 0.0
-    room = getattr(executor, "_max_workers", MANY) + 1  # few wait: an end leaves the others
-
-    def keep(job: Job, result: Any) -> None:
-        nonlocal done
-        job.keep(result)
-        done += job.cost
-        progress(done, total, job.what)
-
-    try:
-        while todo or running:
-            finished = set[Future[Any]]()
-            if todo and len(running) < room:
-                job = todo.popleft()
-                known = MISSING
-                if cache is not None and job.depends_on is not None:
-                    known = cache.get(job.depends_on, promised(job.work))
-                if known is not MISSING:
-                    keep(job, known)
-                else:
-                    progress(done, total, job.what)
-                    running[executor.submit(job.work)] = job
-                    finished = {future for future in running if future.done()}
-            else:
-                finished = wait(running, return_when=FIRST_COMPLETED).done
-            # those that failed last: they end this
-            for future in sorted(finished, key=_failed):
-                job, result = running.pop(future), future.result()
-                if cache is not None and job.depends_on is not None and job.lasting(result):
-                    cache.put(job.depends_on, result)
-                keep(job, result)
-    except BrokenExecutor:
-        raise ProcessDied from None
-
-
-def _failed(future: Future[Any]) -> bool:
-    return future.cancelled() or future.exception() is not None
-
-
-def run_where(
-    jobs: Iterable[Job],
     total: float,
     *,
     processes: int | None = 1,
@@ -144,18 +89,64 @@ def run_where(
     progress: Progress | None = None,
     cache: Kept = None,
 ) -> None:
-    """Have the jobs done by :func:`executor_of`, as :func:`run_jobs` has them."""
-    with executor_of(1 if processes is None else processes, executor) as where:
-        run_jobs(jobs, where, total, progress or silent, cache_of(cache))
+    """Have the jobs done by :func:`executor_of`; a result is kept when it comes.
+
+    ``total`` is the cost of all. Raises what the work raises, and :class:`ProcessDied` where a
+    process ended; what was kept stays kept, and what has not begun is not submitted.
+    """
+    kept, told, done = cache_of(cache), progress or silent, 0.0
+    running = dict[Future[Any], Job]()
+
+    def keep(job: Job, result: Any) -> None:
+        nonlocal done
+        job.keep(result)
+        done += job.cost
+        told(done, total, job.what)
+
+    def receive(finished: Iterable[Future[Any]]) -> None:
+        for future in sorted(finished, key=_failed):  # those that failed last: they end this
+            job, result = running.pop(future), future.result()
+            if kept is not None and job.depends_on is not None and job.lasting(result):
+                kept.put(job.depends_on, result)
+            keep(job, result)
+
+    try:
+        with executor_of(processes, executor) as where:
+            room = getattr(where, "_max_workers", MANY) + 1  # few wait: an end leaves the others
+            for job in jobs:
+                known = MISSING
+                if kept is not None and job.depends_on is not None:
+                    known = kept.get(job.depends_on, promised(job.work))
+                if known is not MISSING:
+                    keep(job, known)
+                    continue
+                told(done, total, job.what)
+                running[where.submit(job.work)] = job
+                receive([future for future in running if future.done()])
+                while len(running) >= room:
+                    receive(wait(running, return_when=FIRST_COMPLETED).done)
+            while running:
+                receive(wait(running, return_when=FIRST_COMPLETED).done)
+    except Exception as error:
+        name = type(error).__name__
+        if name in ("CancelledError", "ClosedClientError"):  # of Dask
+            raise ProcessDied("the scheduler has gone") from None
+        if isinstance(error, BrokenExecutor) or name == "KilledWorker":
+            raise ProcessDied from None
+        raise
+
+
+def _failed(future: Future[Any]) -> bool:
+    return future.cancelled() or future.exception() is not None
 
 
 def run_until_stopped(jobs: Iterable[Job], total: float, **work: Unpack[Work]) -> str:
-    """Have the jobs done by :func:`run_where`; why that ended early, or no word.
+    """Have the jobs done by :func:`run_jobs`; why that ended early, or no word.
 
     An interrupt (Ctrl-C), a process that died and a lack of memory end it, and lose nothing kept.
     """
     try:
-        run_where(jobs, total, **work)
+        run_jobs(jobs, total, **work)
     except KeyboardInterrupt:
         return INTERRUPTION
     except ProcessDied as died:
@@ -186,8 +177,8 @@ def travels(work: object) -> bool:
 class ThisProcess(Executor):
     """Does each piece of work at once, when it is submitted; Ctrl-C and exits pass through."""
 
-    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        future: Future[T] = Future()
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future = Future[Any]()
         try:
             future.set_result(fn(*args, **kwargs))
         except Exception as error:
@@ -209,7 +200,7 @@ def require_processes(processes: int) -> int:
 
 
 @contextmanager
-def executor_of(processes: int, given: Executor | None = None) -> Iterator[Executor]:
+def executor_of(processes: int | None, given: Executor | None = None) -> Iterator[Executor]:
     """The executor ``given``, else this process, or a pool of ``processes`` of one thread each.
 
     Fresh interpreters: a script needs no guard, the current folder is not on their path. They heed
@@ -217,7 +208,7 @@ def executor_of(processes: int, given: Executor | None = None) -> Iterator[Execu
     """
     if given is not None:
         yield given
-    elif require_processes(processes) == 1:
+    elif processes is None or require_processes(processes) == 1:
         yield ThisProcess()
     else:
         with environment_variable(SAFE_PATH, "1"), warnings.catch_warnings():
@@ -231,33 +222,21 @@ def executor_of(processes: int, given: Executor | None = None) -> Iterator[Execu
                 processes, initializer=_begin, initargs=(os.getpid(),), env=ONE_THREAD
             )
             try:
-                with _signals_held_back():
-                    pool.submit(int)  # starts the processes
+                # whom it starts never sees the terminal's signals: they come after this
+                resource_tracker.ensure_running()  # started later, it would let them through
+                before = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL)
+                pool.submit(int)
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
                 yield pool
             finally:
                 pool.shutdown(kill_workers=True)
-
-
-@contextmanager
-def _signals_held_back() -> Iterator[None]:
-    """Signals of the terminal come after this context; what is started within never sees them."""
-    if not hasattr(signal, "pthread_sigmask"):
-        yield
-        return
-    resource_tracker.ensure_running()  # started later, it would let them through
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, TERMINAL)
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _begin(parent: int) -> None:
     """In a fresh process: it ends with its parent, who answers the terminal's signals."""
     for one in TERMINAL:
         signal.signal(one, signal.SIG_IGN)
-    if hasattr(os, "getppid"):
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
 
 
 def _end_with(parent: int) -> None:

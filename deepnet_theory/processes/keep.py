@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
-from functools import cache, cached_property, partial
+from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
@@ -39,10 +39,6 @@ class Cache:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.asked, self.taken, self.trouble = folder, 0, 0, ""
-
-    @cached_property
-    def _machine(self) -> dict[str, str]:
-        return machine()
 
     def get(self, depends_on: object, kind: Any) -> Any:
         """The result of type ``kind`` for what ``depends_on`` holds, or ``MISSING``."""
@@ -72,21 +68,13 @@ class Cache:
         """The files of the results."""
         return sorted(self.folder.glob(f"{'[0-9a-f]' * 64}.json"))
 
-    def size(self) -> tuple[int, int]:
-        """How many results there are, and their bytes."""
-        sizes = []
-        for file in self.files():
-            with suppress(OSError):  # another process has cleared it meanwhile
-                sizes.append(file.stat().st_size)
-        return len(sizes), sum(sizes)
-
     def clear(self) -> None:
         """Remove the results, and nothing else."""
         for file in self.files():
             file.unlink(missing_ok=True)
 
     def _file(self, depends_on: object) -> Path:
-        return self.folder / f"{digest((self._machine, depends_on))}.json"
+        return self.folder / f"{digest((machine(), depends_on))}.json"
 
 
 Kept = Cache | str | Path | bool | None  # how a cache is asked for

@@ -24,9 +24,14 @@ from deepnet_theory.definitions.discovery import choose, load_value
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.outcome import Verdict, exit_code_after
 from deepnet_theory.definitions.record import require_seed
-from deepnet_theory.processes import Job, Kept, Progress, cache_of, cores, run_until_stopped
-from deepnet_theory.processes.jobs import environment_variable
-from deepnet_theory.processes.keep import sources
+from deepnet_theory.processes.jobs import (
+    Job,
+    Progress,
+    cores,
+    environment_variable,
+    run_until_stopped,
+)
+from deepnet_theory.processes.keep import Kept, cache_of, sources
 from paper_checks.shared.claim import (
     SCHEMA,
     STANDINGS,

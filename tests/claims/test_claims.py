@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from deepnet_theory.definitions.outcome import InputError, Verdict
-from deepnet_theory.processes import cores
+from deepnet_theory.processes.jobs import cores
 from paper_checks.shared import pages as page
 from paper_checks.shared.check import check, claims, one_thread, run
 from paper_checks.shared.claim import Claim, Context, Finding, Weight, plain

@@ -8,6 +8,7 @@ import torch
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.parser import command_line
 from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.laboratory import verify
 from deepnet_theory.processes import jobs
 
 SELECT = "--optimizer adam --depths 1,2"
@@ -56,11 +57,12 @@ def asked(monkeypatch, unmeasured):
     """The work that commands would have done; none is done."""
     found = []
 
-    def run_jobs(work, *_):
+    def run_jobs(work, *_, **__):
         found.append([re.sub(" at 0x[0-9a-f]+", "", repr(job.work)) for job in work])
         raise Refusal("nothing is done")
 
-    monkeypatch.setattr(jobs, "run_jobs", run_jobs)
+    for room in (jobs, verify):
+        monkeypatch.setattr(room, "run_jobs", run_jobs)
     return found
 
 

@@ -86,14 +86,12 @@ def test_a_second_command_takes_the_points_that_it_shares(cli, tmp_path):
 def test_the_cache_is_shown_and_cleared(cli, tmp_path, monkeypatch):
     assert cli("cache").out.startswith("nothing is kept")
     monkeypatch.setenv("DEEPNET_THEORY_CACHE", str(tmp_path / "own"))
-    assert cli("cache").out == f"{tmp_path / 'own'}: 0 results, 0.0 MiB\n"
+    assert cli("cache").out == f"{tmp_path / 'own'}: 0 results\n"
     cli("verify", *FEW)
-    shown = json.loads(cli("cache", "show", "--format", "json").out)
-    kept = shown["results"]  # measured, and predicted, at each depth
-    assert shown["schema"] == "deepnet-theory/cache/1" and kept == 4 + 2
-    assert shown["bytes"] == sum(f.stat().st_size for f in (tmp_path / "own").glob("*.json"))
-    assert f"{kept} results" in cli("cache", "clear").out
-    assert json.loads(cli("cache", "--format", "json").out)["results"] == 0
+    kept = len(list((tmp_path / "own").glob("*.json")))  # measured, and predicted, at each depth
+    assert kept == 4 + 2 and f"{kept} results\n" in cli("cache", "show").out
+    assert f"{kept} results, cleared" in cli("cache", "clear").out
+    assert " 0 results" in cli("cache").out
 
 
 def test_where_nothing_can_be_written_the_work_is_done_and_it_is_said(cli, tmp_path, monkeypatch):

@@ -72,7 +72,7 @@ def test_train_apply_and_verify_say_which_rule_is_meant(cli, exported):
 
 
 def test_a_training_warns_of_unstable_constants_unless_quiet(cli, monkeypatch, tmp_path):
-    def run_jobs(*_):
+    def run_jobs(*_, **__):
         raise Refusal("nothing is done")
 
     monkeypatch.setattr(jobs, "run_jobs", run_jobs)

@@ -14,7 +14,8 @@ from deepnet_theory.definitions.constants import (
     SublayerConstants,
 )
 from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.processes import Cache, ThisProcess
+from deepnet_theory.processes.jobs import ThisProcess
+from deepnet_theory.processes.keep import Cache
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,8 @@ from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.verify import verify
-from deepnet_theory.processes import Cache, ThisProcess
+from deepnet_theory.processes.jobs import ThisProcess
+from deepnet_theory.processes.keep import Cache
 
 SELECTION = Selection(optimizer="adam")
 PREMISES = predictions("adam", "adam", [assumptions()["near-identity"]])

@@ -24,7 +24,7 @@ from deepnet_theory.laboratory.model_steps import Stepped, common_mode, first_st
 from deepnet_theory.models import factory
 from deepnet_theory.models.factory import made
 from deepnet_theory.models.step import FinalState
-from deepnet_theory.processes import Cache
+from deepnet_theory.processes.keep import Cache
 from deepnet_theory.runtime import build
 
 D, V = 16, 32

@@ -18,7 +18,7 @@ from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.settings import Settings
 from deepnet_theory.laboratory.verify import verify
-from deepnet_theory.processes import Cache
+from deepnet_theory.processes.keep import Cache
 
 ADAM = Selection(optimizer="adam")
 RULE = own_rule(("encoder",), "(2*N)**(1/2)", "(2*N)**(-1/2)")
@@ -38,7 +38,7 @@ class Cluster:
         self.scheduler = self.start(
             "dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--scheduler-file", str(file)
         )
-        while not file.exists():
+        while not (file.exists() and file.stat().st_size):
             assert self.scheduler.poll() is None
             time.sleep(0.02)
         self.address = json.loads(file.read_text(encoding="utf-8"))["address"]
@@ -111,9 +111,9 @@ def test_a_scheduler_that_is_killed_is_one_sentence_and_loses_nothing(dask, tmp_
 
     cache = Cache(tmp_path / "cache")
     with cluster(dask.address) as executor:
-        end = lambda done, *_: done and dask.scheduler.kill()  # noqa: E731
+        end = lambda done, *_: done >= 7 and dask.scheduler.kill()  # noqa: E731
         part, _ = found(executor=executor, cache=cache, progress=end)
-    assert part.stopped == f"the scheduler at {dask.address} has gone"
+    assert part.stopped == "the scheduler has gone"
     assert len(part.points) < len(SWEEP)
     kept = len(list(cache.files()))
     assert found(cache=cache)[1] == found()[1]
@@ -148,17 +148,13 @@ def test_workers_that_would_give_other_results_are_refused(tmp_path, given, said
 
 @pytest.mark.parametrize("name", ["torch", "deepnet-theory", "distributed"])
 def test_another_version_is_a_clear_sentence(name):
-    from deepnet_theory.processes.cluster import _require_alike
+    from deepnet_theory.processes.cluster import require_alike
 
     here = {"torch": "2.13.0", "deepnet-theory": f"0.1.0 {'a' * 64}", "distributed": "1"}
-    _require_alike(here, dict(here), "tcp://a:1", 1)
-    for other in ("0.0.1", f"0.1.0 {'b' * 64}"):
-        with pytest.raises(InputError, match=f"the worker tcp://a:1 has {name}") as said:
-            _require_alike(here, {**here, name: other}, "tcp://a:1", 1)
-        assert "a" * 64 not in str(said.value)
-    del here[name]
-    with pytest.raises(InputError, match="this machine none"):
-        _require_alike(here, {**here, name: "1"}, "tcp://a:1", 1)
+    require_alike(here, dict(here), "tcp://a:1", 1)
+    for there in ({**here, name: "0.0.1"}, {**here, name: f"0.1.0 {'b' * 64}"}, {"cpu": "x"}):
+        with pytest.raises(InputError, match=r"the worker tcp://a:1 has .*, and this machine "):
+            require_alike(here, there, "tcp://a:1", 1)
 
 
 @pytest.mark.parametrize("address", ["", "8786", "tcp://", "here", "a b:1", "tcp://x:y"])
@@ -209,4 +205,4 @@ def test_a_scheduler_without_workers_is_said_and_one_that_dies_leaves_no_traceba
         dask.scheduler.kill()
         said = running.stderr.read()
     assert running.returncode == 2 and "Traceback" not in said and "memory" not in said
-    assert said.splitlines()[-1] == f"deepnet-theory: the scheduler at {dask.address} has gone"
+    assert said.splitlines()[-1] == "deepnet-theory: the scheduler has gone"

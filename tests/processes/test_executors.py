@@ -14,14 +14,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.processes import Job, ProcessDied, executor_of, run_jobs
+from deepnet_theory.processes.jobs import Job, ProcessDied, executor_of, run_jobs
 
 
 def run(processes, works, executor=None):
     kept = {}
     jobs = [Job(str(i), 1.0, work, partial(kept.__setitem__, i)) for i, work in enumerate(works)]
-    with executor_of(processes, executor) as where:
-        run_jobs(jobs, where, len(jobs))
+    run_jobs(jobs, len(jobs), processes=processes, executor=executor)
     return kept
 
 
@@ -36,7 +35,7 @@ def test_every_job_is_done_once_and_progress_grows_to_the_whole(costs, count):
     kept, told = [], []
     jobs = [Job(str(n), cost, partial(abs, -n), kept.append) for n, cost in enumerate(costs)]
     with ThreadPoolExecutor(count) as threads:  # any executor serves
-        run_jobs(jobs, threads, sum(costs), lambda *so_far: told.append(so_far))
+        run_jobs(jobs, sum(costs), executor=threads, progress=lambda *one: told.append(one))
     assert sorted(kept) == [*range(len(costs))]
     done = [one for one, _, _ in told]
     assert done == sorted(done) and done[-1] == pytest.approx(sum(costs))
@@ -63,23 +62,22 @@ def test_an_error_in_a_job_is_raised_here_and_keeps_what_came(processes, work, e
             for name, of in (("good", partial(math.factorial, 3)), ("bad", work))]  # fmt: skip
     with executor_of(processes) as where, pytest.raises(error, match=says):
         for job in jobs:
-            run_jobs([job], where, 1)
+            run_jobs([job], 1, executor=where)
     assert kept == [6]
 
 
 @pytest.mark.parametrize("bad", [0, -1, 1.5, "two", True])
 def test_a_bad_number_of_processes_is_refused(bad):
-    with pytest.raises(InputError, match="processes"), executor_of(bad):
-        pass
+    with pytest.raises(InputError, match="processes"):
+        run(bad, [os.getpid])
 
 
 SCRIPT = """\
 import math
 from functools import partial
-from deepnet_theory.processes import Job, executor_of, run_jobs
+from deepnet_theory.processes.jobs import Job, run_jobs
 found = []
-with executor_of(2) as where:
-    run_jobs([Job('one', 1.0, partial(math.factorial, 5), found.append)], where, 1)
+run_jobs([Job('one', 1.0, partial(math.factorial, 5), found.append)], 1, processes=2)
 print(found)
 """
 
@@ -98,7 +96,7 @@ def test_other_processes_end_with_the_first_one_that_is_killed(tmp_path):
     """They hold its standard output: whoever reads it would wait for ever."""
     script = (
         "import os, time\n"
-        "from deepnet_theory.processes import executor_of\n"
+        "from deepnet_theory.processes.jobs import executor_of\n"
         "with executor_of(2) as where:\n"
         "    where.submit(os.getpid).result()\n"
         "    where.submit(time.sleep, 600)\n"
@@ -117,13 +115,12 @@ def test_an_interrupt_reaches_the_first_process_alone_which_ends_the_others(tmp_
     script.write_text(
         "import time\n"
         "from functools import partial\n"
-        "from deepnet_theory.processes import Job, executor_of, run_jobs\n"
+        "from deepnet_theory.processes.jobs import Job, run_jobs\n"
         "said = partial(print, 'one', flush=True)\n"
         "jobs = [Job('a', 1.0, time.time, lambda now: said()),\n"
         "        *[Job('b', 1.0, partial(time.sleep, 60), print) for _ in range(9)]]\n"
         "try:\n"
-        "    with executor_of(2) as where:\n"
-        "        run_jobs(jobs, where, 2)\n"
+        "    run_jobs(jobs, 2, processes=2)\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted', flush=True)\n",
         encoding="utf-8",

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from deepnet_theory.cli import main
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.processes import MISSING, Cache, Job, cache_of, run_where
-from deepnet_theory.processes.keep import digest, machine, sources
+from deepnet_theory.processes.jobs import Job, run_jobs
+from deepnet_theory.processes.keep import MISSING, Cache, cache_of, digest, machine, sources
 
 
 @dataclass(frozen=True)
@@ -41,11 +41,11 @@ def test_a_result_comes_back_as_it_was(tmp_path):
     cache, came = Cache(tmp_path), []
     job = Job("one", 1, partial(measured), came.append, depends_on=("work", 1))
     for _ in range(2):
-        run_where([job], 1, cache=cache)
+        run_jobs([job], 1, cache=cache)
     assert came == [FOUND, FOUND] and (cache.asked, cache.taken) == (2, 1)
-    run_where([replace(job, depends_on=("work", 2))], 1, cache=cache)
-    run_where([replace(job, depends_on=None)], 1, cache=cache)
-    run_where([replace(job, depends_on=3, lasting=lambda _: False)], 1, cache=cache)
+    run_jobs([replace(job, depends_on=("work", 2))], 1, cache=cache)
+    run_jobs([replace(job, depends_on=None)], 1, cache=cache)
+    run_jobs([replace(job, depends_on=3, lasting=lambda _: False)], 1, cache=cache)
     assert cache.taken == 1 and len(cache.files()) == 2
     for file in cache.files():  # numbers and words: nothing in the folder is run
         assert json.loads(file.read_text(encoding="utf-8"))["others"]["a"]["depth"] == 2
