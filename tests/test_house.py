@@ -16,7 +16,7 @@ BUDGETS = {
     "cli": 2015,
     "definitions": 5647,
     "laboratory": 4190,
-    "models": 5084,
+    "models": 5096,
     "processes": 661,
     "proof": 3846,
     "report": 2091,

@@ -417,8 +417,7 @@ class BranchReader:
         raised |= dict.fromkeys(self.beside, OPEN)
         given = {node: torch.full_like(node.value, to) for node, to in raised.items()}
         size = float(self.graph.replay(source, given).double().square().mean().sqrt())
-        mixed, times = stripped(source, self.norms, self.products)
-        known = abs(times) if mixed is core.node else 1.0
+        known = abs(stripped(source, self.norms, self.products)[1])
         if math.isclose(size, known, rel_tol=SAME):
             return ""
         return f"it multiplies its values by {size:.3g}, and no rule has a law for that"
@@ -441,7 +440,8 @@ class BranchReader:
         opens = all(torch.equal(end, torch.full_like(end, i)) for i, end in enumerate(ends))
         if opens:
             product = self.products[made]
-            gating = matrix_of("gate", product, self._outputs(made, gate))
+            outputs = self._outputs(made, gate)
+            gating = matrix_of("gate", product, outputs, self._times(product))
             self.roles.insert(roles.index("output"), (product, gating))
             self.beside = set()
         return opens
@@ -627,18 +627,24 @@ class BranchReader:
 
 
 def matrix_of(role: str, product: Product, outputs: Sequence[int], times: float = 1.0) -> Matrix:
-    """These outputs of a product as a matrix, with the numbers that multiply it."""
+    """These outputs of a product as a matrix, with the numbers that multiply it.
+
+    Outputs may lie along several axes of their parameter, as heads do: all of them are all of the
+    last axis, and a part of them is no block.
+    """
     there = product.parameter.value.shape[product.axis]
+    along = len(product.matrix) > there
+    computed = product.offset is None or (along and len(outputs) < len(product.matrix))
+    rows = range(there) if along else [o + (product.offset or 0) for o in outputs]
     squares = product.matrix[list(outputs)].detach().double().square()
     entries = float(squares.mean().sqrt())
     deviation = float(squares.std(correction=min(1, squares.numel() - 1)))
     spread = deviation / math.sqrt(squares.numel())  # of the mean square
     return Matrix(
         product.name, role, product.axis,
-        outputs=tuple(runs([o + (product.offset or 0) for o in outputs])),
+        outputs=tuple(runs(rows)),
         fan_in=product.matrix.shape[1] // product.stacked, fan_out=len(outputs), bias=product.bias,
-        whole=len(outputs) >= there or product.offset is None,
-        computed=product.offset is None,
+        whole=len(outputs) >= there or computed, computed=computed,
         entries=entries, spread=spread / (2 * entries) if entries else 0.0, times=times,
     )  # fmt: skip
 

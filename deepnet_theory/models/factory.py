@@ -302,11 +302,7 @@ def made(module: object, inputs: object = None, name: str = "the model", seed: i
     of the update, from 0 on, that gives such. Raises :class:`InputError` for what is no module,
     has no weights to read, or fails on them.
     """
-    if not isinstance(module, nn.Module):
-        raise InputError(
-            f"{name} gives {shown(module)}, which is no torch.nn.Module (nor a pair of one and "
-            "its inputs)"
-        )
+    module = require_module(module, name)
     require_weights(module, name)
     if inputs is not None:
         whole = (
@@ -327,6 +323,16 @@ def made(module: object, inputs: object = None, name: str = "the model", seed: i
         f"{name} takes neither token ids nor vectors of its width{said}; give its inputs, or "
         "let the factory give the pair (module, inputs)"
     ) from failure
+
+
+def require_module(module: object, name: str = "the model") -> nn.Module:
+    """The module; raises :class:`InputError` for anything else."""
+    if not isinstance(module, nn.Module):
+        raise InputError(
+            f"{name} is {shown(module)}: give a torch.nn.Module, or a factory of one or of the "
+            "pair (module, inputs)"
+        )
+    return module
 
 
 def require_weights(module: nn.Module, name: str = "the model") -> None:

@@ -19,6 +19,7 @@ from deepnet_theory.definitions.selection import BaseLike, parse_depth, stack
 from deepnet_theory.definitions.sublayer import MATRICES
 from deepnet_theory.models.applying import read_
 from deepnet_theory.models.asked import TIED, role_of, slowest
+from deepnet_theory.models.factory import require_module
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
 from deepnet_theory.sizes.exported import stepped_by, steps_of_a_packed_matrix
@@ -70,7 +71,7 @@ def parameter_groups(
     :class:`InputError` where no constants are known, or a role has no optimizer or one that cannot
     step it; :class:`Refusal` where the constants do not fit the model, or an optimizer has no law.
     """
-    built_with = constants_of(model)
+    built_with = constants_of(require_module(model))
     if built_with is None and constants is None:
         raise InputError(
             f"this {type(model).__name__} was not made by build; give its "
@@ -346,7 +347,7 @@ def guard(optimizer: torch.optim.Optimizer, *others: torch.optim.Optimizer) -> R
 
 def _wanted(one: torch.optim.Optimizer) -> list[tuple[dict[str, Any], float]]:
     """The groups whose rate is a multiple, and the rates that they begin with."""
-    scaled = [g for g in one.param_groups if g.get("lr_scale")]
+    scaled = [g for g in getattr(one, "param_groups", ()) if g.get("lr_scale")]
     # as torch's schedulers keep them
     first = [g.setdefault("initial_lr", g["lr"]) / g["lr_scale"] for g in scaled]
     return [(g, first[0] * g["lr_scale"]) for g in scaled]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.reading import Sublayer
-from deepnet_theory.models.factory import require_weights
+from deepnet_theory.models.factory import require_module, require_weights
 
 LAYERS = (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer)
 NAME = "residual_multiplier"
@@ -119,8 +119,7 @@ class Places:
 
 def own_module(model: nn.Module) -> nn.Module:
     """The module that a compiled one stands for; :class:`Refusal` for one spread over processes."""
-    whole = getattr(model, "_orig_mod", model)
-    assert isinstance(whole, nn.Module)
+    whole = require_module(getattr(model, "_orig_mod", model))
     require_weights(whole)
     for name, module in whole.named_modules():
         # fully_shard makes a class of its own, and shards that are not gathered are DTensors

@@ -93,10 +93,12 @@ GRAMMAR = {
     "activation": tuple(ACTIVATIONS),
     "squared": tuple(SQUARED),
     "gate": tuple(GATES),
-    "matrix": ("linear", "transposed", "left", "convolution", "einsum"),
+    "matrix": ("linear", "transposed", "left", "convolution", "einsum", "heads"),
     "packing": ("apart", "parts", "heads", "sliced"),
     "experts": ("apart", "stacked"),
     "mixing": ("one operation", "written out", "query divided", "not divided"),
+    "enters": (1.0, 1.0, 3.0),  # a number that multiplies what enters a branch
+    "inner": (1.0, 1.0, 0.25),  # and what enters its last matrix
     "sum": (*SUMS, *WEIGHED),
     "learnt": ("own", "entry", "unbound"),
     "alpha": ("stream", "branch"),
@@ -121,6 +123,9 @@ class Sentence:
     def select(self):
         """What a reading of the model selects."""
         select = {word: self[word] for word in ("placement", "norm", "stack")}
+        alphas = {row.alpha for part in self.constants.parts for row in part.sublayers}
+        if select["placement"] == "branch-multiplier" and alphas == {1.0}:  # which multiplies none
+            select["placement"] = "pre-ln"
         attention = self["attention"].replace("attention-qk-norm", "attention")
         select["layer"] = written(self.said | {"attention": attention})
         return select | ({"uses": "N"} if self["uses"] == "N" else {})
@@ -156,10 +161,14 @@ def sentence(seed=0, layers=2, **pinned):
         said["activation"] = "relu"
     if said["attention"] == "attention-qk-norm" and said["mixing"] == "not divided":
         said["mixing"] = "written out"  # no size of a matrix makes up for it behind a norm
+    if said["matrix"] == "heads":  # a part of them is no block of the parameter
+        said["packing"] = "apart"
     if said["packing"] == "sliced":
         said["bias"] = False
     if said["packing"] == "heads" or latent:
         said["shared keys"] = False
+    if "@" in said["feed"]:  # whose gates multiply what leaves them
+        said["enters"] = said["inner"] = 1.0
     asked = dt.Selection(
         said["optimizer"], placement=said["placement"], norm=said["norm"], stack=said["stack"],
         layer=written(said), uses=said["uses"],
@@ -185,11 +194,12 @@ class Map(nn.Module):
     def __init__(self, s, fan_in, fan_out, bias=True):
         super().__init__()
         self.how = s["matrix"]
-        shape = (fan_in, fan_out) if self.how == "transposed" else (fan_out, fan_in)
-        shape += (1,) * (self.how == "convolution")
+        shape, self.axis = {
+            "transposed": ((fan_in, fan_out), 1), "convolution": ((fan_out, fan_in, 1), 0),
+            "heads": ((fan_in, fan_out // K, K), 2),
+        }.get(self.how, ((fan_out, fan_in), 0))  # fmt: skip
         self.u = nn.Parameter(torch.randn(shape) / fan_in**0.5)
         self.c = nn.Parameter(torch.zeros(fan_out)) if s["bias"] and bias else None
-        self.axis = int(self.how == "transposed")
 
     def forward(self, x, start=0, end=None):
         u = self.u if end is None else self.u.narrow(self.axis, start, end - start)
@@ -204,6 +214,8 @@ class Map(nn.Module):
                 y = (u @ x.mT).mT
             case "einsum":
                 y = torch.einsum("btd,od->bto", x, u)
+            case "heads":
+                y = torch.einsum("btd,dhk->bthk", x, u).flatten(2)
         return y if self.c is None else y + self.c
 
 
@@ -232,10 +244,12 @@ class Branch(nn.Module):
         """One map with the outputs of each role, all where none are named."""
         self.maps.append(one := Map(self.s, fan_in, fan_out, bias))
         for role, runs in roles.items():
-            self.roles[role] = one, runs or ((0, fan_out),)
+            self.roles[role] = one, runs or ((0, one.u.shape[one.axis]),)
 
     def given(self, role, x):
         one, runs = self.roles[role]
+        if one.how == "heads":
+            return one(x)
         if self.s["packing"] == "sliced":
             return torch.cat([one(x, *run) for run in runs], -1)
         y = one(x)
@@ -284,7 +298,8 @@ class Attention(Branch):
         y = self.mixed(q, k, v, self.s["causal"] and memory is None)
         if self.kind == "attention-gated":
             y = GATES[self.s["gate"]](self.given("gate", x)) * y
-        return self.given("output", y if self.inner is None else self.inner(y))
+        y = y if self.inner is None else self.inner(y)
+        return self.given("output", y * self.s["inner"])
 
     def mixed(self, q, k, v, causal):
         way, grouped = self.s["mixing"], self.kv != WIDTH
@@ -329,7 +344,7 @@ class Feed(Branch):
             squared = self.kind == "ffn-relu2"
             z = (SQUARED[self.s["squared"]] if squared else ACTIVATIONS[self.s["activation"]])(z)
         z = z if self.inner is None else self.inner(z)
-        return self.given("down" if "gate" in self.roles else "fc2", z)
+        return self.given("down" if "gate" in self.roles else "fc2", z * self.s["inner"])
 
 
 class Experts(nn.Module):
@@ -403,7 +418,7 @@ class Residual(nn.Module):
         return self.norms[place](x) if place in self.norms else x
 
     def forward(self, x, memory=None):
-        z = self.normed("input", x)
+        z = self.normed("input", x) * self.s["enters"]
         ys = [
             self.normed("output", of(z) if memory is None or of.kind != "cross" else of(z, memory))
             for of in self.branches
@@ -490,7 +505,7 @@ def expected(model, s):
                         "where": (part.name, index), "kind": of.kind, "learnt": learnt,
                         "numbers": (*numbers(residual, s), undivided if attends else 1.0),
                         "norms": sorted(norms(residual, of, names)),
-                        "matrices": matrices(of, names, undivided),
+                        "matrices": matrices(s, of, names, undivided),
                     }  # fmt: skip
 
 
@@ -512,8 +527,18 @@ def norms(residual, of, names):
         yield "within", "", ""
 
 
-def matrices(of, names, undivided):
-    times = lambda role: undivided if role == "query" else 1.0  # noqa: E731
+def matrices(s, of, names, undivided):
+    """Of each its role, place and bias, and the numbers that multiply it."""
+    beside = {"key", "value"} if of.kind == "cross" else set()  # what comes from the encoder
+    beside |= {"latent", "query", "key", "value"} if of.kind == "attention-latent" else set()
+    normed = {"query", "key"} if of.kind == "attention-qk-norm" else set()
+
+    def times(role):
+        if role in ("output", "fc2", "down"):
+            return s["inner"]
+        read = 1.0 if role in beside | normed else s["enters"]
+        return read * (undivided if role == "query" else 1.0)
+
     return sorted(
         (role, names[u], runs, axis, names[c] or "", times(role))
         for role, u, runs, axis, c in of.matrices()

@@ -81,7 +81,7 @@ def test_a_factory_that_travels_knows_its_code(file, monkeypatch):
         ("WIDTH", "is no function but of type int"),
         ("fails", "failed: RuntimeError: no such corpus"),
         ("leaves", "failed: SystemExit: please set DATA"),
-        ("nothing", "which is no torch.nn.Module"),
+        ("nothing", ": give a torch.nn.Module, or a factory"),
         ("asks", "asks for depth, width; a factory takes the depth alone"),
         ("Configured", "Configured is a class, and a factory takes a depth: def make(depth): "),
         ("Sized", "is a class that asks for vocab, width; a factory takes a depth: def make"),

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812
 from generated import GRAMMAR, IN_GAIN, OTHER_EPSILON, Model, expected, sentence, tokens, vectors
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -98,8 +99,8 @@ def as_built(model, s):
             layer = layer if s["uses"] == "1" else 0
             for role, name, runs, axis, _, times in e["matrices"]:
                 p = model.get_parameter(name)
-                w = p.T if axis else p.flatten(1)
-                rows = torch.cat([w[start:end] for start, end in runs])
+                w = p.flatten(1).T if axis else p.flatten(1)
+                rows = w if axis == 2 else torch.cat([w[start:end] for start, end in runs])
                 places[part, layer, e["kind"], role].copy_(times * rows)
     return built
 
@@ -177,6 +178,44 @@ def test_one_step_moves_a_model_that_takes_its_constants_alike_at_every_depth(
     wrong = dt.measure(lambda n: plain(n)[:2], [2, 8], optimizer=optimizer, seeds=2)
     assert abs(right.exponents[0].estimate) < 0.15
     assert wrong.exponents[0].estimate > least
+
+
+KINDS = {"sgd": torch.optim.SGD, "adam": torch.optim.AdamW}
+ATTENTION = st.sampled_from(("attention", "attention-gated", "attention-sub-ln"))
+FEED = st.sampled_from(("ffn", "ffn-swiglu", "ffn-relu2"))
+
+
+@settings(max_examples=4)
+@given(SEEDS, st.sampled_from(("sgd", "adam")), ATTENTION, FEED, st.booleans())
+def test_a_number_in_the_code_changes_no_step_of_a_model_with_its_groups(
+    seed, optimizer, attention, feed, divided
+):
+    """It multiplies what a matrix reads or gives: the entries and their steps make up for it."""
+    words = {"attention": attention, "feed": feed, "optimizer": optimizer, "packing": "apart",
+             "bias": False}  # fmt: skip
+    plain = {"enters": 1.0, "inner": 1.0, "mixing": "one operation"}
+    other = {"enters": 3.0, "inner": 0.25, "mixing": "written out" if divided else "not divided"}
+    found = []
+    for way in (plain, other):
+        s = sentence(seed, **words | way)
+        model = Model(s).double()
+        dt.apply_(model, s.constants, inputs=tokens(), outer=False,
+                  generator=torch.Generator().manual_seed(seed))  # fmt: skip
+        steps = KINDS[optimizer](dt.parameter_groups(model, 0.01), lr=0.01, weight_decay=0.0)
+        for given_too in ({"constants": s.constants}, {}):
+            audit = dt.audit(model, tokens(), optimizer=steps, **given_too)
+            assert not [f for f in audit.differences if "lr" in f.mend], audit
+        before = model(tokens())
+        F.cross_entropy(before.flatten(0, 1), tokens().flatten()).backward()
+        steps.step()
+        found.append((before.detach(), model(tokens()).detach()))
+    (before, after), (same, again) = found
+    torch.testing.assert_close(same, before, rtol=0, atol=1e-9)
+    torch.testing.assert_close(again, after, rtol=0, atol=1e-9)
+    assert not torch.allclose(after, before, rtol=0, atol=1e-4)
+    asked = dt.audit(model, tokens(), optimizer=optimizer).differences
+    sizes = [f.size for f in asked if "rate of" in f.where and "ffn" in f.where]
+    assert any(size == pytest.approx(9 if optimizer == "sgd" else 3) for size in sizes)
 
 
 @pytest.mark.parametrize(("optimizer", "power"), [("adam", 1), ("sgd", 2)])

@@ -91,6 +91,7 @@ def test_what_is_made_of_meta_is_what_is_made_and_a_tied_head_stays_tied(constan
         ({"norm": "batch"}, "layer, rms"),
         ({"ffn": "moe"}, "ffn-swiglu"),
         ({"ffn": "cross"}, "attend"),
+        ({"seeds": 10**15}, "there is no memory for a parameter of 1000000000000000 x 50 x 16 num"),
         *(({"seeds": seeds}, "seeds") for seeds in (0, -1, 1.5, True)),
     ],
 )

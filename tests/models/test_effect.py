@@ -1,0 +1,126 @@
+"""What an audit measures of a fault: one step of the model as it is, and of a fixed copy."""
+
+from functools import cache
+from statistics import fmean
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from torch import nn
+from written_models import GPT, VOCAB
+
+import deepnet_theory as dt
+from deepnet_theory.models import effect
+
+IDS = torch.randint(VOCAB, (2, 16), generator=torch.Generator().manual_seed(0))
+
+
+class Counted(GPT):
+    """A GPT as torch makes it, that counts the forward passes of all its copies."""
+
+    def __init__(self, layers, passes):
+        super().__init__(layers)
+        self.passes = passes
+
+    def forward(self, ids):
+        self.passes.append(ids.shape)
+        return super().forward(ids)
+
+    def __deepcopy__(self, memo):
+        copy = Counted(len(self.h), self.passes)
+        copy.load_state_dict(self.state_dict())
+        return copy
+
+
+class Alone(GPT):
+    """A GPT that cannot be copied, as one that holds a lock or a file cannot."""
+
+    def __deepcopy__(self, memo):
+        raise TypeError("cannot pickle '_thread.lock' object")
+
+
+def test_an_audit_passes_forward_a_few_times_however_much_differs():
+    passes = []
+    found = dt.audit(Counted(3, passes), IDS, optimizer="adamw")
+    assert len(found.differences) >= 4 and found.effect_low < found.effect < found.effect_high
+    assert len(passes) <= 40
+
+
+def test_a_model_that_cannot_be_copied_is_judged_without_a_number():
+    found = dt.audit(Alone(3), IDS, optimizer="adamw")
+    assert found.verdict == "REFUTED" and found.differences and found.effect is None
+
+
+def test_an_error_of_ours_in_a_measured_step_is_no_missing_number(monkeypatch):
+    def fails(*_):
+        raise RuntimeError("ours")
+
+    monkeypatch.setattr(effect, "_update", fails)
+    with pytest.raises(RuntimeError, match="ours"):
+        dt.audit(GPT(3), IDS, optimizer="adamw")
+
+
+# ------------------------------------------------------------------ the effect of a fault
+
+
+class Net(nn.Module):
+    """Feed-forward sublayers on vectors: pre-LN, at the gains that constants ask for."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        gains = constants().parts[0].sublayers[0]
+        self.up = nn.ModuleList(nn.Linear(64, 256, bias=False) for _ in range(DEPTH))
+        self.down = nn.ModuleList(nn.Linear(256, 64, bias=False) for _ in range(DEPTH))
+        for name, maps in (("fc1", self.up), ("fc2", self.down)):
+            for own in maps:
+                nn.init.xavier_normal_(own.weight, gains.gain(name))
+
+    def forward(self, x):
+        for up, down in zip(self.up, self.down, strict=True):
+            x = x + down(F.relu(up(F.layer_norm(x, (64,)))))
+        return F.layer_norm(x, (64,))
+
+
+DEPTH = 6
+X = torch.randn(2, 16, 64, generator=torch.Generator().manual_seed(1))
+
+
+def one_step(net):
+    """‖ΔF‖ of one sign step, as its derivative, over tokens of random targets."""
+    generator = torch.Generator().manual_seed(2)
+    sizes = []
+    for _ in range(4):
+        x, target = (torch.randn(1, 32, 64, generator=generator).double() for _ in range(2))
+        net.zero_grad()
+        out = net(x)
+        (out * target).sum().backward()
+        steps = {n: p - 1e-6 * p.grad.sign() for n, p in net.named_parameters()}
+        change = torch.func.functional_call(net, steps, (x,)) - out
+        sizes.append(change.norm(dim=-1).mean().item())
+    return fmean(sizes)
+
+
+@cache
+def constants():
+    rule = dt.Selection("adam", placement="pre-ln", layer="ffn")
+    return dt.export(rule, DEPTH, width=64, vocab=61)
+
+
+TIMES = st.lists(st.sampled_from((0.0, 0.5, 1.0, 2.0, 4.0)), min_size=DEPTH, max_size=DEPTH)
+
+
+@settings(max_examples=5)
+@example(times=[1.0] * (DEPTH - 1) + [4.0])
+@example(times=[0.0] * DEPTH)
+@given(TIMES.filter(lambda times: set(times) != {1.0}))
+def test_an_effect_is_that_of_a_real_step(times):
+    right, wrong = Net().double(), Net().double()
+    with torch.no_grad():
+        for own, by in zip(wrong.down, times, strict=True):
+            own.weight.mul_(by)
+    audit = dt.audit(wrong, X.double(), optimizer="adam")
+    assert audit.verdict == "REFUTED"
+    assert audit.effect == pytest.approx(one_step(wrong) / one_step(right), rel=0.3)
