@@ -96,13 +96,6 @@ def layer_scale(layers: int) -> nn.Module:
     return model
 
 
-def looped(layers: int) -> nn.Module:
-    """Two layers, used again and again."""
-    model = GPT(2)
-    model.h = nn.ModuleList([*model.h] * (layers // 2))
-    return model
-
-
 @dataclass(frozen=True)
 class Kind:
     """A model by its number of layers, and what its rule is derived for."""
@@ -121,7 +114,6 @@ KINDS = {
     "LayerScale": Kind(layer_scale, {"placement": "layer-scale"}),
     # in a deep stack the tokens become alike: fewer of them leave experts without any
     "experts, 2 of 4": Kind(partial(GPT, mlp=Experts), {"layer": "attention,ffn@2/4"}, batch=16),
-    "two layers, looped": Kind(looped, {"uses": "N/2"}),
 }
 
 

@@ -314,7 +314,7 @@ def subject_of(
         under = (
             {} if {"optimizer", "update"} & select.keys() else {"optimizer": published.optimizer}
         )
-        has = {"stack": published.stack, "norm": published.norm, "uses": published.uses}
+        has = {"stack": published.stack, "norm": published.norm}
         return Subject(selection_of(subject, {**has, **under, **select}), None, published)
     return Subject(None if subject is None else selection_of(subject, {}), None, published)
 

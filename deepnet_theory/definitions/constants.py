@@ -91,9 +91,7 @@ class PartConstants:
 
     ``multipliers`` are learning-rate multipliers by role
     (:class:`~deepnet_theory.definitions.sublayer.Role` values), for parameters that their sublayer
-    says
-    nothing of; a role that is absent takes 1. Each layer is used ``uses`` times: ``layers`` over
-    ``uses`` of them have parameters of their own, and are looped.
+    says nothing of; a role that is absent takes 1.
     """
 
     name: str
@@ -101,16 +99,10 @@ class PartConstants:
     causal: bool
     sublayers: tuple[SublayerConstants, ...]
     multipliers: dict[str, NotNegative] = field(default_factory=dict)
-    uses: Layers = field(default=1, metadata=OPTIONAL)
 
     def described(self, between: str = ", ") -> str:
         """The layer by its kinds, a plus between the branches of one sum."""
         return described_layer(((s.kind, s.parallel) for s in self.sublayers), between)
-
-    @property
-    def distinct(self) -> int:
-        """How many layers have parameters of their own."""
-        return self.layers // self.uses
 
 
 @dataclass(frozen=True)
@@ -236,8 +228,7 @@ class Constants:
                         s.name, *entry.at(**depth), rates, gains, own, epsilon, parallel
                     )
                 )
-            uses = layers // part.distinct(layers)
-            parts.append(PartConstants(part.name, layers, part.causal, tuple(rows), uses=uses))
+            parts.append(PartConstants(part.name, layers, part.causal, tuple(rows)))
         optimizer = selection.the_optimizer
         return cls(
             stack=selection.stack,
@@ -378,11 +369,6 @@ def _check(c: Constants) -> None:
                 f"{part.name}: the branches of one residual sum have one alpha, not {s.alpha} and "
                 f"{following.alpha}",
             )
-        _need(
-            part.layers % part.uses == 0,
-            f"{part.name}: {part.layers} layers cannot be layers that are used {part.uses} times "
-            "each",
-        )
         _need_names(part.multipliers, "role", [role.value for role in Role])
     for what, value in forward.items():
         _need(

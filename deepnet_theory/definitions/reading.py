@@ -334,7 +334,6 @@ class Reading:
             "norm": "layer" if centred else "rms",
             "stack": "-".join(self.stacks),
             "layer": ";".join(layers),
-            **({"uses": self.uses} if self.uses not in ("", "1") else {}),
         }
 
     def said_ways(self) -> str:
@@ -348,41 +347,10 @@ class Reading:
         return {} if normed else dict(self.stream)
 
     @cached_property
-    def users(self) -> Counter[str]:
-        """How many sublayers use each parameter; branches of one sum may share the norms there."""
-        return Counter(name for beside in by_sum(self.sublayers) for name in _used(beside))
-
-    @cached_property
-    def uses(self) -> str:
-        """How often each layer is used, as a selection says it; "" where parameters differ in it.
-
-        One that is used in two stacks differs too, and so do stacks that no selection says.
-        """
-        texts = []
-        for name, rows in self.stacks.items():
-            inside = replace(self, sublayers=tuple(rows)).users
-            counts, layers = set(inside.values()), self.layers[name]
-            one = max(counts, default=1)
-            if counts - {one} or layers % one or any(self.users[p] != inside[p] for p in inside):
-                return ""
-            texts.append({str(one), f"N/{layers // one}" if one < layers else "N"})
-        common = set[str].intersection(*texts)
-        return "1" if "1" in common else max(common, default="")
-
-    @property
-    def distinct(self) -> tuple[int, ...]:
-        """The indices of sublayers with matrices of their own, each where it is used first."""
-        first: dict[tuple[str, ...], int] = {}
-        for index, s in enumerate(self.sublayers):
-            first.setdefault(tuple(m.where for m in s.matrices), index)
-        return tuple(first.values())
-
-    @property
     def shared(self) -> str:
-        """How often the matrix that most sublayers use is used; "" where none is used again."""
-        matrices = (m.where for s in self.sublayers for m in s.matrices if m.role != UNKNOWN)
-        name = max(matrices, key=self.users.__getitem__, default="")
-        return f"{name} is used by {self.users[name]} sublayers" * (self.users[name] > 1)
+        """A parameter that several residual sums use; "" where there is none."""
+        users = Counter(name for beside in by_sum(self.sublayers) for name in _used(beside))
+        return next((name for name, count in users.items() if count > 1), "")
 
     @property
     def strange(self) -> tuple[str, ...]:

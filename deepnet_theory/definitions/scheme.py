@@ -63,7 +63,6 @@ class Scheme:
     ``weight_decay`` are multipliers by role. ``std`` is the standard deviation, in the width d, of
     every matrix of gain 1 where that is not Xavier's. ``schedule`` is the branch's multiplier in
     the step t of training where it is not constant. ``layer`` replaces the stack's layer.
-    ``uses`` is how often each layer is used.
     """
 
     name: str = ""
@@ -81,10 +80,9 @@ class Scheme:
     layer: tuple[Sublayer, ...] | None = None
     schedule: str = ""
     std: str = ""
-    uses: str = "1"
 
     def __post_init__(self) -> None:
-        stack(self.stack, uses=self.uses)
+        stack(self.stack)
         if self.std:
             WIDTH.parse(self.std)
         optimizer(self.optimizer)
@@ -222,7 +220,6 @@ def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tupl
         norm=given.norm,
         stack=given.stack,
         layer=given.named_layer,
-        uses=given.uses,
     )
     entries = tuple(
         RuleEntry(part.name, "*", part.alpha, "1", gains=tuple(part.gains.items()))

@@ -53,7 +53,6 @@ class Selection:
             '"attention,ffn;attention,cross,ffn"',
         ),
     ] = None
-    uses: str = "1"
     method: Annotated[str, Option("NAME", "probe or lemma", METHODS)] = "probe"
     closure: Annotated[
         str | None,
@@ -63,7 +62,7 @@ class Selection:
     ] = None
 
     def __post_init__(self) -> None:
-        for name in ("update", "layer", "uses"):
+        for name in ("update", "layer"):
             if not isinstance(value := getattr(self, name), str | None):
                 raise InputError(f"{name} {shown(value)} is not a text")
         for name in _NAMES:  # kept in one case, the one that is compared everywhere
@@ -100,7 +99,7 @@ class Selection:
 
     @cached_property
     def the_stack(self) -> Stack:
-        return stack(self.stack, self.layer, self.uses)
+        return stack(self.stack, self.layer)
 
     @cached_property
     def the_closure(self) -> Closure | None:
@@ -135,18 +134,13 @@ def selection_from(data: Any, what: str) -> Selection:
 
 @dataclass(frozen=True)
 class Part:
-    """An encoder or a decoder: ``depth`` is the symbol of its number of layers.
-
-    ``uses`` says how many times each of its layers is used, in that symbol: ``"1"``, ``"N"`` for
-    one layer in all places, ``"N/6"`` for a block of six that is looped, ``"4"`` for four loops.
-    """
+    """An encoder or a decoder: ``depth`` is the symbol of its number of layers."""
 
     name: str
     depth: str
     layer: tuple[Sublayer, ...]
     causal: bool
     parallel: tuple[bool, ...]  # of each sublayer: its branch joins the sum of the one before it
-    uses: str = "1"
 
     @property
     def sums(self) -> tuple[int, ...]:
@@ -159,22 +153,6 @@ class Part:
         """The layer in words: its sublayers, a plus between the branches of one sum."""
         names = (s.name for s in self.layer)
         return described_layer(zip(names, self.parallel, strict=True))
-
-    def distinct(self, layers: int) -> int:
-        """How many layers have parameters of their own; :class:`InputError` where none fit."""
-        times, _, block = self.uses.partition("/")
-        count = int(block or 1) if times == self.depth else layers // int(times)
-        if not count or layers % count or (times != self.depth and count * int(times) != layers):
-            raise InputError(
-                f"{layers} layers of the {self.name} cannot be layers that are used {self.uses} "
-                "times each"
-            )
-        return count
-
-    @property
-    def squares(self) -> str:
-        """How S·r² is written, S·n·r² where n_u uses of one layer add alike."""
-        return "S*r^2" if self.uses == "1" else "S*n_u*r^2"
 
     @property
     def crossings(self) -> int:
@@ -212,7 +190,6 @@ _PARTS: dict[str, tuple[tuple[str, str, str, bool], ...]] = {
 
 
 STACKS = tuple(_PARTS)
-USES = r"[1-9]\d{0,5}|[NM](/[1-9]\d{0,5})?"
 
 
 def parse_layer(text: str) -> tuple[tuple[Sublayer, ...], tuple[bool, ...]]:
@@ -235,21 +212,15 @@ def described_layer(names: Iterable[tuple[str, bool]], between: str = ", ") -> s
     return text.removeprefix(between)
 
 
-def stack(name: str, layer: str | None = None, uses: str = "1") -> Stack:
+def stack(name: str, layer: str | None = None) -> Stack:
     """The stack called ``name``; ``layer`` replaces the layer of its last part.
 
     ``"attention,ffn:swiglu;attention,cross,ffn"`` replaces those of both parts. Cross-attention
     needs a part to attend to, so it may stand only in the decoder of an encoder–decoder stack; a
     layer with cross-attention asks for that stack.
-    In ``uses`` N or M is the number of layers of the part at hand, in each part its own.
     """
     if name not in STACKS:
         raise unknown("stack", name, STACKS)
-    if not re.fullmatch(USES, uses):
-        raise InputError(
-            f"the uses {shown(uses)} are no number of times that a layer is used: a number, N (one "
-            "layer in all places) or N divided by the number of distinct layers, such as N/6"
-        )
     given = () if layer is None else layer.split(";")
     if len(given) > len(_PARTS[name]):
         raise InputError(f"{layer!r} says the layers of {len(given)} parts, which {name!r} lacks")
@@ -258,7 +229,7 @@ def stack(name: str, layer: str | None = None, uses: str = "1") -> Stack:
     parts = []
     for index, (part, depth, _, causal) in enumerate(_PARTS[name]):
         chosen, parallel = parse_layer(texts[index])
-        new = Part(part, depth, chosen, causal, parallel, re.sub("[NM]", depth, uses))
+        new = Part(part, depth, chosen, causal, parallel)
         if new.crossings and index == 0:
             raise InputError(
                 f"the layer {layer!r} has cross-attention, which the {part} "

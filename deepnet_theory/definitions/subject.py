@@ -168,14 +168,6 @@ def as_read(layer: str) -> str:
 
 def _require_layers(reading: Reading, name: str, part: PartConstants) -> None:
     """Raise :class:`Refusal` where a model's layers are not those of a part."""
-    matrices = (m.where for s in reading.stacks[name] for m in s.matrices)
-    used = max((reading.users[where] for where in matrices), default=1)
-    if part.layers == reading.layers[name] and part.uses != used:
-        raise _of_another(
-            reading,
-            f"each layer of the {name} is used {_times(used)}, the constants are for layers that "
-            f"are used {_times(part.uses)}",
-        )
     asked, layers = as_read(part.described(",")), [*reading.stacks].index(name)
     if wrong := next((layer for layer in reading.layer_texts[layers] if layer != asked), ""):
         layer, asked = (text.replace(",", ", ") for text in (wrong, asked))
@@ -229,10 +221,6 @@ def _of_another(reading: Reading, why: str) -> Refusal:
     return Refusal(f"{why}; constants for this model are derived with {words}")
 
 
-def _times(count: int) -> str:
-    return f"{count} times" if count > 1 else "once"
-
-
 def at(s: Sublayer) -> str:
     """A sublayer by the matrix that it ends in."""
     return f"the sublayer of {s.matrices[-1].name if s.matrices else s.kind}"
@@ -250,18 +238,9 @@ def without_law(reading: Reading, but: Container[str] = ()) -> str:
         for form, why in _forms(s):
             if form not in but:
                 return f"{at(s)} {why}"
-    if reading.uses:
-        return ""
-    (most, times), *_, (least, fewer) = reading.users.most_common()
-    if times == fewer:
-        return (
-            f"{times} sublayers share {most} and {least}, in stacks or layers that do not share "
-            "alike, which has no law here"
-        )
-    return (
-        f"{times} sublayers share {most}, and {fewer} {'use' if fewer > 1 else 'uses'} {least}: "
-        "a law of parameters that are used differently often is missing"
-    )
+    if reading.shared:
+        return f"several sublayers share {reading.shared}, and no law here is of shared layers"
+    return ""
 
 
 def placed_forms(reading: Reading) -> tuple[str, ...]:

@@ -64,7 +64,7 @@ class Case:
 
     def layers(self, part: PartConstants) -> Sequence[Sequence[Placed]]:
         """The layers of a part that have parameters of their own, from the bottom to the top."""
-        return [self.layer(part, index) for index in range(part.distinct)]
+        return [self.layer(part, index) for index in range(part.layers)]
 
     def input_size(self, part: str) -> float:
         if self.scheme is None:
@@ -96,11 +96,8 @@ class Case:
         """Whether layers have one equation and the same sublayers: m of them are one, √m as large.
 
         No law of such a block is known where the stream is multiplied and neither a norm nor the
-        branch's own weight takes it back, where a layer is used again or where it depends on its
-        index.
+        branch's own weight takes it back, or where a layer depends on its index.
         """
-        if any(part.uses > 1 for part in self.constants.parts):
-            return False
         if self.scheme is None:
             return True
         x, branch = self.scheme.placement.coefficients(2.0)
@@ -155,7 +152,7 @@ class Sampled(Case):
 
     def layers(self, part: PartConstants) -> Sequence[Sequence[Placed]]:
         layers, below = [], 0.0
-        for group in self.groups(part.distinct):
+        for group in self.groups(part.layers):
             whole = self.layer(part, max(0.0, below + (group.layers - 1) / 2))
             if group.copy is None:
                 whole = [_standing_for(s, group.layers) for s in whole]
@@ -164,7 +161,7 @@ class Sampled(Case):
         return layers
 
     def copy_of(self, part: PartConstants, layer: int) -> int | None:
-        return list(self.groups(part.distinct))[layer].copy
+        return list(self.groups(part.layers))[layer].copy
 
     @property
     def branches(self) -> str:

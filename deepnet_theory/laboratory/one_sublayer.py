@@ -174,7 +174,7 @@ def _changes(trial: Trial, sampled: Sampled, directions: Sequence[Direction]) ->
         alike.setdefault((d.part, d.layer is not None), {}).setdefault(copy, []).append(direction)
     return {
         (part, inside): [
-            (float(parts[part].distinct) if inside else 1.0, change_along(trial, copies[c]))
+            (float(parts[part].layers) if inside else 1.0, change_along(trial, copies[c]))
             for c in sorted(copies)
         ]
         for (part, inside), copies in alike.items()
@@ -186,7 +186,7 @@ def _square(trial: Trial, changes: Changes) -> Tensor:
 
     A sampled layer's change V counts n times, as many layers as it stands for.
     """
-    layers = {part.name: part.distinct for part in trial.model.constants.parts}
+    layers = {part.name: part.layers for part in trial.model.constants.parts}
     total = torch.zeros(())
     for (part, inside), some in changes.items():
         total = total + _mean([n * v.square().sum(-1) for n, v in some])

@@ -43,7 +43,6 @@ class SublayerTrace:
     ``homogeneity`` the least 1 − ‖φ(cz) − cφ(z)‖/‖cφ(z)‖, c = 1/2 and 2.
     """
 
-    uses: int
     token_correlation: Tensor
     branch_weight: Tensor = NOTHING
     branch_response: Tensor = NOTHING
@@ -55,8 +54,8 @@ class SublayerTrace:
 
     @property
     def square(self) -> Tensor:
-        """n·r²: what it adds to the distance from the identity, for n uses of it add alike."""
-        return self.uses * self.branch_weight.square()
+        """r²: what it adds to the distance from the identity."""
+        return self.branch_weight.square()
 
 
 @dataclass
@@ -131,8 +130,7 @@ def _watch(
 
     def begin(_: nn.Module, args: tuple[Tensor, ...]) -> None:
         inputs[:] = [x := args[0].detach()]
-        assert residual.site.part is not None
-        sublayers.append(SublayerTrace(trial.uses[residual.site.part], correlation(x)))
+        sublayers.append(SublayerTrace(correlation(x)))
 
     def at_branch(branch: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
         now, y = sublayers[-1], size(output.detach())
@@ -235,9 +233,9 @@ def _alignment(trace: Trace) -> Tensor:
             alone.setdefault((d.part, d.layer, d.sublayer), []).append(direction)
     total = torch.zeros(trial.seeds, dtype=torch.float64)
     for part in trial.model.constants.parts:
-        sampled = sample_layers(part.distinct)  # one that is used several times is stepped once
+        sampled = sample_layers(part.layers)
         own = [some for (name, n, _), some in alone.items() if name == part.name and n in sampled]
-        total += sum(map(moved, own)) * part.distinct / len(sampled)
+        total += sum(map(moved, own)) * part.layers / len(sampled)
     return moved(directions) / total
 
 

@@ -116,7 +116,6 @@ class Trial:
         make = Make(self.seeds, *kind, settings.step == "all")  # nothing is drawn yet
         self.model = Model(constants, make, {p.name: case.layers(p) for p in constants.parts})
         self.model.requires_grad_(False)
-        self.uses = {p.name: p.uses for p in constants.parts}  # of each layer
         self._described = list(described(self.model))
         self._draw()
         self.see(batch)

@@ -278,8 +278,8 @@ def _read(
 
 
 def _rows(reading: Reading, rule: Wanted) -> list[tuple[Sublayer, WantedSublayer]]:
-    """The sublayers with parameters of their own, each beside what is wanted of it."""
-    return [(reading.sublayers[i], rule.sublayers[i]) for i in reading.distinct]
+    """The sublayers, each beside what is wanted of it."""
+    return list(zip(reading.sublayers, rule.sublayers, strict=True))
 
 
 # ------------------------------------------------------------------------------------ the layers

@@ -71,7 +71,7 @@ def describe(reading: Reading, rule: Wanted) -> dict[str, tuple[Description, ...
         if name is not None and description not in described.setdefault(name, []):
             described[name].append(description)
 
-    for s, row in ((reading.sublayers[i], rule.sublayers[i]) for i in reading.distinct):
+    for s, row in zip(reading.sublayers, rule.sublayers, strict=True):
         site = (row.part or s.stack, s.layer, row.index, s.kind)
         roles = {m.name: m.role for m in sublayer(s.kind).matrices}
         for m in s.matrices:

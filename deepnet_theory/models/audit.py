@@ -261,9 +261,8 @@ def of_constants(reading: Reading, constants: Constants | str | Path) -> Wanted:
     selection = None
     if c.optimizer in optimizers() and len(c.parts) == len(reading.stacks):
         layer = ";".join(part.described(",") for part in c.parts)
-        uses = reading.select.get("uses", "1")
         selection = Selection(c.optimizer, placement=c.placement, norm=c.norm, stack=c.stack,
-                              layer=layer, uses=uses)  # fmt: skip
+                              layer=layer)  # fmt: skip
 
     def steps(d: Description) -> dict[str, float]:
         own = asked(d, c)

@@ -19,7 +19,7 @@ from typing import Any
 
 from deepnet_theory.definitions.assumption import Assumption, assumption
 from deepnet_theory.definitions.measurement import Predictions
-from deepnet_theory.definitions.outcome import Refusal, Verdict
+from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.facts import Fact
 from deepnet_theory.proof.rule import SolvedRule, balances, route_of, rule_of, supporting
@@ -146,8 +146,6 @@ def derive(selection: Selection) -> Derivation:
 def _derived(selection: Selection, _named: tuple[object, ...]) -> Derivation:
     # A notebook and a report ask for one several times, with all its checks. It is known by what
     # its names stand for, since a folder of values may change.
-    if selection.uses != "1":
-        raise Refusal("layers that are used several times have no derivation, only a rule")
     steps, route = chain(selection), route_of(selection)
     conclusion = tuple(s.name for s in steps if s.name.startswith("solution-"))
     return Derivation(

@@ -21,7 +21,7 @@ FIRST = 3  # findings that fit a screen with the verdict
 def document(audit: Audit) -> doc.Document:
     """The verdict and the first findings; then the others, the gains and what was not read."""
     told = [tuple(_finding(finding)) for finding in audit.findings]
-    remarks = tuple(f"{remark}." for remark in (audit.reading.shared, *audit.remarks) if remark)
+    remarks = tuple(f"{remark}." for remark in audit.remarks)
     body: doc.Body = (
         answer(audit),
         *(block for finding in told[:FIRST] for block in finding),

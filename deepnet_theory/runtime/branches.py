@@ -40,12 +40,11 @@ def math_attention() -> Iterator[None]:
 
 
 class Cache:
-    """Keys and values of the tokens seen so far, a pair an attention and ``loop`` of its layer."""
+    """Keys and values of the tokens seen so far, a pair an attention."""
 
     def __init__(self) -> None:
         self.length = 0  # tokens seen
-        self.loop = 0
-        self.pairs: dict[tuple[nn.Module, int], tuple[Tensor, Tensor]] = {}
+        self.pairs: dict[nn.Module, tuple[Tensor, Tensor]] = {}
 
 
 class Context(NamedTuple):
@@ -126,18 +125,17 @@ class Attention(Branch):
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, tokens, width) → the same; a cross-attention reads ``memory`` (…, keys, width)."""
         mask, memory_mask, cache = context
-        place = self, cache.loop if cache is not None else 0
         q = self.queries(x)  # (batch, heads, tokens, head_width), batch = k·batch
-        if self.crosses and cache is not None and place in cache.pairs:
-            k, v = cache.pairs[place]  # the memory does not change
+        if self.crosses and cache is not None and self in cache.pairs:
+            k, v = cache.pairs[self]  # the memory does not change
         else:
             source = x if not self.crosses or memory is None else memory
             k, v = self.keys(source), self.values(source)
             if cache is not None:
-                if not self.crosses and place in cache.pairs:
-                    past_k, past_v = cache.pairs[place]
+                if not self.crosses and self in cache.pairs:
+                    past_k, past_v = cache.pairs[self]
                     k, v = torch.cat([past_k, k], dim=2), torch.cat([past_v, v], dim=2)
-                cache.pairs[place] = k, v
+                cache.pairs[self] = k, v
         allowed = memory_mask if self.crosses else mask
         causal = self.causal and q.shape[2] > 1  # one new token may see all that went before
         if causal and (allowed is not None or q.shape[2] != k.shape[2]):

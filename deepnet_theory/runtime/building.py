@@ -207,7 +207,7 @@ def load(
     for key, tensor in tensors.items():
         if tensor.dtype not in DTYPES:
             raise InputError(f"{name}: the tensor {key!r} is of {tensor.dtype}")
-    layers = sum(p.distinct * len(p.sublayers) for p in constants.parts)
+    layers = sum(p.layers * len(p.sublayers) for p in constants.parts)
     if layers > 10 * len(tensors):
         raise InputError(f"{name} holds too few tensors for its {layers} sublayers")
     # the largest sizes a hostile file could claim cost nothing on meta before they are compared

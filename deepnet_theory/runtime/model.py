@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from itertools import product
 from typing import Any
 
 import torch
@@ -195,7 +194,7 @@ class Layer(nn.ModuleList):
 
 
 class Part(nn.Module):
-    """Layers with parameters of their own, gone through ``uses`` times, then a final norm."""
+    """Layers, then a final norm."""
 
     def __init__(
         self, part: PartConstants, c: Constants, make: Make,
@@ -204,9 +203,9 @@ class Part(nn.Module):
         super().__init__()
         a, kind_of_norm = c.architecture, norm(c.norm)
         self.checkpoint = False  # recompute the layers' activations in the backward pass
-        self.layers, self.uses = nn.ModuleList(), part.uses
+        self.layers = nn.ModuleList()
         if layers is None:
-            layers = [[Placed(c.the_placement, s) for s in part.sublayers]] * part.distinct
+            layers = [[Placed(c.the_placement, s) for s in part.sublayers]] * part.layers
         for index, sublayers in enumerate(layers):
             layer = Layer()
             for position, (where, s) in enumerate(sublayers):
@@ -227,9 +226,7 @@ class Part(nn.Module):
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:
         """(…, tokens, width) → the same, final norm included."""
-        for loop, layer in product(range(self.uses), self.layers):
-            if context.cache is not None:
-                context.cache.loop = loop
+        for layer in self.layers:
             if self.checkpoint and torch.is_grad_enabled():
                 x = checkpoint(layer, x, memory, context, use_reentrant=False)
             else:

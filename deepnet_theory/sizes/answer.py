@@ -258,9 +258,7 @@ def of_sublayer(table: Table, row: SublayerRow) -> Iterator[Consequence]:
     part, kind = row.of.part, row.kind
     rows = (p for p in table.parameters if p.part == part.name and p.sublayer in kind.members)
     scaled = next(p for p in rows if p.role is Role.SCALED)
-    squares = f"{part.squares}: bounded where independent branches stay near the identity"
-    if part.uses != "1":
-        squares += f"; the n_u = {part.uses} uses of one layer add alike"
+    squares = "S*r^2: bounded where independent branches stay near the identity"
     sums = "S*r, S sublayers: branches aligned with the stream amplify by exp(S*r)"
     quantities = [
         ("initial-weight", "size of a scaled matrix at initialisation", kind.beta),

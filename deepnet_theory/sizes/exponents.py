@@ -67,7 +67,6 @@ class Exponents:
             tuple(branches),
             self.update,
             placement,
-            positive(part.uses, variable),
             count=Fraction(part.depth == variable),
             # scores that grow with the stream saturate a softmax, and a norm behind forgets them
             fed=CONSTANT,
@@ -91,7 +90,7 @@ class Exponents:
         weight = layers.size(crossing, crossing.law.weight)
         assert weight is not None
         # independent ones, but those of one shared layer are alike
-        count = (layers.count + layers.uses.largest()) / 2
+        count = layers.count / 2
         return (1 + self.update.p) * (count + weight.largest())
 
     def all(self, step: str = "matrices") -> dict[tuple[str, str], Fraction]:
@@ -205,10 +204,8 @@ def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[Layers, ...]:
             placed = law(scheme.placement, sublayer, norm(scheme.norm))
             gains = {m.name: part.gain(m.name) for m in sublayer.matrices}
             branches.append(Branch.at(placed, depth, part.alpha, gains, rates))
-        uses, embedding = (positive(text, depth) for text in (scheme.uses, part.embedding))
-        layers = Layers(
-            part.name, depth, tuple(branches), degrees, scheme.placement, uses, embedding
-        )
+        embedding = positive(part.embedding, depth)
+        layers = Layers(part.name, depth, tuple(branches), degrees, scheme.placement, embedding)
         felt = any(branch.law.added.exponent("stream") for branch in branches)
         grown = layers.weights(2, layers.embedding) if felt and not layers.normalised else None
         if grown is not None and grown > 0:

@@ -166,7 +166,7 @@ def stack_of_scheme(given: Scheme, selection: Selection | None = None) -> Select
             f"the scheme {given.name!r} is of the layer {given.named_layer}, not of {layer}"
         )
     where = given.named_placement or selection.placement
-    return replace(selection, placement=where, layer=layer, uses=given.uses)
+    return replace(selection, placement=where, layer=layer)
 
 
 def constants_of_scheme(

@@ -92,7 +92,7 @@ class InLayers:
 class Layers:
     """:math:`N^{count}` layers of a part, alike in their equation, judged at the part's own output.
 
-    ``depth`` is what grows. ``uses`` says how often each layer is used. ``fed`` is the stream that
+    ``depth`` is what grows. ``fed`` is the stream that
     a branch without a norm is fed with, where that is not X. Raises :class:`Refusal` where the
     stream explodes or vanishes.
     """
@@ -102,7 +102,6 @@ class Layers:
     branches: tuple[Branch, ...]
     law: update.Update
     where: Placement
-    uses: Power = CONSTANT
     embedding: Power = CONSTANT
     count: Fraction = ONE
     fed: Power | None = None
@@ -143,9 +142,7 @@ class Layers:
         for branch in self.branches:
             added = self.size(branch, branch.law.added, self.embedding * shrunk)
             if added is not None:
-                each = added * shrunk**-1
-                alike = self.uses.largest() > 0  # what the uses of one layer add, adds up
-                squared = squared + (each.summed() ** 2 if alike else (each**2).summed())
+                squared = squared + ((added * shrunk**-1) ** 2).summed()
         return squared ** Fraction(1, 2) * shrunk
 
     @property
@@ -154,14 +151,14 @@ class Layers:
         return self.stream.at(self.count) - self.stream.at(ZERO)
 
     def weights(self, power: int, stream: Power | None = None) -> Fraction | None:
-        """The exponent of the sum of r^power over the sublayers; n uses of one add alike."""
+        """The exponent of the sum of r^power over the sublayers."""
         return most(self.summed_weight(b, power, stream or self.stream) for b in self.branches)
 
     def summed_weight(
         self, branch: Branch, power: int, stream: Power | None = None
     ) -> Fraction | None:
         size = self.size(branch, branch.law.weight, stream)
-        return None if size is None else (size**power * self.uses ** (power - 1)).total(self.count)
+        return None if size is None else (size**power).total(self.count)
 
     @property
     def aligned(self) -> Fraction | None:
@@ -176,9 +173,8 @@ class Layers:
     def far_from_identity(self) -> Iterator[str]:
         """One sentence where S·r² grows; nothing else."""
         if (grows := self.independent) is not None and grows > 0:
-            squares = "S*r^2" if self.uses is CONSTANT else "S*n_u*r^2"
             yield (
-                f"the {self.part}'s {squares} grows as {self.depth}^({grows}): the near-identity "
+                f"the {self.part}'s S*r^2 grows as {self.depth}^({grows}): the near-identity "
                 "assumption fails, and with it the orders of magnitude here"
             )
 
@@ -196,7 +192,7 @@ class Layers:
                     continue
                 gradient = reduce(operator.add, reached) * self.stream**-1 * end
                 start = self._start(branch, name, role)
-                change = self.law.stepped(gradient * self.uses, start, branch.rates[role])
+                change = self.law.stepped(gradient, start, branch.rates[role])
                 steps.append(InLayers(branch, name, role, gradient, change, start, self.count))
         return tuple(steps)
 

@@ -21,7 +21,7 @@ from deepnet_theory.definitions.rule import Closure, closure, closures
 from deepnet_theory.definitions.selection import Part, Selection
 from deepnet_theory.definitions.sublayer import Sublayer, letters
 from deepnet_theory.sizes import laws, update
-from deepnet_theory.sizes.monomial import ONE, Monomial, Solution, parse, read, solve
+from deepnet_theory.sizes.monomial import ONE, Monomial, Solution, read, solve
 
 ETA = "eta"  # the learning rate's factor where it is a knob
 
@@ -82,14 +82,9 @@ class Balanced:
         """S, the residual sublayers of the part."""
         return Monomial.number(len(self.part.layer)) * Monomial.of(self.part.depth)
 
-    @property
-    def uses(self) -> Monomial:
-        """n, how many of them use one matrix."""
-        return parse(self.part.uses)
-
     def squares(self, kind: Kind) -> Monomial:
-        """S·n·r²: the n uses of a branch add alike, S/n distinct ones as independent directions."""
-        return self.count * self.uses * kind.weight**2
+        """S·r²: branches add as independent directions."""
+        return self.count * kind.weight**2
 
     def count_of(self, parameter: str, on_sum: bool) -> Monomial:
         """How many of a parameter there are, one in a sublayer or in a normalised sum."""
@@ -269,7 +264,7 @@ class _Problem:
         law = self.law(first)
         gains, scaled = laws.common_gains(first, alpha, beta), first.scaled[0].name
         (response,) = {r.put(gains) for r in law.responses[scaled]}
-        reached = bare.uses * response * law.reached(scaled)
+        reached = response * law.reached(scaled)
         step = self.update.stepped(reached, beta, rate * Monomial.of(ETA))
         times = constant(self.selection.method, len(first.scaled), self.update)
         return Kind(
@@ -502,12 +497,12 @@ class _Problem:
         Source: derived here; the growth is that of the Pre/Post norm note.
         """
         part, depth = balanced.part, balanced.part.depth
-        growth, squares = balanced.squares(kind).exponent(depth), part.squares
+        growth = balanced.squares(kind).exponent(depth)
         if growth <= 0:
             return None
         if "eta" not in balanced.closure.knobs or self._unbounded(part):
             return (
-                f"the closure {balanced.closure.name!r} makes {squares} grow as "
+                f"the closure {balanced.closure.name!r} makes S*r^2 grow as "
                 f"{depth}^({growth}): the stack leaves the neighbourhood of the identity, where "
                 "alone the orders of magnitude hold, and the law beyond it is missing"
             )
@@ -515,7 +510,7 @@ class _Problem:
         if self._normalised(part) or shrunk == 0:
             return None  # the balance still holds; the remarks say that the premises fail
         return (
-            f"the closure {balanced.closure.name!r} makes {squares} grow as {depth}^({growth}), "
+            f"the closure {balanced.closure.name!r} makes S*r^2 grow as {depth}^({growth}), "
             f"and with it the stream {self._placed}, which no norm takes back before the "
             f"last: the sublayers' changes shrink by {depth}^({shrunk}), so that they do not add "
             f"to {balanced.count} equal ones, which the balance rests on"

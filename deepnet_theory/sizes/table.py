@@ -82,9 +82,8 @@ class SublayerRow:
 class ParameterRow:
     """One parameter of one kind of sublayer at the rule; None stands for 0.
 
-    ``gradient`` and ``update`` are of one such parameter, all its uses together, per η; ``share``
-    is what all of them move the output by, the scaled matrices by 1. ``size`` is its own at the
-    start.
+    ``gradient`` and ``update`` are of one such parameter, per η; ``share`` is what all of them
+    move the output by, the scaled matrices by 1. ``size`` is its own at the start.
     """
 
     part: str
@@ -178,7 +177,7 @@ class Table:
         gradient = moved = share = None
         if paths := [path.put(gains) for path in law.responses.get(name, ())]:
             response = largest(paths, part.part.depth)
-            gradient = response * law.reached(name) * part.uses
+            gradient = response * law.reached(name)
             moved = degrees.stepped(gradient, None if at_zero else size, part.eta * kappa)
             count = part.count_of(name, self.selection.the_placement.normalises_sum)
             share = count * part.amplification * response * moved

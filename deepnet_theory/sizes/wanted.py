@@ -205,12 +205,6 @@ def _sizes_of_scheme(
             f"the scheme {given.name!r} sets constants for the stack {given.stack!r}, and the "
             f"model is of {' and '.join(reading.stacks)}{alike}"
         )
-    if given.uses != reading.uses:
-        whose = "of their own" if given.uses == "1" else f"that are used {given.uses} times"
-        raise Refusal(
-            f"the scheme {given.name!r} sets constants for layers {whose}: "
-            f"{reading.shared or 'no layer of the model is used twice'}"
-        )
     inside = next((s for s in reading.sublayers if INSIDE in norms_of(s)), None)
     if inside is not None and not _has_inner(given):
         raise Refusal(f"{at(inside)} has a norm within its branch, and {given.name} has none there")

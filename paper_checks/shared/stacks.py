@@ -37,14 +37,12 @@ class Net:
     eta: str = "1"
     layer: str | None = None
     stack: str = "encoder"
-    uses: str = "1"
 
     @property
     def selection(self) -> Selection:
         """The selection of the package."""
         return Selection(
             optimizer=self.optimizer, placement=self.placement, layer=self.layer, stack=self.stack,
-            uses=self.uses,
         )  # fmt: skip
 
     @property

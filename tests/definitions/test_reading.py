@@ -13,7 +13,6 @@ from deepnet_theory.definitions.reading import Matrix, Norm, Reading, Sublayer, 
 from deepnet_theory.definitions.subject import (
     Wanted,
     WantedSublayer,
-    at,
     differences,
     gain,
     meant_norms,
@@ -124,26 +123,15 @@ def test_a_norm_that_one_layer_lacks_is_meant_to_stand_there():
     assert meant_norms(reading(*rows)) == [{"input"}, {"input"}, set(), set()]
 
 
-def used(names):
-    return reading(*(sublayer(n, own=name) for n, name in enumerate(names)))
-
-
-@given(st.integers(1, 5), st.integers(1, 5), st.booleans())
-def test_uses_of_a_layer_are_said_as_a_selection_says_them(block, times, looped):
-    """A block of layers that is looped, or each of its layers used several times in a row."""
-    own = string.ascii_letters[:block]
-    found = used(own * times if looped else [name for name in own for _ in range(times)])
-    assert found.uses == ("1" if times == 1 else "N" if block == 1 else f"N/{block}")
-    assert len(found.distinct) == block and without_law(found) == ""
-    if times > 1:
-        assert found.shared.endswith(f"is used by {times} sublayers")
-
-
-def test_layers_that_are_used_differently_often_have_no_law():
-    assert used("aaab").uses == "" and used("abab").distinct == (0, 1)
-    missing = without_law(used("aaab"))
-    assert missing.startswith("3 sublayers share a.") and ", and 1 uses b." in missing
-    assert at(sublayer(0)).endswith(".0.ffn.fc2")
+@given(st.integers(2, 5), st.data())
+def test_layers_that_share_a_parameter_have_no_law(layers, data):
+    """Whichever two of them it is, and where all have their own none is named."""
+    own = list(string.ascii_letters[:layers])
+    assert without_law(reading(*(sublayer(n, own=name) for n, name in enumerate(own)))) == ""
+    one, other = data.draw(st.permutations(range(layers)))[:2]
+    own[one] = own[other]
+    shared = without_law(reading(*(sublayer(n, own=name) for n, name in enumerate(own))))
+    assert f"several sublayers share {own[other]}" in shared
 
 
 def wanted(*sublayers, alpha=1.0, gains=None, **more):

@@ -102,7 +102,6 @@ def test_a_block_is_as_much_larger_in_every_form_of_the_sum():
     assert x * x + branch * branch == pytest.approx(1)
     assert branch / x == pytest.approx(math.sqrt(4 / 16))
     assert not of_scheme("modula", 8).alike and not of_scheme("admin", 8).alike
-    assert not Case(Selection("adam", uses="N"), PLAIN, {"N": 8}, LAB).alike  # a loop
     # nGPT's x + (G − x)/α: the branch's weight is 1/(α − 1), and √m times that in a block
     case = of_scheme("ngpt", 64)
     block = _standing_for(case.layer(case.constants.parts[0], 0)[0], 9.0)

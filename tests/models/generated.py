@@ -89,7 +89,6 @@ GRAMMAR = {
     "feed": (
         "ffn", "ffn-relu2", "ffn-swiglu", "ffn-sub-ln", "ffn-swiglu-sub-ln", "ffn@2/4"),
     "beside": (False, False, True),
-    "uses": ("1", "1", "1", "N"),
     "activation": tuple(ACTIVATIONS),
     "squared": tuple(SQUARED),
     "gate": tuple(GATES),
@@ -127,8 +126,7 @@ class Sentence:
         if select["placement"] == "branch-multiplier" and alphas == {1.0}:  # which multiplies none
             select["placement"] = "pre-ln"
         attention = self["attention"].replace("attention-qk-norm", "attention")
-        select["layer"] = written(self.said | {"attention": attention})
-        return select | ({"uses": "N"} if self["uses"] == "N" else {})
+        return select | {"layer": written(self.said | {"attention": attention})}
 
 
 def written(said):
@@ -150,8 +148,6 @@ def sentence(seed=0, layers=2, **pinned):
     if two or latent or said["placement"] in APART:
         said["beside"] = False
     if two:
-        said["uses"] = "1"
-    if two or said["uses"] == "N":
         said["learnt"] = "own"
     if said["sum"] in WEIGHED and (said["placement"] != "post-ln" or said["beside"]):
         said["sum"] = "plain"
@@ -171,7 +167,7 @@ def sentence(seed=0, layers=2, **pinned):
         said["enters"] = said["inner"] = 1.0
     asked = dt.Selection(
         said["optimizer"], placement=said["placement"], norm=said["norm"], stack=said["stack"],
-        layer=written(said), uses=said["uses"],
+        layer=written(said),
     )  # fmt: skip
     try:
         dt.derive(asked)
@@ -436,20 +432,17 @@ class Stack(nn.Module):
         super().__init__()
         kinds = [(row.kind, row.alpha) for row in part.sublayers]
         sums = [(kinds, kinds[0][1])] if s["beside"] else [([one], one[1]) for one in kinds]
-        distinct = 1 if s["uses"] == "N" else part.layers
         self.t = None
         if s["placement"] in LEARNT and s["learnt"] != "own":
-            entries = torch.full((distinct * len(sums),), LEARNT[s["placement"]])
+            entries = torch.full((part.layers * len(sums),), LEARNT[s["placement"]])
             self.t = nn.Parameter(entries)
         self.h = nn.ModuleList()
-        for at in range(0, distinct * len(sums), len(sums)):
+        for at in range(0, part.layers * len(sums), len(sums)):
             layer = nn.ModuleList()
             for i, (rows, alpha) in enumerate(sums, at):
                 learnt = None if self.t is None else partial(self.entry, s, i)
                 layer.append(Residual(s, [kind for kind, _ in rows], alpha, learnt))
             self.h.append(layer)
-        if s["uses"] == "N":
-            self.h.extend([self.h[0]] * (part.layers - 1))
         self.f = Normed(s) if placement(s["placement"]).final_norm else None
 
     def entry(self, s, i):

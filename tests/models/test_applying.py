@@ -9,10 +9,8 @@ from fixed import everything
 from torch import nn
 from written_models import Stack
 
-import deepnet_theory as dt
 from deepnet_theory import apply_, audit, parameter_groups
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.models import read
 from deepnet_theory.runtime import Context, build, from_torch
 
 F64 = torch.float64
@@ -92,24 +90,6 @@ def test_an_applied_encoder_decoder_and_each_half_alone_are_the_built_ones(const
         theirs = half(*given, **(masked if name == "decoder" else {}))
         torch.testing.assert_close(part(*given), theirs, rtol=0, atol=1e-10)
     assert audit(halves["encoder"], source, constants=c).verdict.value == "SUPPORTED"
-
-
-def test_alpha_is_put_into_a_layer_once_however_often_it_is_used():
-    def universal():
-        model = encoder(1)
-        model.layers = nn.ModuleList([model.layers[0]] * 3)
-        return model
-
-    x, model = torch.randn(2, 5, D, dtype=F64), universal()
-    constants = dt.export(dt.Selection("sgd", uses="N"), 3, width=D, heads=4)
-    assert (alpha := constants.parts[0].sublayers[0].alpha) > 1
-    apply_(model, constants, inputs=x)
-    assert apply_(model, constants, inputs=x).changes == ()
-    assert {s.alpha for s in read(model, x).sublayers} == {alpha}
-    fresh = universal()
-    apply_(fresh, constants, inputs=x, initialise=False)
-    fresh.load_state_dict(model.state_dict())
-    torch.testing.assert_close(fresh(x), model(x))
 
 
 def bert(**options):

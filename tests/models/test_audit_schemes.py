@@ -26,7 +26,7 @@ EXPORTED = [name for name, given in schemes().items() if not not_exportable(give
 
 def export(name, **given):
     two = schemes()[name].stack == "encoder-decoder"
-    depth = f"{LAYERS},2" if two else LAYERS if schemes()[name].uses == "1" else 8
+    depth = f"{LAYERS},2" if two else LAYERS
     return dt.export(scheme=name, depth=depth, width=WIDTH, heads=4, vocab=VOCAB, **given)
 
 

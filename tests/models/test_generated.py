@@ -21,14 +21,14 @@ MORE = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 72)]
 PINNED = [
     *({word: choice} for word in ("placement", "attention", "feed", "packing", "matrix")
       for choice in GRAMMAR[word]),
-    {"stack": "encoder-decoder", "uses": "1"}, {"stack": "decoder", "uses": "N"},
+    {"stack": "encoder-decoder"}, {"stack": "decoder"},
     {"feed": "ffn@2/4", "experts": "stacked"},
     *({"feed": "ffn@2/4", "placement": placed, "experts": "apart"}
       for placed in ("res-post-ln", "sandwich-ln", "res-post-gain")),
     {"feed": "ffn@2/4", "placement": "sandwich-gain", "experts": "stacked"},
     {"attention": "attention-gated", "placement": "res-post-ln", "stack": "decoder",
-     "uses": "1", "beside": True, "matrix": "left", "sum": "flat"},
-    *({"placement": "layer-scale", "learnt": way, "uses": "1"} for way in GRAMMAR["learnt"]),
+     "beside": True, "matrix": "left", "sum": "flat"},
+    *({"placement": "layer-scale", "learnt": way} for way in GRAMMAR["learnt"]),
     {"placement": "sandwich-gain", "norm": "layer", "normed": "std"},  # an ε beside what it divides
     {"feed": "ffn@2/4", "stack": "decoder", "attention": "attention"},  # a router is off
     {"feed": "ffn@2/4", "placement": "res-post-gain", "experts": "apart", "stack": "encoder",
@@ -96,7 +96,6 @@ def as_built(model, s):
     with torch.no_grad():
         for e in expected(model, s):
             part, layer = e["where"]
-            layer = layer if s["uses"] == "1" else 0
             for role, name, runs, axis, _, times in e["matrices"]:
                 p = model.get_parameter(name)
                 w = p.flatten(1).T if axis else p.flatten(1)
@@ -135,7 +134,7 @@ def test_after_apply_nothing_differs_and_what_is_off_then_is_named(row):
 
 STEPS = [  # words, an optimizer, and the least exponent of the model as it is written
     ({"placement": "pre-ln"}, "adam", 0.2),
-    ({"placement": "pre-ln", "uses": "N"}, "sgd", 0.3),
+    ({"placement": "pre-ln"}, "sgd", 0.3),
     ({"placement": "layer-scale"}, "adam", 0.2),
     ({"placement": "res-post-gain"}, "adam", 0.2),
     ({"placement": "pre-ln", "feed": "ffn@2/4"}, "sgd", 0.3),
@@ -143,7 +142,7 @@ STEPS = [  # words, an optimizer, and the least exponent of the model as it is w
 ]  # fmt: skip
 PLAIN = {
     "stack": "decoder", "norm": "layer", "normed": "library", "attention": "attention",
-    "feed": "ffn", "beside": False, "uses": "1", "packing": "parts", "mixing": "one operation",
+    "feed": "ffn", "beside": False, "packing": "parts", "mixing": "one operation",
     "learnt": "own", "tied": False, "shared keys": False, "sum": "plain", "activation": "gelu",
 }  # fmt: skip
 

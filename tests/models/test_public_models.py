@@ -194,9 +194,6 @@ READ = {
         hf("DeepseekV3", **LATENT, moe_intermediate_size=8, n_routed_experts=4, n_group=2,
            topk_group=1, num_experts_per_tok=2, first_k_dense_replace=0),
         decoder("attention-latent, ffn-swiglu+ffn-swiglu@2/4", more=SCORES)),
-    # layers that are used several times
-    "ALBERT": (hf("Albert", **BERT, embedding_size=8), encoder(PLAIN, POST)),
-    "layers that are used twice": (x_transformers(weight_tie_layers=True), decoder(PLAIN)),
     # norms behind the branch, within it, on both sides of it
     "BitNet": (hf("BitNet", **LLAMA), decoder("attention-sub-ln, ffn-swiglu-sub-ln")),
     "Exaone 4": (

@@ -1,7 +1,5 @@
 """What makes several sublayers as good as one: experts, parallel and shared ones."""
 
-import re
-
 import derivations
 import pytest
 
@@ -20,8 +18,6 @@ REFUSED = (  # what is asked for, and what is said
       for name in ("ffn@9/8", "attention@2/8", "ffn@1/1", "ffn@0/8", "ffn@2")),
     *((lambda layer=layer: stack("encoder", layer), "is empty or has an empty sublayer")
       for layer in ("attention+", "+ffn", "attention++ffn", ",attention+ffn", "+")),
-    *((lambda uses=uses: Selection("sgd", uses=uses), "uses")
-      for uses in ("0", "", "2*N", "N**2", "1.5", "-1", "N/0", "sqrt(N)", 3)),
 )  # fmt: skip
 NO_LAW = (
     (lambda: derive(Selection("sgd", layer="ffn@2/8", method="lemma")),
@@ -89,18 +85,3 @@ def test_the_rule_in_parallel_is_that_of_the_sequence(where):
         assert closure or parallel.verdict is Verdict.PROVED
         assert rows(parallel) == rows(sequence)
         assert parallel.table.parameters == sequence.table.parameters
-
-
-@pytest.mark.parametrize(
-    ("uses", "layers", "distinct"),
-    [("1", 7, 7), ("N", 7, 1), ("N/6", 12, 6), ("4", 12, 3), ("M/2", 4, 2), ("4", 10, None),
-     ("N/6", 10, None), ("8", 4, None)],
-)  # fmt: skip
-def test_as_many_layers_are_distinct(uses, layers, distinct):
-    (part,) = stack("encoder", uses=uses).parts
-    if distinct is None:
-        says = f"{layers} layers of the encoder cannot be layers that are used {uses} times"
-        with pytest.raises(InputError, match=re.escape(says)):
-            part.distinct(layers)
-    else:
-        assert part.distinct(layers) == distinct

@@ -1,11 +1,10 @@
-"""Layers that are no plain sequence: branches in parallel, looped layers."""
+"""Layers that are no plain sequence: branches in parallel."""
 
 from dataclasses import replace
 
 import pytest
 import torch
 
-import deepnet_theory as dt
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.placement import placements
 from deepnet_theory.runtime import build
@@ -69,39 +68,3 @@ def test_a_sum_that_cannot_be_is_refused_in_a_sentence(constants, name):
     (part,) = (made := constants()).parts
     with pytest.raises(InputError, match=why):
         replace(made, parts=(replace(part, sublayers=change(part.sublayers)),))
-
-
-# ------------------------------------------------------------------ layers that are looped
-
-
-SIZES = {"width": 16, "heads": 2, "vocab": 32}
-
-
-def exported(optimizer="sgd", uses="N/2", depth=6, **more):
-    answer = dt.Selection(optimizer, uses=uses, **more)
-    return dt.export(answer, depth=depth, **SIZES)
-
-
-def test_a_block_is_looped_as_the_same_layers_written_out():
-    shared = exported()
-    model = drawn(shared)
-    (part,) = shared.parts
-    whole = drawn(replace(shared, parts=(replace(part, uses=1),)))
-    assert len(model.parts["encoder"].layers) == 2
-    for place, layer in enumerate(whole.parts["encoder"].layers):
-        layer.load_state_dict(model.parts["encoder"].layers[place % 2].state_dict())
-    tokens = torch.randint(32, (2, 5))
-    for one in (whole, model):
-        one(tokens).square().mean().backward()
-    torch.testing.assert_close(model(tokens), whole(tokens))
-    # one gradient, the sum of those of its uses
-    for place, own in enumerate(model.parts["encoder"].layers):
-        uses = [whole.parts["encoder"].layers[i] for i in range(place, 6, 2)]
-        for p, *each in zip(own.parameters(), *(u.parameters() for u in uses), strict=True):
-            torch.testing.assert_close(p.grad, sum(e.grad for e in each))
-
-
-def test_a_looped_decoder_generates_what_it_computes_at_once():
-    model = drawn(exported(stack="decoder", placement="pre-ln"))
-    tokens = model.generate(torch.tensor([[3, 1, 4]]), 4)
-    assert torch.equal(tokens[:, 3:], model(tokens).argmax(-1)[:, 2:-1])

@@ -161,7 +161,7 @@ def test_a_scheme_is_exported_as_it_is_published_and_alike_for_a_decoder(name):
                 assert s.gain(m.name) == pytest.approx(given.value(gain_of(part, m.name), N=12))
                 own = c.parameter(part.name, c.parts[0].sublayers.index(s), m.name, m.role)
                 assert own.rate == pytest.approx(given.value(given.rate_of(m.role), N=12))
-    same = Selection(given.optimizer, norm=given.norm, uses=given.uses, stack="decoder")
+    same = Selection(given.optimizer, norm=given.norm, stack="decoder")
     decoder = dt.export(same, 12, scheme=name, width=64, heads=4)
     pairs = zip(numbers(c).parts[0].sublayers, numbers(decoder).parts[0].sublayers, strict=True)
     assert all(one == other for one, other in pairs)

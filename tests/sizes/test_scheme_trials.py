@@ -60,16 +60,15 @@ def test_the_exponents_are_those_of_the_sum_by_hand(name, under):
 
 @pytest.mark.parametrize("under", ["sgd", "adam", "lamb"])
 @pytest.mark.parametrize("where", [n for n, p in placements().items() if not p.learnt])
-@pytest.mark.parametrize("uses", ["1", "N/3"])
-def test_a_rule_as_a_scheme_moves_the_output_as_the_rule_does(where, under, uses):
+def test_a_rule_as_a_scheme_moves_the_output_as_the_rule_does(where, under):
     """One beta for all matrices is a special case of a gain for each."""
-    selection = Selection(optimizer=under, placement=where, uses=uses)
+    selection = Selection(optimizer=under, placement=where)
     for rule_of in ("sgd", "adam"):
         rule = texts(solve_rule(replace(selection, optimizer=rule_of)))
         entry = rule.entries[0]
         gains = dict.fromkeys(("value", "output", "fc1", "fc2"), entry.beta)
         given, placed = made("x", entry.alpha, gains), placements()[where]
-        given = replace(given, uses=uses, rates={"scaled": entry.rate})
+        given = replace(given, rates={"scaled": entry.rate})
         given = replace(given, equation=placed.equation, final_norm=placed.final_norm)
         (found,) = trials(given, optimizer(under))
         assert found.first == Exponents(selection, rule).all()["N", "all"]
@@ -81,24 +80,6 @@ def test_a_stream_adds_the_squares_of_what_its_branches_add(shrinks):
     (found,) = trials(made("x + branch(norm(x))/alpha", f"N**({shrinks})"), optimizer("adam"))
     assert found.grown == Fraction(1, 2) - shrinks
     assert (found.aligned, found.independent) == (Fraction(1, 2), 0)
-
-
-def test_loops_of_one_block_are_balanced_by_1_over_n_and_by_nothing_larger():
-    """Under all three, S*r, S*n*r^2 and rho too: arXiv 2606.18524's, and deeploop's under two."""
-    for under in ("sgd", "adam", "lamb"):
-        found = trial("looped", under)
-        assert (found.first, found.aligned, found.independent, found.relative) == (0, 0, 0, 0)
-    assert [trial("deeploop", under).first for under in ("sgd", "adam")] == [0, 0]
-    # 1/sqrt(N), which distinct layers take, leaves the neighbourhood of the identity
-    weaker = replace(scheme("looped"), parts=(SchemePart("encoder", "sqrt(N)"),))
-    (found,) = trials(weaker, optimizer("adam"))
-    assert found.independent > 0 and found.grown == Fraction(1, 2)
-    # layers of their own are stepped by one use each
-    (alone,) = trials(replace(scheme("looped"), uses="1"), optimizer("sgd"))
-    assert (alone.first, alone.independent) == (-1, -1)
-    # L layers in a fixed number of loops: the learning rate follows L
-    block = replace(scheme("looped"), uses="4", parts=(SchemePart("encoder", "4*sqrt(N/4)"),))
-    assert [trials(block, optimizer(of))[0].first for of in ("sgd", "adam")] == [0, Fraction(1, 2)]
 
 
 REFUSED = (
