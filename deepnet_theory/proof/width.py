@@ -191,17 +191,10 @@ def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
     """A fact for each number of each row, what comes of the depth divided out."""
     on = OnWidths(in_width(table, depth))
     pairs = zip(table.rows, on.table.rows, strict=True)
-    shares = (
-        {}
-        if depth is None
-        else {
-            (p.part, p.sublayer, p.parameter): p.share for p in depth.parameters if p.exponent < 0
-        }
-    )
     known: dict[WidthRow, tuple[dict[str, Shown], Shown]] = {}
     for printed, row in pairs:
         place = row.place
-        alike = replace(row, place=replace(place, part="", sublayer="", parameter=""), starved=None)
+        alike = replace(row, place=replace(place, part="", sublayer="", parameter=""))
         if alike not in known:
             of_row = OfRow(on, row)
             known[alike] = of_row.numbers(), of_row.refusal()
@@ -214,8 +207,6 @@ def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
             alone = bare is None or bare.symbols <= {"d"}  # the rule in depth has the others
             yield replace(own, stated=_text(stated), holds=own.holds and alone)
         yield fact(f"{of}/refused", row.refused, refused)
-        starved = _text(shares.get((place.part, place.sublayer, place.parameter)))
-        yield fact(f"{of}/starved", _text(printed.starved), exactly(starved, "its share in depth"))
 
 
 def _text(size: Monomial | None) -> str | None:

@@ -120,9 +120,7 @@ class WidthRow:
 
     ``init`` is σ, the root mean square of its entries, None where it starts at 0; ``multiplier`` is
     c. ``gradient``, ``update`` and ``action`` are γ, the update's entries, and c times what they
-    add to an output, per unit of learning rate. ``refused`` says why a rate is None. ``starved`` is
-    what the role moves the output by, beside a scaled matrix, where that falls with the depth: its
-    rate is left as it is, since a larger one is a choice.
+    add to an output, per unit of learning rate. ``refused`` says why a rate is None.
     """
 
     place: Place
@@ -137,7 +135,6 @@ class WidthRow:
     coupled_decay: Monomial | None = None
     refused: str | None = None
     coupled_refused: str | None = None
-    starved: Monomial | None = None  # its share in depth, where that falls
     step: Step | None = None  # the update's law, in its own gradient, size and counts
 
     @property
@@ -159,7 +156,6 @@ class WidthRow:
             **values,
             "refused": self.refused,
             "coupled_decay_refused": self.coupled_refused,
-            "starved": None if self.starved is None else written(self.starved),
         }
 
 
@@ -269,21 +265,7 @@ class WidthTable:
             "query and key: rate and epsilon are those after the first step; their first gradient "
             f"is {scores(self.alignment) * K**HALF} of that, for heads of k entries",
             "key bias: its gradient is 0 at every width, so that any rate serves",
-            *self._starved(),
         )
-
-    def _starved(self) -> Iterator[str]:
-        """The roles whose share falls with the depth, and why their rates stay, in words."""
-        alike: dict[Monomial, dict[str, None]] = {}
-        for row in self.rows:
-            if row.starved is not None:
-                alike.setdefault(row.starved, {})[row.role] = None
-        for share, roles in alike.items():
-            yield (
-                f"starved in depth: {', '.join(roles)} move the output by {share} of what a scaled "
-                f"matrix moves it by. A rate {ONE / share} times as large would move it as far: "
-                "that is a choice, which no condition here asks for"
-            )
 
     def _of_rank(self) -> Iterator[str]:
         """The premise that an update with a polar factor has, in words."""
@@ -441,8 +423,6 @@ def _with_depth(table: WidthTable) -> WidthTable:
             )
             times = {"init": init, "rate": rate, "epsilon": epsilon, "decay": decay,
                      "coupled_decay": decay}  # fmt: skip
-            if deep.exponent < 0:
-                row = replace(row, starved=deep.share)
         values = ((name, getattr(row, name), by) for name, by in times.items())
         return replace(row, **{name: v * by for name, v, by in values if v is not None})
 
