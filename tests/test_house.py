@@ -16,12 +16,12 @@ BUDGETS = {
     "cli": 2010,
     "definitions": 5517,
     "laboratory": 4177,
-    "models": 5095,
+    "models": 5088,
     "processes": 569,
-    "proof": 3844,
+    "proof": 3835,
     "report": 2091,
     "runtime": 1228,
-    "sizes": 5042,
+    "sizes": 4959,
 }
 FORMATTED_BY_HAND = 128
 

@@ -22,7 +22,7 @@ from deepnet_theory.models.asked import TIED, role_of, slowest
 from deepnet_theory.models.factory import require_module
 from deepnet_theory.runtime.building import checked
 from deepnet_theory.runtime.linear import Blocks, Description, described_blocks, mark_of
-from deepnet_theory.sizes.exported import stepped_by, steps_of_a_packed_matrix
+from deepnet_theory.sizes.exported import stepped_by
 from deepnet_theory.sizes.update import is_coupled
 
 HIDDEN, OTHER = "hidden", "other"
@@ -252,7 +252,7 @@ def _ruled(
         by_multipliers.setdefault(multipliers, []).append((parameter, d))
     together = (
         what for parameter, blocks in members if len(blocks) > 1 and parameter.dim() == 2
-        for what in (_stepped_together(optimizer, blocks, c) if optimizer else ())
+        for what in (_stepped_together(optimizer, blocks) if optimizer else ())
     )  # fmt: skip
     for what in (*packed[:1], *[next(together, "")]):
         if what:
@@ -281,21 +281,14 @@ def _ruled(
     return groups
 
 
-def _stepped_together(optimizer: Optimizer, blocks: Blocks, c: Constants) -> Iterator[str]:
-    """What a packed matrix steps otherwise than its blocks by themselves would be, if it does."""
-    first, kinds = blocks[0], {(d.part, d.sublayer) for d in blocks}
-    rows, columns = [d.fan_out or 0 for d in blocks], first.fan_in or 0
-    if len(kinds) > 1 or first.sublayer is None or not all(rows) or not columns:
-        return
-    s = next(p for p in c.parts if p.name == first.part).sublayers[first.sublayer]
-    gains = {d.name: s.gain(d.name) for d in blocks}
-    steps = steps_of_a_packed_matrix(optimizer, s.kind, gains, rows, columns)
-    if max(abs(step - 1) for step in steps.values()) > KEPT:
-        shares = ", ".join(f"{name} {step:.2g}" for name, step in steps.items())
+def _stepped_together(optimizer: Optimizer, blocks: Blocks) -> Iterator[str]:
+    """The blocks of a packed matrix whose update takes it as a whole, as a polar factor does."""
+    whole = {"polar", "norm", "rms"} & optimizer.expression.functions
+    if whole and len({(d.part, d.sublayer) for d in blocks}) == 1:
         yield (
-            f"{'+'.join(gains)} are one matrix, and {c.optimizer} takes it as a whole: where their "
-            "gradients are alike up to size, each steps this part of its own step: "
-            f"{shares}; split the matrix, or step it block by block"
+            f"{'+'.join(d.name for d in blocks)} are one matrix, and {optimizer.name} takes it as "
+            "a whole, so that no block steps as it would by itself; split the matrix, or step it "
+            "block by block"
         )
 
 

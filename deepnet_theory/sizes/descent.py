@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import product
-from math import gcd
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from deepnet_theory.definitions.arrays import OnArrays, on
+from deepnet_theory.definitions.arrays import OnArrays
 from deepnet_theory.definitions.expression import Node, fold
-from deepnet_theory.definitions.optimizer import Optimizer
 
 Array = NDArray[np.float64]
 SIZES = (  # of two entries of g and two of θ, incommensurable and in each order
@@ -80,32 +78,3 @@ def descent(update: Node) -> frozenset[int] | None:
         null = abs(terms.sum()) <= 1e3 * ROUNDING * np.abs(terms).sum()
         signs.add(0 if null else int(np.sign(terms.sum())))
     return frozenset(signs) if moves else None
-
-
-def of_its_own(
-    optimizer: Optimizer,
-    rows: Sequence[int],
-    columns: int,
-    gradients: Sequence[float],
-    sizes: Sequence[float],
-) -> tuple[float, ...]:
-    r"""How far each block of one packed matrix is stepped, as a part of its step by itself.
-
-    The blocks' gradients are alike up to their sizes, so that each has the entries
-    :math:`\pm s_b` of a matrix of rank one. The squares of the polar factor's blocks add up to its
-    rank whatever the gradients are.
-    """
-    # what a step is to another does not depend on a common factor of all counts
-    common = gcd(*rows, columns)
-    rows, columns = [n // common for n in rows], columns // common
-
-    def stepped(rows: Sequence[int], *entries: Sequence[float]) -> Array:
-        g, theta = (np.repeat(each, rows)[:, None] * np.ones(columns) for each in entries)
-        return np.asarray(on(np, optimizer.expression.root, g, theta, direction, eta=1.0))
-
-    def rms(change: Array) -> float:
-        return float(np.sqrt(np.mean(change**2)))
-
-    shared = np.split(stepped(rows, gradients, sizes), np.cumsum(rows)[:-1])
-    alone = (stepped([n], [g], [t]) for n, g, t in zip(rows, gradients, sizes, strict=True))
-    return tuple(rms(a) / rms(b) for a, b in zip(shared, alone, strict=True))

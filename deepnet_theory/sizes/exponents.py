@@ -20,7 +20,7 @@ from deepnet_theory.definitions.scheme import Scheme
 from deepnet_theory.definitions.selection import Part, Selection, stack
 from deepnet_theory.definitions.sublayer import STEPPED, Role, norm
 from deepnet_theory.sizes import table, update
-from deepnet_theory.sizes.growth import CONSTANT, ZERO
+from deepnet_theory.sizes.growth import CONSTANT
 from deepnet_theory.sizes.laws import law
 from deepnet_theory.sizes.layers import Branch, Layers, positive
 from deepnet_theory.sizes.rule import solve_rule
@@ -110,24 +110,11 @@ class Exponents:
                 exponents |= {(variable, name): share for name, share in shares.items()}
         return exponents
 
+    @property
     def unstable(self) -> str:
-        """Where ρ grows with a depth, in one sentence; empty where it does not.
-
-        Empty too where one matrix a branch does not feel it. What a later part multiplies the
-        gradient by is left out.
-        """
-        growing = [
-            f"{variable}^({rho}) in {branch.law.sublayer.name} of the {part}"
-            for (part, variable), layers in self.parts.items()
-            for branch in layers.branches
-            if (rho := layers.relative_of(branch) or ZERO) > 0
-            and len(branch.law.sublayer.scaled) > 1
-        ]
-        if not growing:
-            return ""
-        return (
-            f"Unstable in depth: rho scales as {', '.join(growing)}, and with it the higher orders."
-        )
+        """Where ρ grows with a depth, in sentences; empty where it does not."""
+        found = (why for layers in self.parts.values() for why in layers.unstable())
+        return " ".join(f"{why[0].upper()}{why[1:]}." for why in found)
 
     def warnings(self) -> Iterator[str]:
         """Where S·r² grows, and with it the distance from the identity, a sentence each."""
@@ -303,12 +290,7 @@ class Judgement(Displayed):
 
 def _warnings(parts: tuple[Layers, ...]) -> Iterator[str]:
     for part in parts:
-        if part.relative is not None and part.relative > 0:
-            yield (
-                f"the relative update rho of the {part.part}'s scaled matrices grows as "
-                f"{part.depth}^({part.relative}): at one learning rate training becomes "
-                "unstable as the stack grows deeper"
-            )
+        yield from part.unstable()
         yield from part.far_from_identity()
         if part.grown > 0:
             yield (

@@ -32,7 +32,6 @@ from deepnet_theory.definitions.constants import (
     SublayerConstants,
 )
 from deepnet_theory.definitions.expression import evaluate
-from deepnet_theory.definitions.optimizer import Optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal, shown, unknown
 from deepnet_theory.definitions.record import record
 from deepnet_theory.definitions.rule import (
@@ -51,7 +50,6 @@ from deepnet_theory.definitions.scheme import (
 )
 from deepnet_theory.definitions.selection import BaseLike, DepthLike, Selection, Stack, parse_depth
 from deepnet_theory.definitions.sublayer import MATRICES, Role, Sublayer, sublayer
-from deepnet_theory.sizes import laws
 from deepnet_theory.sizes.answer import Answer
 from deepnet_theory.sizes.equivalence import with_alpha_in_weights
 from deepnet_theory.sizes.exponents import Exponents
@@ -95,7 +93,7 @@ def constants_of(
     layers = parse_depth(depth, selection.the_stack)
     architecture = record(Architecture, "an architecture", sizes)
     if rule is not None:
-        warning = Exponents(selection, rule).unstable()
+        warning = Exponents(selection, rule).unstable
         c = Constants.of(selection, rule, layers, architecture, warning=warning)
         return _as_exported(c, selection, rule, form, row="own", rows={}, verdict="ASSUMED")
     c = Constants.of(
@@ -192,7 +190,7 @@ def constants_of_scheme(
         rule,
         {**at, **layers},
         record(Architecture, "an architecture", sizes),
-        warning=Exponents(selection, rule).unstable(),
+        warning=Exponents(selection, rule).unstable,
     )
     c = replace(
         c,
@@ -526,21 +524,3 @@ def stepped_by(
         "these constants are not those of a derived rule as it was exported: export them again"
         f"{how}"
     )
-
-
-def steps_of_a_packed_matrix(
-    optimizer: Optimizer, kind: str, gains: Mapping[str, float], rows: Sequence[int], columns: int
-) -> dict[str, float]:
-    """How far each matrix of a sublayer is stepped where they are packed, over a step of its own.
-
-    ``gains`` has their gains and ``rows`` their rows, in one order. A gradient is as large as the
-    branch's response to its matrix.
-    """
-    from deepnet_theory.sizes.descent import of_its_own
-
-    branch = sublayer(kind)
-    sizes = {m.name: gains.get(m.name, 1.0) for m in branch.matrices}
-    moved = laws.branch(branch).moved
-    gradients = [moved[name].size.at(**sizes) for name in gains]
-    steps = of_its_own(optimizer, rows, columns, gradients, [*gains.values()])
-    return dict(zip(gains, steps, strict=True))

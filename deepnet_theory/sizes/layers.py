@@ -221,11 +221,17 @@ class Layers:
     @property
     def relative(self) -> Fraction | None:
         """The exponent of ρ, the largest of the scaled matrices."""
-        return most(map(self.relative_of, self.branches))
+        return most(m.relative for m in self.moved if m.role is Role.SCALED)
 
-    def relative_of(self, branch: Branch) -> Fraction | None:
-        own = (m for m in self.moved if m.branch is branch and m.role is Role.SCALED)
-        return most(m.relative for m in own)
+    def unstable(self) -> Iterator[str]:
+        """One sentence where ρ grows and a branch of several matrices feels it; nothing else."""
+        several = any(len(branch.law.sublayer.scaled) > 1 for branch in self.branches)
+        if several and (rho := self.relative) is not None and rho > 0:
+            yield (
+                f"the relative update rho of the {self.part}'s scaled matrices grows as "
+                f"{self.depth}^({rho}): at one learning rate training becomes unstable as the "
+                "stack grows deeper"
+            )
 
     @property
     def orders(self) -> list[Fraction | None]:

@@ -190,26 +190,19 @@ def test_a_tied_head_that_muon_steps_or_not_has_one_rate_and_one_multiplier():
 
 
 @pytest.mark.parametrize(
-    ("optimizer", "make", "query"),
-    [
-        ("muon", GPT, lambda gain: 3**0.5 / (2 + gain**-2) ** 0.5),
-        ("lars", GPT, lambda gain: ((2 + gain**2) / (2 + gain**-2)) ** 0.5),
-        ("adamw", GPT, None),
-        ("muon", Llama, None),
-    ],
+    ("optimizer", "make", "warned"),
+    [("muon", GPT, True), ("lars", GPT, True), ("adamw", GPT, False), ("muon", Llama, False)],
 )
-def test_a_packed_matrix_is_warned_of_where_it_steps_otherwise(optimizer, make, query):
+def test_a_packed_matrix_is_warned_of_where_it_steps_otherwise(optimizer, make, warned):
     own = export() if make is GPT else export(norm="rms", layer="attention,ffn:swiglu")
-    gain = own.parts[0].sublayers[0].gain("value")
     model = make(3)
     apply_(model, own, inputs=IDS)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         parameter_groups(model, 0.1, optimizers={"hidden": optimizer, "*": "adamw"})
     said = [str(w.message) for w in caught if "are one matrix" in str(w.message)]
-    assert len(said) == bool(query)
+    assert len(said) == warned
     assert all(f"query+key+value are one matrix, and {optimizer} takes" in one for one in said)
-    assert all(f"of its own step: query {query(gain):.2g}," in one for one in said)
 
 
 # ------------------------------------------------------------------ in people's loops

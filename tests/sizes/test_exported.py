@@ -8,13 +8,12 @@ from fractions import Fraction
 import pytest
 
 import deepnet_theory as dt
-from deepnet_theory.definitions.optimizer import optimizer
 from deepnet_theory.definitions.outcome import InputError, Refusal
 from deepnet_theory.definitions.rule import KNOBS, ParameterConstants
 from deepnet_theory.definitions.scheme import gain_of, not_exportable, schemes
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, sublayers
-from deepnet_theory.sizes.exported import stepped_by, steps_of_a_packed_matrix
+from deepnet_theory.sizes.exported import stepped_by
 from deepnet_theory.sizes.monomial import ONE
 from deepnet_theory.sizes.width import Scale, width_table
 
@@ -175,16 +174,6 @@ def test_exported_constants_are_found_again():
     moved = replace(part, sublayers=tuple(replace(s, alpha=2 * s.alpha) for s in part.sublayers))
     with pytest.raises(InputError, match="export them again with base=48"):
         stepped_by(replace(plain, parts=(moved,)), "adamw", 48)
-
-
-def test_a_packed_matrix_shares_one_step():
-    gains, rows = {"query": 1.0, "key": 1.0, "value": 0.5}, (64, 64, 64)
-
-    def steps(name):
-        return steps_of_a_packed_matrix(optimizer(name), "attention", gains, rows, 64)
-
-    assert steps("sgd") == steps("adam") == pytest.approx(dict.fromkeys(gains, 1.0))
-    assert sum(step**2 for step in steps("muon-plain").values()) == pytest.approx(1)
 
 
 @pytest.mark.parametrize("form", ["forward", "weights"])
