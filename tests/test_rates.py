@@ -12,7 +12,6 @@ from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import InputError, UnstableWarning
 from deepnet_theory.definitions.scheme import scheme
-from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.runtime import build, schema
 from deepnet_theory.sizes.growth import growth
 
@@ -79,42 +78,6 @@ def test_no_epsilon_overtakes_a_gradient():
         assert 1 / 2 < (deep / own) / (shallow / its) < 2, name
         if "norm" not in name:
             assert deep / shallow < 1 / 4, name
-
-
-REAL = {
-    "adamw": torch.optim.AdamW,
-    "momentum": lambda groups: torch.optim.SGD(groups, momentum=0.9),
-}
-
-
-def decayed(optimizer, own, gradient, decay):
-    """The share of a parameter of the rule's size that one step's weight decay takes."""
-    moved = []
-    for used in (decay, 0.0):
-        parameter = torch.nn.Parameter(torch.tensor([[own.gain]], dtype=torch.float64))
-        parameter.grad = torch.full_like(parameter, gradient)
-        group = {"params": [parameter], "lr": 1e-3 * own.rate, "weight_decay": used, "eps": 1e-12}
-        REAL[optimizer]([group]).step()
-        moved.append(parameter.item())
-    return (moved[1] - moved[0]) / own.gain
-
-
-@pytest.mark.parametrize("optimizer", REAL)
-def test_a_weight_decay_takes_the_same_share_of_the_weights_at_every_depth(optimizer):
-    derivation = dt.derive(optimizer, placement="pre-ln", closure="complete")
-    least, alike = 1e-4, []
-    for row in derivation.parameters:
-        if row.role in (Role.SCALED, Role.UNSCALED):
-            shares = {True: [], False: []}
-            for depth in (2, 200):
-                own, gradient = row.at(N=depth), row.gradient.at(N=depth)
-                for used in shares:
-                    times = own.weight_decay if used else 1.0
-                    shares[used].append(decayed(optimizer, own, gradient, least * times))
-            assert shares[True][0] == pytest.approx(shares[True][1], rel=1e-6), row.parameter
-            alike.append(shares[False][0] == pytest.approx(shares[False][1], rel=1e-1))
-    # κ of the scaled matrices is 1 under SGD and falls with the depth under Adam
-    assert all(alike) == (optimizer == "momentum")
 
 
 def test_python_exports_the_complete_rule_and_warns_of_an_unstable_one():

@@ -52,6 +52,7 @@ SELECTIONS = {
         "optimizer": "adafactor", "placement": "branch-multiplier",
         "layer": "attention,ffn-sub-ln,attention-qk-norm",
     },
+    "squared": {"optimizer": "lamb", "placement": "pre-ln", "layer": "attention,ffn:relu2"},
     "latent": {"optimizer": "lion", "layer": "attention-latent"},
     "lemma": {"optimizer": "sgd", "method": "lemma"},
     "lemma pre-ln": {"optimizer": "adam", "placement": "pre-ln", "method": "lemma", **SWIGLU},

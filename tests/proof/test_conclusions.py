@@ -15,7 +15,6 @@ from deepnet_theory.definitions.placement import Placement, placements
 from deepnet_theory.definitions.selection import METHODS, Selection
 from deepnet_theory.definitions.sublayer import Sublayer, sublayers
 from deepnet_theory.proof.derivation import derive
-from deepnet_theory.sizes.answer import Answer
 
 N, M = sp.symbols("N M", positive=True)
 
@@ -73,18 +72,6 @@ def test_the_answer_says_what_happens_in_depth():
     assert told["sgd"].startswith("Lazy in depth: rho scales as N^(-1/4)")
     assert told["lamb"].startswith("Stable in depth") and "--closure" not in told["lamb"]
     assert derivations.derivation("complete pre-ln").warning == ""
-
-
-def test_what_each_other_parameter_would_need():
-    def remarks(optimizer):
-        answer = Answer(Selection(optimizer=optimizer, closure="complete"))
-        return {c.name: c.remark for c in answer.consequences if c.name.startswith("share-")}
-
-    sgd, adam = remarks("sgd"), remarks("adam")
-    assert "the learning-rate multiplier 2*N would balance it" in sgd["share-query"]
-    assert adam["share-query"] == adam["share-key"] == "equal"
-    assert "1/(2*N) balances it" in adam["share-norm_gain"]
-    assert "no learning rate" in adam["share-key_bias"]
 
 
 def test_a_rule_gives_its_numbers_at_a_depth():

@@ -7,7 +7,6 @@ import derivations
 import pytest
 
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.proof.facts import leaves
 from deepnet_theory.proof.seen import facts, formulas
 from deepnet_theory.sizes.answer import Answer
@@ -130,22 +129,6 @@ def test_an_error_in_the_rule_is_refuted(name):
                 if Verdict.REFUTED not in seen.values():
                     unseen.append((path, error))
     assert unseen == []
-
-
-@pytest.mark.parametrize("name", ["sgd post-ln", "sgd both"])
-def test_sizes_of_another_kind_of_matrix_are_refuted(name):
-    """As where scaled and unscaled ones are exchanged in what follows from a rule."""
-    selection, data = answer(name).selection, answer(name).to_dict()
-    kinds = [kind for part in data["consequences"].values() for kind in part.values()]
-    unscaled = data["parameters"][0]
-    assert unscaled["role"] == Role.UNSCALED
-    for size in ("gradient", "update"):
-        planted = copy.deepcopy(data)
-        for part in planted["consequences"].values():
-            for kind in part.values():
-                if size in kind:
-                    kind[size]["value"] = kind["branch-weight"]["value"]
-        assert kinds and Verdict.REFUTED in verdicts(selection, planted).values()
 
 
 @pytest.mark.parametrize("name", ["adafactor", "adam post-ln"])

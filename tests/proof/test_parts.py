@@ -4,7 +4,6 @@ import derivations
 import pytest
 
 from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
-from deepnet_theory.definitions.placement import placements
 from deepnet_theory.definitions.selection import Selection, stack
 from deepnet_theory.definitions.sublayer import sublayer
 from deepnet_theory.proof import witness
@@ -35,10 +34,6 @@ def test_what_is_not_so_many_is_refused(asked, error, says):
         asked()
 
 
-def rows(derivation):
-    return [entry.to_dict() for entry in derivation.rule.entries]
-
-
 # ---- experts ----
 
 
@@ -64,24 +59,3 @@ def test_experts_that_did_otherwise_would_refute_the_table(field, monkeypatch):
     monkeypatch.setattr("deepnet_theory.proof.stack.mixed", other)
     refuted = {row.verdict for row in derive(derivations.selection("experts sgd")).measured}
     assert Verdict.REFUTED in refuted
-
-
-# ---- branches in parallel ----
-
-
-def test_a_plus_joins_the_branches_of_one_sum():
-    (part,) = stack("encoder", "ffn:swiglu + attention,ffn").parts
-    assert [s.name for s in part.layer] == ["attention", "ffn-swiglu", "ffn"]
-    assert (part.parallel, part.sums) == ((False, True, False), (2, 1))
-    assert part.described == "attention+ffn-swiglu, ffn"
-
-
-@pytest.mark.parametrize("where", [n for n, p in placements().items() if not p.normalises_sum])
-def test_the_rule_in_parallel_is_that_of_the_sequence(where):
-    for optimizer, closure in (("sgd", None), ("adam", "complete")):
-        select = {"optimizer": optimizer, "placement": where, "closure": closure}
-        parallel = derive(Selection(**select, layer="attention+ffn"))
-        sequence = derive(Selection(**select, layer="attention,ffn"))
-        assert closure or parallel.verdict is Verdict.PROVED
-        assert rows(parallel) == rows(sequence)
-        assert parallel.table.parameters == sequence.table.parameters

@@ -138,23 +138,6 @@ def test_the_algebra_is_that_of_the_values_and_text_reads_back(a, b, power):
     assert math.isclose(one, evaluate(DEPTH.parse(str(a)), N=5, M=11), rel_tol=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("powers", "text"),
-    [
-        ({"2": 1, "N": 1}, "2*N"),
-        ({"2": 2}, "4"),
-        ({"2": -2}, "1/4"),
-        ({"2": 3, "3": -3}, "8/27"),
-        ({"2": -1, "N": -1}, "1/(2*N)"),
-        ({"2": Fraction(3, 4), "N": Fraction(-1, 4)}, "(N/8)**(-1/4)"),
-        ({"N": Fraction(1, 4), "M": Fraction(1, 16), "3": Fraction(-3, 16)}, "(N**4*M/27)**(1/16)"),
-        ({}, "1"),
-    ],
-)
-def test_a_monomial_prints_one_root(powers, text):
-    assert str(Monomial.from_powers({b: Fraction(p) for b, p in powers.items()})) == text
-
-
 @pytest.mark.parametrize("text", ["N + 1", "2 - N", "log(N)", "-N", "0"])
 def test_what_is_no_monomial_is_refused(text):
     with pytest.raises(ValueError):

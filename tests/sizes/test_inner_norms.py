@@ -22,18 +22,6 @@ def test_no_norm_within_a_branch_divides_what_a_rule_makes_small(name):
     assert bool(norms) == name.endswith(("-sub-ln", "-norm", "-latent"))
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "sgd", "muon"])
-def test_where_no_gain_changes_a_step_the_learning_rate_does(optimizer):
-    found = solve_rule(Selection(optimizer, placement="pre-ln", layer=LAYER))
-    (part,) = found.parts
-    (kind,) = part.kinds
-    assert found.closure.name == part.closure.name == "complete"
-    assert kind.beta == kind.rate == ONE / SUBLAYERS
-    post = solve_rule(Selection(optimizer, layer=LAYER, closure="unit-init"))
-    p = {"sgd": 1}.get(optimizer, 0)
-    assert post.parts[0].kinds[0].alpha ** (1 + p) == SUBLAYERS
-
-
 def test_the_order_of_sublayers_does_not_pick_the_closure():
     layers = ("ffn,attention-sub-ln", "attention-sub-ln,ffn")
     found = [solve_rule(Selection("adamw", placement="pre-ln", layer=layer)) for layer in layers]

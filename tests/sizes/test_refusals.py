@@ -30,6 +30,7 @@ REFUSED = (
     ({"optimizer": "lamb", "placement": "res-post-ln", "closure": "unit-residual"}, "unit-init"),
     ({"optimizer": "adam", "closure": "learning-rate", **BOTH}, "one learning"),
     (NO_CROSS, "no cross-attention"),
+    ({"optimizer": "sgd", "method": "lemma", "layer": "ffn:relu2"}, "a matrix is there more than"),
     (
         {"optimizer": "adam", "placement": "pre-ln", "closure": "learning-rate"},
         r"changes shrink by .* complete or unit-residual$",

@@ -10,12 +10,10 @@ from hypothesis import strategies as st
 
 from deepnet_theory.definitions.constants import FORMS
 from deepnet_theory.definitions.optimizer import optimizers
-from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.selection import ALIGNMENTS, Selection
-from deepnet_theory.sizes.monomial import ONE, Monomial, parse
+from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.update import GRADIENT, PARAMETER, step
 from deepnet_theory.sizes.width import (
-    Scale,
     WidthRow,
     WidthTable,
     scores,
@@ -83,17 +81,6 @@ def two_forms_are_one_model(selection: Selection, forward: WidthRow, weights: Wi
     assert forward.rate == weights.rate * forward.multiplier ** (q - p - 1)
 
 
-@pytest.mark.parametrize("closure", ("learning-rate", "symmetric"))
-@pytest.mark.parametrize("name", ("adamw", "lamb", "muon"))
-def test_a_decoupled_decay_keeps_its_share_in_width_and_depth(name: str, closure: str) -> None:
-    both = width_table(Selection(optimizer=name, closure=closure), "both")
-    assert both.rule is not None
-    assert both.row("head").rate == width_table(both.selection).row("head").rate * parse(
-        both.rule.eta
-    )
-    assert {row.decay * row.rate for row in both.rows if row.rate and row.decay} == {ONE}
-
-
 @pytest.mark.parametrize(
     ("update", "roles", "says"),
     [
@@ -126,15 +113,6 @@ def test_what_is_forced_has_one_value_in_every_gauge() -> None:
     assert set(forward) == set(weights)
     assert any(line.startswith("rate*multiplier = 1/d for query") for line in forward)
     assert not any(line.startswith("rate = ") for line in forward)
-
-
-def test_a_base_model_is_not_the_larger_one() -> None:
-    scale = Scale(1024, 256, (("N", 32),), (("N", 8),))
-    assert scale.ratio(parse("1/N") * D**-1) == pytest.approx(1 / 16)
-    with pytest.raises(InputError, match="base width 64 is not from 1 to the width, 32"):
-        Scale(32, 64)
-    with pytest.raises(InputError, match="base depth N 9"):
-        Scale(64, 64, (("N", 8),), (("N", 9),))
 
 
 @pytest.mark.parametrize(("alignment", "power"), [("full", -1), ("none", Fraction(-1, 2))])
