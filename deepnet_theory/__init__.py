@@ -66,7 +66,6 @@ if TYPE_CHECKING:
     from deepnet_theory.definitions.outcome import Verdict as Verdict
     from deepnet_theory.definitions.rule import Rule as Rule
     from deepnet_theory.definitions.selection import Selection as Selection
-    from deepnet_theory.definitions.training import Transfer as Transfer
     from deepnet_theory.laboratory.measuring import measure as measure
     from deepnet_theory.laboratory.transfer import train as train
     from deepnet_theory.models.applying import apply_ as apply_
@@ -87,7 +86,6 @@ _HOMES = {
         "DeepNetTheoryError", "InputError", "MissingExtraError", "Refusal", "Verdict",
     ),
     "definitions.measurement": ("Result",),
-    "definitions.training": ("Transfer",),
     "definitions.rule": ("Rule",),
     "definitions.selection": ("Selection",),
     "proof.derivation": ("Derivation",),

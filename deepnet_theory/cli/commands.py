@@ -139,7 +139,7 @@ class Show:
         if self.verbose and not self.quiet:
             say(f"{type(result).__name__}: {getattr(result, 'verdict', 'done')}")
         with ExitStack() as after:
-            if whole or getattr(result, "points", True):
+            if whole or getattr(result, "begun", True):
                 for file, text_of in (self.page, page), (self.output, saved):
                     if file is not None:
                         after.callback(save, file, text_of, result, self.quiet, whole)

@@ -31,7 +31,6 @@ from deepnet_theory.sizes.update import law
 
 if TYPE_CHECKING:
     from deepnet_theory.definitions.measurement import Estimate, Result
-    from deepnet_theory.definitions.training import Transfer
     from deepnet_theory.laboratory.settings import Settings
     from deepnet_theory.processes.jobs import Work
     from deepnet_theory.proof.derivation import Derivation
@@ -315,7 +314,7 @@ def transfer(
     batch: Annotated[int | None, Option("N", "Sequences a batch; 8")] = None,
     seeds: Annotated[int | None, Option("N", "Independent repetitions; 4")] = None,
     **given: Any,
-) -> Transfer:
+) -> Result:
     r"""Train at every depth with every learning rate, and say whether the best one transfers.
 
     .. math:: \eta^*(N) \propto N^{c}, \qquad \text{it transfers where the interval of } c
@@ -391,13 +390,13 @@ def transfer(
         models = {depth_key(p): causal(c) for p, c in zip(places, made, strict=True)}
         candidates.append(Candidate(name, words, rho, Built(name, models, course)))
     grid = wanted_rates(rates)
-    selected = {k: v for k, v in selection.to_dict().items() if k != "closure"}
+    of = {"select": {k: v for k, v in selection.to_dict().items() if k != "closure"}}
     told = {**course.to_dict(), "depths": [*map(depth_key, places)], "rates": list(grid)}
     told |= {"width": list(wide)} if wide else {}
     drawn = range(settings.seed, settings.seed + settings.seeds)
     device = settings.torch_device
     work.setdefault("processes", None)  # the builder's models are trained on all cores
-    return transfer_of(selected, told, candidates, places, grid, drawn, device, **work)
+    return transfer_of(of, told, candidates, places, grid, drawn, device, **work)
 
 
 def _refuse(given: Given, why: str) -> None:

@@ -12,16 +12,14 @@ from deepnet_theory.definitions.discovery import choose, declared
 class Assumption:
     """A premise, and what would refute it.
 
-    ``measurement`` names a quantity of the laboratory. ``slope`` is the exponent in depth that
-    the premise predicts for it (0 for an O(1) quantity), ``slope_at_most`` a ceiling on that,
-    ``at_least`` a floor of its value; the one that is given is tested. An assumption without a
-    measurement is reported ASSUMED.
+    ``measurement`` names a quantity of the laboratory, which is constant in depth, or has an
+    exponent of ``slope_at_most``, or a value of ``at_least``. An assumption without a measurement
+    is reported ASSUMED.
     """
 
     name: str = ""
     statement: str = ""
     measurement: str | None = None
-    slope: float | None = None
     slope_at_most: float | None = None
     at_least: float | None = None
     source: str = ""
@@ -37,11 +35,8 @@ def assumption(name: str) -> Assumption:
 
 
 ALIGNED_UPDATES = Assumption(
-    statement=(
-        "the sublayers' changes of the output point in similar directions, so that their sizes add"
-    ),
+    statement="the sublayers' changes of the output point in similar directions: their sizes add",
     measurement="aligned_updates",
-    slope=0.0,
     source="Su, §Increment explosion",
 )
 
@@ -51,41 +46,31 @@ ABOVE_FLOOR = Assumption(
 )
 
 ALIGNED_WITH_INPUTS = Assumption(
-    statement=(
-        "an update meets inputs like those that made it, and features move along the rows of the "
-        "head, so that sums over the width add up"
-    ),
+    statement="an update meets inputs like those that made it: sums over the width add up",
     source="Yang et al., arXiv 2203.03466; Everett et al., arXiv 2407.05872",
 )
 
 ATTENTION_KEEPS_MAGNITUDE = Assumption(
-    statement=(
-        "a softmax average of tokens has the tokens' magnitude up to a constant, "
-        "which needs correlated tokens or concentrated weights"
-    ),
+    statement="a softmax average of tokens has the tokens' magnitude, up to a constant",
     measurement="attention_average",
-    slope=0.0,
     source="layer cake, §4.1",
 )
 
 BOUNDED_LOSS_GRADIENT = Assumption(
     statement="‖∂L/∂F‖ = O(1): the loss's gradient at the stack's output does not grow with depth",
     measurement="loss_gradient",
-    slope=0.0,
     source="layer cake, §4.3",
 )
 
 BOUNDED_NORM_JACOBIAN = Assumption(
     statement="the Jacobian of the normalisation is of order one in depth",
     measurement="norm_jacobian",
-    slope=0.0,
     source="Su, §Feed-forward gradient",
 )
 
 BOUNDED_UPSTREAM_GRADIENT = Assumption(
     statement="the gradient with respect to a sublayer's output is of order one in depth",
     measurement="upstream_gradient",
-    slope=0.0,
     source="Su, §Feed-forward gradient and §Post-hoc analysis",
 )
 
@@ -95,49 +80,32 @@ EQUAL_GAINS = Assumption(
 )
 
 FRESH_WEIGHTS = Assumption(
-    statement=(
-        "a branch's weights are independent centred Gaussians of the stated variance and do not "
-        "depend on the branch's input (true at initialisation, before the first step)"
-    ),
+    statement="weights are independent centred Gaussians, and independent of the branch's input",
     source="layer cake, §5.1",
 )
 
 GRADIENT_ABOVE_EPSILON = Assumption(
-    statement=(
-        "gradient entries are far above the optimizer's epsilon, "
-        "so that a normalised step is a sign step"
-    ),
+    statement="gradient entries are far above epsilon: a normalised step is a sign step",
     measurement="gradient_above_epsilon",
     at_least=0.9,
     source="Su, §Multiple optimizers",
 )
 
 HOMOGENEOUS_ACTIVATION = Assumption(
-    statement=(
-        "the activation is positively homogeneous of degree "
-        "1 (ReLU exactly, GELU and SiLU approximately)"
-    ),
+    statement="the activation is positively homogeneous of degree 1 (ReLU is, GELU nearly)",
     measurement="activation_homogeneity",
     at_least=0.5,
     source="Su, §Feed-forward gradient",
 )
 
 INDEPENDENT_SIGNS = Assumption(
-    statement=(
-        "a branch's output is independent of the direction of its input, afresh in every "
-        "sublayer, so that a signal passes the stack with mean-square gain 1"
-    ),
+    statement="a branch's output is independent of its input's direction, in every sublayer anew",
     measurement="upstream_gradient",
-    slope=0.0,
     source="layer cake, §4.3, the random variable I",
 )
 
 INDEPENDENT_UPDATE = Assumption(
-    statement=(
-        "the changes of one step are independent of what they are multiplied with: Δx of the "
-        "branch's weights, Δθ of its weights and of its input (an optimizer's Δθ is made of "
-        "exactly that input, so this fails by a factor of the width and never of the depth)"
-    ),
+    statement="the changes of one step are independent of the weights and inputs that they meet",
     source="layer cake, §5.1",
 )
 
@@ -147,10 +115,7 @@ LINEAR_STEP = Assumption(
 )
 
 NEAR_IDENTITY = Assumption(
-    statement=(
-        "S r² (n S r² where n sublayers are one) stays bounded: the stack is near the identity in "
-        "independent directions"
-    ),
+    statement="S r², n S r² where n sublayers are one, stays bounded: near the identity",
     measurement="self_consistency",
     slope_at_most=0.0,
     source="derived here; layer cake, §4.3",
@@ -166,13 +131,11 @@ SMALL_BRANCH_WEIGHT = Assumption(
 UNIT_ACTIVATIONS = Assumption(
     statement="E x² = 1 for the entries of what a norm puts out, at every depth",
     measurement="activation_size",
-    slope=0.0,
     source="layer cake, §4.2",
 )
 
 UNIT_BRANCH = Assumption(
     statement="a branch with its gains taken out maps inputs of order one to outputs of order one",
     measurement="branch_input_response",
-    slope=0.0,
     source="Su, §Feed-forward gradient",
 )

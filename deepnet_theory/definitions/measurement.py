@@ -3,46 +3,30 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
+from statistics import fmean
 from typing import Any
 
 from deepnet_theory.definitions.assumption import Assumption
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.outcome import Verdict, exit_code_after
+from deepnet_theory.definitions.record import written
 
-VERIFICATION, MODEL, PREDICTION = (
-    f"deepnet-theory/{kind}/1" for kind in ("verification", "model", "prediction")
+VERIFICATION, MODEL, PREDICTION, TRANSFER, TRAINING = (
+    f"deepnet-theory/{kind}/1"
+    for kind in ("verification", "model", "prediction", "transfer", "training")
 )
 QUANTITY = "‖ΔF‖/η per token"
-
-# ------------------------------------------------------------------------------- what is predicted
-
-
-@dataclass(frozen=True)
-class Prediction:
-    r"""The predicted exponent :math:`d\log\|\Delta F\| / d\log N` of the model update; None: none.
-
-    ``variable`` is ``N`` or ``M``, the other held fixed; ``share`` is ``all``, a part or a kind of
-    parameter. ``rivals`` are other optimizers' exponents.
-    """
-
-    variable: str
-    share: str
-    exponent: Fraction | None
-    rivals: tuple[tuple[str, Fraction], ...] = ()
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """All exponents of one rule under one optimizer, and the premises they rest on."""
-
-    exponents: tuple[Prediction, ...]
-    assumptions: tuple[Assumption, ...] = ()
-    warnings: tuple[str, ...] = ()
-
-
-# -------------------------------------------------------------------------------- what is measured
+_POINTS = ("points", "exponents", "shares")
+FINDINGS = {  # what each kind of result holds
+    VERIFICATION: (*_POINTS, "assumptions", "exponent", "constant", "verdict"),
+    MODEL: (*_POINTS, "runs", "exponent", "constant", "verdict"),
+    PREDICTION: ("points", "shares"),
+    TRANSFER: ("closures", "baseline", "verdict"),
+    TRAINING: ("runs", "baseline", "because", "verdict"),
+}
 
 
 @dataclass(frozen=True)
@@ -75,18 +59,22 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Exponent:
-    """A measured log–log slope with its interval, and what was predicted."""
+    r"""The exponent :math:`d\log\|\Delta F\| / d\log N`, predicted, and measured with its interval.
+
+    ``variable`` is ``N``, ``M`` or ``d``, the others held fixed; ``share`` is ``all``, a part or a
+    kind of parameter. ``rivals`` are what other optimizers' rules would have.
+    """
 
     variable: str = field(metadata={"json": "in"})
     share: str
-    estimate: float
-    low: float
-    high: float
-    predicted: float | None
-    verdict: Verdict
+    estimate: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    predicted: float | None = None
+    verdict: Verdict = Verdict.UNDECIDED
     because: str = ""
     fitted_from: int | None = None  # the least depth that entered the fit
-    rivals: tuple[tuple[str, float], ...] = ()  # what other optimizers' rules would have
+    rivals: tuple[tuple[str, float], ...] = ()
     constant: bool = False  # shown: the interval lies within the tolerance of 0
     here: float | None = None  # the slope over the measured depths that single sublayers predict
 
@@ -95,10 +83,10 @@ class Exponent:
         """What the measured quantity does with depth."""
         if self.estimate != self.estimate:
             return f"was not measured at enough depths in {self.variable}"
-        exponent = _unsigned_zero(self.estimate, 2)
+        exponent = f"{self.estimate:z.2f}"
         if not math.isfinite(self.high - self.low):
             return f"scales as {self.variable}^{exponent}, of one seed, which gives no interval"
-        interval = f"(95 %: {_unsigned_zero(self.low, 3)} to {_unsigned_zero(self.high, 3)})"
+        interval = f"(95 %: {self.low:z.3f} to {self.high:z.3f})"
         if self.constant:
             return f"is CONSTANT in {self.variable}, exponent {exponent} {interval}"
         power = f"{self.variable}^{exponent} {interval}"
@@ -114,13 +102,29 @@ class Exponent:
             return f"{self.growth}, as predicted"
         if self.predicted is None or self.estimate != self.estimate:
             return self.growth
-        expected = f"{self.variable}^{_unsigned_zero(self.predicted, 2)}"
+        expected = f"{self.variable}^{self.predicted:z.2f}"
         return f"{self.growth}; {expected} was predicted"
 
 
-def _unsigned_zero(value: float, digits: int) -> str:
-    """A number to the given digits; −0.001 to two of them is 0.00, not −0.00."""
-    return f"{round(value, digits) + 0.0:.{digits}f}"
+def prediction(
+    variable: str,
+    share: str,
+    exponent: Fraction | None,
+    rivals: Iterable[tuple[str, Fraction]] = (),
+) -> Exponent:
+    """An exponent before it is measured; None where the theory predicts none."""
+    numbers = tuple((name, float(rival)) for name, rival in rivals)
+    number = None if exponent is None else float(exponent)
+    return Exponent(variable, share, predicted=number, rivals=numbers)
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """All exponents of one rule under one optimizer, and the premises they rest on."""
+
+    exponents: tuple[Exponent, ...]
+    assumptions: tuple[Assumption, ...] = ()
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -137,18 +141,84 @@ class AssumptionResult:
 
 
 @dataclass(frozen=True)
-class Following:
-    """The first updates of the models of one depth, as far as all seeds went.
+class Run:
+    """A model in training: means over its seeds, up to where all of them went.
 
-    ``losses`` are before each update and behind the last, means over seeds; the rest is as in
-    :class:`~deepnet_theory.definitions.training.Run`.
+    ``losses`` are mean cross-entropies before each update; those of ``measure`` end with the one
+    behind the last. ``held_out_by_seed`` are those on unseen text, ``finding`` says where a loss
+    was not finite. ``common_mode``, the largest R of the seeds, and ``token_cosine`` at the output
+    are those at ``common_mode_steps``.
+    """
+
+    rule: str
+    depth: dict[str, int]
+    losses: tuple[float, ...] = ()
+    held_out_by_seed: tuple[float, ...] = ()
+    finding: str = ""
+    common_mode_steps: tuple[int, ...] = ()
+    common_mode: tuple[float, ...] = ()
+    token_cosine: tuple[float, ...] = ()
+
+    @property
+    def held_out(self) -> float | None:
+        """The mean over seeds; None where one was not finite."""
+        return fmean(self.held_out_by_seed) if self.held_out_by_seed else None
+
+
+@dataclass(frozen=True)
+class Curve:
+    """Held-out loss against learning rate at one depth, nats a byte.
+
+    ``values`` has a row a rate and a loss a seed, NaN where one diverged; ``losses`` are the means.
+    ``best`` is the geometric mean of the seeds' best rates, NaN outside the grid; ``best_loss`` the
+    loss there. ``first_failing`` is the least rate above where a seed diverged or the mean does not
+    beat the unigram entropy, ``collapsed`` the number of such seeds a rate. ``common_mode`` and
+    ``token_cosine`` are the largest of each rate; None where no model of ours was trained.
     """
 
     depth: dict[str, int]
+    rates: tuple[float, ...]
     losses: tuple[float, ...]
-    common_mode_steps: tuple[int, ...]
-    common_mode: tuple[float, ...]
-    token_cosine: tuple[float, ...]
+    values: tuple[tuple[float, ...], ...]
+    best: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    best_loss: float = math.nan
+    best_by_seed: tuple[float, ...] = ()
+    first_failing: float | None = None
+    slack: float = 0.0  # the seeds' mean, in log η: where a best rate is one of the grid
+    finding: str = ""  # where a best rate is not within the grid
+    collapsed: tuple[int, ...] = ()
+    common_mode: tuple[float, ...] | None = None
+    token_cosine: tuple[float, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ClosureTransfer:
+    """One rule's curves, the exponents of its best rate in width and depth, and the verdict.
+
+    ``cost`` is what depth costs: the loss of the deepest above that of the shallowest, nats a byte,
+    paired, at the rate of the grid nearest to the shallowest one's best; a deep run that diverged
+    has the baseline's loss. REFUTED where an exponent lies outside ±1/16, or the cost is more than
+    a tenth of what the shallowest has learnt.
+    """
+
+    closure: str
+    rule: dict[str, Any]
+    rho: str  # relative update of a scaled matrix, in units of eta
+    curves: tuple[Curve, ...]
+    exponents: tuple[Exponent, ...]
+    cost: Estimate | None  # None where nothing was measured
+    verdict: Verdict
+
+    @property
+    def exponent(self) -> Exponent:
+        """The first exponent, in the width where that varies."""
+        return self.exponents[0]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Its JSON, with the first exponent by itself."""
+        return {**written(self), "exponent": written(self.exponent)}
 
 
 @dataclass(frozen=True)
@@ -167,48 +237,31 @@ class Provenance:
         return f"{self.device}, {self.seconds:.1f} s"
 
 
-class Concluded(Displayed):
-    """A result with a verdict, whole or what there was when the work was stopped."""
-
-    provenance: Provenance
-    verdict: Verdict
-
-    @property
-    def stopped(self) -> str:
-        return self.provenance.stopped
-
-    @property
-    def exit_code(self) -> int:
-        """The verdict's, or 130 after an interruption."""
-        return exit_code_after(self.stopped, self.verdict.exit_code)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data in the shape of the public JSON."""
-        data = super().to_dict()
-        data |= data.pop("provenance")
-        complete = not data.pop("stopped")
-        return {**data, "verdict": self.verdict, "complete": complete}
-
-
 @dataclass(frozen=True, repr=False)
-class Result(Concluded):
-    """What ``verify``, ``predict`` or ``measure`` found, as its ``schema`` says.
+class Result(Displayed):
+    """What an experiment found, whole or what there was when it was stopped.
 
+    ``schema`` says which: ``verify``, ``predict``, ``measure``, ``transfer`` or ``train``.
     ``of`` is the selection and the rule, or the model and its optimizer. ``points`` hold ‖ΔF‖/η per
     token, ``exponents`` their log–log slopes, whose first has the verdict of a verification,
-    and ``shares`` the same size where parameters are stepped alone, at the last point.
+    and ``shares`` the same size where parameters are stepped alone, at the last point. ``runs`` are
+    trainings at one rate, ``closures`` those at many, ``baseline`` the loss of a model that ignores
+    its input, None where it is not known.
     """
 
     schema: str
     of: dict[str, Any]
     settings: dict[str, Any]
-    points: tuple[Estimate, ...]
+    points: tuple[Estimate, ...] = ()
     exponents: tuple[Exponent, ...] = ()
     shares: tuple[Estimate, ...] = ()
     verdict: Verdict = Verdict.UNDECIDED
     provenance: Provenance = field(default_factory=Provenance)
     assumptions: tuple[AssumptionResult, ...] = ()
-    updates: tuple[Following, ...] = ()  # the first updates of the models of each depth
+    runs: tuple[Run, ...] = ()
+    closures: tuple[ClosureTransfer, ...] = ()
+    baseline: float | None = None
+    because: str = ""
 
     @property
     def whole(self) -> tuple[Exponent, ...]:
@@ -216,14 +269,33 @@ class Result(Concluded):
         return tuple(e for e in self.exponents if e.share == "all")
 
     @property
+    def exponent(self) -> Exponent | None:
+        """The first exponent."""
+        return self.exponents[0] if self.exponents else None
+
+    @property
     def constant(self) -> bool:
         """Whether ‖ΔF‖ was shown to be constant in depth: another question than the verdict."""
         return not self.stopped and bool(self.whole) and all(e.constant for e in self.whole)
 
     @property
+    def begun(self) -> bool:
+        """Whether there is anything to show, of what was interrupted."""
+        return bool(self.points or self.runs or self.closures)
+
+    @property
+    def stopped(self) -> str:
+        """What ended the work early, in words."""
+        return self.provenance.stopped
+
+    @property
     def exit_code(self) -> int:
-        """The verdict's, or 130 after an interruption; a prediction is judged by nothing."""
-        return 0 if self.schema == PREDICTION else super().exit_code
+        """The verdict's, or 130 after an interruption.
+
+        A prediction is judged by nothing, and a short run on one text is no verdict on its rule.
+        """
+        done = self.schema in (PREDICTION, TRAINING)
+        return exit_code_after(self.stopped, 0 if done else self.verdict.exit_code)
 
     @property
     def trend(self) -> str:
@@ -233,13 +305,11 @@ class Result(Concluded):
         return "; ".join(e.trend for e in self.whole)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data in the shape of the public JSON; a prediction has no verdict."""
-        data = super().to_dict()
-        data = {**data.pop("of"), "measure": data.pop("settings"), **data}
-        data["points"] = [point.to_dict() for point in self.points]
-        data["shares"] = [share.to_dict() for share in self.shares]
-        if self.schema == PREDICTION:
-            del data["verdict"]
-            return data
-        first = data["exponents"][0] if self.exponents else None
-        return {**data, "exponent": first, "constant": self.constant}
+        """Plain data in the shape of the public JSON."""
+        found = {name: getattr(self, name) for name in FINDINGS[self.schema]}
+        for name in {"points", "shares", "closures"} & {*found}:
+            found[name] = [one.to_dict() for one in found[name]]
+        ran = written(self.provenance)
+        complete = not ran.pop("stopped")
+        of = {"schema": self.schema, **self.of, "measure": self.settings}
+        return {**written({**of, **found}), **ran, "complete": complete}

@@ -13,15 +13,17 @@ Source: derived here.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from statistics import fmean
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from deepnet_theory.definitions.measurement import Run
 from deepnet_theory.runtime.model import Model, Residual
 
 DROWNED = 0.01  # of an output, the share that is a token's own: what is warned of
@@ -102,25 +104,73 @@ class Watch:
         self.found = common_to(terms, tokens_of(output))
 
 
-def over_seeds(
-    steps: Iterable[Sequence[int]], taken: Iterable[Sequence[CommonMode]]
-) -> tuple[tuple[int, ...], tuple[float, ...], tuple[float, ...]]:
-    """Steps, the largest R of the seeds and their mean cosine, up to where all seeds went."""
-    each = list(zip(*taken, strict=False))
-    weights = tuple(max(one.weight for one in now) for now in each)
-    return (
-        min(map(tuple, steps), key=len),
-        weights,
-        tuple(fmean(o.cosine for o in now) for now in each),
-    )
+@dataclass(frozen=True)
+class Ended:
+    """What one run ends with: a ``value``, NaN where it diverged, and ``why``.
+
+    ``losses`` are those of each step while they are finite, ``taken`` R and the cosine between
+    tokens at ``steps``. ``normed`` says that a norm takes every sum back.
+    """
+
+    value: float
+    baseline: float | None
+    why: str = ""
+    losses: tuple[float, ...] = ()
+    steps: tuple[int, ...] = ()
+    taken: tuple[CommonMode, ...] = ()
+    normed: bool = False
 
 
-def warning(normed: bool, steps: Sequence[int], weights: Sequence[float]) -> str:
+def trained(
+    steps: int,
+    loss_at: Callable[[int], Tensor | float | None],
+    update: Callable[[Any], object],
+    evaluate: Callable[[], float],
+    baseline: float | None,
+) -> Ended:
+    """A run of so many steps, each a loss, if one is known, and an update by it."""
+    losses = list[float]()
+    for step in range(steps):
+        loss = loss_at(step)
+        if loss is not None:
+            value = float(loss.detach() if isinstance(loss, Tensor) else loss)
+            if not math.isfinite(value):
+                why = f"the loss was {value} at step {step}"
+                return Ended(math.nan, baseline, why, tuple(losses))
+            losses.append(value)
+        update(loss)
+    value = evaluate()
+    why = "" if math.isfinite(value) else f"the loss was {value} behind the last step"
+    return Ended(math.nan if why else value, baseline, why, tuple(losses))
+
+
+def with_taken(ended: Ended, taken: Mapping[int, CommonMode], normed: bool) -> Ended:
+    """The run with what was taken while its losses were finite."""
+    kept = {step: one for step, one in taken.items() if step < len(ended.losses)}
+    return replace(ended, steps=tuple(kept), taken=tuple(kept.values()), normed=normed)
+
+
+def run_of(rule: str, depth: dict[str, int], seeds: Sequence[Ended]) -> Run:
+    """The runs of all seeds as one, with the largest R of them and their mean cosine."""
+    if not seeds:
+        return Run(rule, depth)
+    finding = next((one.why for one in seeds if one.why), "")
+    each = list(zip(*(one.taken for one in seeds), strict=False))
+    return Run(
+        rule, depth, tuple(map(fmean, zip(*(one.losses for one in seeds), strict=False))),
+        () if finding else tuple(one.value for one in seeds), finding,
+        min((one.steps for one in seeds), key=len),
+        tuple(max(one.weight for one in now) for now in each),
+        tuple(fmean(one.cosine for one in now) for now in each),
+    )  # fmt: skip
+
+
+def warning(normed: bool, run: Run) -> str:
     """A sentence where a common part drowns what is a token's own; empty where none does.
 
     ``normed`` says that a norm takes every sum back.
     """
-    for step, weight in zip(steps, weights, strict=True):
+    for step, weight in zip(run.common_mode_steps, run.common_mode, strict=True):
         divided = math.cosh(min(weight, 700.0)) if normed else math.hypot(1, weight)
         if divided * DROWNED > 1:
             return (

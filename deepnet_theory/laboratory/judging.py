@@ -13,8 +13,8 @@ from deepnet_theory.definitions.assumption import Assumption
 from deepnet_theory.definitions.measurement import (
     AssumptionResult,
     Exponent,
-    Prediction,
     Predictions,
+    prediction,
 )
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.selection import MAX_LAYERS, Selection
@@ -40,9 +40,8 @@ def judge_assumption(
 ) -> AssumptionResult:
     """Test the criterion that ``assumption`` gives against ``values`` (seeds, places).
 
-    The exponent in the first depth that varies, within the tolerance or under a ceiling; or a floor
-    at every place, by the interval over seeds. Shown is the exponent, else the lowest value.
-    Without a criterion: ASSUMED.
+    The exponent in the first depth that varies, within the tolerance of 0 or under a ceiling; or a
+    floor at every place, by the interval over seeds. Shown is the exponent, else the lowest value.
     """
     if assumption.at_least is not None:
         points = [positive_interval(column) for column in values.T]
@@ -57,11 +56,9 @@ def judge_assumption(
         if assumption.slope_at_most is not None:
             ceiling = assumption.slope_at_most + TOLERANCE
             verdict, because = _bounded(shown, -math.inf, ceiling, "exponent")
-        elif assumption.slope is not None:
-            verdict, because = judge(shown, assumption.slope)
-            because = f"exponent in depth {because}"
         else:
-            verdict, because = Verdict.ASSUMED, "no criterion is given; the exponent is shown"
+            verdict, because = judge(shown, 0.0)
+            because = f"exponent in depth {because}"
     return AssumptionResult(assumption.name, verdict, *shown.numbers, assumption.statement, because)
 
 
@@ -101,13 +98,13 @@ ALL = "all"
 
 def plan_exponents(
     selection: Selection, predictions: Predictions, depths: Sequence[Depth]
-) -> list[Prediction]:
+) -> list[Exponent]:
     """The predictions that these depths can test: one in N needs two that differ in N alone.
 
     Raises :class:`InputError` where there is none.
     """
     symbols = selection.the_stack.depths
-    given = predictions.exponents or tuple(Prediction(s, ALL, None) for s in symbols)
+    given = predictions.exponents or tuple(prediction(s, ALL, None) for s in symbols)
     if tested := [p for p in given if varies_alone(p.variable, depths)]:
         return tested
     raise InputError(
@@ -130,42 +127,25 @@ def varies_alone(symbol: str, places: Sequence[Depth]) -> bool:
 
 
 def exponent_from(
-    prediction: Prediction,
+    asked: Exponent,
     places: Sequence[Depth],
     values: Array,
     tolerance: float = TOLERANCE,
     slack: Sequence[float] = (),
 ) -> Exponent:
     """The exponent of ``values`` (seeds, places), judged; ``slack`` as in :func:`fit_exponent`."""
-    variable, predicted, rivals = _numbers(prediction)
-    numbers = [place[variable] for place in places]
-    fit = fit_exponent(numbers, values, groups_of(variable, places), slack)
-    verdict, because = judge(fit.interval, predicted, rivals, tolerance)
+    numbers = [place[asked.variable] for place in places]
+    fit = fit_exponent(numbers, values, groups_of(asked.variable, places), slack)
+    verdict, because = judge(fit.interval, asked.predicted, asked.rivals, tolerance)
     if not values.any():
         because = "the step moves nothing: an update as large as a parameter leaves 0 where it is"
     if grid := fit.interval.slack:
         because += f"; ±{grid:.3f} of it is the grid's"
-    return Exponent(
-        variable, prediction.share, *fit.interval.numbers, predicted, verdict, because,
-        fitted_from=fit.fitted_from,
-        rivals=rivals,
-        constant=fit.interval.within(-tolerance, tolerance),
+    estimate, low, high = fit.interval.numbers
+    return replace(
+        asked, estimate=estimate, low=low, high=high, verdict=verdict, because=because,
+        fitted_from=fit.fitted_from, constant=fit.interval.within(-tolerance, tolerance),
     )  # fmt: skip
-
-
-def not_measured(prediction: Prediction, because: str) -> Exponent:
-    """The exponent where too little is there to fit one."""
-    variable, predicted, rivals = _numbers(prediction)
-    nothing = (math.nan,) * 3
-    return Exponent(
-        variable, prediction.share, *nothing, predicted, Verdict.UNDECIDED, because, rivals=rivals
-    )
-
-
-def _numbers(prediction: Prediction) -> tuple[str, float | None, tuple[tuple[str, float], ...]]:
-    exponent = prediction.exponent
-    predicted = None if exponent is None else float(exponent)
-    return prediction.variable, predicted, tuple((n, float(e)) for n, e in prediction.rivals)
 
 
 class Here(NamedTuple):
@@ -189,7 +169,7 @@ def slope_here(
 
 
 def judge_exponent(
-    prediction: Prediction,
+    asked: Exponent,
     depths: Sequence[Depth],
     values: Array,
     wanted: int,
@@ -203,9 +183,9 @@ def judge_exponent(
     refute either. A seed that was not finite takes SUPPORTED to UNDECIDED, missing depths any
     verdict.
     """
-    if not varies_alone(prediction.variable, depths):
-        return not_measured(prediction, "too few depths were measured")
-    e = exponent_from(prediction, depths, values)
+    if not varies_alone(asked.variable, depths):
+        return replace(asked, because="too few depths were measured")
+    e = exponent_from(asked, depths, values)
     verdict, because = e.verdict, e.because
     here = None if expected is None else slope_here(e.variable, depths, values, expected)
     if here is not None:
@@ -263,9 +243,7 @@ WIDE_TOLERANCE = 0.1  # exponents of two laws differ by a half; finite widths by
 APART = 0.5  # the exponents at full and at no alignment; many tokens lie between
 
 
-def judge_power(
-    prediction: Prediction, places: Sequence[Depth], values: Array, tokens: int
-) -> Exponent:
+def judge_power(asked: Exponent, places: Sequence[Depth], values: Array, tokens: int) -> Exponent:
     """The exponent of ``values`` (seeds, places) in one symbol, the others held fixed.
 
     In d it is fitted from ``LEAST`` on, where enough widths are left. With ``tokens`` above a
@@ -275,7 +253,7 @@ def judge_power(
     if len({places[i]["d"] for i in kept}) < FEWEST:
         kept = [*range(len(places))]
     narrow = min(places[i]["d"] for i in kept)
-    e = exponent_from(prediction, [places[i] for i in kept], values[:, kept], WIDE_TOLERANCE)
+    e = exponent_from(asked, [places[i] for i in kept], values[:, kept], WIDE_TOLERANCE)
     far = APART + WIDE_TOLERANCE
     near = e.predicted is not None and e.low <= e.predicted + far and e.high >= e.predicted - far
     if e.verdict is not Verdict.REFUTED or tokens * FEW <= narrow or not near:

@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from functools import partial
-from statistics import fmean
+from itertools import product
 from typing import Annotated, Any, TypeVar, Unpack
 
 import numpy as np
@@ -20,14 +19,13 @@ from deepnet_theory.definitions.measurement import (
     MODEL,
     Estimate,
     Exponent,
-    Following,
-    Prediction,
     Result,
+    Run,
 )
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST, MOST, Option, require_seed
 from deepnet_theory.definitions.selection import stack
-from deepnet_theory.laboratory.common_mode import over_seeds, warning
+from deepnet_theory.laboratory.common_mode import Ended, run_of, warning
 from deepnet_theory.laboratory.judging import (
     ALL,
     judge_exponent,
@@ -39,7 +37,6 @@ from deepnet_theory.laboratory.model_steps import (
     ANSWER,
     LINEAR,
     FirstStep,
-    Followed,
     Stepped,
     first_step,
     follow,
@@ -141,7 +138,7 @@ def measure(
         work["processes"], work["executor"] = 1, None
     cache = work["cache"] = cache_of(work.get("cache"))
     runs = _Runs(family, places, drawn)
-    jobs = runs.jobs(None if cache is None else family.depends_on(), updates, eta)
+    jobs = [*runs.jobs(None if cache is None else family.depends_on(), updates, eta)]
     stopped = run_until_stopped(jobs, sum(job.cost for job in jobs), **work)
     measured = [place for place in places if runs.row(place)]
     followed = [*runs.following()]
@@ -170,16 +167,16 @@ def measure(
         shares=runs.alone(measured[-1]) if measured else (),
         verdict=Verdict.UNDECIDED if stopped else verdict,
         provenance=provenance(began, torch.device(device), stopped, warnings),
-        updates=tuple(following for following, _ in followed),
+        runs=tuple(run for run, _ in followed),
     )  # fmt: skip
 
 
-def _drowning(followed: Iterable[tuple[Following, bool]]) -> Iterator[str]:
+def _drowning(followed: Iterable[tuple[Run, bool]]) -> Iterator[str]:
     """One sentence for all places where what is a token's own drowns."""
     sentences = {}
-    for row, normed in followed:
-        if sentence := warning(normed, row.common_mode_steps, row.common_mode):
-            sentences[", ".join(f"{symbol} = {n}" for symbol, n in row.depth.items())] = sentence
+    for run, normed in followed:
+        if sentence := warning(normed, run):
+            sentences[", ".join(f"{symbol} = {n}" for symbol, n in run.depth.items())] = sentence
     if sentences:
         yield f"at {'; '.join(sentences)}: {next(iter(sentences.values()))}"
 
@@ -277,7 +274,7 @@ class Family:
                 device=str(stepped.before.device),
             )
 
-    def follow(self, place: Depth, seed: int, updates: int, eta: float | None) -> Followed:
+    def follow(self, place: Depth, seed: int, updates: int, eta: float | None) -> Ended:
         """Take several updates of one model, and see what all its tokens come to share."""
         with alone(), machine.threads(1), default_dtype(self.dtype):
             made = self.factory.seeded(seed, place.get("N"), self.inputs, place.get("d"))
@@ -326,32 +323,26 @@ class _Runs:
     places: Sequence[Depth]
     seeds: Sequence[int]
     measured: dict[tuple[str, int], Stretch] = field(default_factory=dict)
-    followed: dict[tuple[str, int], Followed] = field(default_factory=dict)
+    followed: dict[tuple[str, int], Ended] = field(default_factory=dict)
 
-    def jobs(self, depends_on: object, updates: int, eta: float | None) -> list[Job]:
+    def jobs(self, depends_on: object, updates: int, eta: float | None) -> Iterator[Job]:
         """Every seed of every place, first for one step and then for ``updates`` of them."""
-        jobs: list[tuple[Depth, str, int, partial[Any], Callable[[Any], None]]] = []
-        for place in self.places:
+        for place, seed in product(self.places, self.seeds):
             patterns = place == self.places[-1] or "d" in place
-            for seed in self.seeds:
-                keep = partial(self._keep, place, seed)
-                work = partial(self.family.measure, place, seed, patterns)
-                jobs.append((place, "", 1, work, keep))
-        for place in self.places if updates else ():
-            for seed in self.seeds:
-                follow = partial(self.family.follow, place, seed, updates, eta)
-                took = partial(self.followed.__setitem__, (depth_key(place), seed))
-                jobs.append((place, f", {updates} updates", updates, follow, took))
-        return [
-            Job(
-                f"{self.family.factory.name} at depth {depth_key(place)}{what}",
-                cost_of(place) * times,
-                work,
-                keep,
-                None if depends_on is None else (depends_on, what, *work.args),
-            )
-            for place, what, times, work, keep in jobs
-        ]
+            work = partial(self.family.measure, place, seed, patterns)
+            yield self._job(depends_on, place, "", 1, work, partial(self._keep, place, seed))
+        for place, seed in product(self.places, self.seeds) if updates else ():
+            follow = partial(self.family.follow, place, seed, updates, eta)
+            keep = partial(self.followed.__setitem__, (depth_key(place), seed))
+            yield self._job(depends_on, place, f", {updates} updates", updates, follow, keep)
+
+    def _job(
+        self, depends_on: object, place: Depth, what: str, times: int, work: partial[Any],
+        keep: Callable[[Any], None],
+    ) -> Job:  # fmt: skip
+        name = f"{self.family.factory.name} at depth {depth_key(place)}{what}"
+        on = None if depends_on is None else (depends_on, what, *work.args)
+        return Job(name, cost_of(place) * times, work, keep, on)
 
     def _keep(self, place: Depth, seed: int, found: Stretch) -> None:
         self.measured[depth_key(place), seed] = found
@@ -404,14 +395,12 @@ class _Runs:
         interval = positive_interval(values).numbers
         return Estimate(dict(place), *interval, values=values, finding=self.finding(place))
 
-    def following(self) -> Iterator[tuple[Following, bool]]:
+    def following(self) -> Iterator[tuple[Run, bool]]:
         """The updates of all seeds as one, by place, and whether a norm takes every sum back."""
         for place in self.places:
             if seeds := of_all(self.seeds, self.followed, depth_key(place)):
-                losses = zip(*(one.losses for one in seeds), strict=False)
-                common = over_seeds((one.steps for one in seeds), (one.taken for one in seeds))
-                row = Following(dict(place), tuple(map(fmean, losses)), *common)
-                yield row, seeds[0].normed
+                run = run_of(self.family.step.name, dict(place), seeds)
+                yield replace(run, held_out_by_seed=()), seeds[0].normed
 
     def alone(self, place: Depth) -> tuple[Estimate, ...]:
         """What each pattern contributes, the largest first."""
@@ -431,7 +420,7 @@ class _Runs:
     def exponents(self, places: Sequence[Depth], across_width: bool) -> Iterator[Exponent]:
         """In depth that of the whole, in width those of every parameter too; against a constant."""
         if not across_width:
-            constant, values = Prediction("N", ALL, Fraction(0)), self._values(ALL, places)
+            constant, values = Exponent("N", ALL, predicted=0.0), self._values(ALL, places)
             e = judge_exponent(constant, places, values, len(self.places))
             if e.verdict is Verdict.SUPPORTED and (bent := self.findings(places)):
                 e = replace(e, verdict=Verdict.UNDECIDED, because=f"{e.because}; but {bent[0]}")
@@ -444,6 +433,6 @@ class _Runs:
         for variable in reversed(places[0]):
             for name in names if variable == "d" else (ALL,):
                 if varies_alone(variable, places):
-                    constant = Prediction(variable, name, Fraction(0))
+                    constant = Exponent(variable, name, predicted=0.0)
                     values = self._values(name, places)
                     yield judge_power(constant, places, values, everywhere[0].tokens)

@@ -17,7 +17,16 @@ from torch import Tensor, nn
 from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer
 from deepnet_theory.definitions.optimizer import optimizer as named
 from deepnet_theory.definitions.outcome import InputError, shown
-from deepnet_theory.laboratory.common_mode import CommonMode, common_to, is_taken, length, tokens_of
+from deepnet_theory.laboratory.common_mode import (
+    CommonMode,
+    Ended,
+    common_to,
+    is_taken,
+    length,
+    tokens_of,
+    trained,
+    with_taken,
+)
 from deepnet_theory.laboratory.judging import ALL
 from deepnet_theory.laboratory.stepping import RATE, Expressed
 from deepnet_theory.laboratory.text import Text, entropy
@@ -280,19 +289,6 @@ WINDOWS = 32  # of text an update, where the inputs are our own token ids
 VALIDATED = 8  # batches of windows that nothing is trained on
 
 
-@dataclass(frozen=True)
-class Followed:
-    """One seed: the loss before each update and behind the last, R at ``steps``.
-
-    It ends where a loss is not finite. ``normed`` says that a norm takes every sum back.
-    """
-
-    losses: tuple[float, ...]
-    steps: tuple[int, ...]
-    taken: tuple[CommonMode, ...]
-    normed: bool
-
-
 class Going:
     """Somebody's model in training, evaluated without dropout.
 
@@ -310,12 +306,21 @@ class Going:
         if self.like is not None:
             self.made = replace(made, batches=self._windows)
         self.take: Callable[[], object] | None = None
+        self.taken = dict[int, CommonMode]()
+        self.normed = False
 
     def seen(self, index: int) -> tuple[Made, Tensor, Tensor]:
         """The model with the batch of an update, its F and its loss."""
         now = self.made.at(index)
         generator = torch.Generator().manual_seed(self.seed)  # of a head that is always the same
         return now, *FinalState(now, self.final_state, generator).with_loss()
+
+    def loss_at(self, index: int, watched: bool = False) -> Tensor:
+        """The loss before an update; what its tokens share is ``taken`` where it is watched."""
+        now, state, loss = self.seen(index)
+        if watched and loss.isfinite():
+            self.taken[index], self.normed = common_mode(now, state.detach())
+        return loss
 
     def update(self, loss: Tensor) -> None:
         self.made.module.zero_grad()
@@ -348,22 +353,22 @@ class Going:
 
 def follow(
     made: Made, step: FirstStep, updates: int, eta: float | None, final_state: str | None, seed: int
-) -> Followed:
-    """Train a model for some ``updates``, and see what its tokens come to share."""
+) -> Ended:
+    """Train a model for some ``updates``, and see what its tokens come to share.
+
+    Behind the last one its loss is the run's value, and the last of its losses.
+    """
     going = Going(made, step, eta, final_state, seed)
-    losses: list[float] = []
-    taken: dict[int, CommonMode] = {}
-    normed = False
-    for index in range(updates + 1):
-        now, state, loss = going.seen(index)
-        losses.append(float(loss.detach()))
-        if not math.isfinite(losses[-1]):
-            break
-        if is_taken(index) or index == updates:
-            taken[index], normed = common_mode(now, state.detach())
-        if index < updates:
-            going.update(loss)
-    return Followed(tuple(losses), tuple(taken), tuple(taken.values()), normed)
+
+    def loss_at(index: int) -> Tensor:
+        return going.loss_at(index, is_taken(index))
+
+    def last() -> float:
+        return float(going.loss_at(updates, watched=True).detach())
+
+    ended = trained(updates, loss_at, going.update, last, None)
+    losses = ended.losses if ended.why else (*ended.losses, ended.value)
+    return with_taken(replace(ended, losses=losses), going.taken, going.normed)
 
 
 @torch.no_grad()

@@ -106,8 +106,8 @@ def by_part(trial: Trial, sampled: Sampled, directions: list[Direction]) -> dict
 def distance_from_identity(case: Case) -> list[float]:
     r"""S·r² of every seed, the sum over sublayers of :math:`(\|G\|/\|\alpha x\|)^2`."""
     with fitting_threads(case.settings):
-        sublayers = take_trace(Trial(_sampled(case))).sublayers
-    found: list[float] = torch.stack([s.square.cpu() for s in sublayers]).sum(0).tolist()
+        weights = take_trace(Trial(_sampled(case))).each("branch_weight")
+    found: list[float] = weights.cpu().square().sum(0).tolist()
     return found
 
 

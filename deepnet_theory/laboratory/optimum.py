@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
-from deepnet_theory.definitions.measurement import Exponent, Prediction
+from deepnet_theory.definitions.measurement import Curve, Estimate, Exponent, prediction
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST
-from deepnet_theory.definitions.training import ClosureTransfer, Cost, Curve
-from deepnet_theory.laboratory.judging import WORST_FIRST, exponent_from, not_measured, varies_alone
+from deepnet_theory.laboratory.common_mode import Ended
+from deepnet_theory.laboratory.judging import WORST_FIRST, exponent_from, varies_alone
 from deepnet_theory.laboratory.settings import Depth, depth_key
 from deepnet_theory.laboratory.statistics import Array, Interval, t_interval
 
@@ -23,8 +22,6 @@ MATERIAL = 0.1  # of what the shallowest stack has learnt: more than that is los
 BELOW, ABOVE = "below", "above"
 MOST = 2**20  # steps
 FEWEST_RATES = 3  # a best rate and its neighbours
-
-Losses = tuple[float, ...]  # one a seed
 
 
 def require_steps(steps: object) -> None:
@@ -144,9 +141,9 @@ def best_exponent(
     grid does not bracket: UNDECIDED. ``slack``, each place's in log η, widens the interval by what
     the slope can change.
     """
-    constant = Prediction(symbol, "best rate", Fraction(0))
+    constant = prediction(symbol, "best rate", Fraction(0))
     if outside or not len(best) or not varies_alone(symbol, places):
-        return not_measured(constant, "; ".join(outside) or "an exponent needs two depths")
+        return replace(constant, because="; ".join(outside) or "an exponent needs two depths")
     return exponent_from(constant, places, best, TOLERANCE, slack)
 
 
@@ -172,45 +169,43 @@ def transfers(exponent: Exponent, cost: Interval, learnt: float) -> Verdict:
 
 
 def judged(
-    depths: Sequence[Depth],
-    rates: Sequence[float],
-    losses: Sequence[Mapping[float, Losses]],
-    baseline: float,
-    closure: str = "own",
-    rule: dict[str, Any] | None = None,
-    rho: str = "",
-) -> ClosureTransfer:
-    """What ``losses``, each depth's by rate, say."""
-    rows = [{rate: row[rate] for rate in rates if rate in row} for row in losses]
-    curves = tuple(curve_of(d, row, rates, baseline) for d, row in zip(depths, rows, strict=True))
+    curves: Sequence[Curve], baseline: float
+) -> tuple[tuple[Exponent, ...], Estimate | None, Verdict]:
+    """The exponents of the best rates, what depth costs, and whether the rates transfer."""
+    places = [curve.depth for curve in curves]
     # the width first where it varies, then the depths
-    symbols = sorted(depths[0], key=lambda symbol: symbol != "d")
-    free = [symbol for symbol in symbols if varies_alone(symbol, depths)] or symbols[:1]
+    symbols = sorted(places[0], key=lambda symbol: symbol != "d")
+    free = [symbol for symbol in symbols if varies_alone(symbol, places)] or symbols[:1]
     best = np.array([curve.best_by_seed for curve in curves if curve.best_by_seed]).T
     findings, slack = [c.finding for c in curves if c.finding], [c.slack for c in curves]
-    exponents = tuple(best_exponent(symbol, depths, best, findings, slack) for symbol in free)
+    exponents = tuple(best_exponent(symbol, places, best, findings, slack) for symbol in free)
     shallow, deep = curves[0], curves[-1]
-    cost = Cost()
+    cost, lost = None, Interval(math.nan, math.nan, math.nan)
     if math.isfinite(shallow.best) and shallow.rates == deep.rates:
         values = np.array(shallow.values), np.array(deep.values)
         rate, lost = cost_of_depth(shallow.rates, shallow.best, *values, baseline)
-        cost = Cost(rate, *lost.numbers)
-    learnt, lost = baseline - shallow.best_loss, Interval(cost.estimate, cost.low, cost.high)
+        cost = Estimate({"rate": rate}, *lost.numbers)
+    learnt = baseline - shallow.best_loss
     verdict = min((transfers(e, lost, learnt) for e in exponents), key=WORST_FIRST.index)
-    told = rule or {"name": closure}
-    return ClosureTransfer(closure, told, rho, curves, exponents[0], cost, verdict, exponents)
+    return exponents, cost, verdict
 
 
 def curve_of(
-    depth: Depth, row: Mapping[float, Losses], wanted: Sequence[float], baseline: float
+    depth: Depth, row: Mapping[float, Sequence[Ended]], wanted: Sequence[float], baseline: float
 ) -> Curve:
     """The losses of one depth by rate, with the best rate where all the ``wanted`` are there."""
-    rates, values, key = tuple(row), tuple(row.values()), depth_key(depth)
+    rates, key = tuple(row), depth_key(depth)
+    values = tuple(tuple(one.value for one in runs) for runs in row.values())
     losses = tuple(float(np.mean(one)) for one in values)  # NaN where a seed diverged
     collapsed = tuple(sum(not loss < baseline for loss in one) for one in values)
+    curve = Curve(dict(depth), rates, losses, values, collapsed=collapsed)
+    taken = [[one for run in runs for one in run.taken] for runs in row.values()]
+    if any(taken):
+        weights = tuple(max((one.weight for one in t), default=math.nan) for t in taken)
+        cosines = tuple(max((one.cosine for one in t), default=math.nan) for t in taken)
+        curve = replace(curve, common_mode=weights, token_cosine=cosines)
     if len(row) < len(wanted):
-        finding = f"depth {key} has {len(row)} of {len(wanted)} rates"
-        return Curve(dict(depth), rates, losses, values, finding=finding, collapsed=collapsed)
+        return replace(curve, finding=f"depth {key} has {len(row)} of {len(wanted)} rates")
     optima = [best_rate(rates, seed, baseline) for seed in zip(*values, strict=True)]
     sides = [o.outside for o in optima if o.outside]
     by_seed = tuple(o.rate for o in optima)
@@ -221,12 +216,12 @@ def curve_of(
             f"at depth {key} the best rate of {len(sides)} of {len(optima)} seeds is not within "
             f"the grid: ask for rates {sides[0]} {end:g}"
         )
-    return Curve(
-        dict(depth), rates, losses, values, *geometric(by_seed).numbers,
+    best, low, high = geometric(by_seed).numbers
+    return replace(
+        curve, best=best, low=low, high=high,
         best_loss=float(np.mean([o.loss for o in optima])),
         best_by_seed=by_seed,
         first_failing=failing_rate(rates, losses, baseline),
         slack=float(np.mean([o.slack for o in optima])),
         finding=finding,
-        collapsed=collapsed,
     )  # fmt: skip

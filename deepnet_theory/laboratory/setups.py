@@ -12,18 +12,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import Any, Unpack
 
 import torch
 
+from deepnet_theory.definitions.measurement import Result
 from deepnet_theory.definitions.outcome import InputError, ran_out_of_memory, shown
-from deepnet_theory.definitions.training import Transfer
+from deepnet_theory.laboratory.common_mode import Ended, trained
 from deepnet_theory.laboratory.measuring import default_dtype, places_of, seeds_from
 from deepnet_theory.laboratory.model_steps import FirstStep, Going, first_step
 from deepnet_theory.laboratory.optimum import require_steps, wanted_rates
 from deepnet_theory.laboratory.settings import Depth, depth_key
-from deepnet_theory.laboratory.training import Ended
 from deepnet_theory.laboratory.transfer import Candidate, transfer_of, words
 from deepnet_theory.models.factory import Factory, alone, factory_of, talking_aside, told
 from deepnet_theory.processes.jobs import Work, travels
@@ -67,38 +66,27 @@ class Setup:
         return None if known is None else (known, place)
 
     def _trained(self, place: Depth, rate: float, seed: int, where: str) -> Ended:
-        if self.stepped is not None:
-            given: object = self._on_text(place, rate, seed)
-        else:
-            with _theirs(f"{where} failed"):
-                given = self.factory.function(**self.arguments(place, rate, seed))
+        if self.stepped is not None:  # a plain model, trained as ``measure`` follows its updates
+            made = self.factory.seeded(seed, place.get("N"), width=place.get("d"))
+            going = Going(made, self.stepped, rate, None, seed)
+            last = partial(going.validate, self.steps)
+            return trained(self.steps, going.loss_at, going.update, last, going.baseline)
+        with _theirs(f"{where} failed"):
+            given = self.factory.function(**self.arguments(place, rate, seed))
         step, evaluate, *rest = _contract(given, where)
         baseline = _number(rest[0], f"the baseline of {where}") if rest else None
-        for index in range(self.steps):
+
+        def loss_at(index: int) -> float | None:
             with _theirs(f"{where}: step() failed at step {index}", ArithmeticError):
                 loss = step()
-            if loss is not None and not math.isfinite(value := _number(loss, f"{where}: step()")):
-                return Ended(math.nan, baseline, f"the loss was {value} at step {index}")
-        with _theirs(f"{where}: evaluate() failed", ArithmeticError):
-            result = evaluate()
-        value = _number(result, f"{where}: evaluate()")
-        if not math.isfinite(value):
-            return Ended(math.nan, baseline, f"evaluate() gives {value}")
-        return Ended(value, baseline)
+            return None if loss is None else _number(loss, f"{where}: step()")
 
-    def _on_text(self, place: Depth, rate: float, seed: int) -> tuple[Any, ...]:
-        """Step, evaluate and baseline of a plain model, as ``measure`` follows its updates."""
-        assert self.stepped is not None
-        made = self.factory.seeded(seed, place.get("N"), width=place.get("d"))
-        going, taken = Going(made, self.stepped, rate, None, seed), count()
+        def value() -> float:
+            with _theirs(f"{where}: evaluate() failed", ArithmeticError):
+                result = evaluate()
+            return _number(result, f"{where}: evaluate()")
 
-        def step() -> float:
-            *_, loss = going.seen(next(taken))
-            going.update(loss)
-            return float(loss.detach())
-
-        rest = () if going.baseline is None else (going.baseline,)
-        return step, partial(going.validate, self.steps), *rest
+        return trained(self.steps, loss_at, lambda _: None, value, baseline)
 
     def arguments(self, place: Depth, rate: float, seed: int) -> dict[str, Any]:
         """What the factory takes of what there is, by name.
@@ -173,7 +161,7 @@ def transfer(
     optimizer: object = None,
     update: str | None = None,
     **work: Unpack[Work],
-) -> Transfer:
+) -> Result:
     """Train your own runs at every size and rate, and say whether the best rate transfers.
 
     ``train_setup``, a function or a text ``FILE.py:NAME``, takes ``lr``, and ``depth``, ``width``,
@@ -202,7 +190,7 @@ def transfer(
         setup.arguments(places[0], 0.0, 0)
     if not travels(setup):
         work["processes"], work["executor"] = 1, None
-    select = {"model": setup.name, **({} if stepped is None else {"optimizer": stepped.name})}
+    of = {"model": setup.name, **({} if stepped is None else {"optimizer": stepped.name})}
     across = sorted({place["d"] for place in places if "d" in place})
     told = {
         "steps": steps, "seeds": seeds, "seed": seed, "rates": list(grid),
@@ -210,4 +198,4 @@ def transfer(
     }  # fmt: skip
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     own = Candidate("own", {"name": "own"}, "", setup)
-    return transfer_of(select, told, [own], places, grid, drawn, device, **work)
+    return transfer_of(of, told, [own], places, grid, drawn, device, **work)

@@ -104,10 +104,9 @@ def slopes(x: Array, y: Array, groups: Sequence[object] | None = None) -> Array:
 
 @dataclass(frozen=True)
 class Fit:
-    """A log–log slope over seeds: its interval, each seed's slope, and the least depth used."""
+    """A log–log slope over seeds, and the least depth used."""
 
     interval: Interval
-    per_seed: tuple[float, ...]
     fitted_from: int
 
 
@@ -154,12 +153,12 @@ def fit_exponent(
             break
         starts.pop(0)
     deep = d >= starts[0]
-    interval = t_interval(per_seed := slopes_where(deep))
+    interval = t_interval(slopes_where(deep))
     if any(slack):
         # a slope is the sum of weights times values: each may be off to its worst side
         weights = slopes_where(deep, np.eye(len(d)))
         interval = interval.widened(float(np.abs(weights) @ np.asarray(slack)))
-    return Fit(interval, tuple(per_seed.tolist()), starts[0])
+    return Fit(interval, starts[0])
 
 
 def judge(

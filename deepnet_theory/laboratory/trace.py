@@ -7,8 +7,8 @@ assumptions ask of it, or of single steps.
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -28,49 +28,27 @@ from deepnet_theory.sizes.laws import factors
 EPSILON = 1e-8  # what Adam's libraries add to the root of the second moment by default
 
 SAMPLED_LAYERS = 4  # of each part, for what must be stepped sublayer by sublayer
-NOTHING = torch.empty(0)  # where a sublayer has no such quantity
 
 
-@dataclass
-class SublayerTrace:
-    r"""One residual sublayer; every tensor has shape (seeds,), sizes are roots of token means.
+class Trace:
+    r"""What the sublayers of a ``trial`` do, one tensor (seeds,) for each that has a quantity.
 
-    ``branch_weight`` is :math:`\|G\|/\|\alpha x\|`, ``branch_response``
-    :math:`\|G\|/(\sqrt d\,\prod\beta)`, ``norm_jacobian`` the greatest
-    :math:`\sqrt d/\|Pz\|`, z in units of x, ``norm_output`` the last norm's, per entry,
-    ``upstream_gradient`` the size of :math:`\partial L/\partial x_{l+1}` for the loss of one
-    token, ``attention_average`` ‖softmax·x‖/‖x‖, the tokens averaged by each head's weights,
-    ``homogeneity`` the least 1 − ‖φ(cz) − cφ(z)‖/‖cφ(z)‖, c = 1/2 and 2.
+    Sizes are roots of token means. ``branch_weight`` is :math:`\|G\|/\|\alpha x\|`,
+    ``branch_response`` :math:`\|G\|/(\sqrt d\,\prod\beta)`, of each norm ``norm_jacobian``
+    :math:`\sqrt d/\|Pz\|`, z in units of x, and ``norm_output``, per entry; ``upstream_gradient``
+    the size of :math:`\partial L/\partial x_{l+1}` for the loss of one token, ``loss_gradient``
+    that at F; ``attention_average`` ‖softmax·x‖/‖x‖, the tokens averaged by each head's weights;
+    ``homogeneity`` the least 1 − ‖φ(cz) − cφ(z)‖/‖cφ(z)‖, c = 1/2 and 2; ``token_correlation`` the
+    mean cosine between tokens at the entrance; of each parameter ``above_epsilon`` is the share of
+    its entries with |g| ≥ 10 ε, and ``entries`` their number.
     """
 
-    token_correlation: Tensor
-    branch_weight: Tensor = NOTHING
-    branch_response: Tensor = NOTHING
-    norm_jacobian: Tensor = NOTHING
-    norm_output: Tensor = NOTHING
-    homogeneity: Tensor = NOTHING
-    upstream_gradient: Tensor = NOTHING
-    attention_average: Tensor = NOTHING
+    def __init__(self, trial: Trial) -> None:
+        self.trial, self.found = trial, defaultdict[str, list[Tensor]](list)
 
-    @property
-    def square(self) -> Tensor:
-        """r²: what it adds to the distance from the identity."""
-        return self.branch_weight.square()
-
-
-@dataclass
-class Trace:
-    """All sublayers; entries and their share with |g| ≥ 10 ε by parameter; the loss's gradient."""
-
-    trial: Trial
-    sublayers: list[SublayerTrace] = field(default_factory=list)
-    above_epsilon: list[tuple[int, Tensor]] = field(default_factory=list)
-    loss_gradient: Tensor = NOTHING
-
-    def over_sublayers(self, quantity: str) -> Tensor:
-        """One quantity of all sublayers that have it: (sublayers, seeds)."""
-        values = [getattr(s, quantity) for s in self.sublayers]
-        return torch.stack([x for x in values if len(x)])
+    def each(self, quantity: str) -> Tensor:
+        """One quantity of all that have it: (sublayers, seeds)."""
+        return torch.stack(self.found[quantity])
 
 
 def size(x: Tensor) -> Tensor:
@@ -95,16 +73,17 @@ def take_trace(trial: Trial) -> Trace:
     parameters = [p for p, _ in trial.parameters()]
 
     def collect(_: nn.Parameter, g: Tensor) -> None:
-        above = (g.abs() >= 10 * EPSILON).flatten(1).double().mean(1)
-        trace.above_epsilon.append((g[0].numel(), above))
+        above = (g.abs() >= 10 * EPSILON).flatten(1).double()
+        trace.found["above_epsilon"].append(above.mean(1))
+        trace.found["entries"].append(above.new_tensor(above.shape[1]))
 
     def arrive(gradient: Tensor) -> None:
-        trace.loss_gradient = _per_token(gradient)
+        trace.found["loss_gradient"].append(_per_token(gradient))
 
     handles: list[RemovableHandle] = []
     try:
         for residual in trial.model.residuals():
-            handles.extend(_watch(residual, trial, trace.sublayers))
+            handles.extend(_watch(residual, trace))
         with only(trial.model, parameters), arriving(parameters, collect):
             output = trial.output()
             output.register_hook(arrive)  # type: ignore[no-untyped-call]
@@ -121,54 +100,52 @@ def _per_token(gradient: Tensor) -> Tensor:
     return size(gradient) * n
 
 
-def _watch(
-    residual: Residual, trial: Trial, sublayers: list[SublayerTrace]
-) -> list[RemovableHandle]:
-    """Hooks on one residual sublayer; the record is made when its forward pass begins."""
+def _watch(residual: Residual, trace: Trace) -> list[RemovableHandle]:
+    """Hooks on one residual sublayer."""
     normalises_sum = residual.placement.normalises_sum
-    inputs: list[Tensor] = []
+    inputs = list[Tensor]()
+
+    def take(quantity: str, value: Tensor) -> None:
+        trace.found[quantity].append(value)
 
     def begin(_: nn.Module, args: tuple[Tensor, ...]) -> None:
         inputs[:] = [x := args[0].detach()]
-        sublayers.append(SublayerTrace(correlation(x)))
+        take("token_correlation", correlation(x))
 
     def at_branch(branch: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-        now, y = sublayers[-1], size(output.detach())
+        y = size(output.detach())
         assert isinstance(branch, Branch)
         gains = {d.name: d.gain for _, d in described(branch)}
         product = math.prod(gains[name] for name in factors(branch.spec))
-        now.branch_response = y / (product * math.sqrt(output.shape[-1]))
+        take("branch_response", y / (product * math.sqrt(output.shape[-1])))
         if normalises_sum:
-            now.branch_weight = y / (residual.alpha * size(inputs[0]))
+            take("branch_weight", y / (residual.alpha * size(inputs[0])))
         with torch.no_grad():
             if isinstance(branch, Attention):
                 source = args[1] if branch.crosses else args[0]
-                now.attention_average = _attention_average(branch, args[0], source)
+                take("attention_average", _attention_average(branch, args[0], source))
             else:
-                now.homogeneity = _homogeneity(branch, args[0])
+                take("homogeneity", _homogeneity(branch, args[0]))
 
     def at_norm(norm: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-        now, z = sublayers[-1], args[0].detach().double()
+        z = args[0].detach().double()
         assert isinstance(norm, Norm)
         if norm.spec.centred:
             z = z - z.mean(-1, keepdim=True)
         units = residual.placement.coefficients(residual.alpha)[0] if normalises_sum else 1.0
-        jacobian = units * math.sqrt(z.shape[-1]) * size(1 / z.norm(dim=-1, keepdim=True))
-        before = now.norm_jacobian
-        now.norm_jacobian = torch.maximum(before, jacobian) if len(before) else jacobian
-        now.norm_output = size(output.detach()) / math.sqrt(z.shape[-1])
+        width = math.sqrt(z.shape[-1])
+        take("norm_jacobian", units * width * size(1 / z.norm(dim=-1, keepdim=True)))
+        take("norm_output", size(output.detach()) / width)
 
     def end(_: nn.Module, args: tuple[Tensor, ...], output: Tensor) -> None:
-        now = sublayers[-1]
         if not normalises_sum:
             stream = args[3] if residual.parallel else inputs[0]
-            now.branch_weight = size(output.detach() - stream.detach()) / size(inputs[0])
+            take("branch_weight", size(output.detach() - stream.detach()) / size(inputs[0]))
         inputs.clear()
-
-        def arrive(gradient: Tensor) -> None:
-            now.upstream_gradient = _per_token(gradient)
-
-        output.register_hook(arrive)  # type: ignore[no-untyped-call]
+        # gradients arrive from the last sublayer to the first
+        output.register_hook(  # type: ignore[no-untyped-call]
+            lambda gradient: trace.found["upstream_gradient"].insert(0, _per_token(gradient))
+        )
 
     return [
         residual.register_forward_pre_hook(begin),
@@ -207,13 +184,13 @@ def _homogeneity(branch: Branch, x: Tensor) -> Tensor:
 
 
 def _root_mean_square(quantity: str) -> Callable[[Trace], Tensor]:
-    return lambda trace: trace.over_sublayers(quantity).square().mean(0).sqrt()
+    return lambda trace: trace.each(quantity).square().mean(0).sqrt()
 
 
 def _above_epsilon(trace: Trace) -> Tensor:
-    """The share of all stepped entries with |g| ≥ 10 ε, which an optimizer's ε does not reach."""
-    traced = trace.above_epsilon
-    return torch.stack([n * share for n, share in traced]).sum(0) / sum(n for n, _ in traced)
+    """The share of all stepped entries that an optimizer's ε does not reach."""
+    entries = trace.each("entries")
+    return (entries[:, None] * trace.each("above_epsilon")).sum(0) / entries.sum()
 
 
 def _alignment(trace: Trace) -> Tensor:
@@ -247,19 +224,17 @@ def sample_layers(count: int) -> set[int]:
 
 # By the name that an assumption of ``definitions/assumption.py`` asks for.
 QUANTITIES: dict[str, Callable[[Trace], Tensor]] = {
-    "activation_homogeneity": lambda trace: trace.over_sublayers("homogeneity").amin(0),
+    "activation_homogeneity": lambda trace: trace.each("homogeneity").amin(0),
     "activation_size": _root_mean_square("norm_output"),
     "aligned_updates": _alignment,
     "attention_average": _root_mean_square("attention_average"),
     "branch_input_response": _root_mean_square("branch_response"),
     "branch_weight": _root_mean_square("branch_weight"),
     "gradient_above_epsilon": _above_epsilon,
-    # ‖∂L/∂F‖ for a loss that is one token's
-    "loss_gradient": lambda trace: trace.loss_gradient,
-    "norm_jacobian": lambda trace: trace.over_sublayers("norm_jacobian").amax(0),
-    # S·r², the sum over sublayers of (‖G‖/‖αx‖)², n times where n of them are one
-    "self_consistency": lambda trace: trace.over_sublayers("square").sum(0),
-    "upstream_gradient": lambda trace: trace.over_sublayers("upstream_gradient").amax(0),
+    "loss_gradient": lambda trace: trace.each("loss_gradient")[0],
+    "norm_jacobian": lambda trace: trace.each("norm_jacobian").amax(0),
+    "self_consistency": lambda trace: trace.each("branch_weight").square().sum(0),
+    "upstream_gradient": lambda trace: trace.each("upstream_gradient").amax(0),
 }
 
 

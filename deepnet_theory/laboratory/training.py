@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import torch
@@ -15,7 +15,15 @@ from torch import Tensor, nn
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.optimizer import Optimizer
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.laboratory.common_mode import CommonMode, Watch, is_taken
+from deepnet_theory.definitions.placement import placement
+from deepnet_theory.laboratory.common_mode import (
+    CommonMode,
+    Ended,
+    Watch,
+    is_taken,
+    trained,
+    with_taken,
+)
 from deepnet_theory.laboratory.optimum import require_steps
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key
 from deepnet_theory.laboratory.stepping import going
@@ -27,22 +35,6 @@ from deepnet_theory.runtime import build, machine, start_head_
 from deepnet_theory.runtime.model import Model
 
 HELD_OUT_BATCHES = 8
-
-
-@dataclass(frozen=True)
-class Ended:
-    """What one run ends with: a ``value``, NaN where it diverged, and ``why``.
-
-    ``losses`` are those of each step while they are finite, ``taken`` R and the cosine between
-    tokens at ``steps``; both of the builder's models alone.
-    """
-
-    value: float
-    baseline: float | None
-    why: str = ""
-    losses: tuple[float, ...] = ()
-    steps: tuple[int, ...] = ()
-    taken: tuple[CommonMode, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,34 +103,31 @@ class Built:
         ):  # fmt: skip
             torch.manual_seed(seed)  # of dropout
             corpus, model = course.corpus(len(constants.parts)), begun(constants, course, seed)
-            losses, taken = list[float](), dict[int, CommonMode]()
             groups = [{k: g[k] for k in ("params", "lr")} for g in parameter_groups(model, rate)]
             optimizer = going(course.optimizer)(groups, lr=rate)
-            for step in range(course.steps):
+            taken, watch = dict[int, CommonMode](), Watch(model)
+
+            def loss_at(step: int) -> Tensor:
                 windows = corpus.batch(settings.batch, generator_for(seed, f"batch {step}"))
-                watch = Watch(model) if is_taken(step) else None
-                with nullcontext() if watch is None else watch.watching():
+                with watch.watching() if is_taken(step) else nullcontext():
                     loss = cross_entropy(model, windows)
-                value = float(loss.detach())
-                if not math.isfinite(value):
-                    why = f"the loss was {value} at step {step}"
-                    return Ended(math.nan, baseline, why, *_so_far(losses, taken))
-                losses.append(value)
-                if watch is not None:
+                if is_taken(step):
                     taken[step] = watch.found
+                return loss
+
+            def update(loss: Tensor) -> None:
                 optimizer.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optimizer.step()
-            model.eval()
-            with torch.no_grad():
-                held = [float(cross_entropy(model, batch)) for batch in validation]
-        mean = math.fsum(held) / len(held)
-        why = "" if math.isfinite(mean) else "a validation loss was not finite"
-        return Ended(math.nan if why else mean, baseline, why, *_so_far(losses, taken))
 
+            def evaluate() -> float:
+                model.eval()
+                with torch.no_grad():
+                    return fmean(float(cross_entropy(model, batch)) for batch in validation)
 
-def _so_far(losses: list[float], taken: dict[int, CommonMode]) -> tuple[Any, ...]:
-    return tuple(losses), tuple(taken), tuple(taken.values())
+            ended = trained(course.steps, loss_at, update, evaluate, baseline)
+        normed = placement(constants.placement).normalises_sum
+        return with_taken(ended, taken, normed)
 
 
 def begun(constants: Constants, course: Course, seed: int) -> Model:

@@ -15,18 +15,23 @@ from typing import Any, Protocol, Unpack
 import torch
 
 from deepnet_theory.definitions.constants import OF_A_BASE, Constants, SublayerConstants
+from deepnet_theory.definitions.measurement import (
+    TRAINING,
+    TRANSFER,
+    ClosureTransfer,
+    Result,
+    Run,
+)
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import INTERRUPTION, InputError, Refusal, Verdict, shown
-from deepnet_theory.definitions.placement import placement
 from deepnet_theory.definitions.record import ShortRun, record
-from deepnet_theory.definitions.training import ClosureTransfer, Run, Training, Transfer
-from deepnet_theory.laboratory.common_mode import over_seeds, warning
+from deepnet_theory.laboratory.common_mode import Ended, run_of, warning
 from deepnet_theory.laboratory.measuring import cost_of, of_all
-from deepnet_theory.laboratory.optimum import judged
+from deepnet_theory.laboratory.optimum import curve_of, judged
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, provenance
 from deepnet_theory.laboratory.statistics import t_interval
 from deepnet_theory.laboratory.text import BYTES
-from deepnet_theory.laboratory.training import Built, Course, Ended
+from deepnet_theory.laboratory.training import Built, Course
 from deepnet_theory.processes.jobs import Job, Work, cores, run_until_stopped, split, with_advice
 from deepnet_theory.processes.keep import cache_of
 from deepnet_theory.runtime.building import checked
@@ -101,7 +106,7 @@ def train_all(
 
 
 def transfer_of(
-    select: dict[str, Any],
+    of: dict[str, Any],
     settings: dict[str, Any],
     candidates: Sequence[Candidate],
     places: Sequence[Depth],
@@ -109,11 +114,11 @@ def transfer_of(
     seeds: Sequence[int],
     device: torch.device,
     **work: Unpack[Work],
-) -> Transfer:
+) -> Result:
     """Train every candidate at every place with every rate, and say which rates transfer.
 
-    An interrupt (Ctrl-C) gives the partial result, UNDECIDED. Raises :class:`InputError` for what
-    cannot be trained.
+    The verdict is that of the first one. An interrupt (Ctrl-C) gives the partial result, UNDECIDED.
+    Raises :class:`InputError` for what cannot be trained.
     """
     began = time.perf_counter()
     trainers = {candidate.closure: candidate.trainer for candidate in candidates}
@@ -121,6 +126,7 @@ def transfer_of(
     every = [one for grid in grids.values() for one in grid.values()]
     known = [one.baseline for one in every if one.baseline is not None]
     baseline = fmean(known) if known else None
+    level = math.inf if baseline is None else baseline
     warnings, closures = list[str](), []
     for candidate in candidates:
         grid = grids[candidate.closure]
@@ -132,22 +138,23 @@ def transfer_of(
             }
             for place in places
         ]
-        losses = [{rate: tuple(e.value for e in runs) for rate, runs in r.items()} for r in rows]
-        finite = [v for row in losses for v in row.values() if all(map(math.isfinite, v))]
+        losses = [[one.value for one in runs] for row in rows for runs in row.values()]
+        finite = [v for v in losses if all(map(math.isfinite, v))]
         alike = bool(finite) and len(seeds) > 1 and all(len({*v}) == 1 for v in finite)
         warnings += _warnings(candidate.trainer.name, places, rows, alike * len(seeds))
         if alike:
-            losses = [{rate: v[:1] for rate, v in row.items()} for row in losses]
-        level = math.inf if baseline is None else baseline
+            rows = [{rate: runs[:1] for rate, runs in row.items()} for row in rows]
+        curves = [curve_of(p, row, rates, level) for p, row in zip(places, rows, strict=True)]
         told = candidate.closure, candidate.rule, candidate.rho
-        closure = judged(places, rates, losses, level, *told)
-        closures.append(_with_common_mode(closure, rows))
-    return Transfer(
-        select=select,
-        measure=settings,
+        closures.append(ClosureTransfer(*told, tuple(curves), *judged(curves, level)))
+    return Result(
+        TRANSFER,
+        of=of,
+        settings=settings,
+        verdict=closures[0].verdict,
+        provenance=provenance(began, device, stopped, warnings),
         closures=tuple(closures),
         baseline=baseline,
-        provenance=provenance(began, device, stopped, warnings),
     )
 
 
@@ -174,25 +181,10 @@ def _warnings(
         )
 
 
-def _with_common_mode(
-    closure: ClosureTransfer, rows: Sequence[Mapping[float, Sequence[Ended]]]
-) -> ClosureTransfer:
-    """The curves with the largest R and cosine of each rate, where they were taken."""
-    if not any(one.taken for row in rows for runs in row.values() for one in runs):
-        return closure
-    curves = []
-    for curve, row in zip(closure.curves, rows, strict=True):
-        taken = [[one for run in row[rate] for one in run.taken] for rate in curve.rates]
-        weights = tuple(max((one.weight for one in t), default=math.nan) for t in taken)
-        cosines = tuple(max((one.cosine for one in t), default=math.nan) for t in taken)
-        curves.append(replace(curve, common_mode=weights, token_cosine=cosines))
-    return replace(closure, curves=tuple(curves))
-
-
 # ---- one rate: a short training ----
 
 
-def train(constants: Constants | str | Path, **given: Any) -> Training:
+def train(constants: Constants | str | Path, **given: Any) -> Result:
     """Train the model of the constants, and beside it the same one plain: α = β = 1, one rate.
 
     With the constants' optimizer at its full ``lr`` from the first step. Both start from the same
@@ -234,11 +226,9 @@ def train(constants: Constants | str | Path, **given: Any) -> Training:
     trainers = {n: Built(n, {depth_key(place): c}, course) for n, c in rules.items()}
     seeds = range(asked.seed, asked.seed + asked.seeds)
     grids, stopped = train_all(trainers, [place], [asked.lr], seeds, work)
-    runs = tuple(
-        _run(n, constants.placement, of_all(seeds, grids[n], (depth_key(place), asked.lr)), course)
-        for n in rules
-    )
-    finished = sum(bool(run.losses) for run in runs)
+    ended = [of_all(seeds, grids[n], (depth_key(place), asked.lr)) for n in rules]
+    runs = tuple(run_of(n, place, each) for n, each in zip(rules, ended, strict=True))
+    finished = sum(map(bool, ended))
     if stopped == INTERRUPTION and not finished:
         raise KeyboardInterrupt
     verdict, because = (
@@ -246,20 +236,31 @@ def train(constants: Constants | str | Path, **given: Any) -> Training:
         if stopped
         else compared(runs[0], runs[1], corpus.baseline)
     )
-    normed = placement(constants.placement).normalises_sum
-    told = ((r.rule, warning(normed, r.common_mode_steps, r.common_mode)) for r in runs)
-    return Training(
-        runs, corpus.baseline, verdict, because,
+    told = (
+        (run.rule, warning(each[0].normed, run))
+        for run, each in zip(runs, ended, strict=True)
+        if each
+    )
+    rows = constants.origin.get("rows")  # of a file, which may say anything there
+    network = {n: getattr(constants, n) for n in ("optimizer", "placement", "stack")}
+    return Result(
+        TRAINING,
+        {
+            "select": network, "condition": constants.condition,
+            "rows": rows if isinstance(rows, dict) else {}, "row": constants.origin.get("row"),
+        },
         {
             **{k: v for k, v in asdict(asked).items() if k != "text"},
             "optimizer": f"{stepped.name}, no warm-up", "device": str(sizes.torch_device),
             "corpus": corpus.name if text is None else str(asked.text),
             "constants": constants.to_dict(),
         },
-        provenance(
+        verdict=verdict,
+        provenance=provenance(
             began, sizes.torch_device, stopped,
             [f"{rule}: {sentence}" for rule, sentence in told if sentence],
         ),
+        runs=runs, baseline=corpus.baseline, because=because,
     )  # fmt: skip
 
 
@@ -287,19 +288,6 @@ def causal(constants: Constants) -> Constants:
     """The same constants with a causal last part, and their warning already said."""
     *before, last = constants.parts
     return replace(constants, parts=(*before, replace(last, causal=True)), warning="")
-
-
-def _run(rule: str, where: str, seeds: Sequence[Ended], course: Course) -> Run:
-    """The runs of all seeds as one: means of the losses, up to where all of them went."""
-    if not seeds:
-        return Run(rule, where, ())
-    losses = tuple(map(fmean, zip(*(one.losses for one in seeds), strict=False)))
-    finding = f"a loss was not finite at step {len(losses)}" if len(losses) < course.steps else ""
-    finding = finding or next((one.why for one in seeds if one.why), "")
-    by_seed = () if finding else tuple(one.value for one in seeds)
-    common = over_seeds((one.steps for one in seeds), (one.taken for one in seeds))
-    mean = fmean(by_seed) if by_seed else None
-    return Run(rule, where, losses, mean, finding, by_seed, *common)
 
 
 def compared(run: Run, rival: Run, baseline: float) -> tuple[Verdict, str]:

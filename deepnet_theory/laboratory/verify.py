@@ -22,7 +22,6 @@ from deepnet_theory.definitions.measurement import (
     AssumptionResult,
     Estimate,
     Exponent,
-    Prediction,
     Predictions,
     Result,
 )
@@ -208,7 +207,7 @@ def verify(
     warnings += [point.finding for point in points if point.finding]
     if settings.updates > 1:  # nothing predicts these
         share = several(settings.updates)
-        plans += [Prediction(p.variable, share, None) for p in plans if p.share == ALL]
+        plans += [Exponent(p.variable, share) for p in plans if p.share == ALL]
     case_at = partial(_case, selection, rule, settings, scheme)
     exponents = tuple(_exponent(one, rows, case_at) for one in plans)
     return Result(
@@ -288,20 +287,20 @@ def cases_of(
 
 
 def _exponent(
-    prediction: Prediction, rows: Sequence[AtDepth], case_at: Callable[[Depth], Case]
+    asked: Exponent, rows: Sequence[AtDepth], case_at: Callable[[Depth], Case]
 ) -> Exponent:
-    share = prediction.share
+    share = asked.share
     found = [(at, values) for at in rows if (values := at.measured(share)) is not None]
     depths = [at.depth for at, _ in found]
     predicted = [p.values for at, _ in found if (p := at.expected(share)) is not None]
     expected = _table(predicted) if found and len(predicted) == len(found) else None
 
     def deep_down() -> float | None:
-        at = case_at, depths[-1], prediction.variable
+        at = case_at, depths[-1], asked.variable
         return power_deep_down(*at) if share == ALL else None
 
     table = _table(values for _, values in found)
-    return judge_exponent(prediction, depths, table, len(rows), expected, deep_down)
+    return judge_exponent(asked, depths, table, len(rows), expected, deep_down)
 
 
 def _assumption(a: Assumption, measured: Sequence[AtDepth]) -> AssumptionResult:

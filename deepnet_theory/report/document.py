@@ -6,7 +6,8 @@ Each kind of result is composed once. A printer knows these blocks and no result
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -61,6 +62,14 @@ def table(columns: str, rows: Iterable[tuple[Words, ...]]) -> Table:
         tuple(i for i, name in enumerate(head) if name.startswith(sign)) for sign in ">…"
     )
     return Table(tuple(name.lstrip(">…") for name in head), tuple(rows), numbers, sentences)
+
+
+def filled(columns: str, rows: Iterable[tuple[Words, ...]]) -> Table:
+    """Such a table of the columns that any row has a value for."""
+    cells = list(rows)
+    kept = [i for i in range(columns.count("|") + 1) if any(row[i] for row in cells)]
+    names = columns.split("|")
+    return table("|".join(names[i] for i in kept), (tuple(row[i] for i in kept) for row in cells))
 
 
 def terms(rows: Iterable[tuple[Words, ...]]) -> Table:
@@ -182,6 +191,24 @@ GREEK = {
     "lambda": "λ", "sigma": "σ", "delta": "δ", "epsilon": "ε", "phi": "φ",
     "gamma": "γ", "mu": "μ", "omega": "ω", "xi": "ξ",
 }  # fmt: skip
+# in this order; a minus sign, unlike a hyphen, is not parted from what follows it
+_SET: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"(?<![^\s(^[|])-(?=\w)"), "−"),
+    (re.compile(r"\bnorm_(\w+)"), r"‖\1‖"),
+    (re.compile(rf"(?<![\w.-])({'|'.join(GREEK)})(?![^\W_]|-|\.\w)"), lambda m: GREEK[m[0]]),
+    (re.compile(r"\bsqrt(?=\()"), "√"),
+    (re.compile(r"(?<=[\w)|‖])\*\*(?=[\w(-])"), "^"),
+    (re.compile(r"(?<=[\w)|‖])\*(?=[\w(|√‖])"), "·"),
+)
+
+
+def lettered(text: str) -> str:
+    """A sentence with what is typed in it as a formula in signs: −η·N^(1/2)."""
+    for pattern, sign in _SET:
+        text = pattern.sub(sign, text)
+    return text
+
+
 SIGNED = "+z.4f"  # the form of an exponent
 
 

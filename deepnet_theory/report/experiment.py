@@ -1,15 +1,16 @@
-"""What one update changes, as a document: of a rule, of your own models, predicted, in width."""
+"""What an experiment found, as a document: its answer, its numbers and its figures."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from deepnet_theory.definitions.measurement import MODEL, PREDICTION, QUANTITY
+from deepnet_theory.definitions.measurement import MODEL, PREDICTION, QUANTITY, TRAINING, TRANSFER
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.rule import PLAIN
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import SIGNED, depth_words, interval, number, power
+from deepnet_theory.report.training import answers, runs, runs_figure, transfer, transfer_figure
 
 if TYPE_CHECKING:
     from deepnet_theory.definitions.measurement import AssumptionResult, Estimate, Exponent, Result
@@ -22,40 +23,47 @@ CAPTION = (
     "seeds. Lines have the predicted slopes: solid for this rule, dashed for others. The band is "
     "the absolute size that single sublayers predict."
 )
-COMMON = (
-    "R is the summed weight, compared with the stream, of what the branches add to all tokens "
-    "alike. A token's own part is divided by cosh(R) with a norm on every sum, by sqrt(1 + R**2) "
-    "without."
-)
+TRAINED = {TRANSFER: "Does the learning rate transfer? ", TRAINING: "Training: "}
+SETTINGS = ("data", "steps", "width", "tokens", "batch", "step", "lr", "seeds")
 
 
 def document(m: Result) -> doc.Document:
     """The whole experiment, and those on the same network under other rules."""
-    keys = ("data", "width", "tokens", "batch", "step", "seeds")
-    settings = ", ".join(f"{key} {m.settings[key]}" for key in keys if key in m.settings)
-    how = "Predicted from single sublayers, with no free constant" if _predicted(m) else "Measured"
+    settings = ", ".join(f"{key} {m.settings[key]}" for key in SETTINGS if key in m.settings)
+    how = "Trained" if m.schema in TRAINED else "Measured"
+    ended: doc.Words = (m.verdict, f" ({m.provenance.ran})")
+    if m.schema == PREDICTION:
+        how, ended = "Predicted from single sublayers, with no free constant", m.provenance.ran
     rows = m.of.get("rows", {})
     body: doc.Body = (
-        *rows_named(rows, next(iter(rows), None), "measured here"),
-        answer(m),
-        f"{how}: {settings}.",
+        *rows_named(rows, m.of.get("row", next(iter(rows), None)), f"{how.lower()} here"),
+        *answers_of(m),
+        f"{how}: {settings}." * bool(settings),
+        str(m.of.get("condition", "")),
         *sections(m),
         doc.Document("Assumptions", (assumptions(m.assumptions),)),
-        m.provenance.ran if _predicted(m) else (m.verdict, f" ({m.provenance.ran})"),
+        f"{m.stopped}: a part of what was asked for." * bool(m.stopped),
+        ended,
     )
-    return doc.Document(f"{y_label(m)}, {subject(m)}", body)
+    return doc.Document(f"{TRAINED.get(m.schema) or f'{y_label(m)}, '}{subject(m)}", body)
 
 
 def sections(m: Result) -> tuple[doc.Document, ...]:
-    """Exponents, points with their figures, shares, several updates, warnings."""
+    """Exponents, points with their figures, shares, trainings, warnings."""
     shares, left = m.shares[:MOST_SHARES], len(m.shares) - MOST_SHARES
     more = f"{left} more, each smaller than these." * (left > 0)
     at = depth_words(m.points[-1].at) if m.points else "the last point"
+    drawn = figures(m)
     return (
         doc.Document("Exponents", (judged(m.exponents),) * bool(m.exponents)),
-        doc.Document("Points", (*figures(m), points(m.points))),
+        *(
+            doc.Document(f"Exponents, {c.closure}, ρ/η = {c.rho or '-'}", (judged(c.exponents),))
+            for c in m.closures
+        ),
+        *transfer(m, drawn),
+        doc.Document("Points", (*(drawn if m.points else ()), points(m.points))),
         doc.Document(f"Trained alone, at {at}", (_shares(shares), more)),
-        doc.Document("Common to all tokens, over the updates", tuple(_over_updates(m))),
+        *runs(m, drawn),
         doc.Document("Warnings", m.provenance.warnings),
     )
 
@@ -63,16 +71,13 @@ def sections(m: Result) -> tuple[doc.Document, ...]:
 def lines(m: Result) -> str:
     """An experiment as an interpreter shows it: of what, its answer, its range."""
     depths = " to ".join(depth_words(p.at) for p in (*m.points[:1], *m.points[1:][-1:]))
-    said = "".join(map(str, answer(m))) or "; ".join(f"{number(p.mean)}" for p in m.points)
-    ran = f" {len(m.points)} points, {depths or 'none'}; {m.provenance.ran}>"
-    return "\n".join((f"<Result of {subject(m)}", f" {said}", ran))
+    told = ("".join(map(str, doc.pieces(words))) for words in answers_of(m))
+    said = " ".join(told) or "; ".join(f"{number(p.mean)}" for p in m.points)
+    ran = f"{len(m.points)} points, {depths or 'none'}; " * (m.schema not in TRAINED)
+    return "\n".join((f"<Result of {subject(m)}", f" {said}", f" {ran}{m.provenance.ran}>"))
 
 
 # ---- sentences ----
-
-
-def _predicted(m: Result) -> bool:
-    return m.schema == PREDICTION
 
 
 def _wide(m: Result) -> bool:
@@ -95,14 +100,18 @@ def subject(m: Result, nameless: str = "") -> str:
     by = m.of.get("optimizer") or select.get("optimizer") or (update and (nameless or update))
     network = (m.of.get("model"), select.get("placement"), select.get("stack"))
     words = " ".join(str(word) for word in network if word)
-    named = (words, f"trained with {by}" * bool(by), rule_words(m), "predicted" * _predicted(m))
+    predicted = "predicted" * (m.schema == PREDICTION)
+    named = (words, f"trained with {by}" * bool(by), rule_words(m), predicted)
     return ", ".join(filter(None, named))
 
 
+def answers_of(m: Result) -> tuple[doc.Words, ...]:
+    """What was found, a sentence a rule with its verdict; nothing of a prediction."""
+    return answers(m) if m.schema in TRAINED else (answer(m),) * (m.schema != PREDICTION)
+
+
 def answer(m: Result) -> tuple[doc.Inline, ...]:
-    """How ‖ΔF‖ depends on the size, and the verdict; nothing of a prediction."""
-    if _predicted(m):
-        return ()
+    """How ‖ΔF‖ depends on the size, and the verdict."""
     if not m.exponents:
         return (m.verdict, ": no exponent was measured.")
     wrong = ", ".join(e.share for e in m.exponents if e.verdict is Verdict.REFUTED)
@@ -161,10 +170,8 @@ def _estimates(what: str, names: Sequence[str], estimates: Points) -> doc.Table:
         told = (number(mean, missing=""), absolute, e.finding)
         seeds = str(len(e.values) or "")
         cells.append((name, number(e.mean), interval(e.low, e.high), seeds, *told))
-    columns = (what, ">mean", ">95 % interval", ">seeds", ">predicted", ">its interval", "…finding")
-    kept = [i for i in range(len(columns)) if any(row[i] for row in cells)]
-    rows = (tuple(row[i] for i in kept) for row in cells)
-    return doc.table(" | ".join(columns[i] for i in kept), rows)
+    columns = "mean | >95 % interval | >seeds | >predicted | >its interval | …finding"
+    return doc.filled(f"{what} | >{columns}", cells)
 
 
 def judged(exponents: Sequence[Exponent]) -> doc.Table:
@@ -209,27 +216,6 @@ def assumptions(
     return doc.table("assumption | verdict | …statement | …measured", rows)
 
 
-def _over_updates(m: Result) -> Iterator[doc.Block]:
-    """R, the tokens' cosine and the loss of every depth, from the first update to the last."""
-
-    def both(values: Sequence[float], form: str) -> str:
-        return f"{number(values[0], form)} → {number(values[-1], form)}"
-
-    if not m.updates:
-        return
-    rate = m.settings["eta"]
-    at_rate = "its own rate" if rate is None else f"the rate {rate:g}"
-    updates = f"{m.settings['updates']} updates of {m.of['optimizer']} at {at_rate}"
-    yield f"{updates}, from the first to the last. {COMMON}"
-    rows = (
-        (depth_words(u.depth), number(max(u.common_mode), ".2f"), both(u.common_mode, ".2f"),
-         both(u.token_cosine, ".2f"), both(u.losses, ".3f"))
-        for u in m.updates
-        if u.common_mode
-    )  # fmt: skip
-    yield doc.table("depth | >largest R | >R | >tokens' cosine | >loss", rows)
-
-
 # ---- figures: what was measured beside what was predicted ----
 
 
@@ -238,8 +224,11 @@ def figures(
 ) -> tuple[doc.Figure, ...]:
     """The points against each size that varies, or ``variable``, with the predicted slopes.
 
-    Of two depths the other one is held at its lowest value.
+    Of two depths the other one is held at its lowest value. Of trainings: losses, against the rate
+    or the step.
     """
+    if m.schema in TRAINED:
+        return transfer_figure(m) if m.closures else runs_figure(m)
     sizes = {s: len({p.at[s] for p in m.points}) > 1 for p in m.points[:1] for s in p.at}
     varying = [s for s, varies in sizes.items() if varies] or [*sizes][:1]
     held = "; the other size is at its lowest" * (len(sizes) > 1)

@@ -21,8 +21,6 @@ SHOWN = {
     "Derivation": ("rule", "document", "one_line", ""),
     "Judgement": ("tables", "scheme", "", ""),
     "Result": ("experiment", "document", "lines", "figures"),
-    "Training": ("training", "document", "", "figures"),
-    "Transfer": ("training", "transfer", "transfer_line", "transfer_figures"),
     "WidthDerivation": ("tables", "wide", "wide_line", ""),
 }
 DOCUMENT, LINE, FIGURES = 1, 2, 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 from html import escape
 from pathlib import Path
@@ -15,15 +15,7 @@ from deepnet_theory.report import document as doc
 from deepnet_theory.report.figure import drawn
 from deepnet_theory.report.notation import equation_latex, formula_latex
 
-# in this order; a minus sign, unlike a hyphen, is not parted from what follows it
-_SET: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"(?<![^\s(^[|])-(?=\w)"), "−"),
-    (re.compile(rf"(?<![\w.-])({'|'.join(doc.GREEK)})(?![\w-]|\.\w)"), lambda m: doc.GREEK[m[0]]),
-    (re.compile(r"\bsqrt(?=\()"), "√"),
-    (re.compile(r"(?<=[\w)|])\*\*(?=[\w(-])"), "^"),
-    (re.compile(r"(?<=[\w)|])\*(?=[\w(|√])"), "·"),
-    (re.compile(r"\^(?:\(([^()]*)\)|(−?\w+(?:\.\d+)?))"), lambda m: f"<sup>{m[1] or m[2]}</sup>"),
-)
+RAISED = re.compile(r"\^(?:\(([^()]*)\)|(−?\w+(?:\.\d+)?))")
 
 
 def page(document: doc.Document) -> str:
@@ -100,10 +92,7 @@ def _words(words: doc.Words) -> str:
 
 def _prose(text: str) -> str:
     """A sentence; what is typed in it as a formula is set: −η·N, and an exponent raised."""
-    shown = escape(text)
-    for pattern, sign in _SET:
-        shown = pattern.sub(sign, shown)
-    return shown
+    return RAISED.sub(lambda m: f"<sup>{m[1] or m[2]}</sup>", doc.lettered(escape(text)))
 
 
 @cache

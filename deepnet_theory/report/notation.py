@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
 from fractions import Fraction
 
 import sympy as sp
@@ -11,7 +9,7 @@ from sympy.printing.latex import latex
 
 from deepnet_theory.definitions.expression import DEPTH, UPDATE, Grammar, OperatorAlgebra, fold
 from deepnet_theory.definitions.placement import PLACEMENT
-from deepnet_theory.report.document import GREEK, Proposition
+from deepnet_theory.report.document import Proposition, lettered
 
 # the sign between the sides of an equation, and what stands around the right one
 LETTERS = {"AT_MOST": ("≤", "{}"), "ORDER": ("=", "Θ({})"), "BOUND": ("=", "O({})")}
@@ -76,43 +74,9 @@ def equation_latex(step: Proposition) -> str:
 
 def equation(step: Proposition) -> str:
     """``left = lhs relation rhs`` in a line of letters."""
-    sides = [shown(side) for side in (step.left, step.lhs, step.rhs) if side is not None]
+    sides = [lettered(str(side)) for side in (step.left, step.lhs, step.rhs) if side is not None]
     return _joined(sides, *LETTERS.get(step.relation, ("=", "{}")))
 
 
 def _joined(sides: list[str], sign: str, around: str) -> str:
     return f"{' = '.join(sides[:-1])} {sign} {around.format(sides[-1])}"
-
-
-_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
-_LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
-_SET: tuple[tuple[str, str | Callable[[re.Match[str]], str]], ...] = (  # in this order
-    (r"[^\W\d]\w*", lambda match: lettered(match[0])),
-    (r"sqrt\(([^\W_]+)\)", r"√\1"),
-    (r"sqrt\(", "√("),
-    (r"\*\*(\d+)", lambda match: match[1].translate(_RAISED)),
-    (r"\*\*", "^"),
-    (r"(?<![\w√])(\d+)\*(?=[^\W\d]|[√‖(])", r"\1"),
-    (r"\*", " "),
-)
-
-
-def shown(expression: sp.Expr) -> str:
-    """A formula in one line of letters: 2N^(3/2) β²/α."""
-    line = str(expression)
-    for pattern, sign in _SET:
-        line = re.sub(pattern, sign, line)
-    return line
-
-
-def lettered(name: str) -> str:
-    """A symbol's name in letters: α_e of alpha_e, c₁ of c_1, ‖ΔF‖ of norm_dF."""
-    if name.startswith("norm_"):
-        inner = name.removeprefix("norm_")
-        changed = len(inner) > 1 and inner[0] == "d" and inner not in GREEK
-        return f"‖{'Δ' * changed}{lettered(inner[1:] if changed else inner)}‖"
-    head, *below = name.split("_")
-    shown = GREEK.get(head, head)
-    for index in below:
-        shown += index.translate(_LOWERED) if index.isdigit() else f"_{GREEK.get(index, index)}"
-    return shown

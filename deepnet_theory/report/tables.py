@@ -48,16 +48,22 @@ def scheme(judgement: Judgement) -> doc.Document:
         for part in row.parts
         for m in part.growing
     )
-    # which optimizers a column stands for
-    columns = ((r.optimizers[0], ", ".join(r.optimizers)) for r in rows)
+    table = (
+        (f"{r.optimizers[0]}, {part.part}", *_quantities(part).values())
+        for r in rows
+        for part in r.parts
+    )
+    columns = " | ".join(("under", *_quantities(row.parts[0])))
     body: doc.Body = (
         (f"{published.summary}: ", doc.Formula(published.equation), "."),
         standing(row),
         *(f"Warning: {warning}." for warning in judgement.warnings),
-        doc.Document("What it does", tuple(_tables(rows))),
+        doc.Document("What it does", (doc.table(columns, table),)),
         doc.Document("Parameters whose share grows", (doc.terms(growing),)),
         doc.Document("Constants", (doc.terms(_constants(published)),)),
-        doc.Document("Optimizers", (doc.terms(columns),)),
+        doc.Document(
+            "Optimizers", (doc.terms((r.optimizers[0], ", ".join(r.optimizers)) for r in rows),)
+        ),
         doc.Document("Source", (published.source,)),
     )
     return doc.Document(f"{published.name} under {judgement.under}", body)
@@ -103,14 +109,6 @@ def _constants(scheme: Scheme) -> Iterator[tuple[str, doc.Words]]:
         yield "mind", scheme.mind
 
 
-def _tables(rows: list[Row]) -> Iterator[doc.Table]:
-    """One table a part: an optimizer's class is a column, named by the one that stands for it."""
-    for index, part in enumerate(rows[0].parts):
-        columns = [_quantities(row.parts[index]) for row in rows]
-        body = ((name, *(column[name] for column in columns)) for name in columns[0])
-        yield doc.Table((part.part, *(row.optimizers[0] for row in rows)), tuple(body))
-
-
 def _quantities(part: Layers) -> dict[str, str]:
     powers = {
         "change of the output": part.first,
@@ -132,8 +130,12 @@ COLUMNS = {  # of a row, and how the page calls them
     "epsilon": "epsilon",
     "decay": "weight decay",
 }
-COUPLED = {"coupled_decay": "coupled decay"}
-SIZES = {"gradient": "gradient", "update": "update", "action": "changes its output by"}
+BEHIND = {
+    "gradient": "gradient",
+    "update": "update",
+    "action": "changes its output by",
+    "coupled_decay": "coupled decay",
+}
 
 
 def wide_title(derivation: WidthDerivation) -> str:
@@ -156,9 +158,8 @@ def wide(derivation: WidthDerivation, proof: bool = True) -> doc.Document:
     coupled = (f"{', '.join(roles)}: {why}." for why, roles in refused.items())
     behind = (
         doc.Document(
-            "Sizes of one update, per unit of learning rate", (_table(table.rows, SIZES),)
+            "One update, per unit of learning rate", (_table(table.rows, BEHIND), *coupled)
         ),
-        doc.Document("Coupled weight decay", (_table(table.rows, COUPLED), *coupled)),
         doc.Document("Derivation in depth", steps(depth) if depth else ()),
     )
     body: doc.Body = (

@@ -1,17 +1,17 @@
-"""Trainings as documents: whether the best learning rate transfers, and one short run."""
+"""The trainings of an experiment: losses against the rate by rule, and losses step by step."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from deepnet_theory.definitions.measurement import TRAINING
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.document import depth_words, interval, number
-from deepnet_theory.report.experiment import COMMON, judged, rows_named
 
 if TYPE_CHECKING:
-    from deepnet_theory.definitions.training import ClosureTransfer, Run, Training, Transfer
+    from deepnet_theory.definitions.measurement import ClosureTransfer, Result, Run
 
 CURVES = (
     "Loss against the learning rate, a curve a size, the darker the larger. A point is the best "
@@ -23,40 +23,18 @@ JUDGED = (
     "at the smallest model's best rate the largest model loses more than a tenth of what the "
     "smallest has learnt."
 )
+COMMON = (
+    "R is the summed weight, compared with the stream, of what the branches add to all tokens "
+    "alike. A token's own part is divided by cosh(R) with a norm on every sum, by sqrt(1 + R**2) "
+    "without."
+)
+STEPS = "Training loss, the mean over the seeds. A curve ends where it was not finite."
 LOSS = "nats a byte"
 
 
-# ---- does the best rate transfer? ----
-
-
-def transfer(t: Transfer) -> doc.Document:
-    """Every rule's answer, its exponents, and the losses against the rate."""
-    stepped = t.select.get("optimizer") or t.select.get("update")
-    subject = t.select.get("model") or f"{t.select['placement']}, trained with {stepped}"
-    keys = ("steps", "batch", "tokens", "width", "seeds")
-    settings = ", ".join(f"{key} {t.measure[key]}" for key in keys if key in t.measure)
-    stopped = f"{t.provenance.stopped}: a part of what was asked for." * bool(t.provenance.stopped)
-    baseline = f"; baseline {number(t.baseline, '.3f')}" * (t.baseline is not None)
-    body: doc.Body = (
-        *map(_answer, t.closures),
-        f"{settings}. {JUDGED}",
-        *(
-            doc.Document(f"Exponents, {c.closure}, ρ/η = {c.rho or '-'}", (judged(c.exponents),))
-            for c in t.closures
-        ),
-        doc.Document("Best learning rates", (*transfer_figures(t), _rates(t))),
-        *(doc.Document(f"Losses, {c.closure}", (_losses_by_rate(c),)) for c in t.closures),
-        doc.Document("Warnings", t.provenance.warnings),
-        stopped,
-        f"{t.provenance.ran}{baseline}",
-    )
-    return doc.Document(f"Does the learning rate transfer? {subject}", body)
-
-
-def transfer_line(t: Transfer) -> str:
-    """A transfer as an interpreter shows it."""
-    reasons = "; ".join(f"{c.closure}: {c.exponent.because}" for c in t.closures)
-    return f"<Transfer {reasons}: {t.verdict.value}>"
+def answers(m: Result) -> tuple[doc.Words, ...]:
+    """The answer of every rule, or the one of a short training."""
+    return tuple(map(_answer, m.closures)) or ((m.verdict, f": {m.because}."),)
 
 
 def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
@@ -66,16 +44,26 @@ def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
         if math.isfinite(e.estimate)
     )
     scales = scales or f"no exponent of the best rate; {closure.exponent.because}"
-    end = "."
-    cost = closure.cost
-    if math.isfinite(cost.estimate):
+    end, cost = ".", closure.cost
+    if cost is not None and math.isfinite(cost.mean):
         first, last = (depth_words(c.depth) for c in (closure.curves[0], closure.curves[-1]))
         ends = interval(cost.low, cost.high, "+z.3f")
-        added = number(cost.estimate, "+z.3f") + f" ({ends})" * (ends != "-")
-        end += (
-            f" The rate {cost.rate:.3g}, the best at {first}, adds {added} to the loss at {last}."
-        )
+        added = number(cost.mean, "+z.3f") + f" ({ends})" * (ends != "-")
+        rate = number(cost.at["rate"], ".3g")
+        end = f". The rate {rate}, the best at {first}, adds {added} to the loss at {last}."
     return f"{closure.closure}: {scales}: ", closure.verdict, end
+
+
+# ---- many rates ----
+
+
+def transfer(m: Result, drawn: Sequence[doc.Figure]) -> Iterator[doc.Document]:
+    """The best rate of every curve, with the figure, and the losses against the rate."""
+    if m.closures:
+        level = () if m.baseline is None else (f"Baseline {number(m.baseline, '.3f')}.",)
+        yield doc.Document("Best learning rates", (JUDGED, *drawn, _rates(m), *level))
+        for c in m.closures:
+            yield doc.Document(f"Losses, {c.closure}", (_losses_by_rate(c),))
 
 
 def _losses_by_rate(closure: ClosureTransfer) -> doc.Table:
@@ -89,10 +77,10 @@ def _losses_by_rate(closure: ClosureTransfer) -> doc.Table:
     return doc.table(columns, rows)
 
 
-def _rates(t: Transfer) -> doc.Table:
+def _rates(m: Result) -> doc.Table:
     """The best rate of every curve, or why there is none, and the lowest loss that was measured."""
     rows = []
-    for closure in t.closures:
+    for closure in m.closures:
         for c in closure.curves:
             lowest = min(filter(math.isfinite, c.losses), default=math.nan)
             best, ends = c.finding or "-", "-"
@@ -105,11 +93,11 @@ def _rates(t: Transfer) -> doc.Table:
     return doc.table(columns, rows)
 
 
-def transfer_figures(t: Transfer) -> tuple[doc.Figure]:
+def transfer_figure(m: Result) -> tuple[doc.Figure]:
     """Loss against rate, a panel a closure, compared with a model that ignores its input."""
-    level = None if t.baseline is None else (t.baseline, "baseline")
-    y_label = "evaluate()" if "model" in t.select else f"validation loss, {LOSS}"
-    panels = tuple((c.closure, tuple(_curves(c))) for c in t.closures)
+    level = None if m.baseline is None else (m.baseline, "baseline")
+    y_label = "evaluate()" if "model" in m.of else f"validation loss, {LOSS}"
+    panels = tuple((c.closure, tuple(_curves(c))) for c in m.closures)
     return (doc.Figure(panels, "learning rate", y_label, CURVES, True, level),)
 
 
@@ -122,47 +110,44 @@ def _curves(c: ClosureTransfer) -> Iterator[doc.Series]:
         yield doc.Series(depth_words(curve.depth), marks, line, shade=index / last)
 
 
-# ---- one short run ----
+# ---- one rate ----
 
 
-def document(training: Training) -> doc.Document:
-    """The verdict, which rule was trained, and the result of every run."""
-    constants = training.conditions.get("constants", {})
-    origin = constants.get("origin", {})
-    formulas = origin.get("rows")  # of a file, which may say anything there
-    formulas = formulas if isinstance(formulas, dict) else {}
-    columns = "run | >steps | >first | >last | >validation | >largest R"
-    losses: doc.Body = (
-        doc.table(columns, map(_losses, training.runs)),
-        f"Unigram entropy {number(training.baseline, '.3f')} {LOSS}. {COMMON}",
-        doc.terms((r.rule, r.finding) for r in training.runs if r.finding),
-        *figures(training),
-    )
-    body: doc.Body = (
-        (training.verdict, f": {training.because} ({training.provenance.ran})."),
-        *rows_named(formulas, origin.get("row"), "trained here"),
-        str(constants.get("condition") or ""),
-        *training.provenance.warnings,
-        doc.Document("Losses", losses),
-    )
-    return doc.Document("Training", body)
+def runs(m: Result, drawn: Sequence[doc.Figure]) -> Iterator[doc.Document]:
+    """The first and the last loss, R and cosine of every run, and why one ended early."""
+    if m.runs:
+        trained = m.schema == TRAINING
+        rows = ((run.rule if trained else depth_words(run.depth), *_run(run)) for run in m.runs)
+        columns = ">steps | >loss | >validation | >largest R | >tokens' cosine | …finding"
+        table = doc.filled(f"{'run' if trained else 'depth'} | {columns}", rows)
+        level = f"Unigram entropy {number(m.baseline, '.3f')} {LOSS}." * trained
+        figures = drawn if trained else ()
+        yield doc.Document(
+            "Losses, from the first step to the last", (table, level, COMMON, *figures)
+        )
 
 
-def _losses(run: Run) -> tuple[str, ...]:
-    ends = (*(run.losses[:1] or [None]), *(run.losses[-1:] or [None]), run.held_out)
-    largest = number(max(run.common_mode, default=None), ".1f")
-    return run.rule, str(len(run.losses)), *(number(loss, ".3f") for loss in ends), largest
+def _run(run: Run) -> Iterator[str]:
+    def both(values: Sequence[float], form: str) -> str:
+        return (
+            " → ".join(number(value, form) for value in (values[0], values[-1])) if values else ""
+        )
+
+    yield str(len(run.losses))
+    yield both(run.losses, ".3f")
+    yield number(run.held_out, ".3f", "")
+    yield number(max(run.common_mode, default=None), ".2f", "")
+    yield both(run.token_cosine, ".2f")
+    yield run.finding
 
 
-def figures(training: Training) -> tuple[doc.Figure, ...]:
-    """Loss against step of every run, beside the unigram entropy."""
+def runs_figure(m: Result) -> tuple[doc.Figure, ...]:
+    """Loss against step of every run, compared with the unigram entropy."""
     series = tuple(
         doc.Series(run.rule, line=tuple(enumerate(run.losses, start=1)), colour=min(index, 3))
-        for index, run in enumerate(training.runs)
+        for index, run in enumerate(m.runs)
     )
-    if not any(one.line for one in series):
+    if m.baseline is None or not any(one.line for one in series):
         return ()
-    caption = "Training loss, the mean over the seeds. A curve ends where it was not finite."
-    level = (training.baseline, "unigram entropy")
-    y_label = f"cross-entropy, {LOSS}"
-    return (doc.Figure((("Training loss", series),), "step", y_label, caption, True, level),)
+    level, y_label = (m.baseline, "unigram entropy"), f"cross-entropy, {LOSS}"
+    return (doc.Figure((("Training loss", series),), "step", y_label, STEPS, True, level),)

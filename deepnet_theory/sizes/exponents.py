@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from typing import Any
 
 from deepnet_theory.definitions.display import Displayed
-from deepnet_theory.definitions.measurement import Prediction, Predictions
+from deepnet_theory.definitions.measurement import Predictions, prediction
 from deepnet_theory.definitions.optimizer import Optimizer, optimizer, optimizers
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.rule import Rule
@@ -147,7 +147,7 @@ def predictions(selection: Selection, rule: Rule, step: str = "matrices") -> Pre
     exponents = Exponents(selection, rule)
     rivals = {n: Exponents(selection, r).all(step) for n, r in rival_rules(selection).items()}
     rows = (
-        Prediction(*key, exponent, tuple((name, other[key]) for name, other in rivals.items()))
+        prediction(*key, exponent, [(name, other[key]) for name, other in rivals.items()])
         for key, exponent in exponents.all(step).items()
     )
     return Predictions(tuple(rows), warnings=tuple(exponents.warnings()))
@@ -324,8 +324,8 @@ def scheme_predictions(scheme: Scheme, selection: Selection) -> Predictions:
     """
     parts = trials(scheme, selection.the_optimizer)
     if len(parts) > 1:
-        rows = [Prediction(part.depth, part.part, part.first) for part in parts]
-        rows += [Prediction(a.depth, b.part, None) for a in parts for b in parts if a is not b]
+        rows = [prediction(part.depth, part.part, part.first) for part in parts]
+        rows += [prediction(a.depth, b.part, None) for a in parts for b in parts if a is not b]
     else:
         (part,) = parts
         rules = rival_rules(selection) if scheme.named_placement else {}
@@ -333,5 +333,5 @@ def scheme_predictions(scheme: Scheme, selection: Selection) -> Predictions:
             (name, Exponents(selection, rule).all()[part.depth, "all"])
             for name, rule in rules.items()
         )
-        rows = [Prediction(part.depth, "all", part.first, tuple(rivals))]
+        rows = [prediction(part.depth, "all", part.first, rivals)]
     return Predictions(tuple(rows), warnings=tuple(_warnings(parts)))

@@ -102,7 +102,7 @@ def correlated(lab: Lab) -> Finding:
 )
 def deeper(lab: Lab) -> Finding:
     trace = numeric.take_trace(PLAIN.trial(16, lab.small()))
-    first, *_, last = (lab.mean(c) for c in trace.over_sublayers("token_correlation"))
+    first, *_, last = (lab.mean(c) for c in trace.each("token_correlation"))
     what = f"mean cosine of two tokens, {first.estimate:.2f} at first, after 16 layers"
     return lab.ratio(last, what)
 
@@ -129,5 +129,5 @@ def averages(lab: Lab, lengths: tuple[int, ...], scores: float = 1.0, **given: A
     for n in lengths:
         sizes = lab.small(**{"seeds": 64, **given, "tokens": n})
         trial = PLAIN.trial(1, sizes, lambda d: scores if d.name == "query" else 1.0)
-        found.append(numeric.take_trace(trial).sublayers[0].attention_average)
+        found.append(numeric.take_trace(trial).each("attention_average")[0])
     return lab.columns(found)

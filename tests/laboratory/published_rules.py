@@ -2,7 +2,7 @@
 
 from fractions import Fraction
 
-from deepnet_theory.definitions.measurement import Prediction, Predictions
+from deepnet_theory.definitions.measurement import Predictions, prediction
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.laboratory.settings import Settings
 
@@ -34,7 +34,7 @@ def predicted(optimizer, rule_name):
 
 def predictions(optimizer, rule_name, assumptions=()):
     rivals = tuple((n, predicted(optimizer, n)) for n in SU if n != optimizer)
-    row = Prediction("N", "all", predicted(optimizer, rule_name), rivals)
+    row = prediction("N", "all", predicted(optimizer, rule_name), rivals)
     return Predictions((row,), tuple(assumptions))
 
 

@@ -60,7 +60,7 @@ def test_post_ln_quantities_written_out():
     selection, own = Selection(optimizer="adam"), own_rule(("encoder",), "3", "1/2")
     trial = Trial(Case(selection, own, {"N": 1}, EXACT))
     trace = take_trace(trial)
-    first, second = trace.sublayers
+    found = trace.each
     for k in range(trial.seeds):
         attention, ffn = (r.branch for r in unstack(trial.model, k).residuals())
         x0 = trial.inputs[0][k]
@@ -77,20 +77,22 @@ def test_post_ln_quantities_written_out():
             return x.square().sum(-1).mean().sqrt().item()
 
         n = 8  # tokens
-        assert first.upstream_gradient[k].item() == pytest.approx(n * rms(at_x1))
-        assert second.upstream_gradient[k].item() == pytest.approx(n * rms(at_x2))
-        assert trace.loss_gradient[k].item() == pytest.approx(n * rms(at_x2))
-        assert first.branch_weight[k].item() == pytest.approx(rms(g1) / (3 * rms(x0)))
-        assert second.branch_weight[k].item() == pytest.approx(rms(g2) / (3 * rms(x1)))
-        assert second.branch_response[k].item() == pytest.approx(rms(g2) / (4 * 0.25))
-        assert second.norm_output[k].item() == pytest.approx(rms(x2) / 4)
+        assert found("upstream_gradient")[0][k].item() == pytest.approx(n * rms(at_x1))
+        assert found("upstream_gradient")[1][k].item() == pytest.approx(n * rms(at_x2))
+        assert found("loss_gradient")[0][k].item() == pytest.approx(n * rms(at_x2))
+        assert found("branch_weight")[0][k].item() == pytest.approx(rms(g1) / (3 * rms(x0)))
+        assert found("branch_weight")[1][k].item() == pytest.approx(rms(g2) / (3 * rms(x1)))
+        assert found("branch_response")[1][k].item() == pytest.approx(rms(g2) / (4 * 0.25))
+        assert found("norm_output")[1][k].item() == pytest.approx(rms(x2) / 4)
         centred = z2 - z2.mean(-1, keepdim=True)
         by_token = 3 * 4 / centred.norm(dim=-1)  # z in units of x
         worst = by_token.square().mean().sqrt().item()
-        assert second.norm_jacobian[k].item() == pytest.approx(worst)
+        assert found("norm_jacobian")[1][k].item() == pytest.approx(worst)
         weights = _weights(attention, x0)
         averaged = weights @ x0[:, None]
-        assert first.attention_average[k].item() == pytest.approx(rms(averaged) / rms(x0), rel=1e-6)
+        assert found("attention_average")[0][k].item() == pytest.approx(
+            rms(averaged) / rms(x0), rel=1e-6
+        )
 
 
 @pytest.mark.parametrize(
@@ -108,14 +110,14 @@ def test_how_homogeneous_an_activation_is(layer, activation, phi):
     seen = []
     ffn = list(trial.model.residuals())[1].branch
     with ffn.register_forward_pre_hook(lambda _, args: seen.append(args[0].detach())):
-        (_, traced) = take_trace(trial).sublayers
+        (found,) = take_trace(trial).each("homogeneity")
     z = (ffn.gate if phi is nn.functional.silu else ffn.fc1)(seen[0]).detach()
     off = [
         (phi(c * z) / c - phi(z)).square().mean((1, 2, 3)) / phi(z).square().mean((1, 2, 3))
         for c in (1 / 2, 2)
     ]
     expected = 1 - torch.stack(off).amax(0).sqrt()
-    torch.testing.assert_close(traced.homogeneity, expected)
+    torch.testing.assert_close(found, expected)
     assert (expected < 0.95).all() == (phi is not nn.functional.relu)
 
 
@@ -132,7 +134,7 @@ def test_causal_attention_averages_only_the_past():
     )
     # one token can only attend to itself
     torch.testing.assert_close(
-        single.sublayers[0].attention_average, torch.ones(3, dtype=torch.float64)
+        single.each("attention_average")[0], torch.ones(3, dtype=torch.float64)
     )
 
 

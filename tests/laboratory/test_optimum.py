@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.definitions.outcome import Verdict
+from deepnet_theory.laboratory.common_mode import Ended
 from deepnet_theory.laboratory.optimum import (
     best_exponent,
     best_rate,
@@ -131,7 +132,8 @@ def test_a_rule_whose_deep_stack_does_not_train_does_not_transfer(exponent, lost
 
 
 def test_a_curve_counts_what_learns_nothing_and_has_no_best_where_a_seed_has_none():
-    row = {1e-3: (2.0, 3.3), 2e-3: (2.0, 2.1), 4e-3: (math.nan, 3.2)}
+    values = {1e-3: (2.0, 3.3), 2e-3: (2.0, 2.1), 4e-3: (math.nan, 3.2)}
+    row = {rate: [Ended(value, None) for value in own] for rate, own in values.items()}
     assert curve_of({"N": 4}, row, tuple(row), 3.2).collapsed == (1, 0, 2)
     known, unknown = geometric([1e-3, 2e-3]), geometric([1e-3, math.nan])
     assert known.low < known.estimate < known.high

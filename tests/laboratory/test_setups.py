@@ -179,7 +179,7 @@ class Plain(torch.nn.Module):
 
 def test_a_plain_factory_is_trained_on_text(tmp_path, capsys):
     found = transfer(Plain, "1,2", "1e-3:1e-1:3", optimizer="adam", steps=30, seeds=2)
-    assert 2 < found.baseline < math.log(64) and found.select["optimizer"] == "adam"
+    assert 2 < found.baseline < math.log(64) and found.of["optimizer"] == "adam"
     for curve in found.closures[0].curves:
         low, middle, _ = curve.losses
         assert middle < low < math.log(64) + 0.5  # more is learnt at the larger rate

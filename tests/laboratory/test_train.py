@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from deepnet_theory.definitions.measurement import Run
 from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
-from deepnet_theory.definitions.training import Run
 from deepnet_theory.laboratory.transfer import causal, compared, plain, train
 
 SMALL = {"steps": 6, "batch": 2, "tokens": 16}
@@ -33,8 +33,7 @@ def test_the_verdict_compares_with_the_plain_model_seed_by_seed(constants):
 
 def curve(rule, *held_out, **given):
     """A run whose seeds have these validation losses."""
-    mean = sum(held_out) / len(held_out) if held_out else None
-    return Run(rule, "post-ln", (1.0,), mean, held_out_by_seed=held_out, **given)
+    return Run(rule, {"N": 1}, (1.0,), held_out, **given)
 
 
 OWN, NAN = (3.27, 3.27, 3.28), {"finding": "a loss was not finite at step 3"}
@@ -106,5 +105,5 @@ def test_an_encoder_decoder_continues_its_source(constants, tmp_path):
     path = tmp_path / "t.txt"
     path.write_text("to be or not to be " * 60, encoding="utf-8")
     found = train(constants("encoder-decoder", layers=1), **TINY, seeds=1, text=path)
-    assert found.conditions["corpus"] == str(path)
+    assert found.settings["corpus"] == str(path)
     assert [len(run.losses) for run in found.runs] == [3, 3]

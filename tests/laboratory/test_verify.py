@@ -11,7 +11,7 @@ import pytest
 from published_rules import SMALL, SU, depths, predicted, predictions, rule
 
 from deepnet_theory.definitions.assumption import Assumption, assumptions
-from deepnet_theory.definitions.measurement import Prediction, Predictions
+from deepnet_theory.definitions.measurement import Predictions, prediction
 from deepnet_theory.definitions.outcome import InputError, Verdict
 from deepnet_theory.definitions.rule import own_rule
 from deepnet_theory.definitions.selection import Selection
@@ -49,7 +49,7 @@ def test_cross_table_of_rules_and_optimizers(optimizer, name, measured):
     assert abs(exponent.estimate - float(law)) < 0.08
     # the other optimizers' predictions, which differ, are never supported
     for wrong in {predicted(optimizer, other) for other in SU} - {law}:
-        planted = Predictions((Prediction("N", "all", wrong),))
+        planted = Predictions((prediction("N", "all", wrong),))
         judged = verify(*asked, planted, DEEP, LAB, cache=measured)
         assert judged.verdict is Verdict.REFUTED
 
@@ -57,7 +57,7 @@ def test_cross_table_of_rules_and_optimizers(optimizer, name, measured):
 def test_constant_is_another_question_than_the_verdict(measured):
     """Half of Adam's exponents leave half a power of the depth, which is what is predicted."""
     half = own_rule(("encoder",), "(2*N)**(1/4)", "(8*N)**(-1/4)")
-    growing = Predictions((Prediction("N", "all", Fraction(1, 2)),))
+    growing = Predictions((prediction("N", "all", Fraction(1, 2)),))
     found = verify(SELECTION, half, growing, DEEP, LAB, cache=measured)
     assert found.verdict is Verdict.SUPPORTED
     assert not found.constant and json.loads(found.to_json())["constant"] is False
@@ -71,7 +71,7 @@ def test_constant_is_another_question_than_the_verdict(measured):
 
 def test_assumptions_are_measured_beside(measured):
     names = "near-identity", "unit-activations", "aligned-updates", "equal-gains"
-    planted = Assumption("planted", "‖x‖ halves", "activation_size", slope=-1.0)
+    planted = Assumption("planted", "r is the same at every depth", "branch_weight")
     chosen = [*(assumptions()[name] for name in names), planted]
     asked = predictions("adam", "adam", chosen)
     found = verify(SELECTION, rule("adam"), asked, DEEP, LAB, cache=measured)
@@ -151,7 +151,7 @@ def test_nan_is_a_finding_and_never_a_pass():
     assert json.loads(found.to_json())["points"][0]["mean"] is None
 
 
-UNKNOWN = predictions("adam", "adam", [Assumption("x", "y", "no_such_thing", slope=0.0)])
+UNKNOWN = predictions("adam", "adam", [Assumption("x", "y", "no_such_thing")])
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,7 @@ def test_rule_and_depths_are_refused_before_measuring(given, numbers, asked, sai
 def test_encoder_decoder_with_shares():
     pair = Selection(optimizer="adam", stack="encoder-decoder")
     shares = ("all", "encoder", "decoder", "value")
-    asked = Predictions(tuple(Prediction(v, share, None) for v in "NM" for share in shares))
+    asked = Predictions(tuple(prediction(v, share, None) for v in "NM" for share in shares))
     places = [{"N": n, "M": m} for n, m in ((1, 1), (2, 1), (1, 2))]
     lab = replace(SMALL, seeds=2, draws=1)
     found = verify(pair, own_rule(("encoder", "decoder"), "1", "1/2"), asked, places, lab)

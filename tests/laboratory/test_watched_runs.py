@@ -5,6 +5,7 @@ import math
 import pytest
 import torch
 
+from deepnet_theory.definitions.measurement import Run
 from deepnet_theory.definitions.placement import placement
 from deepnet_theory.laboratory.common_mode import Watch, is_taken, warning
 from deepnet_theory.runtime import build
@@ -44,7 +45,11 @@ def test_a_planted_direction_is_seen(plain, name):
 
 def test_first_steps_are_taken_closely_and_a_warning_says_the_step_and_the_law():
     assert [s for s in range(70) if is_taken(s)] == [0, 1, 2, 4, 8, 16, 32, 48, 64]
-    assert warning(True, (0, 4), (1.0, 5.0)) == warning(False, (0, 4), (1.0, 90.0)) == ""
-    drowned = warning(True, (0, 4), (1.0, 6.0))
-    assert "at step 4" in drowned and "cosh(R) = 202" in drowned
-    assert "sqrt(1 + R**2) = 120" in warning(False, (4,), (120.0,))
+
+    def warned(normed, *weights):
+        run = Run("own", {}, common_mode_steps=(0, 4), common_mode=weights)
+        return warning(normed, run)
+
+    assert warned(True, 1.0, 5.0) == warned(False, 1.0, 90.0) == ""
+    assert "at step 4" in warned(True, 1.0, 6.0) and "cosh(R) = 202" in warned(True, 1.0, 6.0)
+    assert "sqrt(1 + R**2) = 120" in warned(False, 1.0, 120.0)

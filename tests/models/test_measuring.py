@@ -421,8 +421,8 @@ def test_a_model_that_drowns_is_warned_of_in_one_sentence():
     asked = {"optimizer": "adamw", "seeds": 1, "updates": 9}
     told = measure(post_ln, [1, 3], **asked, eta=0.05)
     data = json.loads(told.to_json())
-    assert [row["depth"] for row in data["updates"]] == [{"N": 1}, {"N": 3}]
-    for row in data["updates"]:
+    assert [row["depth"] for row in data["runs"]] == [{"N": 1}, {"N": 3}]
+    for row in data["runs"]:
         assert row["common_mode_steps"] == [0, 1, 2, 4, 8, 9] and len(row["losses"]) == 10
         assert row["token_cosine"][-1] > 0.9 > row["token_cosine"][0]
     (sentence,) = [w for w in told.provenance.warnings if "one direction" in w]
@@ -432,7 +432,7 @@ def test_a_model_that_drowns_is_warned_of_in_one_sentence():
     assert not any("one direction" in w for w in calm.provenance.warnings)
     assert calm.points == told.points  # what is followed changes nothing that is measured
     page = told._repr_html_()
-    assert "tokens, over the updates" in page and page.count("<svg") == 1  # the points alone
+    assert "Losses, from the first step" in page and page.count("<svg") == 1  # the points alone
 
 
 def test_each_update_takes_its_own_batch():
@@ -444,7 +444,7 @@ def test_each_update_takes_its_own_batch():
 
     told = measure(post_ln, [2, 4], optimizer="sgd", inputs=batches, seeds=1, updates=3)
     assert sorted(set(asked)) == [0, 1, 2, 3]
-    first, second = (row.losses for row in told.updates)
+    first, second = (row.losses for row in told.runs)
     assert len(set(first)) == len(first) == len(second) == 4
     with pytest.raises(InputError, match="batch 2 failed: ZeroDivisionError"):
         failing = lambda step: IDS if step < 2 else 1 // 0  # noqa: E731

@@ -10,25 +10,25 @@ from deepnet_theory.definitions.measurement import (
     PREDICTION as PREDICTED,
 )
 from deepnet_theory.definitions.measurement import (
+    TRAINING as TRAINED,
+)
+from deepnet_theory.definitions.measurement import (
+    TRANSFER as TRANSFERRED,
+)
+from deepnet_theory.definitions.measurement import (
     VERIFICATION as VERIFIED,
 )
 from deepnet_theory.definitions.measurement import (
     AssumptionResult,
+    ClosureTransfer,
+    Curve,
     Estimate,
     Exponent,
-    Following,
     Provenance,
     Result,
+    Run,
 )
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.definitions.training import (
-    ClosureTransfer,
-    Cost,
-    Curve,
-    Run,
-    Training,
-    Transfer,
-)
 
 NAN = float("nan")
 SELECT = {"optimizer": "lamb", "placement": "post-ln", "stack": "encoder"}
@@ -86,7 +86,8 @@ MODEL = Result(
     shares=tuple(Estimate({"name": f"h.*.{n}"}, 3.0, 2.0, 4.0) for n in range(14)),
     verdict=Verdict.SUPPORTED,
     provenance=Provenance("cpu", 2.0, {}, ("dropout was switched off",)),
-    updates=(Following({"N": 6}, (5.5, 5.25), (0, 1), (0.5, 0.75), (0.25, 0.5)),),
+    runs=(Run("adamw", {"N": 6}, (5.5, 5.25), common_mode_steps=(0, 1), common_mode=(0.5, 0.75),
+              token_cosine=(0.25, 0.5)),),
 )  # fmt: skip
 PREDICTION = Result(
     PREDICTED,
@@ -106,31 +107,38 @@ def _curve(n, best, finding=""):
     )  # fmt: skip
 
 
-TRANSFER = Transfer(
-    select=SELECT,
-    measure={"steps": 100, "batch": 4, "tokens": 32, "width": 64, "seeds": 2},
+TRANSFER = Result(
+    TRANSFERRED,
+    of={"select": SELECT},
+    settings={"steps": 100, "batch": 4, "tokens": 32, "width": 64, "seeds": 2},
     closures=(
         ClosureTransfer(
             "complete", {}, "1", (_curve(8, 8e-3), _curve(32, 9e-3)),
-            replace(SLOPE, because="[-0.01, +0.03] inside ±1/16"),
-            Cost(8e-3, 0.01, -0.02, 0.04), Verdict.SUPPORTED, (replace(SLOPE, share="best rate"),),
+            (replace(SLOPE, share="best rate"),), Estimate({"rate": 8e-3}, 0.01, -0.02, 0.04),
+            Verdict.SUPPORTED,
         ),
         ClosureTransfer(
             "symmetric", {}, "N**(1/2)",
             (_curve(8, 2e-3), _curve(32, NAN, "the best rate lies below the grid")),
-            replace(SLOPE, estimate=NAN, low=NAN, high=NAN, because="one best rate is missing",
-                    verdict=Verdict.UNDECIDED),
-            Cost(), Verdict.UNDECIDED,
+            (replace(SLOPE, estimate=NAN, low=NAN, high=NAN, because="one best rate is missing",
+                     verdict=Verdict.UNDECIDED),),
+            None, Verdict.UNDECIDED,
         ),
     ),
-    baseline=4.25, provenance=Provenance("cpu", 60.0, {}, ("few steps",)),
+    verdict=Verdict.SUPPORTED, baseline=4.25,
+    provenance=Provenance("cpu", 60.0, {}, ("few steps",)),
 )  # fmt: skip
-RUN = Run("adam, the constants' rule", "post-ln", (5.5, 3.25), held_out=3.125,
-          common_mode=(0.5, 1.25))  # fmt: skip
-TRAINING = Training(
-    (RUN, Run("adam, plain post-LN", "post-ln", (), finding="NaN at step 1")), 3.5,
-    Verdict.SUPPORTED, "0.375 below unigram", {}, Provenance("cpu", 1.0),
-)  # fmt: skip
+RUN = Run("adam, the constants' rule", {"N": 50}, (5.5, 3.25), (3.125,), common_mode=(0.5, 1.25))
+TRAINING = Result(
+    TRAINED,
+    of={"select": SELECT, "rows": {"recommended": "alpha = 1"}, "row": "recommended"},
+    settings={"steps": 2, "lr": 1e-3},
+    runs=(RUN, Run("adam, plain post-LN", {"N": 50}, finding="NaN at step 1")),
+    verdict=Verdict.SUPPORTED,
+    provenance=Provenance("cpu", 1.0),
+    baseline=3.5,
+    because="0.375 below unigram",
+)
 CONSTANTS = Constants(
     "encoder", "post-ln", "layer",
     (PartConstants("encoder", 50, False, (SublayerConstants("ffn", 1.0, 0.125),),

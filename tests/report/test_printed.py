@@ -117,7 +117,7 @@ def test_an_interpreter_shows_a_result_in_a_few_lines():
     assert lines[2] == " 4 points, N = 4 to N = 32; cpu, 1.5 s>"
     assert len(repr(replace(VERIFICATION, points=(), exponents=())).splitlines()) == 3
     assert repr(MODEL).startswith("<Result of gpt.py:make, trained with adamw")
-    assert repr(TRANSFER).endswith(": SUPPORTED>") and str(MODEL) == text(MODEL)
+    assert ": SUPPORTED. The rate" in repr(TRANSFER) and str(MODEL) == text(MODEL)
     assert line(dt.derive(optimizer="lamb")).startswith("<Derivation of post-ln encoder under lamb")
 
 
@@ -128,7 +128,7 @@ def test_every_kind_that_is_shown_has_its_functions():
         room = importlib.import_module(f"deepnet_theory.report.{module}")
         assert all(callable(getattr(room, name)) for name in functions if name)
     with_figures = {kind for kind, shown in SHOWN.items() if shown[FIGURES]}
-    assert with_figures == {type(result).__name__ for result in RESULTS.values()}
+    assert with_figures == {type(result).__name__ for result in RESULTS.values()} == {"Result"}
 
 
 def test_a_result_without_points_or_a_figure_says_so():
@@ -165,6 +165,18 @@ def test_a_missing_end_has_no_interval():
     none = [(None, 1.0), (1.0, None), (1.0, float("inf")), (float("nan"), float("nan"))]
     assert {doc.interval(*ends) for ends in none} == {"-"}
     assert [doc.power(e) for e in (0, 0.5, -0.25)] == ["flat", "slope +1/2", "slope -1/4"]
+
+
+@pytest.mark.parametrize(
+    ("formula", "line"),
+    [
+        (N ** sp.Rational(3, 2) * sp.Symbol("norm_dF") ** 2 / alpha_e, "N^(3/2)·‖dF‖^2/α_e"),
+        (eta * sp.sqrt(2 * N), "√(2)·√(N)·η"),
+        (sp.exp(-N / 3), "exp(−N/3)"),
+    ],
+)
+def test_a_formula_is_one_line_of_signs(formula, line):
+    assert doc.lettered(str(formula)) == line
 
 
 def test_formulas_among_words_are_set_in_html():
