@@ -7,6 +7,8 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.rule import own_rule
@@ -15,8 +17,8 @@ from deepnet_theory.laboratory.settings import Settings
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 BAD = [
-    "applied --seeds 1", "laboratory --sweeps 0", "laboratory --times -1",
-    "laboratory --layers 8,,16",
+    "applied --seeds 1", "certificate", "certificate --page none.jsonl",
+    "laboratory --sweeps 0", "laboratory --times -1", "laboratory --layers 8,,16",
     f"laboratory --layers {'9' * 50}", "laboratory --layers 8 --deep 8", "growth --seeds 1",
     "cold_start --repeats 0", "coord_check --steps x", "common_mode --seeds 1",
     "cross_table --depths 8,0",
@@ -42,6 +44,30 @@ def test_a_value_that_makes_no_sense_is_one_sentence(command, monkeypatch, capsy
     said = capsys.readouterr().err
     assert ended.value.code == 2 and "Traceback" not in said
     assert said.count("error:") == 1 and len(said) < 1500
+
+
+def test_a_wrong_rule_is_the_rule_at_the_base_and_nowhere_else():
+    rivals, form = import_module("rivals"), import_module("certificate").FORMS["tiny"]
+    for arm in rivals.ALL:
+        at_base, *off = (rivals.forecast(arm, size, form)[1] for size in form[:4])
+        differs = arm.name in rivals.CHANGED or arm.is_standard
+        assert at_base == pytest.approx(0, abs=1e-9) and (max(off) > 0.3) is differs
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.floats(1, 5), min_size=2, max_size=5), st.floats(0, 0.1), st.floats(-1, 1))
+def test_the_regret_is_what_a_rate_loses_to_the_best_one(losses, scatter, shift):
+    certificate = import_module("certificate")
+    of, rule = certificate.Scatter(scatter, 9), certificate.RULE
+    cells = {(rule, 2.0**k): {0: loss, 1: loss + shift} for k, loss in enumerate(losses)}
+    for (name, rate), seeds in cells.items():
+        found = certificate.regret(name, rate, cells, of)
+        assert found.estimate == pytest.approx(seeds[0] - min(losses), abs=1e-9)
+        half = of.half(2, len(losses) - 1)
+        assert found.low == pytest.approx(max(0, found.estimate - half), abs=1e-9)
+        assert found.high <= found.estimate + half + 1e-9
+    alike = certificate.scatter([cells])  # a seed that is better everywhere is no scatter
+    assert alike.freedom == len(losses) - 1 and alike.s == pytest.approx(0, abs=1e-7)
 
 
 SOURCE = '''
