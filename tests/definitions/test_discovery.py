@@ -7,10 +7,9 @@ import pytest
 from deepnet_theory.definitions.discovery import KINDS, choose, declared, discover, names
 from deepnet_theory.definitions.optimizer import Optimizer, optimizers
 from deepnet_theory.definitions.outcome import LONGEST_SENTENCE, InputError, short, shown, unknown
-from deepnet_theory.definitions.placement import Placement, placements
 from deepnet_theory.definitions.record import require_seed
-from deepnet_theory.definitions.selection import Selection, stack
-from deepnet_theory.definitions.sublayer import Matrix, Norm, Role, Sublayer, sublayer, sublayers
+from deepnet_theory.definitions.selection import Selection
+from deepnet_theory.definitions.sublayer import Norm
 
 GOOD = """
 from deepnet_theory.definitions.optimizer import Optimizer
@@ -58,33 +57,6 @@ def test_an_unknown_name_lists_the_valid_ones_and_one_of_another_kind_is_said_to
         with pytest.raises(InputError, match=f"'{name}' is one of the {kind}$"):
             choose("optimizer", name, optimizers())
     assert all(names(kind) for kind in KINDS)
-
-
-def test_facts_of_a_value_are_read_off_its_formula():
-    assert {name for name, s in sublayers().items() if s.reads_memory} == {"cross"}
-    unscaled = {name: {m.name for m in s.unscaled} for name, s in sublayers().items()}
-    assert unscaled["attention"] == {"query", "key"} and unscaled["ffn"] == set()
-    assert unscaled["attention-sub-ln"] == {"query", "key", "value"}
-    assert unscaled["ffn-sub-ln"] == {"fc1"} and unscaled["ffn-swiglu-gated"] == {"router"}
-    routed = sublayer("ffn@1/8")
-    assert routed.matrices[-1] == Matrix("router", Role.UNSCALED, "d", "experts")
-    assert [(v.role, v.size) for v in routed.vectors] == [
-        ("inner-bias", "hidden"),
-        ("output-bias", "d"),
-    ]
-    assert Sublayer("one", "phi(x)*fc").matrices == (Matrix("fc", Role.SCALED, "d", "d"),)
-    on_sum = {name for name, p in placements().items() if p.normalises_sum}
-    assert on_sum == {"post-ln"}
-    for layer, crossings in (("attention,cross,ffn", 1), ("cross,cross", 2), ("attention,ffn", 0)):
-        encoder, decoder = stack("encoder-decoder", layer).parts
-        assert (encoder.crossings, decoder.crossings) == (0, crossings)
-    for equation, encloses in (
-        ("norm(x + branch(x))", True),
-        ("x + norm(branch(x))", False),
-        ("x + branch(norm(x))", False),
-        ("alpha*norm(x + branch(x))", False),
-    ):
-        assert Placement("odd", equation, False).normalises_sum is encloses
 
 
 def test_what_is_too_long_is_shortened_and_what_is_not_is_kept():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deepnet_theory.definitions.outcome import Refusal
-from deepnet_theory.definitions.reading import Matrix, Norm, Reading, Sublayer, residual_equation
+from deepnet_theory.definitions.reading import Matrix, Norm, Reading, Sublayer
 from deepnet_theory.definitions.subject import (
     Wanted,
     WantedSublayer,
@@ -50,18 +50,6 @@ def reading(*sublayers, **more):
 
 def stack(layers=3, **more):
     return reading(*(sublayer(n, kind, **more) for n in range(layers) for kind in ROLES))
-
-
-def test_an_equation_has_its_norms_and_its_alpha_on_the_side_that_they_stand_on():
-    written = {
-        ("", ""): "x + branch(x)", ("input", ""): "x + branch(norm(x))",
-        ("output", "2"): "x + norm(branch(x))/2", ("sum", ""): "norm(x + branch(x))",
-        ("sum", "alpha"): "norm(alpha*x + branch(x))",
-    }  # fmt: skip
-    for (where, alpha), equation in written.items():
-        assert residual_equation(frozenset({where}), alpha) == equation
-    s = sublayer(0, where="sum")
-    assert (s.equation, s.around) == ("norm(x + branch(x))", {"sum"})
 
 
 def test_alpha_is_what_multiplies_the_stream_against_the_branch():

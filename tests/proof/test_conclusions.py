@@ -10,7 +10,7 @@ import pytest
 import sympy as sp
 
 import deepnet_theory
-from deepnet_theory.definitions.outcome import InputError, Verdict
+from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.placement import Placement, placements
 from deepnet_theory.definitions.selection import METHODS, Selection
 from deepnet_theory.definitions.sublayer import Sublayer, sublayers
@@ -72,35 +72,6 @@ def test_the_answer_says_what_happens_in_depth():
     assert told["sgd"].startswith("Lazy in depth: rho scales as N^(-1/4)")
     assert told["lamb"].startswith("Stable in depth") and "--closure" not in told["lamb"]
     assert derivations.derivation("complete pre-ln").warning == ""
-
-
-def test_a_rule_gives_its_numbers_at_a_depth():
-    rule = derivations.derivation("adam post-ln").rule
-    assert rule.alpha_at(N=50) == pytest.approx(10) and rule.beta_at(N=50) == pytest.approx(0.1)
-    assert (rule.alpha_at(50), rule.beta_at(50)) == (rule.alpha_at(N=50), rule.beta_at(N=50))
-    with pytest.raises(InputError, match="name the depth of every stack"):
-        rule.alpha_at(50, M=6)
-    both, at = derivations.derivation("adam both").rule, {"N": 18, "M": 6}
-    kinds = {"decoder/attention", "decoder/cross", "decoder/ffn-swiglu"}
-    assert set(both.alpha_at(**at)) == {"encoder", *kinds}
-    for numbers, expressions in (
-        (both.alpha_at(**at), both.alpha),
-        (both.beta_at(**at), both.beta),
-    ):
-        exact = {k: float(e.subs({N: 18, M: 6})) for k, e in expressions.items()}
-        assert numbers == pytest.approx(exact)
-    with pytest.raises(InputError, match="needs a value for M"):
-        both.alpha_at(N=18)
-    with pytest.raises(InputError, match="N=18, M=6"):
-        derivations.derivation("sgd both").at(8)
-    right = derivations.derivation("complete post-ln")
-    for row, entry in zip(right.at(N=8).to_dict()["rule"], right.rule.entries, strict=True):
-        assert (row["alpha_value"], row["beta_value"]) == entry.at(N=8)
-        assert row["rate_value"] == entry.rate_at(N=8)
-        assert row["alpha"] == entry.alpha and "M" not in row["alpha"]
-    decoder = derivations.derivation("lion decoder")
-    assert decoder.at(8).to_dict() == decoder.at(M=8).to_dict()
-    assert "alpha_value" not in decoder.to_dict()["rule"][0]
 
 
 # ---- beyond the shared set ----

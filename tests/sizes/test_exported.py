@@ -92,13 +92,6 @@ def test_a_base_of_the_same_size_changes_nothing(optimizer, form):
     same = numbers(dt.export(optimizer, 6, form=form, base=96, **SIZES))
     ones = {name: ParameterConstants(weight_decay=1.0) for name in same.outer}
     assert same == replace(numbers(plain), outer=ones)
-    # in depth too: the plain model, all of its multipliers 1
-    same = dt.export(optimizer, 6, form=form, base=(96, 6), **SIZES)
-    assert (same.eta, same.head_multiplier, same.scores) == (1, 1, 1)
-    for s in same.parts[0].sublayers:
-        assert {s.alpha, s.beta, s.rate} == {1}
-        for p in (*s.parameters.values(), *same.outer.values()):
-            assert {getattr(p, knob) for knob in KNOBS} <= {0, 1} and p.rate == p.epsilon == 1
 
 
 @pytest.mark.parametrize(
