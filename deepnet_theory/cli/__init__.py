@@ -11,7 +11,6 @@ import os
 import sys
 from collections.abc import Sequence
 from itertools import takewhile
-from threading import RLock
 from typing import NoReturn
 
 from deepnet_theory.cli import streams
@@ -25,11 +24,10 @@ from deepnet_theory.definitions.outcome import (
 )
 
 BAD_INPUT, INTERNAL_ERROR, CLOSED_PIPE = 2, 70, 141
-_ONE_AT_A_TIME = RLock()  # a command holds the standard output of the whole process
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code; calls in several threads take turns."""
+    """Run the command line and return its exit code."""
     # What is allocated while importing stays: searching it for garbage again and again is a
     # twentieth of the time of `derive`.
     gc.set_threshold(100_000, 20, 20)
@@ -38,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = words[len(leading) :] + leading  # they belong to every command
     ended: list[int] = []
     try:
-        with _ONE_AT_A_TIME, streams.answering(), streams.asked_to_end(ended):
+        with streams.answering(), streams.asked_to_end(ended):
             return _run(words)
     except DeepNetTheoryError as error:
         return _fail(str(error), error.exit_code)

@@ -10,7 +10,7 @@ import json
 import shlex
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from functools import partial
@@ -108,7 +108,9 @@ class Show:
     """How a result is shown, where it is saved, and how much is said on standard error."""
 
     format: Annotated[str, Option("NAME", "text or json", ("text", "json"))] = "text"
-    output: Annotated[str | None, Option("FILE", "Write the JSON there", letter="-o")] = None
+    output: Annotated[
+        str | None, Option("FILE", "Write the JSON (report: an HTML page) there", letter="-o")
+    ] = None
     page: Annotated[str | None, Option("FILE", "Write an HTML page there")] = None
     verbose: Annotated[bool, Option("", "Log to standard error", letter="-v")] = False
     quiet: Annotated[bool, Option("", "No progress, no notes on standard error", letter="-q")] = (
@@ -169,16 +171,6 @@ class ShowDerivation(Show):
     section: Annotated[str | None, Option("NAME", "Show one part, such as assumptions")] = None
     compare_closures: Annotated[bool, Option("", "Every closure's rule and what it implies")] = (
         False
-    )
-
-
-@dataclass(frozen=True)
-class OfBase:
-    """The smaller model that was tuned: a larger one takes its numbers from it."""
-
-    base_width: Annotated[int | None, Option("D0", "Width of the model that was tuned")] = None
-    base_depth: Annotated[str | None, Option("N0[,M0]", "Layers of the model that was tuned")] = (
-        None
     )
 
 
@@ -313,7 +305,6 @@ def check(verb: Verb, given: Given) -> int:
 
 @command(
     "cli.deriving:export",
-    OfBase,
     *SELECT,
     Architecture,
     WIDE,
@@ -328,9 +319,10 @@ def export(verb: Verb, given: Given) -> int:
         export --optimizer lamb --depth 200 -o constants.json
         export --optimizer sgd --stack encoder-decoder --depth 9,6
     """
-    show, base = group(given, Show), group(given, OfBase)
-    if base != OfBase():
-        given["base"] = base.base_width, base.base_depth
+    show = group(given, Show)
+    base = given.pop("base_width", None), given.pop("base_depth", None)
+    if base != (None, None):
+        given["base"] = base
     with warnings.catch_warnings(action="ignore", category=UnstableWarning):
         constants = verb(**given)
     if not show.quiet:
@@ -408,17 +400,9 @@ def measure(verb: Verb, given: Given) -> int:
     return measured(verb, given)
 
 
-@dataclass(frozen=True)
-class Reported:
-    """What a report shows beside what it measures."""
-
-    depth: Annotated[Sequence[str], Option("N[,M]", "Print constants there; repeatable")] = ()
-    output: Annotated[str | None, Option("FILE", "Write the HTML page there", letter="-o")] = None
-
-
 @command(
     "cli.experiments:verify",
-    Reported,
+    "cli.deriving:derive",
     Selection,
     *RUN,
     without="across widths alignment format page",
@@ -429,25 +413,25 @@ def report(verb: Verb, given: Given) -> int:
 
     Examples:
         report --optimizer sgd -o report.html
-        report --optimizer adam --depth 99 --depth 999 -o report.html
+        report --optimizer adam --depth 999 -o report.html
     """
     from deepnet_theory.cli.deriving import derived, subject_of
     from deepnet_theory.cli.deriving import export as constants_at
     from deepnet_theory.report.html import page
     from deepnet_theory.report.one_page import document
 
-    derivation, asked = derived(subject_of(None, given).given), group(given, Reported)
-    # a bad depth is refused before measuring
-    depths = [parse_depth(one, derivation.selection.the_stack) for one in asked.depth]
+    derivation = derived(subject_of(None, given).given)
+    depth = given.pop("depth", None)
+    at = None if depth is None else parse_depth(depth, derivation.selection.the_stack)
 
     def saved(found: Any) -> str:
-        wanted = depths or [dict(found.points[-1].at)]
-        constants = [constants_at(derivation, layers) for layers in wanted]
+        layers = at or dict(found.points[-1].at)
         typed = shlex.join(["deepnet-theory", *sys.argv[1:]])
-        return page(document(derivation.at(**wanted[0]), found, constants, typed))
+        return page(
+            document(derivation.at(**layers), found, constants_at(derivation, layers), typed)
+        )
 
-    given |= {"derivation": derivation, "output": asked.output}
-    return measured(verb, given, saved=saved)
+    return measured(verb, {**given, "derivation": derivation}, saved=saved)
 
 
 @command("cli.auditing:audit", Show, without="output", argument="model")

@@ -105,7 +105,6 @@ def option(one: Setting, required: bool) -> click.Option:
         metavar=o.metavar,
         help=f"{o.help}; {default}." if known else f"{o.help}.",
         type=kind,
-        multiple=one.kind is list,
         required=required,
     )
 

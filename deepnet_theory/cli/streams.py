@@ -23,17 +23,6 @@ class ClosedPipe(Exception):  # noqa: N818  what has happened; the reader need n
     """Whoever read standard output has closed it."""
 
 
-class _Held(io.TextIOWrapper):
-    """What is printed, kept until it can be written at once."""
-
-    def __init__(self, terminal: bool) -> None:
-        self._terminal = terminal
-        super().__init__(io.BytesIO(), encoding="utf-8", errors="backslashreplace")
-
-    def isatty(self) -> bool:
-        return self._terminal
-
-
 @contextmanager
 def answering() -> Iterator[None]:
     """Hold what is printed and write it to standard output at the end, as UTF-8.
@@ -46,13 +35,13 @@ def answering() -> Iterator[None]:
         raise InputError("standard output is closed; send it to a file or to /dev/null")
     if isinstance(out, io.TextIOWrapper):
         out.reconfigure(encoding="utf-8")
-    held = _Held(out.isatty())
+    held = io.StringIO()
+    held.isatty = out.isatty  # type: ignore[method-assign]
     try:
         with redirect_stdout(held):
             yield
     finally:
-        held.seek(0)
-        _write(held.read())
+        _write(held.getvalue())
 
 
 def _write(text: str) -> None:

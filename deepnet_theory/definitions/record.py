@@ -7,7 +7,7 @@ its annotation, :func:`read` makes it of JSON, :func:`written` makes JSON of it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -215,15 +215,11 @@ def settings_of(kind: type) -> Iterator[Setting]:
 
 
 def setting(name: str, annotation: Any, default: Any) -> Setting:
-    """The setting that an annotated field or parameter is; one of several types is typed as text.
-
-    A sequence is a list, whose option may be repeated.
-    """
+    """The setting of an annotated field or parameter; one of several types is typed as text."""
     hint, option, *_ = get_args(annotation)
     union = get_origin(hint) in (Union, UnionType)
     kinds = {kind for kind in (get_args(hint) if union else (hint,)) if kind is not NoneType}
-    kind = kinds.pop() if len(kinds) == 1 else str
-    return Setting(name, list if get_origin(kind) in (list, Sequence) else kind, default, option)
+    return Setting(name, kinds.pop() if len(kinds) == 1 else str, default, option)
 
 
 def require_valid(settings: object) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -29,15 +28,14 @@ groups = parameter_groups(model, lr=1e-3)  # for a torch optimizer
 def document(
     derivation: Derivation,
     verification: Result,
-    constants: Sequence[Constants],
+    constants: Constants,
     command: str = "",
 ) -> doc.Document:
     """Everything on one page; ``command`` is the way to make it again."""
-    v, row = verification, constants[0].origin.get("row")
+    v, row, eta = verification, constants.origin.get("row"), constants.eta
     alphas = (
-        (f"{part.layers} {part.name}", s.kind, *(f"{x:.6g}" for x in (s.alpha, s.beta, c.eta)))
-        for c in constants
-        for part in c.parts
+        (f"{part.layers} {part.name}", s.kind, *(f"{x:.6g}" for x in (s.alpha, s.beta, eta)))
+        for part in constants.parts
         for s in part.sublayers
     )
     built: doc.Body = (
@@ -45,7 +43,7 @@ def document(
         * bool(row),
         doc.table("layers | sublayer | >α | >β | >factor on η", alphas),
         doc.Listing(USE),
-        *map(_file, constants),
+        _file(constants),
     )
     stated = {a.name: a.statement for a in derivation.assumptions}
     measured = experiment.answer(v)

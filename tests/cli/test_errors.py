@@ -1,6 +1,5 @@
 """Bad input and lost streams: one clear sentence and the right exit code, never a traceback."""
 
-import errno
 import os
 import shlex
 import subprocess
@@ -19,32 +18,23 @@ from deepnet_theory.proof.derivation import Derivation
 BAD = {  # what is typed, and what its one sentence says
     "verify --optimizer adam --processes 0": "processes 0 is not a whole number",
     "derive --optimizer adamm": "unknown optimizer 'adamm'; valid are: adafactor",
-    "derive": "exactly one of optimizer, a name such as adam, and update",
-    "derive --optimizer sgd --update '-eta*g'": "exactly one of",
     "derive --update \"__import__('os')\"": "is not an update",
     "derive --optimizer sgd --placement mid-ln": "post-ln, pre-ln, res-post-gain, res-post-ln",
-    "derive --optimizer sgd --method x": "valid are: probe, lemma",
     "derive --optimizer sgd --method moments": (
         "the moment route is no method of derive",
         "check cake-update-bound",
     ),
-    "derive --optimizer sgd --layer ''": "is empty",
     "derive --optimizer sgd --format pdf": "valid are: text, latex",
-    "derive --optimizer sgd --depth 0": "the depth '0' is not valid",
     "derive --optimizer sgd --depth 8,8": ("the depth '8,8' is not valid", "for example 200"),
     "derive --optimiser sgd": ("No such option: --optimiser", "; did you mean '--optimizer'?"),
     "deriv": ("No such command 'deriv'; valid are: audit, cache", "; did you mean 'derive'?"),
     "export --optimizer sgd": "Missing option '--depth'",
     "export --optimizer sgd --depth 8 --ffn-ratio nan": "ffn_ratio",
-    "export --optimizer sgd --depth 8 --width 10 --heads 4": "multiple",
     "export --optimizer sgd --depth 8 --alpha N": "alpha and beta must be given together",
     "verify --optimizer sgd --alpha 'N*' --beta 1": "cannot be read",
-    "verify --optimizer sgd --depths 8,nan": "the depth 'nan' is not valid",
     "verify --optimizer sgd --seeds 1": "seeds 1 is not",
-    "verify --optimizer sgd --data gaussian:nan": "unknown data 'gaussian:nan'",
     "verify --optimizer sgd --device tpu": "valid are: auto, cpu, cuda",
     "report --optimizer sgd": "Missing option",
-    "export --optimizer sgd --depth 8 --alpha '10**200' --beta 1": "must be from",
     "export --optimizer sgd --placement pre-ln --depth 8 --alpha N --beta 1": "alpha must be 1, ",
     "train /does/not/exist.json": "cannot read '/does/not/exist.json'",
     "train mine.py": "JSON",
@@ -57,17 +47,11 @@ BAD = {  # what is typed, and what its one sentence says
     "check no-such-claim": "unknown claim 'no-such-claim'; valid are:",
     "derive --optimizer sgd --section the": "unknown section 'the'; valid are: consequences",
     "derive --compare-closures --optimizer sgd --closure symmetric": "all closures are compared",
-    "derive --scheme gpt2": "unknown scheme 'gpt2'",
     "derive --scheme gpt-2 --placement pre-ln": "placement was given with the scheme 'gpt-2'",
     "derive --scheme gpt-2 --depth 8": "a scheme is judged in every depth",
-    "derive --scheme gpt-2 --across width": "a scheme is judged in every depth",
     "derive --optimizer sgd --across depths": "unknown across 'depths'; valid are: depth, width",
-    "verify --optimizer sgd --across depths": "unknown across 'depths'; valid are: depth, width",
-    "derive --scheme gpt-2 --optimizer sgd --update=-eta*g": "exactly one of optimizer",
-    "export --scheme gpt-2 --depth 8 --placement pre-ln": "placement was given with the scheme",
     "derive --optimizer adam --across both --width 512 --base-width 64": "missing: depth",
     "export --scheme gpt-2 --depth 8 --base-width 64": "has constants of its own: leave base out",
-    "export --scheme gpt-2 --depth 8,8 --stack encoder-decoder": "for the stack 'encoder', not",
     "audit mine.py:plain --scheme gpt-2 --constants c.json": "constants were given with",
     "verify --scheme gpt-2 --alpha 1 --beta 1": "alpha was given with the scheme 'gpt-2'",
     "verify --optimizer adam --across both": "unknown across 'both'; valid are: depth, width",
@@ -87,7 +71,6 @@ BAD = {  # what is typed, and what its one sentence says
     "verify --optimizer sgd --cache /": "name a folder of its own",
     "predict mine.py:plain --optimizer adam": "unexpected extra argument (mine.py:plain)",
     "audit mine.py": "is not of the form FILE.py:FACTORY",
-    "audit absent.py:make": "there is no file 'absent.py'",
     "audit mine.py:plain": "Linear has no residual stream",
     "audit mine.py:plane": "did you mean 'plain'",
     "audit torch.nn:Identity": "has no parameters",
@@ -143,15 +126,6 @@ def test_a_crash_does_not_look_like_a_verdict(cli, monkeypatch):
         cli("derive", "--optimizer", "sgd", "-v")
 
 
-def test_too_little_memory_is_one_sentence(cli, monkeypatch):
-    def allocate(*_, **__):
-        torch.empty(2**60)
-
-    monkeypatch.setattr("deepnet_theory.cli.deriving.derive", allocate)
-    outcome = cli("derive", "--optimizer", "sgd")
-    assert outcome.code == 2 and "not enough memory" in outcome.err
-
-
 @settings(max_examples=30)
 @given(st.lists(st.text(max_size=12), max_size=4))
 def test_no_words_give_a_traceback(words):
@@ -174,14 +148,6 @@ def test_a_model_file_that_cannot_be_read_is_one_sentence(cli, tmp_path, monkeyp
         outcome = cli(*command, f"{name}.py:make")
         assert outcome.code == 2 and outcome.out == "", outcome
         assert name[:9] in outcome.err.replace("\\x00", "\0") and outcome.err.count("\n") == 1
-
-
-def test_an_output_that_takes_nothing_is_one_sentence(cli):
-    words = ("export", "-q", "--optimizer", "adam", "--depth", "2", "-o")
-    for file, why in ("/dev/full", errno.ENOSPC), (LONG, errno.ENAMETOOLONG):
-        outcome = cli(*words, file)
-        assert outcome.code == 2 and os.strerror(why) in outcome.err
-        assert outcome.err.count("\n") == 1
 
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="streams of a POSIX shell")

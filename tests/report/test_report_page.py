@@ -19,10 +19,9 @@ from .stored import CONSTANTS, VERIFICATION
 
 @pytest.fixture(scope="module")
 def html(derivation):
-    told = one_page.document(
-        derivation.at(N=50), VERIFICATION, [CONSTANTS], command="deepnet-theory <x>"
+    return page(
+        one_page.document(derivation.at(N=50), VERIFICATION, CONSTANTS, "deepnet-theory <x>")
     )
-    return page(told)
 
 
 def test_the_page_is_whole_and_alone_and_its_first_screen_has_the_numbers(html):
@@ -53,7 +52,7 @@ def test_the_verdict_of_a_proof_never_stands_without_its_bounds(derivation):
     def told(names):
         found = tuple(AssumptionResult(n, Verdict.SUPPORTED, 1.0, 0.9, 1.1) for n in names)
         measured = replace(VERIFICATION, assumptions=found)
-        return " ".join(text(one_page.document(given, measured, [CONSTANTS])).split())
+        return " ".join(text(one_page.document(given, measured, CONSTANTS)).split())
 
     bounded = "PROVED (an upper bound up to a constant factor), given 2 assumptions. Measurement:"
     assert bounded in told(named)
@@ -61,11 +60,9 @@ def test_the_verdict_of_a_proof_never_stands_without_its_bounds(derivation):
 
 
 def test_the_snippet_runs_on_the_constants_of_the_page(derivation, tmp_path, monkeypatch):
-    (part,) = CONSTANTS.parts
-    deeper = replace(CONSTANTS, parts=(replace(part, layers=100),))
-    html = page(one_page.document(derivation, VERIFICATION, [CONSTANTS, deeper]))
-    snippet, data, more, _ = map(unescape, re.findall(r"<pre><code>(.*?)</code></pre>", html, re.S))
-    assert data == CONSTANTS.to_json() and more == deeper.to_json()
+    html = page(one_page.document(derivation, VERIFICATION, CONSTANTS))
+    snippet, data, _ = map(unescape, re.findall(r"<pre><code>(.*?)</code></pre>", html, re.S))
+    assert data == CONSTANTS.to_json()
     (tmp_path / "constants.json").write_text(data, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     found = {}
