@@ -18,7 +18,7 @@ BUDGETS = {
     "laboratory": 4177,
     "models": 5088,
     "processes": 569,
-    "proof": 3835,
+    "proof": 3803,
     "report": 2091,
     "runtime": 1228,
     "sizes": 4959,

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from math import gcd, lcm
 from typing import ClassVar
 
 import sympy as sp
@@ -19,8 +18,13 @@ from sympy.polys.fields import FracField
 from sympy.polys.orderings import lex
 from sympy.printing.printer import Printer
 
-from deepnet_theory.definitions.expression import DEPTH, Expression, OperatorAlgebra, fold
-from deepnet_theory.definitions.outcome import InputError
+from deepnet_theory.definitions.expression import (
+    DEPTH,
+    Expression,
+    OperatorAlgebra,
+    Power,
+    fold,
+)
 from deepnet_theory.definitions.sublayer import letters
 from deepnet_theory.sizes.monomial import Monomial
 
@@ -108,27 +112,12 @@ def simplified(expression: sp.Expr) -> sp.Expr:
 
 
 def present(expression: sp.Expr) -> sp.Expr:
-    """The same monomial with one outer root, such as ``(2*N)**(1/4)``, left unevaluated."""
-    powers = exponents(expression)
-    if not powers:
-        return sp.Integer(1)
-    outer = sp.Rational(
-        gcd(*(int(p.p) for p in powers.values())), lcm(*(int(p.q) for p in powers.values()))
-    )
-    # N leads, then M, then other symbols; a number leads where no symbol is
-    lead = min(powers, key=lambda b: (not b.is_Symbol, b != N, b != M, str(b) * b.is_Symbol))
-    outer = -outer if powers[lead] < 0 else outer
-    base = monomial({b: power / outer for b, power in powers.items()})
-    return base if outer == 1 else sp.Pow(base, outer, evaluate=False)
+    """The same monomial in the depths as texts are written: one outer root, ``(2*N)**(1/4)``."""
+    powers = {str(b): Fraction(int(p.p), int(p.q)) for b, p in exponents(expression).items()}
+    return rooted(str(Monomial.from_powers(powers)))
 
 
-def plain(expression: sp.Expr) -> Monomial:
-    """The same monomial by the names of its bases, as texts are written."""
-    powers = exponents(expression)
-    return Monomial.from_powers({str(b): Fraction(int(p.p), int(p.q)) for b, p in powers.items()})
-
-
-def from_plain(of: Monomial, values: Mapping[str, sp.Expr]) -> sp.Expr:
+def from_monomial(of: Monomial, values: Mapping[str, sp.Expr]) -> sp.Expr:
     """A monomial of the algebra of sizes as SymPy has it, with values in place of its symbols."""
     powers = {(values[b] if b in values else sp.Integer(b)): rational(p) for b, p in of.items}
     return monomial(powers)
@@ -171,16 +160,12 @@ def in_sympy(
     return fold(expression.root, _Sympy(names, functions))
 
 
-def depth_expression(source: str | Expression) -> sp.Expr:
-    """The SymPy form of an expression in N and M.
-
-    Raises :class:`InputError` where it is not finite, as for ``1/0``.
-    """
-    expression = DEPTH.parse(source) if isinstance(source, str) else source
-    value = in_sympy(expression, DEPTHS)
-    if value.has(sp.zoo, sp.nan, sp.oo):
-        raise InputError(f"{expression.text!r} divides by zero")
-    return value
+def rooted(text: str) -> sp.Expr:
+    """A formula in the depths, its outer root as it is typed."""
+    root, algebra = DEPTH.parse(text).root, _Sympy(DEPTHS, FUNCTIONS)
+    if isinstance(root, Power):
+        return sp.Pow(fold(root.base, algebra), rational(root.exponent), evaluate=False)
+    return fold(root, algebra)
 
 
 # ---- Whether an expression is zero ----

@@ -191,15 +191,6 @@ def relative_update(sublayer: Sublayer, placement: Placement, degrees: Update) -
 
 # ---- SymPy's expressions on explicit matrices, node by node: a second route to every step ----
 
-STEP = 5e-5
-
-
-def central_difference(f: Callable[[float], Array]) -> Array:
-    """f′(0) to fourth order: (8 (f(h) − f(−h)) − (f(2h) − f(−2h))) / 12h."""
-    near, far = f(STEP) - f(-STEP), f(2 * STEP) - f(-2 * STEP)
-    slope: Array = (8.0 * near - far) / (12 * STEP)
-    return slope
-
 
 def any_branch(a: Array) -> Array:
     """A branch of no particular form, for statements that hold whatever the branch is."""
@@ -227,10 +218,7 @@ def values_of(witness: Witness) -> dict[sp.Symbol, Any]:
 
 
 def value_of(node: sp.Expr, values: Mapping[sp.Symbol, Any]) -> Any:
-    """A SymPy expression of nodes, scalars and matrix symbols, at the values of its symbols.
-
-    A derivative is a central difference here, not the witness's complex step: two ways to one.
-    """
+    """A SymPy expression of nodes, scalars and matrix symbols, at the values of its symbols."""
 
     def value(item: sp.Expr) -> Any:
         if item.is_Number:
@@ -243,11 +231,6 @@ def value_of(node: sp.Expr, values: Mapping[sp.Symbol, Any]) -> Any:
             return reduce(product, map(value, item.args))
         if item.is_Pow:
             return value(item.base) ** float(item.exp)
-        if isinstance(item, sp.Derivative):
-            function, (symbol, _) = item.args
-            return central_difference(
-                lambda h: value_of(function, {**values, symbol: values[symbol] + h})
-            )
         return _ON_ARRAYS[type(item)](*(value(a) for a in item.args))
 
     return value(node)

@@ -28,15 +28,15 @@ from deepnet_theory.proof.algebra import (
     DEPTHS,
     alpha,
     beta,
-    depth_expression,
     eta,
     exponents,
-    from_plain,
+    from_monomial,
     in_sympy,
     l,
     output_change,
     part_symbol,
     present,
+    rooted,
     simplified,
 )
 from deepnet_theory.proof.placement import relative_update
@@ -130,11 +130,11 @@ class SolvedRule(Rule):
 
     @cached_property
     def alpha(self) -> sp.Expr | dict[str, sp.Expr]:
-        return self.keyed([present(depth_expression(entry.alpha)) for entry in self.entries])
+        return self.keyed([rooted(entry.alpha) for entry in self.entries])
 
     @cached_property
     def beta(self) -> sp.Expr | dict[str, sp.Expr]:
-        return self.keyed([present(depth_expression(entry.beta)) for entry in self.entries])
+        return self.keyed([rooted(entry.beta) for entry in self.entries])
 
 
 def rule_of(selection: Selection) -> SolvedRule:
@@ -226,12 +226,12 @@ class Balance:
         """The table's values of all knobs, in the depth symbols."""
         values = {}
         for kind in self.sized.kinds:
-            values[self.symbol("alpha", kind)] = from_plain(kind.alpha, DEPTHS)
-            values[self.symbol("beta", kind)] = from_plain(kind.beta, DEPTHS)
+            values[self.symbol("alpha", kind)] = from_monomial(kind.alpha, DEPTHS)
+            values[self.symbol("beta", kind)] = from_monomial(kind.beta, DEPTHS)
             if kind.name in self.sized.rated:
-                values[self.symbol("kappa", kind)] = from_plain(kind.rate, DEPTHS)
+                values[self.symbol("kappa", kind)] = from_monomial(kind.rate, DEPTHS)
         if "eta" in self.sized.joined[0].knobs:
-            values[rate] = from_plain(self.sized.eta, DEPTHS)
+            values[rate] = from_monomial(self.sized.eta, DEPTHS)
         return values
 
     # ---- the steps ----

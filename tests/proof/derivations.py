@@ -71,7 +71,7 @@ PLANTED = (
     "sgd post-ln", "adam res-post-ln", "lamb sandwich-ln", "muon swiglu", "sgd both",
     "complete pre-ln", "unit-residual", "falling", "lemma", "lemma pre-ln", "lemma both",
     "parallel post-ln", "parallel pre-ln", "experts sgd",
-    "norms inside", "learnt branch", "learnt stream",
+    "norms inside", "learnt branch",
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from mpmath import mp
 
 from deepnet_theory.definitions.expression import DEPTH, evaluate
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.proof.algebra import N, depth_expression
+from deepnet_theory.proof.algebra import N, rooted
 from deepnet_theory.sizes.growth import growth, size_of
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse, product, solve
 
@@ -62,7 +62,7 @@ def test_the_exponent_is_what_remains_at_great_depth(text):
         return
     with mp.workdps(120):  # a power of 2^(10^90) needs its logarithm to more than 90 digits
         depth = mp.ldexp(1, 10**90)
-        value = sp.lambdify(N, depth_expression(text), "mpmath")(depth)
+        value = sp.lambdify(N, rooted(text), "mpmath")(depth)
         assert float(mp.log(value) / mp.log(depth)) == pytest.approx(float(found), abs=1e-6)
 
 
