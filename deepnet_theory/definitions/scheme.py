@@ -10,11 +10,11 @@ from deepnet_theory.definitions.constants import Placed, SublayerConstants
 from deepnet_theory.definitions.discovery import builtin, choose
 from deepnet_theory.definitions.expression import DEPTH, INDEXED, Grammar, evaluate
 from deepnet_theory.definitions.optimizer import optimizer
-from deepnet_theory.definitions.outcome import InputError, Refusal
+from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.placement import Placement, placements
 from deepnet_theory.definitions.rule import Rule, RuleEntry
 from deepnet_theory.definitions.selection import Selection, stack
-from deepnet_theory.definitions.sublayer import Role, Sublayer, norm, sublayers
+from deepnet_theory.definitions.sublayer import Role, Sublayer, norm
 
 ALL_SCALED = ("value", "output", "fc1", "fc2")  # of an ordinary layer
 # every kind of parameter that a layer has
@@ -61,8 +61,7 @@ class Scheme:
 
     ``rates``, ``epsilon`` and
     ``weight_decay`` are multipliers by role. ``std`` is the standard deviation, in the width d, of
-    every matrix of gain 1 where that is not Xavier's. ``schedule`` is the branch's multiplier in
-    the step t of training where it is not constant. ``layer`` replaces the stack's layer.
+    every matrix of gain 1 where that is not Xavier's. ``layer`` replaces the stack's layer.
     """
 
     name: str = ""
@@ -78,7 +77,6 @@ class Scheme:
     epsilon: Mapping[str, str] = field(default_factory=dict)
     weight_decay: Mapping[str, str] = field(default_factory=dict)
     layer: tuple[Sublayer, ...] | None = None
-    schedule: str = ""
     std: str = ""
 
     def __post_init__(self) -> None:
@@ -122,14 +120,7 @@ class Scheme:
     @property
     def named_layer(self) -> str | None:
         """The scheme's own layer as a selection says it, None where none says it."""
-        if self.layer is None or self.own_sublayers:
-            return None
-        return ",".join(s.name for s in self.layer)
-
-    @property
-    def own_sublayers(self) -> bool:
-        """Whether a sublayer is the scheme's alone, which no stack here has."""
-        return any(s.name not in sublayers() for s in self.layer or ())
+        return None if self.layer is None else ",".join(s.name for s in self.layer)
 
     def own(self, sublayer: Sublayer) -> Sublayer:
         """The scheme's own sublayer in the place of one with the same matrices, else that one."""
@@ -175,23 +166,11 @@ def scheme(name: str) -> Scheme:
 def not_exportable(given: Scheme) -> str:
     """What constants lack of a scheme; no word where they have all of it."""
     lacking = {
-        **_beyond_any_stack(given),
         "numbers that depend on where a layer stands": any(p.indexed for p in given.parts),
         f"the residual equation {given.equation}": given.named_placement is None,
         "an embedding of its own": any(p.embedding != "1" for p in given.parts),
         "a matrix that starts at 0": any("0" in p.gains.values() for p in given.parts),
     }
-    return _first(lacking)
-
-
-def _beyond_any_stack(given: Scheme) -> dict[str, object]:
-    return {
-        "a branch that changes in time": given.schedule,
-        "sublayers of its own": given.own_sublayers,
-    }
-
-
-def _first(lacking: Mapping[str, object]) -> str:
     return next((what for what, lacks in lacking.items() if lacks), "")
 
 
@@ -205,13 +184,8 @@ def measurable(given: Scheme, optimizer: str | None, update: str | None) -> tupl
     """The stack of a scheme that can be built, under its own optimizer or another, and its texts.
 
     The selection's placement is that of the scheme's equation where it has a name; else it only
-    says whether the stack ends in a norm. Raises :class:`Refusal` where the scheme needs what no
-    such stack has.
+    says whether the stack ends in a norm.
     """
-    if lacking := _first(_beyond_any_stack(given)):
-        raise Refusal(
-            f"the scheme {given.name!r} cannot be measured: the laboratory's stacks lack {lacking}"
-        )
     chosen = given.optimizer if optimizer is None and update is None else optimizer
     selection = Selection(
         optimizer=chosen,

@@ -173,14 +173,8 @@ def cross_table(names: Iterable[str]) -> dict[tuple[str, str], Fraction]:
 def trials(scheme: Scheme, optimizer: Optimizer) -> tuple[Layers, ...]:
     """Every part of a scheme under an optimizer.
 
-    Raises :class:`Refusal` where the scheme changes in time, its
-    stream explodes, or where its equation or the update has no law.
+    Raises :class:`Refusal` where its stream explodes, or its equation or the update has no law.
     """
-    if scheme.schedule:
-        raise Refusal(
-            f"the scheme {scheme.name!r} multiplies its branch by {scheme.schedule} in the step t "
-            "of training, and the law of a residual equation that changes in time is missing"
-        )
     depths = {part.name: part.depth for part in stack(scheme.stack).parts}
     degrees = update.law(optimizer)
     rates = {Role(role): text for role, text in scheme.rates.items()}

@@ -82,7 +82,6 @@ REFUSED = {
     "derive --scheme gpt-2 --update=-eta*theta": "gradient",
     "export --scheme ngpt --depth 8": "constants have no place for the residual equation",
     "export --scheme u-mup --depth 8": "depend on where a layer stands",
-    "verify --scheme branchnorm": "changes in time",
 }
 
 

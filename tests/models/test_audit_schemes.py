@@ -163,7 +163,6 @@ def test_a_schemes_own_form_is_no_fault_and_its_lack_is(name):
 
 
 UNSHOWN = {
-    "branchnorm": "in the step t of training",
     "layernorm-scaling": "divides what enters a branch by alpha",
 }
 

@@ -115,7 +115,7 @@ def test_formulas_are_mathml_and_powers_raised_in_words_alone():
 
 
 def test_every_scheme_has_a_page_that_its_table_leads_to(monkeypatch):
-    few = {name: schemes()[name] for name in ("deepnorm", "deepnorm-glm", "branchnorm", "t-fixup")}
+    few = {name: schemes()[name] for name in ("deepnorm", "deepnorm-glm", "t-fixup")}
     monkeypatch.setattr(site.gallery, "schemes", lambda: few)
     pages = site.gallery.pages()
     assert set(pages) == {f"schemes/{name}.md" for name in few}
@@ -129,7 +129,6 @@ def test_every_scheme_has_a_page_that_its_table_leads_to(monkeypatch):
     cells = ("change of the output", "N<sup>1/2</sup>", "N<sup>1/4</sup>", "constant")
     assert "".join(f"<td>{cell}</td>" for cell in cells) in pages["schemes/deepnorm.md"]
     assert "deepnorm-glm" not in pages["schemes/deepnorm.md"]  # not the rows of its namesakes
-    assert "changes in time" in pages["schemes/branchnorm.md"]
     heads = ("decoder", "adam", "lamb", "sgd")
     assert "".join(f"<th>{head}</th>" for head in heads) in pages["schemes/t-fixup.md"]
 
