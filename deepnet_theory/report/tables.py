@@ -112,7 +112,6 @@ def _constants(scheme: Scheme) -> Iterator[tuple[str, doc.Words]]:
 def _quantities(part: Layers) -> dict[str, str]:
     powers = {
         "change of the output": part.first,
-        **{f"change of order {k}": order for k, order in enumerate(part.orders[1:], start=2)},
         "S*r, r the branch's weight": part.aligned,
         "S*r^2": part.independent,
         "rho, the relative update": part.relative,

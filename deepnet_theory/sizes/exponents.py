@@ -15,6 +15,7 @@ from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.measurement import Predictions, prediction
 from deepnet_theory.definitions.optimizer import Optimizer, optimizer, optimizers
 from deepnet_theory.definitions.outcome import Refusal
+from deepnet_theory.definitions.record import written
 from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.scheme import Scheme
 from deepnet_theory.definitions.selection import Part, Selection, stack
@@ -229,7 +230,6 @@ class Row:
                     "stack": part.part,
                     "in": part.depth,
                     "first_order": _text(part.first),
-                    "orders": [_text(order) for order in part.orders],
                     "aligned_sum": _text(part.aligned),
                     "self_consistency": _text(part.independent),
                     "rho": _text(part.relative),
@@ -263,18 +263,9 @@ class Judgement(Displayed):
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data; exponents as texts such as ``"1/2"``, null where there is nothing."""
-        scheme = self.scheme
-        published = {
-            key: getattr(scheme, key) for key in ("name", "equation", "optimizer", "source")
-        }
-        published["parts"] = [
-            {"stack": p.name, "alpha": p.alpha, "gains": dict(p.gains)} for p in scheme.parts
-        ]
-        for multiplier in ("rates", "epsilon", "weight_decay"):
-            published[multiplier] = dict(getattr(scheme, multiplier))
         return {
             "schema": "deepnet-theory/scheme/1",
-            "scheme": published,
+            "scheme": written(self.scheme),
             "optimizer": self.under,
             "judged": self.row.to_dict(),
             "optimizers": [row.to_dict() for row in self.others],

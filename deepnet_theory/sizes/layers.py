@@ -18,7 +18,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property, reduce
-from itertools import combinations
 
 from deepnet_theory.definitions.expression import INDEXED
 from deepnet_theory.definitions.outcome import InputError, Refusal
@@ -26,7 +25,7 @@ from deepnet_theory.definitions.placement import Placement
 from deepnet_theory.definitions.sublayer import MATRICES, STEPPED, Role
 from deepnet_theory.sizes import table, update
 from deepnet_theory.sizes.growth import CONSTANT, ONE, ZERO, Power, size_of
-from deepnet_theory.sizes.laws import Law, factors
+from deepnet_theory.sizes.laws import Law
 from deepnet_theory.sizes.leading import LINEAR, Leading, expanded
 from deepnet_theory.sizes.monomial import Monomial
 
@@ -74,10 +73,6 @@ class InLayers:
         return self.branch.law.sublayer.name
 
     @property
-    def over_itself(self) -> Power | None:
-        return None if self.start is None else self.update * self.start**-1
-
-    @property
     def total(self) -> Fraction:
         """The exponent of the change of the output through it, summed over the layers."""
         return (self.gradient * self.update).total(self.layers)
@@ -85,7 +80,7 @@ class InLayers:
     @property
     def relative(self) -> Fraction | None:
         """The exponent of its update over itself, None where it starts at 0."""
-        return None if self.over_itself is None else self.over_itself.largest(self.layers)
+        return None if self.start is None else (self.update * self.start**-1).largest(self.layers)
 
 
 @dataclass(frozen=True)
@@ -232,30 +227,6 @@ class Layers:
                 f"{self.depth}^({rho}): at one learning rate training becomes unstable as the "
                 "stack grows deeper"
             )
-
-    @property
-    def orders(self) -> list[Fraction | None]:
-        """The exponent of each order: k scaled matrices of a branch moved at once."""
-        sizes: dict[int, list[Fraction]] = {}
-        for branch in self.branches:
-            scaled = [s for s in self.moved if s.branch is branch and s.role is Role.SCALED]
-            often = [s for name in factors(branch.law.sublayer) for s in scaled if s.name == name]
-            for count in range(1, len(often) + 1):
-                sizes.setdefault(count, []).extend(
-                    _moved_at_once(several).total(self.count)
-                    for several in combinations(often, count)
-                    if sum(s.start is None for s in several) < 2
-                )
-        return [most(sizes[count]) for count in sorted(sizes)]
-
-
-def _moved_at_once(matrices: tuple[InLayers, ...]) -> Power:
-    first, *others = sorted(matrices, key=lambda s: s.start is not None)  # a matrix at 0 goes first
-    change = first.gradient * first.update
-    for step in others:
-        assert step.over_itself is not None
-        change = change * step.over_itself
-    return change
 
 
 def positive(text: str, depth: str) -> Power:
