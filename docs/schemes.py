@@ -54,10 +54,7 @@ def page() -> str:
         "| scheme | equation | SGD | Adam | LAMB | own optimizer | ρ | leaves |",
         "|---" * 8 + "|",
         *(line for one in judged for line in _lines(one)),
-        "",
-        "## Refused",
-        "",
-        *refused,
+        *(["", "## Refused", "", *refused] if refused else ()),
     ]
     return HEAD.format(conditions=conditions()) + "\n".join(lines) + "\n"
 

@@ -24,7 +24,6 @@ from deepnet_theory.definitions.selection import (
     parse_depth,
 )
 from deepnet_theory.sizes.answer import Answer, for_training
-from deepnet_theory.sizes.norm_epsilon import with_norm_epsilon
 
 if TYPE_CHECKING:
     from sympy import Expr
@@ -129,8 +128,7 @@ def own_rule(
     ``own_rule(selection, "N**(1/3)", "N**(-1/3)")``; texts are parsed by the grammar of depths,
     never evaluated as code, numbers and SymPy's expressions as the texts that they print. In
     place of a selection its derivation serves, or a text as in :func:`derive`. The decoder of an
-    encoder–decoder takes its own α and β where they are given. The ε of a norm on a branch that
-    falls with the depth falls with it, as under a derived rule. Raises
+    encoder–decoder takes its own α and β where they are given. Norms keep their ε. Raises
     :class:`InputError` for any other value, or a decoder that is not there.
     """
     selection = selection_of(selection, {})
@@ -141,8 +139,7 @@ def own_rule(
             "valid with the stack 'encoder-decoder'"
         )
     decoder = [None if value is None else _text(value) for value in (decoder_alpha, decoder_beta)]
-    rule = rules.own_rule(parts, _text(alpha), _text(beta), *decoder)
-    return with_norm_epsilon(selection, rule)
+    return rules.own_rule(parts, _text(alpha), _text(beta), *decoder)
 
 
 def _text(value: str | float | Expr) -> str:

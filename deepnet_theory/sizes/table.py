@@ -18,7 +18,7 @@ from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import MATRICES, Role
 from deepnet_theory.sizes import laws, update
 from deepnet_theory.sizes.monomial import ONE, Monomial
-from deepnet_theory.sizes.norm_epsilon import with_norm_epsilon
+from deepnet_theory.sizes.norm_epsilon import falling
 from deepnet_theory.sizes.rule import Balanced, Kind, Rule, solve_rule, written
 
 STABLE, LAZY, UNSTABLE = "stable", "lazy", "unstable"
@@ -245,8 +245,16 @@ def texts(rule: Rule) -> Texts:
         for kind in part.kinds:
             values = (kind.alpha, kind.beta, kind.rate, kind.relative)
             written_out = (written(value, rule.selection) for value in values)
-            entries.append(RuleEntry(part.part.name, kind.name, *written_out))
-    bare = Texts(
+            epsilon = falling(kind.law, kind.alpha, kind.beta, part.part.depth)
+            entries.append(
+                RuleEntry(
+                    part.part.name,
+                    kind.name,
+                    *written_out,
+                    norm_epsilon=tuple((w, written(e, rule.selection)) for w, e in epsilon),
+                )
+            )
+    return Texts(
         name=rule.selection.optimizer or "custom",
         entries=tuple(entries),
         eta=written(rule.parts[-1].eta, rule.selection),
@@ -255,4 +263,3 @@ def texts(rule: Rule) -> Texts:
             f"of the balance '= 1' and of the closure '{rule.closure.name}'"
         ),
     )
-    return with_norm_epsilon(rule.selection, bare)

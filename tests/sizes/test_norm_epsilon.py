@@ -29,14 +29,6 @@ def test_the_answer_says_what_epsilon_is_multiplied_by(falling):
     assert "multiply its epsilon by (2*N)**(-2) = 2.5e-05" in first.in_depth
 
 
-def test_a_rule_of_ones_own_has_it_too(falling):
-    own = dt.own_rule(falling, "2*N", "(2*N)**(-1/2)")
-    assert own.entries[0].norm_epsilon == falling.rule.entries[0].norm_epsilon != ()
-    assert dt.own_rule(falling, "2*N", "1").entries[0].norm_epsilon == ()
-    sums = dt.own_rule(falling, "1 + N", "log(N)/N")  # no monomial, and its growth is seen
-    assert sums.entries[0].norm_epsilon == (("output", "(log(N)/N)**(4)"),)
-
-
 def test_what_is_in_a_models_code_is_asked_for(falling):
     """An epsilon is read off no forward pass: an audit and apply_ say which one is wanted."""
     constants = dt.export(falling, 4, width=16, heads=2, vocab=32)
