@@ -9,10 +9,9 @@ from torch.nn import functional
 
 import deepnet_theory as dt
 from deepnet_theory import parameter_groups
-from deepnet_theory.definitions.optimizer import custom_optimizer, optimizer, optimizers
+from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import MissingExtraError
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.laboratory.stepping import Expressed
 from deepnet_theory.models.step import library_optimizer
 from deepnet_theory.runtime import build, described, linear
 from deepnet_theory.sizes.update import powers
@@ -78,43 +77,6 @@ def test_the_whole_trajectory_is_left_alone(name):
     for knob in ("eta", *(k for k in ("epsilon", "decay") if k in powers(optimizers()[name]))):
         if (name, knob) != ("lamb", "epsilon"):
             assert distance(name, scales, (knob,)) > 1e-3, knob
-
-
-class Stack(torch.nn.Module):
-    def __init__(self, weight):
-        super().__init__()
-        self.weight = torch.nn.Parameter(weight[None].clone())
-
-
-@pytest.mark.parametrize(
-    "given",
-    [
-        custom_optimizer("-eta*norm(theta)**2*sign(g)"),
-        custom_optimizer("-eta*g/norm(g)**(1/2)"),
-        optimizer("muon"),
-        optimizer("lamb"),
-    ],
-    ids=lambda o: o.update,
-)
-def test_an_update_of_ones_own_through_its_degrees(given):
-    """The laboratory's steps, Muon's with the exact polar factor."""
-    weight, _, xs, ys = drawn()
-    ys = ys[..., :1].expand(-1, -1, 6)
-
-    def run(c, times):
-        model = Stack(weight / c)
-        o = replace(given, epsilon=0.01 * c) if given.epsilon else given
-        optimizer = Expressed([model.weight], o, 0.02 * times, running=True)
-        for x, y in zip(xs, ys, strict=True):
-            optimizer.zero_grad()
-            ((x @ (c * model.weight[0]).mT).tanh() - y).square().sum().backward()
-            optimizer.step()
-        return c * model.weight.detach()[0]
-
-    plain, c = run(1.0, 1.0), 3.0
-    power = float(powers(given)["eta"])
-    assert (run(c, c**power) - plain).norm() < ROUNDING * (plain - weight).norm()
-    assert (run(c, c ** (power + 1 / 2)) - plain).norm() > 0.01 * (plain - weight).norm()
 
 
 # ---- the forms of a rule ----

@@ -18,7 +18,7 @@ BUDGETS = {
     "laboratory": 4132,
     "models": 5088,
     "processes": 569,
-    "proof": 3803,
+    "proof": 3795,
     "report": 2041,
     "runtime": 1228,
     "sizes": 4887,

@@ -37,7 +37,7 @@ from deepnet_theory.definitions.expression import (
 from deepnet_theory.definitions.optimizer import Optimizer, above_floors
 from deepnet_theory.proof.algebra import eta
 from deepnet_theory.proof.step import Check, Section, Step
-from deepnet_theory.proof.witness import Array, rms, softmax
+from deepnet_theory.proof.witness import Array, rms
 from deepnet_theory.sizes.update import Update
 
 SAME = 1e-6  # two roads to one number
@@ -393,13 +393,3 @@ def slopes(see_at: Callable[[int], Seen]) -> dict[str, Slope]:
         if all(size > 0 and math.isfinite(size) for _, size in sizes):
             found[name] = Slope(slope(dict(sizes[:-1])), slope(dict(sizes[1:])))
     return found
-
-
-def key_bias_is_idle() -> bool:
-    """Whether a key bias leaves the weights of explicit scores alone, beside one that does not."""
-    draw = np.random.default_rng(0)
-    queries, keys, bias = (draw.normal(size=shape) for shape in ((4, 8), (5, 8), (1, 8)))
-    start = softmax(queries @ keys.T)
-    idle = np.abs(softmax(queries @ (keys + bias).T) - start).max()
-    moved = np.abs(softmax((queries + bias) @ keys.T) - start).max()
-    return bool(idle < 1e-12 < moved)

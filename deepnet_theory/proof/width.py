@@ -20,11 +20,12 @@ from deepnet_theory.definitions.constants import FORWARD
 from deepnet_theory.definitions.display import Displayed
 from deepnet_theory.definitions.optimizer import above_floors
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.definitions.sublayer import Role, sublayer
 from deepnet_theory.proof import explicit
 from deepnet_theory.proof.derivation import SCHEMA, Derivation, derive
 from deepnet_theory.proof.explicit import Drawn, Seen, Slope
 from deepnet_theory.proof.facts import Fact, Shown, exactly, fact, told
+from deepnet_theory.proof.witness import sizes
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 from deepnet_theory.sizes.update import FULL
@@ -138,7 +139,8 @@ class OfRow:
         if self.is_tied and row.refused is not None:
             return shown
         if place.kind is Role.KEY_BIAS:
-            idle = explicit.key_bias_is_idle()
+            branch = sizes(self.table.selection.the_placement, sublayer(place.sublayer))
+            idle = branch.responses[place.parameter] is None
             shown["gradient"] = told(row.gradient is None and idle, "explicit scores", "0")
             return shown | {"rate": exactly(ONE, "its gradient is 0, and its rate left alone")}
         shown["gradient"] = self.shown(self.power(("gradient", 1)))

@@ -144,12 +144,6 @@ def test_what_is_asked_for_is_refused_where_it_is_incomplete():
     assert derive_across("adam", width=64, base_width=32).table.rows == table.rows
 
 
-def test_a_wrong_softmax_would_be_seen(monkeypatch):
-    assert explicit.key_bias_is_idle()
-    monkeypatch.setattr(explicit, "softmax", lambda of: of**2)
-    assert not explicit.key_bias_is_idle()
-
-
 @pytest.mark.parametrize("practice", ["g/(abs(g) + 3*epsilon)", "g/sqrt(g**2 + 9*epsilon**2)"])
 def test_the_epsilon_that_is_measured_is_as_large_as_what_stands_beside_it(practice):
     beside = explicit.beside_epsilon(PRACTICE.parse(practice).root)
