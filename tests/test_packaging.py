@@ -14,7 +14,7 @@ import pytest
 import deepnet_theory as dt
 
 ROOT = Path(__file__).parent.parent
-HEAVY = ("torch", "sympy", "numpy", "scipy", "rich", "matplotlib")
+HEAVY = ("torch", "sympy", "numpy", "scipy", "matplotlib")
 
 
 IMPORTS = f"""

@@ -201,9 +201,8 @@ def measured(verb: Verb, given: Given, **shown: Any) -> int:
     with (
         warnings.catch_warnings(action="ignore", category=UnstableWarning),  # the page says it
         work.place(show.quiet) as place,
-        live(show.quiet) as seen,
     ):
-        result = verb(**given, **seen, **place)
+        result = verb(**given, **live(show.quiet), **place)
     stopped, cache = getattr(result, "stopped", ""), place["cache"]
     if stopped and cache is not None and not cache.trouble:
         say(f"{stopped}: the same command goes on; what is finished is kept in {cache.folder}")
@@ -448,9 +447,7 @@ def audit(verb: Verb, given: Given) -> int:
     from deepnet_theory.report.text import live
 
     show = group(given, Show)
-    with live(show.quiet) as seen:
-        result = verb(**given, **seen)
-    return show.result(result)
+    return show.result(verb(**given, **live(show.quiet)))
 
 
 @command("cli.listing:listing", Show, without="output page", argument="[what]")

@@ -47,6 +47,7 @@ from deepnet_theory.laboratory.settings import (
     parse_depths,
     parse_widths,
     provenance,
+    sized,
 )
 from deepnet_theory.laboratory.statistics import Array, positive_interval
 from deepnet_theory.models.factory import Factory, alone, factory_of
@@ -176,7 +177,7 @@ def _drowning(followed: Iterable[tuple[Run, bool]]) -> Iterator[str]:
     sentences = {}
     for run, normed in followed:
         if sentence := warning(normed, run):
-            sentences[", ".join(f"{symbol} = {n}" for symbol, n in run.depth.items())] = sentence
+            sentences[sized(run.depth)] = sentence
     if sentences:
         yield f"at {'; '.join(sentences)}: {next(iter(sentences.values()))}"
 

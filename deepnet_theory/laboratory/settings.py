@@ -175,6 +175,11 @@ def depth_key(depth: Mapping[str, int]) -> str:
     return "x".join(str(n) for n in depth.values())
 
 
+def sized(place: Mapping[str, int]) -> str:
+    """A depth and a width in words: ``N = 8, d = 64``."""
+    return ", ".join(f"{symbol} = {n}" for symbol, n in place.items())
+
+
 def default_depths(stack: Stack) -> str:
     if len(stack.parts) == 1:
         return "8,16,32,64,128"

@@ -22,8 +22,8 @@ from deepnet_theory.laboratory.common_mode import Ended, trained
 from deepnet_theory.laboratory.measuring import default_dtype, places_of, seeds_from
 from deepnet_theory.laboratory.model_steps import FirstStep, Going, first_step
 from deepnet_theory.laboratory.optimum import require_steps, wanted_rates
-from deepnet_theory.laboratory.settings import Depth, depth_key
-from deepnet_theory.laboratory.transfer import Candidate, transfer_of, words
+from deepnet_theory.laboratory.settings import Depth, depth_key, sized
+from deepnet_theory.laboratory.transfer import Candidate, transfer_of
 from deepnet_theory.models.factory import Factory, alone, factory_of, talking_aside, told
 from deepnet_theory.processes.jobs import Work, travels
 from deepnet_theory.runtime import machine
@@ -46,7 +46,7 @@ class Setup:
 
     def train(self, place: Depth, rate: float, seed: int) -> Ended:
         """One run in one thread; :class:`InputError` for a factory that keeps no contract."""
-        where = f"{self.name} at {words(place)}, lr {rate:g}, seed {seed}"
+        where = f"{self.name} at {sized(place)}, lr {rate:g}, seed {seed}"
         with alone(), machine.threads(1), default_dtype(self.dtype), torch.random.fork_rng():
             torch.manual_seed(seed)
             try:

@@ -28,7 +28,7 @@ from deepnet_theory.definitions.record import ShortRun, record
 from deepnet_theory.laboratory.common_mode import Ended, run_of, warning
 from deepnet_theory.laboratory.measuring import cost_of, of_all
 from deepnet_theory.laboratory.optimum import curve_of, judged
-from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, provenance
+from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, provenance, sized
 from deepnet_theory.laboratory.statistics import t_interval
 from deepnet_theory.laboratory.text import BYTES
 from deepnet_theory.laboratory.training import Built, Course
@@ -66,11 +66,6 @@ class Candidate:
     trainer: Trainer
 
 
-def words(place: Mapping[str, int]) -> str:
-    names = {"N": "depth", "M": "depth", "d": "width"}
-    return ", ".join(f"{names[symbol]} {n}" for symbol, n in place.items())
-
-
 Grid = dict[tuple[tuple[str, float], int], Ended]  # a candidate's runs: place and rate, and seed
 
 
@@ -83,7 +78,7 @@ def train_all(
     cache = work["cache"] = cache_of(work.get("cache"))
     jobs = [
         Job(
-            f"{name}, {trainers[name].name} at {words(place)}, lr {rate:g}",
+            f"{name}, {trainers[name].name} at {sized(place)}, lr {rate:g}",
             cost_of(place),
             partial(trainers[name].train, place, rate, seed),
             partial(grids[name].__setitem__, ((depth_key(place), rate), seed)),
@@ -171,7 +166,7 @@ def _warnings(
     if early := [run for run in runs if run[3].why]:
         place, rate, index, one = early[0]
         yield (
-            f"{len(early)} of {len(runs)} runs diverged; the first, of {name} at {words(place)}, "
+            f"{len(early)} of {len(runs)} runs diverged; the first, of {name} at {sized(place)}, "
             f"lr {rate:g}, seed {index}: {one.why}"
         )
     if alike:

@@ -30,11 +30,23 @@ class Formula:
 
 Inline = str | Formula | Verdict
 Words = Inline | tuple[Inline, ...]  # as a block, a paragraph
+Prose = Callable[[str], str]
 
 
 def pieces(words: Words) -> tuple[Inline, ...]:
     """The pieces of a line, each of one kind."""
     return words if isinstance(words, tuple) else (words,)
+
+
+def joined(words: Words, formula: Callable[[Expr | str], str], verdict: str, prose: Prose) -> str:
+    """A line in a printer's own form: of its formulas, its verdicts, and what is between them."""
+    shown = ""
+    for piece in pieces(words):
+        if isinstance(piece, Formula):
+            shown += formula(piece.expression)
+        else:
+            shown += verdict.format(piece) if isinstance(piece, Verdict) else prose(piece)
+    return shown
 
 
 def gathered(pairs: Iterable[tuple[K, str]]) -> dict[K, list[str]]:

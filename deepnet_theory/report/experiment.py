@@ -90,14 +90,10 @@ def y_label(m: Result) -> str:
     return "‖ΔF‖/η over ‖F‖" if m.points and "d" in m.points[0].at else QUANTITY
 
 
-def subject(m: Result, nameless: str = "") -> str:
-    """Which network was measured, what trained it, and its rule.
-
-    An update that has no name is called ``nameless``, or by its expression.
-    """
-    select, update = m.of.get("select", {}), m.of.get("update")
-    update = select.get("update", update)
-    by = m.of.get("optimizer") or select.get("optimizer") or (update and (nameless or update))
+def subject(m: Result) -> str:
+    """Which network was measured, what trained it, and its rule."""
+    select = m.of.get("select", {})
+    by = m.of.get("optimizer") or select.get("optimizer") or select.get("update")
     network = (m.of.get("model"), select.get("placement"), select.get("stack"))
     words = " ".join(str(word) for word in network if word)
     predicted = "predicted" * (m.schema == PREDICTION)
@@ -201,18 +197,9 @@ def _because(e: Exponent) -> str:
     return "; ".join(filter(None, parts))
 
 
-def assumptions(
-    measured: Sequence[AssumptionResult], stated: Mapping[str, str] | None = None
-) -> doc.Table:
-    """Every assumption with its measurement; ``stated`` ones may be unmeasured."""
-    results = {a.name: a for a in measured}
-    statements = dict(stated or {}) | {a.name: a.statement for a in measured if a.statement}
-    rows: list[tuple[doc.Words, ...]] = []
-    for name in dict.fromkeys((*statements, *results)):
-        verdict, reason = Verdict.ASSUMED, "not measured"
-        if name in results:  # the reason tells the interval
-            verdict, reason = results[name].verdict, results[name].because
-        rows.append((name, verdict, statements.get(name, ""), reason))
+def assumptions(measured: Sequence[AssumptionResult]) -> doc.Table:
+    """Every assumption with its measurement, whose reason tells the interval."""
+    rows = ((a.name, a.verdict, a.statement, a.because) for a in measured)
     return doc.table("assumption | verdict | …statement | …measured", rows)
 
 
@@ -235,7 +222,7 @@ def figures(
     drawn = []
     for one in [variable] if variable else varying:
         series = [_series(r, one, min(i, 3)) for i, r in enumerate((m, *rivals))]
-        panel = (subject(m, "the update given"), tuple(series))
+        panel = (subject(m), tuple(series))
         label = "d, width" if one == "d" else f"{one}, layers"
         drawn.append(doc.Figure((panel,), label, y_label(m), CAPTION.format(held=held)))
     return tuple(drawn)

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from latex2mathml.converter import convert
 
-from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.figure import drawn
 from deepnet_theory.report.notation import equation_latex, formula_latex
@@ -78,16 +77,8 @@ def _table(table: doc.Table) -> str:
 
 
 def _words(words: doc.Words) -> str:
-    line = ""
-    for piece in doc.pieces(words):
-        match piece:
-            case doc.Formula():
-                line += math(formula_latex(piece.expression))
-            case Verdict():
-                line += f'<span class="verdict {piece}">{piece}</span>'
-            case _:
-                line += _prose(piece)
-    return line
+    verdict = '<span class="verdict {0}">{0}</span>'
+    return doc.joined(words, lambda formula: math(formula_latex(formula)), verdict, _prose)
 
 
 def _prose(text: str) -> str:

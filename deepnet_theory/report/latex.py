@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.report import document as doc
 from deepnet_theory.report.notation import equation_latex, formula_latex
+
+if TYPE_CHECKING:
+    from sympy import Expr
 
 PREAMBLE = r"""\documentclass{article}
 \usepackage{amsmath,amssymb,fontspec,unicode-math}
@@ -44,13 +47,7 @@ def _blocks(document: doc.Document, level: int) -> Iterator[str]:
 
 
 def _words(words: doc.Words) -> str:
-    line = ""
-    for piece in doc.pieces(words):
-        match piece:
-            case doc.Formula():
-                line += f"${formula_latex(piece.expression)}$"
-            case Verdict():
-                line += rf"\textbf{{{piece}}}"
-            case _:
-                line += piece.translate(_TYPED)
-    return line
+    def formula(expression: Expr | str) -> str:
+        return f"${formula_latex(expression)}$"
+
+    return doc.joined(words, formula, r"\textbf{{{}}}", lambda text: text.translate(_TYPED))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import platform
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -45,8 +43,6 @@ def document(
         doc.Listing(USE),
         _file(constants),
     )
-    stated = {a.name: a.statement for a in derivation.assumptions}
-    measured = experiment.answer(v)
     steps: doc.Body = (
         rule.conclusion(derivation),
         *rule.steps(derivation),
@@ -58,7 +54,6 @@ def document(
         "command": command,
         "date": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         "deepnet-theory": __version__,
-        "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} CPUs",
         "device": v.provenance.ran,
         "settings": settings,
         "software": software,
@@ -67,10 +62,10 @@ def document(
     body: doc.Body = (
         *rule.box(derivation),
         *rule.meaning(derivation),
-        ("Derivation: ", *rule.proved(derivation), ". Measurement: ", *measured),
+        ("Derivation: ", *rule.proved(derivation), ". Measurement: ", *experiment.answer(v)),
         doc.Document("The constants", built),
         doc.Document("The measurement", experiment.sections(v)),
-        doc.Document("The assumptions", (experiment.assumptions(v.assumptions, stated),)),
+        doc.Document("The assumptions", (experiment.assumptions(v.assumptions),)),
         doc.Document("The derivation", steps),
         doc.Document("Provenance", (doc.Listing(lines),)),
     )

@@ -6,7 +6,6 @@ import re
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from shutil import get_terminal_size
 from typing import Any
 
@@ -62,10 +61,7 @@ def _blocks(document: doc.Document, level: int) -> Iterator[str]:
 
 def plain(words: doc.Words) -> str:
     """A line whose formula can be typed again."""
-    return "".join(
-        str(piece.expression) if isinstance(piece, doc.Formula) else piece
-        for piece in doc.pieces(words)
-    )
+    return doc.joined(words, str, "{}", str)
 
 
 def _folded(words: str, indent: int = 0, first: str | None = None) -> list[str]:
@@ -133,23 +129,12 @@ def _fitting(columns: Sequence[int], widths: Sequence[int]) -> Iterator[list[int
     yield chosen
 
 
-@contextmanager
-def live(quiet: bool) -> Iterator[dict[str, Any]]:
-    """What a person who watches standard error is shown: the keyword of whatever measures.
+def progress_line(done: float, total: float, what: str) -> None:
+    """Show on standard error how much is done, on one line that the next one writes over."""
+    line = f"{done / total:4.0%}  {what}"[: page_columns()] if done < total else ""
+    print(f"\r\033[K{line}", end="", file=sys.stderr, flush=True)
 
-    ``progress`` moves a bar with the time left; None where nobody watches or ``quiet``.
-    """
-    if quiet or not sys.stderr.isatty():
-        yield {"progress": None}
-        return
-    # rich is imported only where there is a terminal to draw on
-    from rich.console import Console
-    from rich.progress import Progress
 
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=None)
-
-        def progress(done: float, total: float, what: str) -> None:
-            bar.update(task, completed=done, total=total, description=what, refresh=True)
-
-        yield {"progress": progress}
+def live(quiet: bool) -> dict[str, Any]:
+    """The keyword ``progress`` of whatever measures; None where nobody watches or ``quiet``."""
+    return {"progress": None if quiet or not sys.stderr.isatty() else progress_line}

@@ -105,7 +105,7 @@ def test_a_run_that_diverges_is_the_worst_and_says_why():
     found = transfer(setup, None, widths=[32, 64])
     for curve in found.closures[0].curves:
         assert curve.collapsed == (0,) * 6 + (3,) * 2 and curve.first_failing == 0.064
-    first = "12 of 48 runs diverged; the first, of setup at width 32, lr 0.064, seed 0: "
+    first = "12 of 48 runs diverged; the first, of setup at d = 32, lr 0.064, seed 0: "
     assert found.provenance.warnings[0] == f"{first}the loss was inf at step 0"
     small = transfer(setup, None, "0.03,0.04,0.128", widths=[32])
     assert "ZeroDivisionError: division by zero" in small.provenance.warnings[0]
@@ -119,7 +119,7 @@ def fails(*given):
     ("make", "said"),
     [
         (lambda depth, lr: 1 / 0, "seed 0 failed: ZeroDivisionError"),
-        (lambda depth, lr: fails(), r"lambda> at depth 4, lr 0.001, seed 0 failed: ValueError: no"),
+        (lambda depth, lr: fails(), r"lambda> at N = 4, lr 0.001, seed 0 failed: ValueError: no"),
         (lambda depth, lr: torch.nn.Linear(2, 2), r"gives Linear\(.* return step, evaluate"),
         (lambda depth, lr: (fails, fails), r"step\(\) failed at step 0: ValueError: no such file"),
         (lambda depth, lr: (list, fails), r"seed 0: step\(\) gives \[\], which is no number"),

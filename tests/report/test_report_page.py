@@ -41,7 +41,7 @@ def test_the_page_is_whole_and_alone_and_its_first_screen_has_the_numbers(html):
     assert ".SUPPORTED {" in style and ".PROVED" not in style
     made = html.partition("Provenance</h2>")[2]
     assert re.search(r"date: \d{4}-\d\d-\d\d \d\d:\d\d UTC\n", made)
-    assert f"deepnet-theory: {__version__}\nmachine: " in made and " CPUs\n" in made
+    assert f"deepnet-theory: {__version__}\n" in made
 
 
 def test_the_verdict_of_a_proof_never_stands_without_its_bounds(derivation):
@@ -56,7 +56,6 @@ def test_the_verdict_of_a_proof_never_stands_without_its_bounds(derivation):
 
     bounded = "PROVED (an upper bound up to a constant factor), given 2 assumptions. Measurement:"
     assert bounded in told(named)
-    assert "not measured" not in told(named) and "not measured" in told(named[:1])
 
 
 def test_the_snippet_runs_on_the_constants_of_the_page(derivation, tmp_path, monkeypatch):

@@ -32,7 +32,7 @@ class Blocker:
                 return None  # torch's own imports are its own affair
             frame = frame.f_back
         top = name.split(".")[0]
-        if top in ("sympy", "numpy", "scipy", "rich", "click", "transformers", "matplotlib"):
+        if top in ("sympy", "numpy", "scipy", "click", "transformers", "matplotlib"):
             raise ImportError("blocked: " + name)
         return None
 sys.meta_path.insert(0, Blocker())
@@ -52,7 +52,7 @@ for one in (model, own):
     guard(optimizer)
     optimizer.step()
 loaded = {m.split(".")[0] for m in sys.modules}
-assert not {"scipy", "rich", "click", "transformers", "matplotlib"} & loaded, loaded
+assert not {"scipy", "click", "transformers", "matplotlib"} & loaded, loaded
 rooms = {m.split(".")[1] for m in sys.modules if m.startswith("deepnet_theory.")}
 assert rooms <= {"runtime", "definitions", "models", "processes", "sizes", "_discovered"}, rooms
 try:
