@@ -180,11 +180,9 @@ def sized(place: Mapping[str, int]) -> str:
     return ", ".join(f"{symbol} = {n}" for symbol, n in place.items())
 
 
-def default_depths(stack: Stack) -> str:
-    if len(stack.parts) == 1:
-        return "8,16,32,64,128"
-    return "8x8,16x8,32x8,64x8,8x16,8x32,8x64"
-
-
 def wanted_depths(depths: str | Iterable[object] | None, stack: Stack) -> tuple[Depth, ...]:
-    return parse_depths(default_depths(stack) if depths is None else depths, stack)
+    """The depths that were asked for, or by default five in each part of the stack."""
+    if depths is None:
+        two = len(stack.parts) > 1
+        depths = "8x8,16x8,32x8,64x8,8x16,8x32,8x64" if two else "8,16,32,64,128"
+    return parse_depths(depths, stack)

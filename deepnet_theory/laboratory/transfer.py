@@ -41,19 +41,17 @@ LONG = 10_000  # steps of one layer; below it a process takes longer to start th
 
 
 class Trainer(Protocol):
-    """What trains at a place (a depth, a width) with a rate and a seed."""
+    """What trains at a place (a depth, a width) with a rate and a seed.
+
+    A run depends on them and on ``depends_on``, which is None where it cannot be kept.
+    """
 
     @property
     def name(self) -> str: ...
-
     @property
     def steps(self) -> int: ...
-
-    def train(self, place: Depth, rate: float, seed: int) -> Ended:
-        """One run."""
-
-    def depends_on(self, place: Depth) -> object:
-        """What a run depends on beside its rate and seed; None where it cannot be kept."""
+    def train(self, place: Depth, rate: float, seed: int) -> Ended: ...
+    def depends_on(self, place: Depth) -> object: ...
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.selection import stack
 from deepnet_theory.laboratory.settings import (
     Settings,
-    default_depths,
     depth_key,
     fitting_processes,
     parse_depths,
+    wanted_depths,
 )
 
 
@@ -71,7 +71,7 @@ def test_lists_sequences_and_pairs_agree():
     assert parse_depths([(8, 6)], PAIR) == ({"N": 8, "M": 6},)
     assert depth_key({"N": 8, "M": 6}) == "8x6"
     for one in (ENCODER, stack("decoder"), PAIR):
-        assert len(parse_depths(default_depths(one), one)) >= 5
+        assert len(wanted_depths(None, one)) >= 5
 
 
 @given(st.integers(1, 500), st.integers(2, 500))
