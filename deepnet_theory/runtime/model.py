@@ -179,7 +179,7 @@ def sinusoids(start: int, tokens: int, width: int, like: Tensor) -> Tensor:
     return torch.cat([angle.sin(), angle.cos()], dim=1)[:, :width].to(like.dtype)
 
 
-class Layer(nn.ModuleList):
+class Layer(nn.Sequential):  # FSDP of torch 2.11 wraps no ModuleList
     """A group of residual sublayers: the unit that checkpointing, FSDP and DDP wrap."""
 
     def forward(self, x: Tensor, memory: Tensor | None = None, context: Context = ALONE) -> Tensor:

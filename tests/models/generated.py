@@ -382,7 +382,10 @@ class Experts(nn.Module):
         y = torch.zeros_like(rows)
         for i, (fc1, fc2) in enumerate(self.each):
             row, place = torch.where(which == i)
-            y.index_add_(0, row, gates[row, place, None] * fc2(phi(fc1(rows[row]))))
+            nothing = row[:, None] < 0  # as rows of another machine's experts are masked
+            taken = rows[row].masked_fill_(nothing, 0.0)
+            given = fc2(phi(fc1(taken).masked_fill(nothing, 0.0))).masked_fill(nothing, 0.0)
+            y.index_add_(0, row, gates[row, place, None] * given)
         return y.view_as(x)
 
 
