@@ -306,8 +306,8 @@ class _Recorder(TorchDispatchMode):  # type: ignore[no-untyped-call]
             whole := [n for n in inputs if n.value.shape == out.shape]
         ):
             name, inputs = "alias", tuple(whole)  # all is sliced, or put behind an empty cache
-        if name == "masked_fill" and not args[1].any():
-            name, inputs = "alias", inputs[:1]
+        if name == "masked_fill" and not args[1].any():  # nothing is masked
+            name, inputs, func, nodes = "alias", inputs[:1], torch.ops.aten.alias.default, nodes[:1]
         for which, t in enumerate(out if several else [out]):
             if isinstance(t, Tensor) and t.numel():
                 made = self.add(
