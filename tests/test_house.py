@@ -16,7 +16,7 @@ BUDGETS = {
     "cli": 1976,
     "definitions": 5366,
     "laboratory": 4132,
-    "models": 5088,
+    "models": 5090,
     "processes": 569,
     "proof": 3795,
     "report": 2041,
