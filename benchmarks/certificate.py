@@ -219,7 +219,8 @@ base, and a wrong rule has no row where its numbers are the rule's.
 
 *Distance* is computed from the tables alone, in factors of 2: the root mean square over the branch
 matrices of how far rate and initial size are from the rule's. *Expected* is the best rate over the
-base's, from the tables too. *Regret* is the loss at the base's best rate above the lowest one at
+base's, from the tables too. Within a size and a family the rows are in the expected order of
+regret, by distance. *Regret* is the loss at the base's best rate above the lowest one at
 that size, over the rates of the family's rule and the arm's own, with a 95 % interval that is
 corrected for their number. The margin is a quarter of what a rate off by a factor 2 costs at the
 base: what one off by √2 costs. SUPPORTED: the interval is below the margin. REFUTED: it is above.
