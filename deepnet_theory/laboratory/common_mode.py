@@ -128,7 +128,7 @@ def trained(
     evaluate: Callable[[], float],
     baseline: float | None,
 ) -> Ended:
-    """A run of so many steps, each a loss, if one is known, and an update by it."""
+    """A run of some steps, each a loss, if one is known, and an update by it."""
     losses = list[float]()
     for step in range(steps):
         loss = loss_at(step)
