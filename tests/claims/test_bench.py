@@ -9,7 +9,7 @@ from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.laboratory.statistics import Interval
 from paper_checks.shared import changes, stacks
 from paper_checks.shared import judging as verdicts
-from paper_checks.shared.bench import Lab, once
+from paper_checks.shared.bench import Lab
 from paper_checks.shared.fitting import powers, settled
 
 REFUTED, SUPPORTED = Verdict.REFUTED, Verdict.SUPPORTED
@@ -38,18 +38,6 @@ def test_of_several_conditions_the_worst_counts_and_the_tightest_is_told():
         assert verdicts.exponent(measured, wrong).verdict is REFUTED
 
 
-def test_a_measurement_is_made_once_a_run_and_anew_for_the_next():
-    asked = []
-
-    @once
-    def measured(lab):
-        asked.append(lab.seed)
-        return len(asked)
-
-    first, second = Lab(), Lab()
-    assert [measured(first), measured(first), measured(second)] == [1, 1, 2]
-
-
 def test_a_fit_shows_its_points_as_evidence():
     at = (4, 8, 16, 32)
     noise = np.exp(0.001 * np.random.default_rng(0).standard_normal((8, 4)))
@@ -68,12 +56,3 @@ def test_seeds_in_lots_are_the_lots_one_after_another():
     assert both.tolist() == [row for part in parts for row in part.tolist()]
     with pytest.raises(ValueError, match="float64"):  # a step that rounding would lose
         changes.scaled_updates(stacks.Net(), (4,), Lab().settings(step="all"))
-
-
-def test_the_exponent_of_a_wrong_rule_is_refuted():
-    """SGD's rule under Adam grows as N^{1/2}: neither 0 nor 1 may be SUPPORTED."""
-    lab, at = Lab(), (8, 24, 72)
-    net = stacks.Net("(2*N)**(1/4)", "(2*N)**(-1/4)", "adam")
-    found = lab.settled(at, stacks.model_updates(net, at, lab.settings()))
-    judged = [lab.exponent(found, e).verdict for e in (0.0, 0.5, 1.0)]
-    assert judged[0] is judged[2] is REFUTED and judged[1] is not REFUTED

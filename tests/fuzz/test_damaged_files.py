@@ -97,12 +97,3 @@ def test_no_model_file_breaks_the_reader(tmp_path, draw):
     header = whole.rindex(b"}") + 1  # what lies behind it are numbers, all of which are good
     path.write_bytes(bytes(spoiled(draw, whole[:header], range(256))) + whole[header:])
     read(path, load)
-
-
-def test_whole_files_are_read(tmp_path):
-    path = tmp_path / "constants.json"
-    for data in good():
-        path.write_text(json.dumps(data), encoding="utf-8")
-        assert isinstance(build(load_constants(path)), Model)
-    path.write_bytes(saved(tmp_path))
-    assert isinstance(load(path), Model)

@@ -11,9 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from deepnet_theory.definitions.outcome import Verdict
-from deepnet_theory.definitions.rule import own_rule
-from deepnet_theory.definitions.selection import Selection
-from deepnet_theory.laboratory.settings import Settings
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 BAD = [
@@ -103,14 +100,6 @@ def test_the_power_of_the_laboratory_has_an_exact_interval(monkeypatch):
     none = found.share(Verdict.REFUTED)
     assert (none.estimate, none.low) == (0.0, 0.0)
     assert none.high == pytest.approx(1 - 0.025 ** (1 / 200))
-    # beta off by N^(-1/16) under LAMB, whose ||dF|| then grows as N^(1/8)
-    wrong = own_rule(("encoder",), "1", "(2*N)**(-7/16)")
-    small = Settings(width=16, heads=2, tokens=8, seeds=8, draws=2)
-    depths = [{"N": n} for n in (8, 16, 32)]
-    lamb = Selection(optimizer="lamb")
-    found = power.measure_power(lamb, wrong, 0.0, depths, small, experiments=4)
-    assert set(found.verdicts) <= {Verdict.REFUTED, Verdict.UNDECIDED}
-    assert len(set(found.exponents)) == 4  # fresh data and weights in each
 
 
 def test_the_first_step_of_the_rise_is_that_of_explicit_matrices():
@@ -136,19 +125,9 @@ def test_the_study_trains_what_an_arm_says():
         [0.02] * 3, 0.05
     )
     assert {residual.alpha for residual in model.residuals()} == {4.0}
-    four = recipe.model_of(recipe.Arm("pre-LN complete", depth=2, constant=4.0), 0)
-    one = recipe.model_of(recipe.Arm("pre-LN complete", depth=2), 0)
-    ratios = [
-        (a.std() / b.std()).item()
-        for a, b in zip(four.parameters(), one.parameters(), strict=True)
-        if a.dim() == 2
-    ]
-    assert sorted({round(ratio, 3) for ratio in ratios}) == [1.0, 2.0]  # 4 in a product of two
     factors = [recipe.schedule(recipe.Arm("Llama"), step) for step in (0, 14, 15, 149)]
     assert factors == pytest.approx([1 / 15, 1.0, 1.0, 0.1], abs=2e-4)
     assert recipe.schedule(recipe.Arm("Llama", warmup=False), 0) == 1.0
-    first, second = (recipe.train(arm, 8e-3, 0) for _ in range(2))
-    assert (first.loss, first.weight) == (second.loss, second.weight) and 3 < first.loss < 6
     hybrid = recipe.Arm("pre-LN complete", depth=2, optimizer="muon")
     _, muon = recipe.optimizers(hybrid, recipe.model_of(hybrid, 0), 1e-3)
     assert sum(len(g["params"]) for g in muon.param_groups) == 2 * 6

@@ -34,15 +34,11 @@ def session(tmp_path_factory):
     return found
 
 
-def test_the_loss_starts_at_ln_v_and_falls(session):
-    losses = session["trained"]
+def test_the_loss_starts_at_ln_v_and_falls_and_one_step_moves_every_depth_alike(session):
+    (exponent, *_), losses = session["found"].exponents, session["trained"]
+    assert abs(exponent.estimate) < 1 / 8 and session["found"].verdict is not dt.Verdict.REFUTED
     assert losses[0] == pytest.approx(math.log(session["VOCAB"]), rel=0.06)
     assert losses[-1] < losses[0] - 1
-
-
-def test_one_step_moves_the_model_alike(session):
-    (exponent, *_) = session["found"].exponents
-    assert abs(exponent.estimate) < 1 / 8 and session["found"].verdict is not dt.Verdict.REFUTED
 
 
 def test_the_resumed_optimizer_has_the_state_and_the_rates(session):
@@ -59,11 +55,7 @@ def test_every_parameter_is_stepped_once_by_muon_or_adamw(session):
     assert {id(p) for p in stepped} == {id(p) for p in session["model"].parameters()}
     assert len(stepped) == len({id(p) for p in stepped})
     assert {g["optimizer"] for g in groups} == {"muon", "adamw"}
-
-
-def test_the_trainer_steps_with_the_groups(session):
-    trainer = session["trainer"]
-    assert trainer.state.global_step == 8
+    assert session["trainer"].state.global_step == 8
     rates = {g["lr"] for g in session["hf_optimizer"].param_groups}
     assert len(rates) > 1 and max(rates) == pytest.approx(session["LR"], rel=0.01)
 
