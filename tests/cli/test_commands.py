@@ -18,7 +18,6 @@ from deepnet_theory.cli.streams import shows_colour
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.rule import closures
-from deepnet_theory.report.text import coloured
 
 N = sympy.Symbol("N", positive=True)
 
@@ -160,12 +159,6 @@ def test_colour_is_for_a_terminal_that_wants_it(cli, monkeypatch):
             for name, value in environment.items():
                 within.setenv(name, value)
             assert shows_colour(terminal) is seen and not shows_colour(io.StringIO())
-    page = "A title\n=======\n\nREFUTED, (UNDECIDED): UNPROVED\n  SUPPORTED"
-    assert plain_of(coloured(page)) == page and coloured(page).count("\x1b[") == 2 * 3
-
-
-def plain_of(shown):
-    return re.sub(r"\x1b\[\d+m", "", shown)
 
 
 def test_verify_shows_its_progress_on_a_terminal(cli, monkeypatch):
@@ -200,8 +193,7 @@ def test_closures_side_by_side(cli):
         implied = json.loads(alone.out)["consequences"]["encoder"]["*"]
         for quantity, said in rows[name]["consequences"]["encoder"]["*"].items():
             assert implied[quantity]["value"] == said["value"]
-    shown = cli(*compare).out
-    assert max(map(len, shown.splitlines())) <= 80 and all(name in shown for name in rows)
+    assert all(name in cli(*compare).out for name in rows)
 
 
 def test_the_case_of_a_name_does_not_matter(cli):

@@ -155,9 +155,9 @@ LISTING = "list norms"  # a command that takes a moment
 
 
 @cache
-def shell(tail, words=LISTING):
+def shell(tail, words=LISTING, before=""):
     """The exit code of the command itself, whatever it is piped into, and what was shown."""
-    command = f"set -o pipefail; {sys.executable} -m deepnet_theory {words} {tail}"
+    command = f"set -o pipefail; {before} {sys.executable} -m deepnet_theory {words} {tail}"
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True)
     return done.returncode, done.stdout, done.stderr
 
@@ -177,6 +177,28 @@ def test_a_reader_that_has_gone_is_no_error_of_ours(words):
 def test_a_standard_output_that_takes_nothing_is_one_sentence(tail, said):
     code, out, err = shell(tail)
     assert (code, out, err.count("\n")) == (2, "", 1) and err.startswith(f"deepnet-theory: {said}")
+
+
+FEW = "--optimizer adam --width 8 --heads 2 --tokens 4 --seeds 2 --draws 1 --depths 1,2 --no-cache"
+
+
+@pytest.mark.parametrize(
+    ("before", "words", "says"),
+    [
+        ("ulimit -n 16;", f"verify {FEW} --processes 2", "too many files are open"),
+        ("ulimit -v 400000;", f"verify {FEW}", "there is not enough memory"),
+        ("mkdir gone; cd gone; rmdir ../gone;", f"verify {FEW}", "folder has been deleted"),
+        ("PYTHONWARNINGS=error", "list norms", ""),
+    ],
+)
+def test_a_poor_machine_is_one_sentence(tmp_path, monkeypatch, before, words, says):
+    if "ulimit -v" in before and sys.platform != "linux":
+        pytest.skip("the limit is Linux's")
+    monkeypatch.chdir(tmp_path)
+    code, _, said = shell("", words, before)
+    assert code == (2 if says else 0), said
+    last = (said.splitlines() or [""])[-1]
+    assert last.startswith("deepnet-theory: ") == bool(says) and says in last
 
 
 @pytest.mark.parametrize("tail", ["2>&-", "-v 2> /dev/full", "-v 2> >(true)", "<&-"])

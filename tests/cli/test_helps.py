@@ -46,12 +46,6 @@ def defaults(command):
     return found
 
 
-def test_a_help_says_what_kind_of_file_is_saved():
-    saving = {c: o.help for c in COMMANDS for o in options(c) if "-o" in o.opts}
-    assert {"verify", "export", "report"} < saving.keys()
-    assert all(("HTML" if c == "report" else "JSON") in said for c, said in saving.items())
-
-
 @pytest.fixture
 def asked(monkeypatch, unmeasured):
     """The work that commands would have done; none is done."""
