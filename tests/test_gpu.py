@@ -74,8 +74,9 @@ def test_the_builders_model_trains_there_as_on_the_cpu(placement):
     for (logits, loss), (theirs, their_loss) in pairs:
         assert apart(theirs, logits) < SINGLE
         assert float(their_loss) == pytest.approx(float(loss), rel=SINGLE)
-    for ours, theirs in zip(here[1].parameters(), there[1].parameters(), strict=True):
-        assert apart(theirs, ours) < 100 * SINGLE  # Adam's quotient magnifies a small gradient
+    # all as one vector: a key's bias has a gradient of rounding alone, and Adam magnifies it
+    ours, theirs = (torch.cat([p.flatten() for p in m.parameters()]) for _, m in (here, there))
+    assert apart(theirs, ours) < SINGLE
     planted = stepped(built(device=CARD, **stack)[1], there[0], CARD, lr=2e-3)
     assert apart(planted[-1][0], stepped(built(**stack)[1], here[0], "cpu")[-1][0]) > 10 * SINGLE
 
@@ -103,7 +104,7 @@ def test_verify_gives_the_verdict_and_the_exponent_of_the_cpu(processes):
     assert there["device"] != here["device"] or CARD == "cpu"
     assert there["verdict"] == here["verdict"] == "SUPPORTED"
     for ours, theirs in zip(here["exponents"], there["exponents"], strict=True):
-        assert theirs["estimate"] == pytest.approx(ours["estimate"], abs=EXPONENT)
+        assert theirs["estimate"] == pytest.approx(ours["estimate"], abs=EXPONENT), there
 
 
 def test_a_rule_that_grows_is_seen_to_grow():
@@ -122,11 +123,10 @@ def test_it_is_repeatable_bit_for_bit():
 
 def test_a_thousand_layers_fit():
     found = answered(
-        "verify --optimizer lamb --width 64 --depths 250,500,1000 --seeds 2 --no-cache "
-        f"--device {CARD}"
+        f"verify --optimizer lamb --width 64 --depths 500,1000 --seeds 2 --no-cache --device {CARD}"
     )
     assert found["verdict"] in ("SUPPORTED", "UNDECIDED")
-    assert len(found["points"]) == 3
+    assert [point["depth"]["N"] for point in found["points"]] == [500, 1000]
 
 
 def gpt(layers, width=64, device="cpu"):
