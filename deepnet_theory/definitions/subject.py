@@ -176,30 +176,6 @@ def _require_layers(reading: Reading, name: str, part: PartConstants) -> None:
         )
 
 
-def meant_norms(reading: Reading) -> list[frozenset[str]]:
-    """Where the norms of every sublayer are to stand.
-
-    That is where they do, except one that is left out in a single layer: it is to stand as in
-    the nearest layer that has it.
-    """
-    layers: dict[frozenset[str], list[tuple[str, int]]] = {}
-    for s in reading.sublayers:
-        layers.setdefault(s.around, []).append((s.stack, s.layer))
-    usual = max(layers, key=lambda way: len(layers[way]))
-    left_out = {way for way in layers if way < usual and len(set(layers[way])) == 1}
-
-    def meant(s: Sublayer) -> frozenset[str]:
-        if s.around not in left_out:
-            return s.around
-        like = (
-            (abs(o.layer - s.layer), o.around) for o in reading.sublayers
-            if (o.stack, o.kind) == (s.stack, s.kind) and s.around < o.around not in left_out
-        )  # fmt: skip
-        return min(like, key=lambda one: one[0], default=(0, usual))[1]
-
-    return [meant(s) for s in reading.sublayers]
-
-
 def require_equation(reading: Reading, rule: Wanted) -> None:
     """Raise :class:`Refusal` where a norm does not stand where the rule has it."""
     placed = placement(rule.placement)

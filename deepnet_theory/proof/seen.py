@@ -27,7 +27,6 @@ from deepnet_theory.proof.facts import (
     Shown,
     compared,
     exactly,
-    fact,
     leaves,
     told,
 )
@@ -210,23 +209,13 @@ class AtRule:
         if one.role is not Role.SCALED:
             share = ("consequences", part, place.sublayer.name, f"share-{one.name}")
             yield (*share, "value"), self.sized(shares, "S responses to such an update")
-            yield (*share, "remark"), self.standing(one, growth)
+            standing = "equal" if abs(growth) < CONSTANT else "negligible"
+            standing = "dominant" if growth > CONSTANT else standing
+            yield (*share, "remark"), exactly(standing, "its share in depth")
         yield (*at, "gain"), self.sized(one.starts, "what the branch's own formula starts with")
         yield (*at, "rate"), self.sized(rates, "its share of order one where that grows")
         yield (*at, "epsilon"), self.epsilon(one)
         yield (*at, "weight_decay"), self.decay(one, rates)
-
-    def standing(self, one: Parameter, growth: float) -> Shown:
-        """Its share in a word, with the multiplier that balances it."""
-        word = "equal" if abs(growth) < CONSTANT else "dominant" if growth > 0 else "negligible"
-
-        def agrees(stated: Leaf) -> bool:
-            said = formulas(stated)
-            wanted = one.moves and word != "equal"
-            right = all(fact("", f, self.sized(1 / one.share, "")).holds for f in said)
-            return bool(stated.startswith(word) and len(said) == wanted and right)
-
-        return Shown(agrees, "its share in depth", word)
 
     def epsilon(self, one: Parameter) -> Shown:
         """An ε that takes the same share of the update at every depth, as 1 does of sizes 1."""

@@ -283,16 +283,9 @@ def share_consequences(rows: Iterable[ParameterRow]) -> Iterator[Consequence]:
     for row in rows:
         if row.role is Role.SCALED:
             continue
-        remark = row.standing
-        if row.standing == "dominant":
-            remark += f"; the learning-rate multiplier {row.balancing} balances it"
-        elif row.share is None:
-            remark += ": its gradient is exactly zero, and no learning rate makes it learn"
-        elif row.standing == "negligible":
-            remark += f"; the learning-rate multiplier {row.balancing} would balance it"
         meaning = f"{row.parameter}'s share of the output change (scaled matrices = 1)"
         name = f"share-{row.parameter}"
-        yield Consequence(name, meaning, row.share, row.part, row.sublayer, remark)
+        yield Consequence(name, meaning, row.share, row.part, row.sublayer, row.standing)
 
 
 def by_kind(rows: Iterable[Consequence], *fields: str) -> dict[str, Any]:

@@ -24,7 +24,6 @@ from deepnet_theory.definitions.subject import (
     Wanted,
     WantedSublayer,
     at,
-    meant_norms,
     norms_of,
     placed_forms,
     rows_of,
@@ -56,7 +55,7 @@ def wanted(
                 yield from _derived(reading, given, depth or depth_of(reading))
 
     published = _published(reading, under, depth or depth_of(reading))
-    if len(set(meant_norms(reading))) == 1:
+    if len({s.around for s in reading.sublayers}) == 1:
         return [*derived("probe"), *published, *derived("lemma")]
     if without_law(reading):
         return []
@@ -134,10 +133,7 @@ def _derived(reading: Reading, chosen: Selection, depth: Mapping[str, int]) -> I
 
 def _placements_of(reading: Reading) -> list[Placement]:
     """The placements with the model's norms and learnt multipliers."""
-    ways = {
-        (norms, s.learnt_names)
-        for norms, s in zip(meant_norms(reading), reading.sublayers, strict=True)
-    }
+    ways = {s.way for s in reading.sublayers}
     return [p for p in placements().values() if {(p.norms, p.learnt)} == ways]
 
 

@@ -15,7 +15,6 @@ from deepnet_theory.definitions.subject import (
     WantedSublayer,
     differences,
     gain,
-    meant_norms,
     norms_of,
     require_equation,
     without_law,
@@ -102,13 +101,6 @@ def test_each_equation_is_said_with_the_first_layer_that_has_it():
     assert mixed.placement is None and mixed.said_ways() == (
         "layer 0 of the decoder: norm(x + branch(x)); layer 2 of the decoder: x + branch(norm(x))"
     )
-
-
-def test_a_norm_that_one_layer_lacks_is_meant_to_stand_there():
-    rows = [sublayer(n, where="" if n == 2 else "input") for n in range(4)]
-    assert meant_norms(reading(*rows)) == [{"input"}] * 4
-    rows[3] = sublayer(3, where="")
-    assert meant_norms(reading(*rows)) == [{"input"}, {"input"}, set(), set()]
 
 
 @given(st.integers(2, 5), st.data())
