@@ -10,7 +10,7 @@ Source: derived here; the conditions as in :mod:`deepnet_theory.sizes.width`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from deepnet_theory.definitions.assumption import Assumption, assumption
 from deepnet_theory.definitions.constants import FORWARD
 from deepnet_theory.definitions.display import Displayed
+from deepnet_theory.definitions.expression import Node
 from deepnet_theory.definitions.optimizer import above_floors
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.sublayer import Role, sublayer
@@ -46,69 +47,44 @@ MATRICES = "slopes on explicit matrices"
 # ---- what explicit matrices show of a row ----
 
 
-class OnWidths:
-    """The roles of a table on explicit matrices, at the sizes that the table prints."""
-
-    def __init__(self, table: WidthTable) -> None:
-        self.table, self.optimizer = table, table.selection.the_optimizer
-        self.full = table.alignment == FULL
-
-    def tree(self, row: WidthRow) -> Any:
-        """The update that a row takes: above its floors, and a library's for what is 0."""
-        root = self.optimizer.expression.root
-        if not row.place.starts_at_zero:
-            return above_floors(root)
-        return root if explicit.moves_zeros(root) else self.optimizer.from_zero.root
-
-    def drawn(self, row: WidthRow, width: int, backward: float) -> Drawn:
-        """The sizes of a row as numbers."""
-        at = {**AT_ONE, "d": width}
-        inputs, outputs = (round(n.at(**at)) for n in row.place.shape)
-        start = None if row.init is None else row.init.at(**at)
-        outputs = explicit.LOGITS if row.place.shape[1] == ONE else outputs
-        c = (row.multiplier or ONE).at(**at)
-        return Drawn(inputs, outputs, c, start, backward, row.place.is_table)
-
-    def sent(self, head: WidthRow, width: int) -> float:
-        """δ, what the head sends back to an entry of its input where a logit's gradient is 1."""
-        return self.seen(head, self.drawn(head, width, 1.0)).back
-
-    def seen(self, row: WidthRow, at: Drawn) -> Seen:
-        practice = self.optimizer.practised.root
-        return explicit.see(self.tree(row), practice, at, aligned=self.full)
-
-    def slopes(self, row: WidthRow, head: WidthRow) -> dict[str, Slope]:
-        """The slopes of a row's sizes behind a head."""
-
-        def see_at(width: int) -> Seen:
-            back = 1.0 if row.place.shape[1] == ONE else self.sent(head, width)
-            return self.seen(row, self.drawn(row, width, back))
-
-        return explicit.slopes(see_at)
+def update_of(table: WidthTable, row: WidthRow) -> Node:
+    """The update that a row takes: above its floors, and a library's for what is 0."""
+    optimizer = table.selection.the_optimizer
+    root = optimizer.expression.root
+    if not row.place.starts_at_zero:
+        return above_floors(root)
+    return root if explicit.moves_zeros(root) else optimizer.from_zero.root
 
 
-def as_head(row: WidthRow) -> WidthRow:
-    """A tied matrix as the head that reads its rows."""
-    place = replace(row.place, role="head", kind=Role.HEAD, shape=HEAD)
-    return replace(row, place=place)
+def seen(table: WidthTable, row: WidthRow, width: int, backward: float = 1.0) -> Seen:
+    """The sizes of a row at a width, where the gradient of its outputs has the size δ."""
+    at = {**AT_ONE, "d": width}
+    inputs, outputs = (round(n.at(**at)) for n in row.place.shape)
+    start = None if row.init is None else row.init.at(**at)
+    outputs = explicit.LOGITS if row.place.shape[1] == ONE else outputs
+    c = (row.multiplier or ONE).at(**at)
+    drawn = Drawn(inputs, outputs, c, start, backward, row.place.is_table)
+    practice = table.selection.the_optimizer.practised.root
+    return explicit.see(update_of(table, row), practice, drawn, aligned=table.alignment == FULL)
+
+
+def slopes(table: WidthTable, row: WidthRow, head: WidthRow) -> dict[str, Slope]:
+    """The slopes of a row's sizes behind a head, which sends δ back where a logit's is 1."""
+    if row.place.shape[1] == ONE:
+        return explicit.slopes(lambda width: seen(table, row, width))
+    return explicit.slopes(lambda width: seen(table, row, width, seen(table, head, width).back))
 
 
 class OfRow:
     """What is shown of each number of a row."""
 
-    def __init__(self, on: OnWidths, row: WidthRow) -> None:
-        self.on, self.row, self.table = on, row, on.table
-        self.is_tied = row.role == TIED
-        self.head = as_head(row) if self.is_tied else on.table.row("head")
-        self.is_head = row.role == "head"
-        plain = replace(row, multiplier=ONE) if self.is_tied else row  # as the embedding
-        self.slopes = on.slopes(plain, self.head)
-
-    def power(self, *of: tuple[str, float]) -> Slope | None:
-        """The slope of a product of powers of sizes; None where one is 0 or not finite."""
-        if any(name not in self.slopes for name, _ in of):
-            return None
-        return sum((self.slopes[n] * p for n, p in of), start=Slope(0.0, 0.0))
+    def __init__(self, table: WidthTable, row: WidthRow) -> None:
+        self.table, self.row, self.head = table, row, table.row("head")
+        self.is_tied, self.is_head = row.role == TIED, row.role == "head"
+        if self.is_tied:  # the matrix as the head that reads its rows, and as the embedding
+            place = replace(row.place, role="head", kind=Role.HEAD, shape=HEAD)
+            self.head, row = replace(row, place=place), replace(row, multiplier=ONE)
+        self.slopes = slopes(table, row, self.head)
 
     def shown(self, slope: Slope | None) -> Shown:
         """A power of d that the slope tends to, with nothing beside it."""
@@ -127,11 +103,11 @@ class OfRow:
         if row.multiplier is None:
             return {}
         shown = {"multiplier": gauge, "init": gauge}
-        gauged = "init" if self.is_head and self.table.form == FORWARD else "multiplier"
         if self.is_head or self.is_tied:
-            behind = self.slopes if self.is_head else self.on.slopes(self.head, self.head)
+            behind = self.slopes if self.is_head else slopes(self.table, self.head, self.head)
             read = self.flat(behind.get("read"), "what a move of the features makes of logits")
-            shown["init" if self.is_head and gauged == "multiplier" else "multiplier"] = read
+            of_init = self.is_head and self.table.form != FORWARD
+            shown["init" if of_init else "multiplier"] = read
         if place.starts_at_zero:
             shown["init"] = exactly(None, "it starts at 0")
         elif not self.is_head:
@@ -143,14 +119,15 @@ class OfRow:
             idle = branch.responses[place.parameter] is None
             shown["gradient"] = told(row.gradient is None and idle, "explicit scores", "0")
             return shown | {"rate": exactly(ONE, "its gradient is 0, and its rate left alone")}
-        shown["gradient"] = self.shown(self.power(("gradient", 1)))
+        shown["gradient"] = self.shown(self.slopes.get("gradient"))
         if row.refused is not None:
             return shown
         for name in ("update", "action", "epsilon"):
-            shown[name] = self.shown(self.power((name, 1)))
-        shown["rate"] = self.shown(self.power(("action", -1)))
+            shown[name] = self.shown(self.slopes.get(name))
+        action = self.slopes.get("action")
+        shown["rate"] = self.shown(action and action * -1)
         if place.is_matrix:
-            shown["decay"] = self.shown(self.power(("action", 1)))
+            shown["decay"] = self.shown(action)
             shown["coupled_decay"] = self.shown(self.coupled())
         return shown
 
@@ -161,17 +138,15 @@ class OfRow:
 
     def coupled(self) -> Slope | None:
         """A decay in the gradient: a term of its own, or as large as g where its share is kept."""
-        if explicit.is_linear(self.on.tree(self.row)):
-            return self.power(("action", 1))
-        if self.row.init is None:
+        gradient, update, action = map(self.slopes.get, ("gradient", "update", "action"))
+        if explicit.is_linear(update_of(self.table, self.row)):
+            return action
+        if self.row.init is None or not (gradient and update and action):
             return None
         power = float(self.row.init.exponent("d"))
         start = Slope(-power, -power)
-        share = self.power(("update", 1), ("action", -1))
-        if share is None or not (share + start).tends_to(0.0):
-            return None
-        gradient = self.power(("gradient", 1))
-        return gradient and gradient + start
+        kept = (update + action * -1 + start).tends_to(0.0)
+        return gradient + start if kept else None
 
     def refusal(self) -> Shown:
         """Whether a rate may be refused: what never moves, and one matrix of two rates."""
@@ -180,10 +155,10 @@ class OfRow:
             return exactly(None, "explicit matrices show a rate")
         if row.multiplier is None:
             return told(self.table.form != FORWARD, "a tied head needs a multiplier", row.refused)
-        if row.place.starts_at_zero and not explicit.moves_zeros(self.on.tree(row)):
+        if row.place.starts_at_zero and not explicit.moves_zeros(update_of(self.table, row)):
             return told(True, "explicit zeros stay", row.refused)
         if self.is_tied and action is not None:
-            as_read = self.on.slopes(self.head, self.head).get("action")
+            as_read = slopes(self.table, self.head, self.head).get("action")
             apart = as_read is not None and not (action + as_read * -1).tends_to(0.0)
             return told(apart, "its rates as embedding and as head", row.refused)
         return Shown(None, "a law that is missing, which no matrix shows", row.refused)
@@ -191,14 +166,13 @@ class OfRow:
 
 def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
     """A fact for each number of each row, what comes of the depth divided out."""
-    on = OnWidths(in_width(table, depth))
-    pairs = zip(table.rows, on.table.rows, strict=True)
+    wide = in_width(table, depth)
     known: dict[WidthRow, tuple[dict[str, Shown], Shown]] = {}
-    for printed, row in pairs:
+    for printed, row in zip(table.rows, wide.rows, strict=True):
         place = row.place
         alike = replace(row, place=replace(place, part="", sublayer="", parameter=""))
         if alike not in known:
-            of_row = OfRow(on, row)
+            of_row = OfRow(wide, row)
             known[alike] = of_row.numbers(), of_row.refusal()
         shown, refused = known[alike]
         of = "/".join(filter(None, (place.part, place.sublayer, place.role)))
@@ -219,41 +193,27 @@ def in_width(table: WidthTable, depth: Derivation | None) -> WidthTable:
     """The table with the rule in depth divided out of its numbers."""
     if depth is None:
         return table
-    times = in_depth(table, depth)
-
-    def bare(row: WidthRow) -> WidthRow:
-        numbers = ((name, getattr(row, name), by) for name, by in times(row).items())
-        return replace(row, **{name: size / by for name, size, by in numbers if size is not None})
-
-    return replace(table, rows=tuple(map(bare, table.rows)))
-
-
-def in_depth(
-    table: WidthTable, depth: Derivation | None
-) -> Callable[[WidthRow], dict[str, Monomial]]:
-    """What the rule in depth multiplies the numbers of a row by."""
-    if depth is None:
-        return lambda _: {}
     eta, known = parse(depth.rule.eta), {}
     moved = in_weights(table.selection) if table.form != FORWARD else {}
     for p in depth.parameters:
         by = moved.get((p.sublayer, p.parameter), {})
         alpha = parse(depth.rule.entry(p.part, p.sublayer).alpha)
+        decay = p.decay * alpha ** by.get("weight_decay", 0) if p.decay else ONE
         known[p.part, p.sublayer, p.parameter] = {
             "init": (p.size or ONE) * alpha ** by.get("gain", 0),
             "rate": eta * p.rate * alpha ** by.get("rate", 0),
             "epsilon": p.epsilon * alpha ** by.get("epsilon", 0),
-            **dict.fromkeys(
-                ("decay", "coupled_decay"),
-                p.decay * alpha ** by.get("weight_decay", 0) if p.decay else ONE,
-            ),
+            "decay": decay,
+            "coupled_decay": decay,
         }
+    other = {"rate": eta, "decay": ONE / eta, "coupled_decay": ONE / eta}
 
-    def times(row: WidthRow) -> dict[str, Monomial]:
-        place = row.place.part, row.place.sublayer, row.place.parameter
-        return known.get(place, {"rate": eta, "decay": ONE / eta, "coupled_decay": ONE / eta})
+    def bare(row: WidthRow) -> WidthRow:
+        times = known.get((row.place.part, row.place.sublayer, row.place.parameter), other)
+        numbers = ((name, getattr(row, name), by) for name, by in times.items())
+        return replace(row, **{name: size / by for name, size, by in numbers if size is not None})
 
-    return times
+    return replace(table, rows=tuple(map(bare, table.rows)))
 
 
 # ---- the table with its facts ----
