@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -35,12 +35,11 @@ SCHEMA = "deepnet-theory/derivation/1"
 class Derivation(Answer):
     """An answer with the steps that end in its rule, each checked, and what was measured beside.
 
-    ``conclusion`` names the steps whose right-hand sides are the rule, ``proved``.
+    ``conclusion`` names the steps whose right-hand sides are the rule.
     """
 
     steps: tuple[Step, ...] = ()
     conclusion: tuple[str, ...] = ()
-    proved: SolvedRule = field(default_factory=lambda: SolvedRule("", ()))
 
     def step(self, name: str) -> Step:
         """The step called ``name``."""
@@ -67,10 +66,10 @@ class Derivation(Answer):
         """How strongly the conclusion holds: the join of the steps it rests on."""
         return join(step.relation for step in self.support)
 
-    @property
+    @cached_property
     def rule(self) -> SolvedRule:  # type: ignore[override]
         """The rule that the steps end in, α and β as SymPy expressions."""
-        return self.proved
+        return rule_of(self.selection)
 
     @cached_property
     def predictions(self) -> Predictions:
@@ -151,10 +150,6 @@ def _derived(selection: Selection, _named: tuple[object, ...]) -> Derivation:
     return Derivation(
         selection=selection,
         # the branch's weight is the other size of a sublayer, which the sources judge a rule by
-        steps=supporting(
-            steps,
-            (*conclusion, *(step.name for step in route.weights.values())),
-        ),
+        steps=supporting(steps, (*conclusion, *(one.name for one in route.weights.values()))),
         conclusion=conclusion,
-        proved=rule_of(selection),
     )

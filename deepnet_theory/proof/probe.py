@@ -64,11 +64,6 @@ def route(selection: Selection) -> Route:
     return Route((*steps, *increments.values()), increments, weights)
 
 
-def together(sublayer: Sublayer) -> sp.Expr:
-    """The size of k independent experts weighed by 1/k, beside one; 1 without experts."""
-    return 1 / sp.sqrt(sublayer.chosen)
-
-
 # ---- the sublayer: its norm's scale, z, and the branch's weight ----
 
 
@@ -116,7 +111,8 @@ def weight_step(sublayer: Sublayer, placement: Placement) -> Step:
     weight = weight_beside_identity(probed(placement, sublayer))
     assert weight is not None  # else the placement has no law, and no route was begun
     r = sp.Symbol(f"r_{letters(sublayer.name)}", positive=True)
-    law, size = branch_weight(placement), together(sublayer)
+    # k independent experts weighed by 1/k, beside one branch
+    law, size = branch_weight(placement), 1 / sp.sqrt(sublayer.chosen)
 
     def stated(step: Step) -> bool:
         weighed = beta ** len(factors(sublayer)) * size
@@ -213,7 +209,7 @@ def gradient_step(sublayer: Sublayer, placement: Placement) -> Step:
     stated, common = probed(placement, sublayer), at_common_gains(sublayer)
     law = branch_weight(placement) / P
     scalar = across(sublayer, placement, names[0]).xreplace(common) / sublayer.experts
-    scalar *= law.xreplace({P: P * together(sublayer)}) / law
+    scalar *= law.xreplace({P: P * 1 / sp.sqrt(sublayer.chosen)}) / law
     by = {name: "radial" if stated.has(gain(name)) else "transverse" for name in names}
     bounded_softmax = "softmax" in sublayer.branch and sublayer.experts == 1
     return section_of(sublayer).order(

@@ -179,6 +179,10 @@ SAMPLED = Check(
 )
 ORDER_ONE = Check("ratio stays of order 1", is_of_order_one)
 DROPPED = Check("nothing that is bounded is left", lambda step: not step.rhs.has(*step.bounded))
+TRIANGLE = Check(
+    "rhs - lhs is never negative at points of all signs, and 0 at one",
+    lambda step: min(_gaps(step, 64)) == 0,
+)
 SQUARES_AT_MOST = Check(
     "rhs^2 - lhs^2 is a sum of non-negative terms", squares_differ_by_no_negative_term
 )

@@ -6,7 +6,6 @@ import sympy as sp
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.proof.algebra import Hadamard, Softmax
 from deepnet_theory.proof.derivation import Derivation
-from deepnet_theory.proof.rule import rule_of
 from deepnet_theory.proof.step import Check, Relation, Step
 
 N, S, r, p = sp.symbols("N S r p", positive=True)
@@ -37,5 +36,4 @@ def derivation():
     selection = Selection(optimizer="lamb")
     return Derivation(
         selection=selection, steps=steps, conclusion=("size",),
-        proved=rule_of(selection),
     )  # fmt: skip
