@@ -40,7 +40,7 @@ from deepnet_theory.proof.stack import (
     power,
 )
 from deepnet_theory.proof.witness import Array
-from deepnet_theory.sizes.monomial import Monomial, parse
+from deepnet_theory.sizes.monomial import ONE, Monomial, parse
 
 
 def facts(selection: Selection, printed: Mapping[str, Any]) -> tuple[Fact, ...]:
@@ -280,9 +280,11 @@ class AtRule:
         )
 
     def remark(self, stated: str) -> bool:
-        """Sizes that are printed, or what is known of the optimizer."""
-        optimizer = self.selection.the_optimizer
-        if formulas(stated):
+        """Sizes that are printed, a multiplier beside its inverse; or what the optimizer needs."""
+        optimizer, said = self.selection.the_optimizer, formulas(stated)
+        if "the multiplier" in stated and parse(said[0]) * parse(said[1]) != ONE:
+            return False
+        if said:
             return self.quotes(stated)
         floor = max(optimizer.floors, default=0)
         return stated in (
