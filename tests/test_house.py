@@ -18,7 +18,7 @@ BUDGETS = {
     "laboratory": 4129,
     "models": 5090,
     "processes": 569,
-    "proof": 3784,
+    "proof": 3786,
     "report": 2008,
     "runtime": 1228,
     "sizes": 4876,

@@ -204,6 +204,23 @@ def test_the_base_of_a_file_is_checked_as_the_rest_is(base):
         Constants.from_dict({**OVER_A_BASE, "origin": {**OVER_A_BASE["origin"], "base": base}})
 
 
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"gate": {}}, "'gate'"), ({"fc1": 3}, "JSON object"),
+        ({"fc1": {"rates": 1}}, "no 'rates'"),
+        ({"fc1": {"rate": -1}}, "'fc1': rate"), ({"fc1": {"epsilon": "x"}}, "'fc1': epsilon"),
+        ({"fc1": {"formulas": {"rate": [1]}}}, "'fc1': formulas"),
+        ({"fc1": {"gain": 3.0}}, "said twice"),
+    ],
+)  # fmt: skip
+def test_a_damaged_table_of_parameters_is_refused(change, told):
+    data = json.loads(json.dumps(OVER_A_BASE))
+    data["parts"][0]["sublayers"][1]["parameters"].update(change)
+    with pytest.raises(InputError, match=told):
+        Constants.from_dict(data)
+
+
 @pytest.mark.parametrize("select", ["adam", {}, {"optimizer": 5}, {"colour": "red"}])
 def test_a_selection_of_a_file_that_is_none_is_refused_where_it_is_read(select):
     pytest.importorskip("torch")
