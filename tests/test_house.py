@@ -18,10 +18,10 @@ BUDGETS = {
     "laboratory": 4129,
     "models": 5090,
     "processes": 569,
-    "proof": 3786,
+    "proof": 3729,
     "report": 2008,
     "runtime": 1228,
-    "sizes": 4876,
+    "sizes": 4862,
 }
 FORMATTED_BY_HAND = 128
 

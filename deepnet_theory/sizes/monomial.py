@@ -9,15 +9,13 @@ Text is how it prints: :meth:`Monomial.__str__` writes the grammar of depth expr
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache, reduce
+from functools import cache
 from math import gcd, lcm
 
 from deepnet_theory.definitions.expression import DEPTH, OperatorAlgebra, fold
-from deepnet_theory.definitions.outcome import InputError
 
 _ORDER = {"N": 0, "M": 1, "d": 2}  # symbols that lead where one is printed
 
@@ -197,18 +195,6 @@ def parse(text: str) -> Monomial:
     """The monomial that a depth expression writes; raises ``ValueError`` where it is none."""
     result: Monomial = fold(DEPTH.parse(text).root, _Reader())
     return result
-
-
-def product(*factors: tuple[str, Fraction | int]) -> str:
-    """The product of texts to powers: one monomial where it is, else the factors as written."""
-    used = [(text, power) for text, power in factors if power and text != "1"]
-    if used and used[0] == ("0", 1):
-        return "0"
-    try:
-        powers = [parse(text) ** power for text, power in used]
-        return DEPTH.parse(str(reduce(operator.mul, powers, ONE))).text
-    except (ValueError, InputError):  # an expression of your own, or too high an exponent
-        return "*".join(f"({text})" if p == 1 else f"({text})**({p})" for text, p in used)
 
 
 def read(root: object, names: Mapping[str, Monomial]) -> Monomial:

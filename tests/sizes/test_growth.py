@@ -14,7 +14,7 @@ from deepnet_theory.definitions.expression import DEPTH, evaluate
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.proof.algebra import N, rooted
 from deepnet_theory.sizes.growth import growth, size_of
-from deepnet_theory.sizes.monomial import ONE, Monomial, parse, product, solve
+from deepnet_theory.sizes.monomial import ONE, Monomial, parse, solve
 
 
 @pytest.mark.parametrize(
@@ -75,13 +75,6 @@ def test_what_cancels_leaves_the_next_term_or_a_refusal(large, small, power):
     except InputError:
         return
     assert grown == growth(f"({large})**{power - 1}*({small})", "N")
-
-
-@given(st.lists(st.tuples(_TREES, st.fractions(-2, 2, max_denominator=3)), max_size=3))
-def test_a_product_of_texts_has_the_product_of_their_values(factors):
-    found = evaluate(DEPTH.parse(product(*factors)), N=7)
-    values = (evaluate(DEPTH.parse(text), N=7) ** float(power) for text, power in factors)
-    assert math.isclose(found, math.prod(values), rel_tol=1e-9)
 
 
 @pytest.mark.parametrize(
