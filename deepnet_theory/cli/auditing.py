@@ -38,21 +38,13 @@ def audit(
     inputs: object = None,
     *,
     optimizer: Annotated[
-        Any,
-        Option(
-            "NAME",
-            "Compare with the rules of this one; with those of all if not given",
-            folder="optimizers",
-        ),
+        Any, Option("NAME", "Compare with the rules of this optimizer; all", folder="optimizers")
     ] = None,
     constants: Annotated[
         Constants | str | Path | None, Option("FILE", "Compare with exported constants instead")
     ] = None,
     scheme: Annotated[
-        str | None,
-        Option(
-            "NAME", "Compare with this published scheme alone; see `list schemes`", folder="schemes"
-        ),
+        str | None, Option("NAME", "Compare with this published scheme alone", folder="schemes")
     ] = None,
     roles: Mapping[str, str] | None = None,
     depth: Annotated[int | None, Option("N", "Depth given to the factory; 12")] = None,

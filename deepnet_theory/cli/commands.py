@@ -46,57 +46,54 @@ def command(*takes: Any, **more: str) -> Callable[[Callable[[Verb, Given], int]]
 # ---- groups of options that several commands take ----
 
 
-@dataclass(frozen=True)
-class Work:
-    """Where the work is done, and what of it is kept."""
-
+@contextmanager
+def place(
     processes: Annotated[
         int | None, Option("N", "Processes that share the work; one per core if it is long")
-    ] = None
-    cluster: Annotated[str | None, Option("ADDRESS", "Dask scheduler; its workers do the work")] = (
-        None
-    )
+    ] = None,
+    cluster: Annotated[
+        str | None, Option("ADDRESS", "Dask scheduler; its workers do the work")
+    ] = None,
     cache: Annotated[
-        str | None, Option("DIR", "Keep finished work there; ~/.cache/deepnet-theory")
-    ] = None
+        str | None, Option("DIR", "Keep results there; ~/.cache/deepnet-theory")
+    ] = None,
     no_cache: Annotated[
         bool,
-        Option(
-            "",
-            "Measure again, keep nothing; not covered: what your code reads besides its folder's "
-            "*.py",
-        ),
-    ] = False
+        Option("", "Measure again, keep nothing, as where data of your code changed"),
+    ] = False,
+    quiet: bool = False,
+) -> Iterator[dict[str, Any]]:
+    """Where the work is done, as keywords; at the end, what the cache has spared or lacks.
 
-    @contextmanager
-    def place(self, quiet: bool) -> Iterator[dict[str, Any]]:
-        """The keywords of whatever does the work; at the end, what the cache has spared or lacks.
+    A finished job is a file under the name of all that it depends on, so that a killed run is the
+    same command once more. Raises :class:`InputError` for options that exclude each other.
+    """
+    from deepnet_theory.processes.cluster import cluster as workers_of
+    from deepnet_theory.processes.keep import cache_of
 
-        Raises :class:`InputError` for options that exclude each other.
-        """
-        for other, value in ("no-cache", self.cache), ("cluster", self.processes):
-            if value is not None and getattr(self, other.replace("-", "_")):
-                name = "cache" if other == "no-cache" else "processes"
-                raise InputError(f"--{name} {value} was given with --{other}")
-        from deepnet_theory.processes.cluster import cluster
-        from deepnet_theory.processes.keep import cache_of
+    for name, value, other in (
+        ("cache", cache, "no-cache" * no_cache),
+        ("processes", processes, "cluster" * bool(cluster)),
+    ):
+        if value is not None and other:
+            raise InputError(f"--{name} {value} was given with --{other}")
+    kept = cache_of(False if no_cache else cache or True)
+    elsewhere = nullcontext() if cluster is None else workers_of(cluster, say)
+    try:
+        with elsewhere as executor:
+            yield {"processes": processes, "executor": executor, "cache": kept}
+    finally:
+        if kept is not None and not quiet:
+            if kept.trouble:
+                say(f"warning: {kept.trouble}")
+            if kept.taken:
+                say(
+                    f"{kept.taken} of {kept.asked} results came from the cache; --no-cache "
+                    "measures again"
+                )
 
-        # A file a finished job, under the name of all that it depends on: a killed run is the same
-        # command once more. Whoever does the work is an executor, and the result hangs on none.
-        cache = cache_of(False if self.no_cache else self.cache or True)
-        elsewhere = nullcontext() if self.cluster is None else cluster(self.cluster, say)
-        try:
-            with elsewhere as executor:
-                yield {"processes": self.processes, "executor": executor, "cache": cache}
-        finally:
-            if cache is not None and not quiet:
-                if cache.trouble:
-                    say(f"warning: {cache.trouble}")
-                if cache.taken:
-                    say(
-                        f"{cache.taken} of {cache.asked} results came from the cache; --no-cache "
-                        "measures again"
-                    )
+
+WORK = ("processes", "cluster", "cache", "no_cache")
 
 
 def _json(result: Any) -> str:
@@ -185,7 +182,7 @@ class Checking:
 SELECT = ("cli.deriving:Instead", Selection)
 OWN = "alpha beta decoder_alpha decoder_beta"
 WIDE = "cli.deriving:derive_across"  # alignment, and the base
-RUN = (Measurement, Work, Show)
+RUN = (Measurement, place, Show)
 
 
 def group(given: Given, kind: type[T]) -> T:
@@ -197,15 +194,15 @@ def measured(verb: Verb, given: Given, **shown: Any) -> int:
     """Have something measured and show it; the exit code."""
     from deepnet_theory.report.text import live
 
-    show, work = group(given, Show), group(given, Work)
+    show, work = group(given, Show), taken(given, WORK)
     with (
         warnings.catch_warnings(action="ignore", category=UnstableWarning),  # the page says it
-        work.place(show.quiet) as place,
+        place(**work, quiet=show.quiet) as there,
     ):
-        result = verb(**given, **live(show.quiet), **place)
-    stopped, cache = getattr(result, "stopped", ""), place["cache"]
-    if stopped and cache is not None and not cache.trouble:
-        say(f"{stopped}: the same command goes on; what is finished is kept in {cache.folder}")
+        result = verb(**given, **live(show.quiet), **there)
+    stopped, kept = getattr(result, "stopped", ""), there["cache"]
+    if stopped and kept is not None and not kept.trouble:
+        say(f"{stopped}: the same command goes on; what is finished is kept in {kept.folder}")
     return show.result(result, **shown)
 
 
@@ -287,7 +284,7 @@ def predict(verb: Verb, given: Given) -> int:
     return measured(verb, given)
 
 
-@command("cli.claims:runner", Checking, Work, Show, without="output page", argument="ids...")
+@command("cli.claims:runner", Checking, place, Show, without="output page", argument="ids...")
 def check(verb: Verb, given: Given) -> int:
     """Check the claims of the literature and compare with the recorded verdicts.
 
@@ -339,7 +336,7 @@ def export(verb: Verb, given: Given) -> int:
     return 0
 
 
-@command("laboratory.transfer:train", ShortRun, Work, Show, argument="constants")
+@command("laboratory.transfer:train", ShortRun, place, Show, argument="constants")
 def train(verb: Verb, given: Given) -> int:
     """Train the model of a constants file for a short while, and compare it with its rivals.
 
@@ -383,7 +380,7 @@ def transfer(verb: Verb, given: Given) -> int:
     return measured(verb, given)
 
 
-@command("laboratory.measuring:measure", Work, Show, argument="model")
+@command("laboratory.measuring:measure", place, Show, argument="model")
 def measure(verb: Verb, given: Given) -> int:
     """Measure how far one step changes the output of your own models, against depth or width.
 
@@ -471,7 +468,7 @@ def list_(verb: Verb, given: Given) -> int:
     return 0
 
 
-@command(Work, Show, without="output page format processes cluster no_cache", argument="[what]")
+@command(place, Show, without="output page format processes cluster no_cache", argument="[what]")
 def cache(_: Verb, given: Given) -> int:
     """Show or clear what is kept of finished work.
 

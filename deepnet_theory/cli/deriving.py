@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
 from numbers import Real
@@ -50,9 +51,8 @@ def derive(
     for post-LN; a placement brings its own equation. α and β are exact expressions in the
     depths N and M. A text in place of a selection is the name of an optimizer, or an update, which
     contains ``eta``. ``select`` are the fields of
-    :class:`~deepnet_theory.definitions.selection.Selection`
-    (``optimizer`` or ``update``, ``placement``, ``norm``, ``stack``, ``layer``, ``method``,
-    ``closure`` …); with ``depth`` the derivation also prints its numbers there.
+    :class:`~deepnet_theory.definitions.selection.Selection` (``placement``, ``closure`` …); with
+    ``depth`` the derivation also prints its numbers there.
     Raises :class:`InputError` for unknown names and :class:`Refusal` where no rule exists.
 
     Source: every step names its own; Su Jianlin's posts (probe), DeepNet, arXiv 2203.00555
@@ -125,11 +125,10 @@ def own_rule(
 ) -> Rule:
     """Your own rule for the stack of ``selection``: α and β in N and M.
 
-    ``own_rule(selection, "N**(1/3)", "N**(-1/3)")``; texts are parsed by the grammar of depths,
-    never evaluated as code, numbers and SymPy's expressions as the texts that they print. In
-    place of a selection its derivation serves, or a text as in :func:`derive`. The decoder of an
-    encoder–decoder takes its own α and β where they are given. Norms keep their ε. Raises
-    :class:`InputError` for any other value, or a decoder that is not there.
+    ``own_rule(selection, "N**(1/3)", "N**(-1/3)")``; texts are parsed by the grammar of depths and
+    never evaluated as code. Numbers and SymPy's expressions serve, too, and a derivation in place
+    of its selection. The decoder of an encoder–decoder may have its own α and β. Norms keep their
+    ε. Raises :class:`InputError` for any other value, or a decoder that is not there.
     """
     selection = selection_of(selection, {})
     parts = tuple(part.name for part in selection.the_stack.parts)
@@ -147,10 +146,8 @@ def _text(value: str | float | Expr) -> str:
     # bool is a number to Python and never meant as one; SymPy's expressions know what is free
     number = isinstance(value, Real) and not isinstance(value, bool)
     if isinstance(value, str) or number or hasattr(value, "free_symbols"):
-        try:
+        with suppress(ValueError):  # more digits than Python writes
             return str(value)
-        except ValueError:  # more digits than Python writes
-            pass
     raise InputError(
         f"{shown(value)} is no alpha or beta: give an expression in N and M, as a text such as "
         '"N**(1/4)", or a number'
@@ -173,21 +170,17 @@ def export(
 ) -> Constants:
     """The constants of one model to train: a rule's values at a depth, and where they came from.
 
-    An answer that names no closure is exported with ``complete``, whose one learning rate serves
-    every depth, if there is such a rule: ``export("adam", depth=200)`` is not the published rule
-    that ``derive("adam")`` shows first, and ``export(derive("adam", closure="symmetric"), 200)``
-    is. ``rule``, or ``alpha`` and ``beta``, replaces the derived one; its learning-rate multipliers
-    are then 1, because none were derived for it. A published ``scheme`` has its own residual
-    equation, sizes and multipliers, ``export(scheme="deepnorm", depth=24)``; a selection with it
-    says which optimizer and stack they are for. ``given`` has these, the fields of a selection, and
-    those of :class:`~deepnet_theory.definitions.constants.Architecture` (``width``, ``heads``,
-    ``vocab`` …).
+    An answer that names no closure is exported with the rule recommended for training. ``rule``, or
+    ``alpha`` and ``beta``, replaces the derived rule, and all learning-rate multipliers are then 1.
+    A published ``scheme`` has its own equation, sizes and multipliers, ``export(scheme="deepnorm",
+    depth=24)``; a selection with it says which optimizer and stack they are for. ``given`` has
+    these, the fields of a selection, and those of
+    :class:`~deepnet_theory.definitions.constants.Architecture` (``width``, ``heads`` …).
 
     With ``form`` "weights" α goes into the last matrix of each branch, its initial size and
     multipliers. With ``base``, the width of a smaller model or its (width, depth), every number is
-    a multiple of that model's own, which with a depth is a plain one, α and all multipliers 1;
-    ``base_heads`` is its number of heads where they are not as wide as the model's. ``alignment``
-    is that of updates and moved features in the width.
+    a multiple of that model's own; ``base_heads`` is its number of heads where they are not as wide
+    as the model's. ``alignment`` is that of updates and moved features in the width.
 
     Warns (:class:`~deepnet_theory.definitions.outcome.UnstableWarning`) of a relative update ρ that
     grows with the depth. Raises :class:`InputError` for a bad depth or sizes that do not fit each
@@ -214,8 +207,9 @@ def export(
         constants = constants_of_scheme(subject.scheme, selection, depth, form, given)
         constants.warn()
         return constants
-    answer = subject.answer
-    trained = answer if subject.rule is not None else to_train_with(answer)
+    answer = trained = subject.answer
+    if subject.rule is None and (wanted := for_training(answer.selection)) != answer.selection:
+        trained = Answer(wanted)
     if alignment not in ALIGNMENTS:
         raise unknown("alignment", alignment, ALIGNMENTS)
     if base is None and base_heads is not None:
@@ -229,12 +223,6 @@ def export(
         constants = on_base(there, constants, trained.selection, base, base_heads, alignment)
     constants.warn()
     return constants
-
-
-def to_train_with(answer: Answer) -> Answer:
-    """The answer with the rule recommended for training, where this one names no closure."""
-    wanted = for_training(answer.selection)
-    return answer if wanted == answer.selection else Answer(wanted)
 
 
 # ---- what the verbs are given, as values ----

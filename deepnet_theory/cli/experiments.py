@@ -156,16 +156,15 @@ def verify(
     after one step on the batch at hand; F is the stack's output before the head, of shape
     (tokens T, width d).
 
-    ``depths`` is a list, or a text such as ``"8,16,32"``.
-    ``across`` "width" measures the builder's models at several ``widths``, with the rule relative
-    to the least of them: by how much of itself one update changes F, and by how much the loss. Both
-    are to be the same at every width.
-    ``given`` are the fields of a selection; your own rule in place of the derived one (``rule``, or
-    ``alpha`` and ``beta``), or a published ``scheme``, which is compared with its judged exponent;
-    the fields of :class:`~deepnet_theory.laboratory.settings.Settings` (``width``, ``seeds``,
-    ``data`` …) and of :class:`~deepnet_theory.processes.Work`: the same result comes from any
-    number of ``processes`` (None: one a core, where the work is long) or any ``executor`` of
-    ``concurrent.futures``; ``cache`` is a folder of finished work, True for the user's own.
+    ``depths`` is a list, or a text such as ``"8,16,32"``. ``across`` "width" measures the builder's
+    models at several ``widths``, with the rule relative to the smallest: the relative change of F
+    by one update, and the change of the loss. Both should be the same at every width.
+    ``given`` are the fields of a selection; your own ``rule``, or ``alpha`` and ``beta``; or a
+    published ``scheme``, compared with its judged exponent; the fields of
+    :class:`~deepnet_theory.laboratory.settings.Settings` (``width``, ``seeds`` …) and of
+    :class:`~deepnet_theory.processes.jobs.Work`: any number of ``processes``, or any ``executor``
+    of ``concurrent.futures``, gives the same result; ``cache`` is a folder of finished work, True
+    for the user's own.
 
     Raises :class:`InputError` for bad settings and :class:`Refusal` where no law is known.
 
@@ -290,24 +289,12 @@ def transfer(
         str | Iterable[float], Option("LIST", "Learning rates: 1e-4,1e-3 or 1e-4:1e-1")
     ] = (),
     closures: Annotated[
-        Names,
-        Option(
-            "LIST",
-            "One curve each, and the first one's verdict is the exit code; complete, and what "
-            "derive shows",
-            folder="closures",
-        ),
+        Names, Option("LIST", "One curve each; the verdict is the first one's", folder="closures")
     ] = None,
     *,
     widths: Widths = None,
     rules: Annotated[
-        Names,
-        Option(
-            "LIST",
-            "Across widths, one curve each: rule, sp (standard, one rate), sp-sizes (at the "
-            "derived rates); all",
-            RULES,
-        ),
+        Names, Option("LIST", "Across widths, one curve each: rule, sp, sp-sizes; all", RULES)
     ] = None,
     steps: Annotated[int, Option("N", "Steps of the optimizer")] = 100,
     text: Annotated[str | Path | None, Option("FILE", "Text to train on")] = None,

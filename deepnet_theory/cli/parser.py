@@ -80,10 +80,11 @@ def _loaded(verb: Any) -> Any:
 
 def _parameters(verb: Verb) -> Iterator[Setting]:
     """The parameters of a function that have an option; types for checkers alone have none."""
+    known = inspect.unwrap(verb).__globals__
     for name, one in inspect.signature(verb).parameters.items():
         alone = SimpleNamespace(__annotations__={name: one.annotation})
         with suppress(NameError):
-            hint = get_type_hints(alone, verb.__globals__, include_extras=True)[name]
+            hint = get_type_hints(alone, known, include_extras=True)[name]
             if get_origin(hint) is Annotated:
                 yield setting(name, hint, one.default)
 
