@@ -343,9 +343,9 @@ def transfer(
     else:
         curves = _curves_in_depth(selection, names_of(closures), places, sizes)
     candidates = []
-    for name, words, rho, made in curves:
+    for name, rho, made in curves:
         models = {depth_key(p): causal(c) for p, c in zip(places, made, strict=True)}
-        candidates.append(Candidate(name, words, rho, Built(name, models, course)))
+        candidates.append(Candidate(name, rho, Built(name, models, course)))
     grid = wanted_rates(rates)
     of = {"select": {k: v for k, v in selection.to_dict().items() if k != "closure"}}
     told = {**course.to_dict(), "depths": [*map(depth_key, places)], "rates": list(grid)}
@@ -363,7 +363,7 @@ def _refuse(given: Given, why: str) -> None:
             raise InputError(f"{name} was given {why}")
 
 
-Curve = tuple[str, dict[str, Any], str, list[Constants]]  # its name, the rule, ρ, and the models
+Curve = tuple[str, str, list[Constants]]  # its name, ρ, and the models
 
 
 def _curves_in_depth(
@@ -374,7 +374,7 @@ def _curves_in_depth(
     for name in closures or dict.fromkeys([COMPLETE.name, closure_of(selection).name]):
         answer = Answer(replace(selection, closure=name))
         made = [constants_of(answer, n, None, FORWARD, sizes) for n in layers]
-        yield name, asdict(answer.rule.plain()), _relative_update(answer.rule), made
+        yield name, _relative_update(answer.rule), made
 
 
 def _curves_in_width(
@@ -385,7 +385,7 @@ def _curves_in_width(
     rho = _relative_update(answer.rule)
     for name in names:
         made = [_wide_constants(name, answer, place, base, sizes) for place in places]
-        yield name, {"name": name, "base_width": base}, rho, made
+        yield name, rho, made
 
 
 def _wide_constants(name: str, answer: Answer, place: Given, base: int, sizes: Given) -> Constants:

@@ -204,7 +204,6 @@ class ClosureTransfer:
     """
 
     closure: str
-    rule: dict[str, Any]
     rho: str  # relative update of a scaled matrix, in units of eta
     curves: tuple[Curve, ...]
     exponents: tuple[Exponent, ...]

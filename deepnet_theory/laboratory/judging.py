@@ -75,17 +75,17 @@ def _bounded(interval: Interval, low: float, high: float, what: str) -> tuple[Ve
 DEEP = (MAX_LAYERS // 16, MAX_LAYERS)  # the powers are read off between these
 
 
-def power_deep_down(case_at: Callable[[Depth], Case], depth: Depth, symbol: str) -> float | None:
+def power_deep_down(case: Case, symbol: str) -> float | None:
     """The power that the prediction has far beyond the measured depths.
 
     At two great depths the share of each kind of parameter is one power of the depth, and the
     largest leads. None where the stack there is not near the identity, or the rule has no value.
     """
     try:
-        cases = [case_at({**depth, symbol: n}) for n in DEEP]
-        if any(max(distance_from_identity(case)) > NEAR for case in cases):
+        cases = [replace(case, depth={**case.depth, symbol: n}) for n in DEEP]
+        if any(max(distance_from_identity(one)) > NEAR for one in cases):
             return None
-        shallow, deep = ({k: u.mean for k, u in predict_shares(case).items()} for case in cases)
+        shallow, deep = ({k: u.mean for k, u in predict_shares(one).items()} for one in cases)
     except InputError:  # the rule has no value there
         return None
     moved = [key for key in deep if deep[key] > 0 and shallow[key] > 0]

@@ -47,34 +47,27 @@ def parse_rates(rates: str | Sequence[float]) -> tuple[float, ...]:
 
     ``1e-4:1e-2:9`` are nine. Raises :class:`InputError` for anything else.
     """
-    items: list[object] = []
-    for item in rates.split(",") if isinstance(rates, str) else rates:
-        items += _range(item) if isinstance(item, str) and ":" in item else [item]
+    grid = set[float]()
     try:
-        grid = sorted({float(item) for item in items})  # type: ignore[arg-type]
-    except (TypeError, ValueError):
-        grid = []
+        for item in rates.split(",") if isinstance(rates, str) else rates:
+            grid |= _range(item) if isinstance(item, str) and ":" in item else {float(item)}
+    except (TypeError, ValueError, ArithmeticError):
+        grid.clear()
     if not grid or not all(0 < rate <= LARGEST for rate in grid):
         raise InputError(
-            f"the rates {shown(rates)} are not positive numbers, such as 1e-4,1e-3 or 1e-4:1e-2"
+            f"the rates {shown(rates)} are not positive numbers, such as 1e-4,1e-3, nor rising "
+            "ranges LOW:HIGH or LOW:HIGH:NUMBER, such as 1e-4:1e-2"
         )
-    return tuple(grid)
+    return tuple(sorted(grid))
 
 
-def _range(text: str) -> list[float]:
-    try:
-        first, last, *count = text.split(":")
-        low, high = float(first), float(last)
-        number = int(*count) if count else 1 + max(1, round(math.log2(high / low)))
-        if not (0 < low < high <= LARGEST and 2 <= number <= 1000):
-            raise ValueError
-    except (ValueError, ArithmeticError, TypeError):
-        raise InputError(
-            f"the rates {shown(text)} are no range; valid are LOW:HIGH and LOW:HIGH:NUMBER, "
-            "such as 1e-4:1e-2"
-        ) from None
-    ratio = (high / low) ** (1 / (number - 1))
-    return [float(f"{low * ratio**i:.6g}") for i in range(number)]
+def _range(text: str) -> set[float]:
+    first, last, *count = text.split(":")
+    low, high = float(first), float(last)
+    number = int(*count) if count else 1 + max(1, round(math.log2(high / low)))
+    if not (0 < low < high <= LARGEST and 2 <= number <= 1000):
+        raise ValueError(text)
+    return {float(f"{low * (high / low) ** (i / (number - 1)):.6g}") for i in range(number)}
 
 
 @dataclass(frozen=True)
@@ -185,9 +178,8 @@ def judged(
         values = np.array(shallow.values), np.array(deep.values)
         rate, lost = cost_of_depth(shallow.rates, shallow.best, *values, baseline)
         cost = Estimate({"rate": rate}, *lost.numbers)
-    learnt = baseline - shallow.best_loss
-    verdict = min((transfers(e, lost, learnt) for e in exponents), key=WORST_FIRST.index)
-    return exponents, cost, verdict
+    each = (transfers(e, lost, baseline - shallow.best_loss) for e in exponents)
+    return exponents, cost, min(each, key=WORST_FIRST.index)
 
 
 def curve_of(

@@ -28,7 +28,6 @@ from deepnet_theory.models.factory import Factory, alone, factory_of, talking_as
 from deepnet_theory.processes.jobs import Work, travels
 from deepnet_theory.runtime import machine
 
-OFFERED = ("depth", "width", "lr", "seed", "steps")  # by name, each where the factory takes it
 UNVARIED = {"depth": 4, "width": 64}  # what a factory is given that asks for one of these alone
 
 
@@ -89,10 +88,7 @@ class Setup:
         return trained(self.steps, loss_at, lambda _: None, value, baseline)
 
     def arguments(self, place: Depth, rate: float, seed: int) -> dict[str, Any]:
-        """What the factory takes of what there is, by name.
-
-        Raises :class:`InputError` where it lacks what varies, or asks for more.
-        """
+        """What the factory takes of what there is, by name; it must take what varies."""
         offered = {"lr": rate, "seed": seed, "steps": self.steps}
         offered |= {name: place[s] for name, s in (("depth", "N"), ("width", "d")) if s in place}
         takes: Mapping[str, inspect.Parameter] = {}
@@ -111,10 +107,6 @@ class Setup:
                     "def train_setup(depth, width, lr, seed) takes each by its name, and a plain "
                     "factory of models is trained on text with an optimizer: give one"
                 )
-        if missing := [name for name in needed if name not in there]:
-            raise InputError(
-                f"{self.name} asks for {', '.join(missing)}; valid are: {', '.join(OFFERED)}"
-            )
         return {name: value for name, value in there.items() if name in takes}
 
 
@@ -197,5 +189,4 @@ def transfer(
         "depths": [depth_key(place) for place in places], **({"width": across} if across else {}),
     }  # fmt: skip
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    own = Candidate("own", {"name": "own"}, "", setup)
-    return transfer_of(of, told, [own], places, grid, drawn, device, **work)
+    return transfer_of(of, told, [Candidate("own", "", setup)], places, grid, drawn, device, **work)

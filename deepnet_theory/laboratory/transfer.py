@@ -59,7 +59,6 @@ class Candidate:
     """What is trained under the name of its closure."""
 
     closure: str
-    rule: dict[str, Any]  # as plain data
     rho: str
     trainer: Trainer
 
@@ -116,8 +115,7 @@ def transfer_of(
     began = time.perf_counter()
     trainers = {candidate.closure: candidate.trainer for candidate in candidates}
     grids, stopped = train_all(trainers, places, rates, seeds, work)
-    every = [one for grid in grids.values() for one in grid.values()]
-    known = [one.baseline for one in every if one.baseline is not None]
+    known = [e.baseline for g in grids.values() for e in g.values() if e.baseline is not None]
     baseline = fmean(known) if known else None
     level = math.inf if baseline is None else baseline
     warnings, closures = list[str](), []
@@ -138,8 +136,8 @@ def transfer_of(
         if alike:
             rows = [{rate: runs[:1] for rate, runs in row.items()} for row in rows]
         curves = [curve_of(p, row, rates, level) for p, row in zip(places, rows, strict=True)]
-        told = candidate.closure, candidate.rule, candidate.rho
-        closures.append(ClosureTransfer(*told, tuple(curves), *judged(curves, level)))
+        told = candidate.closure, candidate.rho, tuple(curves)
+        closures.append(ClosureTransfer(*told, *judged(curves, level)))
     return Result(
         TRANSFER,
         of=of,

@@ -208,8 +208,7 @@ def verify(
     if settings.updates > 1:  # nothing predicts these
         share = several(settings.updates)
         plans += [Exponent(p.variable, share) for p in plans if p.share == ALL]
-    case_at = partial(_case, selection, rule, settings, scheme)
-    exponents = tuple(_exponent(one, rows, case_at) for one in plans)
+    exponents = tuple(_exponent(one, rows) for one in plans)
     return Result(
         VERIFICATION,
         of={"select": first.select, "rule": asdict(first.rule)},
@@ -265,19 +264,13 @@ def predict(cases: Sequence[Case], **work: Unpack[Work]) -> Result:
     )
 
 
-def _case(
-    selection: Selection, rule: Rule, settings: Settings, scheme: Scheme | None, depth: Depth
-) -> Case:
-    # plain texts go to other processes, which need no SymPy
-    return Case(selection, rule.plain(), depth, settings, scheme=scheme)
-
-
 def cases_of(
     selection: Selection, rule: Rule, depths: Iterable[Depth], settings: Settings,
     scheme: Scheme | None = None,
 ) -> list[Case]:  # fmt: skip
     """A case a depth; a rule without a value somewhere is refused before measuring."""
-    cases = [_case(selection, rule, settings, scheme, depth) for depth in depths]
+    # plain texts go to other processes, which need no SymPy
+    cases = [Case(selection, rule.plain(), at, settings, scheme=scheme) for at in depths]
     for case in cases:
         _ = case.constants, case.eta_factor
     return cases
@@ -286,9 +279,7 @@ def cases_of(
 # ---- what was measured, judged ----
 
 
-def _exponent(
-    asked: Exponent, rows: Sequence[AtDepth], case_at: Callable[[Depth], Case]
-) -> Exponent:
+def _exponent(asked: Exponent, rows: Sequence[AtDepth]) -> Exponent:
     share = asked.share
     found = [(at, values) for at in rows if (values := at.measured(share)) is not None]
     depths = [at.depth for at, _ in found]
@@ -296,8 +287,7 @@ def _exponent(
     expected = _table(predicted) if found and len(predicted) == len(found) else None
 
     def deep_down() -> float | None:
-        at = case_at, depths[-1], asked.variable
-        return power_deep_down(*at) if share == ALL else None
+        return power_deep_down(found[-1][0].case, asked.variable) if share == ALL else None
 
     table = _table(values for _, values in found)
     return judge_exponent(asked, depths, table, len(rows), expected, deep_down)

@@ -130,14 +130,10 @@ def rows_named(rows: Mapping[str, str], used: str | None, what: str) -> Iterator
 
 
 def rule_words(m: Result) -> str:
-    """Whose rule was measured; a custom rule shows its formulas, if they are short."""
-    rule = m.of.get("rule", {})
-    name, entries = str(rule.get("name", "")), rule.get("entries", ())
-    if name == "custom":  # derived for an update that has no name
-        return "derived rule"
-    if name == "own":
-        formulas = [f"α = {e['alpha']}, β = {e['beta']}" for e in entries]
-        return formulas[0] if len(formulas) == 1 and len(formulas[0]) <= 16 else "own rule"
+    """Whose rule was measured."""
+    name = str(m.of.get("rule", {}).get("name", ""))
+    if name in ("custom", "own"):  # the first is derived, for an update that has no name
+        return "derived rule" if name == "custom" else "own rule"
     others = ", ".join(n for n in name.split(", ") if n != PLAIN)
     plain = "α = β = 1" if name.endswith(PLAIN) else ""
     return ", ".join(words for words in (others and f"rule of {others}", plain) if words)

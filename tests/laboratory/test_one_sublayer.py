@@ -169,7 +169,7 @@ def test_a_power_that_leads_later_is_found_deep_down(adam):
     """Under ‖θ‖² sign(g) query and key grow as N^{1/4}, and are a small part at first."""
 
     def deep_down(selection, given):
-        return power_deep_down(lambda d: Case(selection, given, d, SMALL), {"N": 64}, "N")
+        return power_deep_down(Case(selection, given, {"N": 64}, SMALL), "N")
 
     squared = Selection(update="-eta*norm(theta)**2*sign(g)")
     found = deep_down(squared, own_rule(("encoder",), "(2*N)**(1/4)", BETA))

