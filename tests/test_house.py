@@ -18,7 +18,7 @@ BUDGETS = {
     "laboratory": 4129,
     "models": 5090,
     "processes": 569,
-    "proof": 3729,
+    "proof": 3741,
     "report": 2008,
     "runtime": 1228,
     "sizes": 4862,

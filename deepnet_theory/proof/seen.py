@@ -140,6 +140,8 @@ class AtRule:
         )  # fmt: skip
         for index in range(len(self.data["remarks"])):
             yield ("remarks", str(index)), Shown(self.remark, "sizes that are printed", "")
+        for part in self.far - {far[1] for far in map(FAR.match, self.data["remarks"]) if far}:
+            yield ("remarks", part), told(False, "S*r^2 at two depths", "it grows")
 
     def rule(self, which: str, stack: ExplicitStack, closed: str) -> Iterator[tuple[Path_, Shown]]:
         """α, β and κ, which meet the balance and the closure; ρ and ε of a norm at them."""
@@ -263,6 +265,13 @@ class AtRule:
         )
 
     @cached_property
+    def far(self) -> set[str]:
+        """The parts that leave the neighbourhood of the identity: their S·r² grows."""
+        places = [(part, place.aligned * place.weight) for part, _, place in self.kinds()]
+        depths = self.selection.the_stack.depths
+        return {part for part, size in places for d in depths if power(size, d) > CONSTANT}
+
+    @cached_property
     def printed(self) -> set[Monomial]:
         """Every size that is printed by itself."""
         found = {Monomial.of(depth) for depth in DEPTHS}
@@ -282,6 +291,8 @@ class AtRule:
     def remark(self, stated: str) -> bool:
         """Sizes that are printed, a multiplier beside its inverse; or what the optimizer needs."""
         optimizer, said = self.selection.the_optimizer, formulas(stated)
+        if (far := FAR.match(stated)) and far[1] not in self.far:
+            return False
         if "the multiplier" in stated and parse(said[0]) * parse(said[1]) != ONE:
             return False
         if said:
@@ -293,6 +304,7 @@ class AtRule:
         )
 
 
+FAR = re.compile(r"the (\w+)'s S\*r\^2 grows")
 CLOSURE = re.compile(r"take the closure (\S+)\.")
 FORMULA = re.compile(r"[\w*/^().+-]*\b[NM]\b[\w*/^().+-]*")
 

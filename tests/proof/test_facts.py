@@ -145,3 +145,11 @@ def test_a_row_that_is_missing_or_not_there_is_refuted(name):
     twice = {**right["parameters"][0], "name": "no such parameter"}
     data = {**right, "parameters": [*right["parameters"], twice]}
     assert Verdict.REFUTED in verdicts(selection, data).values()
+
+
+def test_a_remark_of_the_identity_stands_where_a_sublayer_leaves_it_and_nowhere_else():
+    far, near = (answer(name) for name in ("learning-rate", "sgd post-ln"))
+    remark = next(said for said in far.remarks if "S*r^2" in said)
+    for of, remarks in ((far, []), (near, [remark])):
+        data = {**of.to_dict(), "remarks": remarks}
+        assert Verdict.REFUTED in verdicts(of.selection, data).values()

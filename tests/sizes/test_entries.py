@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from deepnet_theory.definitions.optimizer import Optimizer, custom_optimizer, optimizers
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.proof import explicit
-from deepnet_theory.proof.explicit import Drawn, change, polar, see, slope
+from deepnet_theory.proof.explicit import Drawn, change, see, slope
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.update import (
     COLUMNS,
@@ -184,17 +184,6 @@ def test_any_product_is_what_matrices_show_or_is_refused(
     except Refusal:
         return
     assert measured(update, ROLES[role], aligned=aligned) == pytest.approx(own, abs=0.2)
-
-
-# ---- tokens and ranks ----
-
-
-def test_polar_by_a_sketch_is_that_of_all_singular_vectors() -> None:
-    draw = np.random.default_rng(3)
-    for of in (draw.normal(size=(80, 3)) @ draw.normal(size=(3, 80)), draw.normal(size=(40, 90))):
-        u, s, v = np.linalg.svd(of, full_matrices=False)
-        kept = s > 1e-9 * s[0]
-        assert np.allclose(polar(of), u[:, kept] @ v[kept], atol=1e-9)
 
 
 # ---- zeros, floors, epsilon, refusals ----
