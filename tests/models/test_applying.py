@@ -1,7 +1,6 @@
 """apply_ on torch.nn, BERT-like and GPT-2-like models."""
 
 import copy
-from dataclasses import replace
 
 import pytest
 import torch
@@ -102,45 +101,19 @@ def bert(**options):
     return transformers.BertForMaskedLM(config).double().eval()
 
 
-class Interrupted(nn.Module):
-    """BERT's residual sums, and an interrupt (Ctrl-C) at one call of the forward pass."""
-
-    def __init__(self, at, layers=3):
-        super().__init__()
-        self.layers = nn.ModuleList(nn.ModuleList([nn.Linear(D, D), End()]) for _ in range(layers))
-        self.register_buffer("calls", torch.zeros(()))
-        self.at = at
-
-    def forward(self, x):
-        self.calls += 1
-        if self.calls == self.at:
-            raise KeyboardInterrupt
-        for fc1, end in self.layers:
-            x = end(torch.relu(fc1(x)), x)
-        return x
-
-
-class End(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.dense, self.norm = nn.Linear(D, D), nn.LayerNorm(D)
-
-    def forward(self, h, x):
-        return self.norm(self.dense(h) + x)
-
-
-def feed_forwards(constants):
-    c = constants(width=D)
-    return replace(c, parts=(replace(c.parts[0], sublayers=c.parts[0].sublayers[1:]),))
-
-
 def test_an_interrupt_at_any_forward_pass_leaves_the_model_as_it_was(constants):
-    x = torch.randn(2, 9, D)
     for at in range(1, 20):
-        model = Interrupted(at)
+        model, calls = encoder(), []
+
+        def interrupted(*_, at=at, calls=calls):
+            calls.append(1)
+            if len(calls) == at:
+                raise KeyboardInterrupt
+
+        model.register_forward_pre_hook(interrupted)
         before = everything(model)
         try:
-            assert apply_(model, feed_forwards(constants), inputs=x).changes
+            assert apply_(model, constants(width=D)).changes
         except KeyboardInterrupt:
             assert everything(model) == before
         else:
@@ -172,15 +145,6 @@ def test_parameters_that_are_spread_over_processes_are_refused(constants, tmp_pa
         distributed.destroy_process_group()
 
 
-def nano():
-    """Three blocks of nanoGPT, of vectors; branches that end in zeros."""
-    model = Stack(3, d=D, bias=True)
-    for block in model.h:
-        for branch in (block.attn, block.mlp):
-            nn.init.zeros_(branch.c_proj.weight)
-    return model
-
-
 @pytest.mark.parametrize("make", [encoder, bert])
 def test_alpha_is_saved_with_the_weights_or_loading_fails(constants, make):
     c = constants(width=D, alpha=2.5)
@@ -208,10 +172,7 @@ def test_alpha_is_saved_with_the_weights_or_loading_fails(constants, make):
 def test_trained_weights_are_asked_about(constants):
     c = constants("decoder", "pre-ln", width=D, beta=0.3)
     torch.manual_seed(0)
-    model = nano()
-    for block in model.h:
-        for branch in (block.attn, block.mlp):
-            nn.init.normal_(branch.c_proj.weight, 0, 0.02)
+    model = Stack(3, d=D, bias=True)
     assert apply_(copy.deepcopy(model), c).changes  # as it begins
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
     model(torch.randn(2, 9, D)).square().mean().backward()

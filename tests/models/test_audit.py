@@ -259,18 +259,6 @@ def test_the_json_is_the_public_one():
     assert audit.exit_code == 1
 
 
-def test_an_optimizer_of_ones_own_brings_its_rates():
-    model = net(post, SCALED)
-    scaled = [b.attn.c_proj.weight for b in model.h]
-    rest = [p for p in model.parameters() if all(p is not s for s in scaled)]
-    optimizer = torch.optim.AdamW([{"params": rest}, {"params": scaled, "lr": 4e-3}], lr=1e-3)
-    audit = dt.audit(model, X, optimizer=optimizer)
-    assert audit.optimizer == "adamw"
-    assert [f.size for f in audit.findings] == pytest.approx([4.0])
-    where = f"decoder, all {N} layers, attention, output: h.0.attn.c_proj.weight"
-    assert audit.findings[0].where == where
-
-
 def test_constants_are_held_against_the_model_and_those_of_another_depth_are_the_finding():
     model, constants = adam_post_ln(), dt.export("adam", depth=N, width=WIDTH, vocab=61)
     assert dt.audit(model, constants=constants).verdict == "SUPPORTED"

@@ -11,7 +11,6 @@ from torch import nn
 from written_models import GPT, VOCAB, post, with_inner_norms
 
 import deepnet_theory as dt
-from deepnet_theory import parameter_groups
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import Refusal
 from deepnet_theory.definitions.scheme import not_exportable, schemes
@@ -171,17 +170,3 @@ UNSHOWN = {
 def test_a_scheme_that_no_forward_pass_shows_is_refused(name):
     with pytest.raises(Refusal, match=UNSHOWN[name]):
         dt.audit(GPT(LAYERS), IDS, scheme=name)
-
-
-@pytest.mark.parametrize("name", ["depth-mup", "completep"])
-def test_the_multipliers_of_a_scheme_are_held_against_an_optimizers_groups(name):
-    model, ids = made(export(name))
-    groups = parameter_groups(model, 1e-3, weight_decay=0.1)
-    right = dt.audit(model, ids, scheme=name, optimizer=torch.optim.AdamW(groups, lr=1e-3))
-    assert (right.verdict, right.follows) == ("SUPPORTED", name)
-    scaled = next(g for g in groups if "/scaled" in g["name"])
-    scaled["lr"], scaled["eps"] = 5 * scaled["lr"], 7 * scaled["eps"]
-    wrong = dt.audit(model, ids, scheme=name, optimizer=torch.optim.AdamW(groups, lr=1e-3))
-    assert wrong.verdict == "REFUTED"
-    sizes = [f.size for f in wrong.findings]
-    assert sizes == pytest.approx([5.0, 7.0] if name == "depth-mup" else [7.0])

@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from functools import cache, partial
+from functools import cache
 
 import pytest
 import torch
@@ -38,13 +38,6 @@ def knobs(of, by=id):
     return {by(p): tuple(g.get(name) for name in names) for g in of for p in g["params"]}
 
 
-OWN = {
-    "tied GPT-2": (partial(GPT, bias=True, tied=True, std=0.02), {}),
-    "nanoGPT": (GPT, {}),
-    "Llama": (Llama, {"norm": "rms", "layer": "attention,ffn:swiglu"}),
-}
-
-
 # ------------------------------------------------------------------ each role by its own rule
 
 
@@ -77,16 +70,6 @@ def test_each_role_takes_what_its_own_optimizer_exports_where_sizes_agree(made_f
 # ------------------------------------------------------------------ measured
 
 
-def moved(model, optimizers, ids):
-    """How far one step moves the logits."""
-    logits = model(ids)
-    F.cross_entropy(logits.flatten(0, 1), ids.roll(-1).flatten()).backward()
-    for one in optimizers:
-        one.step()
-    with torch.no_grad():
-        return float((model(ids) - logits.detach()).square().mean().sqrt())
-
-
 SETTING = {"muon": None, "muon-moonlight": "match_rms_adamw"}
 
 
@@ -97,11 +80,11 @@ def test_a_step_of_torchs_muon_is_that_of_the_file_that_stands_for_it(name, sett
     of = parameter_groups(model, lr, optimizers={"hidden": name, "*": "adamw"})
     muon = [g for g in of if g["optimizer"] == name]
     assert {g["role"] for g in muon} == HIDDEN - {"gate"}
-    rest = torch.optim.AdamW([g for g in of if g["optimizer"] == "adamw"], weight_decay=0.0)
     own = torch.optim.Muon(muon, nesterov=False, adjust_lr_fn=setting)
     before = [(g, p, p.detach().clone()) for g in muon for p in g["params"]]
     ids = torch.randint(VOCAB, (8, 32))
-    assert moved(model, (own, rest), ids) > 0
+    F.cross_entropy(model(ids).flatten(0, 1), ids.roll(-1).flatten()).backward()
+    own.step()
     ratios: dict[str, list[float]] = {key: [] for key in SETTING}
     for g, p, old in before:
         for key, found in ratios.items():
@@ -111,37 +94,6 @@ def test_a_step_of_torchs_muon_is_that_of_the_file_that_stands_for_it(name, sett
     assert 0.7 < min(right) < max(right) < 1.2, right
     (wrong,) = ratios.values()
     assert not 0.7 < min(wrong) < max(wrong) < 1.2, "the other setting's factor of the shape"
-
-
-# ------------------------------------------------------------------ your own model
-
-
-@pytest.mark.parametrize("name", OWN)
-def test_ones_own_model_under_muon_and_adamw_relative_to_a_base(name):
-    torch.manual_seed(0)
-    make, select = OWN[name]
-    model, c = make(), export(**select)
-    apply_(model, c, inputs=IDS)
-    lr = {"muon": 0.02, "adamw": 3e-3}
-    with pytest.warns(UserWarning) as caught:
-        of = parameter_groups(model, lr, weight_decay=0.1, optimizers=HYBRID, base=(16, 2))
-    said = str(caught[0].message)
-    assert "have not this base" in said and "exported with it" in said
-    assert sorted(knobs(of)) == sorted(map(id, model.parameters()))
-    built = build(export(**select, base=(16, 2)))
-    wanted = {
-        g["role"]: g for g in parameter_groups(built, lr, weight_decay=0.1, optimizers=HYBRID)
-    }
-    for g in of:
-        role = wanted[g["role"]]
-        assert g["optimizer"] == role["optimizer"], g["name"]
-        if g["role"] != "token-embedding":  # which has a multiplier there
-            same = pytest.approx([role[k] for k in ("lr", "eps", "weight_decay")], rel=1e-12)
-            assert [g[k] for k in ("lr", "eps", "weight_decay")] == same, g["name"]
-    muon = [g for g in of if g["optimizer"] == "muon"]
-    both = torch.optim.Muon(muon), torch.optim.AdamW([g for g in of if g["optimizer"] == "adamw"])
-    losses = train(model, both, [IDS] * 12)
-    assert losses[-1] < losses[0] - 0.3
 
 
 # ------------------------------------------------------------------ what is refused
@@ -239,12 +191,6 @@ def optimizers(model):
 # ------------------------------------------------------------------ schedules
 
 
-def warmed(one):
-    warm = schedules.LinearLR(one, 1e-3, total_iters=3)
-    cosine = schedules.CosineAnnealingLR(one, STEPS - 3)
-    return schedules.SequentialLR(one, [warm, cosine], milestones=[3])
-
-
 def in_one_cycle(one):
     return schedules.OneCycleLR(one, [g["lr"] for g in one.param_groups], total_steps=STEPS + 1)
 
@@ -252,7 +198,6 @@ def in_one_cycle(one):
 KEEP = {
     "LambdaLR": lambda one: schedules.LambdaLR(one, lambda step: min(1, step / 6)),
     "CosineAnnealingLR": lambda one: schedules.CosineAnnealingLR(one, STEPS),
-    "SequentialLR": warmed,
     "OneCycleLR": in_one_cycle,
 }
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
+from written_models import GPT, Stack
 
 from deepnet_theory.cli import main
 from deepnet_theory.definitions.constants import (
@@ -50,28 +51,28 @@ class Sum(nn.Module):
         return self.head(x + self.scale * sum(m(x) for m in self.maps))
 
 
-class PreLN(nn.Module):
-    """A pre-LN decoder of feed-forward layers; its loss is its own where it is given targets."""
+class Decoder(GPT):
+    """A pre-LN decoder; its loss is its own where it is given targets."""
 
-    def __init__(self, depth, tied=False):
-        super().__init__()
-        self.embedding = nn.Embedding(V, D)
-        self.norms = nn.ModuleList(nn.LayerNorm(D) for _ in range(depth))
-        self.maps = nn.ModuleList(nn.Linear(D, D) for _ in range(depth))
-        self.last = nn.LayerNorm(D)
-        self.head = None if tied else nn.Linear(D, V, bias=False)
+    def __init__(self, layers=3, **options):
+        super().__init__(layers, d=D, vocab=V, **options)
 
     def forward(self, ids, targets=None):
-        x = self.embedding(ids)
-        for norm, m in zip(self.norms, self.maps, strict=True):
-            x = x + F.gelu(m(norm(x)))
-        x = self.last(x)
-        if self.head is None:  # softcapped, as some do
-            return 30 * torch.tanh(F.linear(x, self.embedding.weight) / 30)
-        logits = self.head(x)
+        logits = super().forward(ids)
         if targets is None:
             return logits
         return logits, F.cross_entropy(logits.flatten(0, -2), targets.flatten())
+
+
+class Body(nn.Module):
+    """What enters a decoder's head."""
+
+    def __init__(self, m):
+        super().__init__()
+        self.m = m
+
+    def forward(self, ids):
+        return Stack.forward(self.m, self.m.first(ids))
 
 
 IDS = torch.randint(V, (4, 12), generator=torch.Generator().manual_seed(1))
@@ -94,16 +95,14 @@ def test_a_sum_of_maps_grows_and_its_mean_does_not(power, verdict):
 
 def test_the_size_is_the_jacobians_and_the_weights_are_left_alone():
     torch.manual_seed(0)
-    model = PreLN(6).double()
+    model = Decoder(3).double()
     before = {n: p.clone() for n, p in model.named_parameters()}
     one = stepped(model, first_step("adamw"))
     share, bend = one.linear_rate()
-    parameters = {n: p for n, p in model.named_parameters() if n != "head.weight"}
+    parameters = {n: p for n, p in model.named_parameters() if n != "lm_head.weight"}
     changes = {n: c for n, _, c in one.changes}
     _, exact = torch.func.jvp(
-        lambda w: torch.func.functional_call(
-            _Body(model), {f"m.{n}": p for n, p in w.items()}, IDS
-        ),
+        lambda w: torch.func.functional_call(Body(model), {f"m.{n}": p for n, p in w.items()}, IDS),
         ({n: p.detach() for n, p in parameters.items()},),
         ({n: changes[n] for n in parameters},),
     )
@@ -113,20 +112,8 @@ def test_the_size_is_the_jacobians_and_the_weights_are_left_alone():
     assert all(torch.equal(p, before[n]) for n, p in model.named_parameters())
     assert all(p.grad is None for p in model.parameters())
     # planted error: half of the parameters left out is seen
-    less = one.size_of(2**-6, "maps.*.weight") / (ETA * 2**-6)
+    less = one.size_of(2**-6, "h.*.mlp.c_fc.weight") / (ETA * 2**-6)
     assert not math.isclose(less, expected, rel_tol=3e-3)
-
-
-class _Body(nn.Module):
-    def __init__(self, m):
-        super().__init__()
-        self.m = m
-
-    def forward(self, ids):
-        x = self.m.embedding(ids)
-        for norm, m in zip(self.m.norms, self.m.maps, strict=True):
-            x = x + F.gelu(m(norm(x)))
-        return self.m.last(x)
 
 
 # ------------------------------------------------------------------------- F, and the loss
@@ -138,25 +125,25 @@ def found_in(model, inputs=IDS, name=None):
     return state, state()
 
 
-@pytest.mark.parametrize("tied", [False, True])
-def test_f_is_what_enters_the_head(tied):
-    model = PreLN(3, tied)
-    expected = _Body(model)(IDS)
+class Capped(Decoder):
+    """Its head is a call by keywords, whose logits are softcapped."""
+
+    def forward(self, ids):
+        logits = F.linear(weight=self.lm_head.weight, input=Body(self)(ids))
+        return 30 * torch.tanh(logits / 30)
+
+
+@pytest.mark.parametrize("make", [Decoder, partial(Decoder, tied=True), partial(Capped, tied=True)])
+def test_f_is_what_enters_the_head(make):
+    model = make()
+    expected = Body(model)(IDS)
     assert torch.equal(found_in(model)[1], expected)
-    named = found_in(model, name="last")[1]
-    assert torch.equal(named, expected)
-    assert not torch.equal(found_in(model, name="norms.0")[1], expected)
-
-    class Keywords(PreLN):
-        def forward(self, ids):
-            return F.linear(weight=self.head.weight, input=_Body(self)(ids))
-
-    called = Keywords(2)
-    assert torch.equal(found_in(called)[1], _Body(called)(IDS))
+    assert torch.equal(found_in(model, name="ln_f")[1], expected)
+    assert not torch.equal(found_in(model, name="h.0.ln_1")[1], expected)
 
 
 def test_the_loss_is_the_models_own_or_that_of_the_next_token():
-    model = PreLN(2)
+    model = Decoder(2)
     targets = torch.randint(V, IDS.shape)
     own = found_in(model, (IDS, targets))[0].with_loss()[1]
     assert torch.equal(own, model(IDS, targets)[1])
@@ -174,7 +161,7 @@ def test_every_way_to_name_an_optimizer_is_one_step():
 
     def size(step, change=lambda model: model):
         torch.manual_seed(0)
-        one = stepped(change(PreLN(3)), step)
+        one = stepped(change(Decoder(3)), step)
         assert one.rate == ETA or step is decayed
         return one.size_of(2**-6)
 
@@ -275,6 +262,7 @@ def test_a_factory_that_sets_its_own_seed_and_what_is_not_finite_are_not_decided
 OWN = """
 import torch
 from torch import nn
+from written_models import GPT, Stack
 class Sum(nn.Module):
     def __init__(self, n):
         super().__init__()
@@ -339,21 +327,6 @@ def kept(file, cache=None, depths=(1, 2), **more):
     more = {"update": "-eta*sign(g)", "seeds": 2, "cache": cache} | more
     result = measure(f"{file}:make", depths, **more)
     return {k: v for k, v in result.to_dict().items() if k != "seconds"}
-
-
-def test_a_measurement_that_is_stopped_goes_on(own, tmp_path):
-    whole, cache = kept(own), Cache(tmp_path / "kept")
-    for stop in range(1, 4):
-
-        def impatient(done, total, what, stop=stop):
-            if len(list(cache.files())) >= stop:
-                raise KeyboardInterrupt
-
-        assert kept(own, cache, progress=impatient)["complete"] is False
-        assert len(list(cache.files())) == stop
-    cache.taken = 0
-    assert kept(own, cache) == whole and cache.taken == 3
-    assert kept(own, cache) == whole and cache.taken == 7
 
 
 CHANGED = {

@@ -102,17 +102,6 @@ class Readout(nn.Linear):
         return super().forward(x * times) if self.before else times * super().forward(x)
 
 
-class Divided(nn.Module):
-    """A norm whose output the model divides, before an ordinary head."""
-
-    def __init__(self, norm):
-        super().__init__()
-        self.weight, self.norm = torch.empty(norm.weight.shape), norm
-
-    def forward(self, x):
-        return self.norm(x) * (WIDTHS[0] / x.shape[-1])
-
-
 class After(Readout):
     before = False
 
@@ -120,9 +109,7 @@ class After(Readout):
 def mu_p(spelling, depth, width):
     net, ids = standard(depth, width)
     nn.init.normal_(net.head.weight)
-    if spelling == "features":
-        net.norm = Divided(net.norm)
-    if spelling in ("inside", "outside"):
+    if spelling != "none":
         head = (Readout if spelling == "inside" else After)(width, V, bias=False)
         head.load_state_dict(net.head.state_dict())
         net.head = head
@@ -140,15 +127,14 @@ def mu_p_adam(model):
 
 def test_mu_p_is_one_model_however_its_readout_is_written():
     found = {}
-    for spelling in ("inside", "features", "outside", "none"):
+    for spelling in ("inside", "outside", "none"):
         make = partial(mu_p, spelling)
         found[spelling] = measure(make, widths=WIDTHS, optimizer=mu_p_adam, seeds=4)
     *right, wrong = found.values()
     for m in right:
         assert Verdict.REFUTED not in {e.verdict for e in m.exponents}
-    moved = [{e.share.replace("norm.norm", "norm"): e.estimate for e in m.exponents} for m in right]
-    for other in moved[1:]:
-        assert other == pytest.approx(moved[0], abs=0.01)
+    inside, outside = ({e.share: e.estimate for e in m.exponents} for m in right)
+    assert inside == pytest.approx(outside, abs=0.01)
     off = {e.share for e in wrong.exponents if e.verdict is Verdict.REFUTED}
     assert off == {"head.weight", ANSWER}
 

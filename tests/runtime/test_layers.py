@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from deepnet_theory.definitions.outcome import InputError
-from deepnet_theory.definitions.placement import placements
 from deepnet_theory.runtime import build
 
 F64 = torch.float64
@@ -35,21 +34,6 @@ APART = {"res-post-gain", "sandwich-gain"}  # learnt, not next to the branch
 def test_parallel_branches_share_no_other_multiplier(constants, placement):
     with pytest.raises(InputError, match="parallel branches are built for"):
         drawn(parallel(constants(placement=placement)))
-
-
-@pytest.mark.parametrize("placement", sorted(placements().keys() - APART))
-def test_a_sum_of_branches_is_the_placements_equation_with_both(constants, placement):
-    model = drawn(parallel(constants(placement=placement)))
-    where, x = placements()[placement], torch.randn(2, 5, 16, dtype=F64)
-    for layer in model.parts["encoder"].layers:
-        first, last = layer
-        assert len(first.norms) + where.normalises_sum == len(last.norms) == len(where.places)
-        times, _ = where.coefficients(first.alpha)
-        if where.normalises_sum:
-            want = last.norms[0](times * x + first.branch(x) + last.branch(x))
-        else:  # each adds what it adds to a stream alone
-            want = x + (first(x) - x) + (last(x) - x)
-        torch.testing.assert_close(layer(x), want, rtol=0, atol=1e-12)
 
 
 WRONG = {

@@ -104,40 +104,6 @@ def test_what_cannot_be_built_is_refused_by_name(constants, change, names):
 F64 = torch.float64
 
 
-def branches(constants, kind, seeds, **options):
-    model = build(
-        constants(layers=1, **options),
-        seeds=seeds,
-        dtype=F64,
-        generator=torch.Generator().manual_seed(0),
-    )
-    return next(r.branch for r in model.residuals() if r.site.kind == kind)
-
-
-@pytest.mark.parametrize("ratio", [1, 4])
-@pytest.mark.parametrize("kind", ["attention", "ffn"])
-def test_the_second_moment_of_a_branch(constants, kind, ratio):
-    """E G² = β⁴ for value and output on one token, 2dh/(d+h)² β⁴ for ReLU feed-forward.
-
-    Xavier's variances are 2/(d+d) = 1/d for value and output and 2/(d+h) for fc1 and fc2; a
-    ReLU keeps half of a symmetric second moment. Input of rms 1.
-    """
-    seeds, d, beta = 400, 16, 0.7
-    h = ratio * d
-    G = branches(constants, kind, seeds, width=d, beta=beta, ffn_ratio=float(ratio))
-    x = torch.randn(d, dtype=F64, generator=torch.Generator().manual_seed(1))
-    x = x / x.square().mean().sqrt()
-    with torch.no_grad():
-        y = G(x.expand(seeds, 1, 1, d))  # one token: softmax is 1
-    moments = y.square().mean((1, 2, 3))  # one a seed
-    law = beta**4 * (1.0 if kind == "attention" else 2 * d * h / (d + h) ** 2)
-    error = moments.std().item() / math.sqrt(seeds)
-    assert abs(moments.mean().item() - law) < 4 * error
-    # planted errors: fans exchanged for the width, or the gain entering once only
-    for wrong in (law / beta, law * 1.5):
-        assert abs(moments.mean().item() - wrong) > 4 * error
-
-
 @pytest.mark.parametrize("name", sorted(norms()))
 @given(scale=st.floats(0.5, 1e4), seed=st.integers(0, 99))
 def test_a_norm_forgets_the_scale_and_gives_the_square_root_of_the_width(name, scale, seed):
