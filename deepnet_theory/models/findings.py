@@ -109,7 +109,7 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding
         of = f'model.get_parameter("{matrix.name}")'
         mend = f'{{"params": [{of}], "lr": lr * {1 / first.ratio:.4g}}}'
     elif m is None:
-        what = f"alpha {_alpha(group)}" + f" (in {s.line})" * bool(s.line)
+        what = f"alpha is {_held(group, '.4g')}" + f" (in {s.line})" * bool(s.line)
         mend = f"x = {_equation(wanted, f'{wanted.alpha:.4g}')}"
         if wanted.learnt and s.learnt and (name := s.learnt_parameter):
             part = s.learnt.removeprefix(name)  # its entries, where it is a part
@@ -212,14 +212,6 @@ def _held(group: Sequence[Difference], form: str) -> str:
         return f"{group[0].found:{form}}, wanted {wanted}"
     way = f"{_apart(mean):.3g} times too {'large' if mean > 1 else 'small'}"
     return f"{mean * group[0].wanted:{form}}, wanted {wanted}: {way}"
-
-
-def _alpha(group: Sequence[Difference]) -> str:
-    if _equal(group):
-        return f"is {_held(group, '.4g')}"
-    found, wanted = _span([d.found for d in group], ".4g"), _span([d.wanted for d in group], ".4g")
-    times = _span([d.ratio for d in group])
-    return f"is {found}, wanted {wanted} by the layer: {times} times that"
 
 
 def in_layers(layers: list[int], count: int) -> str:
