@@ -9,6 +9,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from written_models import GPT, Stack
 
 from deepnet_theory.cli import main
@@ -101,11 +102,14 @@ def test_the_size_is_the_jacobians_and_the_weights_are_left_alone():
     share, bend = one.linear_rate()
     parameters = {n: p for n, p in model.named_parameters() if n != "lm_head.weight"}
     changes = {n: c for n, _, c in one.changes}
-    _, exact = torch.func.jvp(
-        lambda w: torch.func.functional_call(Body(model), {f"m.{n}": p for n, p in w.items()}, IDS),
-        ({n: p.detach() for n, p in parameters.items()},),
-        ({n: changes[n] for n in parameters},),
-    )
+
+    def at(weights):
+        named = {f"m.{n}": p for n, p in weights.items()}
+        return torch.func.functional_call(Body(model), named, IDS)
+
+    with sdpa_kernel(SDPBackend.MATH):  # which has this derivative
+        start, along = {n: p.detach() for n, p in parameters.items()}, changes
+        _, exact = torch.func.jvp(at, (start,), ({n: along[n] for n in parameters},))
     expected = exact.norm(dim=-1).mean().item() / one.rate
     assert math.isclose(one.size_of(share) / share / one.rate, expected, rel_tol=3e-3)
     assert bend < 0.01
@@ -172,7 +176,7 @@ def test_every_way_to_name_an_optimizer_is_one_step():
     ):
         assert size(way) == adamw
     assert math.isclose(size(first_step(None, "-eta*sign(g)")), adamw, rel_tol=1e-3)
-    assert not math.isclose(size(decayed), adamw, rel_tol=1e-4)  # torch's own decay is 0.01
+    assert not math.isclose(size(decayed), adamw, rel_tol=1e-6)  # torch's own decay is 0.01
     half = size(first_step("adamw"), lambda model: model.bfloat16())  # measured in single
     assert math.isclose(half, adamw, rel_tol=0.05)
 
