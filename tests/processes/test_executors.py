@@ -72,50 +72,38 @@ def test_a_bad_number_of_processes_is_refused(bad):
         run(bad, [os.getpid])
 
 
-SCRIPT = """\
-import math
-from functools import partial
-from deepnet_theory.processes.jobs import Job, run_jobs
-found = []
-run_jobs([Job('one', 1.0, partial(math.factorial, 5), found.append)], 1, processes=2)
-print(found)
-"""
+def script(code, **given):
+    """A fresh interpreter that runs some code with the names of this module."""
+    names = "import math, os, time\nfrom functools import partial\n"
+    ours = "from deepnet_theory.processes.jobs import Job, executor_of, run_jobs\n"
+    words = [sys.executable, "-P", "-c", names + ours + code]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(words, **pipes, **given)
 
 
 def test_a_script_needs_no_guard_and_its_folders_modules_are_not_the_standard_ones(tmp_path):
     for name in ("random", "queue", "types", "tempfile"):
         (tmp_path / f"{name}.py").write_text(f"raise SystemExit('the wrong {name}')\n")
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", SCRIPT], capture_output=True, text=True, cwd=tmp_path
-    )
-    assert (done.stdout.strip(), done.stderr) == ("[120]", "")
+    job = "Job('one', 1.0, partial(math.factorial, 5), print)"
+    assert script(f"run_jobs([{job}], 1, processes=2)", cwd=tmp_path).communicate() == ("120\n", "")
 
 
-@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
-def test_other_processes_end_with_the_first_one_that_is_killed(tmp_path):
+def test_other_processes_end_with_the_first_one_that_is_killed():
     """They hold its standard output: whoever reads it would wait for ever."""
-    script = (
-        "import os, time\n"
-        "from deepnet_theory.processes.jobs import executor_of\n"
+    process = script(
         "with executor_of(2) as where:\n"
         "    where.submit(os.getpid).result()\n"
         "    where.submit(time.sleep, 600)\n"
         "    print('begun', flush=True)\n"
         "    time.sleep(600)\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stdout.readline() == "begun\n"
+    assert process.stdout.readline() == "begun\n"
     process.kill()
     assert process.communicate(timeout=60)[0] == ""  # it ends where nobody holds the pipe
 
 
-@pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
-def test_an_interrupt_reaches_the_first_process_alone_which_ends_the_others(tmp_path):
-    script = tmp_path / "script.py"
-    script.write_text(
-        "import time\n"
-        "from functools import partial\n"
-        "from deepnet_theory.processes.jobs import Job, run_jobs\n"
+def test_an_interrupt_reaches_the_first_process_alone_which_ends_the_others():
+    process = script(
         "said = partial(print, 'one', flush=True)\n"
         "jobs = [Job('a', 1.0, time.time, lambda now: said()),\n"
         "        *[Job('b', 1.0, partial(time.sleep, 60), print) for _ in range(9)]]\n"
@@ -123,19 +111,11 @@ def test_an_interrupt_reaches_the_first_process_alone_which_ends_the_others(tmp_
         "    run_jobs(jobs, 2, processes=2)\n"
         "except KeyboardInterrupt:\n"
         "    print('interrupted', flush=True)\n",
-        encoding="utf-8",
-    )
-    process = subprocess.Popen(
-        [sys.executable, str(script)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
         start_new_session=True,
     )
-    assert process.stdout is not None and process.stdout.readline() == "one\n"
+    assert process.stdout.readline() == "one\n"
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does, the others too
-    printed, noise = process.communicate(timeout=30)
-    assert (printed, noise) == ("interrupted\n", "")
+    assert process.communicate(timeout=30) == ("interrupted\n", "")
     for _ in range(100):
         try:
             os.killpg(process.pid, 0)

@@ -97,10 +97,3 @@ def test_it_runs(path):
         notebook, timeout=SECONDS, kernel_name="python3", resources={"metadata": {"path": FOLDER}}
     )
     client.execute()
-
-
-@pytest.mark.notebooks
-def test_a_failing_assert_is_seen():
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("assert 1 == 2")])
-    with pytest.raises(nbclient.exceptions.CellExecutionError):
-        nbclient.NotebookClient(notebook, timeout=60, kernel_name="python3").execute()
