@@ -122,6 +122,9 @@ def _solve_rule(selection: Selection, _named: tuple[object, ...]) -> Rule:
     # by what its names stand for, since a folder of values may change
     problem = _Problem(selection)
     parts = problem.solved()
+    for kind in (kind for part in parts for kind in part.kinds):
+        for value in (kind.alpha, kind.beta, kind.rate, kind.relative):
+            written(value, selection)  # refused here where it cannot be
     return Rule(selection, problem.update, problem.closure, parts)
 
 
