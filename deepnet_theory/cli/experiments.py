@@ -45,7 +45,7 @@ WIDTHS = "64:1024"
 VOCABULARY = 32  # bytes modulo it: fewer than the width, as the law of a table has it
 WIDE_LAYERS = 4  # of what is trained at several widths
 WIDE_TOKENS = 8  # few beside the width
-RULES = ("rule", "sp", "sp-sizes")
+RULES = ("rule", "sp")
 FORWARD = FORMS[0]
 
 
@@ -222,10 +222,10 @@ def _in_width(
     )
 
 
-def _sizes(settings: Settings, width: int) -> dict[str, Any]:
+def _sizes(settings: Settings, width: int, vocab: int = VOCABULARY) -> dict[str, Any]:
     """The architecture of a model of a width."""
     names = ("heads", "ffn_ratio", "activation")
-    return {**{n: getattr(settings, n) for n in names}, "width": width, "vocab": VOCABULARY}
+    return {**{n: getattr(settings, n) for n in names}, "width": width, "vocab": vocab}
 
 
 def _built(
@@ -264,7 +264,7 @@ def transfer(
     *,
     widths: Widths = None,
     rules: Annotated[
-        Names, Option("LIST", "Across widths, one curve each: rule, sp, sp-sizes; all", RULES)
+        Names, Option("LIST", "Across widths, one curve each: rule, sp; both", RULES)
     ] = None,
     steps: Annotated[int, Option("N", "Steps of the optimizer")] = 100,
     text: Annotated[str | Path | None, Option("FILE", "Text to train on")] = None,
@@ -280,9 +280,9 @@ def transfer(
     The loss is the validation loss after ``steps`` steps of the selection's optimizer on windows of
     ``text``, next byte. Every kind of parameter is trained at its derived multiplier.
     One curve a depth and closure, by default of ``complete`` and the one that :func:`derive`
-    shows. With ``widths`` every depth is trained at each of them, and the curves are of
-    ``rules``: "rule", relative to the least width; "sp", standard parametrisation at one learning
-    rate; "sp-sizes", its initial sizes at the derived rates. Heads become wider with the model.
+    shows. With ``widths`` every depth is trained at each of them, and the curves are of ``rules``:
+    "rule", relative to the smallest width, and "sp", standard parametrisation at one learning rate.
+    Heads become wider with the model.
 
     Your own runs are a function or a text ``FILE.py:NAME`` in place of the selection, see
     :func:`deepnet_theory.laboratory.setups.transfer`.
@@ -334,10 +334,7 @@ def transfer(
     # a worker elsewhere has another folder
     file = None if text is None else str(Path(text).absolute())
     course = Course(selection.the_optimizer, settings, steps, file)
-    sizes = {
-        "width": settings.width, "heads": settings.heads, "ffn_ratio": settings.ffn_ratio,
-        "vocab": VOCAB, "activation": settings.activation,
-    }  # fmt: skip
+    sizes = _sizes(settings, settings.width, VOCAB)
     if wide:
         curves = _curves_in_width(selection, names_of(rules or RULES), wide[0], places, sizes)
     else:
@@ -380,26 +377,19 @@ def _curves_in_depth(
 def _curves_in_width(
     selection: Selection, names: list[str], base: int, places: Sequence[Given], sizes: Given
 ) -> Iterator[Curve]:
-    """The parametrisations that are named, relative to the width ``base``."""
+    """The parametrisations that are named; all agree at the width ``base``."""
     answer = Answer(for_training(selection))
-    rho = _relative_update(answer.rule)
     for name in names:
-        made = [_wide_constants(name, answer, place, base, sizes) for place in places]
-        yield name, rho, made
-
-
-def _wide_constants(name: str, answer: Answer, place: Given, base: int, sizes: Given) -> Constants:
-    """The constants of a parametrisation at a depth and a width; all agree at the base width."""
-    if name not in RULES:
-        raise unknown("rule", name, RULES)
-    wide, layers = {**sizes, "width": place["d"]}, next(iter(place.values()))
-    if name == "sp":
-        return constants_of(answer, layers, None, FORWARD, wide)
-    ruled = export(answer, layers, base=base, base_heads=sizes["heads"], **wide)
-    if name == "rule":
-        return ruled
-    head = replace(ruled.outer["head"], gain=1 / ruled.head_multiplier)
-    return replace(ruled, outer={**ruled.outer, "head": head})
+        if name not in RULES:
+            raise unknown("rule", name, RULES)
+        made = []
+        for place in places:
+            wide, layers = {**sizes, "width": place["d"]}, next(iter(place.values()))
+            if name == "sp":
+                made.append(constants_of(answer, layers, None, FORWARD, wide))
+            else:
+                made.append(export(answer, layers, base=base, base_heads=sizes["heads"], **wide))
+        yield name, _relative_update(answer.rule), made
 
 
 def _relative_update(rule: Rule) -> str:

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 import deepnet_theory as dt
-from deepnet_theory.cli.experiments import RULES, _wide_constants
+from deepnet_theory.cli.experiments import RULES, _curves_in_width
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
-from deepnet_theory.sizes.answer import Answer, for_training
 
 SMALL = {"heads": 2, "tokens": 8, "batch": 2, "seeds": 2, "steps": 1, "device": "cpu"}
 RATES = [2.0**-k for k in range(8, 2, -1)]
@@ -33,9 +32,9 @@ def test_every_width_and_depth_has_a_curve_in_the_json() -> None:
 
 def head_and_rate(name: str, width: int) -> tuple[float, float, float]:
     """The head's effective size over Xavier's, its rate's, and fc1's, over those at width 32."""
-    answer = Answer(for_training(Selection(optimizer="adam", placement="pre-ln")))
+    selection = Selection(optimizer="adam", placement="pre-ln")
     sizes = {"width": 32, "heads": 4, "ffn_ratio": 4.0, "vocab": 256, "activation": "relu"}
-    c = _wide_constants(name, answer, {"N": 2, "d": width}, 32, sizes)  # type: ignore[arg-type]
+    ((*_, (c,)),) = _curves_in_width(selection, [name], 32, [{"N": 2, "d": width}], sizes)
     head = c.parameter("encoder", None, "head", Role.HEAD)
     fc1 = c.parts[0].sublayers[1].parameters["fc1"]
     return c.head_multiplier * head.gain, c.head_multiplier * head.rate, fc1.rate
@@ -43,13 +42,12 @@ def head_and_rate(name: str, width: int) -> tuple[float, float, float]:
 
 def test_all_parametrisations_agree_at_the_base_and_part_from_there() -> None:
     base = {name: head_and_rate(name, 32) for name in RULES}
-    assert base["rule"] == base["sp"] == base["sp-sizes"]
+    assert base["rule"] == base["sp"]
     wide = {name: head_and_rate(name, 128) for name in RULES}
     ratios = {name: np.divide(wide[name], base[name]).tolist() for name in RULES}
     assert ratios["sp"] == pytest.approx([1, 1, 1])
     # Xavier's head: sqrt(2/(d + 256)) is 1/sqrt(384/288) of itself; the rule's is 1/4
     assert ratios["rule"] == pytest.approx([np.sqrt(384 / 288) / 4, 1 / 4, 1 / 4])
-    assert ratios["sp-sizes"] == pytest.approx([1, 1 / 4, 1 / 4])
 
 
 @pytest.mark.parametrize(
@@ -58,7 +56,7 @@ def test_all_parametrisations_agree_at_the_base_and_part_from_there() -> None:
         ({"widths": [8, 16]}, "give no exponent: 3 or more are needed"),
         ({"widths": [8, 16, 31]}, "width 31 is not a multiple of heads 2"),
         ({"widths": [8, 17, 32]}, "do not divide|multiple"),
-        ({"widths": [8, 16, 32], "rules": ["mup"]}, "unknown rule 'mup'; valid are: rule, sp, "),
+        ({"widths": [8, 16, 32], "rules": ["mup"]}, "unknown rule 'mup'; valid are: rule, sp"),
         ({"widths": [8, 16, 32], "closures": ["complete"]}, "closures was given with widths"),
         ({"widths": [8, 16, 32], "width": 8}, "width was given with widths"),
         ({"rules": ["sp"]}, "rules were given, which are for widths"),
