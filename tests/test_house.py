@@ -21,7 +21,7 @@ BUDGETS = {
     "proof": 3741,
     "report": 2004,
     "runtime": 1228,
-    "sizes": 4865,
+    "sizes": 4877,
 }
 FORMATTED_BY_HAND = 128
 

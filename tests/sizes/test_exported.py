@@ -164,6 +164,9 @@ def test_exported_constants_are_found_again():
     assert numbers(stepped_by(plain, "adamw", 48)) == numbers(based)
     assert numbers(stepped_by(based, "adamw")) == numbers(based)
     (part,) = plain.parts
+    rounded = replace(part.sublayers[0], alpha=part.sublayers[0].alpha * (1 + 1e-15))
+    another = replace(part, sublayers=(rounded, *part.sublayers[1:]))
+    assert numbers(stepped_by(replace(plain, parts=(another,)), "adamw", 48)) == numbers(based)
     moved = replace(part, sublayers=tuple(replace(s, alpha=2 * s.alpha) for s in part.sublayers))
     with pytest.raises(InputError, match="export them again with base=48"):
         stepped_by(replace(plain, parts=(moved,)), "adamw", 48)
