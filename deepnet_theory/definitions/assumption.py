@@ -115,7 +115,7 @@ LINEAR_STEP = Assumption(
 )
 
 NEAR_IDENTITY = Assumption(
-    statement="S r², n S r² where n sublayers are one, stays bounded: near the identity",
+    statement="S r² stays bounded: the stack is near the identity, in independent directions",
     measurement="self_consistency",
     slope_at_most=0.0,
     source="derived here; layer cake, §4.3",

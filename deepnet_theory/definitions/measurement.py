@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from statistics import fmean
@@ -27,6 +27,11 @@ FINDINGS = {  # what each kind of result holds
     TRANSFER: ("closures", "baseline", "verdict"),
     TRAINING: ("runs", "baseline", "because", "verdict"),
 }
+
+
+def sized(place: Mapping[str, int]) -> str:
+    """A depth and a width in words: ``N = 8, d = 64``."""
+    return ", ".join(f"{symbol} = {n}" for symbol, n in place.items())
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from deepnet_theory.definitions.measurement import (
     Exponent,
     Result,
     Run,
+    sized,
 )
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST, MOST, Option, require_seed
@@ -47,7 +48,6 @@ from deepnet_theory.laboratory.settings import (
     parse_depths,
     parse_widths,
     provenance,
-    sized,
 )
 from deepnet_theory.laboratory.statistics import Array, positive_interval
 from deepnet_theory.models.factory import Factory, alone, factory_of

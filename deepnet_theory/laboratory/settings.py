@@ -175,11 +175,6 @@ def depth_key(depth: Mapping[str, int]) -> str:
     return "x".join(str(n) for n in depth.values())
 
 
-def sized(place: Mapping[str, int]) -> str:
-    """A depth and a width in words: ``N = 8, d = 64``."""
-    return ", ".join(f"{symbol} = {n}" for symbol, n in place.items())
-
-
 def wanted_depths(depths: str | Iterable[object] | None, stack: Stack) -> tuple[Depth, ...]:
     """The depths that were asked for, or by default five in each part of the stack."""
     if depths is None:

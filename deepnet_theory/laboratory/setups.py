@@ -16,13 +16,13 @@ from typing import Any, Unpack
 
 import torch
 
-from deepnet_theory.definitions.measurement import Result
+from deepnet_theory.definitions.measurement import Result, sized
 from deepnet_theory.definitions.outcome import InputError, ran_out_of_memory, shown
 from deepnet_theory.laboratory.common_mode import Ended, trained
 from deepnet_theory.laboratory.measuring import default_dtype, places_of, seeds_from
 from deepnet_theory.laboratory.model_steps import FirstStep, Going, first_step
 from deepnet_theory.laboratory.optimum import require_steps, wanted_rates
-from deepnet_theory.laboratory.settings import Depth, depth_key, sized
+from deepnet_theory.laboratory.settings import Depth, depth_key
 from deepnet_theory.laboratory.transfer import Candidate, transfer_of
 from deepnet_theory.models.factory import Factory, alone, factory_of, talking_aside, told
 from deepnet_theory.processes.jobs import Work, travels

@@ -21,6 +21,7 @@ from deepnet_theory.definitions.measurement import (
     ClosureTransfer,
     Result,
     Run,
+    sized,
 )
 from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import INTERRUPTION, InputError, Refusal, Verdict, shown
@@ -28,7 +29,7 @@ from deepnet_theory.definitions.record import ShortRun, record
 from deepnet_theory.laboratory.common_mode import Ended, run_of, warning
 from deepnet_theory.laboratory.measuring import cost_of, of_all
 from deepnet_theory.laboratory.optimum import curve_of, judged
-from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, provenance, sized
+from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, provenance
 from deepnet_theory.laboratory.statistics import t_interval
 from deepnet_theory.laboratory.text import BYTES
 from deepnet_theory.laboratory.training import Built, Course

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
@@ -241,8 +241,3 @@ def power(exponent: float | Fraction) -> str:
     if exponent == 0:
         return "flat"
     return f"slope {'+' * (exponent > 0)}{Fraction(exponent).limit_denominator(64)}"
-
-
-def depth_words(depth: Mapping[str, int]) -> str:
-    """A depth in words: ``N = 8, M = 6``."""
-    return ", ".join(f"{symbol} = {n}" for symbol, n in depth.items())

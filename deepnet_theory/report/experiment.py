@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from deepnet_theory.definitions.measurement import MODEL, PREDICTION, QUANTITY, TRAINING, TRANSFER
+from deepnet_theory.definitions.measurement import (
+    MODEL,
+    PREDICTION,
+    QUANTITY,
+    TRAINING,
+    TRANSFER,
+    sized,
+)
 from deepnet_theory.definitions.outcome import Verdict
 from deepnet_theory.definitions.rule import PLAIN
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.document import SIGNED, depth_words, interval, number, power
+from deepnet_theory.report.document import SIGNED, interval, number, power
 from deepnet_theory.report.training import answers, runs, runs_figure, transfer, transfer_figure
 
 if TYPE_CHECKING:
@@ -52,7 +59,7 @@ def sections(m: Result) -> tuple[doc.Document, ...]:
     """Exponents, points with their figures, shares, trainings, warnings."""
     shares, left = m.shares[:MOST_SHARES], len(m.shares) - MOST_SHARES
     more = f"{left} more, each smaller than these." * (left > 0)
-    at = depth_words(m.points[-1].at) if m.points else "the last point"
+    at = sized(m.points[-1].at) if m.points else "the last point"
     drawn = figures(m)
     return (
         doc.Document("Exponents", (judged(m.exponents),) * bool(m.exponents)),
@@ -70,7 +77,7 @@ def sections(m: Result) -> tuple[doc.Document, ...]:
 
 def lines(m: Result) -> str:
     """An experiment as an interpreter shows it: of what, its answer, its range."""
-    depths = " to ".join(depth_words(p.at) for p in (*m.points[:1], *m.points[1:][-1:]))
+    depths = " to ".join(sized(p.at) for p in (*m.points[:1], *m.points[1:][-1:]))
     told = ("".join(map(str, doc.pieces(words))) for words in answers_of(m))
     said = " ".join(told) or "; ".join(f"{number(p.mean)}" for p in m.points)
     ran = f"{len(m.points)} points, {depths or 'none'}; " * (m.schema not in TRAINED)
@@ -144,7 +151,7 @@ def rule_words(m: Result) -> str:
 
 def points(measured: Points) -> doc.Table:
     """‖ΔF‖/η at every size, and the columns that any of the points has a value for."""
-    return _estimates("size", [depth_words(p.at) for p in measured], measured)
+    return _estimates("size", [sized(p.at) for p in measured], measured)
 
 
 def _shares(shares: Points) -> doc.Table:

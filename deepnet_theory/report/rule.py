@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from deepnet_theory.definitions.measurement import sized
 from deepnet_theory.definitions.outcome import Verdict, unknown
 from deepnet_theory.definitions.rule import number as evaluated
 from deepnet_theory.report import document as doc
@@ -99,7 +100,7 @@ def owner(part: str, sublayer: str) -> str:
 def box(derivation: Derivation) -> Iterator[doc.Block]:
     """The rule and the recommended one, with values where the derivation was given a depth."""
     depth = dict(derivation.values)
-    at = f", at {doc.depth_words(depth)}" * bool(depth)
+    at = f", at {sized(depth)}" * bool(depth)
     for row in derivation.rows:
         for e in row.rule.entries:
             yield f"{owner(e.part, e.sublayer)}, {row.named}{at}:"

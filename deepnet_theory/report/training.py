@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from deepnet_theory.definitions.measurement import TRAINING
+from deepnet_theory.definitions.measurement import TRAINING, sized
 from deepnet_theory.report import document as doc
-from deepnet_theory.report.document import depth_words, interval, number
+from deepnet_theory.report.document import interval, number
 
 if TYPE_CHECKING:
     from deepnet_theory.definitions.measurement import ClosureTransfer, Result, Run
@@ -46,7 +46,7 @@ def _answer(closure: ClosureTransfer) -> tuple[doc.Inline, ...]:
     scales = scales or f"no exponent of the best rate; {closure.exponent.because}"
     end, cost = ".", closure.cost
     if cost is not None and math.isfinite(cost.mean):
-        first, last = (depth_words(c.depth) for c in (closure.curves[0], closure.curves[-1]))
+        first, last = (sized(c.depth) for c in (closure.curves[0], closure.curves[-1]))
         ends = interval(cost.low, cost.high, "+z.3f")
         added = number(cost.mean, "+z.3f") + f" ({ends})" * (ends != "-")
         rate = number(cost.at["rate"], ".3g")
@@ -69,7 +69,7 @@ def transfer(m: Result, drawn: Sequence[doc.Figure]) -> Iterator[doc.Document]:
 def _losses_by_rate(closure: ClosureTransfer) -> doc.Table:
     """The mean loss of every rate, a column a size; "-" where a seed diverged."""
     by_rate = [dict(zip(c.rates, c.losses, strict=True)) for c in closure.curves]
-    columns = " | >".join(("rate", *(depth_words(c.depth) for c in closure.curves)))
+    columns = " | >".join(("rate", *(sized(c.depth) for c in closure.curves)))
     rows = (
         (number(rate, ".3g"), *(number(row.get(rate), ".3f") for row in by_rate))
         for rate in sorted({rate for row in by_rate for rate in row})
@@ -88,7 +88,7 @@ def _rates(m: Result) -> doc.Table:
                 best, lowest = number(c.best, ".3g"), c.best_loss
                 ends = interval(c.low, c.high, ".3g")
             told = (best, ends, number(lowest, ".3f"), number(c.first_failing))
-            rows.append((closure.closure, depth_words(c.depth), *told))
+            rows.append((closure.closure, sized(c.depth), *told))
     columns = "closure | depth | >best rate | >95 % interval | >lowest loss | >fails from"
     return doc.table(columns, rows)
 
@@ -107,7 +107,7 @@ def _curves(c: ClosureTransfer) -> Iterator[doc.Series]:
         best = (doc.Mark(curve.best, curve.best_loss, curve.low, curve.high, True),)
         line = tuple(zip(curve.rates, curve.losses, strict=True))
         marks = best if math.isfinite(curve.best) else ()
-        yield doc.Series(depth_words(curve.depth), marks, line, shade=index / last)
+        yield doc.Series(sized(curve.depth), marks, line, shade=index / last)
 
 
 # ---- one rate ----
@@ -117,7 +117,7 @@ def runs(m: Result, drawn: Sequence[doc.Figure]) -> Iterator[doc.Document]:
     """The first and the last loss, R and cosine of every run, and why one ended early."""
     if m.runs:
         trained = m.schema == TRAINING
-        rows = ((run.rule if trained else depth_words(run.depth), *_run(run)) for run in m.runs)
+        rows = ((run.rule if trained else sized(run.depth), *_run(run)) for run in m.runs)
         columns = ">steps | >loss | >validation | >largest R | >tokens' cosine | …finding"
         table = doc.filled(f"{'run' if trained else 'depth'} | {columns}", rows)
         level = f"Unigram entropy {number(m.baseline, '.3f')} {LOSS}." * trained
