@@ -12,13 +12,17 @@ condition (H) of the width, a move of the features by 1 moves the logits by 1.
 from __future__ import annotations
 
 import math
+import warnings
+import weakref
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.outcome import DeepNetTheoryError, Refusal
@@ -118,6 +122,10 @@ def apply_(
     not load it: make the model from its configuration, apply with ``initialise=False``, and load
     the weights with ``load_state_dict``.
 
+    The first step of an optimizer without the groups of
+    :func:`~deepnet_theory.models.groups.parameter_groups` warns, where the constants ask for
+    several learning rates.
+
     ``initialise=False`` sets α alone; weights that look trained are redrawn with
     ``initialise=True`` only; a model that has these constants is left as it is. The forward pass
     is then read once more. Raises :class:`Refusal` where that does not show the constants, for a
@@ -189,6 +197,8 @@ def _applied(
     if drawn and outer:
         _require_outer(again, constants, {change.name for change in changes})
     describe_(model, describe(reading, rule), constants, drawn=drawn)
+    if len(_rates(reading, rule, constants)) > 1:
+        _watch_rates(model)
     lines = tuple(lines_of_code(again, constants)) if drawn else ()
     summary = _summary(again, rule, constants, changes, lines, large)
     return Applied(tuple(changes), tuple(summary), lines)
@@ -198,6 +208,40 @@ def _rates(reading: Reading, rule: Wanted, c: Constants) -> list[float]:
     """The learning rates that the parameters of the layers ask for, as multiples."""
     members = (d for packed in describe(reading, rule).values() for d in packed)
     return sorted({asked(d, c).rate for d in members if d.sublayer is not None})
+
+
+_watched = weakref.WeakSet[nn.Module]()  # models whose optimizer has not made a step yet
+
+
+def _watch_rates(model: nn.Module) -> None:
+    """Warn at the model's first step if its optimizer has not the groups of parameter_groups."""
+    _watched.add(model)
+    _watch_optimizers()
+
+
+@cache
+def _watch_optimizers() -> None:
+    """Have every optimizer compared with the watched models.
+
+    Torch iterates over these hooks while it calls them: one that removed itself would end the step.
+    """
+    register_optimizer_step_pre_hook(_compare)
+
+
+def _compare(optimizer: torch.optim.Optimizer, *_: object) -> None:
+    if not _watched:
+        return
+    stepped = {id(p) for group in optimizer.param_groups for p in group["params"]}
+    first = [m for m in _watched if not stepped.isdisjoint(map(id, m.parameters()))]
+    for model in first:
+        _watched.discard(model)
+    if first and not any("lr_scale" in group for group in optimizer.param_groups):
+        warnings.warn(
+            f"{type(optimizer).__name__} steps all parameters at one learning rate, and the "
+            "constants that apply_ put into the model ask for several: give it "
+            "parameter_groups(model, lr); a Trainer takes it as optimizers=(optimizer, None)",
+            stacklevel=3,
+        )
 
 
 def _alphas(reading: Reading, rule: Wanted) -> list[Difference]:

@@ -78,7 +78,7 @@ def judge(
         if different:
             effects = Effects(made, reading, nearest, _relative(groups or {}))
             said, moved = findings(reading, nearest, different, effects)
-        said += of_start(made.module, reading)
+        said += of_start(made.module, reading, nearest)
         said += of_steps(reading, nearest, groups or {})
     if any(f.severity == DIFFERENCE for f in said):
         verdict = Verdict.REFUTED

@@ -130,8 +130,8 @@ def _finding(reading: Reading, rule: Wanted, group: list[Difference]) -> Finding
     return Finding(where, what, size, mend + so)
 
 
-def of_start(model: nn.Module, reading: Reading) -> Iterator[Finding]:
-    """What starts wrong beside α and gains: layers that are copies of one, a loud head."""
+def of_start(model: nn.Module, reading: Reading, rule: Wanted) -> Iterator[Finding]:
+    """What starts wrong beside α and gains: layers that are copies, a head, outer matrices."""
     yield from _of_copies(model, reading)
     logits, tied = reading.logits, is_tied(reading)
     # of a state of rms 1, Xavier's head makes logits of a variance below 2, half of it in nats
@@ -147,6 +147,27 @@ def of_start(model: nn.Module, reading: Reading) -> Iterator[Finding]:
             logits.loss / logits.even,
             mend,
         )
+    by_xavier = [w for w in rule.sublayers if rule.published and w.std is None]
+    scaled = {g for w in by_xavier for g in w.gains.values()} - {0.0, 1.0}
+    width = next((m.fan_in for s in reading.sublayers for m in s.matrices), 1)
+    outer = [(t.name, t.size, t.rows) for t in reading.tables if t.name]
+    outer += [(logits.head.where, logits.head.entries, logits.head.fan_out)] if logits else []
+    for g in scaled:
+        off = [one for one in dict.fromkeys(outer) if _is_xavier(one[1] / g, one[2], width)]
+        # one alone may have that size by chance
+        for name, size, _ in off if len(off) == len(set(outer)) > 1 else ():
+            yield Finding(
+                f"{name}: gain",
+                f"its entries have rms {size:.3g}, {g:.3g} times Xavier's, as those that "
+                f"{rule.name} scales; it scales none outside the layers",
+                _apart(g),
+                f'torch.nn.init.xavier_normal_(model.get_parameter("{name}").data)',
+            )
+
+
+def _is_xavier(size: float, rows: int, columns: int) -> bool:
+    error = 3 / math.sqrt(2 * rows * columns)
+    return math.isclose(size, math.sqrt(2 / (rows + columns)), rel_tol=error)
 
 
 def _of_copies(model: nn.Module, reading: Reading) -> Iterator[Finding]:

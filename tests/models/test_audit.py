@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import pytest
 import torch
+import torch.nn.functional as F  # noqa: N812
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
-from written_models import GPT, MLP, Stack, pre
+from written_models import GPT, MLP, Packed, Stack, heads, joined, pre
 
 import deepnet_theory as dt
 from deepnet_theory import apply_, parameter_groups
@@ -229,6 +230,30 @@ def test_what_starts_wrong_beside_the_rule_is_a_finding(change, where, what):
     audit = dt.audit(model, torch.arange(24).view(2, 12))
     assert audit.exit_code == 1
     assert any(where in f.where and what in f.what for f in audit.findings)
+
+
+def test_beta_outside_the_layers_is_a_finding():
+    model = net(post, SCALED, model=GPT)
+    for p in (model.wte.weight, model.wpe.weight, model.lm_head.weight):
+        nn.init.xavier_normal_(p, BETA)
+    found = dt.audit(model, torch.arange(24).view(2, 12), scheme="deepnorm").findings
+    assert {f.where for f in found} == {f"{n}.weight: gain" for n in ("wte", "wpe", "lm_head")}
+    assert all(f.size == pytest.approx(1 / BETA, rel=0.05) for f in found)
+
+
+class Twice(Packed):
+    """Attention that divides its queries, whose scores are divided as ever."""
+
+    def forward(self, x):
+        q, k, v = map(heads, self.c_attn(x).chunk(3, -1))
+        q = q / math.sqrt(k.shape[-1])
+        return self.c_proj(joined(F.scaled_dot_product_attention(q, k, v, is_causal=True)))
+
+
+def test_scores_that_are_divided_twice_are_a_finding():
+    found = dt.audit(net(post, SCALED, attn=Twice), X, scheme="deepnorm").findings
+    sizes = [f.size for f in found if "attention, query: " in f.where]
+    assert sizes == [pytest.approx(4, rel=0.03)]
 
 
 def test_a_wrong_alpha_has_its_module_and_line():

@@ -292,3 +292,21 @@ def test_adapters_are_other_and_what_is_frozen_stays(model):
     train(model, optimizers(model), BATCHES[:2])
     still = {n for n, p in model.named_parameters() if torch.equal(p, before[n])}
     assert still == {f"h.{i}.mlp.c_fc.of.{of}" for i in range(2) for of in ("weight", "bias")}
+
+
+def test_a_trainers_own_optimizer_after_apply_is_warned_of_at_its_first_step():
+    """It makes one group of all parameters: the rule's multiples are lost."""
+    layer = torch.nn.TransformerEncoderLayer(16, 2, 64, 0.0, batch_first=True)
+    constants = dt.export(dt.Selection("adamw", closure="unit-init"), 6, width=16, heads=2)
+    for groups, warned in ((None, True), (parameter_groups, False)):
+        model = torch.nn.TransformerEncoder(layer, 6, enable_nested_tensor=False)
+        apply_(model, constants, initialise=True)
+        with warnings.catch_warnings(record=True, action="always"):
+            given = model.parameters() if groups is None else groups(model, 1e-3)
+        optimizer = torch.optim.AdamW(given, lr=1e-3)
+        for first in (True, False):
+            with warnings.catch_warnings(record=True, action="always") as told:
+                model(torch.randn(1, 4, 16)).square().sum().backward()
+                optimizer.step()
+            lost = [w for w in told if "at one learning rate" in str(w.message)]
+            assert bool(lost) is (warned and first)

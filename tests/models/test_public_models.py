@@ -27,9 +27,9 @@ transformers = pytest.importorskip("transformers")
 
 PRE, POST, OUT = "x + branch(norm(x))", "norm(x + branch(x))", "x + norm(branch(x))"
 SANDWICH = "x + norm(branch(norm(x)))"
-GATED, PLAIN = "attention, ffn-swiglu", "attention, ffn"
-SQUARED = "attention, ffn-relu2"
-MIXTURE = "attention, ffn-swiglu@2/4"
+GATED, PLAIN = "attention,ffn-swiglu", "attention,ffn"
+SQUARED = "attention,ffn-relu2"
+MIXTURE = "attention,ffn-swiglu@2/4"
 
 
 def drawn(*shape):
@@ -105,8 +105,8 @@ def encoder(kinds, equation=PRE, more=""):
 
 
 def both(ffn, equation=PRE):
-    return f"{encoder(f'attention, {ffn}', equation)} / " + decoder(
-        f"attention, cross, {ffn}", equation
+    return f"{encoder(f'attention,{ffn}', equation)} / " + decoder(
+        f"attention,cross,{ffn}", equation
     )
 
 
@@ -163,16 +163,16 @@ READ = {
     "AFMoE": (
         hf("Afmoe", **HEADS, num_experts=0, num_dense_layers=2,
            layer_types=["full_attention"] * 2),
-        decoder("attention-gated, ffn-swiglu", SANDWICH, SCORES)),
+        decoder("attention-gated,ffn-swiglu", SANDWICH, SCORES)),
     "Qwen 3 Next, attention": (
         hf("Qwen3Next", **HEADS, **LINEAR, num_experts=0, partial_rotary_factor=1.0,
            layer_types=["full_attention"] * 2),
-        decoder("attention-gated, ffn-swiglu", PRE, SCORES)),
+        decoder("attention-gated,ffn-swiglu", PRE, SCORES)),
     "Qwen 3.5, attention": (
         hf("Qwen3_5Text", **HEADS, **LINEAR, layer_types=["full_attention"] * 2),
-        decoder("attention-gated, ffn-swiglu", PRE, SCORES)),
+        decoder("attention-gated,ffn-swiglu", PRE, SCORES)),
     "a gate on attention": (
-        x_transformers(attn_gate_values=True), decoder("attention-gated, ffn")),
+        x_transformers(attn_gate_values=True), decoder("attention-gated,ffn")),
     # experts that a router chooses
     "Mixtral": (hf("Mixtral", **LLAMA, num_local_experts=4), decoder(MIXTURE)),
     "Qwen 3 MoE": (
@@ -181,21 +181,21 @@ READ = {
     "Qwen 2 MoE": (
         hf("Qwen2Moe", **LLAMA, **EXPERTS, moe_intermediate_size=8,
            shared_expert_intermediate_size=8),
-        decoder("attention, ffn-swiglu-gated+ffn-swiglu@2/4")),
+        decoder("attention,ffn-swiglu-gated+ffn-swiglu@2/4")),
     # latent attention
     "DeepSeek V2": (
         hf("DeepseekV2", **{**LATENT, "q_lora_rank": None}, moe_intermediate_size=8,
            n_routed_experts=2, num_experts_per_tok=1, n_group=1, topk_group=1,
-           first_k_dense_replace=2, n_shared_experts=1), decoder("attention-latent, ffn-swiglu")),
+           first_k_dense_replace=2, n_shared_experts=1), decoder("attention-latent,ffn-swiglu")),
     "MiniCPM 3": (
         hf("MiniCPM3", **BERT), decoder(
-            "attention-latent, ffn-swiglu", more=SCORES + "; branch x 0.99; tokens x 12")),
+            "attention-latent,ffn-swiglu", more=SCORES + "; branch x 0.99; tokens x 12")),
     "DeepSeek V3": (
         hf("DeepseekV3", **LATENT, moe_intermediate_size=8, n_routed_experts=4, n_group=2,
            topk_group=1, num_experts_per_tok=2, first_k_dense_replace=0),
-        decoder("attention-latent, ffn-swiglu+ffn-swiglu@2/4", more=SCORES)),
+        decoder("attention-latent,ffn-swiglu+ffn-swiglu@2/4", more=SCORES)),
     # norms behind the branch, within it, on both sides of it
-    "BitNet": (hf("BitNet", **LLAMA), decoder("attention-sub-ln, ffn-swiglu-sub-ln")),
+    "BitNet": (hf("BitNet", **LLAMA), decoder("attention-sub-ln,ffn-swiglu-sub-ln")),
     "Exaone 4": (
         hf("Exaone4", **HEADS, sliding_window=8, sliding_window_pattern=2),
         decoder(GATED, OUT, SCORES)),
@@ -263,7 +263,7 @@ READ = {
     # macaron
     "feed-forwards on both sides": (
         x_transformers(macaron=True),
-        decoder("ffn, attention, ffn", more="; branch x 0.5 in ffn")),
+        decoder("ffn,attention,ffn", more="; branch x 0.5 in ffn")),
 }  # fmt: skip
 
 
