@@ -18,7 +18,7 @@ BUDGETS = {
     "laboratory": 4096,
     "models": 5103,
     "processes": 569,
-    "proof": 3741,
+    "proof": 3743,
     "report": 2007,
     "runtime": 1228,
     "sizes": 4877,

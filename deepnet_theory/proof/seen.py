@@ -254,14 +254,16 @@ class AtRule:
         return self.state([place for _, _, place in self.kinds()])
 
     def tells_the_state(self, stated: str) -> bool:
-        """Its first word, and the rule that it recommends."""
+        """Its first word, the rule that it recommends, and what training needs beside the rule."""
         trained, closed = self.data["training"], self.data["training_closure"]
         same = trained == self.data["rule"]
+        needs = self.selection.the_placement.training_condition if trained else ""
         return (
             stated.lower().startswith(f"{self.whole} in depth")
             and ("One learning rate serves every depth" in stated) == bool(trained and same)
             and CLOSURE.findall(stated) == [closed] * bool(trained and not same)
-            and (self.data.get("training_condition") or "") in stated
+            and (self.data.get("training_condition") or "") == needs
+            and needs in stated
         )
 
     @cached_property

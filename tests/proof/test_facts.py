@@ -147,9 +147,10 @@ def test_a_row_that_is_missing_or_not_there_is_refuted(name):
     assert Verdict.REFUTED in verdicts(selection, data).values()
 
 
-def test_a_remark_of_the_identity_stands_where_a_sublayer_leaves_it_and_nowhere_else():
+def test_a_remark_of_the_identity_and_a_condition_stand_where_they_hold_and_nowhere_else():
     far, near = (answer(name) for name in ("learning-rate", "sgd post-ln"))
     remark = next(said for said in far.remarks if "S*r^2" in said)
-    for of, remarks in ((far, []), (near, [remark])):
-        data = {**of.to_dict(), "remarks": remarks}
+    wrong = ((far, "remarks", []), (near, "remarks", [remark]), (near, "training_condition", None))
+    for of, key, planted in wrong:
+        data = {**of.to_dict(), key: planted}
         assert Verdict.REFUTED in verdicts(of.selection, data).values()
