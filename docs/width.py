@@ -34,10 +34,11 @@ any role is the same model at another rate. A cell is "-" where an update has no
 parameter that starts at 0 under an update that scales with its size: there the library's own step
 is another expression.
 
-The tables are for batches of fewer tokens than the width. With as many tokens polar(g) has every
-direction of a matrix. Its rate at full alignment is then the same, but an update that divides by
-rms(polar(g)) has another rate, which is not derived here. Embeddings are counted as torch stores
-them: rows(theta) is the number of tokens, columns(theta) the width.
+*Rank* is that of a gradient, which decides what an update with polar(g) does. The tables are for
+few tokens a batch (`--rank low`). With as many tokens as the width (`--rank full`) polar(g) has
+every direction of a matrix: `polar(g)/rms(polar(g))` then asks for d^(-1/2) on hidden matrices in
+place of 1/d, and at no alignment Muon asks for 1 in place of d^(1/2). Embeddings are counted as
+torch stores them: rows(theta) is the number of tokens, columns(theta) the width.
 
 """
 DISAGREE = """\

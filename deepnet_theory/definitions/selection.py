@@ -22,14 +22,16 @@ from deepnet_theory.definitions.sublayer import Norm, Sublayer, norm, sublayer
 METHODS = ("probe", "lemma")
 ACROSS = ("width", "both")  # dimensions beside the depth alone
 ALIGNMENTS = ("full", "none")  # of updates and moved features with what they meet
-_NAMES = ("optimizer", "placement", "norm", "stack", "layer", "method", "closure")
+RANKS = ("low", "full")  # of a gradient: of fewer tokens than the width, or of as many
+_NAMES = ("optimizer", "placement", "norm", "stack", "layer", "method", "closure", "rank")
 
 
 @dataclass(frozen=True)
 class Selection:
     """The optimizer (by name or by update expression), placement, norm, stack, method, closure.
 
-    ``closure=None`` asks for the default, which is computed.
+    ``closure=None`` asks for the default, which is computed. ``rank`` is that of a
+    matrix's gradient in width: ``low`` for fewer tokens than the width, ``full`` for as many.
     """
 
     optimizer: Annotated[
@@ -60,6 +62,9 @@ class Selection:
             "NAME", "The condition beside the balance; computed if not given", folder="closures"
         ),
     ] = None
+    rank: Annotated[
+        str, Option("NAME", "Of gradients in width: low (few tokens a batch) or full", RANKS)
+    ] = "low"
 
     def __post_init__(self) -> None:
         for name in ("update", "layer"):
@@ -118,7 +123,7 @@ class Selection:
 
     def to_dict(self) -> dict[str, object]:
         """The selection as plain data, for JSON."""
-        return {k: v for k, v in asdict(self).items() if v not in (None, (), False, "1")}
+        return {k: v for k, v in asdict(self).items() if v not in (None, (), False, "1", "low")}
 
 
 def selection_from(data: Any, what: str) -> Selection:

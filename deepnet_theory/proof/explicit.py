@@ -231,12 +231,14 @@ TOKENS, FRESH = 2, 128  # inputs that made the gradient, and others
 LOGITS = 3  # explicit outputs of the head, which has a fixed number of them
 ENTRIES, DRAWS = 1 << 18, 24  # drawn for each width, in as many matrices as that makes
 NEAR = 0.1  # how far a slope may be from its law: quarters stay distinct
+FAINT = 1e-4
 
 
 @dataclass(frozen=True)
 class Drawn:
     """What a role is drawn at: counts, c, σ (None: it is 0), and the size of δ.
 
+    A gradient of ``full_rank`` has :data:`FAINT` entries of its own beside those of the few tokens.
     A table is stepped as it is stored, with a row a token.
     """
 
@@ -245,6 +247,7 @@ class Drawn:
     multiplier: float
     init: float | None
     backward: float
+    full_rank: bool = False
     is_table: bool = False
 
 
@@ -328,6 +331,8 @@ def see(update: Node, practice: Node, at: Drawn, *, aligned: bool) -> Seen:
         of_outputs = np.random.default_rng((index, at.outputs))
         back = at.backward * _bounded(of_outputs, TOKENS, at.outputs)
         gradient = at.multiplier * back.T @ x
+        if at.full_rank:
+            gradient += FAINT * at.multiplier * at.backward * _bounded(draw, *gradient.shape)
         # a vector and a row of a table have entries of either sign too
         shape, is_vector = (at.outputs, at.inputs), at.inputs == 1
         theta = _bounded(draw, *(shape[::-1] if is_vector else shape)) * (at.init or 0.0)

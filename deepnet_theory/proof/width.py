@@ -29,7 +29,7 @@ from deepnet_theory.proof.facts import Fact, Shown, exactly, fact, told
 from deepnet_theory.proof.witness import sizes
 from deepnet_theory.sizes.equivalence import in_weights
 from deepnet_theory.sizes.monomial import ONE, Monomial, parse
-from deepnet_theory.sizes.update import FULL
+from deepnet_theory.sizes.update import FULL, LOW_RANK
 from deepnet_theory.sizes.width import (
     HEAD,
     TIED,
@@ -63,7 +63,8 @@ def seen(table: WidthTable, row: WidthRow, width: int, backward: float = 1.0) ->
     start = None if row.init is None else row.init.at(**at)
     outputs = explicit.LOGITS if row.place.shape[1] == ONE else outputs
     c = (row.multiplier or ONE).at(**at)
-    drawn = Drawn(inputs, outputs, c, start, backward, row.place.is_table)
+    full = table.selection.rank != LOW_RANK
+    drawn = Drawn(inputs, outputs, c, start, backward, full, row.place.is_table)
     practice = table.selection.the_optimizer.practised.root
     return explicit.see(update_of(table, row), practice, drawn, aligned=table.alignment == FULL)
 
@@ -167,10 +168,12 @@ class OfRow:
 def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
     """A fact for each number of each row, what comes of the depth divided out."""
     wide = in_width(table, depth)
+    rows = () if depth is None else depth.parameters
+    shares = {(p.part, p.sublayer, p.parameter): p.share for p in rows if p.exponent < 0}
     known: dict[WidthRow, tuple[dict[str, Shown], Shown]] = {}
     for printed, row in zip(table.rows, wide.rows, strict=True):
         place = row.place
-        alike = replace(row, place=replace(place, part="", sublayer="", parameter=""))
+        alike = replace(row, place=replace(place, part="", sublayer="", parameter=""), starved=None)
         if alike not in known:
             of_row = OfRow(wide, row)
             known[alike] = of_row.numbers(), of_row.refusal()
@@ -183,6 +186,8 @@ def row_facts(table: WidthTable, depth: Derivation | None) -> Iterator[Fact]:
             alone = bare is None or bare.symbols <= {"d"}  # the rule in depth has the others
             yield replace(own, stated=_text(stated), holds=own.holds and alone)
         yield fact(f"{of}/refused", row.refused, refused)
+        starved = _text(shares.get((place.part, place.sublayer, place.parameter)))
+        yield fact(f"{of}/starved", _text(printed.starved), exactly(starved, "its share in depth"))
 
 
 def _text(size: Monomial | None) -> str | None:

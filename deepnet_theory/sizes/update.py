@@ -17,7 +17,8 @@ is asked for differs in how two sizes compare:
 
   a sum of aligned terms, for g is :math:`\sum_t \delta_t x_t^\top`, or a random walk. Degrees do
   not suffice: ``theta*sign(g)`` and ``abs(theta)*sign(g)`` have the same. The polar factor of a
-  gradient has entries of size :math:`1/\sqrt{n_{in} n_{out}}`, for fewer tokens than the width.
+  gradient of rank r has entries of size :math:`\sqrt{r/(n_{in} n_{out})}`, but moves a token that
+  the gradient is made of by :math:`\sqrt{n_{in}/n_{out}}` at every r: :math:`n_{in}\,u/\sqrt r`.
 
 Nothing is typed in: a new update has its law as it is written.
 
@@ -45,12 +46,13 @@ from deepnet_theory.definitions.expression import (
 )
 from deepnet_theory.definitions.optimizer import Optimizer, above_floors, sign, text
 from deepnet_theory.definitions.outcome import Refusal, shown
-from deepnet_theory.definitions.selection import ALIGNMENTS
+from deepnet_theory.definitions.selection import ALIGNMENTS, RANKS
 from deepnet_theory.sizes.monomial import ONE, Monomial
 
 FULL, NONE = ALIGNMENTS
+LOW_RANK, FULL_RANK = RANKS
 GRADIENT, PARAMETER = "g", "theta"
-INPUTS, ROWS, COLUMNS = "in", "rows", "columns"
+INPUTS, ROWS, COLUMNS, RANK = "in", "rows", "columns", "rank"
 CONSTANTS = ("epsilon", "decay")
 HALF = Fraction(1, 2)
 
@@ -66,7 +68,7 @@ class Sized:
 
     It is 0 where it has no parity. ``vanishes`` are the powers of what may be 0 in an entry: of g,
     of θ, and of sums that change sign. ``polar`` takes multiples of g and of θ, whose name is
-    ``of``. ``number`` is an exact value.
+    ``of``. ``number`` is an exact value, ``spread`` the rank of a polar factor of g.
     """
 
     size: Monomial
@@ -75,6 +77,7 @@ class Sized:
     of: str = ""
     number: Fraction | None = None
     scalar: bool = False
+    spread: Monomial = ONE
 
 
 ZERO = Sized(ONE, frozenset(), number=Fraction(0), scalar=True)
@@ -86,14 +89,18 @@ COUNTS = {
 _G, _THETA, _SUM = ((Fraction(i == 0), Fraction(i == 1), Fraction(i == 2)) for i in range(3))
 
 
-def counts(shape: tuple[Monomial, Monomial], *, is_table: bool = False) -> dict[str, Monomial]:
-    """The counts of a map of ``shape`` (n_in, n_out).
+def counts(
+    shape: tuple[Monomial, Monomial], rank: str = LOW_RANK, *, is_table: bool = False
+) -> dict[str, Monomial]:
+    """The counts of a map of ``shape`` (n_in, n_out), and the rank of its gradient.
 
     A linear layer is stored as (n_out, n_in), a table of embeddings as (n_in, n_out).
     """
     n_in, n_out = shape
     rows, columns = (n_in, n_out) if is_table else (n_out, n_in)
-    return {INPUTS: n_in, ROWS: rows, COLUMNS: columns}
+    smaller = min(shape, key=lambda count: (count.exponent("d"), count.exponent("k")))
+    of_gradient = ONE if rank == LOW_RANK else smaller
+    return {INPUTS: n_in, ROWS: rows, COLUMNS: columns, RANK: of_gradient}
 
 
 def _scalar(size: Monomial, number: Fraction | None = None) -> Sized:
@@ -200,12 +207,16 @@ class Fold:
 
     def _union(self, left: Sized, right: Sized) -> Sized:
         """Both of two terms of one size."""
+        aligned = [v.spread for v in (left, right) if ALIGNED in v.parities]
+        if len({self.size(spread) for spread in aligned}) > 1:
+            self.lacks("it adds a polar factor of full rank to a term of low rank")
         return Sized(
             left.size,
             left.parities | right.parities,
             _each(min, left.vanishes, right.vanishes),  # where both do
             left.of if left.of == right.of else "",
             scalar=left.scalar and right.scalar,
+            spread=aligned[0] if aligned else ONE,
         )
 
     def _beside_a_constant(self, left: Sized, right: Sized) -> Sized | None:
@@ -281,6 +292,7 @@ class Fold:
             left.of if right.scalar else (right.of if left.scalar else ""),
             number,
             left.scalar and right.scalar,
+            max(left.spread, right.spread, key=self.order),
         )
 
     def _power(self, base: Sized, exponent: Fraction) -> Sized:
@@ -295,7 +307,8 @@ class Fold:
             return base
         vanishes = _each(operator.mul, base.vanishes, (exponent,) * 3)
         parities = _bent(base.parities, odd=whole and exponent.numerator % 2 == 1)
-        return Sized(base.size**exponent, parities, vanishes, scalar=base.scalar)
+        scalar, spread = base.scalar, base.spread
+        return Sized(base.size**exponent, parities, vanishes, scalar=scalar, spread=spread)
 
     def _call(self, function: str, value: Sized) -> Sized:
         if function in COUNTS:
@@ -306,7 +319,7 @@ class Fold:
             return ZERO
         match function:
             case "sign":
-                return Sized(ONE, _bent(value.parities, odd=True))
+                return Sized(ONE, _bent(value.parities, odd=True), spread=value.spread)
             case "abs":
                 number = None if value.number is None else abs(value.number)
                 return replace(
@@ -330,10 +343,11 @@ class Fold:
         r"""Entries of size :math:`\sqrt{r/(n_{in} n_{out})}` at rank r, which is full for θ."""
         if not value.of:
             self.lacks("the rank of what polar takes is not known: it takes g or theta")
-        rank = ONE
+        rank = Monomial.of(RANK)
         if value.of == PARAMETER:
             rank = min((COUNTS["columns"], COUNTS["rows"]), key=self.order)
-        return replace(value, size=(rank / COUNTS["numel"]) ** HALF, number=None, scalar=False)
+        size = (rank / COUNTS["numel"]) ** HALF
+        return Sized(size, value.parities, value.vanishes, value.of, spread=rank)
 
 
 def _joined(one: Parity, other: Parity) -> Parity:
@@ -557,8 +571,10 @@ def _step(optimizer: Optimizer, given: tuple[tuple[str, Monomial], ...], alignme
     entry = value.size / Monomial.of("eta")
     if entry.exponent("eta"):
         raise _no_width(optimizer, "it is not proportional to eta")
-    aligned = alignment == FULL and ALIGNED in value.parities
-    return Step(entry, entry * Monomial.of(INPUTS) ** (1 if aligned else HALF))
+    n_in = Monomial.of(INPUTS)
+    if alignment == FULL and ALIGNED in value.parities:
+        return Step(entry, entry * n_in / value.spread**HALF)
+    return Step(entry, entry * n_in**HALF)
 
 
 def _no_width(optimizer: Optimizer, why: str) -> Refusal:

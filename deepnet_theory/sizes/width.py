@@ -36,6 +36,7 @@ from deepnet_theory.sizes.update import (
     FULL,
     GRADIENT,
     HALF,
+    LOW_RANK,
     PARAMETER,
     Step,
     counts,
@@ -74,10 +75,9 @@ class Place:
     def starts_at_zero(self) -> bool:
         return not self.is_matrix and self.kind not in (Role.NORM_GAIN, Role.RESIDUAL_GAIN)
 
-    @property
-    def counts(self) -> dict[str, Monomial]:
-        """What an update counts."""
-        return counts(self.shape, is_table=self.is_table)
+    def counts(self, rank: str) -> dict[str, Monomial]:
+        """What an update counts, at a rank of the gradient, low or full."""
+        return counts(self.shape, rank, is_table=self.is_table)
 
     @property
     def is_table(self) -> bool:
@@ -120,7 +120,9 @@ class WidthRow:
 
     ``init`` is σ, the root mean square of its entries, None where it starts at 0; ``multiplier`` is
     c. ``gradient``, ``update`` and ``action`` are γ, the update's entries, and c times what they
-    add to an output, per unit of learning rate. ``refused`` says why a rate is None.
+    add to an output, per unit of learning rate. ``refused`` says why a rate is None. ``starved`` is
+    what the role moves the output by, beside a scaled matrix, where that falls with the depth: its
+    rate is left as it is, since a larger one is a choice.
     """
 
     place: Place
@@ -135,6 +137,7 @@ class WidthRow:
     coupled_decay: Monomial | None = None
     refused: str | None = None
     coupled_refused: str | None = None
+    starved: Monomial | None = None  # its share in depth, where that falls
     step: Step | None = None  # the update's law, in its own gradient, size and counts
 
     @property
@@ -156,6 +159,7 @@ class WidthRow:
             **values,
             "refused": self.refused,
             "coupled_decay_refused": self.coupled_refused,
+            "starved": None if self.starved is None else written(self.starved),
         }
 
 
@@ -265,16 +269,36 @@ class WidthTable:
             "query and key: rate and epsilon are those after the first step; their first gradient "
             f"is {scores(self.alignment) * K**HALF} of that, for heads of k entries",
             "key bias: its gradient is 0 at every width, so that any rate serves",
+            *self._starved(),
         )
+
+    def _starved(self) -> Iterator[str]:
+        """The roles whose share falls with the depth, and why their rates stay, in words."""
+        alike: dict[Monomial, dict[str, None]] = {}
+        for row in self.rows:
+            if row.starved is not None:
+                alike.setdefault(row.starved, {})[row.role] = None
+        for share, roles in alike.items():
+            yield (
+                f"starved in depth: {', '.join(roles)} move the output by {share} of what a scaled "
+                f"matrix moves it by. A rate {ONE / share} times as large would move it as far: "
+                "that is a choice, which no condition here asks for"
+            )
 
     def _of_rank(self) -> Iterator[str]:
         """The premise that an update with a polar factor has, in words."""
         if "polar" not in self.selection.the_optimizer.expression.functions:
             return
-        yield (
-            "gradient of low rank: a batch has fewer tokens than the width, so that polar(g) has "
-            "as many directions as tokens"
-        )
+        if self.selection.rank == LOW_RANK:
+            yield (
+                "gradient rank low: a batch has fewer tokens than the width, so that polar(g) has "
+                "as many directions as tokens; --rank full is for as many tokens as the width"
+            )
+        else:
+            yield (
+                "gradient rank full: a batch has at least as many tokens as the width, so that "
+                "polar(g) has every direction of the matrix; --rank low is for fewer tokens"
+            )
 
 
 def row_of(place: Place, point: Point, selection: Selection, alignment: str) -> WidthRow:
@@ -282,7 +306,7 @@ def row_of(place: Place, point: Point, selection: Selection, alignment: str) -> 
     c, init = point.multipliers[place.role], point.inits[place.role]
     optimizer = selection.the_optimizer
     gradient = c * backward(place, point)
-    values = {GRADIENT: gradient, **place.counts}
+    values = {GRADIENT: gradient, **place.counts(selection.rank)}
     if init is not None:
         values[PARAMETER] = init
     bare = WidthRow(place, c, init, gradient)
@@ -423,6 +447,8 @@ def _with_depth(table: WidthTable) -> WidthTable:
             )
             times = {"init": init, "rate": rate, "epsilon": epsilon, "decay": decay,
                      "coupled_decay": decay}  # fmt: skip
+            if deep.exponent < 0:
+                row = replace(row, starved=deep.share)
         values = ((name, getattr(row, name), by) for name, by in times.items())
         return replace(row, **{name: v * by for name, v, by in values if v is not None})
 
@@ -491,7 +517,7 @@ def _forced(table: WidthTable) -> Iterator[str]:
         update = table.row(name).step
         if update is None:
             continue
-        values = {GRADIENT: c * sent, PARAMETER: init, **place.counts}
+        values = {GRADIENT: c * sent, PARAMETER: init, **place.counts(table.selection.rank)}
         equations.append(rate * c * update.action.put(values).without_number)
         power = 1 + update.action.exponent(GRADIENT) - update.action.exponent(PARAMETER)
         factor = {"0": "", "1": "*multiplier"}.get(str(power), f"*multiplier**({power})")

@@ -131,6 +131,13 @@ def test_plain_data():
     assert data["steps"] == [] and {"name", "statement"} == set(data["assumptions"][0])
 
 
+def test_a_share_that_falls_with_the_depth_is_plain_data():
+    derivation = derive_across(Selection("sgd", layer="attention-gated,ffn-swiglu"), "both")
+    falls = {row["starved"] for row in derivation.to_dict()["roles"]} - {None}
+    said = {f["says"] for f in derivation.to_dict()["measured"] if f["of"].endswith("/starved")}
+    assert falls and falls <= said and json.dumps(derivation.to_dict())
+
+
 def test_what_is_asked_for_is_refused_where_it_is_incomplete():
     for given, says in (
         ({"depth": 4}, "needs across both"),

@@ -17,9 +17,11 @@ from deepnet_theory.proof.explicit import Drawn, change, see, slope
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.update import (
     COLUMNS,
+    FULL_RANK,
     GRADIENT,
     INPUTS,
     PARAMETER,
+    RANK,
     ROWS,
     Step,
     counts,
@@ -34,6 +36,7 @@ Sizes = dict[str, Monomial]
 HIDDEN = {GRADIENT: D**-1, PARAMETER: D ** Fraction(-1, 2)}
 ROLES: dict[str, Sizes] = {  # γ, σ and counts
     "hidden": HIDDEN | counts((D, D)),
+    "many tokens": HIDDEN | counts((D, D), FULL_RANK),
     "loud": {GRADIENT: D ** Fraction(-1, 4), PARAMETER: D**-1, **counts((D, D))},
     "head": {GRADIENT: ONE, PARAMETER: D**-1, **counts((D, ONE))},
     "vector": {GRADIENT: D**-1, PARAMETER: ONE, **counts((ONE, D))},
@@ -45,7 +48,8 @@ def drawn_at(at: dict[str, float]) -> Drawn:
     """Explicit matrices of a role; an output of one entry is drawn as three."""
     is_table = at[COLUMNS] > at[INPUTS]
     n_in, n_out = round(at[INPUTS]), round(at[COLUMNS] if is_table else at[ROWS])
-    return Drawn(n_in, max(3, n_out), 1.0, at[PARAMETER], at[GRADIENT], is_table)
+    full = at[RANK] > 1
+    return Drawn(n_in, max(3, n_out), 1.0, at[PARAMETER], at[GRADIENT], full, is_table)
 
 
 LAWS = (

@@ -11,12 +11,38 @@ from deepnet_theory.definitions.optimizer import custom_optimizer
 from deepnet_theory.models import step
 from deepnet_theory.proof.explicit import evaluated
 
+MUON = "-eta*polar(g)/rms(polar(g))"
+MOONLIGHT = "-eta*sqrt(max(rows(theta), columns(theta)))*polar(g)"
+SCALED = "-eta*0.2*polar(g)/rms(polar(g))"
+
 
 def derived(capsys, *words):
     """The exit code of derive, and its JSON by role."""
     code = main(["derive", *words, "--format", "json"])
     data = json.loads(capsys.readouterr().out)
     return code, data, {row["role"]: row for row in data["roles"]}
+
+
+@pytest.mark.parametrize(
+    ("update", "low"), [(MUON, "1/d"), (SCALED, "1/d"), (MOONLIGHT, "d**(-1/2)")]
+)
+def test_spellings_of_one_update_at_full_rank_have_one_rate(capsys, update, low):
+    _, data, few = derived(capsys, "--update", update, "--across", "width")
+    code, told, many = derived(capsys, "--update", update, "--across", "width", "--rank", "full")
+    assert code == 0
+    assert (few["query"]["rate"], many["query"]["rate"]) == (low, "d**(-1/2)")
+    assert any("fewer tokens than the width" in line for line in data["conventions"])
+    assert any("at least as many tokens" in line for line in told["conventions"])
+    assert few["head"]["rate"] == many["head"]["rate"]  # few logits: of low rank whatever the batch
+
+
+def test_terms_of_two_ranks_are_refused(capsys):
+    words = ("--update", "-eta*(polar(g)/rms(polar(g)) + sign(g))", "--across", "width")
+    _, _, few = derived(capsys, *words)
+    _, _, many = derived(capsys, *words, "--rank", "full")
+    assert few["query"]["rate"] == "1/d"
+    assert "of full rank to a term of low rank" in many["query"]["refused"]
+    assert main(["derive", *words, "--rank", "high"]) == 2
 
 
 @pytest.mark.parametrize(
@@ -30,6 +56,14 @@ def test_an_embedding_is_counted_as_torch_stores_it(capsys, update, rate):
     code, _, roles = derived(capsys, "--update", update, "--across", "width")
     assert code == 0
     assert roles["token-embedding"]["rate"] == rate
+
+
+def test_a_share_that_falls_with_the_depth_is_told(capsys):
+    words = ("--optimizer", "adamw", "--across", "both", "--closure", "symmetric")
+    _, data, roles = derived(capsys, *words)
+    assert {role for role, row in roles.items() if row["starved"]} == {"query", "key", "query-bias"}
+    assert roles["query"]["starved"] == "(2*N)**(-1/2)"
+    assert any("(2*N)**(1/2) times as large" in line for line in data["conventions"])
 
 
 @pytest.mark.parametrize("update", ["-eta*g/norm(g)", "-eta*g*norm(g)**(-1)"])
