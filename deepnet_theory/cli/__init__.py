@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from itertools import takewhile
+from threading import RLock
 from typing import NoReturn
 
 from deepnet_theory.cli import streams
@@ -24,10 +25,11 @@ from deepnet_theory.definitions.outcome import (
 )
 
 BAD_INPUT, INTERNAL_ERROR, CLOSED_PIPE = 2, 70, 141
+_ONE_AT_A_TIME = RLock()  # a command holds the standard output of the whole process
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line and return its exit code."""
+    """Run the command line and return its exit code; calls in several threads take turns."""
     # What is allocated while importing stays: searching it for garbage again and again is a
     # twentieth of the time of `derive`.
     gc.set_threshold(100_000, 20, 20)
@@ -36,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = words[len(leading) :] + leading  # they belong to every command
     ended: list[int] = []
     try:
-        with streams.answering(), streams.asked_to_end(ended):
+        with _ONE_AT_A_TIME, streams.answering(), streams.asked_to_end(ended):
             return _run(words)
     except DeepNetTheoryError as error:
         return _fail(str(error), error.exit_code)
@@ -53,8 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _fail("there is not enough memory for sizes such as these; ask for smaller", 2)
         if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE):
             return _fail("too many files are open; raise the limit: ulimit -n 1024", 2)
-        kind = type(error).__name__
-        return _fail(f"internal error, {kind}: {error} (-v shows where)", INTERNAL_ERROR)
+        return _fail(f"internal error, {error!r} (-v shows where)", INTERNAL_ERROR)
 
 
 def run() -> NoReturn:

@@ -483,11 +483,10 @@ def cache(_: Verb, given: Given) -> int:
     what = given.get("what", "show").lower()
     if what not in ("show", "clear"):
         raise unknown("cache", what, ("show", "clear"))
-    kept = cache_of(given.get("cache", True))
-    if kept is None:
+    if (kept := cache_of(given.get("cache", True))) is None:
         print("nothing is kept: DEEPNET_THEORY_CACHE is empty")
-        return 0
-    print(f"{kept.folder}: {len(kept.files())} results{', cleared' * (what == 'clear')}")
-    if what == "clear":
-        kept.clear()
+    else:
+        print(f"{kept.folder}: {len(kept.files())} results{', cleared' * (what == 'clear')}")
+        if what == "clear":
+            kept.clear()
     return 0

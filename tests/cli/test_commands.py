@@ -5,12 +5,14 @@ import json
 import re
 import shlex
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
 import pytest
 import sympy
 
+from deepnet_theory.cli import main
 from deepnet_theory.cli.commands import COMMANDS
 from deepnet_theory.cli.listing import KINDS
 from deepnet_theory.cli.parser import command_line
@@ -92,6 +94,16 @@ def test_verbose_and_quiet_before_and_behind_the_command(cli):
         assert f"\n  {name} " in nothing.out
         summary = command.about.partition("\n")[0]  # none is cut
         assert summary.endswith((".", "?")) and "".join(summary.split()) in whole
+
+
+def test_commands_in_threads_take_turns(cli, capsys):
+    words = (["list", "norms"], ["list", "closures"])
+    norms, closures = (cli(*one).out for one in words)
+    with ThreadPoolExecutor(4) as threads:
+        assert set(threads.map(main, words * 4)) == {0}
+    said = capsys.readouterr().out
+    assert said.count(norms) == said.count(closures) == 4
+    assert len(said) == 4 * len(norms + closures)
 
 
 def test_list_alone_lists_its_kinds_and_what_they_hold(cli):
