@@ -59,8 +59,8 @@ def formula_latex(formula: sp.Expr | str) -> str:
 
 
 def _norm(name: str) -> str:
-    """‖ΔF‖ as LaTeX, of norm_dF."""
-    inner = latex(sp.Symbol(name.removeprefix("norm_"))).replace("dF", r"\Delta F")
+    """‖ΔF‖ as LaTeX, of norm_ΔF."""
+    inner = latex(sp.Symbol(name.removeprefix("norm_"))).replace("ΔF", r"\Delta F")
     return rf"\|{inner}\|"
 
 
