@@ -66,6 +66,7 @@ def run() -> NoReturn:
     threads and processes have exit handlers, the interpreter ends in the ordinary way.
     """
     streams.open_standard_streams()
+    streams.warn_only()
     try:
         os.getcwd()  # noqa: PTH109  libraries end the process where it is not there
         code = main()

@@ -188,6 +188,7 @@ FEW = "--optimizer adam --width 8 --heads 2 --tokens 4 --seeds 2 --draws 1 --dep
         ("ulimit -n 16;", f"verify {FEW} --processes 2", "too many files are open"),
         ("ulimit -v 400000;", f"verify {FEW}", "there is not enough memory"),
         ("mkdir gone; cd gone; rmdir ../gone;", f"verify {FEW}", "folder has been deleted"),
+        ("PYTHONWARNINGS=error", "list norms", ""),
     ],
 )
 def test_a_poor_machine_is_one_sentence(tmp_path, monkeypatch, before, words, says):
@@ -195,8 +196,9 @@ def test_a_poor_machine_is_one_sentence(tmp_path, monkeypatch, before, words, sa
         pytest.skip("the limit is Linux's")
     monkeypatch.chdir(tmp_path)
     code, _, said = shell("", words, before)
-    last = said.splitlines()[-1]
-    assert code == 2 and last.startswith("deepnet-theory: ") and says in last
+    assert code == (2 if says else 0), said
+    last = (said.splitlines() or [""])[-1]
+    assert last.startswith("deepnet-theory: ") == bool(says) and says in last
 
 
 @pytest.mark.parametrize("tail", ["2>&-", "-v 2> /dev/full", "-v 2> >(true)", "<&-"])

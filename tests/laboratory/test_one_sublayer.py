@@ -78,6 +78,13 @@ def test_a_prediction_says_what_a_fixed_epsilon_gives():
         )
         assert share == pytest.approx(np.mean(left) / np.mean(scaled), abs=0.05)
     assert shares[0] > 0.9 > 0.6 > shares[1]
+    # by sublayer: at that depth 5 % of the whole are lost, between those of the two sublayers
+    depths = {name: int(n) for name, n in re.findall(r"(\w+) from N = (\d+) on", sentence)}
+    assert depths.keys() == {"attention", "ffn"} and len(set(depths.values())) == 2
+    there = dt.predict_update(told, rule=told.rule, **{**given, "depths": [*depths.values()]})
+    (again,) = there.provenance.warnings
+    shares = [int(share) for share in re.findall(r"\((\d+)%\)", again)]
+    assert min(shares) <= 95 <= max(shares)
     assert not dt.predict_update("adam", [8], **SMALL_GIVEN).provenance.warnings
 
 
