@@ -13,11 +13,11 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = "deepnet_theory"
 BUDGETS = {
     "(top level)": 125,
-    "cli": 1928,
+    "cli": 1896,
     "definitions": 5351,
-    "laboratory": 4096,
+    "laboratory": 4099,
     "models": 5103,
-    "processes": 569,
+    "processes": 551,
     "proof": 3753,
     "report": 2007,
     "runtime": 1228,

@@ -102,8 +102,9 @@ def derive_across(
     given = {"width": width, "base width": base_width}
     if across == "both":
         given |= {"depth": depth, "base depth": base_depth}  # type: ignore[dict-item]
-    elif depth is not None or base_depth is not None:
-        raise InputError("a depth needs across both: across width nothing depends on it")
+    else:
+        alone = "with across width, where nothing depends on it, and needs across both"
+        refuse({"depth": depth, "base depth": base_depth}, alone)
     missing = [name for name, value in given.items() if value is None]
     if missing and len(missing) < len(given):
         raise InputError(f"numbers need {', '.join(given)}; missing: {', '.join(missing)}")
@@ -198,11 +199,8 @@ def export(
 
     subject = subject_of(answer, given, "stack", "layer", "norm")
     if subject.scheme is not None:
-        if base is not None or base_heads is not None:
-            name = "base" if base is not None else "base_heads"
-            raise InputError(
-                f"the scheme {subject.scheme.name!r} has constants of its own: leave {name} out"
-            )
+        has_own = f"with the scheme {subject.scheme.name!r}, which has constants of its own"
+        refuse({"base": base, "base_heads": base_heads}, has_own)
         selection = stack_of_scheme(subject.scheme, subject.selection)
         constants = constants_of_scheme(subject.scheme, selection, depth, form, given)
         constants.warn()
@@ -212,8 +210,8 @@ def export(
         trained = Answer(wanted)
     if alignment not in ALIGNMENTS:
         raise unknown("alignment", alignment, ALIGNMENTS)
-    if base is None and base_heads is not None:
-        raise InputError(f"base_heads {shown(base_heads)} was given without a base width")
+    if base is None:
+        refuse({"base_heads": base_heads}, "without a base width")
     # the constants at another depth too: those of the base model
     there = partial(
         constants_of, trained, rule=subject.rule, form=form, sizes=given, rows=answer.rows
@@ -226,6 +224,13 @@ def export(
 
 
 # ---- what the verbs are given, as values ----
+
+
+def refuse(given: Mapping[str, object], why: str) -> None:
+    """Raise :class:`InputError` for the first that was given, of what does not go together."""
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(f"{name} was given {why}")
 
 
 @dataclass(frozen=True)
@@ -290,11 +295,9 @@ def subject_of(
     published, usual = schemes.scheme(scheme), {one.name: one.default for one in fields(Selection)}
     kept = ("optimizer", "update", *stack)
     others = [name for name, value in select.items() if name not in kept and value != usual[name]]
-    for other in (*own, *others, *["rule"] * (rule is not None)):
-        raise InputError(
-            f"{other} was given with the scheme {scheme!r}, which has its own; a scheme is judged "
-            "under an optimizer or an update"
-        )
+    judged = "which has its own; a scheme is judged under an optimizer or an update"
+    named = {**own, **{name: select[name] for name in others}, "rule": rule}
+    refuse(named, f"with the scheme {scheme!r}, {judged}")
     if select:
         under = (
             {} if {"optimizer", "update"} & select.keys() else {"optimizer": published.optimizer}

@@ -13,10 +13,10 @@ from deepnet_theory.cli.deriving import (
     Alignment,
     derived,
     export,
+    refuse,
     selection_of,
     subject_of,
 )
-from deepnet_theory.definitions.constants import FORMS, Constants
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown, unknown
 from deepnet_theory.definitions.record import Option, record, taken
 from deepnet_theory.definitions.rule import COMPLETE, Rule
@@ -24,7 +24,6 @@ from deepnet_theory.definitions.selection import ALIGNMENTS, Selection
 from deepnet_theory.definitions.sublayer import EPSILON
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.exponents import predictions, scheme_predictions
-from deepnet_theory.sizes.exported import constants_of
 from deepnet_theory.sizes.growth import growth
 from deepnet_theory.sizes.rule import closure_of
 from deepnet_theory.sizes.update import law
@@ -32,6 +31,8 @@ from deepnet_theory.sizes.update import law
 if TYPE_CHECKING:
     from deepnet_theory.definitions.measurement import Estimate, Result
     from deepnet_theory.laboratory.settings import Settings
+    from deepnet_theory.laboratory.training import Course
+    from deepnet_theory.laboratory.transfer import Candidate
     from deepnet_theory.processes.jobs import Work
     from deepnet_theory.proof.derivation import Derivation
 
@@ -48,13 +49,6 @@ VOCABULARY = 32  # bytes modulo it: fewer than the width, as the law of a table 
 WIDE_LAYERS = 4  # of what is trained at several widths
 WIDE_TOKENS = 8  # few beside the width
 RULES = ("rule", "sp")
-FORWARD = FORMS[0]
-
-
-def names_of(given: Names) -> list[str]:
-    """The names that were given, each once, in lower case."""
-    several = given.split(",") if isinstance(given, str) else given or ()
-    return list(dict.fromkeys(name.strip().lower() for name in several))
 
 
 def settings_and_work(given: Given) -> tuple[Settings, Work]:
@@ -183,9 +177,7 @@ def verify(
         return _in_width(subject.selection, depths, widths or WIDTHS, alignment, given)
     if across != "depth":
         raise unknown("across", across, ("depth", "width"))
-    for name, value in (("widths", widths), ("alignment", alignment)):
-        if value is not None:
-            raise InputError(f"{name} was given, which is for verify across width")
+    refuse({"widths": widths, "alignment": alignment}, "without across width")
     settings, work = settings_and_work(given)
     (selection, used), rows = subject.measured(), {}
     if subject.scheme is None:
@@ -222,12 +214,11 @@ def _in_width(
     from deepnet_theory.laboratory.model_steps import ANSWER
     from deepnet_theory.laboratory.settings import parse_depths, parse_widths
 
-    for name in ("width", "step", "updates", "eta", "draws", "data"):
-        if name in given:
-            raise InputError(
-                f"{name} was given, which is for verify in depth; across width the widths, the "
-                "first update and all parameters are measured on text"
-            )
+    only = ("width", "step", "updates", "eta", "draws", "data")
+    refuse(
+        {name: given.get(name) for name in only},
+        "with across width, which has its own: widths, the first update and text",
+    )
     if len(selection.the_stack.parts) > 1:
         raise InputError(f"across width stacks have one part, and {selection.stack!r} has two")
     wanted, places = parse_widths(widths), parse_depths(depths or [2], selection.the_stack)
@@ -325,8 +316,8 @@ def transfer(
     from deepnet_theory.laboratory.optimum import wanted_rates
     from deepnet_theory.laboratory.settings import depth_key, parse_widths, wanted_depths
     from deepnet_theory.laboratory.setups import transfer as run_own
-    from deepnet_theory.laboratory.training import Built, Course
-    from deepnet_theory.laboratory.transfer import Candidate, causal, transfer_of
+    from deepnet_theory.laboratory.training import Course
+    from deepnet_theory.laboratory.transfer import transfer_of
     from deepnet_theory.processes.jobs import split
 
     in_depth: Given = {"closures": closures, "width": given.get("width")}
@@ -338,11 +329,11 @@ def transfer(
             repeated["seed"] = measure.pop("seed")
         stepped = taken(select, ("optimizer", "update"))
         held = {"text": text, "batch": batch, "rules": rules, **select, **measure}
-        _refuse({**in_depth, **held}, f"with {shown(selection)}, which has its own")
+        refuse({**in_depth, **held}, f"with {shown(selection)}, which has its own")
         return run_own(selection, depths, widths, rates, steps=steps, **repeated, **stepped, **work)
-    _refuse(
+    refuse(
         {name: given.get(name) for name in ("draws", "updates", "eta", "rule", "scheme", "alpha")},
-        "which is for verify; leave it out of transfer",
+        "with transfer, which has none: it is for verify",
     )
     selection = selection_of(selection, select)
     stack = selection.the_stack
@@ -353,9 +344,9 @@ def transfer(
         )
     wide = () if widths is None else parse_widths(widths)
     if wide:
-        _refuse(in_depth, "with widths, whose curves are of rules")
-    elif rules is not None:
-        raise InputError("rules were given, which are for widths")
+        refuse(in_depth, "with widths, whose curves are of rules")
+    else:
+        refuse({"rules": rules}, "without widths")
     widest = {"width": wide[-1]} if wide else {}
     asked = {"batch": batch or 8, "seeds": 4, **repeated, **given, **widest}
     settings, work = settings_and_work(asked)
@@ -365,14 +356,8 @@ def transfer(
     file = None if text is None else str(Path(text).absolute())
     course = Course(selection.the_optimizer, settings, steps, file)
     sizes = _sizes(settings, settings.width, VOCAB)
-    if wide:
-        curves = _curves_in_width(selection, names_of(rules or RULES), wide[0], places, sizes)
-    else:
-        curves = _curves_in_depth(selection, names_of(closures), places, sizes)
-    candidates = []
-    for name, rho, made in curves:
-        models = {depth_key(p): causal(c) for p, c in zip(places, made, strict=True)}
-        candidates.append(Candidate(name, rho, Built(name, models, course)))
+    names, base = (rules, wide[0]) if wide else (closures, None)
+    candidates = [*_candidates(selection, names, places, sizes, base, course)]
     grid = wanted_rates(rates)
     of = {"select": {k: v for k, v in selection.to_dict().items() if k != "closure"}}
     told = {**course.to_dict(), "depths": [*map(depth_key, places)], "rates": list(grid)}
@@ -383,48 +368,28 @@ def transfer(
     return transfer_of(of, told, candidates, places, grid, drawn, device, **work)
 
 
-def _refuse(given: Given, why: str) -> None:
-    """Raise :class:`InputError` for the first that was given, of what cannot be."""
-    for name, value in given.items():
-        if value is not None:
-            raise InputError(f"{name} was given {why}")
+def _candidates(
+    selection: Selection, names: Names, places: Sequence[Given], sizes: Given, base: int | None,
+    course: Course,
+) -> Iterator[Candidate]:  # fmt: skip
+    """What is trained: the rule of every closure, or with a ``base`` width every one of RULES."""
+    from deepnet_theory.laboratory.settings import depth_key
+    from deepnet_theory.laboratory.training import Built
+    from deepnet_theory.laboratory.transfer import Candidate, causal
 
-
-Curve = tuple[str, str, list[Constants]]  # its name, ρ, and the models
-
-
-def _curves_in_depth(
-    selection: Selection, closures: list[str], places: Sequence[Given], sizes: Given
-) -> Iterator[Curve]:
-    """The rule of every closure."""
-    layers = [next(iter(place.values())) for place in places]
-    for name in closures or dict.fromkeys([COMPLETE.name, closure_of(selection).name]):
-        answer = Answer(replace(selection, closure=name))
-        made = [constants_of(answer, n, None, FORWARD, sizes) for n in layers]
-        yield name, _relative_update(answer.rule), made
-
-
-def _curves_in_width(
-    selection: Selection, names: list[str], base: int, places: Sequence[Given], sizes: Given
-) -> Iterator[Curve]:
-    """The parametrisations that are named; all agree at the width ``base``."""
-    answer = Answer(for_training(selection))
-    for name in names:
-        if name not in RULES:
+    both = (COMPLETE.name, closure_of(selection).name) if base is None else RULES
+    several = names.split(",") if isinstance(names, str) else names or both
+    for name in dict.fromkeys(one.strip().lower() for one in several):
+        if base is not None and name not in RULES:
             raise unknown("rule", name, RULES)
-        made = []
+        wanted = replace(selection, closure=name) if base is None else for_training(selection)
+        answer, models = Answer(wanted), {}
+        on = {"base": base, "base_heads": sizes["heads"]} if name == RULES[0] else {}
         for place in places:
-            wide, layers = {**sizes, "width": place["d"]}, next(iter(place.values()))
-            if name == "sp":
-                made.append(constants_of(answer, layers, None, FORWARD, wide))
-            else:
-                made.append(export(answer, layers, base=base, base_heads=sizes["heads"], **wide))
-        yield name, _relative_update(answer.rule), made
-
-
-def _relative_update(rule: Rule) -> str:
-    """ρ of the scaled matrices in units of η, for each kind of sublayer where they differ."""
-    rhos = {entry.sublayer: entry.rho for entry in rule.entries}
-    if len({*rhos.values()}) == 1:
-        return next(iter(rhos.values()))
-    return ", ".join(f"{sublayer} {rho}" for sublayer, rho in rhos.items())
+            wide = {**sizes, "width": place.get("d", sizes["width"])}
+            made = export(answer, next(iter(place.values())), **on, **wide)
+            models[depth_key(place)] = causal(made)
+        rhos = {entry.sublayer: entry.rho for entry in answer.rule.entries}
+        by_kind = ", ".join(f"{sublayer} {rho}" for sublayer, rho in rhos.items())
+        rho = by_kind if len({*rhos.values()}) > 1 else next(iter(rhos.values()))
+        yield Candidate(name, rho, Built(name, models, course))

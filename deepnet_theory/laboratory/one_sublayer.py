@@ -82,14 +82,14 @@ def predict_depth(case: Case) -> PredictedDepth:
     return PredictedDepth(shares, distance_from_identity(case))
 
 
-def predict_shares(case: Case) -> dict[Key, PredictedUpdate]:
+def predict_shares(case: Case) -> dict[str, PredictedUpdate]:
     """What each kind of parameter moves when it is stepped alone, by part and name: one draw."""
 
     def alone(trial: Trial, sampled: Sampled, directions: list[Direction]) -> dict[Key, Changes]:
         kinds = by_kind(directions).items()
         return {key: _changes(trial, sampled, some) for key, some in kinds}
 
-    return _predict(case, alone, 1)
+    return {" ".join(key): moved for key, moved in _predict(case, alone, 1).items()}
 
 
 def by_part(trial: Trial, sampled: Sampled, directions: list[Direction]) -> dict[Key, Changes]:

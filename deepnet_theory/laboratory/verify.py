@@ -259,7 +259,10 @@ def predict(cases: Sequence[Case], **work: Unpack[Work]) -> Result:
         of={"select": cases[0].select, "rule": asdict(rule)},
         settings={**settings.to_dict(), "depths": [depth_key(at.depth) for at in rows]},
         points=tuple(points),
-        shares=tuple(_estimate({"part": p, "name": n}, one.values) for (p, n), one in shares),
+        shares=tuple(
+            _estimate(dict(zip(("part", "name"), key.split(" ", 1), strict=True)), one.values)
+            for key, one in shares
+        ),
         provenance=provenance(began, settings.torch_device, warnings=warnings),
     )
 

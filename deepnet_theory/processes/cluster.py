@@ -69,16 +69,10 @@ class _Workers(Executor):
     """Dask's own executor, whose workers compare themselves with this machine."""
 
     def __init__(self, client: Any) -> None:
-        def able() -> bool:  # a nested function travels with its body
-            try:
-                from deepnet_theory.processes import cluster  # noqa: F401
-            except ImportError:
-                return False
-            return True
-
-        for worker, fits in client.run(able).items():
-            if not fits:
-                raise InputError(f"the worker {worker} cannot import deepnet_theory: install it")
+        try:
+            client.run(_facts)
+        except Exception as wrong:  # it travels by its name, and a worker's error comes as a text
+            raise InputError(f"a worker cannot import deepnet_theory: {wrong}") from None
         self._here, self._executor = _facts(), client.get_executor(pure=False)
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:

@@ -12,13 +12,13 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Final, get_type_hints
 
 from deepnet_theory.definitions import __version__
 from deepnet_theory.definitions.files import replace_bytes
@@ -45,7 +45,7 @@ class Cache:
         self.asked += 1
         try:
             text = self._file(depends_on).read_text(encoding="utf-8")
-            result = revived(kind, json.loads(text))
+            result = read(kind, json.loads(text), "a kept result")
         except (OSError, ValueError, TypeError):
             return MISSING
         self.taken += 1
@@ -54,8 +54,7 @@ class Cache:
     def put(self, depends_on: object, result: object) -> None:
         """Keep a result, if JSON holds it and what it depends on."""
         try:
-            rows = list(result.items()) if isinstance(result, dict) else result
-            text, file = json.dumps(rows, default=plain), self._file(depends_on)
+            text, file = json.dumps(result, default=plain), self._file(depends_on)
         except TypeError:
             return
         try:
@@ -170,19 +169,8 @@ def plain(value: Any) -> object:
     raise TypeError(f"{type(value).__name__} is no plain data")
 
 
-def revived(kind: Any, data: Any) -> Any:
-    """A result of the type ``kind``; a dictionary is kept as rows, since a key may be a tuple."""
-    if get_origin(kind) is not dict:
-        return read(kind, data, "a kept result")
-    of_key, of_value = get_args(kind)
-    return {read(of_key, key, "a key"): read(of_value, value, "a result") for key, value in data}
-
-
-def promised(work: Callable[..., Any]) -> Any:
-    """The type that work returns; a type variable stands for what its argument returns."""
-    if not isinstance(work, partial):
-        return get_type_hints(work).get("return", Any)
-    kind = promised(work.func)
-    if isinstance(kind, TypeVar):
-        return promised(next(one for one in work.args if callable(one)))
-    return kind
+def promised(work: Any) -> Any:
+    """The type that work returns, within partials of partials that of the innermost function."""
+    while isinstance(work, partial):
+        work = next((one for one in work.args if isinstance(one, partial)), work.func)
+    return get_type_hints(work).get("return", Any)

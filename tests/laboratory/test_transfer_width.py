@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import numpy as np
 import pytest
 
 import deepnet_theory as dt
-from deepnet_theory.cli.experiments import RULES, _curves_in_width
+from deepnet_theory.cli.experiments import RULES, _candidates
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
@@ -34,7 +35,9 @@ def head_and_rate(name: str, width: int) -> tuple[float, float, float]:
     """The head's effective size over Xavier's, its rate's, and fc1's, over those at width 32."""
     selection = Selection(optimizer="adam", placement="pre-ln")
     sizes = {"width": 32, "heads": 4, "ffn_ratio": 4.0, "vocab": 256, "activation": "relu"}
-    ((*_, (c,)),) = _curves_in_width(selection, [name], 32, [{"N": 2, "d": width}], sizes)
+    course: Any = None  # nothing is trained
+    (one,) = _candidates(selection, name, [{"N": 2, "d": width}], sizes, 32, course)
+    (c,) = one.trainer.constants.values()  # type: ignore[attr-defined]
     head = c.parameter("encoder", None, "head", Role.HEAD)
     fc1 = c.parts[0].sublayers[1].parameters["fc1"]
     return c.head_multiplier * head.gain, c.head_multiplier * head.rate, fc1.rate
@@ -59,7 +62,7 @@ def test_all_parametrisations_agree_at_the_base_and_part_from_there() -> None:
         ({"widths": [8, 16, 32], "rules": ["mup"]}, "unknown rule 'mup'; valid are: rule, sp"),
         ({"widths": [8, 16, 32], "closures": ["complete"]}, "closures was given with widths"),
         ({"widths": [8, 16, 32], "width": 8}, "width was given with widths"),
-        ({"rules": ["sp"]}, "rules were given, which are for widths"),
+        ({"rules": ["sp"]}, "rules was given without widths"),
     ],
 )
 def test_bad_input_is_one_sentence(given: dict[str, object], sentence: str) -> None:

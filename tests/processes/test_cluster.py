@@ -125,7 +125,7 @@ def test_a_worker_that_would_give_other_results_is_refused(tmp_path):
     (lacking / "__init__.py").write_text("raise ModuleNotFoundError(name='deepnet_theory')")
     for environment, said in (
         ({"ATEN_CPU_CAPABILITY": "default"}, "has cpu .*DEFAULT.*, and this machine"),
-        ({"PYTHONPATH": "without"}, "cannot import deepnet_theory: install it"),
+        ({"PYTHONPATH": "without"}, "a worker cannot import deepnet_theory"),
     ):
         (tmp_path / "scheduler.json").unlink(missing_ok=True)
         dask = Cluster(tmp_path, **environment)

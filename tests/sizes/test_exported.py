@@ -105,7 +105,7 @@ def test_a_base_of_the_same_size_changes_nothing(optimizer, form):
         ({"base": (1, 2, 3)}, "the base (1, 2, 3) is none"),
         ({"base": True}, "the base True is none"),
         ({"base": (32, "x")}, "the depth 'x' is not valid"),
-        ({"base_heads": 2}, "base_heads 2 was given without a base width"),
+        ({"base_heads": 2}, "base_heads was given without a base width"),
         ({"base": 32, "alignment": "half"}, "unknown alignment 'half'"),
         ({"base": 16, "kv_heads": 3}, "3 key and value heads of 6 are no whole number"),
     ],
