@@ -97,14 +97,19 @@ def answered(words):
     return json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_verify_gives_the_verdict_and_the_exponent_of_the_cpu(processes):
-    words = f"verify --optimizer adam --depths 8,16,32 --seeds 4 --processes {processes} --no-cache"
+def test_verify_gives_the_verdict_and_the_exponent_of_the_cpu():
+    words = "verify --optimizer adam --depths 8,16,32 --seeds 4 --no-cache"
     here, there = (answered(f"{words} --device {device}") for device in ("cpu", CARD))
     assert there["device"] != here["device"] or CARD == "cpu"
     assert there["verdict"] == here["verdict"] == "SUPPORTED"
     for ours, theirs in zip(here["exponents"], there["exponents"], strict=True):
         assert theirs["estimate"] == pytest.approx(ours["estimate"], abs=EXPONENT), there
+
+
+@pytest.mark.skipif(CARD == "cpu", reason="only a card is given whole")
+def test_one_process_owns_the_card():
+    with pytest.raises(InputError, match="processes 2 is for the CPU"):
+        dt.verify("adam", [8, 16], seeds=2, device=CARD, cache=None, processes=2)
 
 
 def test_a_rule_that_grows_is_seen_to_grow():
