@@ -268,7 +268,13 @@ class AtRule:
 
     @cached_property
     def far(self) -> set[str]:
-        """The parts that leave the neighbourhood of the identity: their S·r² grows."""
+        """The parts that leave the neighbourhood of the identity: their S·r² grows.
+
+        Where no norm stands on the sum the stream grows with it, and r² counts beside the stream:
+        the sum of r²/(1 + l·r²) is a logarithm.
+        """
+        if not self.selection.the_placement.normalises_sum:
+            return set()
         places = [(part, place.aligned * place.weight) for part, _, place in self.kinds()]
         depths = self.selection.the_stack.depths
         return {part for part, size in places for d in depths if power(size, d) > CONSTANT}

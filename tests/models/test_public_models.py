@@ -385,7 +385,7 @@ def told(found):
 
 
 def _of_stack(name, row, found):
-    layers = [described(own).replace(",", ", ") for _, own in groupby(row, lambda s: s.layer)]
+    layers = [described(own) for _, own in groupby(row, lambda s: s.layer)]
     assert len(set(layers)) == 1, layers
     (equation,) = {s.equation for s in row}
     text = f"{name}: {len(layers)} x ({layers[0]}); {equation}"
