@@ -18,7 +18,7 @@ BUDGETS = {
     "laboratory": 4099,
     "models": 5103,
     "processes": 551,
-    "proof": 3753,
+    "proof": 3759,
     "report": 2007,
     "runtime": 1228,
     "sizes": 4919,
