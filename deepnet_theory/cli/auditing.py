@@ -8,9 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from deepnet_theory.cli.deriving import refuse
 from deepnet_theory.definitions.constants import Constants
 from deepnet_theory.definitions.optimizer import optimizer as optimizer_named
-from deepnet_theory.definitions.outcome import InputError, Refusal, Verdict
+from deepnet_theory.definitions.outcome import Refusal, Verdict
 from deepnet_theory.definitions.record import Option
 from deepnet_theory.definitions.scheme import scheme as scheme_named
 from deepnet_theory.definitions.scheme import schemes
@@ -67,10 +68,9 @@ def audit(
     from deepnet_theory.models.reading import read
     from deepnet_theory.runtime.building import checked
 
-    if scheme is not None and constants is not None:
-        raise InputError(f"constants were given with the scheme {scheme!r}: give one of them")
     asked = None if scheme is None else scheme_named(scheme)
     if asked is not None:
+        refuse({"constants": constants}, f"with the scheme {asked.name!r}: give one of them")
         rules_of.require_shown(asked)
     given = None if constants is None else checked(constants)
     called = model if isinstance(model, str) else type(model).__name__

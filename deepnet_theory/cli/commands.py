@@ -68,15 +68,14 @@ def place(
     A finished job is a file under the name of all that it depends on, so that a killed run is the
     same command once more. Raises :class:`InputError` for options that exclude each other.
     """
+    from deepnet_theory.cli.deriving import refuse
     from deepnet_theory.processes.cluster import cluster as workers_of
     from deepnet_theory.processes.keep import cache_of
 
-    for name, value, other in (
-        ("cache", cache, "no-cache" * no_cache),
-        ("processes", processes, "cluster" * bool(cluster)),
-    ):
-        if value is not None and other:
-            raise InputError(f"--{name} {value} was given with --{other}")
+    if no_cache:
+        refuse({"cache": cache}, "with --no-cache")
+    if cluster is not None:
+        refuse({"processes": processes}, "with --cluster")
     kept = cache_of(False if no_cache else cache or True)
     elsewhere = nullcontext() if cluster is None else workers_of(cluster, say)
     try:
@@ -94,10 +93,6 @@ def place(
 
 
 WORK = ("processes", "cluster", "cache", "no_cache")
-
-
-def _json(result: Any) -> str:
-    return f"{result.to_json()}\n"
 
 
 @dataclass(frozen=True)
@@ -124,7 +119,7 @@ class Show:
         self,
         result: Any,
         page_of: Composer | None = None,
-        saved: Callable[[Any], str] = _json,
+        saved: Callable[[Any], str] = lambda result: f"{result.to_json()}\n",
     ) -> int:
         """Print a result, then save it; each is tried, whatever becomes of the others.
 
@@ -223,29 +218,24 @@ def derive(verb: Verb, given: Given) -> int:
     from deepnet_theory.sizes.answer import compare_closures
 
     show = group(given, ShowDerivation)
-    wide = {"form", "width", "alignment", "base_width", "base_depth"} & given.keys()
+    wide = ("form", "width", "alignment", "base_width", "base_depth")
     if "scheme" in given:
         from deepnet_theory.sizes.exponents import judge
 
-        if show.compare_closures or show.across != "depth" or wide or "depth" in given:
+        if show.compare_closures or show.across != "depth" or {*wide, "depth"} & given.keys():
             raise InputError("a scheme is judged in every depth: leave the other options out")
         subject = deriving.subject_of(None, given)
         assert subject.scheme is not None
         under = subject.selection  # none: the scheme's own optimizer
         return show.result(judge(subject.scheme, None if under is None else under.the_optimizer))
     if show.across != "depth":
-        if show.compare_closures or show.section is not None:
-            raise InputError(
-                f"--across {show.across} has one table: leave --compare-closures and --section out"
-            )
+        several = {"compare-closures": show.compare_closures or None, "section": show.section}
+        deriving.refuse(several, f"with --across {show.across}, which has one table")
         from deepnet_theory.report import tables
 
         table = deriving.derive_across(across=show.across, **given)
         return show.result(table, partial(tables.wide, proof=show.steps))
-    for name in wide:
-        raise InputError(
-            f"--{name.replace('_', '-')} {given[name]} needs --across width or --across both"
-        )
+    deriving.refuse({name: given.get(name) for name in wide}, "without --across width or both")
     if show.compare_closures:
         depth, selection = given.pop("depth", None), deriving.selection_of(None, given)
         at = {} if depth is None else parse_depth(depth, selection.the_stack)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, fields
 from functools import partial
-from numbers import Real
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 from deepnet_theory.definitions import rule as rules
 from deepnet_theory.definitions import scheme as schemes
 from deepnet_theory.definitions.constants import FORMS, Constants
-from deepnet_theory.definitions.outcome import InputError, shown, unknown
+from deepnet_theory.definitions.outcome import InputError, unknown
 from deepnet_theory.definitions.record import Option, record, taken
 from deepnet_theory.definitions.rule import Rule
 from deepnet_theory.definitions.scheme import Scheme, measurable
@@ -138,21 +136,8 @@ def own_rule(
             f"the stack {selection.stack!r} has one part; decoder-alpha and decoder-beta are "
             "valid with the stack 'encoder-decoder'"
         )
-    decoder = [None if value is None else _text(value) for value in (decoder_alpha, decoder_beta)]
-    return rules.own_rule(parts, _text(alpha), _text(beta), *decoder)
-
-
-def _text(value: str | float | Expr) -> str:
-    """α or β as a text of the grammar of depths."""
-    # bool is a number to Python and never meant as one; SymPy's expressions know what is free
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if isinstance(value, str) or number or hasattr(value, "free_symbols"):
-        with suppress(ValueError):  # more digits than Python writes
-            return str(value)
-    raise InputError(
-        f"{shown(value)} is no alpha or beta: give an expression in N and M, as a text such as "
-        '"N**(1/4)", or a number'
-    )
+    decoder = [None if value is None else str(value) for value in (decoder_alpha, decoder_beta)]
+    return rules.own_rule(parts, str(alpha), str(beta), *decoder)
 
 
 def export(

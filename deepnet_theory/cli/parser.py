@@ -52,13 +52,10 @@ class Command:
     argument: str = ""
 
     @property
-    def about(self) -> str:
-        return (inspect.getdoc(self.run) or "").partition("\n\nExamples:\n")[0]
-
-    @property
-    def examples(self) -> list[str]:
-        lines = (inspect.getdoc(self.run) or "").partition("\n\nExamples:\n")[2].splitlines()
-        return [line.strip() for line in lines]
+    def about(self) -> tuple[str, list[str]]:
+        """What it does, and examples."""
+        text, _, lines = (inspect.getdoc(self.run) or "").partition("\n\nExamples:\n")
+        return text, [line.strip() for line in lines.splitlines()]
 
     @property
     def settings(self) -> dict[str, Setting]:
@@ -122,18 +119,18 @@ def command_line(words: Sequence[str], commands: dict[str, Command]) -> click.Gr
     )
     click.version_option(__version__, prog_name=PROGRAM, message="%(prog)s %(version)s")(group)
     for name, one in commands.items():
-        called = words[:1] == [name]
-        settings = one.settings if called else {}
+        settings = one.settings if words[:1] == [name] else {}
         options = [option(s, s.name in one.required.split()) for s in settings.values()]
+        about, examples = one.about
         options.sort(key=lambda option: not option.required)
         group.add_command(
             click.Command(
                 name,
                 callback=partial(_called, one),
                 params=[*_arguments(one), *options],
-                help=one.about,
-                short_help=one.about.partition("\n")[0],
-                epilog=_epilog(one.examples),
+                help=about,
+                short_help=about.partition("\n")[0],
+                epilog=_epilog(examples),
             )
         )
     return group

@@ -57,11 +57,6 @@ def silent(done: float, total: float, what: str) -> None:
 class ProcessDied(DeepNetTheoryError):  # noqa: N818  what happened, not whose error it is
     """Whoever did the work ended before it was done."""
 
-    def __init__(
-        self, sentence: str = "a process ended before its work was done (was memory short?)"
-    ) -> None:
-        super().__init__(sentence)
-
 
 @dataclass(frozen=True)
 class Job:
@@ -132,7 +127,8 @@ def run_jobs(
         if name in ("CancelledError", "ClosedClientError"):  # of Dask
             raise ProcessDied("the scheduler has gone") from None
         if isinstance(error, BrokenExecutor) or name == "KilledWorker":
-            raise ProcessDied from None
+            died = "a process ended before its work was done (was memory short?)"
+            raise ProcessDied(died) from None
         raise
 
 

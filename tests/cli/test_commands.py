@@ -29,7 +29,7 @@ def test_help_has_examples_that_parse(cli):
         outcome = cli(command, "--help")
         assert outcome.code == 0 and outcome.err == ""
         shown = re.findall(rf"^ *deepnet-theory ({command}\b.*)$", outcome.out, re.M)
-        assert shown == call.examples and len(shown) in (2, 3)
+        assert shown == call.about[1] and len(shown) in (2, 3)
         assert max(map(len, outcome.out.splitlines())) <= 80
         # what stands without an option is explained
         argument = call.argument.strip("[.]").upper()
@@ -38,7 +38,7 @@ def test_help_has_examples_that_parse(cli):
         assert all(re.search(rf"(^|\s){code} ", codes) for code in (0, 1, 2, 3, 4, 70, 130, 141))
 
 
-EVERY_EXAMPLE = [(name, one) for name, command in COMMANDS.items() for one in command.examples]
+EVERY_EXAMPLE = [(name, one) for name, command in COMMANDS.items() for one in command.about[1]]
 MEASURING = ("verify", "predict", "check", "train", "transfer", "measure", "report")
 SETUP = """
 def train_setup(depth, lr):
@@ -92,7 +92,7 @@ def test_verbose_and_quiet_before_and_behind_the_command(cli):
     assert nothing.code == 2
     for name, command in COMMANDS.items():
         assert f"\n  {name} " in nothing.out
-        summary = command.about.partition("\n")[0]  # none is cut
+        summary = command.about[0].partition("\n")[0]  # none is cut
         assert summary.endswith((".", "?")) and "".join(summary.split()) in whole
 
 
