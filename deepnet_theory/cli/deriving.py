@@ -97,22 +97,18 @@ def derive_across(
 
     selection = selection_of(selection, select)
     table = width_table(selection, across, alignment or ALIGNMENTS[0], form or FORMS[0])
-    given = {"width": width, "base width": base_width}
-    if across == "both":
-        given |= {"depth": depth, "base depth": base_depth}  # type: ignore[dict-item]
-    else:
-        alone = "with across width, where nothing depends on it, and needs across both"
-        refuse({"depth": depth, "base depth": base_depth}, alone)
-    missing = [name for name, value in given.items() if value is None]
-    if missing and len(missing) < len(given):
-        raise InputError(f"numbers need {', '.join(given)}; missing: {', '.join(missing)}")
-    if width is None or base_width is None:
+    deep = {"depth": depth, "base depth": base_depth}
+    if across != "both":
+        refuse(deep, "with across width, where nothing depends on it, and needs across both")
+        deep = {}
+    given = {"width": width, "base width": base_width, **deep}
+    if missing := [name for name, value in given.items() if value is None]:
+        if len(missing) < len(given):
+            raise InputError(f"numbers need {', '.join(given)}; missing: {', '.join(missing)}")
         return WidthDerivation(table)
-    deep = (
-        () if layers is None else tuple(parse_depth(layers, selection.the_stack).items())
-        for layers in (depth, base_depth)
-    )
-    return WidthDerivation(table, Scale(width, base_width, *deep))
+    assert width is not None and base_width is not None  # or it were missing
+    layers = (tuple(parse_depth(n, selection.the_stack).items()) for n in deep.values())
+    return WidthDerivation(table, Scale(width, base_width, *layers))
 
 
 def own_rule(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
+from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import Annotated, Any, get_origin, get_type_hints
 
@@ -69,10 +69,7 @@ class Command:
 
 
 def _loaded(verb: Any) -> Any:
-    if not isinstance(verb, str):
-        return verb
-    module, _, name = verb.partition(":")
-    return getattr(import_module(f"deepnet_theory.{module}"), name)
+    return resolve_name(f"deepnet_theory.{verb}") if isinstance(verb, str) else verb
 
 
 def _parameters(verb: Verb) -> Iterator[Setting]:

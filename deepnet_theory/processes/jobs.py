@@ -99,7 +99,8 @@ def run_jobs(
         told(done, total, job.what)
 
     def receive(finished: Iterable[Future[Any]]) -> None:
-        for future in sorted(finished, key=_failed):  # those that failed last: they end this
+        # those that failed last: they end this
+        for future in sorted(finished, key=lambda f: f.cancelled() or f.exception() is not None):
             job, result = running.pop(future), future.result()
             if kept is not None and job.depends_on is not None and job.lasting(result):
                 kept.put(job.depends_on, result)
@@ -130,10 +131,6 @@ def run_jobs(
             died = "a process ended before its work was done (was memory short?)"
             raise ProcessDied(died) from None
         raise
-
-
-def _failed(future: Future[Any]) -> bool:
-    return future.cancelled() or future.exception() is not None
 
 
 def run_until_stopped(jobs: Iterable[Job], total: float, **work: Unpack[Work]) -> str:
