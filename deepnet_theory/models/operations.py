@@ -43,6 +43,7 @@ ELEMENTWISE = {  # a norm written by hand is made of
 }  # fmt: skip
 BENDING = {"tanh", "sigmoid", "atan", "erf", "sin", "asinh", "clamp", "hardtanh"}  # each entry
 NUMBERED = {"add", "sub", "mul", "div"}  # what a bound may do with numbers behind its function
+BEHIND = 8  # such operations at most
 LINEAR = LAYOUT | CUTS | {"add", "sub", "mul", "div", "neg", "chunk"}
 
 
@@ -105,7 +106,7 @@ def bounded(node: Node) -> Term | None:
     chain = [node]
     while (last := chain[-1]).op not in BENDING:
         numbers = all(isinstance(a, int | float) for a in last.args[1:])
-        if last.op not in NUMBERED or not (numbers and last.live_inputs):
+        if last.op not in NUMBERED or not (numbers and last.live_inputs) or len(chain) > BEHIND:
             return None
         chain.append(last.live_inputs[0])
 
