@@ -16,7 +16,7 @@ BUDGETS = {
     "cli": 1861,
     "definitions": 5351,
     "laboratory": 4099,
-    "models": 5103,
+    "models": 5104,
     "processes": 544,
     "proof": 3759,
     "report": 2007,
