@@ -164,6 +164,11 @@ def plain(value: Any) -> object:
         bound = getattr(value, "__self__", None)  # of a method, all that its object holds
         name = f"{value.__module__}.{value.__qualname__}"
         return name if bound is None or isinstance(bound, type) else [name, bound]
+    if hasattr(value, "untyped_storage"):  # a tensor
+        import torch
+
+        entries = value.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+        return [value.dtype, value.device, [*value.shape], hashlib.sha256(entries).hexdigest()]
     if isinstance(value, Path) or type(value).__module__ in ("torch", "fractions"):
         return str(value)
     raise TypeError(f"{type(value).__name__} is no plain data")
