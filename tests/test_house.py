@@ -16,7 +16,7 @@ BUDGETS = {
     "cli": 1869,
     "definitions": 5351,
     "laboratory": 4084,
-    "models": 5104,
+    "models": 5109,
     "processes": 549,
     "proof": 3759,
     "report": 2007,

@@ -604,15 +604,20 @@ class BranchReader:
     def _times_in_scores(self, role: str, product: Product, slot: Node) -> float:
         """The numbers that multiply a query or a key on its way into the softmax.
 
-        Those of the scores themselves are the query's. A norm on queries or keys takes all before
-        it away.
+        Those of the scores themselves are the query's, and so is a number that both have, as torch's
+        own attention multiplies both by k^(-1/4). A norm on queries or keys takes all before it
+        away.
         """
+        if self.core is None:
+            return self._times(product)
         depends = self.graph.depends
         if any(depends(slot, end) and depends(end, product.node) for end in self.norms):
             return 1.0
         start, last = stripped(slot, self.norms, self.products)
         behind = self._times(product) * (1.0 if start is product.node else abs(last))
-        return behind * (abs(self.core.times) if role == "query" and self.core else 1.0)
+        query, key = (stripped(s, self.norms)[1] for s in (self.core.query, self.core.key))
+        shared = abs(key) if math.isclose(abs(query), abs(key), rel_tol=1e-6) else 1.0
+        return behind * (abs(self.core.times) * shared if role == "query" else 1 / shared)
 
     @property
     def scores(self) -> float:

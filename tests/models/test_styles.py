@@ -88,6 +88,14 @@ def test_a_weight_that_is_computed_is_read_as_it_is_used():
         assert fc1.size == pytest.approx(float(used.square().mean().sqrt().detach()))
 
 
+def test_torchs_own_attention_multiplies_no_query_and_no_key_of_other_sizes_than_values():
+    """It then multiplies both by k^(-1/4), which together divides the scores by √k."""
+    formula = lambda x, p: mixed(heads(x @ p.q), heads(x @ p.k), heads(x @ p.v)) @ p.o  # noqa: E731
+    shapes = {"q": (D, 2 * D), "k": (D, 2 * D), "v": (D, D), "o": (D, D)}
+    for s in read(Stack(scaled, lambda: Branch(formula, **shapes)), X).sublayers:
+        assert s.kind == "attention" and [m.times for m in s.matrices] == pytest.approx([1.0] * 4)
+
+
 # -------------------------------------------------------------------------------- the unknown
 
 
