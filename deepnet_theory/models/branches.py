@@ -604,9 +604,9 @@ class BranchReader:
     def _times_in_scores(self, role: str, product: Product, slot: Node) -> float:
         """The numbers that multiply a query or a key on its way into the softmax.
 
-        Those of the scores themselves are the query's, and so is a number that both have, as torch's
-        own attention multiplies both by k^(-1/4). A norm on queries or keys takes all before it
-        away.
+        Those of the scores themselves are the query's, and so is a number that both have, as
+        torch's own attention multiplies both by k^(-1/4). A norm on queries or keys takes all
+        before it away.
         """
         if self.core is None:
             return self._times(product)
