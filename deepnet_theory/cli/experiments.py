@@ -290,7 +290,7 @@ def transfer(
     steps: Annotated[int, Option("N", "Steps of the optimizer")] = 100,
     text: Annotated[str | Path | None, Option("FILE", "Text to train on")] = None,
     batch: Annotated[int | None, Option("N", "Sequences a batch; 8")] = None,
-    seeds: Annotated[int | None, Option("N", "Independent repetitions; 4")] = None,
+    seeds: Annotated[int, Option("N", "Independent repetitions")] = 4,
     **given: Any,
 ) -> Result:
     r"""Train at every depth with every learning rate, and say whether the best one transfers.
@@ -305,32 +305,41 @@ def transfer(
     "rule", relative to the smallest width, and "sp", standard parametrisation at one learning rate.
     Heads become wider with the model.
 
-    Your own runs are a function or a text ``FILE.py:NAME`` in place of the selection, see
-    :func:`deepnet_theory.laboratory.setups.transfer`.
+    Your own training is a function or a text ``FILE.py:NAME`` in place of the selection:
+    ``train_setup(depth, width, lr, seed)`` gives ``step, evaluate`` or ``step, evaluate,
+    baseline``. It takes what it names of these and ``steps``; a depth of 4 or a width of 64 where
+    that does not vary. ``step()`` trains once and may return the loss; ``evaluate()`` gives the
+    number that is to be lowest behind the last step; ``baseline`` is what a model has that ignores
+    its input: a run that ends no better has failed. A run that diverges, by a number not finite or
+    an :class:`ArithmeticError`, counts as the worst. With an optimizer or an update it is a plain
+    factory of models instead, as :func:`~deepnet_theory.laboratory.measuring.measure` takes one,
+    trained on windows of text (or on the inputs that it gives).
 
-    ``given`` is that of :func:`verify`, without a rule of your own or a scheme.
-    Raises :class:`InputError` for bad input and :class:`Refusal` where a closure gives no rule, or
-    the optimizer is known by its first step alone.
+    ``given`` is that of :func:`verify`, without a rule of your own or a scheme. An interrupt
+    (Ctrl-C) gives the partial result. Raises :class:`InputError` for bad input and
+    :class:`Refusal` where a closure gives no rule, or the optimizer is known by its first step
+    alone.
     """
-    from deepnet_theory.laboratory.case import VOCAB
-    from deepnet_theory.laboratory.optimum import wanted_rates
-    from deepnet_theory.laboratory.settings import depth_key, parse_widths, wanted_depths
-    from deepnet_theory.laboratory.setups import transfer as run_own
+    from deepnet_theory.laboratory.measuring import places_of
+    from deepnet_theory.laboratory.settings import wanted_depths
+    from deepnet_theory.laboratory.setups import setup_of
     from deepnet_theory.laboratory.training import Course
-    from deepnet_theory.laboratory.transfer import transfer_of
+    from deepnet_theory.laboratory.transfer import Candidate, transfer_of
     from deepnet_theory.processes.jobs import split
 
     in_depth: Given = {"closures": closures, "width": given.get("width")}
     select = taken(given, OF_SELECTION)
-    repeated: dict[str, Any] = {} if seeds is None else {"seeds": seeds}
     if callable(selection) or (isinstance(selection, str) and ":" in selection):
         measure, work = split(given)
-        if "seed" in measure:
-            repeated["seed"] = measure.pop("seed")
+        told = {"steps": steps, "seeds": seeds, "seed": measure.pop("seed", 0)}
         stepped = taken(select, ("optimizer", "update"))
         held = {"text": text, "batch": batch, "rules": rules, **select, **measure}
         refuse({**in_depth, **held}, f"with {shown(selection)}, which has its own")
-        return run_own(selection, depths, widths, rates, steps=steps, **repeated, **stepped, **work)
+        places = places_of(depths, widths, fewest_widths=1)
+        setup = setup_of(selection, steps, places[0], **stepped)
+        of: dict[str, Any] = {"model": setup.name}
+        of |= {"optimizer": setup.stepped.name} if setup.stepped else {}
+        return transfer_of(of, told, [Candidate("own", "", setup)], places, rates, "auto", **work)
     refuse(
         {name: given.get(name) for name in ("draws", "updates", "eta", "rule", "scheme", "alpha")},
         "with transfer, which has none: it is for verify",
@@ -342,41 +351,34 @@ def transfer(
             f"transfer trains stacks of one part, and {selection.stack!r} has two; valid are: "
             "encoder, decoder"
         )
-    wide = () if widths is None else parse_widths(widths)
-    if wide:
+    if wide := widths is not None:
         refuse(in_depth, "with widths, whose curves are of rules")
     else:
         refuse({"rules": rules}, "without widths")
-    widest = {"width": wide[-1]} if wide else {}
-    asked = {"batch": batch or 8, "seeds": 4, **repeated, **given, **widest}
-    settings, work = settings_and_work(asked)
     wanted = wanted_depths([WIDE_LAYERS] if wide and depths is None else depths, stack)
-    places = [{**depth, "d": d} for depth in wanted for d in wide] if wide else wanted
+    places = places_of(wanted, widths, stack=stack)
+    widest = {"width": places[-1]["d"]} if wide else {}
+    settings, work = settings_and_work({"batch": batch or 8, "seeds": seeds, **given, **widest})
     # a worker elsewhere has another folder
     file = None if text is None else str(Path(text).absolute())
     course = Course(selection.the_optimizer, settings, steps, file)
-    sizes = _sizes(settings, settings.width, VOCAB)
-    names, base = (rules, wide[0]) if wide else (closures, None)
-    candidates = [*_candidates(selection, names, places, sizes, base, course)]
-    grid = wanted_rates(rates)
+    names, base = (rules, places[0]["d"]) if wide else (closures, None)
+    candidates = [*_candidates(selection, names, places, base, course)]
     of = {"select": {k: v for k, v in selection.to_dict().items() if k != "closure"}}
-    told = {**course.to_dict(), "depths": [*map(depth_key, places)], "rates": list(grid)}
-    told |= {"width": list(wide)} if wide else {}
-    drawn = range(settings.seed, settings.seed + settings.seeds)
-    device = settings.torch_device
     work.setdefault("processes", None)  # the builder's models are trained on all cores
-    return transfer_of(of, told, candidates, places, grid, drawn, device, **work)
+    return transfer_of(of, course.to_dict(), candidates, places, rates, settings.device, **work)
 
 
 def _candidates(
-    selection: Selection, names: Names, places: Sequence[Given], sizes: Given, base: int | None,
-    course: Course,
-) -> Iterator[Candidate]:  # fmt: skip
+    selection: Selection, names: Names, places: Sequence[Given], base: int | None, course: Course
+) -> Iterator[Candidate]:
     """What is trained: the rule of every closure, or with a ``base`` width every one of RULES."""
+    from deepnet_theory.laboratory.case import VOCAB
     from deepnet_theory.laboratory.settings import depth_key
     from deepnet_theory.laboratory.training import Built
     from deepnet_theory.laboratory.transfer import Candidate, causal
 
+    settings = course.settings
     both = (COMPLETE.name, closure_of(selection).name) if base is None else RULES
     several = names.split(",") if isinstance(names, str) else names or both
     for name in dict.fromkeys(one.strip().lower() for one in several):
@@ -384,10 +386,10 @@ def _candidates(
             raise unknown("rule", name, RULES)
         wanted = replace(selection, closure=name) if base is None else for_training(selection)
         answer, models = Answer(wanted), {}
-        on = {"base": base, "base_heads": sizes["heads"]} if name == RULES[0] else {}
+        on: Given = {"base": base, "base_heads": settings.heads} if name == RULES[0] else {}
         for place in places:
-            wide = {**sizes, "width": place.get("d", sizes["width"])}
-            made = export(answer, next(iter(place.values())), **on, **wide)
+            sizes = _sizes(settings, place.get("d", settings.width), VOCAB)
+            made = export(answer, next(iter(place.values())), **on, **sizes)
             models[depth_key(place)] = causal(made)
         rhos = {entry.sublayer: entry.rho for entry in answer.rule.entries}
         by_kind = ", ".join(f"{sublayer} {rho}" for sublayer, rho in rhos.items())

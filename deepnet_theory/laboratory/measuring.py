@@ -23,7 +23,8 @@ from deepnet_theory.definitions.measurement import (
 )
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown
 from deepnet_theory.definitions.record import LARGEST, MOST, Option, require_seed
-from deepnet_theory.definitions.selection import stack
+from deepnet_theory.definitions.selection import Stack
+from deepnet_theory.definitions.selection import stack as stack_named
 from deepnet_theory.laboratory.common_mode import Ended, run_of, warning
 from deepnet_theory.laboratory.judging import (
     ALL,
@@ -53,7 +54,7 @@ from deepnet_theory.processes.jobs import Job, Work, run_until_stopped, travels
 from deepnet_theory.processes.keep import cache_of, digest
 from deepnet_theory.runtime import machine
 
-LAYERS = stack("encoder")  # whose depths are numbers of layers, N
+LAYERS = stack_named("encoder")  # whose depths are numbers of layers, N
 MOST_SEEDS = 1024
 
 
@@ -73,9 +74,6 @@ def measure(
         str | None, Option("EXPR", "Instead: a first update, in eta, g and theta")
     ] = None,
     inputs: object = None,
-    final_state: Annotated[
-        str | None, Option("MODULE", "Take its output as F; what enters the head if not given")
-    ] = None,
     updates: Annotated[
         int, Option("K", "Also take K steps, and follow what all tokens come to share: R, cosine")
     ] = 0,
@@ -92,8 +90,7 @@ def measure(
     Δθ is the first step of a fresh ``optimizer`` (a name, a class of ``torch.optim``, or a
     function that receives a model and gives its optimizer) at its own learning rate η, or an
     ``update`` in eta, g and theta; a learning rate that changes with depth is counted in units of
-    the first depth's. F (T tokens, width) is what enters the model's head, or the output of the
-    module called ``final_state``.
+    the first depth's. F (T tokens, width) is what enters the model's head.
 
     ``make_model(depth)`` gives a module, or a pair of it and its inputs; or it is a text
     ``FILE.py:FACTORY``. It is called with torch's generator seeded anew: each of the ``seeds`` is
@@ -131,7 +128,7 @@ def measure(
         needs = "is not a number above 0" if updates else "is the rate of updates: give both"
         raise InputError(f"eta {shown(eta)} {needs}")
     factory, step = factory_of(make_model), first_step(optimizer, update)
-    family = Family(factory, step, inputs, final_state, torch.get_default_dtype())
+    family = Family(factory, step, inputs, torch.get_default_dtype())
     work["processes"] = work.get("processes") or 1
     if not travels(family):
         work["processes"], work["executor"] = 1, None
@@ -159,7 +156,7 @@ def measure(
         of={"model": factory.name, "optimizer": step.name},
         settings={
             "depths": [*map(depth_key, places)], "seeds": seeds, "seed": seed,
-            "final_state": final_state, **({"updates": updates, "eta": eta} if updates else {}),
+            **({"updates": updates, "eta": eta} if updates else {}),
         },
         points=tuple(map(runs.point, measured)),
         exponents=exponents,
@@ -184,11 +181,12 @@ def places_of(
     depths: str | Iterable[object] | None,
     widths: str | Iterable[object] | None,
     fewest_widths: int = 3,
+    stack: Stack = LAYERS,
 ) -> tuple[Depth, ...]:
     """The depths, the widths, or every pair of them."""
     if depths is None and widths is None:
         raise InputError("give depths, such as 6,12,24, or widths, such as 64,128,256")
-    layers = ({},) if depths is None else parse_depths(depths, LAYERS)
+    layers = ({},) if depths is None else parse_depths(depths, stack)
     if widths is None:
         return layers
     return tuple(
@@ -246,7 +244,6 @@ class Family:
     factory: Factory
     step: FirstStep
     inputs: object
-    final_state: str | None
     dtype: torch.dtype
 
     def measure(self, place: Depth, seed: int, patterns: bool) -> Stretch:
@@ -254,7 +251,7 @@ class Family:
         with alone(), machine.threads(1), default_dtype(self.dtype):
             generator = torch.Generator().manual_seed(seed)
             made = self.factory.seeded(seed, place.get("N"), self.inputs, place.get("d"))
-            stepped = Stepped(made, self.step, self.final_state, generator)
+            stepped = Stepped(made, self.step, generator)
             entries = stepped.before.numel()
             with machine.threads(machine.fitting_threads(entries)):
                 share, bend = stepped.linear_rate()
@@ -277,13 +274,13 @@ class Family:
         """Take several updates of one model, and see what all its tokens come to share."""
         with alone(), machine.threads(1), default_dtype(self.dtype):
             made = self.factory.seeded(seed, place.get("N"), self.inputs, place.get("d"))
-            return follow(made, self.step, updates, eta, self.final_state, seed)
+            return follow(made, self.step, updates, eta, seed)
 
     def depends_on(self) -> object:
         """As :meth:`Factory.depends_on`."""
         if self.step.code is None:
             return None
-        beside = (self.step, type(self.inputs).__name__, self.inputs, self.final_state)
+        beside = (self.step, type(self.inputs).__name__, self.inputs)
         return self.factory.depends_on("measure", self.dtype, *beside)
 
 

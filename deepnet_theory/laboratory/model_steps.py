@@ -167,11 +167,9 @@ class Stepped:
     Δθ: along the step, as short as is needed for the change to be linear.
     """
 
-    def __init__(
-        self, made: Made, step: FirstStep, final_state: str | None, generator: torch.Generator
-    ) -> None:
+    def __init__(self, made: Made, step: FirstStep, generator: torch.Generator) -> None:
         self.model = model = made.module
-        self.final = FinalState(made, final_state, generator)
+        self.final = FinalState(made, generator)
         model.zero_grad()
         state, loss = self.final.with_loss()
         if not loss.requires_grad:
@@ -296,11 +294,8 @@ class Going:
     token ids of our own, and else the one batch again and again.
     """
 
-    def __init__(
-        self, made: Made, step: FirstStep, eta: float | None, final_state: str | None, seed: int
-    ) -> None:
-        self.made, self.step, self.eta = made, step, eta
-        self.final_state, self.seed = final_state, seed
+    def __init__(self, made: Made, step: FirstStep, eta: float | None, seed: int) -> None:
+        self.made, self.step, self.eta, self.seed = made, step, eta, seed
         ids = [x for x in made.inputs if not x.is_floating_point()] if made.drawn else []
         self.like = ids[0] if len(ids) == 1 else None  # where windows of text stand in
         if self.like is not None:
@@ -313,7 +308,7 @@ class Going:
         """The model with the batch of an update, its F and its loss."""
         now = self.made.at(index)
         generator = torch.Generator().manual_seed(self.seed)  # of a head that is always the same
-        return now, *FinalState(now, self.final_state, generator).with_loss()
+        return now, *FinalState(now, generator).with_loss()
 
     def loss_at(self, index: int, watched: bool = False) -> Tensor:
         """The loss before an update; what its tokens share is ``taken`` where it is watched."""
@@ -351,14 +346,12 @@ class Going:
         return (tokens % (int(self.like.max()) + 1)).to(self.like)
 
 
-def follow(
-    made: Made, step: FirstStep, updates: int, eta: float | None, final_state: str | None, seed: int
-) -> Ended:
+def follow(made: Made, step: FirstStep, updates: int, eta: float | None, seed: int) -> Ended:
     """Train a model for some ``updates``, and see what its tokens come to share.
 
     Behind the last one its loss is the run's value, and the last of its losses.
     """
-    going = Going(made, step, eta, final_state, seed)
+    going = Going(made, step, eta, seed)
 
     def loss_at(index: int) -> Tensor:
         return going.loss_at(index, is_taken(index))

@@ -8,24 +8,22 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Unpack
+from typing import Any
 
 import torch
 
-from deepnet_theory.definitions.measurement import Result, sized
+from deepnet_theory.definitions.measurement import sized
 from deepnet_theory.definitions.outcome import InputError, ran_out_of_memory, shown
 from deepnet_theory.laboratory.common_mode import Ended, trained
-from deepnet_theory.laboratory.measuring import default_dtype, places_of, seeds_from
+from deepnet_theory.laboratory.measuring import default_dtype
 from deepnet_theory.laboratory.model_steps import FirstStep, Going, first_step
-from deepnet_theory.laboratory.optimum import require_steps, wanted_rates
-from deepnet_theory.laboratory.settings import Depth, depth_key
-from deepnet_theory.laboratory.transfer import Candidate, transfer_of
+from deepnet_theory.laboratory.optimum import require_steps
+from deepnet_theory.laboratory.settings import Depth
 from deepnet_theory.models.factory import Factory, alone, factory_of, talking_aside, told
-from deepnet_theory.processes.jobs import Work, travels
 from deepnet_theory.runtime import machine
 
 UNVARIED = {"depth": 4, "width": 64}  # what a factory is given that asks for one of these alone
@@ -67,7 +65,7 @@ class Setup:
     def _trained(self, place: Depth, rate: float, seed: int, where: str) -> Ended:
         if self.stepped is not None:  # a plain model, trained as ``measure`` follows its updates
             made = self.factory.seeded(seed, place.get("N"), width=place.get("d"))
-            going = Going(made, self.stepped, rate, None, seed)
+            going = Going(made, self.stepped, rate, seed)
             last = partial(going.validate, self.steps)
             return trained(self.steps, going.loss_at, going.update, last, going.baseline)
         with _theirs(f"{where} failed"):
@@ -141,52 +139,17 @@ def _number(value: object, what: str) -> float:
     raise InputError(f"{what} gives {shown(value)}, which is no number")
 
 
-def transfer(
-    train_setup: Callable[..., object] | str,
-    depths: str | Iterable[object] | None = None,
-    widths: str | Iterable[object] | None = None,
-    rates: str | Iterable[float] = (),
-    *,
-    steps: int = 100,
-    seeds: int = 4,
-    seed: int = 0,
-    optimizer: object = None,
+def setup_of(
+    train_setup: Callable[..., object] | str, steps: int, place: Depth, optimizer: object = None,
     update: str | None = None,
-    **work: Unpack[Work],
-) -> Result:
-    """Train your own runs at every size and rate, and say whether the best rate transfers.
+) -> Setup:  # fmt: skip
+    """The runs of a factory, as :func:`~deepnet_theory.cli.experiments.transfer` takes it.
 
-    ``train_setup``, a function or a text ``FILE.py:NAME``, takes ``lr``, and ``depth``, ``width``,
-    ``seed`` and ``steps`` where it names them, and returns ``step, evaluate`` or ``step, evaluate,
-    baseline``. It is given a depth of 4 or a width of 64 where it asks for one that does not vary.
-    ``step()`` trains once and may return the loss; after ``steps`` of them ``evaluate()`` gives the
-    number that is to be lowest. ``baseline`` is what a model has that ignores its input: a run that
-    ends no better has failed. Torch is seeded before each run; a run that diverges, by a number not
-    finite or an :class:`ArithmeticError`, counts as the worst.
-
-    With an ``optimizer`` or an ``update``, as :func:`~deepnet_theory.laboratory.measuring.measure`
-    takes them, ``train_setup`` is ``make_model(depth)``, ``(width)`` or ``(depth, width)``: a plain
-    factory of models, trained at each rate on windows of text (or on the inputs that it gives), and
-    judged by the loss on other windows.
-
-    A run takes one thread, and is kept by the ``cache`` where the factory is named by a text; an
-    interrupt (Ctrl-C) gives the partial result. Raises :class:`InputError` for what cannot be
-    trained.
+    Raises :class:`InputError` for what cannot be trained at such a place.
     """
-    places, grid = places_of(depths, widths, fewest_widths=1), wanted_rates(rates)
     require_steps(steps)
-    drawn = seeds_from(seed, seeds)
     stepped = None if optimizer is update is None else first_step(optimizer, update)
     setup = Setup(factory_of(train_setup), steps, torch.get_default_dtype(), stepped)
     if stepped is None:  # a factory of models says by itself what it lacks
-        setup.arguments(places[0], 0.0, 0)
-    if not travels(setup):
-        work["processes"], work["executor"] = 1, None
-    of = {"model": setup.name, **({} if stepped is None else {"optimizer": stepped.name})}
-    across = sorted({place["d"] for place in places if "d" in place})
-    told = {
-        "steps": steps, "seeds": seeds, "seed": seed, "rates": list(grid),
-        "depths": [depth_key(place) for place in places], **({"width": across} if across else {}),
-    }  # fmt: skip
-    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    return transfer_of(of, told, [Candidate("own", "", setup)], places, grid, drawn, device, **work)
+        setup.arguments(place, 0.0, 0)
+    return setup

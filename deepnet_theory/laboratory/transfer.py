@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any, Protocol, Unpack
+from typing import Any, Unpack
 
 import torch
 
@@ -27,32 +27,28 @@ from deepnet_theory.definitions.optimizer import optimizers
 from deepnet_theory.definitions.outcome import INTERRUPTION, InputError, Refusal, Verdict, shown
 from deepnet_theory.definitions.record import ShortRun, record
 from deepnet_theory.laboratory.common_mode import Ended, run_of, warning
-from deepnet_theory.laboratory.measuring import cost_of, of_all
-from deepnet_theory.laboratory.optimum import curve_of, judged
+from deepnet_theory.laboratory.measuring import cost_of, of_all, seeds_from
+from deepnet_theory.laboratory.optimum import curve_of, judged, wanted_rates
 from deepnet_theory.laboratory.settings import Depth, Settings, depth_key, provenance
+from deepnet_theory.laboratory.setups import Setup
 from deepnet_theory.laboratory.statistics import t_interval
 from deepnet_theory.laboratory.text import BYTES
 from deepnet_theory.laboratory.training import Built, Course
-from deepnet_theory.processes.jobs import Job, Work, cores, run_until_stopped, split, with_advice
+from deepnet_theory.processes.jobs import (
+    Job,
+    Work,
+    cores,
+    run_until_stopped,
+    split,
+    travels,
+    with_advice,
+)
 from deepnet_theory.processes.keep import cache_of
 from deepnet_theory.runtime.building import checked
+from deepnet_theory.runtime.machine import device_called
 
 NEEDS_LESS = "fewer seeds, tokens or layers or a smaller width need less"
 LONG = 10_000  # steps of one layer; below it a process takes longer to start than to help
-
-
-class Trainer(Protocol):
-    """What trains at a place (a depth, a width) with a rate and a seed.
-
-    A run depends on them and on ``depends_on``, which is None where it cannot be kept.
-    """
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def steps(self) -> int: ...
-    def train(self, place: Depth, rate: float, seed: int) -> Ended: ...
-    def depends_on(self, place: Depth) -> object: ...
 
 
 @dataclass(frozen=True)
@@ -61,14 +57,14 @@ class Candidate:
 
     closure: str
     rho: str
-    trainer: Trainer
+    trainer: Built | Setup
 
 
 Grid = dict[tuple[tuple[str, float], int], Ended]  # a candidate's runs: place and rate, and seed
 
 
 def train_all(
-    trainers: Mapping[str, Trainer], places: Sequence[Depth], rates: Sequence[float],
+    trainers: Mapping[str, Built | Setup], places: Sequence[Depth], rates: Sequence[float],
     seeds: Sequence[int], work: Work,
 ) -> tuple[dict[str, Grid], str]:  # fmt: skip
     """Every trainer at every place with every rate and seed; and why it ended early."""
@@ -103,18 +99,21 @@ def transfer_of(
     settings: dict[str, Any],
     candidates: Sequence[Candidate],
     places: Sequence[Depth],
-    rates: Sequence[float],
-    seeds: Sequence[int],
-    device: torch.device,
+    rates: str | Iterable[float],
+    device: str,
     **work: Unpack[Work],
 ) -> Result:
     """Train every candidate at every place with every rate, and say which rates transfer.
 
-    The verdict is that of the first one. An interrupt (Ctrl-C) gives the partial result, UNDECIDED.
-    Raises :class:`InputError` for what cannot be trained.
+    ``settings`` have the seeds. The verdict is that of the first candidate. An interrupt (Ctrl-C)
+    gives the partial result, UNDECIDED. Raises :class:`InputError` for what cannot be trained.
     """
     began = time.perf_counter()
+    rates = wanted_rates(rates)
     trainers = {candidate.closure: candidate.trainer for candidate in candidates}
+    seeds = seeds_from(settings["seed"], settings["seeds"])
+    if not travels(trainers):
+        work["processes"], work["executor"] = 1, None
     grids, stopped = train_all(trainers, places, rates, seeds, work)
     known = [e.baseline for g in grids.values() for e in g.values() if e.baseline is not None]
     baseline = fmean(known) if known else None
@@ -139,12 +138,15 @@ def transfer_of(
         curves = [curve_of(p, row, rates, level) for p, row in zip(places, rows, strict=True)]
         told = candidate.closure, candidate.rho, tuple(curves)
         closures.append(ClosureTransfer(*told, *judged(curves, level)))
+    sizes = {"depths": [*map(depth_key, places)], "rates": [*rates]}
+    if "d" in places[0]:
+        sizes["width"] = sorted({place["d"] for place in places})
     return Result(
         TRANSFER,
         of=of,
-        settings=settings,
+        settings=settings | sizes,
         verdict=closures[0].verdict,
-        provenance=provenance(began, device, stopped, warnings),
+        provenance=provenance(began, device_called(device), stopped, warnings),
         closures=tuple(closures),
         baseline=baseline,
     )

@@ -91,7 +91,7 @@ class Effects:
         if (key := frozenset(fixed)) not in self._known:
             with _their_code():
                 copy = replace(self._made, module=deepcopy(self._made.module))
-                final = FinalState(copy, None, torch.Generator(), drawn=True)
+                final = FinalState(copy, torch.Generator(), drawn=True)
             times = _fix(copy.module, self._reading, self._rule, fixed)
             self._known[key] = [self._size(seed, final, times) for seed in range(DRAWS)]
         return self._known[key]

@@ -20,7 +20,7 @@ from torch.overrides import TorchFunctionMode
 from deepnet_theory.definitions.arrays import on
 from deepnet_theory.definitions.expression import Expression
 from deepnet_theory.definitions.optimizer import Reference
-from deepnet_theory.definitions.outcome import InputError, MissingExtraError, unknown
+from deepnet_theory.definitions.outcome import InputError, MissingExtraError
 from deepnet_theory.models.factory import Made, tensors
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -35,30 +35,23 @@ NAMED = ("logits", "last_hidden_state")  # of an output with several tensors, th
 class FinalState:
     """A model on one batch: its final state F (…, width) and its loss.
 
-    F is what enters the head, or the output of the module called ``name``. The loss is the
-    model's own where its output has one; else the mean cross-entropy, through its head or a fixed
-    random one, of the next token where the inputs are token ids, of random targets where not.
-    With ``drawn`` targets they are random whatever the model gives. The model is evaluated without
-    dropout, in single precision where its own is lower.
+    F is what enters the head. The loss is the model's own where its output has one; else the mean
+    cross-entropy, through its head or a fixed random one, of the next token where the inputs are
+    token ids, of random targets where not. With ``drawn`` targets they are random whatever the
+    model gives. The model is evaluated without dropout, in single precision where its own is lower.
     """
 
-    def __init__(
-        self, made: Made, name: str | None, generator: torch.Generator, drawn: bool = False
-    ) -> None:
-        self.made, self.name, model = made, name, made.module
+    def __init__(self, made: Made, generator: torch.Generator, drawn: bool = False) -> None:
+        self.made, model = made, made.module
         model.eval()
         if any(p.dtype in HALVES for p in model.parameters()):
             model.float()
-        if name is not None and name not in dict(model.named_modules()):
-            names = [child for child, _ in model.named_children()]
-            raise unknown("module for the final state", name, names)
         with torch.enable_grad():
             state, result = self._pass()
         output = _output(result)
         output = state if output is None else output
         own = own_loss(result) is not None and not drawn
-        headless = name is not None or state is output
-        self.random = None if own else self._random(output, headless, generator, drawn)
+        self.random = None if own else self._random(output, state is output, generator, drawn)
 
     def draw(self, generator: torch.Generator) -> None:
         """Take other random targets."""
@@ -89,21 +82,11 @@ class FinalState:
 
     def _pass(self) -> tuple[Tensor, Any]:
         """F, and what the model gives."""
-        if self.name is None:
-            with _Watch(self.made) as watch:
-                result = self.made()
-            state = watch.entering(_output(result))
-        else:
-            outputs: list[Any] = []
-            module = self.made.module.get_submodule(self.name)
-            handle = module.register_forward_hook(lambda _, __, out: outputs.append(out))
-            try:
-                result = self.made()
-            finally:
-                handle.remove()
-            state = _output(outputs[-1]) if outputs else None
+        with _Watch(self.made) as watch:
+            result = self.made()
+        state = watch.entering(_output(result))
         if state is None:
-            what = f"module {self.name!r}" if self.name else type(self.made.module).__name__
+            what = type(self.made.module).__name__
             raise InputError(f"the output of {what} holds no floating-point tensor")
         return state, result
 

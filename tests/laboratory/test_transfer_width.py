@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +12,8 @@ from deepnet_theory.cli.experiments import RULES, _candidates
 from deepnet_theory.definitions.outcome import InputError
 from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import Role
+from deepnet_theory.laboratory.settings import Settings
+from deepnet_theory.laboratory.training import Course
 
 SMALL = {"heads": 2, "tokens": 8, "batch": 2, "seeds": 2, "steps": 1, "device": "cpu"}
 RATES = [2.0**-k for k in range(8, 2, -1)]
@@ -34,9 +35,8 @@ def test_every_width_and_depth_has_a_curve_in_the_json() -> None:
 def head_and_rate(name: str, width: int) -> tuple[float, float, float]:
     """The head's effective size over Xavier's, its rate's, and fc1's, over those at width 32."""
     selection = Selection(optimizer="adam", placement="pre-ln")
-    sizes = {"width": 32, "heads": 4, "ffn_ratio": 4.0, "vocab": 256, "activation": "relu"}
-    course: Any = None  # nothing is trained
-    (one,) = _candidates(selection, name, [{"N": 2, "d": width}], sizes, 32, course)
+    course = Course(selection.the_optimizer, Settings(width=32, device="cpu"), 1)
+    (one,) = _candidates(selection, name, [{"N": 2, "d": width}], 32, course)
     (c,) = one.trainer.constants.values()  # type: ignore[attr-defined]
     head = c.parameter("encoder", None, "head", Role.HEAD)
     fc1 = c.parts[0].sublayers[1].parameters["fc1"]
