@@ -176,7 +176,8 @@ class Checking:
 
 SELECT = ("cli.deriving:Instead", Selection)
 OWN = "alpha beta decoder_alpha decoder_beta"
-WIDE = "cli.deriving:derive_across"  # alignment, and the base
+WIDE = "cli.deriving:derive_across"
+WIDE_OPTIONS = ("form", "width", "alignment", "base_width", "base_depth")
 RUN = (Measurement, place, Show)
 
 
@@ -218,24 +219,26 @@ def derive(verb: Verb, given: Given) -> int:
     from deepnet_theory.sizes.answer import compare_closures
 
     show = group(given, ShowDerivation)
-    wide = ("form", "width", "alignment", "base_width", "base_depth")
+    parts = {"compare-closures": show.compare_closures or None, "section": show.section}
+    wide = {name: given.get(name) for name in WIDE_OPTIONS}
     if "scheme" in given:
         from deepnet_theory.sizes.exponents import judge
 
-        if show.compare_closures or show.across != "depth" or {*wide, "depth"} & given.keys():
-            raise InputError("a scheme is judged in every depth: leave the other options out")
+        across = None if show.across == "depth" else show.across
+        others = {**wide, **parts, "steps": show.steps or None, "across": across}
+        others["depth"] = given.pop("depth", None)
+        deriving.refuse(others, "with a scheme, which is judged as one table in every depth")
         subject = deriving.subject_of(None, given)
         assert subject.scheme is not None
         under = subject.selection  # none: the scheme's own optimizer
         return show.result(judge(subject.scheme, None if under is None else under.the_optimizer))
     if show.across != "depth":
-        several = {"compare-closures": show.compare_closures or None, "section": show.section}
-        deriving.refuse(several, f"with --across {show.across}, which has one table")
+        deriving.refuse(parts, f"with --across {show.across}, which has one table")
         from deepnet_theory.report import tables
 
         table = deriving.derive_across(across=show.across, **given)
         return show.result(table, partial(tables.wide, proof=show.steps))
-    deriving.refuse({name: given.get(name) for name in wide}, "without --across width or both")
+    deriving.refuse(wide, "without --across width or both")
     if show.compare_closures:
         depth, selection = given.pop("depth", None), deriving.selection_of(None, given)
         at = {} if depth is None else parse_depth(depth, selection.the_stack)

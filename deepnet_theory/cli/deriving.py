@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from deepnet_theory.proof.derivation import Derivation
     from deepnet_theory.proof.width import WidthDerivation
 
-Alignment = Annotated[str | None, Option("NAME", "In width, full or none; full", ALIGNMENTS)]
-
 
 def derive(
     selection: Selection | str | None = None,
@@ -69,7 +67,9 @@ def derive_across(
     selection: Selection | str | None = None,
     across: str = "width",
     *,
-    alignment: Alignment = None,
+    alignment: Annotated[
+        str | None, Option("NAME", "In width, full or none; full", ALIGNMENTS)
+    ] = None,
     form: Annotated[
         str | None, Option("NAME", "In width, a head's multiplier (forward) or none", FORMS)
     ] = None,

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from deepnet_theory.cli.deriving import (
     OF_SELECTION,
-    Alignment,
     derived,
     export,
     refuse,
@@ -20,7 +19,7 @@ from deepnet_theory.cli.deriving import (
 from deepnet_theory.definitions.outcome import InputError, Verdict, shown, unknown
 from deepnet_theory.definitions.record import Option, record, taken
 from deepnet_theory.definitions.rule import COMPLETE, Rule
-from deepnet_theory.definitions.selection import ALIGNMENTS, Selection
+from deepnet_theory.definitions.selection import Selection
 from deepnet_theory.definitions.sublayer import EPSILON
 from deepnet_theory.sizes.answer import Answer, for_training
 from deepnet_theory.sizes.exponents import predictions, scheme_predictions
@@ -139,7 +138,6 @@ def verify(
     *,
     across: Annotated[str, Option("NAME", "depth or width", ("depth", "width"))] = "depth",
     widths: Widths = None,
-    alignment: Alignment = None,
     **given: Any,
 ) -> Result:
     r"""Measure :math:`\|\Delta F\|/\eta` per token on real stacks and test the exponents.
@@ -173,11 +171,10 @@ def verify(
     if across == "width":
         if subject.rule is not None or subject.selection is None or subject.scheme is not None:
             raise InputError("verify across width takes the derived rule: leave rule or scheme out")
-        alignment = alignment or ALIGNMENTS[0]
-        return _in_width(subject.selection, depths, widths or WIDTHS, alignment, given)
+        return _in_width(subject.selection, depths, widths or WIDTHS, given)
     if across != "depth":
         raise unknown("across", across, ("depth", "width"))
-    refuse({"widths": widths, "alignment": alignment}, "without across width")
+    refuse({"widths": widths}, "without across width")
     settings, work = settings_and_work(given)
     (selection, used), rows = subject.measured(), {}
     if subject.scheme is None:
@@ -204,7 +201,6 @@ def _in_width(
     selection: Selection,
     depths: Depths,
     widths: str | Iterable[object],
-    alignment: str,
     given: Given,
 ) -> Result:
     """The builder's models of the exported rule, measured as :func:`measure` does any family."""
@@ -225,7 +221,7 @@ def _in_width(
     layers = [next(iter(depth.values())) for depth in places]
     settings, work = settings_and_work({"tokens": WIDE_TOKENS, **given, "width": wanted[0]})
     answer = Answer(for_training(selection))
-    rule: Given = {"base": wanted[0], "base_heads": settings.heads, "alignment": alignment}
+    rule: Given = {"base": wanted[0], "base_heads": settings.heads}
     for width in wanted:  # one that the heads do not divide is refused before measuring
         export(answer, layers[0], **rule, **_sizes(settings, width))
     found = measure(

@@ -21,7 +21,7 @@ from deepnet_theory.definitions.measurement import (
     Run,
     sized,
 )
-from deepnet_theory.definitions.outcome import InputError, Verdict, shown
+from deepnet_theory.definitions.outcome import InputError, Verdict, shown, unknown
 from deepnet_theory.definitions.record import LARGEST, MOST, Option, require_seed
 from deepnet_theory.definitions.selection import Stack
 from deepnet_theory.definitions.selection import stack as stack_named
@@ -122,6 +122,8 @@ def measure(
     if widths is None and len(places) < 2:
         raise InputError(f"the depths {shown(depths)} give no exponent: two or more are needed")
     drawn = seeds_from(seed, seeds)
+    if other := work.keys() - Work.__annotations__:
+        raise unknown("keyword", min(other), tuple(Work.__annotations__))
     if type(updates) is not int or not 0 <= updates <= MOST:
         raise InputError(f"updates {shown(updates)} is not a whole number from 0 to {MOST}")
     if eta is not None and not (updates and isinstance(eta, int | float) and 0 < eta <= LARGEST):

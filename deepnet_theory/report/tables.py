@@ -30,10 +30,9 @@ def comparison(c: Comparison) -> doc.Document:
             formulas = map(doc.Formula, (e.alpha, e.beta, e.rate, eta, e.rho or "1"))
             rows.append((name, owner(e.part, e.sublayer), *formulas))
     table = doc.table("closure | of | α | β | κ | factor on η | ρ", rows)
-    taken = f"Without --closure: {c.default}. Recommended for training: {c.training or 'none'}."
     why = ((name, answer) for name, answer in c.closures.items() if isinstance(answer, str))
     refused = doc.Document("Refused", (doc.terms(why),))
-    return doc.Document(f"Closures: {title(c.selection)}", (taken, table, refused))
+    return doc.Document(f"Closures: {title(c.selection)}", (table, refused))
 
 
 # ---- a published scheme, a class of optimizers a column ----

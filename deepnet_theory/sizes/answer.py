@@ -26,7 +26,7 @@ from deepnet_theory.definitions.sublayer import Role
 from deepnet_theory.sizes.exponents import Exponents
 from deepnet_theory.sizes.monomial import ONE, Monomial
 from deepnet_theory.sizes.norm_epsilon import in_words
-from deepnet_theory.sizes.rule import closure_of, solve_rule
+from deepnet_theory.sizes.rule import solve_rule
 from deepnet_theory.sizes.table import (
     DEPTHS,
     LAZY,
@@ -346,31 +346,15 @@ class Comparison(Displayed):
 
     selection: Selection
     closures: dict[str, Answer | str]
-    training: str | None = None  # the closure to train with, where there is one
-
-    @property
-    def default(self) -> str:
-        """The closure that is taken where none is asked for."""
-        return closure_of(self.selection).name
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; values only where a depth was asked for."""
-        rows: list[dict[str, Any]] = []
-        for name, answer in self.closures.items():
-            if isinstance(answer, str):
-                rows.append({"closure": name, "refused": answer})
-                continue
-            rule = [entry.to_dict(**dict(answer.values)) for entry in answer.rule.entries]
-            implied = by_kind(consequences(answer.table), "meaning")
-            rows.append({"closure": name, "rule": rule, "eta": answer.rule.eta,
-                         "consequences": implied})  # fmt: skip
-        return {
-            "schema": "deepnet-theory/closures/1",
-            "select": self.selection.to_dict(),
-            "default": self.default,
-            "training": self.training,
-            "closures": rows,
-        }
+        """Plain data; of each closure what ``derive --closure`` says, without its proof."""
+        rows = [
+            {"closure": name, "refused": one} if isinstance(one, str) else one.to_dict()
+            for name, one in self.closures.items()
+        ]
+        select = self.selection.to_dict()
+        return {"schema": "deepnet-theory/closures/1", "select": select, "closures": rows}
 
 
 def compare_closures(selection: Selection, values: tuple[tuple[str, int], ...] = ()) -> Comparison:
@@ -395,4 +379,4 @@ def compare_closures(selection: Selection, values: tuple[tuple[str, int], ...] =
             found[name] = str(refusal)
     if all(isinstance(answer, str) for answer in found.values()):
         solve_rule(selection)  # says why
-    return Comparison(selection, found, for_training(selection).closure)
+    return Comparison(selection, found)

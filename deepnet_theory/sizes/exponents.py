@@ -58,8 +58,8 @@ class Exponents:
             gains = {m.name: entry.beta if m in sublayer.scaled else "1" for m in sublayer.matrices}
             rates = dict.fromkeys(Role, self.rule.eta)
             rates[Role.SCALED] = f"({self.rule.eta})*({entry.rate})"
-            for text in (entry.alpha, entry.beta):
-                positive(text, variable)
+            positive(entry.alpha, variable, "alpha = ")
+            positive(entry.beta, variable, "beta = ")
             of = law(placement, sublayer, self.selection.the_norm)
             branches.append(Branch.at(of, variable, entry.alpha, gains, rates))
         return Layers(

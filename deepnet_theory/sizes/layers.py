@@ -229,11 +229,14 @@ class Layers:
             )
 
 
-def positive(text: str, depth: str) -> Power:
-    """The size of a text that is not 0."""
-    if (size := size_of(text, depth)) is None:
-        raise InputError(f"{text!r} is not positive in depth: {depth} grows")
-    return size
+def positive(text: str, depth: str, called: str = "") -> Power:
+    """The size of a text that is not 0; a refusal begins with what it is ``called``."""
+    try:
+        if (size := size_of(text, depth)) is not None:
+            return size
+    except InputError as error:
+        raise InputError(f"{called}{error}") from None
+    raise InputError(f"{called}{text!r} is not positive in depth: {depth} grows")
 
 
 def drift(branch: Law, alpha: str, depth: str, where: Placement) -> Fraction:

@@ -206,6 +206,7 @@ BAD = {
     "two or more": lambda: measure(Sum, [6], optimizer="adamw"),
     "exactly one of optimizer and update": lambda: measure(Sum, [2, 4]),
     "unknown optimizer 'adamv'": lambda: measure(Sum, [2, 4], optimizer="adamv"),
+    "unknown keyword 'device'; valid are: processes": lambda: measure(Sum, [2, 4], device="cpu"),
     "is no optimizer": lambda: measure(Sum, [2, 4], optimizer=3),
     "in place of a model's optimizer": lambda: measure(Sum, [2, 4], optimizer=lambda m: m),
     "no step of one gradient": lambda: measure(Sum, [2, 4], optimizer=torch.optim.LBFGS),
